@@ -1,0 +1,1 @@
+"""Ground floor: the words of a cell, the store that judges and remembers, its twin, the local copy."""

@@ -1,0 +1,55 @@
+"""What can go wrong on the ground floor.
+
+    OmegaError                 something a person can act on: what, where, what to do
+    ├── BadInput               the request itself is wrong (a file, an amount, a name)
+    ├── Refused                the request is well formed and the cell says no
+    │   ├── Duplicate          the name or id is taken
+    │   └── Fenced             this incarnation of a scheduler may no longer commit
+    └── StoreError             the store cannot serve the request
+        ├── Unreachable        no answer from the server
+        ├── StoreFull          the server is out of memory (``OOM``)
+        ├── ReadOnly           the server is a replica or refuses writes
+        └── Unsuitable         wrong version, wrong policy, or a newer schema
+
+A rejected claim is not an error: it is a `Verdict`.
+"""
+
+
+class OmegaError(Exception):
+    """Base of every error shown to a person as ``error: what, where, what to do``."""
+
+
+class BadInput(OmegaError):
+    """The request is wrong in itself; nothing was sent to the store."""
+
+
+class Refused(OmegaError):
+    """The cell's state forbids the request; nothing was changed."""
+
+
+class Duplicate(Refused):
+    """The name or id is taken by something else."""
+
+
+class Fenced(Refused):
+    """The scheduler's lease lapsed or a newer incarnation took its name."""
+
+
+class StoreError(OmegaError):
+    """The store cannot serve the request; nothing acknowledged was lost."""
+
+
+class Unreachable(StoreError):
+    """No answer from the server."""
+
+
+class StoreFull(StoreError):
+    """The server refuses to grow (``maxmemory`` reached)."""
+
+
+class ReadOnly(StoreError):
+    """The server refuses writes (a replica, or a failed background save)."""
+
+
+class Unsuitable(StoreError):
+    """The server or what is stored in it does not fit this version of Omega."""

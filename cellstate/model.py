@@ -1,0 +1,209 @@
+"""The words of a cell: machine, job, task group, run, limits.
+
+Identical tasks of a job form a *task group*; those of a group that were placed on one machine
+by one claim form a *run*. A run has a cell-wide placement id, and (placement id, task index)
+names one placement for good: a task placed again gets a new id (semantics 1).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from re import compile as pattern
+from typing import Any
+from zlib import crc32
+
+from cellstate.errors import BadInput
+from cellstate.resources import Resources
+
+MOST_CLAIMS = 10_000
+"""Tasks a transaction may claim, and so the largest gang: 65 ms of the server's time (semantics 11)."""
+BUCKETS = 256
+"""Jobs are spread over this many buckets by a hash of their id; members of a kind share the buckets."""
+MOST_PRECEDENCE = 1_000_000
+
+_ID = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
+_KIND = pattern(r"[a-z][a-z0-9_-]{0,31}")
+_MEMBER = pattern(r"[a-z][a-z0-9_-]{0,31}/[A-Za-z0-9._-]{1,64}")
+
+
+def bucket_of(job_id: str) -> int:
+    """The bucket (0 to 255) of a job: a hash of its id."""
+    return crc32(job_id.encode()) % BUCKETS
+
+
+class MachineState(IntEnum):
+    """What a machine may take. `DRAINED` keeps its tasks and takes no new ones."""
+
+    UP = 0
+    DRAINED = 1
+    DOWN = 2
+    GONE = 3
+
+
+class JobState(IntEnum):
+    """Whether a job takes part in scheduling; `DONE` once nothing is unplaced or placed."""
+
+    ACTIVE = 0
+    HELD = 1
+    STOPPED = 2
+    ABANDONED = 3
+    DONE = 4
+
+
+class Gang(IntEnum):
+    """`STRICT` also evicts every member when one is evicted (semantics 8)."""
+
+    NO = 0
+    YES = 1
+    STRICT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSpec:
+    """A machine as it joins: capacity in the cell's dimensions, attributes for constraints."""
+
+    name: str
+    capacity: Resources
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise BadInput(f"machine name {self.name!r}: use 1 to 128 letters, digits, . _ / -")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine as the store has it. `number` is its sequence number, `index` its row."""
+
+    index: int
+    name: str
+    number: int
+    state: MachineState
+    executor: int
+    capacity: Resources
+    allocated: Resources
+    attributes: Mapping[str, str]
+
+    @property
+    def over(self) -> bool:
+        """Whether more is allocated than the machine has (it came back smaller)."""
+        return any(a > c for a, c in zip(self.allocated, self.capacity, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGroup:
+    """Identical tasks of a job. `duration_ms` is what simulated machines take.
+
+    `extra` holds what only schedulers and executors read (name, command, constraints, spread, …):
+    plain values that MessagePack can carry.
+    """
+
+    need: Resources
+    count: int
+    duration_ms: int = 0
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A job as submitted. `extra` as in TaskGroup (user, pool, environment, …)."""
+
+    id: str
+    name: str
+    kind: str
+    groups: tuple[TaskGroup, ...]
+    precedence: int = 0
+    gang: Gang = Gang.NO
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.id):
+            raise BadInput(f"job id {self.id!r}: use 1 to 64 letters, digits, . _ -")
+        if not _NAME.fullmatch(self.name):
+            raise BadInput(f"job name {self.name!r}: use 1 to 128 letters, digits, . _ / -")
+        if not _KIND.fullmatch(self.kind):
+            raise BadInput(f"job kind {self.kind!r}: use a lower-case letter, then up to 31 letters, digits, _ -")
+        if not 0 <= self.precedence <= MOST_PRECEDENCE:
+            raise BadInput(f"job {self.name}: precedence {self.precedence} is not within 0 to {MOST_PRECEDENCE}")
+        if not self.groups or any(group.count < 1 for group in self.groups):
+            raise BadInput(f"job {self.name}: wants at least one task in every group")
+        if self.gang and self.total > MOST_CLAIMS:
+            raise BadInput(f"job {self.name}: a gang of {self.total} tasks; the most in one transaction is {MOST_CLAIMS}")
+
+    @property
+    def total(self) -> int:
+        """How many tasks the job has."""
+        return sum(group.count for group in self.groups)
+
+
+def check_member(name: str) -> str:
+    """Return a scheduler's name, ``kind/instance``; raises BadInput when it is not of that form."""
+    if not _MEMBER.fullmatch(name):
+        raise BadInput(f"scheduler name {name!r}: want kind/instance, for example batch/0")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Tasks of one group placed together on one machine: ``tasks`` are ranges such as ``0-9,12``."""
+
+    placement: int
+    job: str
+    machine: int
+    group: int
+    tasks: str
+    leaving: bool = False
+
+
+@dataclass(slots=True)
+class GroupStatus:
+    """Counts of a task group; ``unplaced + placed + finished + failed + stopped = total`` (semantics 4)."""
+
+    need: Resources
+    duration_ms: int
+    total: int
+    unplaced: int
+    placed: int
+    finished: int
+    failed: int
+    stopped: int
+    waiting: str
+    """The unplaced tasks as ranges, ``-`` when there are none."""
+    runs: tuple[tuple[int, int, bool], ...]
+    """(placement id, machine index, leaving) of every run."""
+
+
+@dataclass(slots=True)
+class Job:
+    """A job as the store has it; `order` counts submissions, `extra` as submitted."""
+
+    id: str
+    name: str
+    kind: str
+    precedence: int
+    order: int
+    state: JobState
+    gang: Gang
+    submitted_ms: int
+    groups: list[GroupStatus]
+    spec: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def unplaced(self) -> int:
+        """Tasks that still want a machine."""
+        return sum(group.unplaced for group in self.groups)
+
+    @property
+    def pending(self) -> bool:
+        """Whether a scheduler has work to do for it (invariant 4)."""
+        return self.state in (JobState.ACTIVE, JobState.HELD) and self.unplaced > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What all jobs of one kind may hold together; None means no limit (semantics 9)."""
+
+    resources: tuple[int | None, ...]
+    jobs: int | None = None
+    precedence: tuple[int, int] = (0, MOST_PRECEDENCE)
