@@ -1,0 +1,154 @@
+"""The port: what a cell answers, whoever keeps it (`RedisCell`, `MemoryCell`)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cellstate.model import Job, JobSpec, JobState, Limits, Machine, MachineSpec, MachineState, Run
+from cellstate.resources import Dimensions, Resources
+from cellstate.transaction import Ending, Intake, Outcome, Position, Transaction
+
+Rows = NDArray[np.int64]
+"""Machine records: one row a machine; columns index, number, state, executor, capacity × R,
+allocated × R, in the smallest units of the cell's dimensions."""
+
+
+class PendingJob(NamedTuple):
+    """A pending job as a scheduler receives it; `arrival` orders how jobs became pending."""
+
+    arrival: int
+    job: Job
+
+
+@dataclass(slots=True)
+class Reply:
+    """The answer to a sync or a commit.
+
+    `rows` are the changed machines, or all of them when `full`; apply them in order. `outcomes`
+    belong to the committed transactions, in their order.
+    """
+
+    position: Position
+    full: bool
+    rows: Rows
+    outcomes: list[Outcome] = field(default_factory=list)
+    cursor: int = 0
+    jobs: list[PendingJob] = field(default_factory=list)
+
+
+class Membership(NamedTuple):
+    """A scheduler's right to commit: its name and incarnation."""
+
+    member: str
+    incarnation: int
+
+
+class Fact(NamedTuple):
+    """One line of the log: under which version, when (ms, the client's clock), by whom, what."""
+
+    version: int
+    at_ms: int
+    by: str
+    words: tuple[str, ...]
+
+
+class KindUse(NamedTuple):
+    """What the jobs of a kind hold together, beside its limits."""
+
+    limits: Limits
+    jobs: int
+    used: Resources
+
+
+class Submitted(NamedTuple):
+    """What became of a submission: ``new``, ``same`` (already there), ``id`` or ``name`` (taken, by `holder`)."""
+
+    id: str
+    status: str
+    holder: str = ""
+
+
+class Cell(Protocol):
+    """Everything a scheduler, an executor or a person may ask of a cell.
+
+    Times are milliseconds of the caller's clock; nothing in a cell has a clock of its own but the
+    expiry of leases.
+    """
+
+    name: str
+    dimensions: Dimensions
+
+    def join(self, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
+        """Add machines, or bring them back; returns their indices."""
+
+    def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
+        """Change a machine's state; returns the tasks put back (down and gone lose theirs)."""
+
+    def set_machine_capacity(
+        self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
+    ) -> int:
+        """Change a machine's capacity, with the evictions it needs; Refused when it would be over."""
+
+    def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
+        """Submit jobs; one that is already there under its id changes nothing."""
+
+    def stop(self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED) -> Job:
+        """Stop or abandon a job: what is unplaced ends now; Refused when there is no such job."""
+
+    def commit(
+        self,
+        membership: Membership,
+        number: int,
+        transactions: Sequence[Transaction],
+        since: Position,
+        at_ms: int,
+        intake: Intake | None = None,
+        executors: Iterable[int] = (),
+    ) -> Reply:
+        """Judge the transactions in order and apply what stands; Fenced when not entitled."""
+
+    def sync(self, since: Position, intake: Intake | None = None) -> Reply:
+        """Return what changed since a position."""
+
+    def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
+        """End tasks; returns how many each ending took effect on."""
+
+    def enlist(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """Take a scheduler's name; Duplicate when a live one has it."""
+
+    def withdraw(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
+        """Give the name up, or remove a member whose lease lapsed."""
+
+    def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
+        """Set what all jobs of a kind may hold together."""
+
+    def kinds(self) -> Mapping[str, KindUse]:
+        """Limits and use by kind."""
+
+    def machines(self) -> list[Machine]:
+        """Every machine that is not gone, by index."""
+
+    def runs(self, indices: Sequence[int]) -> list[Run]:
+        """The runs on the given machines."""
+
+    def job(self, job_id: str) -> Job | None:
+        """One job, or None."""
+
+    def jobs(self) -> list[Job]:
+        """Every job that is kept, in order of submission."""
+
+    def pending(self) -> Mapping[str, list[str]]:
+        """Ids of the pending jobs by kind, in the order they became pending."""
+
+    def facts(self, since: int = 0, most: int = 1000) -> list[Fact]:
+        """Facts of versions after `since`, at most `most` versions."""
+
+
+class StaleCopy(Exception):  # noqa: N818 - names what happened to the copy; it is answered, never shown
+    """A delta was applied to a copy that does not stand where the delta begins."""
+
+
+Opaque = Mapping[str, Any]

@@ -1,0 +1,36 @@
+"""Every key of a cell, with its type; the schema's number.
+
+All carry the cell's name as hash tag, so a cell lives on one shard and many cells spread over a
+Redis Cluster.
+
+    meta        hash    schema, resources, version, floor and the other counters
+    machines    hash    index → machine record                          (lua/parts/words.lua)
+    runs        hash    index → the runs on the machine
+    static      hash    index → name and attributes (MessagePack)
+    names       hash    machine name → index
+    executors   hash    executor name → number
+    jobs        hash    job id → job record
+    specs       hash    job id → what only schedulers and executors read (MessagePack)
+    jobnames    hash    name of a live job → its id
+    kinds       hash    kind → limits and use
+    done        list    "id time" of finished jobs, oldest first
+    pending:K   zset    bucket and id of the pending jobs of kind K, by the order they became pending
+    changes     list    per version: tag and the records of the machines it touched
+    log         stream  per version: time, author, facts
+    schedulers  hash    kind/instance → incarnation, nonce, last transaction number and its outcome
+    lease:S     string  expires when scheduler S no longer renews it
+    stats       hash    kind/instance → figures of a scheduler (MessagePack)
+    box:E       list    messages for executor number E
+    wake:S      list    at most one token: scheduler S has work
+"""
+
+SCHEMA = 1
+"""Raised when records change their form; a store written by a newer schema is refused."""
+
+CELLS = "omega:cells"
+"""The set of cell names on a store; not part of any cell."""
+
+
+def prefix(cell: str) -> str:
+    """What every key of the cell begins with."""
+    return f"omega:{{{cell}}}:"

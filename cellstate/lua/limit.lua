@@ -1,0 +1,26 @@
+-- Set what all jobs of one kind may hold together (semantics 9).
+--
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done | wake:*
+-- ARGV   dims tag at by kind limits
+-- limits: "max_jobs lowest highest max*R", "-" for none.
+-- Reply  {"ok", version}
+-- Types  as in commit.lua
+
+--@include words ranges publish
+
+load_kinds({ kind })
+local k = K[kind]
+local words = {}
+for word in gmatch(limits, '%S+') do words[#words + 1] = word end
+k.max_jobs, k.lowest, k.highest = tonumber(words[1]), tonumber(words[2]), tonumber(words[3])
+for d = 1, R do k.limit[d] = tonumber(words[3 + d]) end
+k.changed = true
+fact('limit ' .. kind .. ' ' .. limits)
+for name, key in pairs(named) do
+  if match(name, '^wake:' .. string.gsub(kind, '%-', '%%-') .. '/') and redis.call('LLEN', key) == 0 then
+    redis.call('RPUSH', key, '1')
+  end
+end
+write_kinds()
+announce('', at, by)
+return { 'ok', string.format('%.0f', meta.version) }

@@ -1,0 +1,93 @@
+-- Sets of task indices as text: "0-9,12", "-" when empty. Ascending, never touching.
+
+local function spans(text)
+  local list = {}
+  for a, b in gmatch(text, '(%d+)%-?(%d*)') do
+    a = tonumber(a)
+    list[#list + 1] = { a, b == '' and a or tonumber(b) }
+  end
+  return list
+end
+
+local function spell(list)
+  if #list == 0 then return '-' end
+  local parts = {}
+  for i, s in ipairs(list) do
+    parts[i] = s[1] == s[2] and tostring(s[1]) or (s[1] .. '-' .. s[2])
+  end
+  return concat(parts, ',')
+end
+
+local function span_count(text)
+  local a, b = match(text, '^(%d+)%-(%d+)$')
+  if a then return b - a + 1 end
+  local n = 0
+  for _, s in ipairs(spans(text)) do n = n + s[2] - s[1] + 1 end
+  return n
+end
+
+-- The first k of text, and what is left. k is at most the count of text.
+local function span_take(text, k)
+  local a, b = match(text, '^(%d+)%-(%d+)$')
+  if a then
+    a, b = tonumber(a), tonumber(b)
+    if b - a + 1 == k then return text, '-' end
+    local taken = k == 1 and tostring(a) or (a .. '-' .. (a + k - 1))
+    return taken, (a + k == b) and tostring(b) or ((a + k) .. '-' .. b)
+  end
+  local taken, rest = {}, {}
+  for _, s in ipairs(spans(text)) do
+    local size = s[2] - s[1] + 1
+    if k >= size then
+      taken[#taken + 1] = s
+      k = k - size
+    elseif k > 0 then
+      taken[#taken + 1] = { s[1], s[1] + k - 1 }
+      rest[#rest + 1] = { s[1] + k, s[2] }
+      k = 0
+    else
+      rest[#rest + 1] = s
+    end
+  end
+  return spell(taken), spell(rest)
+end
+
+-- The union of two disjoint sets.
+local function span_add(text, more)
+  if text == '-' then return more end
+  local list = spans(text)
+  for _, s in ipairs(spans(more)) do list[#list + 1] = s end
+  table.sort(list, function(x, y) return x[1] < y[1] end)
+  local joined = { list[1] }
+  for i = 2, #list do
+    local last = joined[#joined]
+    if list[i][1] == last[2] + 1 then last[2] = list[i][2] else joined[#joined + 1] = list[i] end
+  end
+  return spell(joined)
+end
+
+-- What of part lies in text, and text without it.
+local function span_split(text, part)
+  if text == part then return text, '-' end
+  local inside, rest = {}, {}
+  local cuts = spans(part)
+  for _, s in ipairs(spans(text)) do
+    local from = s[1]
+    for _, c in ipairs(cuts) do
+      local a, b = math.max(c[1], from), math.min(c[2], s[2])
+      if a <= b then
+        if from < a then rest[#rest + 1] = { from, a - 1 } end
+        inside[#inside + 1] = { a, b }
+        from = b + 1
+      end
+    end
+    if from <= s[2] then rest[#rest + 1] = { from, s[2] } end
+  end
+  return spell(inside), spell(rest)
+end
+
+-- The last k of text (victims go newest index first), and what is left.
+local function span_tail(text, k)
+  local rest, tail = span_take(text, span_count(text) - k)
+  return tail, rest
+end

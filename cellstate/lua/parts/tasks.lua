@@ -1,0 +1,128 @@
+-- What happens to tasks: placed, ended, put back. Amounts on machines (occupy) and of kinds (book)
+-- are separate from the records, because a commit judges with the first and writes the second later.
+
+local function occupy(m, need, count)
+  for d = 1, R do m[USED + d] = m[USED + d] + need[d] * count end
+end
+
+local function book(kind, need, count)
+  local k = K[kind]
+  k.changed = true
+  for d = 1, R do k.used[d] = k.used[d] + need[d] * count end
+end
+
+local function count_admitted(j, before)
+  local k = K[j.kind]
+  if before == 0 and j.placed > 0 then
+    k.jobs, k.changed = k.jobs + 1, true
+  elseif before > 0 and j.placed == 0 then
+    k.jobs, k.changed = k.jobs - 1, true
+  end
+end
+
+local function drop_run(g, item)
+  local text = ',' .. g[RUNS]
+  local from, to = find(text, ',' .. item .. ',', 1, true)
+  if not from then return end
+  text = sub(text, 2, from) .. sub(text, to + 1)
+  g[RUNS] = text == '' and '-' or text
+end
+
+local function add_run(g, item)
+  g[RUNS] = (g[RUNS] == '-' and '' or g[RUNS]) .. item .. ','
+end
+
+-- Record count tasks of a group as one run on a machine.
+local function place(j, group, m, count)
+  local g = j.groups[group + 1]
+  local tasks
+  tasks, g[WAITING] = span_take(g[WAITING], count)
+  -- Starts only when what leaves this machine, or this group elsewhere, is gone (semantics 2).
+  local hold = (find(m.runs, '!', 1, true) or find(g[RUNS], '!', 1, true)) and 1 or 0
+  local placement = meta.placements + 1
+  meta.placements = placement
+  g[UNPLACED], g[PLACED] = g[UNPLACED] - count, g[PLACED] + count
+  m.runs = m.runs .. ' ' .. placement .. ':' .. j.id .. ':' .. group .. ':' .. tasks
+  add_run(g, placement .. '@' .. m[1])
+  local before = j.placed
+  j.placed, j.unplaced = before + count, j.unplaced - count
+  count_admitted(j, before)
+  touch_job(j)
+  local line = placement .. ' ' .. m[1] .. ' ' .. j.id .. ' ' .. group .. ' ' .. tasks
+  message(m, '+ ' .. line .. ' ' .. g[DURATION] .. ' ' .. hold)
+  fact('place ' .. line .. ' ' .. values(m))
+end
+
+-- Take tasks of a run off its machine. how: finished, failed, lost, evicted, stopped.
+-- Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2).
+-- Returns how many there were. The caller has freed the amounts.
+local function take_off(m, placement, part, how, reason)
+  local from, to, id, group, tasks = find_run(m, placement, false)
+  local j = J[id]
+  local g = j.groups[group + 1]
+  local gone, rest = span_split(tasks, part)
+  local count = span_count(gone)
+  local stays = rest ~= '-' and (' ' .. placement .. ':' .. id .. ':' .. group .. ':' .. rest) or ''
+  m.runs = sub(m.runs, 1, from - 1) .. stays .. sub(m.runs, to + 1)
+  if rest == '-' then drop_run(g, placement .. '@' .. m[1]) end
+  if how == 'evicted' or how == 'stopped' then
+    local lfrom, lto, _, _, leaving = find_run(m, placement, true)
+    if lfrom then
+      m.runs = sub(m.runs, 1, lfrom - 1) .. sub(m.runs, lto + 1)
+      leaving = span_add(leaving, gone)
+    else
+      leaving = gone
+      add_run(g, '!' .. placement .. '@' .. m[1])
+    end
+    m.runs = m.runs .. ' !' .. placement .. ':' .. id .. ':' .. group .. ':' .. leaving
+    message(m, '- ' .. placement .. ' ' .. m[1] .. ' ' .. gone)
+  end
+  local before = j.placed
+  g[PLACED], j.placed = g[PLACED] - count, before - count
+  count_admitted(j, before)
+  if how == 'finished' then
+    g[FINISHED] = g[FINISHED] + count
+  elseif how == 'failed' then
+    g[FAILED] = g[FAILED] + count
+  elseif how == 'stopped' or j.state > HELD then
+    g[STOPPED] = g[STOPPED] + count
+  else
+    g[WAITING] = span_add(g[WAITING], gone)
+    g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
+  end
+  touch_job(j)
+  fact(how .. ' ' .. placement .. ' ' .. m[1] .. ' ' .. id .. ' ' .. group .. ' ' .. gone .. ' ' .. values(m) .. ' ' .. reason)
+  return count
+end
+
+-- The end of leaving tasks is acknowledged: they are physically gone.
+local function acknowledge(m, placement, part)
+  local from, to, id, group, tasks = find_run(m, placement, true)
+  if not from then return 0 end
+  local gone, rest = span_split(tasks, part == '*' and tasks or part)
+  local count = span_count(gone)
+  if count == 0 then return 0 end
+  local stays = rest ~= '-' and (' !' .. placement .. ':' .. id .. ':' .. group .. ':' .. rest) or ''
+  m.runs = sub(m.runs, 1, from - 1) .. stays .. sub(m.runs, to + 1)
+  local j = J[id]
+  if rest == '-' and j then
+    drop_run(j.groups[group + 1], '!' .. placement .. '@' .. m[1])
+    touch_job(j)
+  end
+  fact('left ' .. placement .. ' ' .. m[1] .. ' ' .. id .. ' ' .. group .. ' ' .. gone)
+  return count
+end
+
+-- Free the amounts of tasks and take them off; part "*" means the whole run. Returns how many.
+local function end_tasks(m, placement, part, how, reason, transaction)
+  local from, _, id, group, tasks = find_run(m, placement, false)
+  if not from then return 0 end
+  local gone = part == '*' and tasks or (span_split(tasks, part))
+  local count = span_count(gone)
+  if count == 0 then return 0 end
+  local g = J[id].groups[group + 1]
+  touch(m, transaction)
+  occupy(m, g.need, -count)
+  book(J[id].kind, g.need, -count)
+  return take_off(m, placement, gone, how, reason)
+end

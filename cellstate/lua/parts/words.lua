@@ -1,0 +1,191 @@
+-- Records as text, and those read in this call. Integers stay below 10^14 (semantics 12).
+--   machine  "index number state executor capacity*R allocated*R"     number: its sequence number
+--   runs     " placement:job:group:tasks" per run on a machine, " !…" while leaving
+--   job      "name kind precedence order state gang submitted bucket groups;group;group…"
+--   group    "need*R duration total unplaced placed finished failed stopped waiting runs"
+--            waiting: the unplaced tasks; runs: "placement@machine," each, "!placement@machine," leaving
+--   kind     "max_jobs lowest highest max*R jobs used*R"               "-": no limit
+
+local match, gmatch, find, sub = string.match, string.gmatch, string.find, string.sub
+local concat, floor = table.concat, math.floor
+
+local R = tonumber(dims)
+local USED = 4 + R
+local MACHINE = '^' .. string.rep('(%d+) ', 3 + 2 * R) .. '(%d+)$'
+local DURATION, TOTAL, UNPLACED, PLACED, FINISHED = R + 1, R + 2, R + 3, R + 4, R + 5
+local FAILED, STOPPED, WAITING, RUNS = R + 6, R + 7, R + 8, R + 9
+local GROUP = '^' .. string.rep('(%d+) ', R + 7) .. '(%S+) (%S+)$'
+local HEAD = '^(%S+) (%S+) (%d+) (%d+) (%d) (%d) (%d+) (%x%x) %d+;(.*)$'
+local UP, DRAINED, DOWN, GONE = '0', '1', '2', '3'
+local ACTIVE, HELD, JOB_STOPPED, ABANDONED, DONE = 0, 1, 2, 3, 4
+
+local M, J, K = {}, {}, {}
+local touched, changed_jobs = {}, {}
+
+-- unpack fails near 8,000 arguments (semantics 11): ask in chunks.
+local function fetch(key, fields)
+  local n = #fields
+  if n == 0 then return {} end
+  if n <= 4000 then return redis.call('HMGET', key, unpack(fields)) end
+  local all = {}
+  for from = 1, n, 4000 do
+    local to = math.min(from + 3999, n)
+    local part = redis.call('HMGET', key, unpack(fields, from, to))
+    for i = 1, to - from + 1 do all[from + i - 1] = part[i] end
+  end
+  return all
+end
+
+local function store(key, pairs_flat)
+  for from = 1, #pairs_flat, 4000 do
+    redis.call('HSET', key, unpack(pairs_flat, from, math.min(from + 3999, #pairs_flat)))
+  end
+end
+
+local function missing(wanted, known)
+  local list, seen = {}, {}
+  for _, field in ipairs(wanted) do
+    if known[field] == nil and not seen[field] then
+      seen[field] = true
+      list[#list + 1] = field
+    end
+  end
+  return list
+end
+
+local function load_machines(wanted)
+  local list = missing(wanted, M)
+  local rows, texts = fetch(machines_key, list), fetch(runs_key, list)
+  for i, index in ipairs(list) do
+    local m = false
+    if rows[i] then
+      m = { match(rows[i], MACHINE) }
+      m.number = tonumber(m[2])
+      m.own = 0
+      m.runs = texts[i] or ''
+      for d = 1, R do
+        m[4 + d] = tonumber(m[4 + d])
+        m[USED + d] = tonumber(m[USED + d])
+      end
+    end
+    M[index] = m
+  end
+end
+
+local function read_group(text)
+  local g = { match(text, GROUP) }
+  g.need = {}
+  for d = 1, R do g.need[d] = tonumber(g[d]) end
+  g[UNPLACED] = tonumber(g[UNPLACED])
+  g[PLACED] = tonumber(g[PLACED])
+  return g
+end
+
+local function read_job(id, text)
+  local name, kind, precedence, order, state, gang, submitted, bucket, rest = match(text, HEAD)
+  local j = {
+    id = id, name = name, kind = kind, precedence = tonumber(precedence), order = order,
+    state = tonumber(state), gang = tonumber(gang), submitted = submitted, bucket = bucket,
+    groups = {}, placed = 0, unplaced = 0,
+  }
+  for part in gmatch(rest, '[^;]+') do
+    local g = read_group(part)
+    j.groups[#j.groups + 1] = g
+    j.placed = j.placed + g[PLACED]
+    j.unplaced = j.unplaced + g[UNPLACED]
+  end
+  j.was_complete = j.unplaced == 0 and j.placed == 0
+  j.was_pending = j.unplaced > 0 and j.state <= HELD
+  return j
+end
+
+local function load_jobs(wanted)
+  local list = missing(wanted, J)
+  local rows = fetch(jobs_key, list)
+  for i, id in ipairs(list) do
+    J[id] = rows[i] and read_job(id, rows[i]) or false
+  end
+end
+
+local function write_job(j)
+  local parts = { concat({
+    j.name, j.kind, j.precedence, j.order, j.state, j.gang, j.submitted, j.bucket, #j.groups }, ' ') }
+  for i, g in ipairs(j.groups) do parts[i + 1] = concat(g, ' ') end
+  return concat(parts, ';')
+end
+
+local function load_kinds(names)
+  local list = missing(names, K)
+  local rows = fetch(kinds_key, list)
+  for i, name in ipairs(list) do
+    local k, n = { limit = {}, used = {}, jobs = 0 }, 0
+    local words = {}
+    for word in gmatch(rows[i] or '', '%S+') do words[#words + 1] = word end
+    k.max_jobs = tonumber(words[1])
+    k.lowest, k.highest = tonumber(words[2]), tonumber(words[3])
+    k.jobs = tonumber(words[4 + R]) or 0
+    for d = 1, R do
+      k.limit[d] = tonumber(words[3 + d])
+      if k.limit[d] then n = n + 1 end
+      k.used[d] = tonumber(words[4 + R + d]) or 0
+    end
+    k.limited = n > 0
+    K[name] = k
+  end
+end
+
+-- Sums over a cell may pass 10^14, where Lua's own number format loses digits.
+local function write_kind(k)
+  local words = { k.max_jobs or '-', k.lowest or '-', k.highest or '-' }
+  for d = 1, R do words[3 + d] = k.limit[d] and string.format('%.0f', k.limit[d]) or '-' end
+  words[4 + R] = k.jobs
+  for d = 1, R do words[4 + R + d] = string.format('%.0f', k.used[d]) end
+  return concat(words, ' ')
+end
+
+-- Every job with a run on these machines, and their kinds, read.
+local function load_jobs_on(machines)
+  local ids = {}
+  for _, index in ipairs(machines) do
+    local m = M[index]
+    if m then
+      for id in gmatch(m.runs, ' !?%d+:([^:]+):') do ids[#ids + 1] = id end
+    end
+  end
+  load_jobs(ids)
+end
+
+local function load_kinds_of_jobs()
+  local names = {}
+  for _, j in pairs(J) do
+    if j then names[#names + 1] = j.kind end
+  end
+  load_kinds(names)
+end
+
+-- The position and content of a run on a machine; nil when there is none of that id.
+local function find_run(m, placement, leaving)
+  local from = find(m.runs, (leaving and ' !' or ' ') .. placement .. ':', 1, true)
+  if not from then return nil end
+  local to = (find(m.runs, ' ', from + 1, true) or #m.runs + 1) - 1
+  local job, group, tasks = match(sub(m.runs, from, to), '^ !?%d+:([^:]+):(%d+):(.*)$')
+  return from, to, job, tonumber(group), tasks
+end
+
+local function over(m)
+  for d = 1, R do
+    if m[USED + d] > m[4 + d] then return true end
+  end
+  return false
+end
+
+-- How many tasks of this need the machine still holds.
+local function room(m, need)
+  local most = math.huge
+  for d = 1, R do
+    local free = m[4 + d] - m[USED + d]
+    if free < 0 then return 0 end
+    if need[d] > 0 and free < need[d] * most then most = floor(free / need[d]) end
+  end
+  return most
+end

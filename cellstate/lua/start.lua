@@ -1,0 +1,56 @@
+-- May these runs start? Read only: an executor asks for runs it was told to hold (semantics 2).
+--
+-- KEYS   machines runs jobs
+-- ARGV   dims | asked
+-- Asked is "machine placement".
+-- Reply  per question "go", "wait" (what leaves is not gone yet) or "gone" (no such run any more)
+-- Types  machines, runs, jobs: hash
+
+--@include words ranges
+
+local machines = {}
+for i = fixed_args + 1, #ARGV do machines[#machines + 1] = match(ARGV[i], '^(%d+)') end
+load_machines(machines)
+load_jobs_on(machines)
+
+-- Whether everything on the machine, leaving or not, fits its capacity at once.
+local function physically_fits(m)
+  local sums = {}
+  for d = 1, R do sums[d] = 0 end
+  for id, group, tasks in gmatch(m.runs, ' !?%d+:([^:]+):(%d+):(%S+)') do
+    local need, n = J[id] and J[id].groups[group + 1].need, span_count(tasks)
+    for d = 1, R do sums[d] = sums[d] + (need and need[d] * n or 0) end
+  end
+  for d = 1, R do
+    if sums[d] > m[4 + d] then return false end
+  end
+  return true
+end
+
+-- Whether one of these tasks still leaves another machine.
+local function still_elsewhere(g, tasks)
+  local places = {}
+  for placement, index in gmatch(g[RUNS], '!(%d+)@(%d+)') do places[#places + 1] = { placement, index } end
+  for _, p in ipairs(places) do
+    load_machines({ p[2] })
+    local _, _, _, _, leaving = find_run(M[p[2]], p[1], true)
+    if leaving and (span_split(tasks, leaving)) ~= '-' then return true end
+  end
+  return false
+end
+
+local answers = {}
+for i = fixed_args + 1, #ARGV do
+  local index, placement = match(ARGV[i], '^(%d+) (%d+)$')
+  local m = M[index]
+  local from, _, id, group, tasks
+  if m then from, _, id, group, tasks = find_run(m, placement, false) end
+  if not from then
+    answers[#answers + 1] = 'gone'
+  elseif find(m.runs, '!', 1, true) and not physically_fits(m) then
+    answers[#answers + 1] = 'wait'
+  else
+    answers[#answers + 1] = still_elsewhere(J[id].groups[group + 1], tasks) and 'wait' or 'go'
+  end
+end
+return answers

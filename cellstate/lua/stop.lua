@@ -1,0 +1,29 @@
+-- Stop or abandon a job: its unplaced tasks end at once, later claims answer unknown. What runs is
+-- ended afterwards in bounded batches through end.lua (semantics 4).
+--
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done | pending:*
+-- ARGV   dims tag at by job state
+-- state: 2 stopped, 3 abandoned.
+-- Reply  {"ok", record} with the job's record afterwards, {"unknown"}, or {"keys", name…}
+-- Types  as in commit.lua
+
+--@include words ranges publish
+
+load_jobs({ job })
+local j = J[job]
+if not j then return { 'unknown' } end
+local names = lacking()
+if #names > 0 then return { 'keys', unpack(names) } end
+if j.state <= HELD then
+  local stopped = 0
+  for _, g in ipairs(j.groups) do
+    g[STOPPED] = g[STOPPED] + g[UNPLACED]
+    stopped = stopped + g[UNPLACED]
+    g[UNPLACED], g[WAITING] = 0, '-'
+  end
+  j.unplaced, j.state = 0, tonumber(state)
+  touch_job(j)
+  fact((j.state == ABANDONED and 'abandon ' or 'stop ') .. job .. ' ' .. stopped)
+  publish(at, by, true)
+end
+return { 'ok', write_job(j) }

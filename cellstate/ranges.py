@@ -1,0 +1,98 @@
+"""Sets of task indices as text: ``0-9,12``, ``-`` when empty; ascending, never touching.
+
+The twin's and the client's own reading of what ``lua/parts/ranges.lua`` writes.
+"""
+
+from collections.abc import Iterable
+
+EMPTY = "-"
+
+Spans = list[tuple[int, int]]
+
+
+def spans(text: str) -> Spans:
+    """Return the (first, last) pairs of `text`."""
+    if text == EMPTY:
+        return []
+    result = []
+    for piece in text.split(","):
+        first, _, last = piece.partition("-")
+        result.append((int(first), int(last or first)))
+    return result
+
+
+def spell(pairs: Iterable[tuple[int, int]]) -> str:
+    """Return the text of ascending, disjoint pairs."""
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in pairs) or EMPTY
+
+
+def count(text: str) -> int:
+    """How many indices are in `text`."""
+    return sum(b - a + 1 for a, b in spans(text))
+
+
+def indices(text: str) -> list[int]:
+    """The indices in `text`, ascending."""
+    return [i for a, b in spans(text) for i in range(a, b + 1)]
+
+
+def gather(numbers: Iterable[int]) -> str:
+    """Return the text of a set of indices given in any order."""
+    pairs: Spans = []
+    for number in sorted(set(numbers)):
+        if pairs and pairs[-1][1] == number - 1:
+            pairs[-1] = (pairs[-1][0], number)
+        else:
+            pairs.append((number, number))
+    return spell(pairs)
+
+
+def take(text: str, number: int) -> tuple[str, str]:
+    """Return the first `number` indices of `text`, and the rest."""
+    taken: Spans = []
+    rest: Spans = []
+    for a, b in spans(text):
+        cut = min(b, a + number - 1)
+        if number > 0:
+            taken.append((a, cut))
+            number -= cut - a + 1
+            a = cut + 1
+        if a <= b:
+            rest.append((a, b))
+    return spell(taken), spell(rest)
+
+
+def tail(text: str, number: int) -> tuple[str, str]:
+    """Return the last `number` indices of `text`, and the rest."""
+    rest, last = take(text, count(text) - number)
+    return last, rest
+
+
+def add(text: str, more: str) -> str:
+    """Return the union of two disjoint sets."""
+    joined: Spans = []
+    for a, b in sorted(spans(text) + spans(more)):
+        if joined and joined[-1][1] == a - 1:
+            joined[-1] = (joined[-1][0], b)
+        else:
+            joined.append((a, b))
+    return spell(joined)
+
+
+def split(text: str, part: str) -> tuple[str, str]:
+    """Return what of `part` lies in `text`, and `text` without it."""
+    inside: Spans = []
+    rest: Spans = []
+    cuts = spans(part)
+    for first, last in spans(text):
+        start = first
+        for a, b in cuts:
+            low, high = max(a, start), min(b, last)
+            if low <= high:
+                if start < low:
+                    rest.append((start, low - 1))
+                inside.append((low, high))
+                start = high + 1
+        if start <= last:
+            rest.append((start, last))
+    return spell(inside), spell(rest)

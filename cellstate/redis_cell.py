@@ -1,0 +1,296 @@
+"""A cell on a Redis-protocol server: the port over the scripts."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import redis
+
+from cellstate import keys, records
+from cellstate.cell import Membership, PendingJob, Reply, Submitted
+from cellstate.errors import BadInput, Duplicate, Fenced, Refused, Unsuitable
+from cellstate.link import Link
+from cellstate.model import Job, JobSpec, JobState, Limits, MachineSpec, MachineState, check_member
+from cellstate.redis_reads import RedisReads
+from cellstate.resources import Dimensions, Resources
+from cellstate.scripts import script
+from cellstate.server import connect, safe_url
+from cellstate.transaction import Ending, Intake, Position, Transaction
+
+KEEP_JOBS = 10_000
+KEEP_MS = 24 * 3600 * 1000
+_JOIN_CHUNK = 1_000
+
+
+def cells(client: "redis.Redis") -> list[str]:
+    """The names of the cells on a store."""
+    members: Any = client.smembers(keys.CELLS)
+    return sorted(name.decode() for name in members)
+
+
+class RedisCell(RedisReads):
+    """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
+
+    def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
+        """Use `create`, `open` or `connect` instead."""
+        super().__init__(client, name, dimensions, url)
+        self._link = Link(client)
+        self._flight: tuple[dict[str, object], list[str], list[str], Intake | None] | None = None
+
+    # Making and finding a cell
+
+    @classmethod
+    def create(
+        cls, client: "redis.Redis", name: str, dimensions: Dimensions | None = None, *,
+        keep_jobs: int = KEEP_JOBS, keep_ms: int = KEEP_MS, url: str = "",
+    ) -> "RedisCell":  # fmt: skip
+        """Make a cell; one that exists with the same resources is opened. Refused with others."""
+        dimensions = dimensions or Dimensions()
+        if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+            raise BadInput(f"cell name {name!r}: use letters, digits, . _ -")
+        cell = cls(client, name, dimensions, url)
+        resources = ",".join(dimensions.names)
+        values = {"schema": keys.SCHEMA, "resources": resources, "keep_jobs": keep_jobs, "keep_ms": keep_ms}
+        status, schema, known = (word.decode() for word in cell._run("create", values))
+        cell._check_schema(schema)
+        if status == "other":
+            raise Refused(f"cell {name}: has resources {known}, not {resources}; open it without --resources")
+        cell._plain(lambda: client.sadd(keys.CELLS, name))
+        return cell
+
+    @classmethod
+    def open(cls, client: "redis.Redis", name: str, url: str = "") -> "RedisCell":
+        """Find a cell; Refused when there is none, Unsuitable when a newer Omega wrote it."""
+        cell = cls(client, name, Dimensions(), url)
+        schema, resources = cell._plain(lambda: client.hmget(cell._prefix + "meta", "schema", "resources"))
+        if schema is None:
+            there = ", ".join(cell._plain(lambda: cells(client))) or "none"
+            raise Refused(f"unknown cell {name!r} on {safe_url(url)}; it has: {there}; make one with omega cell create {name}")
+        cell._check_schema(schema.decode())
+        cell.dimensions = Dimensions(tuple(resources.decode().split(",")))
+        return cell
+
+    @classmethod
+    def connect(cls, url: str, name: str, *, timeout: float | None = 5.0) -> "RedisCell":
+        """Open the cell `name` on the store at `url`."""
+        return cls.open(connect(url, timeout=timeout), name, url)
+
+    def _check_schema(self, schema: str) -> None:
+        if int(schema) > keys.SCHEMA:
+            raise Unsuitable(
+                f"cell {self.name}: written with schema {schema}, this Omega reads up to {keys.SCHEMA}; "
+                "use the newer Omega, or export there and import here"
+            )
+
+    def delete(self) -> None:
+        """Remove the cell and everything in it, a few hundred keys at a time."""
+        self._plain(lambda: self.client.srem(keys.CELLS, self.name))
+        found = self.client.scan_iter(match=self._prefix.replace("[", "\\[") + "*", count=500)
+        while chunk := self._plain(lambda: list(islice(found, 500))):
+            self._plain(lambda chunk=chunk: self.client.unlink(*chunk))
+
+    # Machines
+
+    def join(self, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
+        """See Cell.join."""
+        indices: list[int] = []
+        for start in range(0, len(machines), _JOIN_CHUNK):
+            chunk = machines[start : start + _JOIN_CHUNK]
+            rest: list[object] = []
+            for machine in chunk:
+                if len(machine.capacity) != len(self.dimensions):
+                    raise BadInput(f"machine {machine.name}: {len(machine.capacity)} amounts, not {self.dimensions.names}")
+                rest += [f"{machine.name} {' '.join(map(str, machine.capacity))}", records.pack(machine.attributes)]
+            values = {**self._values(at_ms, executor), "executor": executor}
+            reply = self._run("join", values, rest, extra=self._known.get("box", set()))
+            indices += [int(index) for index in reply[3:]]
+        return indices
+
+    def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
+        """See Cell.set_machine_state."""
+        return self._change(index, "state", str(int(state)), at_ms, by)
+
+    def set_machine_capacity(
+        self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
+    ) -> int:
+        """See Cell.set_machine_capacity."""
+        words = [*map(str, capacity), *(f"{placement}*{count}" for placement, count in evict)]
+        return self._change(index, "capacity", " ".join(words), at_ms, by)
+
+    def _change(self, index: int, action: str, change: str, at_ms: int, by: str) -> int:
+        values = {**self._values(at_ms, by), "index": index, "action": action, "change": change}
+        reply = self._run("machine", values, extra=self._hints())
+        if reply[0] == b"unknown":
+            raise Refused(f"machine {index}: not in cell {self.name}; see omega machine list")
+        if reply[0] == b"over":
+            raise Refused(f"machine {index}: holds more than the new capacity; name evictions or drain it first")
+        return int(reply[2])
+
+    # Jobs
+
+    def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
+        """See Cell.submit."""
+        rest: list[object] = []
+        for job in jobs:
+            if any(len(group.need) != len(self.dimensions) for group in job.groups):
+                raise BadInput(f"job {job.name}: its amounts are not those of {', '.join(self.dimensions.names)}")
+            rest += records.write_job(job, held=held)
+        kinds = {f"pending:{job.kind}" for job in jobs}
+        reply = self._run("submit", self._values(at_ms, by), rest, extra=kinds | self._wakes())
+        answers = []
+        for job, answer in zip(jobs, reply[2:], strict=True):
+            status, _, holder = answer.decode().partition(" ")
+            answers.append(Submitted(job.id, status, holder))
+        return answers
+
+    def stop(self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED) -> Job:
+        """See Cell.stop."""
+        values = {**self._values(at_ms, by), "job": job_id, "state": int(state)}
+        reply = self._run("stop", values, extra=self._known.get("pending", set()))
+        if reply[0] == b"unknown":
+            raise Refused(f"job {job_id}: not in cell {self.name}; see omega job list")
+        return records.read_job(job_id, reply[1], b"", len(self.dimensions))
+
+    # Transactions
+
+    def begin(
+        self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
+        intake: Intake | None = None, executors: Iterable[int] = (),
+    ) -> None:  # fmt: skip
+        """Send a commit without waiting; `finish` returns its reply. One may be in flight."""
+        values = self._values(at_ms, membership.member) | self._since(since, intake) | membership._asdict()
+        values["number"] = number
+        texts = [records.write_transaction(transaction) for transaction in transactions]
+        names = [f"box:{executor}" for executor in executors]
+        kinds = self._known.setdefault("pending", set())
+        if intake is not None:
+            kinds.add(f"pending:{intake.kind}")
+        self._flight = values, texts, names + sorted(kinds), intake
+        self._plain(self._launch)
+
+    def _launch(self) -> None:
+        if self._flight is None:
+            raise RuntimeError("no commit in flight")
+        values, texts, names, _ = self._flight
+        commit = script("commit")
+        self._link.send(commit, self._keys(commit, str(values["member"]), names), commit.pack_arguments(values, texts))
+
+    def finish(self) -> Reply:
+        """Wait for the commit in flight. After StoreError, `resend` sends it again without harm."""
+        if self._flight is None:
+            raise RuntimeError("no commit in flight")
+        values, _, names, intake = self._flight
+        while True:
+            reply = self._plain(self._link.receive)
+            if reply[0] != b"keys":
+                break
+            names += sorted(self._learn(reply[1:]))
+            self._plain(self._launch)
+        self._flight = None
+        if reply[0] in (b"fenced", b"stale"):
+            raise Fenced(f"scheduler {values['member']}: incarnation {values['incarnation']} may no longer commit; enlist again")
+        return self._reply(reply, intake)
+
+    def resend(self) -> None:
+        """Send the commit in flight once more, on a new connection (semantics 14)."""
+        self._plain(self._link.again)
+
+    def commit(
+        self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
+        intake: Intake | None = None, executors: Iterable[int] = (),
+    ) -> Reply:  # fmt: skip
+        """See Cell.commit."""
+        self.begin(membership, number, transactions, since, at_ms, intake, executors)
+        return self.finish()
+
+    def sync(self, since: Position, intake: Intake | None = None) -> Reply:
+        """See Cell.sync."""
+        extra = [f"pending:{intake.kind}"] if intake else []
+        return self._reply(self._run("sync", self._since(since, intake), extra=extra), intake)
+
+    def _reply(self, reply: list[Any], intake: Intake | None) -> Reply:
+        _, version, tag, outcomes, mode, text = reply[:6]
+        position, full = Position(int(version), tag.decode()), mode == b"full"
+        size = len(self.dimensions)
+        if full:
+            position, rows = self._read_all()
+        else:
+            rows = records.read_rows(text, size)
+        answer = Reply(position, full, rows, records.read_outcomes(outcomes))
+        if intake is not None and intake.most:
+            answer.cursor = int(reply[6])
+            for i in range(7, len(reply), 4):
+                job_id, arrival, record, spec = reply[i : i + 4]
+                if record:
+                    job = records.read_job(job_id.decode(), record, spec, size)
+                    answer.jobs.append(PendingJob(int(arrival), job))
+        return answer
+
+    # Tasks
+
+    def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
+        """See Cell.end."""
+        texts = [f"{e.machine} {e.placement} {e.how.name.lower()} {e.tasks} {e.reason}".rstrip() for e in endings]
+        reply = self._run("end", self._values(at_ms, by), texts, extra=self._hints())
+        return [int(count) for count in reply[2:]]
+
+    def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
+        """For (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
+        texts = [f"{machine} {placement}" for machine, placement in asked]
+        return [answer.decode() for answer in self._run("start", {"dims": len(self.dimensions)}, texts)]
+
+    def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
+        """Messages for an executor, oldest first; waits up to `wait_seconds` for the first one.
+
+        ``+ placement machine job group tasks duration_ms hold`` starts tasks, ``- placement machine
+        tasks`` ends them, ``!`` says that messages were dropped: read everything afresh.
+        """
+        key = f"{self._prefix}box:{executor}"
+        found: Any = self._plain(lambda: self.client.lpop(key, most))
+        if not found and wait_seconds > 0:
+            first: Any = self._plain(lambda: self.client.blpop([key], timeout=wait_seconds))
+            if first:
+                found = [first[1], *(self._plain(lambda: self.client.lpop(key, most)) or [])]
+        return [message.decode() for message in found or []]
+
+    # Members
+
+    def enlist(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """See Cell.enlist."""
+        values = self._values(at_ms, member) | {"member": check_member(member), "nonce": nonce, "lease_ms": lease_ms}
+        reply = self._run("enlist", values, member=member)
+        if reply[0] == b"taken":
+            raise Duplicate(f"scheduler {member}: another one runs under this name; choose another or stop it")
+        return Membership(member, int(reply[1]))
+
+    def renew(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
+        """Renew the lease and leave `figures`; returns the live members. Fenced when it lapsed."""
+        known = self._plain(lambda: self.client.hkeys(self._prefix + "schedulers"))
+        leases = {f"lease:{name.decode()}" for name in known}
+        values = {**membership._asdict(), "lease_ms": lease_ms, "figures": records.pack(dict(figures))}
+        reply = self._run("renew", values, member=membership.member, extra=leases)
+        if reply[0] == b"fenced":
+            raise Fenced(f"scheduler {membership.member}: its lease lapsed; enlist again")
+        self._members = sorted(reply[i].decode() for i in range(1, len(reply), 2) if int(reply[i + 1]))
+        return self._members
+
+    def withdraw(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
+        """See Cell.withdraw."""
+        values = self._values(at_ms, membership.member) | membership._asdict() | {"reaped": int(reaped)}
+        return bool(self._run("withdraw", values, member=membership.member)[1])
+
+    def wait_for_work(self, member: str, seconds: float) -> bool:
+        """Sleep until somebody leaves work for this scheduler, at most `seconds`."""
+        return bool(self._plain(lambda: self.client.blpop([f"{self._prefix}wake:{member}"], timeout=seconds)))
+
+    # Limits
+
+    def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
+        """See Cell.set_limits."""
+        values = self._values(at_ms, by) | {"kind": kind, "limits": records.write_limits(limits)}
+        self._run("limit", values, extra=self._wakes())
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._link.close()
+        self.client.close()

@@ -1,0 +1,146 @@
+"""Looking at a cell on a server: machines, jobs, members, facts. Nothing here changes anything."""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from cellstate import records
+from cellstate.cell import Fact, KindUse
+from cellstate.errors import Refused
+from cellstate.model import Job, Machine, MachineState, Run
+from cellstate.ranges import EMPTY
+from cellstate.redis_calls import RedisCalls
+from cellstate.transaction import Intake, Position
+
+_CHUNK = 10_000
+"""Machines per chunk of a full read: about 10 ms of the server's time."""
+
+
+class RedisReads(RedisCalls):
+    """What can be asked of a cell without changing it."""
+
+    def _since(self, since: Position, intake: Intake | None) -> dict[str, object]:
+        kind, cursor, most, owned = intake or ("-", 0, 0, "-")
+        return {"dims": len(self.dimensions), "since": since.version, "since_tag": since.tag,
+                "kind": kind, "cursor": cursor, "most": most, "owned": owned}  # fmt: skip
+
+    def _read_all(self) -> tuple[Position, Any]:
+        """A full read: chunks, then the delta since the first chunk's version (semantics 18)."""
+        size = len(self.dimensions)
+        while True:
+            position, parts, start, count = None, [], 0, 1
+            while start < count:
+                version, tag, count, text = self._run("read", {"from": start, "to": start + _CHUNK})
+                position = position or Position(int(version), tag.decode())
+                parts.append(records.read_rows(text, size))
+                start += _CHUNK
+            if position is None:
+                raise RuntimeError("a full read without a first chunk")
+            rows = np.concatenate(parts)
+            if len(parts) == 1:
+                return position, rows
+            reply = self._run("sync", self._since(position, None))
+            if reply[4] == b"delta":
+                late = records.read_rows(reply[5], size)
+                return Position(int(reply[1]), reply[2].decode()), np.concatenate([rows, late])
+
+    def executor_number(self, executor: str) -> int:
+        """The number under which an executor's box is kept; Refused when it never joined a machine."""
+        number = self._plain(lambda: self.client.hget(self._prefix + "executors", executor))
+        if number is None:
+            raise Refused(f"executor {executor!r}: no machine of this cell belongs to it")
+        return int(number)
+
+    def kinds(self) -> dict[str, KindUse]:
+        """See Cell.kinds."""
+        found = self._plain(lambda: self.client.hgetall(self._prefix + "kinds"))
+        return {
+            name.decode(): KindUse(*records.read_kind(text.decode(), len(self.dimensions)))
+            for name, text in sorted(found.items())
+        }
+
+    def machines(self) -> list[Machine]:
+        """See Cell.machines."""
+        _, rows = self._read_all()
+        latest = {int(row[0]): row for row in rows}
+        static = self._plain(lambda: self.client.hgetall(self._prefix + "static"))
+        found = (records.read_machine(row, static[str(i).encode()], len(self.dimensions)) for i, row in sorted(latest.items()))
+        return [machine for machine in found if machine.state is not MachineState.GONE]
+
+    def machine_index(self, name: str) -> int | None:
+        """The index of a machine by its name."""
+        index = self._plain(lambda: self.client.hget(self._prefix + "names", name))
+        return None if index is None else int(index)
+
+    def runs(self, indices: Sequence[int]) -> list[Run]:
+        """See Cell.runs."""
+        found: list[Run] = []
+        for start in range(0, len(indices), 4000):
+            chunk = indices[start : start + 4000]
+            texts = self._plain(lambda chunk=chunk: self.client.hmget(self._prefix + "runs", [str(i) for i in chunk]))
+            for index, text in zip(chunk, texts, strict=True):
+                found += records.read_runs(index, text.decode()) if text else []
+        return found
+
+    def job(self, job_id: str) -> Job | None:
+        """See Cell.job."""
+        record = self._plain(lambda: self.client.hget(self._prefix + "jobs", job_id))
+        spec = self._plain(lambda: self.client.hget(self._prefix + "specs", job_id))
+        return None if record is None else records.read_job(job_id, record, spec or b"", len(self.dimensions))
+
+    def job_ids(self) -> list[str]:
+        """Ids of every job that is kept, in no order."""
+        return [name.decode() for name in self._plain(lambda: self.client.hkeys(self._prefix + "jobs"))]
+
+    def jobs(self) -> list[Job]:
+        """See Cell.jobs; read a few thousand at a time."""
+        found: list[Job] = []
+        scan = self.client.hscan_iter(self._prefix + "jobs", count=2000)
+        while chunk := self._plain(lambda: dict(islice(scan, 2000))):
+            specs = self._plain(lambda chunk=chunk: self.client.hmget(self._prefix + "specs", list(chunk)))
+            for (job_id, record), spec in zip(chunk.items(), specs, strict=True):
+                found.append(records.read_job(job_id.decode(), record, spec or b"", len(self.dimensions)))
+        return sorted({job.id: job for job in found}.values(), key=lambda job: job.order)
+
+    def pending(self) -> dict[str, list[str]]:
+        """See Cell.pending."""
+        found = {}
+        for key in self._plain(lambda: list(self.client.scan_iter(match=self._prefix + "pending:*", count=500))):
+            members = self._plain(lambda key=key: self.client.zrange(key, 0, -1))
+            found[key.decode().removeprefix(self._prefix + "pending:")] = [member.decode()[2:] for member in members]
+        return found
+
+    def facts(self, since: int = 0, most: int = 1000) -> list[Fact]:
+        """See Cell.facts."""
+        entries = self._plain(lambda: self.client.xrange(self._prefix + "log", min=f"{since + 1}-0", max="+", count=most))
+        return [fact for key, fields in entries for fact in _facts(key, fields)]
+
+    def counters(self) -> dict[str, int]:
+        """The cell's version, floor and other counters."""
+        found = self._plain(lambda: self.client.hgetall(self._prefix + "meta"))
+        return {name.decode(): int(value) for name, value in found.items() if name not in (b"resources",)}
+
+    def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
+        """Every scheduler on record: incarnation, whether its lease holds, its last figures."""
+        known = self._plain(lambda: self.client.hgetall(self._prefix + "schedulers"))
+        figures = self._plain(lambda: self.client.hgetall(self._prefix + "stats"))
+        found = {}
+        for name, record in sorted(known.items()):
+            member = name.decode()
+            alive = bool(self._plain(lambda member=member: self.client.exists(f"{self._prefix}lease:{member}")))
+            found[member] = int(record.split(b" ", 1)[0]), alive, records.unpack(figures.get(name, b""))
+        self._members = [member for member, (_, alive, _) in found.items() if alive]
+        return found
+
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """The last figures every scheduler left, those that are gone included."""
+        left = self._plain(lambda: self.client.hgetall(self._prefix + "stats"))
+        return {name.decode(): records.unpack(data) for name, data in sorted(left.items())}
+
+
+def _facts(key: bytes, fields: Mapping[bytes, bytes]) -> list[Fact]:
+    version, at, by = int(key.partition(b"-")[0]), int(fields[b"at"]), fields[b"by"].decode()
+    lines = fields[b"facts"].decode()
+    return [Fact(version, at, by, tuple(line.split(" "))) for line in lines.split("\n")] if lines not in ("", EMPTY) else []

@@ -1,0 +1,68 @@
+"""The Lua scripts: loaded from the package, their KEYS and ARGV named by their own headers.
+
+A header line ``-- KEYS   meta machines | box:*`` fixes the order of the keys and allows more behind the
+bar; ``-- ARGV   dims at | texts`` does the same for arguments. The loader writes the matching local
+variables in front of the script, so positions cannot drift between Lua and Python.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha1
+from importlib.resources import files
+
+_FOLDER = files("cellstate") / "lua"
+
+
+def _header(source: str, word: str) -> list[str]:
+    for line in source.splitlines():
+        if line.startswith(f"-- {word} "):
+            return line.removeprefix(f"-- {word}").split("|")[0].split()
+    raise ValueError(f"script without a {word} line")
+
+
+def _include(source: str) -> str:
+    lines = []
+    for line in source.splitlines():
+        if line.startswith("--@include"):
+            lines += [(_FOLDER / "parts" / f"{name}.lua").read_text() for name in line.split()[1:]]
+        else:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script ready to be sent: its text, its SHA-1, and the names of its fixed keys and arguments."""
+
+    name: str
+    text: str
+    sha: str
+    keys: tuple[str, ...]
+    arguments: tuple[str, ...]
+
+    def pack_arguments(self, values: Mapping[str, object], rest: Iterable[object] = ()) -> list[object]:
+        """Return the values in the script's order, then `rest`. Raises KeyError for one left out."""
+        return [*(values[name] for name in self.arguments), *rest]
+
+
+def _locals(names: list[str], suffix: str, table: str) -> str:
+    if not names:
+        return ""
+    left = ", ".join(name + suffix for name in names)
+    right = ", ".join(f"{table}[{number}]" for number in range(1, len(names) + 1))
+    return f"local {left} = {right}\n"
+
+
+@cache
+def script(name: str) -> Script:
+    """Load ``lua/<name>.lua`` with what it includes."""
+    source = (_FOLDER / f"{name}.lua").read_text()
+    keys, arguments = _header(source, "KEYS"), _header(source, "ARGV")
+    text = (
+        _locals(keys, "_key", "KEYS")
+        + _locals(arguments, "", "ARGV")
+        + f"local fixed_keys, fixed_args = {len(keys)}, {len(arguments)}\n"
+        + _include(source)
+    )
+    return Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest(), tuple(keys), tuple(arguments))

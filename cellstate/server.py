@@ -1,0 +1,273 @@
+"""The server behind a store: its URL, whether it answers and fits, its errors in clear words.
+
+A URL is ``redis://``, ``rediss://`` or ``unix://``; passwords in it never reach a message.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from urllib.parse import parse_qsl, urlsplit
+
+import redis
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.retry import Retry
+
+from cellstate.errors import BadInput, ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
+
+OLDEST = (6, 2)
+"""The oldest Redis that serves; every Valkey does, as it reports itself compatible with Redis 7.2."""
+TIMEOUT_SECONDS = 5.0
+RETRIES = 3
+"""How often a command is sent again on a fresh connection; scripts are idempotent (semantics 14)."""
+
+_FORMS = "write redis://MACHINE:PORT/DB, rediss://… (TLS) or unix:///PATH?db=DB"
+_OPTIONS = ("db", "username", "password", "client_name", "max_connections", "health_check_interval", "ssl_", "socket_")
+_ABOUT = {
+    "OOM": (StoreFull, "is out of memory (maxmemory reached); raise its maxmemory or remove finished jobs"),
+    "READONLY": (ReadOnly, "is a read-only replica; give the URL of its primary"),
+    "MISCONF": (ReadOnly, "refuses writes because it cannot save its data; make room on its disk and see its log"),
+    "NOREPLICAS": (ReadOnly, "refuses writes because too few replicas follow it; see its min-replicas-to-write"),
+    "LOADING": (Unreachable, "is still reading its data; try again in a moment"),
+    "BUSY": (Unreachable, "is busy with a long script; try again in a moment"),
+    "MASTERDOWN": (Unreachable, "is a replica that lost its primary; give the URL of the primary"),
+    "CLUSTERDOWN": (Unreachable, "is part of a group of servers that is down; try again when it is whole"),
+    "MOVED": (Unsuitable, "shares its keys with other servers; give the URL of the one that holds this cell"),
+    "CROSSSLOT": (Unsuitable, "shares its keys with other servers; give the URL of the one that holds this cell"),
+    "NOAUTH": (StoreError, "refuses the login; check the user and password in the URL"),
+    "NOPERM": (StoreError, "does not permit this to the user in the URL; ask for the missing permission"),
+    "HELLO": (Unsuitable, "is too old; use Redis 6.2 or newer, or Valkey"),
+    "CLIENTS": (Unreachable, "takes no more connections; raise its maxclients or stop some schedulers"),
+}
+_CLASSES: tuple[tuple[type[Exception], str], ...] = (
+    (redis.OutOfMemoryError, "OOM"),
+    (redis.ReadOnlyError, "READONLY"),
+    (redis.BusyLoadingError, "LOADING"),
+    (redis.AuthenticationError, "NOAUTH"),
+    (redis.exceptions.NoPermissionError, "NOPERM"),
+    (redis.exceptions.MasterDownError, "MASTERDOWN"),
+    (redis.exceptions.ClusterDownError, "CLUSTERDOWN"),
+    (redis.exceptions.AskError, "MOVED"),
+    (redis.exceptions.ClusterCrossSlotError, "CROSSSLOT"),
+)
+# Redis 6.2 wraps an error inside a script: "Error running script (…): … -OOM command not allowed …".
+_WORD = re.compile(r"(?:^|-)(OOM|READONLY|MISCONF|NOREPLICAS|LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|NOPERM)\b")
+_PIPELINE = " of pipeline caused error: "
+
+
+class Answer(Enum):
+    """What a server says to PING."""
+
+    READY = "ready"
+    LOADING = "loading"
+    BUSY = "busy"
+    """It is there and does not answer: a long script, no connection left, or a halted process."""
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What a server says of itself. `url` is safe to show; `append_only` is whether it logs every write."""
+
+    url: str
+    product: str
+    version: str
+    redis_compatible_version: tuple[int, ...]
+    uptime_seconds: int
+    used_memory_bytes: int
+    maxmemory_policy: str
+    role: str
+    loading: bool
+    pid: int
+    append_only: bool
+    executable: str
+
+
+def safe_url(url: str) -> str:
+    """Return `url` with passwords, and all that might be part of one, replaced by ``***``."""
+    scheme, mark, rest = " ".join(url.split()).partition("://")
+    if not mark:
+        scheme, rest = "", scheme
+    head, asked, query = rest.partition("?")
+    if "@" in query:  # a password with an unescaped ? cannot be told from what follows it
+        return f"{scheme}{mark}***"
+    if asked and not re.fullmatch(r"db=\d+", query):
+        query = "***"
+    if head.startswith("/"):
+        return f"{scheme}{mark}{head}{asked}{query}"
+    login, at, place = head.rpartition("@")
+    user, colon, _ = login.partition(":")
+    login = f"{user}:***" if colon else "***" if at else ""
+    if not place.startswith("["):  # what follows a colon is a port, or a password without its @
+        place = re.sub(r":(?!\d+(?:/|$)).*", ":***", place)
+    return f"{scheme}{mark}{login}{at}{place}{asked}{query}"
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        _ = parts.port  # raises ValueError when it is no number
+    except ValueError:
+        raise BadInput(f"store {safe_url(url)!r}: not a URL of a store; {_FORMS}") from None
+    unix = parts.scheme == "unix"
+    wrong = ""
+    if url.partition("://")[0] not in ("redis", "rediss", "unix"):
+        wrong = "not a URL of a store"
+    elif parts.fragment:
+        wrong = "write # in a password as %23"
+    elif unix and (len(parts.path) < 2 or (parts.netloc and not parts.netloc.endswith("@"))):
+        wrong = "the path of the socket must be absolute"
+    elif not options.get("db", "0").isdigit() or not (unix or re.fullmatch(r"/?\d*/?", parts.path)):
+        wrong = "the database must be a number"
+    else:
+        odd = sorted(name for name in options if not name.startswith(_OPTIONS))
+        wrong = f"unknown option {odd[0]!r}" if odd else ""
+    if wrong:
+        raise BadInput(f"store {safe_url(url)!r}: {wrong}; {_FORMS}")
+
+
+def _connect(url: str, protocol: int, timeout: float | None, retries: int) -> "redis.Redis":
+    _check_url(url)
+    try:
+        client = redis.Redis.from_url(
+            url,
+            protocol=protocol,
+            socket_timeout=timeout,
+            socket_connect_timeout=min(timeout or TIMEOUT_SECONDS, TIMEOUT_SECONDS),
+            # A closed connection is worth another try, silence is not: it would multiply the time-out.
+            retry=Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.01), retries, (redis.ConnectionError,)),
+        )
+        pool = client.connection_pool
+        pool.connection_class(**pool.connection_kwargs)  # connects to nothing, and finds options that do not fit
+    except (ValueError, TypeError):
+        raise BadInput(f"store {safe_url(url)!r}: an option after ? does not fit; {_FORMS}") from None
+    return client
+
+
+def connect(url: str, *, protocol: int = 3, timeout: float | None = TIMEOUT_SECONDS) -> "redis.Redis":
+    """Return a client of the server at `url` (bytes in, bytes out); nothing is sent before the first command.
+
+    `timeout` is the seconds to wait for a reply, None without limit (for commands that block).
+    Raises BadInput when `url` is no redis://, rediss:// or unix:// URL.
+    """
+    return _connect(url, protocol, timeout, RETRIES)
+
+
+@contextmanager
+def _asking(url: str, timeout: float) -> "Iterator[redis.Redis]":
+    """Yield a client that tries once, in the old protocol so that old servers can be named."""
+    client = _connect(url, 2, timeout, 0)
+    try:
+        yield client
+    except (redis.RedisError, OSError) as error:
+        raise translate(error, url) from error
+    finally:
+        client.close()
+
+
+def ping(url: str, *, timeout: float = TIMEOUT_SECONDS) -> Answer:
+    """Return whether a server answers at `url`; `timeout` in seconds.
+
+    Raises BadInput for a bad URL, StoreError when the server refuses the login.
+    """
+    with _asking(url, timeout) as client:
+        try:
+            client.ping()
+        except redis.TimeoutError:
+            return Answer.BUSY
+        except redis.RedisError as error:
+            word = _word(error)
+            if word == "LOADING":
+                return Answer.LOADING
+            if word in ("BUSY", "CLIENTS"):
+                return Answer.BUSY
+            if word == "MISCONF":  # it answers and serves reads; who writes learns the rest
+                return Answer.READY
+            if not word and isinstance(error, redis.ConnectionError):
+                return Answer.ABSENT
+            raise
+    return Answer.READY
+
+
+def server_info(url: str, *, timeout: float = TIMEOUT_SECONDS) -> ServerInfo:
+    """Return what the server at `url` says of itself. Raises BadInput, StoreError."""
+    with _asking(url, timeout) as client:
+        facts = client.info()
+    version = str(facts.get("redis_version", "0"))
+    product = "valkey" if "valkey_version" in facts else "redis"
+    return ServerInfo(
+        url=safe_url(url),
+        product=product,
+        version=str(facts.get(f"{product}_version", version)),
+        redis_compatible_version=tuple(int(part) for part in re.findall(r"\d+", version)[:3]),
+        uptime_seconds=int(facts.get("uptime_in_seconds", 0)),
+        used_memory_bytes=int(facts.get("used_memory", 0)),
+        maxmemory_policy=str(facts.get("maxmemory_policy", "noeviction")),
+        role=str(facts.get("role", "master")),
+        loading=bool(facts.get("loading", 0)),
+        pid=int(facts.get("process_id", 0)),
+        append_only=bool(facts.get("aof_enabled", 0)),
+        executable=str(facts.get("executable", "")),
+    )
+
+
+def check_suitable(info: ServerInfo) -> None:
+    """Raise Unsuitable when the server is older than 6.2 or may evict the cell's data (semantics 13)."""
+    if info.redis_compatible_version[:2] < OLDEST:
+        raise Unsuitable(
+            f"the store at {info.url} is {info.product} {info.version}, too old; use Redis 6.2 or newer, or Valkey"
+        )
+    if info.maxmemory_policy != "noeviction":
+        raise Unsuitable(
+            f"the store at {info.url} drops data when it is full (maxmemory-policy {info.maxmemory_policy}); "
+            "run CONFIG SET maxmemory-policy noeviction there, and set it in its configuration"
+        )
+
+
+def shutdown(url: str, *, timeout: float = 30.0) -> None:
+    """Let the server at `url` write what is left and end. Returns once it closed the connection.
+
+    Raises StoreError when it does not end, for example because it cannot write.
+    """
+    with _asking(url, timeout) as client:
+        client.shutdown()
+
+
+def _text(error: Exception) -> str:
+    """Return the error in one line, without the command that redis-py puts before it in a pipeline."""
+    text = " ".join(str(error).split())
+    return text.partition(_PIPELINE)[2] or text
+
+
+def _word(error: Exception) -> str:
+    """Return the key of `error` in the table above, empty when it has none."""
+    for kind, word in _CLASSES:
+        if isinstance(error, kind):
+            return word
+    text = _text(error)
+    if "max number of clients" in text:
+        return "CLIENTS"
+    if "unknown command" in text and "HELLO" in text:
+        return "HELLO"
+    found = _WORD.search(text) if isinstance(error, redis.ResponseError) else None
+    return found[1] if found else ""
+
+
+def translate(error: redis.RedisError | OSError, url: str) -> StoreError:
+    """Return what redis-py raised on `url` as an error of the ground floor, in one line.
+
+    NOSCRIPT is the caller's to handle before (it loads the script and sends the command again).
+    """
+    where = f"the store at {safe_url(url)}"
+    if word := _word(error):
+        kind, about = _ABOUT[word]
+        return kind(f"{where} {about}")
+    if isinstance(error, redis.TimeoutError | TimeoutError):
+        return Unreachable(f"{where} did not answer in time; check that its machine is up and try again")
+    if isinstance(error, redis.ConnectionError | OSError):
+        cause = error if isinstance(error, OSError) else error.__cause__ or error.__context__
+        reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else _text(error)
+        return Unreachable(f"no answer from {where}: {reason.rstrip('.')}; start the server or check --store")
+    return StoreError(f"{where} answered {_text(error).rstrip('.')!r}; see its log")

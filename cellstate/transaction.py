@@ -1,0 +1,133 @@
+"""What a scheduler asks of the store and what the store answers.
+
+The order of `Verdict` is the order of precedence: of several that apply, the first is the answer
+(docs/semantics.md). `commit.lua` is the specification; `MemoryCell` repeats it.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Verdict(IntEnum):
+    """How a claim was judged; for a claim of several tasks, the verdict of the first not placed."""
+
+    PLACED = 0
+    UNKNOWN = 1
+    """No such job, group or machine, or the job is not active (held, stopped, done)."""
+    DOWN = 2
+    """The machine is drained or down, or holds more than it has."""
+    DUPLICATE = 3
+    """The job's group has fewer unplaced tasks than were claimed."""
+    INCOMPLETE = 4
+    """A gang job's transaction does not cover all its unplaced tasks as a gang (semantics 8)."""
+    LIMIT = 5
+    """A limit of the job's kind."""
+    PRECEDENCE = 6
+    """A victim is not of strictly lower precedence."""
+    MOVED = 7
+    """Coarse detection: the machine's number moved since the sync."""
+    FULL = 8
+    """Fine detection: the machine cannot hold it any more."""
+    ABORTED = 9
+    """It would have stood, but another claim of its gang did not."""
+
+
+CONFLICTS = frozenset({Verdict.MOVED, Verdict.FULL})
+"""The verdicts that count as interference of another scheduler (systems.md §1, conflict fraction)."""
+
+
+class Mode(IntEnum):
+    """Granularity of a commit (Omega §3.4)."""
+
+    INCREMENTAL = 0
+    GANG = 1
+
+
+class Detection(IntEnum):
+    """Fine: by fit. Coarse: by the machine's sequence number (Omega §3.4)."""
+
+    FINE = 0
+    COARSE = 1
+
+
+class Claim(NamedTuple):
+    """`count` tasks of a job's group on a machine.
+
+    `seen` is the machine's sequence number at the sync; `evict` lists (placement id, tasks) that may
+    be evicted for it, in that order and only while it helps.
+    """
+
+    machine: int
+    group: int
+    count: int
+    seen: int = 0
+    evict: tuple[tuple[int, int], ...] = ()
+
+
+class Transaction(NamedTuple):
+    """Claims of one job, judged together."""
+
+    job: str
+    claims: tuple[Claim, ...]
+    mode: Mode = Mode.INCREMENTAL
+    detection: Detection = Detection.FINE
+
+
+class Outcome(NamedTuple):
+    """Per claim of a transaction: tasks placed, and the verdict of those that were not."""
+
+    claims: tuple[tuple[int, Verdict], ...]
+
+    @property
+    def placed(self) -> int:
+        """Tasks that stand."""
+        return sum(placed for placed, _ in self.claims)
+
+    @property
+    def conflicted(self) -> bool:
+        """Whether at least one claim was judged moved or full."""
+        return any(verdict in CONFLICTS for _, verdict in self.claims)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether every claim stands."""
+        return all(verdict is Verdict.PLACED for _, verdict in self.claims)
+
+
+class How(IntEnum):
+    """How tasks end. Evicted and stopped ones stay on the machine as leaving until acknowledged."""
+
+    FINISHED = 0
+    FAILED = 1
+    LOST = 2
+    EVICTED = 3
+    STOPPED = 4
+    LEFT = 5
+    """The acknowledgement: leaving tasks are physically gone."""
+
+
+class Ending(NamedTuple):
+    """Tasks of a run end; `tasks` are ranges of indices, ``*`` for all of them."""
+
+    machine: int
+    placement: int
+    how: How
+    tasks: str = "*"
+    reason: str = ""
+
+
+class Position(NamedTuple):
+    """Where a private copy stands: the cell's version and the tag left with it (semantics 16)."""
+
+    version: int = 0
+    tag: str = ""
+
+
+class Intake(NamedTuple):
+    """Which pending jobs a scheduler asks for: up to `most` of `kind` that became pending after
+    `cursor`, in the buckets marked ``1`` in `owned` (256 characters)."""
+
+    kind: str
+    cursor: int
+    most: int
+    owned: str
