@@ -1,0 +1,67 @@
+# Everything starts here; plain `make` lists what there is. Needs only Python 3.11 or newer, make and git.
+# ARGS passes options on: make demo ARGS=--json, make test ARGS='-k resources -x'.
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint chaos bench lock clean
+
+PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
+WORKERS ?= 2
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(VENV)/installed
+DEV := $(VENV)/installed-dev
+PIP := -m pip install -qq --disable-pip-version-check --no-input
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+venv: $(DEV)  ## make .venv with everything that runs, tests and draws (the other targets make what they need)
+
+demo: $(RUN)  ## the main job end to end on this machine: store, cell, schedulers, workload, verdict
+	@$(BIN)/omega demo $(ARGS)
+
+test: $(DEV)  ## every test and check: ruff, mypy, import-linter and the tidy rules run inside pytest
+	@$(BIN)/pytest -n $(WORKERS) $(ARGS)
+
+lint: $(DEV)  ## only the checks of the text: ruff, mypy, import-linter, tidy, documentation
+	@$(BIN)/pytest -q -n $(WORKERS) tests/architecture $(ARGS)
+
+chaos: $(DEV)  ## the long forms of the fault and load tests, minutes each
+	@$(BIN)/pytest -m chaos tests/chaos $(ARGS)
+
+bench: $(RUN)  ## what the store and the schedulers do per second here: omega bench commit, then conflict
+	@$(BIN)/omega bench commit $(ARGS)
+	@$(BIN)/omega bench conflict $(ARGS)
+
+lock:  ## write requirements.lock anew: the newest versions that pyproject.toml allows, tried in a clean venv
+	@$(MAKE) --no-print-directory PYTHON='$(PYTHON)' VENV=.venv-lock .venv-lock/bin/python
+	@.venv-lock/bin/python $(PIP) -e '.[dev]'
+	@{ echo '# Versions that were tested together; pip takes them as constraints. Written by: make lock'; \
+	   .venv-lock/bin/python -m pip freeze --disable-pip-version-check --exclude-editable; } > requirements.lock.new
+	@mv requirements.lock.new requirements.lock
+	@rm -rf .venv-lock
+	@echo "requirements.lock: $$(grep -c == requirements.lock) packages; run make test"
+
+clean:  ## remove .venv and all caches; the store's data is not touched
+	@rm -rf .venv .venv-lock build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find cellstate schedulers omega cli tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The marks below are younger than what they were made from, so a change there installs again.
+$(RUN): pyproject.toml requirements.lock | $(BIN)/python
+	@echo "installing Omega into $(VENV)"
+	@$(BIN)/python $(PIP) -c requirements.lock -e .
+	@touch $@
+
+$(DEV): pyproject.toml requirements.lock | $(BIN)/python
+	@echo "installing Omega and its tests into $(VENV)"
+	@$(BIN)/python $(PIP) -c requirements.lock -e '.[dev]'
+	@touch $(RUN) $@
+
+$(BIN)/python:
+	@test -n '$(PYTHON)' || { \
+		echo 'error: no Python 3.11 or newer on PATH; install one, or say which: make PYTHON=/path/to/python3' >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); \
+		echo "error: $(PYTHON) cannot make a virtual environment; install its venv package (Debian: python3-venv)" >&2; exit 1; }

@@ -1,0 +1,173 @@
+"""Rules of the text that no other tool checks. Each yields `path:line: what; what to write instead`.
+
+Words have a file of their own, words.py; Lua has lua.py.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from tests.architecture.sources import FLOORS, Source
+
+MOST_LINES = 400
+MOST_FUNCTION_LINES = 70
+
+DOORS = ("schedulers/process*", "omega/live*", "omega/embedded.py", "cli/*", "benchmarks/*", "tests/*")
+"""Where time passes and processes start. Everything else must run the same in real and in virtual time."""
+CLOCKS = {
+    "time": "take the time as an argument or from an effect's answer",
+    "sched": "yield an effect",
+    "threading": "yield an effect",
+    "signal": "yield an effect",
+    "subprocess": "start processes in omega/live*.py",
+    "multiprocessing": "start processes in omega/live*.py",
+}
+CLOCK_CALLS = ("datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today")
+
+SEEDED = ("random.Random", "numpy.random.default_rng", "numpy.random.SeedSequence")
+RANDOM_NAMES = (*SEEDED, "numpy.random.Generator", "numpy.random.BitGenerator", "numpy.random.PCG64")
+
+TALK = {
+    "print": "return the text; cli prints it",
+    "exit": "raise an OmegaError; cli turns it into an exit code",
+    "quit": "raise an OmegaError; cli turns it into an exit code",
+    "sys.exit": "raise an OmegaError; cli turns it into an exit code",
+    "os._exit": "raise an OmegaError; cli turns it into an exit code",
+    "SystemExit": "raise an OmegaError; cli turns it into an exit code",
+}
+
+OPAQUE = ("pickle", "marshal", "shelve", "dill", "cloudpickle")
+UNSAFE = {
+    "eval": "parse what is allowed, refuse the rest",
+    "exec": "parse what is allowed, refuse the rest",
+    "os.system": "subprocess.run with a list",
+    "os.popen": "subprocess.run with a list",
+    "subprocess.getoutput": "subprocess.run with a list",
+    "subprocess.getstatusoutput": "subprocess.run with a list",
+    "yaml.load_all": "yaml.safe_load_all",
+    "yaml.full_load": "yaml.safe_load",
+    "yaml.full_load_all": "yaml.safe_load_all",
+    "yaml.unsafe_load": "yaml.safe_load",
+    "yaml.unsafe_load_all": "yaml.safe_load_all",
+}
+
+TWINS = ("redis", "memory", "audit")
+"""Beginnings of module names in cellstate: the store, its twin and the judge, each written by another hand."""
+
+HOMES = re.compile(r"(?<![\w.:/-])(?:/(?:home/(?!(?:ada|me|someone|user|you)\b)|(?:root|Users|work)/)|[A-Z]:\\Users\b)")
+"""Made-up people (/home/someone) may live in examples and tests."""
+BESIDE = "../" + "shared"
+BESIDE_ALLOWED = ("tests/conftest.py",)  # the fixture that finds it for all tests
+
+
+def long_files(source: Source) -> Iterator[str]:
+    """A file is read in one sitting."""
+    if len(source.lines) > MOST_LINES:
+        yield f"{source.path}:{MOST_LINES + 1}: {len(source.lines)} lines, the most is {MOST_LINES}; split it by idea"
+
+
+def long_functions(source: Source) -> Iterator[str]:
+    """A function, its docstring included, fits on a screen."""
+    for item in ast.walk(source.tree):
+        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (item.end_lineno or item.lineno) - item.lineno + 1
+            if length > MOST_FUNCTION_LINES:
+                yield (
+                    f"{source.path}:{item.lineno}: {item.name} has {length} lines, "
+                    f"the most is {MOST_FUNCTION_LINES}; name its parts and move them out"
+                )
+
+
+def talking(source: Source) -> Iterator[str]:
+    """Only cli talks to people and ends the program."""
+    if source.folder not in FLOORS or source.folder == "cli":
+        return
+    for line, name in source.imports:
+        if name.split(".")[0] == "click":
+            yield f"{source.path}:{line}: imports click; only cli knows the command line"
+    for call, name in source.calls:
+        if name in TALK:
+            yield f"{source.path}:{call.lineno}: {name}; {TALK[name]}"
+    for item in ast.walk(source.tree):
+        if isinstance(item, ast.Raise) and isinstance(item.exc, ast.Name) and item.exc.id in TALK:
+            yield f"{source.path}:{item.lineno}: raises {item.exc.id}; {TALK[item.exc.id]}"
+
+
+def clocks(source: Source) -> Iterator[str]:
+    """Time, threads, signals and processes stay behind the doors."""
+    if any(fnmatchcase(source.path, door) for door in DOORS):
+        return
+    for line, name in source.imports:
+        module = name.split(".")[0]
+        if module in CLOCKS:
+            yield f"{source.path}:{line}: imports {module} outside {', '.join(DOORS[:4])}; {CLOCKS[module]}"
+    for call, name in source.calls:
+        if name in CLOCK_CALLS:
+            yield f"{source.path}:{call.lineno}: {name}; {CLOCKS['time']}"
+
+
+def randomness(source: Source) -> Iterator[str]:
+    """An rng is an argument, from a named stream; never the generator all share."""
+    instead = 'take an rng as an argument, made once as Random(f"{seed}/{name}")'
+    used = [*source.imports]
+    used += [(item.lineno, source.dotted(item)) for item in ast.walk(source.tree) if isinstance(item, ast.Attribute)]
+    for line, name in used:
+        if name.startswith(("random.", "numpy.random.")) and not name.startswith(RANDOM_NAMES):
+            yield f"{source.path}:{line}: {name} draws from a generator that all share; {instead}"
+    inside = {
+        id(item)
+        for function in ast.walk(source.tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for item in ast.walk(function)
+    }
+    for call, name in source.calls:
+        if name in SEEDED and not (call.args or call.keywords):
+            yield f"{source.path}:{call.lineno}: {name} without a seed; {instead}"
+        elif name in SEEDED and id(call) not in inside:
+            yield f"{source.path}:{call.lineno}: {name} at module level; {instead}"
+
+
+def dangers(source: Source) -> Iterator[str]:
+    """Nothing runs or unpacks what somebody else wrote."""
+    for line, name in source.imports:
+        if name.split(".")[0] in OPAQUE:
+            yield f"{source.path}:{line}: imports {name.split('.')[0]}; write MessagePack or JSON"
+    for call, name in source.calls:
+        if name in UNSAFE:
+            yield f"{source.path}:{call.lineno}: {name}; {UNSAFE[name]}"
+        if name == "yaml.load" and not any("Safe" in source.dotted(value) for value in arguments(call)):
+            yield f"{source.path}:{call.lineno}: yaml.load; yaml.safe_load, or a Loader derived from SafeLoader"
+        for keyword in call.keywords:
+            if isinstance(keyword.value, ast.Constant) and keyword.value.value is True:
+                if keyword.arg == "shell":
+                    yield f"{source.path}:{call.lineno}: shell=True; pass a list of arguments"
+                if keyword.arg == "allow_pickle":
+                    yield f"{source.path}:{call.lineno}: allow_pickle=True; store plain arrays"
+
+
+def arguments(call: ast.Call) -> list[ast.expr]:
+    """All arguments of a call, named or not."""
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def twins(source: Source) -> Iterator[str]:
+    """Twins that share code prove nothing; import-linter sees the main modules, this sees all their parts."""
+
+    def family(module: str) -> str:
+        name = module.removeprefix("cellstate.")
+        return next((each for each in TWINS if name != module and re.split(r"[._]", name)[0] == each), "")
+
+    own = family(source.path.removesuffix(".py").replace("/", "."))
+    for line, name in source.imports:
+        if own and family(name) not in ("", own):
+            yield f"{source.path}:{line}: {own} imports {name}; share words (model, transaction), never judgement"
+
+
+def machine_paths(source: Source) -> Iterator[str]:
+    """No path of anybody's own machine; what lies beside the checkout is found by one fixture."""
+    for number, line in enumerate(source.lines, 1):
+        if found := HOMES.search(line):
+            yield f"{source.path}:{number}: a path of somebody's machine, {found[0]}…; derive it from a setting"
+        if BESIDE in line and source.path not in BESIDE_ALLOWED:
+            yield f"{source.path}:{number}: {BESIDE}; in tests use the fixture shared_directory, elsewhere an argument"

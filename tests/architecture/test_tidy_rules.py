@@ -1,0 +1,171 @@
+"""Every rule of test_tidy.py refuses what it should, says where and what instead, and lets the rest pass."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.architecture import documented, lua, rules, words
+from tests.architecture.sources import Source
+
+Rule = Callable[[Source], Iterator[str]]
+LUA = "cellstate/lua/commit.lua"
+HOME = "/" + "home/fred/omega"
+SHELL = "import subprocess\nsubprocess.run('ls', shell=True)\n"
+
+# (rule, path, text, line of the finding, what the finding says)
+REFUSED: list[tuple[Rule, str, str, int, str]] = [
+    (rules.long_files, "omega/run.py", "x = 1\n" * 401, 401, "401 lines"),
+    (rules.long_files, LUA, "-- a\n" * 401, 401, "401 lines"),
+    (rules.long_functions, "omega/run.py", "\ndef run():\n" + "    x = 1\n" * 70, 2, "run has 71 lines"),
+    (rules.long_functions, "omega/run.py", "async def run():\n" + "    x = 1\n" * 70, 1, "run has 71 lines"),
+    (words.banned_words, "omega/run.py", "def take(node): pass\n", 1, "write 'machine'"),
+    (words.banned_words, "omega/run.py", "class PodCount: pass\n", 1, "write 'task'"),
+    (words.banned_words, "omega/run.py", "x = 1\nself.free_slots = 2\n", 2, "write 'task'"),
+    (words.banned_words, "omega/run.py", "import machines as hosts\n", 1, "write 'machine'"),
+    (words.banned_words, "omega/run.py", "x = 1  # by priorities\n", 1, "write 'precedence'"),
+    (words.banned_words, "omega/run.py", '"""A cell.\n\nEach allocation is kept.\n"""\n', 3, "write 'placement'"),
+    (words.banned_words, "omega/run.py", "# a cluster E is no published one\n", 1, "write 'cell'"),
+    (words.banned_words, LUA, "local free_nodes = 1\n", 1, "write 'machine'"),
+    (words.empty_names, "omega/utils.py", "", 1, "'utils'"),
+    (words.empty_names, "omega/common/run.py", "", 1, "'common'"),
+    (words.empty_names, "tests/unit/test_manager.py", "", 1, "'manager'"),
+    (words.empty_names, "omega/node_view.py", "", 1, "write 'machine'"),
+    (rules.talking, "omega/run.py", "print('done')\n", 1, "cli prints it"),
+    (rules.talking, "omega/run.py", "import sys\nsys.exit(1)\n", 2, "raise an OmegaError"),
+    (rules.talking, "omega/run.py", "from sys import exit as leave\nleave()\n", 2, "raise an OmegaError"),
+    (rules.talking, "omega/run.py", "raise SystemExit\n", 1, "raise an OmegaError"),
+    (rules.talking, "omega/run.py", "raise SystemExit(1)\n", 1, "raise an OmegaError"),
+    (rules.talking, "schedulers/loop.py", "from click import echo\n", 1, "only cli"),
+    (rules.clocks, "schedulers/loop.py", "import time\n", 1, "as an argument"),
+    (rules.clocks, "schedulers/loop.py", "from time import monotonic\n", 1, "as an argument"),
+    (rules.clocks, "schedulers/loop.py", "def f():\n    import threading\n", 2, "yield an effect"),
+    (rules.clocks, "cellstate/view.py", "import signal\n", 1, "yield an effect"),
+    (rules.clocks, "omega/run.py", "import subprocess as sp\n", 1, "omega/live"),
+    (rules.clocks, "omega/run.py", "from datetime import datetime\nnow = datetime.now()\n", 2, "as an argument"),
+    (rules.randomness, "omega/run.py", "import random\nx = random.random()\n", 2, "all share"),
+    (rules.randomness, "omega/run.py", "from random import choice\n", 1, "all share"),
+    (rules.randomness, "omega/run.py", "import numpy as np\nx = np.random.rand(3)\n", 2, "all share"),
+    (rules.randomness, "omega/run.py", "from numpy import random\nx = random.rand(3)\n", 2, "all share"),
+    (rules.randomness, "omega/run.py", "from random import Random\nrng = Random(7)\n", 2, "at module level"),
+    (rules.randomness, "omega/run.py", "from random import Random\ndef f(): return Random()\n", 2, "without a seed"),
+    (rules.dangers, "omega/run.py", "import pickle\n", 1, "MessagePack or JSON"),
+    (rules.dangers, "omega/run.py", "from pickle import loads\n", 1, "MessagePack or JSON"),
+    (rules.dangers, "omega/run.py", "x = eval('1')\n", 1, "parse what is allowed"),
+    (rules.dangers, "omega/run.py", "exec('x = 1')\n", 1, "parse what is allowed"),
+    (rules.dangers, "omega/run.py", "import yaml\nyaml.load('1', Loader=yaml.FullLoader)\n", 2, "yaml.safe_load"),
+    (rules.dangers, "omega/run.py", "from yaml import unsafe_load as u\nu('1')\n", 2, "yaml.safe_load"),
+    (rules.dangers, "benchmarks/commit.py", SHELL, 2, "a list of arguments"),
+    (rules.dangers, "tests/conftest.py", "import os\nos.system('ls')\n", 2, "with a list"),
+    (rules.dangers, "omega/run.py", "import numpy\nnumpy.load('x', allow_pickle=True)\n", 2, "plain arrays"),
+    (rules.twins, "cellstate/memory_tasks.py", "from cellstate.redis_calls import end\n", 1, "share words"),
+    (rules.twins, "cellstate/redis_cell.py", "from cellstate import memory\n", 1, "share words"),
+    (rules.twins, "cellstate/audit/replay.py", "import cellstate.memory\n", 1, "share words"),
+    (rules.machine_paths, "docs/use.md", f"Go to\n{HOME} now.\n", 2, "derive it"),
+    (rules.machine_paths, "omega/run.py", f"x = '{HOME}'\n", 1, "derive it"),
+    (rules.machine_paths, "omega/run.py", "x = '../" + "shared/traces'\n", 1, "shared_directory"),
+    (lua.lua_headers, LUA, "-- KEYS 1: machines\nreturn 1\n", 1, "no line `-- ARGV`"),
+    (lua.lua_headers, LUA, "-- ARGV 1: size\nreturn 1\n-- KEYS\n", 1, "no line `-- KEYS`"),
+    (lua.lua_headers, "cellstate/lua/parts/parse.lua", "#!lua name=x\n", 1, "a shebang"),
+    (lua.lua_calls, LUA, "local a = 1\nredis.call('TIME')\n", 2, "as an argument"),
+    (lua.lua_calls, LUA, 'redis.pcall( "randomkey")\n', 1, "as an argument"),
+    (lua.lua_calls, LUA, "local call = redis.call\nlocal k = call('KEYS', '*')\n", 2, "every key in KEYS"),
+    (lua.lua_calls, LUA, "--[[ two\nlines ]]\nlocal x = math.random(3)\n", 3, "as an argument"),
+    (lua.lua_calls, LUA, "local x = cmsgpack.unpack(ARGV[1])\n", 1, "opaque to scripts"),
+    (documented.undocumented, "omega/run.py", "x = 1\n", 1, "module omega/run.py"),
+    (documented.undocumented, "omega/run.py", '"""."""\n', 1, "module omega/run.py"),
+    (documented.undocumented, "omega/run.py", '"""What runs."""\ndef run(): pass\n', 2, "run"),
+    (documented.undocumented, "omega/run.py", '"""What runs."""\nclass Run: pass\n', 2, "Run"),
+    (
+        documented.undocumented,
+        "omega/run.py",
+        '"""What runs."""\nclass Run:\n    """One run."""\n    def go(self): pass\n',
+        4,
+        "Run.go",
+    ),
+]
+
+HEADER = "-- Commit claims.\n-- KEYS\n--   1 machines (hash)\n-- ARGV\n--   1 size\n"
+
+# (rule, path, text): what must pass
+ALLOWED: list[tuple[Rule, str, str]] = [
+    (rules.long_files, "omega/run.py", "x = 1\n" * 400),
+    (rules.long_functions, "omega/run.py", "def run():\n" + "    x = 1\n" * 69),
+    (words.banned_words, "omega/run.py", "import ast\nast.NodeVisitor(priority=1)\n"),
+    (words.banned_words, "omega/run.py", "# A Redis Cluster has hash slots; the paper measured clusters A, B and C.\n"),
+    (words.banned_words, "omega/run.py", "@dataclass(slots=True)\nclass View:\n    __slots__ = ()\n"),
+    (words.banned_words, "omega/run.py", "hostname = 1  # allocated, clustered\n"),
+    (words.banned_words, "omega/workload/google2011.py", "priority = 9  # its priority column\n"),
+    (words.banned_words, "cellstate/redis_cell.py", "host = 'localhost'\n"),
+    (words.banned_words, "omega/run.py", "text = 'a node'\n"),
+    (words.empty_names, "omega/utilisation.py", ""),
+    (words.empty_names, "tests/unit/test_based.py", ""),
+    (rules.talking, "cli/main.py", "import click\nprint(1)\n"),
+    (rules.talking, "omega/run.py", "def f(report): report.print(1)\n"),
+    (rules.talking, "benchmarks/commit.py", "print(1)\n"),
+    (rules.clocks, "schedulers/process.py", "import time, signal\n"),
+    (rules.clocks, "schedulers/process_intake.py", "import threading\n"),
+    (rules.clocks, "omega/live.py", "import subprocess\n"),
+    (rules.clocks, "omega/live/fleet.py", "import subprocess\n"),
+    (rules.clocks, "omega/embedded.py", "import time\n"),
+    (rules.clocks, "schedulers/loop.py", "from datetime import datetime\nx = datetime.fromtimestamp(0)\n"),
+    (rules.randomness, "omega/run.py", "from random import Random\ndef f(seed): return Random(f'{seed}/jobs')\n"),
+    (rules.randomness, "omega/run.py", "import numpy as np\ndef f(s): return np.random.default_rng(s)\n"),
+    (rules.randomness, "omega/run.py", "from random import Random\ndef f(random: Random): return random.choice([1])\n"),
+    (rules.randomness, "omega/run.py", "def f(rng): return rng.random()\n"),
+    (rules.dangers, "omega/run.py", "def f(store): store.eval('return 1', 0)\n"),
+    (rules.dangers, "omega/run.py", "import ast\nast.literal_eval('1')\n"),
+    (rules.dangers, "omega/run.py", "import yaml\nyaml.load('1', Loader=yaml.SafeLoader)\n"),
+    (rules.dangers, "omega/run.py", "import subprocess\nsubprocess.run(['ls'], shell=False)\n"),
+    (rules.twins, "cellstate/memory.py", "import redis\nfrom cellstate.memory_tasks import end\n"),
+    (rules.twins, "cellstate/audit.py", "from cellstate.model import Job\nfrom cellstate.auditing import x\n"),
+    (rules.twins, "omega/live.py", "from cellstate import memory, redis_cell\n"),
+    (rules.machine_paths, "tests/conftest.py", "x = '../" + "shared'\n"),
+    (rules.machine_paths, "docs/use.md", "HOME=/" + "home/someone omega up\n"),
+    (rules.machine_paths, "docs/use.md", "See https://example.org" + HOME + " and ./docs" + HOME + ".\n"),
+    (lua.lua_headers, LUA, HEADER),
+    (lua.lua_headers, "cellstate/lua/parts/parse.lua", "local x = 1\n"),
+    (lua.lua_calls, LUA, "-- no TIME: redis.call('TIME')\nlocal n = #KEYS\nredis.call('HMGET', KEYS[1], 'TIME')\n"),
+    (lua.lua_calls, LUA, "--[[ redis.call('TIME') ]]\nlocal habit = 1\n"),
+    (documented.undocumented, "omega/run.py", '"""What runs."""\ndef _run(): pass\nclass _Run: pass\n'),
+    (documented.undocumented, "omega/run.py", '"""What runs."""\nclass Run:\n    "A run."\n    def __eq__(self): 0\n'),
+    (documented.undocumented, "omega/run.py", '"""What runs."""\ndef run():\n    "Run it."\n    def part(): pass\n'),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text", "line", "said"), REFUSED)
+def test_refuses(rule: Rule, path: str, text: str, line: int, said: str) -> None:
+    findings = list(rule(Source(path, text)))
+    assert len(findings) == 1, findings
+    assert findings[0].startswith(f"{path}:{line}: ")
+    assert said in findings[0]
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), ALLOWED)
+def test_lets_pass(rule: Rule, path: str, text: str) -> None:
+    assert list(rule(Source(path, text))) == []
+
+
+def test_every_rule_is_shown_to_refuse_and_to_let_pass() -> None:
+    form = {"source": Source, "return": Iterator[str]}
+    every = {
+        function
+        for module in (documented, lua, rules, words)
+        for _, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__ and function.__annotations__ == form
+    }
+    assert len(every) > 10
+    assert {case[0] for case in REFUSED} == every
+    assert {case[0] for case in ALLOWED} == every
+
+
+def test_every_exception_carries_its_reason() -> None:
+    reasons = [why for _, why in words.PHRASES] + [why for _, _, why in words.PLACES]
+    assert all(re.search(r"\w+ \w+", why) for why in reasons)
+
+
+def test_singular() -> None:
+    assert words.singular("Priorities") == "priority"
+    assert words.singular("nodes") == "node"
+    assert words.singular("class") == "class"
