@@ -47,7 +47,7 @@ lock:  ## write requirements.lock anew: the newest versions that pyproject.toml 
 
 clean:  ## remove .venv and all caches; the store's data is not touched
 	@rm -rf .venv .venv-lock build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	@find cellstate schedulers omega cli tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The marks below are younger than what they were made from, so a change there installs again.
 $(RUN): pyproject.toml requirements.lock | $(BIN)/python
