@@ -41,6 +41,7 @@ PLACES = (
     # In which files, which word (all with *), and why.
     ("tests/architecture/*", "*", "the rules name what they refuse, and `node` is a word of the ast module"),
     ("*google2011*", "priority", "a column of the published trace"),
+    ("tests/unit/omega/workload/*", "priority", "a column of the published trace"),
     ("*google2011*", "cluster", "the trace's own name"),
     ("cellstate/connect*.py", "host", "a part of a store's URL"),
     ("cellstate/redis*.py", "host", "a part of a store's URL"),
