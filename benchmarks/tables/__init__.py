@@ -1,0 +1,1 @@
+"""Scripts that measure the tables shipped with omega.workload."""

@@ -1,0 +1,144 @@
+"""Measure the tables of omega/workload/tables on a directory of Google's 2011 trace.
+
+    python -m benchmarks.tables.make_google2011_tables TRACE_DIRECTORY OUTPUT_DIRECTORY
+
+Writes the same bytes for the same files. What each table holds: omega/workload/tables/README.md.
+"""
+
+import argparse
+import csv
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omega.workload.google2011_rows import History, Life, kind_of, read_jobs, read_machines, read_tasks, seconds
+
+KINDS = ("batch", "service")
+COMMONEST, LARGEST = 180, 20
+"""How many pairs of requests are kept because many tasks ask for them, or because they are hard to place."""
+PROBABILITIES = (
+    *(i / 100 for i in range(90)),
+    *(0.9 + i / 400 for i in range(36)),
+    *(0.99 + i / 2000 for i in range(18)),
+    *(0.999 + i / 20000 for i in range(20)),
+    1.0,
+)
+
+Lives = list[tuple[float, list[Life]]]
+"""Jobs of a kind: arrival in seconds (0 for residents) and tasks."""
+
+
+def write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table with numbers to six significant digits."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows)
+
+
+def write_quantiles(path: Path, values: NDArray[np.float64], probabilities: NDArray[np.float64]) -> None:
+    """Write the distribution whose share `probabilities[i]` lies at or below `values[i]` (both ascending)."""
+    grid = np.array(PROBABILITIES)
+    found = np.searchsorted(probabilities, grid - 1e-12, side="left")
+    rows = zip(PROBABILITIES, values[np.minimum(found, len(values) - 1)].tolist(), strict=True)
+    write(path, ("probability", "value"), ((f"{p:.6g}", float(value)) for p, value in rows))
+
+
+def plain(values: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The empirical distribution of `values`."""
+    return np.sort(np.array(values, dtype=float)), np.arange(1, len(values) + 1) / len(values)
+
+
+def kaplan_meier(lengths: Sequence[float], ended: Sequence[bool]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Distribution of durations of which some were only seen to be *at least* so long.
+
+    What outlives every observed end is put at the longest time seen: a lower bound.
+    """
+    order = np.lexsort((~np.array(ended), np.array(lengths)))
+    times, ends = np.array(lengths)[order], np.array(ended)[order]
+    at_risk = np.arange(len(times), 0, -1)
+    survives = np.cumprod(1 - ends / at_risk)
+    return np.append(times[ends], times[-1]), np.append(1 - survives[ends], 1.0)
+
+
+def jobs_by_kind(directory: Path, history: History) -> dict[str, Lives]:
+    """The jobs of `history` by kind, in order of arrival."""
+    classes = read_jobs(directory)
+    found: dict[str, Lives] = {kind: [] for kind in KINDS}
+    for (number, burst), lives in history.jobs.items():
+        first = lives[0]
+        scheduling_class = classes[number].scheduling_class if number in classes else first.scheduling_class
+        if burst == 0:  # tasks a resident job got later are no job that arrives
+            found[kind_of(first.precedence, scheduling_class)].append((seconds(first.submitted_us), lives))
+    return found
+
+
+def write_arrivals(output: Path, kind: str, arriving: Lives, window: float) -> None:
+    """Write tasks per job, gaps between jobs and task durations of the jobs that arrive."""
+    write_quantiles(output / f"{kind}_tasks_per_job.csv", *plain([len(lives) for _, lives in arriving]))
+    # The gaps before the first and after the last arrival count: without them the few service jobs look denser.
+    gaps = np.diff([0.0, *sorted(at for at, _ in arriving), window])
+    write_quantiles(output / f"{kind}_interarrival_seconds.csv", *plain(gaps.tolist()))
+    ran = [life for _, lives in arriving for life in lives if life.ran_us >= 0 or life.seen_us > 0]
+    ended = [life.ran_us >= 0 for life in ran]
+    lengths = [(life.ran_us if life.ran_us >= 0 else life.seen_us) / 1e6 for life in ran]
+    write_quantiles(output / f"{kind}_task_seconds.csv", *kaplan_meier(lengths, ended))
+
+
+def write_requests(output: Path, kind: str, jobs: Lives) -> None:
+    """Write the commonest and the largest pairs of requests; other tasks count for the nearest (in logarithms)."""
+    counts = Counter(
+        (life.cpu, life.memory)
+        for _, lives in jobs
+        for life in lives
+        if life.cpu is not None and life.memory is not None
+    )
+    ranked = sorted(counts, key=lambda pair: (-counts[pair], pair))
+    rest = sorted(ranked[COMMONEST:], key=lambda pair: (-max(pair), pair))
+    kept, rest = ranked[:COMMONEST] + rest[:LARGEST], rest[LARGEST:]
+    weights = [counts[pair] for pair in kept]
+    places = np.log(np.array(kept) + 1e-4)
+    for pair in rest:
+        nearest = int(np.argmin(((places - np.log(np.array(pair) + 1e-4)) ** 2).sum(axis=1)))
+        weights[nearest] += counts[pair]
+    total = sum(weights)
+    rows = ((*pair, weight / total) for pair, weight in zip(kept, weights, strict=True))
+    write(output / f"{kind}_requests.csv", ("cpu", "memory", "weight"), rows)
+
+
+def write_machines(output: Path, directory: Path) -> None:
+    """Write the capacity classes, the commonest first, platforms named by letters in that order."""
+    counts = Counter((m.platform, m.cpu, m.memory) for m in read_machines(directory))
+    ranked = sorted(counts, key=lambda machine: (-counts[machine], machine))
+    letters: defaultdict[str, str] = defaultdict()
+    for platform, _, _ in ranked:
+        letters.setdefault(platform, "ABCDEFGHIJ"[len(letters)])
+    rows = ((letters[key[0]], key[1], key[2], counts[key] / counts.total()) for key in ranked)
+    write(output / "machines.csv", ("platform", "cpu", "memory", "share"), rows)
+
+
+def main(directory: Path, output: Path) -> None:
+    """Write every table. Raises BadInput when the trace cannot be read."""
+    output.mkdir(parents=True, exist_ok=True)
+    history = read_tasks(directory)
+    window = seconds(history.until_us)
+    write_machines(output, directory)
+    for kind, jobs in jobs_by_kind(directory, history).items():
+        arriving = [job for job in jobs if job[0] > 0]
+        write_arrivals(output, kind, arriving, window)
+        # Few service jobs arrive in hours; what the residents ask for is as good a sample.
+        write_requests(output, kind, jobs if kind == "service" else arriving)
+        precedences = Counter(lives[0].precedence for _, lives in (jobs if kind == "service" else arriving))
+        shares = ((value, count / precedences.total()) for value, count in sorted(precedences.items()))
+        write(output / f"{kind}_precedence.csv", ("precedence", "share"), shares)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Measure the tables of omega/workload/tables on a Google-2011 trace.")
+    parser.add_argument("directory", type=Path, help="has machine_events, job_events and task_events")
+    parser.add_argument("output", type=Path, help="where the tables are written")
+    arguments = parser.parse_args()
+    main(arguments.directory, arguments.output)

@@ -1,0 +1,80 @@
+"""What is brought to a cell: machines, the jobs it starts with, and the jobs that arrive.
+
+A workload is drawn or read once and is the same for the same seed. Every kind of choice draws
+from a stream of its own name, so that one more draw here never shifts another there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from math import ceil, floor
+from random import Random
+
+import numpy as np
+
+from cellstate.model import JobSpec, MachineSpec
+from cellstate.resources import Dimensions, Resources
+
+DIMENSIONS = Dimensions(("cpu", "memory"))
+"""The dimensions of every workload here, and the order of its vectors."""
+
+LARGEST_CPU = 16_000
+"""Millicores of the largest machine. Google published shares of it only; two sockets of eight
+cores were a large machine of 2011, and the commonest half-size one then has 8 cores."""
+LARGEST_MEMORY = 32 * 1024
+"""MiB of the largest machine: 2 GiB a core, so that the commonest machine has 16 GiB."""
+
+
+def stream(seed: int, name: str) -> Random:
+    """The stream of random numbers `name` of this seed."""
+    return Random(f"{seed}/{name}")
+
+
+def array_stream(seed: int, name: str) -> np.random.Generator:
+    """As `stream`, for whole arrays."""
+    return np.random.default_rng(int.from_bytes(sha256(f"{seed}/{name}".encode()).digest()[:16], "big"))
+
+
+def request(share: float, largest: int) -> int:
+    """What a task wants that asks for `share` of the largest machine: rounded up, at least 1 unit.
+
+    Nothing at all would fit any machine any number of times.
+    """
+    return max(1, ceil(round(share * largest, 6)))
+
+
+def capacity(share: float, largest: int) -> int:
+    """What a machine has that is `share` of the largest: rounded down."""
+    return floor(round(share * largest, 6))
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A job and when it is submitted, in seconds since the workload's beginning."""
+
+    at_seconds: float
+    job: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Machines, residents (jobs there at 0 s, with what is left of their durations) and arrivals.
+
+    Arrivals are in order of submission. `about` tells people, in lines, where the workload is
+    from and what was left out, capped or guessed.
+    """
+
+    machines: Sequence[MachineSpec]
+    residents: Sequence[Arrival]
+    arrivals: Sequence[Arrival]
+    about: str
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks arrive (residents not counted)."""
+        return sum(arrival.job.total for arrival in self.arrivals)
+
+    @property
+    def capacity(self) -> Resources:
+        """What all machines have together."""
+        return tuple(sum(column) for column in zip(*(machine.capacity for machine in self.machines), strict=True))

@@ -1,0 +1,64 @@
+"""The published trace itself, where it is at hand: what is read agrees with what others counted."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.tables import make_google2011_tables
+from omega.workload import Workload, peak_load, read_google2011
+from omega.workload import quantiles as tables
+
+
+@pytest.fixture(scope="module")
+def directory(shared_directory: Path) -> Path:
+    found = shared_directory / "traces" / "google-2011"
+    if not found.is_dir():
+        pytest.skip(f"no trace at {found}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def workload(directory: Path) -> Workload:
+    return read_google2011(directory)
+
+
+def test_machines_and_the_first_ten_thousand_tasks(workload: Workload) -> None:
+    assert len(workload.machines) == 12_477
+    assert 10_000 <= workload.tasks < 11_000
+    assert round(workload.arrivals[-1].at_seconds) == 837
+    assert sum(arrival.job.total for arrival in workload.arrivals[:-1]) < 10_000
+    assert {arrival.job.kind for arrival in workload.arrivals} == {"batch"}
+
+
+def test_residents_are_thinned_to_the_cell(workload: Workload) -> None:
+    used = [
+        sum(group.need[i] * group.count for a in workload.residents for group in a.job.groups)
+        for i in range(len(workload.capacity))
+    ]
+    shares = [amount / have for amount, have in zip(used, workload.capacity, strict=True)]
+    assert 0.595 < max(shares) <= 0.6
+    assert max(peak_load(workload)) < 0.65
+    kept = sum(arrival.job.total for arrival in workload.residents)
+    assert f"{kept:,} of 132,982 tasks running then" in workload.about
+    assert "left out: 11,357 tasks waiting at 0 s" in workload.about
+
+
+def test_durations_are_known_or_told(workload: Workload) -> None:
+    assert "not seen to end within 25,055 s" in workload.about
+    assert all(group.duration_ms > 0 for a in workload.arrivals for group in a.job.groups)
+
+
+def test_ids_are_unique_and_the_same_again(directory: Path, workload: Workload) -> None:
+    every = [arrival.job.id for arrival in (*workload.residents, *workload.arrivals)]
+    assert len(set(every)) == len(every)
+    again = read_google2011(directory, follow_seconds=0)
+    assert [a.job.id for a in again.arrivals] == [a.job.id for a in workload.arrivals]
+    assert [a.job.id for a in again.residents] == [a.job.id for a in workload.residents]
+
+
+def test_the_shipped_tables_are_those_of_the_trace(directory: Path, tmp_path: Path) -> None:
+    make_google2011_tables.main(directory, tmp_path)
+    shipped = Path(tables.__file__).parent / "tables"
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in shipped.glob("*.csv")}
+    for path in tmp_path.iterdir():
+        assert path.read_text() == (shipped / path.name).read_text(), path.name
