@@ -284,7 +284,7 @@ if tonumber(number) < tonumber(last) then return { 'stale' } end
 local transactions, machines, ids, evicting = read_transactions(ARGV, fixed_args + 1)
 load(machines, ids, evicting)
 local names = lacking()
-if #names > 0 then return { 'keys', unpack(names) } end
+if #names > 0 then return answering({ 'keys' }, names) end
 
 local answers = {}
 for i, t in ipairs(transactions) do answers[i] = decide(t, i) end

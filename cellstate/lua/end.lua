@@ -29,7 +29,7 @@ end
 load_jobs(ids)
 load_kinds_of_jobs()
 local names = lacking()
-if #names > 0 then return { 'keys', unpack(names) } end
+if #names > 0 then return answering({ 'keys' }, names) end
 
 local counts, any = {}, false
 for i, e in ipairs(endings) do
@@ -50,4 +50,4 @@ if any then
   meta.transactions = meta.transactions + 1
   publish(at, by, true)
 end
-return { 'ok', string.format('%.0f', meta.version), unpack(counts) }
+return answering({ 'ok', string.format('%.0f', meta.version) }, counts)

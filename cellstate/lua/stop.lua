@@ -13,7 +13,7 @@ load_jobs({ job })
 local j = J[job]
 if not j then return { 'unknown' } end
 local names = lacking()
-if #names > 0 then return { 'keys', unpack(names) } end
+if #names > 0 then return answering({ 'keys' }, names) end
 if j.state <= HELD then
   local stopped = 0
   for _, g in ipairs(j.groups) do

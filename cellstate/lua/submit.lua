@@ -28,7 +28,7 @@ local function want_keys()
   return names
 end
 local names = want_keys()
-if #names > 0 then return { 'keys', unpack(names) } end
+if #names > 0 then return answering({ 'keys' }, names) end
 
 local records, specs, holders = fetch(jobs_key, ids), fetch(specs_key, ids), fetch(jobnames_key, jobnames)
 
@@ -83,4 +83,4 @@ if #fresh > 0 then
   write_pending()
   announce('', at, by)
 end
-return { 'ok', string.format('%.0f', meta.version), unpack(answers) }
+return answering({ 'ok', string.format('%.0f', meta.version) }, answers)

@@ -17,6 +17,7 @@ local FAILED, STOPPED, WAITING, RUNS = R + 6, R + 7, R + 8, R + 9
 local GROUP = '^' .. string.rep('(%d+) ', R + 7) .. '(%S+) (%S+)$'
 local HEAD = '^(%S+) (%S+) (%d+) (%d+) (%d) (%d) (%d+) (%x%x) %d+;(.*)$'
 local UP, DRAINED, DOWN, GONE = '0', '1', '2', '3'
+local STRICT = 2
 local ACTIVE, HELD, JOB_STOPPED, ABANDONED, DONE = 0, 1, 2, 3, 4
 
 local M, J, K = {}, {}, {}
@@ -40,6 +41,12 @@ local function store(key, pairs_flat)
   for from = 1, #pairs_flat, 4000 do
     redis.call('HSET', key, unpack(pairs_flat, from, math.min(from + 3999, #pairs_flat)))
   end
+end
+
+-- A reply: its first words, then a list that may be longer than unpack takes.
+local function answering(words, list)
+  for i = 1, #list do words[#words + 1] = list[i] end
+  return words
 end
 
 local function missing(wanted, known)
