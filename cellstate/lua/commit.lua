@@ -76,14 +76,16 @@ end
 -- Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
 -- Nil when one of them is not of strictly lower precedence.
 local function victims_of(t, c, m)
-  local units = {}
+  local units, listed = {}, {}
   for _, v in ipairs(c.evict or {}) do
     local from, _, id, group, tasks = find_run(m, v.placement, false)
     if from then
       local victim = J[id]
       if victim.precedence >= t.job.precedence then return nil end
-      local left = span_count(tasks) - (t.evicted[v.placement] or 0)
-      for _ = 1, math.min(v.count, left) do
+      local left = span_count(tasks) - (t.evicted[v.placement] or 0) - (listed[v.placement] or 0)
+      local n = math.min(v.count, left)
+      listed[v.placement] = (listed[v.placement] or 0) + n
+      for _ = 1, n do
         units[#units + 1] = { placement = v.placement, kind = victim.kind, need = victim.groups[group + 1].need }
       end
     end
