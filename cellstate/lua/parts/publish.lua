@@ -153,7 +153,8 @@ local function write_boxes()
   end
 end
 
--- Finished jobs are kept by count and by age, trimmed a few per call (semantics 21).
+-- Finished jobs are kept by count and by age, trimmed a few per call (semantics 21). One whose tasks
+-- are still leaving goes to the back: what is placed in their room needs its amounts (2).
 local function retire(at)
   if #retired == 0 then return end
   for _, j in ipairs(retired) do
@@ -167,9 +168,13 @@ local function retire(at)
     local id, since = match(oldest, '^(%S+) (%d+)$')
     if kept <= meta.keep_jobs and tonumber(since) + meta.keep_ms > tonumber(at) then return end
     redis.call('LPOP', done_key)
-    redis.call('HDEL', jobs_key, id)
-    redis.call('HDEL', specs_key, id)
-    kept = kept - 1
+    if find(redis.call('HGET', jobs_key, id) or '', '!', 1, true) then
+      redis.call('RPUSH', done_key, oldest)
+    else
+      redis.call('HDEL', jobs_key, id)
+      redis.call('HDEL', specs_key, id)
+      kept = kept - 1
+    end
   end
 end
 
