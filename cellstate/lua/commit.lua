@@ -50,19 +50,6 @@ local function read_transactions(texts, from)
   return list, machines, ids, evicting
 end
 
--- Evicting one member of a strict gang evicts all: their machines are needed too (semantics 8).
-local function load_strict_gangs()
-  local machines = {}
-  for _, j in pairs(J) do
-    if j and j.gang == 2 then
-      for _, g in ipairs(j.groups) do
-        for index in gmatch(g[RUNS], '@(%d+)') do machines[#machines + 1] = index end
-      end
-    end
-  end
-  load_machines(machines)
-end
-
 local function load(machines, ids, evicting)
   load_machines(machines)
   load_jobs(ids)
@@ -202,36 +189,22 @@ local function apply_evictions(t, c, m, reason)
     counts[placement] = (counts[placement] or 0) + 1
   end
   for _, placement in ipairs(order) do
-    local _, _, id, _, tasks = find_run(m, placement, false)
+    local _, _, _, _, tasks = find_run(m, placement, false)
     take_off(m, placement, (span_tail(tasks, counts[placement])), 'evicted', reason)
-    if J[id].gang == 2 then t.strict[#t.strict + 1] = J[id] end
   end
 end
 
 local function apply(t, stamp)
-  t.strict = {}
   local reason = 'precedence:' .. t.id
-  local mine = {}
   for i, c in ipairs(t.claims) do
     local m = M[c.machine]
     if t.placed[i] > 0 then
       touch(m, stamp)
-      if not mine[m] then
-        mine[m] = true
-        m.own = m.own + 1
-      end
       if c.taken > 0 then apply_evictions(t, c, m, reason) end
       place(t.job, c.group, m, t.placed[i])
     end
   end
-  for _, victim in ipairs(t.strict) do
-    for _, g in ipairs(victim.groups) do
-      for placement, index in gmatch(g[RUNS], '(!?%d+)@(%d+)') do
-        local m = M[index]
-        if sub(placement, 1, 1) ~= '!' and m then end_tasks(m, placement, '*', 'evicted', reason, stamp) end
-      end
-    end
-  end
+  evict_gangs(reason, stamp)
 end
 
 local function decide(t, stamp)

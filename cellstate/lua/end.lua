@@ -5,7 +5,8 @@
 -- ARGV   dims tag at by | endings
 -- An ending is "machine placement how tasks[ reason]"; how: finished failed lost evicted stopped left;
 -- tasks: ranges, or "*" for the whole run.
--- Reply  {"ok", version, count…} with the tasks each ending took effect on, or {"keys", name…}.
+-- Reply  {"ok", version, count…} with the tasks each ending took effect on (for an evicted member of a
+--        strict gang the rest of it too, semantics 8), or {"keys", name…}.
 -- Types  as in commit.lua
 -- Rules  begins with a deletion, so a full server lets it pass (semantics 13); idempotent (14).
 
@@ -18,15 +19,17 @@ for i = fixed_args + 1, #ARGV do
   machines[#machines + 1] = machine
 end
 load_machines(machines)
-local ids = {}
+local ids, evicting = {}, false
 for _, e in ipairs(endings) do
   local m = M[e.machine]
   if m then
     local _, _, id = find_run(m, e.placement, e.how == 'left')
     if id then ids[#ids + 1] = id end
+    evicting = evicting or e.how == 'evicted'
   end
 end
 load_jobs(ids)
+if evicting then load_strict_gangs() end
 load_kinds_of_jobs()
 local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
@@ -41,7 +44,9 @@ for i, e in ipairs(endings) do
       touched[#touched + 1] = m
     end
   elseif m then
-    n = end_tasks(m, e.placement, e.tasks, e.how, e.reason == '' and '-' or e.reason, 1)
+    local reason = e.reason == '' and '-' or e.reason
+    n = end_tasks(m, e.placement, e.tasks, e.how, reason, 1)
+    if n > 0 then n = n + evict_gangs(reason, 1) end
   end
   counts[i] = n
   any = any or n > 0

@@ -16,6 +16,7 @@ local m = M[index]
 if not m or m[3] == GONE then return { 'unknown' } end
 load_jobs_on({ index })
 load_kinds_of_jobs()
+if action == 'capacity' then load_strict_gangs() end
 local names = lacking()
 if #names > 0 then return { 'keys', unpack(names) } end
 

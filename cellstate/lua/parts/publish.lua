@@ -47,10 +47,12 @@ local function message(m, line)
   box[#box + 1] = line
 end
 
--- A machine's number rises by one per transaction that changes it (invariant 3).
+-- A machine's number rises by one per transaction that changes it (invariant 3); own: how often this
+-- call raised it.
 local function touch(m, transaction)
   if m.transaction ~= transaction then
     m.transaction = transaction
+    m.own = m.own + 1
     m.number = m.number + 1
     m[2] = m.number
   end

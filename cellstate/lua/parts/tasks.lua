@@ -53,6 +53,8 @@ local function place(j, group, m, count)
   fact('place ' .. line .. ' ' .. values(m))
 end
 
+local strict = {}
+
 -- Take tasks of a run off its machine. how: finished, failed, lost, evicted, stopped.
 -- Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2).
 -- Returns how many there were. The caller has freed the amounts.
@@ -76,6 +78,7 @@ local function take_off(m, placement, part, how, reason)
     end
     m.runs = m.runs .. ' !' .. placement .. ':' .. id .. ':' .. group .. ':' .. leaving
     message(m, '- ' .. placement .. ' ' .. m[1] .. ' ' .. gone)
+    if how == 'evicted' and j.gang == STRICT then strict[#strict + 1] = j end
   end
   local before = j.placed
   g[PLACED], j.placed = g[PLACED] - count, before - count
@@ -125,4 +128,35 @@ local function end_tasks(m, placement, part, how, reason, transaction)
   occupy(m, g.need, -count)
   book(J[id].kind, g.need, -count)
   return take_off(m, placement, gone, how, reason)
+end
+
+-- Evicting one member of a strict gang evicts all: their machines are needed too (semantics 8).
+local function load_strict_gangs()
+  local machines = {}
+  for _, j in pairs(J) do
+    if j and j.gang == STRICT then
+      for _, g in ipairs(j.groups) do
+        for index in gmatch(g[RUNS], '@(%d+)') do machines[#machines + 1] = index end
+      end
+    end
+  end
+  load_machines(machines)
+end
+
+-- The rest of every strict gang that lost a member to an eviction follows it. Returns how many.
+local function evict_gangs(reason, transaction)
+  local count, jobs = 0, strict
+  for _, j in ipairs(jobs) do
+    strict = {}
+    for _, g in ipairs(j.groups) do
+      for placement, index in gmatch(g[RUNS], '(!?%d+)@(%d+)') do
+        local m = M[index]
+        if sub(placement, 1, 1) ~= '!' and m then
+          count = count + end_tasks(m, placement, '*', 'evicted', reason, transaction)
+        end
+      end
+    end
+  end
+  strict = {}
+  return count
 end
