@@ -7,6 +7,7 @@
 -- Types  names, static, executors: hash; others as in commit.lua
 -- Rules  a machine that was gone continues above its old number and above every transaction so far:
 --        no ABA for coarse detection (semantics 10); one that holds more than it now has is over (5).
+--        A machine that is there already just so changes nothing (14).
 
 --@include words ranges publish
 
@@ -25,14 +26,21 @@ for i in ipairs(names) do
   if known[i] then wanted[#wanted + 1] = known[i] end
 end
 load_machines(wanted)
+local statics = fetch(static_key, wanted)
+for i, index in ipairs(wanted) do M[index].static = statics[i] end
 local lack = lacking()
-if #lack > 0 then return { 'keys', unpack(lack) } end
+if #lack > 0 then return answering({ 'keys' }, lack) end
+
+local function is_so(m, capacity, static)
+  return m[3] == UP and m[4] == owner and m.static == static and concat(m, ' ', 5, 4 + R) == capacity
+end
 
 local next_index = redis.call('HLEN', names_key)
 local named_rows, static_rows, indices, zeros, seen = {}, {}, {}, string.rep(' 0', R), {}
 for i, name in ipairs(names) do
-  local index = known[i] or seen[name]
-  if index then
+  local index, static = known[i] or seen[name], name .. '\n' .. opaque[i]
+  local same = index and is_so(M[index], capacities[i], static)
+  if index and not same then
     local m = M[index]
     if m[3] == GONE then m.number = math.max(m.number, meta.transactions) end
     touch(m, 1)
@@ -42,7 +50,7 @@ for i, name in ipairs(names) do
       d = d + 1
       m[4 + d] = tonumber(amount)
     end
-  else
+  elseif not same then
     index = tostring(next_index)
     next_index, seen[name] = next_index + 1, index
     local m = { match(index .. ' ' .. meta.transactions .. ' 0 ' .. owner .. ' ' .. capacities[i] .. zeros, MACHINE) }
@@ -53,13 +61,18 @@ for i, name in ipairs(names) do
     named_rows[#named_rows + 1] = name
     named_rows[#named_rows + 1] = index
   end
-  fact('join ' .. index .. ' ' .. name .. ' ' .. M[index].number .. ' ' .. capacities[i])
-  static_rows[#static_rows + 1] = index
-  static_rows[#static_rows + 1] = name .. '\n' .. opaque[i]
+  if not same then
+    M[index].static = static
+    fact('join ' .. index .. ' ' .. name .. ' ' .. M[index].number .. ' ' .. capacities[i])
+    static_rows[#static_rows + 1] = index
+    static_rows[#static_rows + 1] = static
+  end
   indices[i] = index
 end
-store(names_key, named_rows)
-store(static_key, static_rows)
-meta.transactions = meta.transactions + 1
-publish(at, by, false)
-return { 'ok', string.format('%.0f', meta.version), owner, unpack(indices) }
+if #touched > 0 then
+  store(names_key, named_rows)
+  store(static_key, static_rows)
+  meta.transactions = meta.transactions + 1
+  publish(at, by, false)
+end
+return answering({ 'ok', string.format('%.0f', meta.version), owner }, indices)

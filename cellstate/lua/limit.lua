@@ -5,15 +5,17 @@
 -- limits: "max_jobs lowest highest max*R", "-" for none.
 -- Reply  {"ok", version}
 -- Types  as in commit.lua
+-- Rules  the limits it has already change nothing (14)
 
 --@include words ranges publish
 
 load_kinds({ kind })
-local k = K[kind]
+local k, before = K[kind], redis.call('HGET', kinds_key, kind)
 local words = {}
 for word in gmatch(limits, '%S+') do words[#words + 1] = word end
 k.max_jobs, k.lowest, k.highest = tonumber(words[1]), tonumber(words[2]), tonumber(words[3])
 for d = 1, R do k.limit[d] = tonumber(words[3 + d]) end
+if before == write_kind(k) then return { 'ok', string.format('%.0f', meta.version) } end
 k.changed = true
 fact('limit ' .. kind .. ' ' .. limits)
 for name, key in pairs(named) do

@@ -4,10 +4,11 @@
 -- ARGV   dims tag at by index action change
 -- action "state": change is 0 up, 1 drained, 2 down, 3 gone; tasks of a machine that goes down or away
 -- are lost and go back to pending in the same call. action "capacity": change is "capacity*R", then
--- " placement*count" for each eviction it needs; refused when it would leave the machine over.
+-- " placement*count" for each eviction it needs, taken in that order and only while it is over; refused
+-- when it would leave the machine over. What is so already changes nothing.
 -- Reply  {"ok", version, tasks put back}, {"unknown"}, {"over", placements…}, or {"keys", name…}
 -- Types  as in commit.lua
--- Rules  semantics 5
+-- Rules  semantics 5, 8; idempotent (14)
 
 --@include words ranges publish tasks
 
@@ -15,12 +16,13 @@ load_machines({ index })
 local m = M[index]
 if not m or m[3] == GONE then return { 'unknown' } end
 load_jobs_on({ index })
-load_kinds_of_jobs()
 if action == 'capacity' then load_strict_gangs() end
+load_kinds_of_jobs()
 local names = lacking()
-if #names > 0 then return { 'keys', unpack(names) } end
+if #names > 0 then return answering({ 'keys' }, names) end
 
 local function set_state()
+  if m[3] == change then return 0 end
   local count = 0
   touch(m, 1)
   m[3] = change
@@ -32,28 +34,54 @@ local function set_state()
   return count
 end
 
-local function shrink()
-  local capacity, d, freed, victims = {}, 0, {}, {}
-  for amount in gmatch(match(change, '^[%d ]+$') or match(change, '^(.-) %d+%*'), '%d+') do
-    capacity[#capacity + 1] = tonumber(amount)
+local function exceeds(used, capacity)
+  for d = 1, R do
+    if used[d] > capacity[d] then return true end
   end
-  for dim = 1, R do freed[dim] = 0 end
+  return false
+end
+
+-- The runs to evict from, in order, and how many tasks of each, so that what stays fits; nil when not
+-- even all of them are enough.
+local function needed(capacity)
+  local used, counts, order = { unpack(m, USED + 1, USED + R) }, {}, {}
   for placement, count in gmatch(change, '(%d+)%*(%d+)') do
     local from, _, id, group, tasks = find_run(m, placement, false)
     if from then
-      local n, need = math.min(tonumber(count), span_count(tasks)), J[id].groups[group + 1].need
-      victims[#victims + 1] = { placement = placement, part = (span_tail(tasks, n)) }
-      for dim = 1, R do freed[dim] = freed[dim] + need[dim] * n end
+      local need, n = J[id].groups[group + 1].need, counts[placement] or 0
+      local most = math.min(n + tonumber(count), span_count(tasks))
+      while n < most and exceeds(used, capacity) do
+        for d = 1, R do used[d] = used[d] - need[d] end
+        n = n + 1
+        if n == 1 then order[#order + 1] = placement end
+      end
+      counts[placement] = n
     end
   end
-  for dim = 1, R do
-    if m[USED + dim] - freed[dim] > capacity[dim] then return nil end
+  if exceeds(used, capacity) then return nil end
+  return order, counts
+end
+
+local function shrink()
+  local capacity = {}
+  for amount in gmatch(match(change, '^[%d ]+$') or match(change, '^(.-) %d+%*'), '%d+') do
+    capacity[#capacity + 1] = tonumber(amount)
   end
+  local order, counts = needed(capacity)
+  if not order then return nil end
+  if #order == 0 and concat(capacity, ' ') == concat(m, ' ', 5, 4 + R) then return 0 end
   local count = 0
   touch(m, 1)
-  for dim = 1, R do m[4 + dim] = capacity[dim] end
+  for d = 1, R do m[4 + d] = capacity[d] end
   fact('machine ' .. index .. ' capacity ' .. concat(capacity, ',') .. ' ' .. values(m))
-  for _, v in ipairs(victims) do count = count + end_tasks(m, v.placement, v.part, 'evicted', 'over', 1) end
+  for _, placement in ipairs(order) do
+    local from, _, _, _, tasks = find_run(m, placement, false)
+    if from then
+      local part = span_tail(tasks, counts[placement])
+      count = count + end_tasks(m, placement, part, 'evicted', 'over', 1)
+      count = count + evict_gangs('over', 1)
+    end
+  end
   return count
 end
 
@@ -61,8 +89,10 @@ local count = action == 'state' and set_state() or (action == 'capacity' and shr
 if not count then
   local live = {}
   for placement in gmatch(m.runs, ' (%d+):') do live[#live + 1] = placement end
-  return { 'over', unpack(live) }
+  return answering({ 'over' }, live)
 end
-meta.transactions = meta.transactions + 1
-publish(at, by, change ~= '0')
+if #touched > 0 then
+  meta.transactions = meta.transactions + 1
+  publish(at, by, change ~= '0')
+end
 return { 'ok', string.format('%.0f', meta.version), count }
