@@ -67,9 +67,10 @@ def _runs(text: str) -> tuple[tuple[int, int, bool], ...]:
 def _group(text: str, dimensions: int) -> GroupStatus:
     words = text.split(" ")
     numbers = list(map(int, words[:-2]))
+    duration, total, unplaced, placed, finished, failed, stopped = numbers[dimensions:]
     return GroupStatus(
-        tuple(numbers[:dimensions]), *numbers[dimensions:], waiting=words[-2],
-        runs=() if words[-1] == EMPTY else _runs(words[-1]),
+        tuple(numbers[:dimensions]), duration, total, unplaced, placed, finished, failed, stopped,
+        words[-2], () if words[-1] == EMPTY else _runs(words[-1]),
     )  # fmt: skip
 
 

@@ -45,9 +45,10 @@ class RedisCalls:
         self._known: dict[str, set[str]] = {}
         self._members: list[str] = []
 
-    def _plain(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever the command answers
+    def _plain(self, command: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Run a command of the client; its errors in clear words."""
         try:
-            return call()
+            return command(*arguments, **options)
         except (redis.RedisError, OSError) as error:
             raise translate(error, self.url) from error
 
@@ -57,12 +58,12 @@ class RedisCalls:
         chosen, names = script(name), set(extra)
         arguments = chosen.pack_arguments(values, rest)
         while True:
-            reply: list[Any] = self._plain(lambda: self._exchange(chosen, self._keys(chosen, member, names), arguments))
+            reply: list[Any] = self._plain(self._exchange, chosen, self._keys(chosen, member, names), arguments)
             if not reply or reply[0] != b"keys":
                 return reply
             names |= self._learn(reply[1:])
 
-    def _exchange(self, chosen: Script, full: list[str], arguments: Sequence[object]) -> Any:  # noqa: ANN401 - a reply is whatever the script returns
+    def _exchange(self, chosen: Script, full: list[str], arguments: Sequence[Any]) -> Any:
         try:
             return self.client.evalsha(chosen.sha, len(full), *full, *arguments)
         except redis.exceptions.NoScriptError:

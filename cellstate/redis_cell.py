@@ -55,16 +55,16 @@ class RedisCell(RedisReads):
         cell._check_schema(schema)
         if status == "other":
             raise Refused(f"cell {name}: has resources {known}, not {resources}; open it without --resources")
-        cell._plain(lambda: client.sadd(keys.CELLS, name))
+        cell._plain(client.sadd, keys.CELLS, name)
         return cell
 
     @classmethod
     def open(cls, client: "redis.Redis", name: str, url: str = "") -> "RedisCell":
         """Find a cell; Refused when there is none, Unsuitable when a newer Omega wrote it."""
         cell = cls(client, name, Dimensions(), url)
-        schema, resources = cell._plain(lambda: client.hmget(cell._prefix + "meta", "schema", "resources"))
+        schema, resources = cell._plain(client.hmget, cell._prefix + "meta", "schema", "resources")
         if schema is None:
-            there = ", ".join(cell._plain(lambda: cells(client))) or "none"
+            there = ", ".join(cell._plain(cells, client)) or "none"
             raise Refused(f"unknown cell {name!r} on {safe_url(url)}; it has: {there}; make one with omega cell create {name}")
         cell._check_schema(schema.decode())
         cell.dimensions = Dimensions(tuple(resources.decode().split(",")))
@@ -84,10 +84,10 @@ class RedisCell(RedisReads):
 
     def delete(self) -> None:
         """Remove the cell and everything in it, a few hundred keys at a time."""
-        self._plain(lambda: self.client.srem(keys.CELLS, self.name))
+        self._plain(self.client.srem, keys.CELLS, self.name)
         found = self.client.scan_iter(match=self._prefix.replace("[", "\\[") + "*", count=500)
-        while chunk := self._plain(lambda: list(islice(found, 500))):
-            self._plain(lambda chunk=chunk: self.client.unlink(*chunk))
+        while chunk := self._plain(list, islice(found, 500)):
+            self._plain(self.client.unlink, *chunk)
 
     # Machines
 
@@ -246,11 +246,11 @@ class RedisCell(RedisReads):
         tasks`` ends them, ``!`` says that messages were dropped: read everything afresh.
         """
         key = f"{self._prefix}box:{executor}"
-        found: Any = self._plain(lambda: self.client.lpop(key, most))
+        found: Any = self._plain(self.client.lpop, key, most)
         if not found and wait_seconds > 0:
-            first: Any = self._plain(lambda: self.client.blpop([key], timeout=wait_seconds))
+            first: Any = self._plain(self.client.blpop, [key], timeout=wait_seconds)
             if first:
-                found = [first[1], *(self._plain(lambda: self.client.lpop(key, most)) or [])]
+                found = [first[1], *(self._plain(self.client.lpop, key, most) or [])]
         return [message.decode() for message in found or []]
 
     # Members
@@ -265,7 +265,7 @@ class RedisCell(RedisReads):
 
     def renew(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
         """Renew the lease and leave `figures`; returns the live members. Fenced when it lapsed."""
-        known = self._plain(lambda: self.client.hkeys(self._prefix + "schedulers"))
+        known = self._plain(self.client.hkeys, self._prefix + "schedulers")
         leases = {f"lease:{name.decode()}" for name in known}
         values = {**membership._asdict(), "lease_ms": lease_ms, "figures": records.pack(dict(figures))}
         reply = self._run("renew", values, member=membership.member, extra=leases)
@@ -281,7 +281,7 @@ class RedisCell(RedisReads):
 
     def wait_for_work(self, member: str, seconds: float) -> bool:
         """Sleep until somebody leaves work for this scheduler, at most `seconds`."""
-        return bool(self._plain(lambda: self.client.blpop([f"{self._prefix}wake:{member}"], timeout=seconds)))
+        return bool(self._plain(self.client.blpop, [f"{self._prefix}wake:{member}"], timeout=seconds))
 
     # Limits
 

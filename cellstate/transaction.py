@@ -59,7 +59,7 @@ class Claim(NamedTuple):
 
     machine: int
     group: int
-    count: int
+    count: int  # type: ignore[assignment]  # tuple.count is never wanted of a claim
     seen: int = 0
     evict: tuple[tuple[int, int], ...] = ()
 
@@ -124,8 +124,11 @@ class Position(NamedTuple):
 
 
 class Intake(NamedTuple):
-    """Which pending jobs a scheduler asks for: up to `most` of `kind` that became pending after
-    `cursor`, in the buckets marked ``1`` in `owned` (256 characters)."""
+    """Which pending jobs a scheduler asks for.
+
+    Up to `most` of `kind` that became pending after `cursor`, in the buckets marked ``1`` in `owned`
+    (256 characters).
+    """
 
     kind: str
     cursor: int

@@ -1,0 +1,187 @@
+"""The private copy of the cell on which a scheduler decides.
+
+One row a machine, one array per dimension. `base` is what the store last said; the working amounts
+also lack what this scheduler claimed since and does not know the outcome of. Both are needed: with a
+commit in flight, a rejected claim must not leave phantom use behind (performance.md, "one in flight").
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cellstate.cell import Reply, Rows, StaleCopy
+from cellstate.model import MachineState
+from cellstate.resources import Resources
+from cellstate.transaction import Position
+
+Take = tuple[int, Resources, int]
+"""(machine, amounts per task, tasks)"""
+
+
+class View:
+    """A cell of any size; starts empty and grows with the rows it is given.
+
+    `free[d]` is an array of machine words per dimension d: -1 where the machine takes nothing
+    (drained, down, gone, over). Element access is as fast as a list's; `room[d]` is the same
+    memory as a NumPy vector. `number` holds the sequence numbers at the last sync.
+    """
+
+    def __init__(self, dimensions: int) -> None:
+        """Make an empty copy of a cell with so many resource dimensions."""
+        self.dimensions = dimensions
+        self.position = Position()
+        self.size = 0
+        self.changes = 0
+        self._freed: list[NDArray[np.int64]] = []
+        self._open: list[Take] = []
+        self._flights: list[list[Take]] = []
+        self.rows = np.empty((4 + 2 * dimensions, 0), dtype=np.int64)
+        self.base = np.empty((dimensions, 0), dtype=np.int64)
+        self.free: list[array[int]] = [array("q") for _ in range(dimensions)]
+        self.room: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64) for _ in range(dimensions)]
+        self.number: NDArray[np.int64] = self.rows[1]
+
+    def _resize(self, size: int) -> None:
+        old = self.size
+        width = 4 + 2 * self.dimensions
+        rows = np.zeros((width, size), dtype=np.int64)
+        rows[2, :] = MachineState.GONE
+        base = np.full((self.dimensions, size), -1, dtype=np.int64)
+        if old:
+            rows[:, :old] = self.rows
+            base[:, :old] = self.base
+        self.rows, self.base, self.size = rows, base, size
+        words = [array("q", bytes(8 * size)) for _ in range(self.dimensions)]
+        rooms = [np.frombuffer(word, dtype=np.int64) for word in words]
+        for d in range(self.dimensions):
+            rooms[d][:] = base[d]
+            if old:
+                rooms[d][:old] = self.room[d]
+        self.free, self.room = words, rooms
+        self.number = rows[1]
+
+    @property
+    def capacity(self) -> NDArray[np.int64]:
+        """Capacity, (dimensions, machines)."""
+        return self.rows[4 : 4 + self.dimensions]
+
+    @property
+    def allocated(self) -> NDArray[np.int64]:
+        """What the store has allocated, (dimensions, machines)."""
+        return self.rows[4 + self.dimensions :]
+
+    @property
+    def up(self) -> NDArray[np.bool_]:
+        """Which machines are up."""
+        up: NDArray[np.bool_] = self.rows[2] == MachineState.UP
+        return up
+
+    def executors(self, machines: Iterable[int]) -> set[int]:
+        """The executor numbers of some machines."""
+        column = self.rows[3]
+        return {int(column[machine]) for machine in machines}
+
+    # Following the store
+
+    def apply(self, reply: Reply) -> None:
+        """Take over what a sync or a commit answered. Raises StaleCopy on a delta that does not fit."""
+        if reply.full:
+            self.rows[2, :] = MachineState.GONE
+            self.base[:] = -1
+        elif reply.position.version < self.position.version:
+            raise StaleCopy
+        if len(reply.rows):
+            self._apply_rows(reply.rows)
+        elif reply.full:
+            self._restore()
+        self.position = reply.position
+
+    def _apply_rows(self, rows: Rows) -> None:
+        index = rows[:, 0]
+        top = int(index.max()) + 1
+        if top > self.size:
+            self._resize(max(top, self.size + self.size // 4))
+        size = self.dimensions
+        # Of repeated rows the last one wins: NumPy assigns in order.
+        self.rows[:, index] = rows.T
+        index = np.unique(index) if len(index) > 1 else index
+        now = self.rows[:, index]
+        free = now[4 : 4 + size] - now[4 + size :]
+        free[:, (now[2] != MachineState.UP) | (free < 0).any(axis=0)] = -1
+        grown = (free > self.base[:, index]).any(axis=0)
+        if grown.any():
+            self._freed.append(index[grown])
+        self.base[:, index] = free
+        for d in range(size):
+            self.room[d][index] = free[d]
+        self._retake(set(index.tolist()))
+        self.changes += len(index)
+
+    def _restore(self) -> None:
+        for d in range(self.dimensions):
+            self.room[d][:] = self.base[d]
+        self._retake(None)
+
+    def freed(self) -> NDArray[np.int64]:
+        """Machines that gained room since this was last asked; sleeping jobs are tested against them."""
+        parts, self._freed = self._freed, []
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
+
+    # Deciding
+
+    def take(self, machine: int, need: Resources, count: int) -> None:
+        """Mark tasks as claimed in the working amounts."""
+        for word, amount in zip(self.free, need, strict=True):
+            word[machine] -= amount * count
+        self._open.append((machine, need, count))
+
+    def mark(self) -> int:
+        """Where the open claims stand; `undo` goes back there."""
+        return len(self._open)
+
+    def undo(self, mark: int) -> None:
+        """Give back what was taken since `mark` (a gang that does not fit as a whole)."""
+        for machine, need, count in self._open[mark:]:
+            for word, amount in zip(self.free, need, strict=True):
+                word[machine] += amount * count
+        del self._open[mark:]
+
+    def launch(self) -> None:
+        """The open claims are being committed: keep them apart until `land`."""
+        self._flights.append(self._open)
+        self._open = []
+
+    def land(self, reply: Reply) -> None:
+        """The oldest launched claims were judged: forget them and take over what the store says."""
+        landed = self._flights.pop(0)
+        if not reply.full:
+            machines = {machine for machine, _, _ in landed}
+            for d in range(self.dimensions):
+                word, base = self.free[d], self.base[d]
+                for machine in machines:
+                    word[machine] = int(base[machine])
+            self._retake(machines)
+        self.apply(reply)
+
+    def forget(self) -> None:
+        """Drop every claim whose outcome will never be known (a new incarnation)."""
+        self._flights, self._open = [], []
+        self._restore()
+
+    def _retake(self, machines: set[int] | None) -> None:
+        for takes in (*self._flights, self._open):
+            self._take_again(takes, machines)
+
+    def _take_again(self, takes: Sequence[Take], machines: set[int] | None) -> None:
+        for machine, need, count in takes:
+            if machines is None or machine in machines:
+                for word, amount in zip(self.free, need, strict=True):
+                    word[machine] -= amount * count
+
+    def utilisation(self) -> list[float]:
+        """Allocated share of the capacity that is up, per dimension."""
+        up = self.up
+        capacity, allocated = self.capacity[:, up].sum(axis=1), self.allocated[:, up].sum(axis=1)
+        return [float(a / c) if c else 0.0 for a, c in zip(allocated, capacity, strict=True)]

@@ -1,0 +1,102 @@
+"""The processes of a cell on this computer: schedulers and fleets, started, watched and stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cellstate.errors import StoreError
+from cellstate.redis_cell import RedisCell
+from schedulers.live import LEASE_MS
+
+STARTING_SECONDS = 20.0
+LEAVING_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Crew:
+    """Processes that work on one cell. `logs` keeps a file of what each says on its error stream."""
+
+    url: str
+    cell: str
+    logs: Path
+    lease_ms: int = LEASE_MS
+    speed: float = 1.0
+    members: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    def start(self, member: str) -> int:
+        """Start ``batch/0``, ``fleet/NAME`` and so on; returns the process id."""
+        self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        environment = os.environ | {
+            "OMEGA_STORE": self.url, "OMEGA_CELL": self.cell, "OMEGA_MEMBER": member,
+            "OMEGA_LEASE_MS": str(self.lease_ms), "OMEGA_SPEED": str(self.speed),
+        }  # fmt: skip
+        with (self.logs / f"{member.replace('/', '-')}.log").open("ab") as log:
+            # A group of its own: Ctrl-C reaches the terminal's command first, which lets members finish.
+            process = subprocess.Popen(
+                [sys.executable, "-m", "omega.live.member"], env=environment, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        self.members[member] = process
+        return process.pid
+
+    def wait_ready(self, cell: RedisCell) -> None:
+        """Wait until every scheduler holds its lease; StoreError with its last words when one ended."""
+        wanted = {member for member in self.members if not member.startswith("fleet/")}
+        deadline = time.monotonic() + STARTING_SECONDS
+        while True:
+            live = {member for member, (_, alive, _) in cell.members().items() if alive}
+            if wanted <= live:
+                return
+            for member in sorted(wanted - live):
+                code = self.members[member].poll()
+                if code is not None:
+                    raise StoreError(f"scheduler {member}: ended with code {code}: {self.last_words(member)}")
+            if time.monotonic() > deadline:
+                late = ", ".join(sorted(wanted - live))
+                raise StoreError(f"schedulers {late}: not ready after {STARTING_SECONDS:.0f} s; see {self.logs}")
+            time.sleep(0.02)
+
+    def last_words(self, member: str) -> str:
+        """The last line a member wrote on its error stream."""
+        lines = (self.logs / f"{member.replace('/', '-')}.log").read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def dead(self) -> dict[str, int]:
+        """Members that ended by themselves, with their exit codes."""
+        return {name: code for name, process in self.members.items() if (code := process.poll()) is not None}
+
+    def kill(self, member: str) -> None:
+        """End a member at once (SIGKILL), as a fault would."""
+        process = self.members.pop(member)
+        process.kill()
+        process.wait()
+
+    def stop(self) -> None:
+        """Ask all to finish and leave; those that do not are killed after a while."""
+        for process in self.members.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + LEAVING_SECONDS
+        for process in self.members.values():
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.members.clear()
+
+
+@contextmanager
+def crew(url: str, cell: str, logs: Path, *, lease_ms: int = LEASE_MS, speed: float = 1.0) -> Iterator[Crew]:
+    """Yield a Crew; whatever happens, nothing it started is left running."""
+    group = Crew(url, cell, logs, lease_ms, speed)
+    try:
+        yield group
+    finally:
+        group.stop()

@@ -1,0 +1,135 @@
+"""A fleet: one executor that plays any number of machines.
+
+It takes what is placed on its machines, ends tasks after their duration (divided by `speed`), and
+acknowledges what was evicted or stopped. It learns of work through a message box of its own, never
+from the log (semantics 19); after a restart or a dropped box it reads its machines afresh.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from cellstate.errors import StoreError
+from cellstate.model import MachineSpec
+from cellstate.ranges import EMPTY, split
+from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Ending, How
+
+MOST_ENDINGS = 2_500
+"""Tasks end in batches of this size: with 400 the store spends its time on calls (performance.md)."""
+JOIN_CHUNK = 1_000
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Plays the machines of one executor. `now` is seconds of the wall clock."""
+
+    cell: RedisCell
+    name: str
+    now: Callable[[], float]
+    speed: float = 1.0
+    number: int = 0
+    ended: int = 0
+    _due: list[tuple[float, int]] = field(default_factory=list)
+    _runs: dict[int, tuple[int, str]] = field(default_factory=dict)
+    _held: dict[int, tuple[int, str, float]] = field(default_factory=dict)
+    _leaving: list[Ending] = field(default_factory=list)
+
+    def join(self, machines: Sequence[MachineSpec], progress: Callable[[int], None] | None = None) -> None:
+        """Offer machines to the cell; `progress` hears how many joined."""
+        for start in range(0, len(machines), JOIN_CHUNK):
+            chunk = machines[start : start + JOIN_CHUNK]
+            self.cell.join(self.name, chunk, self._ms())
+            if progress is not None:
+                progress(len(chunk))
+        self.number = self.cell.executor_number(self.name)
+
+    def resume(self) -> None:
+        """Read afresh what runs on this fleet's machines; tasks already known keep their end."""
+        self.number = self.cell.executor_number(self.name)
+        while self.cell.receive(self.number):
+            pass
+        mine = [machine.index for machine in self.cell.machines() if machine.executor == self.number]
+        durations: dict[str, list[int]] = {job.id: [g.duration_ms for g in job.groups] for job in self.cell.jobs()}
+        for run in self.cell.runs(mine):
+            if run.leaving:
+                self._leaving.append(Ending(run.machine, run.placement, How.LEFT))
+            elif run.placement not in self._runs:
+                self._begin(run.placement, run.machine, run.tasks, durations.get(run.job, [0])[run.group], hold=False)
+
+    def step(self, wait_seconds: float) -> int:
+        """Take messages and end what is due; waits up to `wait_seconds` for messages. Returns tasks ended."""
+        for message in self.cell.receive(self.number, wait_seconds=self._patience(wait_seconds)):
+            self._hear(message)
+        self._ask_held()
+        return self._end_due()
+
+    def _patience(self, wait_seconds: float) -> float:
+        if self._leaving or self._held:
+            return 0.0
+        if self._due:
+            wait_seconds = min(wait_seconds, max(0.0, self._due[0][0] - self.now()))
+        return wait_seconds if wait_seconds >= 0.01 else 0.0
+
+    def _hear(self, message: str) -> None:
+        words = message.split(" ")
+        if words[0] == "+":
+            self._begin(int(words[1]), int(words[2]), words[5], int(words[6]), hold=words[7] == "1")
+        elif words[0] == "-":
+            self._leave(int(words[1]), int(words[2]), words[3])
+        else:
+            self.resume()
+
+    def _begin(self, placement: int, machine: int, tasks: str, duration_ms: int, *, hold: bool) -> None:
+        seconds = duration_ms / 1000 / self.speed
+        if placement in self._runs:
+            return  # met twice: in the box and in what was read afresh
+        if hold:
+            self._held[placement] = machine, tasks, seconds
+        else:
+            self._runs[placement] = machine, tasks
+            heappush(self._due, (self.now() + seconds, placement))
+
+    def _leave(self, placement: int, machine: int, tasks: str) -> None:
+        """A simulated task ends as soon as it is told to."""
+        self._leaving.append(Ending(machine, placement, How.LEFT, tasks))
+        if placement in self._runs:
+            rest = split(self._runs[placement][1], tasks)[1]
+            self._runs[placement] = machine, rest
+        elif placement in self._held:
+            _, mine, seconds = self._held[placement]
+            self._held[placement] = machine, split(mine, tasks)[1], seconds
+
+    def _ask_held(self) -> None:
+        if not self._held:
+            return
+        asked = list(self._held)[:1000]
+        answers = self.cell.may_start([(self._held[placement][0], placement) for placement in asked])
+        for placement, answer in zip(asked, answers, strict=True):
+            if answer != "wait":
+                machine, tasks, seconds = self._held.pop(placement)
+                if answer == "go":
+                    self._begin(placement, machine, tasks, int(seconds * 1000 * self.speed), hold=False)
+
+    def _end_due(self) -> int:
+        endings, self._leaving = self._leaving, []
+        now = self.now()
+        while self._due and self._due[0][0] <= now and len(endings) < MOST_ENDINGS:
+            _, placement = heappop(self._due)
+            machine, tasks = self._runs.pop(placement)
+            if tasks != EMPTY:
+                endings.append(Ending(machine, placement, How.FINISHED, tasks))
+        if not endings:
+            return 0
+        try:
+            counts = self.cell.end(endings, self._ms(), self.name)
+        except StoreError:
+            # Nothing is lost: what was not ended is still on its machine, and is ended after a resume.
+            self._leaving = endings
+            raise
+        ended = sum(count for count, ending in zip(counts, endings, strict=True) if ending.how is How.FINISHED)
+        self.ended += ended
+        return ended
+
+    def _ms(self) -> int:
+        return int(self.now() * 1000)

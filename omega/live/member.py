@@ -1,0 +1,72 @@
+"""The scheduler and fleet processes that `crew` starts: ``python -m omega.live.member``.
+
+What to be comes in the environment, so that a store's password is never in argv: OMEGA_STORE,
+OMEGA_CELL, OMEGA_MEMBER (``batch/0``, or ``fleet/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED.
+"""
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Mapping
+
+from cellstate.errors import OmegaError, StoreError
+from cellstate.redis_cell import RedisCell
+from omega.live.fleet import Fleet
+from schedulers.live import LEASE_MS
+from schedulers.presets import preset
+from schedulers.process import run_member
+
+log = logging.getLogger("omega")
+
+
+def run_fleet(cell: RedisCell, name: str, speed: float, still: "Stop") -> None:
+    """Play the machines of the executor `name` until `still` is told to stop; waits out a store that is away."""
+    fleet = Fleet(cell, name, time.time, speed)
+    fresh = False
+    while not still.told:
+        try:
+            if not fresh:
+                fleet.resume()
+                fresh = True
+            fleet.step(0.05)
+        except StoreError:
+            fresh = False
+            time.sleep(0.2)
+
+
+class Stop:
+    """Remembers that a signal asked to stop."""
+
+    def __init__(self) -> None:
+        """Listen for SIGTERM and SIGINT."""
+        self.told = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._tell)
+
+    def _tell(self, *_: object) -> None:
+        self.told = True
+
+
+def main(environment: Mapping[str, str]) -> int:
+    """Be what the environment says; returns the exit code."""
+    url, cell, member = (environment[f"OMEGA_{name}"] for name in ("STORE", "CELL", "MEMBER"))
+    kind, _, name = member.partition("/")
+    try:
+        if kind == "fleet":
+            speed = float(environment.get("OMEGA_SPEED", "1"))
+            run_fleet(RedisCell.connect(url, cell), name, speed, Stop())
+            return 0
+        lease_ms = int(environment.get("OMEGA_LEASE_MS", str(LEASE_MS)))
+        error = run_member(url, cell, member, preset(kind, f"{cell}/{member}"), lease_ms)
+        if error is not None:
+            raise error
+    except OmegaError as error:
+        log.error("error: %s", error)  # noqa: TRY400 - one line for a person, no traceback
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    logging.basicConfig(format="%(message)s")
+    raise SystemExit(main(os.environ))

@@ -1,0 +1,137 @@
+"""Instruments: the attempt loop announces, listeners count. The same ones serve live and simulated runs."""
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cellstate.transaction import Outcome, Transaction
+from schedulers.work import Work
+
+WAITS_KEPT = 100_000
+
+
+class Instrument:
+    """What a listener may hear. Every method is optional; times are seconds of the answerer's clock."""
+
+    def began(self, work: Work, now: float, waited: float) -> None:
+        """The first attempt of a job began, `waited` seconds after its submission."""
+
+    def decided(self, seconds: float, now: float) -> None:
+        """Deciding and committing took `seconds` (from sync to the start of the next attempt)."""
+
+    def committed(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
+        """A transaction was judged."""
+
+    def placed(self, work: Work, now: float) -> None:
+        """Every task of a job is placed."""
+
+    def slept(self, work: Work, now: float) -> None:
+        """Nothing fits what is left of a job; it sleeps."""
+
+    def abandoned(self, work: Work, now: float) -> None:
+        """A job reached the limit of conflicted attempts."""
+
+
+@dataclass(slots=True)
+class Waits:
+    """Waiting times in seconds: their mean, and p90 of the last `WAITS_KEPT`."""
+
+    count: int = 0
+    total: float = 0.0
+    last: "array[float]" = field(default_factory=lambda: array("d"))
+
+    def add(self, seconds: float) -> None:
+        """Record one waiting time."""
+        if self.count < WAITS_KEPT:
+            self.last.append(seconds)
+        else:
+            self.last[self.count % WAITS_KEPT] = seconds
+        self.count += 1
+        self.total += seconds
+
+    def mean(self) -> float:
+        """Mean of all, 0 when there were none."""
+        return self.total / self.count if self.count else 0.0
+
+    def p90(self) -> float:
+        """The 90th percentile."""
+        return float(np.percentile(np.frombuffer(self.last), 90)) if self.last else 0.0
+
+
+@dataclass(slots=True)
+class Figures(Instrument):
+    """The figures of one scheduler as systems.md §1 defines them.
+
+    `transactions` counts commits that claimed something; `conflicts` those with a claim judged moved
+    or full, `accepted` those without; the conflict fraction is conflicts ÷ accepted. Busy seconds are
+    time spent deciding and committing.
+    """
+
+    since: float = 0.0
+    jobs: int = 0
+    finished_jobs: int = 0
+    tasks: int = 0
+    transactions: int = 0
+    conflicts: int = 0
+    sleeps: int = 0
+    abandoned_jobs: int = 0
+    busy_seconds: float = 0.0
+    waits: Waits = field(default_factory=Waits)
+    rejections: dict[int, int] = field(default_factory=dict)
+
+    def began(self, work: Work, now: float, waited: float) -> None:
+        """See Instrument.began."""
+        self.jobs += 1
+        self.waits.add(waited)
+
+    def decided(self, seconds: float, now: float) -> None:
+        """See Instrument.decided."""
+        self.busy_seconds += seconds
+
+    def committed(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
+        """See Instrument.committed."""
+        self.transactions += 1
+        self.tasks += outcome.placed
+        if outcome.conflicted:
+            self.conflicts += 1
+            for claim, (placed, _) in zip(transaction.claims, outcome.claims, strict=True):
+                if placed < claim.count:
+                    self.rejections[claim.machine] = self.rejections.get(claim.machine, 0) + 1
+
+    def placed(self, work: Work, now: float) -> None:
+        """See Instrument.placed."""
+        self.finished_jobs += 1
+
+    def slept(self, work: Work, now: float) -> None:
+        """See Instrument.slept."""
+        self.sleeps += 1
+
+    def abandoned(self, work: Work, now: float) -> None:
+        """See Instrument.abandoned."""
+        self.abandoned_jobs += 1
+
+    @property
+    def accepted(self) -> int:
+        """Transactions without a conflict."""
+        return self.transactions - self.conflicts
+
+    @property
+    def conflict_fraction(self) -> float:
+        """Conflicts ÷ accepted: 0 none, 3 means four attempts on average."""
+        return self.conflicts / self.accepted if self.accepted else float(self.conflicts)
+
+    def as_dict(self, now: float, queued: int, asleep: int) -> dict[str, Any]:
+        """What a scheduler leaves in the store with its heartbeat."""
+        lasted = max(now - self.since, 1e-9)
+        worst = sorted(self.rejections.items(), key=lambda item: -item[1])[:5]
+        return {
+            "jobs": self.jobs, "jobs_placed": self.finished_jobs, "tasks": self.tasks,
+            "transactions": self.transactions, "accepted": self.accepted, "conflicts": self.conflicts,
+            "conflict_fraction": self.conflict_fraction, "abandoned": self.abandoned_jobs,
+            "wait_mean": self.waits.mean(), "wait_p90": self.waits.p90(),
+            "busyness": min(self.busy_seconds / lasted, 1.0), "busy_seconds": self.busy_seconds,
+            "seconds": lasted, "queued": queued, "asleep": asleep,
+            "rejecting_machines": [[machine, count] for machine, count in worst],
+        }  # fmt: skip

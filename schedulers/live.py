@@ -1,0 +1,256 @@
+"""The live answerer of the attempt loop: the store and the wall clock.
+
+One commit is in flight while the next jobs are decided; several jobs go in one round trip, each still
+its own transaction (docs/decisions/0003). A lost connection is retried with back-off by sending the
+same call again; a lapsed lease means a new incarnation and a fresh start.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import TypeVar
+from uuid import uuid4
+
+from cellstate.cell import Membership, PendingJob, Reply
+from cellstate.errors import Fenced, Refused, StoreError
+from cellstate.model import JobState, bucket_of
+from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Intake, Outcome, Transaction
+from cellstate.view import View
+from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Receive, Reread, Sync, Think, attempts
+from schedulers.policies import machines_of
+from schedulers.scheduler import Scheduler, rebase
+from schedulers.sharing import owned
+
+LEASE_MS = 5_000
+POLL_SECONDS = 0.05
+"""How often an idle scheduler with sleeping jobs looks for freed room: a delta sync of 0.1 ms."""
+IDLE_SECONDS = 1.0
+T = TypeVar("T")
+Results = list[tuple[Transaction, Outcome]]
+
+
+@dataclass(slots=True)
+class Live:
+    """Answers the effects of one scheduler. `now` is the wall clock in seconds, `pause` sleeps."""
+
+    cell: RedisCell
+    scheduler: Scheduler
+    member: str
+    now: Callable[[], float]
+    pause: Callable[[float], None]
+    lease_ms: int = LEASE_MS
+    pipelined: bool = True
+    view: View = field(init=False)
+    membership: Membership = field(init=False)
+    owned: str = field(init=False)
+    stopping: bool = False
+    lapsed: bool = False
+    """Set by the heartbeat: the lease is gone, enlist again before the next attempt."""
+    waiting: bool = False
+    """Whether the loop sleeps for want of work: no progress then is no hang."""
+    steps: int = 0
+    _number: int = 0
+    _cursor: int = 0
+    _buckets: str = ""
+    _jobs: list[PendingJob] = field(default_factory=list)
+    _fresh: bool = False
+    _renewed: bool = False
+    _flight: tuple[Transaction, ...] | None = None
+    _asked: Intake = field(default_factory=lambda: Intake("-", 0, 0, ""))
+    _since: float = 0.0
+    _rng: Random = field(default_factory=lambda: Random(0))
+
+    def __post_init__(self) -> None:
+        """Enlist and read the cell."""
+        self.view = View(len(self.cell.dimensions))
+        self.owned = owned(self.member, [self.member])
+        self._rng = Random(self.member)
+        self.enlist()
+
+    def enlist(self) -> None:
+        """Take the name with a new incarnation; everything in flight is void."""
+        nonce = uuid4().hex
+        self.membership = self._patiently(
+            lambda: self.cell.enlist(self.member, nonce, self.lease_ms, self._ms())
+        )
+        self._number, self._cursor, self._flight = 0, 0, None
+        self._fresh, self._renewed = False, True
+        self.view.forget()
+
+    def run(self) -> None:
+        """Drive the attempt loop until `stopping`; the attempt in hand is finished first."""
+        loop = attempts(self.scheduler)
+        effect = next(loop)
+        while not (self.stopping and isinstance(effect, Receive)):
+            effect = loop.send(self.answer(effect))
+            self.steps += 1
+        for transaction, outcome in self._land():
+            self.scheduler.settle(transaction, outcome, self.now())
+        self.cell.withdraw(self.membership, self._ms())
+
+    def answer(self, effect: Effect) -> Answer:
+        """Answer one effect."""
+        match effect:
+            case Receive():
+                return self._receive(effect)
+            case Sync():
+                # With a commit in flight its reply brings the changes; a sync could overtake it.
+                if not self._fresh and self._flight is None:
+                    self._sync()
+                self._fresh = False
+                self._since = self.now()
+                return self.view
+            case Think():
+                if effect.seconds:
+                    self.pause(effect.seconds)
+                return self.now()
+            case Commit():
+                return self._commit(effect.transactions)
+            case Reread():
+                self._reread(effect)
+                return None
+
+    # Jobs and the private copy
+
+    def _intake(self) -> Intake:
+        """Ask for jobs while the queue is short; the rest waits in the store."""
+        queued = len(self.scheduler.ordering) + len(self._jobs)
+        most = 0 if queued > 3 * self.scheduler.batch else 4 * self.scheduler.batch
+        return Intake(self.scheduler.kind, self._cursor, most, self._buckets or self.owned)
+
+    def _receive(self, effect: Receive) -> Arrived:
+        changed = None
+        if self.lapsed:
+            self._land()
+            self.lapsed = False
+            self.enlist()
+        if self._buckets != self.owned:
+            changed = self._buckets = self.owned
+            self._cursor = 0
+        if effect.until is None or effect.until > 0:
+            self._wait(effect.until)
+        jobs, self._jobs = self._jobs, []
+        renewed, self._renewed = self._renewed, False
+        return Arrived(self.now(), jobs, changed, renewed)
+
+    def _wait(self, until: float | None) -> None:
+        if not self._jobs and not self._renewed:
+            self._sync()
+        if self._jobs or self.stopping:
+            return
+        longest = POLL_SECONDS if len(self.scheduler.sleepers) else IDLE_SECONDS
+        seconds = longest if until is None else min(longest, until - self.now())
+        if seconds <= 0:
+            return
+        self.waiting = True
+        # Shorter waits than the server's clock of 10 ms are slept here.
+        if seconds < POLL_SECONDS:
+            self.pause(seconds)
+        else:
+            self._patiently(lambda: self.cell.wait_for_work(self.member, seconds))
+        self.waiting = False
+        self._sync()
+
+    def _sync(self) -> None:
+        intake = self._intake()
+        reply = self._patiently(lambda: self.cell.sync(self.view.position, intake))
+        self._take(reply, intake)
+        self.view.apply(reply)
+        self._fresh = True
+
+    def _take(self, reply: Reply, intake: Intake) -> None:
+        if intake.most and intake.owned == self._buckets:
+            self._cursor = reply.cursor
+            self._jobs += reply.jobs
+
+    def _reread(self, effect: Reread) -> None:
+        for job_id in effect.abandon:
+            try:
+                self._patiently(partial(self.cell.stop, job_id, self._ms(), self.member, JobState.ABANDONED))
+            except Refused:
+                continue  # it is gone already
+        for job_id in effect.jobs:
+            job = self._patiently(partial(self.cell.job, job_id))
+            if job is not None and job.pending and self.owned[bucket_of(job_id)] == "1":
+                self._jobs.append(PendingJob(0, job))
+
+    # Committing
+
+    def _commit(self, transactions: tuple[Transaction, ...]) -> Committed:
+        results = self._land()
+        if transactions and not self._renewed:
+            if self._flight is None and results:
+                own = _own(results)
+                transactions = tuple(rebase(transaction, own) for transaction in transactions)
+            self._launch(transactions)
+            if not self.pipelined:
+                results += self._land()
+        now = self.now()
+        for instrument in self.scheduler.instruments:
+            instrument.decided(now - self._since, now)
+        return Committed(now, results, self._flight is not None)
+
+    def _launch(self, transactions: tuple[Transaction, ...]) -> None:
+        self._number += 1
+        claims = [claim for transaction in transactions for claim in transaction.claims]
+        executors = self.view.executors(machines_of(claims))
+        self._flight, self._asked = transactions, self._intake()
+        self.view.launch()
+        try:
+            self.cell.begin(
+                self.membership, self._number, transactions, self.view.position, self._ms(), self._asked, executors
+            )
+        except StoreError:
+            self._patiently(self.cell.resend)
+
+    def _land(self) -> Results:
+        """Wait for the commit in flight; a lost reply is asked for again, it has no second effect."""
+        if self._flight is None:
+            return []
+        try:
+            reply = self._finish()
+        except Fenced:
+            self.enlist()
+            return []
+        transactions, self._flight = self._flight, None
+        self.view.land(reply)
+        self._take(reply, self._asked)
+        self._fresh = True
+        return list(zip(transactions, reply.outcomes, strict=True))
+
+    def _finish(self) -> Reply:
+        try:
+            return self.cell.finish()
+        except StoreError:
+            self._patiently(self.cell.resend)
+            return self._patiently(self.cell.finish, self.cell.resend)
+
+    def _patiently(self, call: Callable[[], T], before: Callable[[], None] | None = None) -> T:
+        """Repeat a call while the store does not serve, with randomised back-off up to two seconds."""
+        delay = 0.05
+        while True:
+            try:
+                return call()
+            except StoreError:
+                if self.stopping:
+                    raise
+                self.steps += 1
+                self.pause(delay * (0.5 + self._rng.random()))
+                delay = min(2.0, delay * 2)
+                if before is not None:
+                    self._patiently(before)
+
+    def _ms(self) -> int:
+        return int(self.now() * 1000)
+
+
+def _own(results: Results) -> dict[int, int]:
+    """Accepted transactions per machine among those just judged."""
+    own: dict[int, int] = {}
+    for transaction, outcome in results:
+        pairs = zip(transaction.claims, outcome.claims, strict=True)
+        for machine in {claim.machine for claim, (placed, _) in pairs if placed}:
+            own[machine] = own.get(machine, 0) + 1
+    return own

@@ -1,0 +1,1 @@
+"""Which job next: policies that see jobs and never machines."""

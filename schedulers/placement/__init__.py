@@ -1,0 +1,1 @@
+"""Where tasks go: policies that see machines and one job."""

@@ -1,0 +1,80 @@
+"""Careful placement: every machine is scored; tasks of a job keep apart while they can."""
+
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cellstate.resources import Resources
+from cellstate.transaction import Claim
+from cellstate.view import View
+from schedulers.work import Work
+
+Scores = NDArray[np.float64]
+
+
+def tightness(view: View, need: Resources) -> Scores:
+    """How full a machine would be, 0 to 1, mean over dimensions: best fit wants it high."""
+    total = np.zeros(view.size)
+    for d, amount in enumerate(need):
+        capacity = np.maximum(view.capacity[d], 1)
+        total += 1.0 - (view.room[d] - amount) / capacity
+    return total / len(need)
+
+
+@dataclass(frozen=True, slots=True)
+class BestFit:
+    """The tightest machines first; `apart` tasks of a job at most on one machine per round.
+
+    With `apart` 0 a machine takes all it holds (plain best fit). With 1, the default of the service
+    preset, each round gives every machine at most one task, so that one failure takes few of them.
+    Ties are broken at random, so that schedulers that decide at once do not all pick the same machine.
+    """
+
+    apart: int = 0
+
+    def place(self, work: Work, view: View, rng: Random) -> list[Claim]:
+        """See Placement.place."""
+        claims: list[Claim] = []
+        mark = view.mark()
+        here = dict(work.places)
+        for group, left in enumerate(work.left):
+            while left:
+                placed = self._round(work, group, left, view, rng, claims, here)
+                left -= placed  # noqa: PLW2901 - counts down
+                if not placed:
+                    break
+            if left and work.gang:
+                view.undo(mark)
+                return []
+        return claims
+
+    def _round(
+        self, work: Work, group: int, left: int, view: View, rng: Random, claims: list[Claim], here: dict[int, int]
+    ) -> int:
+        need = work.need(group)
+        fits = np.full(view.size, self.apart or left, dtype=np.int64)
+        for room, amount in zip(view.room, need, strict=True):
+            if amount:
+                np.minimum(fits, room // amount, out=fits)
+            else:
+                fits[room < 0] = 0
+        found = np.flatnonzero(fits > 0)
+        if not len(found):
+            return 0
+        scores = tightness(view, need)[found]
+        for machine, count in here.items():
+            scores[found == machine] -= count
+        ties = np.random.Generator(np.random.PCG64(rng.getrandbits(64))).random(len(found))
+        placed = 0
+        for i in np.lexsort((ties, -scores)):
+            machine = int(found[i])
+            count = min(left - placed, int(fits[machine]))
+            view.take(machine, need, count)
+            here[machine] = here.get(machine, 0) + count
+            claims.append(Claim(machine, group, count, int(view.number[machine])))
+            placed += count
+            if placed == left:
+                break
+        return placed

@@ -1,0 +1,50 @@
+"""The axes of a scheduler's decision. Each is a Protocol; none knows the others (architecture.md).
+
+A policy is a small dataclass with one or two methods and no base class: its fields are its parameters.
+"""
+
+from collections.abc import Iterable
+from random import Random
+from typing import Protocol
+
+from cellstate.transaction import Claim
+from cellstate.view import View
+from schedulers.work import Work
+
+
+class Ordering(Protocol):
+    """Which job next. Sees jobs and the time, never machines."""
+
+    def add(self, work: Work) -> None:
+        """Take a job into the queue."""
+
+    def pop(self, now: float) -> Work | None:
+        """Take out the job to try next; None when none is due at `now` (seconds)."""
+
+    def discard(self, job_id: str) -> Work | None:
+        """Take a job out wherever it stands."""
+
+    def get(self, job_id: str) -> Work | None:
+        """Return a queued job."""
+
+    def next_due(self) -> float | None:
+        """When the next job is due (seconds): 0 for at once, None when none is queued."""
+
+    def __len__(self) -> int:
+        """How many jobs are queued."""
+
+
+class Placement(Protocol):
+    """Where one job's tasks go. Pure: the same view, job and rng state give the same answer."""
+
+    def place(self, work: Work, view: View, rng: Random) -> list[Claim]:
+        """Return claims for what fits and mark them in the view with `view.take`.
+
+        Tasks that fit nowhere are left out; a gang that does not fit as a whole gives no claims
+        and leaves the view as it was.
+        """
+
+
+def machines_of(claims: Iterable[Claim]) -> set[int]:
+    """The machines that claims name."""
+    return {claim.machine for claim in claims}

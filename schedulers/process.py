@@ -1,0 +1,119 @@
+"""A scheduler as a process: anyio supervises the attempt loop, the heartbeat and the signals.
+
+The loop runs in a worker thread with the synchronous client; the event loop beside it renews the lease
+once in a third of its length, on a connection of its own, and only while the loop makes progress: a
+scheduler that hangs must lose its jobs to the others (semantics 17). SIGTERM and SIGINT let it finish
+the attempt in hand.
+"""
+
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.to_thread
+
+from cellstate.cell import Membership
+from cellstate.errors import Fenced, OmegaError, StoreError
+from cellstate.redis_cell import RedisCell
+from cellstate.server import check_suitable, server_info
+from schedulers.instruments import Figures
+from schedulers.live import LEASE_MS, Live
+from schedulers.scheduler import Scheduler
+from schedulers.sharing import owned
+
+HUNG_LEASES = 2
+"""After so many leases without a step the loop counts as hung and the lease is left to lapse."""
+
+
+@dataclass(slots=True)
+class Process:
+    """One scheduler under supervision, on the store at `url`."""
+
+    url: str
+    cell: str
+    member: str
+    scheduler: Scheduler
+    lease_ms: int = LEASE_MS
+    pipelined: bool = True
+    figures: Figures = field(default_factory=Figures)
+    _live: Live | None = None
+    _seen_steps: int = -1
+    _hung_since: float = 0.0
+
+    def run(self) -> None:
+        """Run until a signal; raises OmegaError when it cannot start or the store refuses for good."""
+        check_suitable(server_info(self.url))
+        self.figures.since = time.time()
+        self.scheduler.instruments.append(self.figures)
+        cell = RedisCell.connect(self.url, self.cell)
+        self._live = Live(
+            cell, self.scheduler, self.member, time.time, time.sleep, self.lease_ms, self.pipelined
+        )
+        anyio.run(self._supervise)
+
+    async def _supervise(self) -> None:
+        if self._live is None:
+            raise RuntimeError("run() enlists first")
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._signals)
+            group.start_soon(self._heartbeat)
+            await anyio.to_thread.run_sync(self._live.run)
+            group.cancel_scope.cancel()
+
+    async def _signals(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for _ in signals:
+                if self._live is not None:
+                    self._live.stopping = True
+
+    async def _heartbeat(self) -> None:
+        cell = RedisCell.connect(self.url, self.cell)
+        while True:
+            # The loop meets the same error and waits for the store; the lease may lapse meanwhile.
+            with suppress(StoreError):
+                await anyio.to_thread.run_sync(self.beat, cell)
+            await anyio.sleep(self.lease_ms / 3000)
+
+    def beat(self, cell: RedisCell) -> None:
+        """Renew the lease if the loop lives, learn who else does, and take note of lapsed members."""
+        live = self._live
+        if live is None or self._hung(live):
+            return
+        queued, asleep = len(self.scheduler.ordering), len(self.scheduler.sleepers)
+        try:
+            members = cell.renew(live.membership, self.lease_ms, self.figures.as_dict(time.time(), queued, asleep))
+        except Fenced:
+            live.lapsed = True
+            return
+        live.owned = owned(self.member, members)
+        self._reap(cell, set(members))
+
+    def _hung(self, live: Live) -> bool:
+        now = time.monotonic()
+        if live.waiting or live.steps != self._seen_steps:
+            self._seen_steps, self._hung_since = live.steps, now
+        return now - self._hung_since > HUNG_LEASES * self.lease_ms / 1000
+
+    def _reap(self, cell: RedisCell, alive: set[str]) -> None:
+        """Remove members without a lease, but not within one lease of a (re)start of the store."""
+        known = cell.members().items()
+        lapsed = [(name, number) for name, (number, holds, _) in known if not holds and name not in alive]
+        if lapsed and server_info(self.url).uptime_seconds * 1000 > self.lease_ms:
+            for name, number in lapsed:
+                cell.withdraw(Membership(name, number), int(time.time() * 1000), reaped=True)
+
+
+def run_member(url: str, cell: str, member: str, scheduler: Scheduler, lease_ms: int = LEASE_MS) -> OmegaError | None:
+    """Run a scheduler until it is told to leave; returns the error that ended it, if one did."""
+    try:
+        Process(url, cell, member, scheduler, lease_ms).run()
+    except OmegaError as error:
+        return error
+    except BaseExceptionGroup as group:
+        matched = group.subgroup(OmegaError)
+        if matched is None:
+            raise
+        return next(error for error in matched.exceptions if isinstance(error, OmegaError))
+    return None

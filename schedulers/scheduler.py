@@ -1,0 +1,174 @@
+"""A scheduler: the composition of its policies, its queue, and what it does with an outcome."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from cellstate.cell import PendingJob
+from cellstate.model import JobState
+from cellstate.transaction import CONFLICTS, Claim, Detection, Mode, Outcome, Transaction, Verdict
+from cellstate.view import View
+from schedulers.instruments import Instrument
+from schedulers.ordering.fifo import Fifo
+from schedulers.placement.first_fit import RandomFirstFit
+from schedulers.policies import Ordering, Placement
+from schedulers.sleepers import Sleepers
+from schedulers.work import Work
+
+RETRY_LIMIT = 1_000
+"""Conflicted attempts after which a job is abandoned (Omega §4)."""
+
+_STALE = frozenset({Verdict.UNKNOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE})
+"""Verdicts that say the job is not what its scheduler thinks: it is read anew."""
+
+
+@dataclass(slots=True)
+class Scheduler:
+    """Policies joined into a scheduler of a kind; the same object runs live and simulated.
+
+    `batch` is how many jobs are decided per round trip, each still its own transaction. `backoff`
+    (seconds) is the first, randomised wait after a conflict; it doubles up to a second. A gang backs
+    off always, others only when nothing at all was placed, so that two that need the same room do
+    not meet for ever.
+    """
+
+    kind: str
+    ordering: Ordering = field(default_factory=Fifo)
+    placement: Placement = field(default_factory=RandomFirstFit)
+    mode: Mode = Mode.INCREMENTAL
+    detection: Detection = Detection.FINE
+    batch: int = 8
+    backoff: float = 0.002
+    retry_limit: int = RETRY_LIMIT
+    t_job: float = 0.0
+    t_task: float = 0.0
+    rng: Random = field(default_factory=lambda: Random(0))
+    instruments: list[Instrument] = field(default_factory=list)
+    sleepers: Sleepers = field(default_factory=Sleepers)
+    working: dict[str, Work] = field(default_factory=dict)
+    gone: list[str] = field(default_factory=list)
+    give_up: list[str] = field(default_factory=list)
+
+    # Taking jobs in
+
+    def admit(self, arrivals: Iterable[PendingJob]) -> None:
+        """Take up jobs that became pending, or news of jobs already in hand."""
+        for _, job in arrivals:
+            if job.state is not JobState.ACTIVE:
+                continue
+            if job.id in self.working:
+                self.working[job.id].takes_over(job)
+                continue
+            work = self.sleepers.discard(job.id) or self.ordering.discard(job.id) or Work.of(job)
+            work.takes_over(job)
+            if work.remaining:
+                work.not_before = 0.0
+                self.ordering.add(work)
+
+    def disown(self, keeps: Callable[[str], bool]) -> None:
+        """Drop queued and sleeping jobs that now belong to another member."""
+        for job_id in [job_id for job_id in self.sleepers.ids() if not keeps(job_id)]:
+            self.sleepers.discard(job_id)
+        kept = []
+        while (work := self.ordering.pop(float("inf"))) is not None:
+            if keeps(work.id):
+                kept.append(work)
+        for work in kept:
+            self.ordering.add(work)
+
+    def wake(self, view: View) -> None:
+        """Queue the sleeping jobs that the room freed since may fit."""
+        for work in self.sleepers.wake(view):
+            self.ordering.add(work)
+
+    def choose(self, now: float) -> list[Work]:
+        """Take the next jobs out of the queue, at most `batch`."""
+        chosen: list[Work] = []
+        while len(chosen) < self.batch and (work := self.ordering.pop(now)) is not None:
+            self.working[work.id] = work
+            chosen.append(work)
+        return chosen
+
+    def think_seconds(self, works: Sequence[Work]) -> float:
+        """Decision time: t_job + t_task × tasks still unplaced, per job (Omega §4)."""
+        return sum(self.t_job + self.t_task * work.remaining for work in works)
+
+    # Deciding
+
+    def decide(self, works: Sequence[Work], view: View, now: float) -> list[Transaction]:
+        """Place each job on the view; one that fits nowhere goes to sleep and makes no transaction."""
+        transactions = []
+        for work in works:
+            work.attempts += 1
+            claims = self.placement.place(work, view, self.rng)
+            if claims:
+                mode = Mode.GANG if work.gang else self.mode
+                transactions.append(Transaction(work.id, tuple(claims), mode, self.detection))
+            else:
+                self._sleep(work, now)
+        return transactions
+
+    def _sleep(self, work: Work, now: float) -> None:
+        self.working.pop(work.id, None)
+        self.sleepers.add(work)
+        for instrument in self.instruments:
+            instrument.slept(work, now)
+
+    # Settling
+
+    def settle(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
+        """Act on the outcome of a transaction: done, retry what is left, sleep, or give up."""
+        for instrument in self.instruments:
+            instrument.committed(transaction, outcome, now)
+        work = self.working.pop(transaction.job, None)
+        if work is None:
+            return
+        verdicts = set()
+        for claim, (placed, verdict) in zip(transaction.claims, outcome.claims, strict=True):
+            verdicts.add(verdict)
+            if placed:
+                work.left[claim.group] -= placed
+                work.placed += placed
+                work.places[claim.machine] = work.places.get(claim.machine, 0) + placed
+        if not work.remaining:
+            for instrument in self.instruments:
+                instrument.placed(work, now)
+        elif verdicts & _STALE:
+            self.gone.append(work.id)
+        elif verdicts & CONFLICTS:
+            self._retry(work, outcome, now)
+        elif verdicts & {Verdict.LIMIT, Verdict.PRECEDENCE}:
+            work.fruitless += 1
+            work.not_before = now + min(1.0, 0.05 * work.fruitless)
+            self.ordering.add(work)
+        elif Verdict.DOWN in verdicts:
+            self.ordering.add(work)
+        else:
+            self._sleep(work, now)
+
+    def _retry(self, work: Work, outcome: Outcome, now: float) -> None:
+        work.conflicts += 1
+        if work.conflicts >= self.retry_limit:
+            self.give_up.append(work.id)
+            for instrument in self.instruments:
+                instrument.abandoned(work, now)
+            return
+        if outcome.placed:
+            work.fruitless = 0
+        else:
+            work.fruitless += 1
+            longest = min(1.0, self.backoff * 2 ** min(work.fruitless, 12))
+            work.not_before = now + longest * self.rng.random()
+        self.ordering.add(work)
+
+
+def rebase(transaction: Transaction, own: dict[int, int]) -> Transaction:
+    """Raise the numbers a coarse transaction saw by one's own accepted transactions judged since.
+
+    `own` counts, per machine, accepted transactions of the commit that was in flight when this one
+    was decided. What others changed is not counted, so a foreign change still shows as a move.
+    """
+    if transaction.detection is Detection.FINE or not own:
+        return transaction
+    claims: list[Claim] = [claim._replace(seen=claim.seen + own.get(claim.machine, 0)) for claim in transaction.claims]
+    return transaction._replace(claims=tuple(claims))
