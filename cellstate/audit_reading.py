@@ -1,0 +1,113 @@
+"""A picture of a live cell that is exact at one version."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from cellstate import ranges
+from cellstate.cell import KindUse
+from cellstate.model import Job, Run
+from cellstate.snapshot import Audited, Snapshot
+from cellstate.transaction import Position
+
+ROUNDS = 200
+"""Looks after which a cell that changes faster than it can be read is given up."""
+
+
+class Held(NamedTuple):
+    """A run and its tasks as (first, last) pairs, with their number."""
+
+    run: Run
+    spans: ranges.Spans
+    size: int
+
+
+def held(run: Run) -> Held:
+    """Count the tasks of a run."""
+    spans = ranges.spans(run.tasks)
+    return Held(run, spans, sum(last - first + 1 for first, last in spans))
+
+
+@dataclass
+class Picture:
+    """Everything that is judged, at `version`."""
+
+    size: int
+    """How many resources the cell has."""
+    version: int = 0
+    placements: int = 0
+    first: int = 1
+    length: int = 0
+    rows: dict[int, list[int]] = field(default_factory=dict)
+    """Machine records by index, those of machines that are gone included; columns as in cell.Rows."""
+    runs: dict[int, list[Run]] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    queues: dict[str, list[str]] = field(default_factory=dict)
+    """The kinds in whose queue a job is."""
+    names: dict[str, str] = field(default_factory=dict)
+    kinds: dict[str, KindUse] = field(default_factory=dict)
+
+    def take(self, shot: Snapshot) -> None:
+        """Replace what the snapshot has anew."""
+        for row in shot.rows.tolist():
+            self.rows[row[0]] = row
+            self.runs[row[0]] = []
+        for run in shot.runs:
+            self.runs.setdefault(run.machine, []).append(run)
+        for job in shot.jobs:
+            self.jobs[job.id] = job
+            self.queues[job.id] = [job.kind] if job.id in shot.queued else []
+        for job_id in shot.absent:
+            self.jobs.pop(job_id, None)
+            self.queues.pop(job_id, None)
+        if shot.absent:
+            self.names = {name: job_id for name, job_id in self.names.items() if job_id not in shot.absent}
+        self.names.update(shot.holders)
+        self.version, self.placements, self.kinds = shot.version, shot.placements, dict(shot.kinds)
+        self.first, self.length = shot.first, shot.length
+
+    @cached_property
+    def groups(self) -> dict[tuple[str, int], list[Held]]:
+        """The runs on machines by job and task group."""
+        found: dict[tuple[str, int], list[Held]] = {}
+        for runs in self.runs.values():
+            for run in runs:
+                found.setdefault((run.job, run.group), []).append(held(run))
+        return found
+
+    @cached_property
+    def by_placement(self) -> dict[int, list[Run]]:
+        """The runs on machines by placement id: one that is live, one that leaves, or both."""
+        found: dict[int, list[Run]] = {}
+        for runs in self.runs.values():
+            for run in runs:
+                found.setdefault(run.placement, []).append(run)
+        return found
+
+
+def read(cell: Audited) -> Picture | None:
+    """Read a cell that may be changing; None when it changes faster than it can be read.
+
+    The chunks are read at different versions, all of them `since` or later. What was touched after
+    `since` is then looked at once more, in one piece, until such a look has caught up with the cell:
+    whatever it did not show was not touched since it was read.
+    """
+    since = cell.snapshot(0, 0).version
+    rows = {row[0]: row for row in cell.sync(Position()).rows.tolist()}
+    picture = Picture(len(cell.dimensions), rows=rows, runs={index: [] for index in rows})
+    for run in cell.runs(sorted(rows)):
+        picture.runs[run.machine].append(run)
+    picture.jobs = {job.id: job for job in cell.jobs()}
+    for kind, ids in cell.pending().items():
+        for job_id in ids:
+            picture.queues.setdefault(job_id, []).append(kind)
+    picture.names = dict(cell.job_names())
+    for _ in range(ROUNDS):
+        shot = cell.snapshot(since)
+        if shot.first > since + 1 or shot.version < since:
+            return None  # facts are missing that would say what was touched
+        picture.take(shot)
+        if shot.seen == shot.version:
+            return picture
+        since = shot.seen
+    return None

@@ -1,0 +1,99 @@
+-- Everything the facts after a version name, as it is now, in one look: machines with their runs, jobs
+-- with their place in queue and name, and the cell's counters. Read only; for the audit, which reads a
+-- live cell in chunks and then asks what changed meanwhile until it has caught up.
+--
+-- KEYS   meta machines runs jobs jobnames kinds log | pending:*
+-- ARGV   dims since most
+-- most: after the fact with which this many machines and jobs are reached no further facts are read, so
+-- that the server is held up for some milliseconds only; 0 reads the counters alone.
+-- Reply  {"ok", version, seen, first, length, placements, machines, jobs,
+--         (index, record, runs) per machine, (id, record, pending 1 or 0, holder of its name) per job,
+--         (kind, record)…}, or {"keys", name…}. seen: the last version whose facts were read; first: the
+--        oldest version in the log, version + 1 when it is empty; length: its entries. A machine or job
+--        that is not kept has empty records.
+-- Types  meta, machines, runs, jobs, jobnames, kinds: hash; log: stream; pending: sorted set
+-- Rules  semantics 18
+
+--@include words
+
+local OF_TASKS = {
+  place = true, finished = true, failed = true, lost = true, evicted = true, stopped = true, left = true }
+local OF_NO_RECORD = { conflict = true, enlist = true, leave = true, lapse = true, limit = true }
+
+local indices, ids, known_indices, known_ids = {}, {}, {}, {}
+
+local function note(list, known, name)
+  if name ~= '' and not known[name] then
+    known[name] = true
+    list[#list + 1] = name
+  end
+end
+
+local function collect(text)
+  for line in gmatch(text, '[^\n]+') do
+    local word, first, second, third = match(line, '^(%S+) ?(%S*) ?(%S*) ?(%S*)')
+    if OF_TASKS[word] then
+      note(indices, known_indices, second)
+      note(ids, known_ids, third)
+    elseif word == 'join' or word == 'machine' then
+      note(indices, known_indices, first)
+    elseif not OF_NO_RECORD[word] then
+      note(ids, known_ids, first)
+    end
+  end
+end
+
+local function full() return #indices + #ids >= tonumber(most) end
+
+-- Read facts up to version, or until there is enough to look at. Returns the last version read.
+local function walk(version)
+  local seen = tonumber(since)
+  while seen < version and not full() do
+    local entries = redis.call('XRANGE', log_key, string.format('%.0f-0', seen + 1), '+', 'COUNT', 64)
+    if #entries == 0 then return version end
+    for _, entry in ipairs(entries) do
+      seen = tonumber(match(entry[1], '^%d+'))
+      for field = 1, #entry[2], 2 do
+        if entry[2][field] == 'facts' then collect(entry[2][field + 1]) end
+      end
+      if full() then break end
+    end
+  end
+  return seen
+end
+
+local counters = redis.call('HMGET', meta_key, 'version', 'placements')
+local version = tonumber(counters[1]) or 0
+local seen = walk(version)
+local records, owners, wanted, names = fetch(jobs_key, ids), {}, {}, {}
+local named = {}
+for i = fixed_keys + 1, #KEYS do named[match(KEYS[i], '}:(.*)$')] = KEYS[i] end
+for i = 1, #ids do
+  local name, kind, bucket = match(records[i] or '', '^(%S+) (%S+) %S+ %S+ %S+ %S+ %S+ (%x%x) ')
+  owners[i] = { queue = kind and 'pending:' .. kind, member = kind and bucket .. ids[i] }
+  names[i] = name or ''
+  if kind and not named[owners[i].queue] then wanted[#wanted + 1] = owners[i].queue end
+end
+if #wanted > 0 then return { 'keys', unpack(missing(wanted, named)) } end
+
+local oldest = redis.call('XRANGE', log_key, '-', '+', 'COUNT', 1)[1]
+local first = oldest and match(oldest[1], '^%d+') or string.format('%.0f', version + 1)
+local reply = {
+  'ok', string.format('%.0f', version), string.format('%.0f', seen), first, redis.call('XLEN', log_key),
+  counters[2] or '0', #indices, #ids }
+local function add(value) reply[#reply + 1] = value or '' end
+local rows, runs, holders = fetch(machines_key, indices), fetch(runs_key, indices), fetch(jobnames_key, names)
+for i, index in ipairs(indices) do
+  add(index)
+  add(rows[i])
+  add(runs[i])
+end
+for i, id in ipairs(ids) do
+  local owner = owners[i]
+  add(id)
+  add(records[i])
+  add(owner.queue and redis.call('ZSCORE', named[owner.queue], owner.member) and '1' or '0')
+  add(holders[i])
+end
+for _, value in ipairs(redis.call('HGETALL', kinds_key)) do add(value) end
+return reply
