@@ -23,7 +23,10 @@ local CLAIM = '^(%d+) (%d+) (%d+) (%d+)(.*)$'
 
 local function read_claim(text)
   local machine, group, count, seen, evict = match(text, CLAIM)
-  local c = { machine = machine, group = tonumber(group), count = tonumber(count), seen = tonumber(seen) }
+  local c = {
+    machine = machine, group = tonumber(group), count = tonumber(count), seen = tonumber(seen), taken = 0,
+    evict = false, units = false,
+  }
   if evict ~= '' then
     c.evict = {}
     for placement, n in gmatch(evict, '(%d+)%*(%d+)') do
@@ -62,9 +65,11 @@ end
 
 -- Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
 -- Nil when one of them is not of strictly lower precedence.
+local NONE = {}
 local function victims_of(t, c, m)
+  if not c.evict then return NONE end
   local units, listed = {}, {}
-  for _, v in ipairs(c.evict or {}) do
+  for _, v in ipairs(c.evict) do
     local from, _, id, group, tasks = find_run(m, v.placement, false)
     if from then
       local victim = J[id]
@@ -142,7 +147,8 @@ local function judge(t, c)
     return 0, units and MOVED or PRECEDENCE
   end
   local want = math.min(c.count, left)
-  local n, verdict = fit(t, c, m, g.need, want, units)
+  local n, verdict = math.min(want, room(m, g.need), admitted(t, g.need)), PLACED_OK
+  if n < want then n, verdict = fit(t, c, m, g.need, want, units) end
   if n > 0 then
     occupy(m, g.need, n)
     book(j.kind, g.need, n)

@@ -22,7 +22,7 @@ local function physically_fits(m)
     for d = 1, R do sums[d] = sums[d] + (need and need[d] * n or 0) end
   end
   for d = 1, R do
-    if sums[d] > m[4 + d] then return false end
+    if m[4 + d] - sums[d] < 0 then return false end
   end
   return true
 end

@@ -54,7 +54,7 @@ local function touch(m, transaction)
     m.transaction = transaction
     m.own = m.own + 1
     m.number = m.number + 1
-    m[2] = m.number
+    m[2] = '' .. m.number
   end
   if not m.touched then
     m.touched = true
@@ -70,7 +70,7 @@ local function touch_job(j)
 end
 
 -- Numbers and amounts of a machine after the change, for facts.
-local function values(m) return m.number .. ' ' .. concat(m, ' ', USED + 1, USED + R) end
+local function values(m) return m[2] .. ' ' .. concat(m, ' ', USED + 1, USED + R) end
 
 local function write_machines()
   local rows, texts, records = {}, {}, {}

@@ -39,8 +39,8 @@ local function place(j, group, m, count)
   tasks, g[WAITING] = span_take(g[WAITING], count)
   -- Starts only when what leaves this machine, or this group elsewhere, is gone (semantics 2).
   local hold = (find(m.runs, '!', 1, true) or find(g[RUNS], '!', 1, true)) and 1 or 0
-  local placement = meta.placements + 1
-  meta.placements = placement
+  meta.placements = meta.placements + 1
+  local placement = '' .. meta.placements
   g[UNPLACED], g[PLACED] = g[UNPLACED] - count, g[PLACED] + count
   m.runs = m.runs .. ' ' .. placement .. ':' .. j.id .. ':' .. group .. ':' .. tasks
   add_run(g, placement .. '@' .. m[1])

@@ -12,10 +12,11 @@ local concat, floor = table.concat, math.floor
 local R = tonumber(dims)
 local USED = 4 + R
 local MACHINE = '^' .. string.rep('(%d+) ', 3 + 2 * R) .. '(%d+)$'
-local DURATION, TOTAL, UNPLACED, PLACED, FINISHED = R + 1, R + 2, R + 3, R + 4, R + 5
-local FAILED, STOPPED, WAITING, RUNS = R + 6, R + 7, R + 8, R + 9
-local GROUP = '^' .. string.rep('(%d+) ', R + 7) .. '(%S+) (%S+)$'
-local HEAD = '^(%S+) (%S+) (%d+) (%d+) (%d) (%d) (%d+) (%x%x) %d+;(.*)$'
+-- A record's leading words never change: they are captured whole as well, and written back as they are.
+local DURATION, TOTAL, UNPLACED, PLACED, FINISHED = R + 2, R + 3, R + 4, R + 5, R + 6
+local FAILED, STOPPED, WAITING, RUNS = R + 7, R + 8, R + 9, R + 10
+local GROUP = '^(' .. string.rep('(%d+) ', R) .. '(%d+) (%d+)) ' .. string.rep('(%d+) ', 5) .. '(%S+) (%S+)$'
+local HEAD = '^((%S+) (%S+) (%d+) (%d+) (%d) (%d) (%d+) (%x%x) %d+);(.*)$'
 local UP, DRAINED, DOWN, GONE = '0', '1', '2', '3'
 local STRICT = 2
 local ACTIVE, HELD, JOB_STOPPED, ABANDONED, DONE = 0, 1, 2, 3, 4
@@ -66,34 +67,30 @@ local function load_machines(wanted)
   for i, index in ipairs(list) do
     local m = false
     if rows[i] then
-      m = { match(rows[i], MACHINE) }
+      m = { number = 0, own = 0, runs = texts[i] or '', transaction = 0, touched = false, match(rows[i], MACHINE) }
       m.number = tonumber(m[2])
-      m.own = 0
-      m.runs = texts[i] or ''
-      for d = 1, R do
-        m[4 + d] = tonumber(m[4 + d])
-        m[USED + d] = tonumber(m[USED + d])
-      end
+      for d = 1, R do m[USED + d] = tonumber(m[USED + d]) end
     end
     M[index] = m
   end
 end
 
 local function read_group(text)
-  local g = { match(text, GROUP) }
-  g.need = {}
-  for d = 1, R do g.need[d] = tonumber(g[d]) end
+  local need = {}
+  local g = { need = need, match(text, GROUP) }
+  for d = 1, R do need[d] = tonumber(g[1 + d]) end
   g[UNPLACED] = tonumber(g[UNPLACED])
   g[PLACED] = tonumber(g[PLACED])
   return g
 end
 
 local function read_job(id, text)
-  local name, kind, precedence, order, state, gang, submitted, bucket, rest = match(text, HEAD)
+  local lead, name, kind, precedence, order, state, gang, submitted, bucket, rest = match(text, HEAD)
   local j = {
     id = id, name = name, kind = kind, precedence = tonumber(precedence), order = order,
     state = tonumber(state), gang = tonumber(gang), submitted = submitted, bucket = bucket,
-    groups = {}, placed = 0, unplaced = 0,
+    groups = {}, placed = 0, unplaced = 0, lead = lead, state_read = state, was_complete = false,
+    was_pending = false, touched = false, returned = false,
   }
   for part in gmatch(rest, '[^;]+') do
     local g = read_group(part)
@@ -114,10 +111,16 @@ local function load_jobs(wanted)
   end
 end
 
+local function write_group(g) return g[1] .. ' ' .. concat(g, ' ', UNPLACED) end
+
 local function write_job(j)
-  local parts = { concat({
-    j.name, j.kind, j.precedence, j.order, j.state, j.gang, j.submitted, j.bucket, #j.groups }, ' ') }
-  for i, g in ipairs(j.groups) do parts[i + 1] = concat(g, ' ') end
+  local lead = j.lead
+  if j.state ~= tonumber(j.state_read) then
+    lead = concat({ j.name, j.kind, j.precedence, j.order, j.state, j.gang, j.submitted, j.bucket, #j.groups }, ' ')
+  end
+  if #j.groups == 1 then return lead .. ';' .. write_group(j.groups[1]) end
+  local parts = { lead }
+  for i, g in ipairs(j.groups) do parts[i + 1] = write_group(g) end
   return concat(parts, ';')
 end
 
@@ -181,7 +184,7 @@ end
 
 local function over(m)
   for d = 1, R do
-    if m[USED + d] > m[4 + d] then return true end
+    if m[4 + d] - m[USED + d] < 0 then return true end
   end
   return false
 end
