@@ -50,7 +50,7 @@ class JobBook:
     """The fewest and the most tasks left unplaced after a transaction that placed some."""
     most: int | None = None
     broken: int | None = None
-    """The most tasks left placed after a transaction that evicted some for precedence."""
+    """The most tasks left placed after a transaction that evicted some."""
 
 
 @dataclass(slots=True)
@@ -278,12 +278,12 @@ class Replay:
     def _judge_eviction(self, placement: str, victim: str, evictor: str, reason: str) -> None:
         """5: every eviction has a reason; for precedence it is strictly lower than the evictor's."""
         where = f"placement {placement}"
+        self._victims.add(victim)
         if not evictor:
             if reason.partition(":")[0] not in REASONS:
                 self.say(5, f"evicted for {reason!r}; want precedence:JOB, {', '.join(REASONS)}", where)
             return
         self._evictors[evictor] = placement
-        self._victims.add(victim)
         low, high = self._owner(victim), self._owner(evictor)
         if not (low.known and high.known):
             self.doubts.append((self.version, placement, victim, evictor))

@@ -83,9 +83,6 @@ def runs_are_in_job_records(picture: Picture) -> Iterator[Violation]:
                 yield Violation(2, what, f"job {job.id} group {group}")
     for (job_id, group), tasks in picture.groups.items():
         owner = picture.jobs.get(job_id)
-        # A finished job may be dropped before the end of its leaving tasks is acknowledged.
-        if owner is None and all(run.leaving for run, _, _ in tasks):
-            continue
         if owner is None or group >= len(owner.groups):
             machines = sorted({run.machine for run, _, _ in tasks})
             yield Violation(2, f"runs on machines {machines} and is not kept", f"job {job_id} group {group}")

@@ -12,6 +12,7 @@ from cellstate.errors import Refused
 from cellstate.model import Job, Machine, MachineState, Run
 from cellstate.ranges import EMPTY
 from cellstate.redis_calls import RedisCalls
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Intake, Position
 
 _CHUNK = 10_000
@@ -116,6 +117,39 @@ class RedisReads(RedisCalls):
         """See Cell.facts."""
         entries = self._plain(lambda: self.client.xrange(self._prefix + "log", min=f"{since + 1}-0", max="+", count=most))
         return [fact for key, fields in entries for fact in _facts(key, fields)]
+
+    def job_names(self) -> dict[str, str]:
+        """The names of live jobs, and their ids; read a few thousand at a time."""
+        scan = self.client.hscan_iter(self._prefix + "jobnames", count=2000)
+        found: dict[str, str] = {}
+        while chunk := self._plain(dict, islice(scan, 2000)):
+            found.update((name.decode(), job_id.decode()) for name, job_id in chunk.items())
+        return found
+
+    def snapshot(self, since: int, most: int = 5000) -> Snapshot:
+        """See Audited.snapshot."""
+        size = len(self.dimensions)
+        values = {"dims": size, "since": since, "most": most}
+        reply = self._run("snapshot", values, extra=self._known.get("pending", set()))
+        version, seen, first, length, placements, machines, jobs = map(int, reply[1:8])
+        end = 8 + 3 * machines
+        last = end + 4 * jobs
+        described = [reply[i : i + 3] for i in range(8, end, 3)]
+        asked = [(reply[i].decode(), *reply[i + 1 : i + 4]) for i in range(end, last, 4)]
+        found = {job_id: records.read_job(job_id, text, b"", size) for job_id, text, _, _ in asked if text}
+        return Snapshot(
+            version, seen, first, length, placements,
+            rows=records.read_rows(b" ".join(row for _, row, _ in described if row), size),
+            runs=[run for index, _, text in described for run in records.read_runs(int(index), text.decode())],
+            jobs=list(found.values()),
+            queued=frozenset(job_id for job_id, _, queued, _ in asked if queued == b"1"),
+            holders={found[job_id].name: holder.decode() for job_id, text, _, holder in asked if text},
+            absent=frozenset(job_id for job_id, text, _, _ in asked if not text),
+            kinds={
+                reply[i].decode(): KindUse(*records.read_kind(reply[i + 1].decode(), size))
+                for i in range(last, len(reply), 2)
+            },
+        )  # fmt: skip
 
     def counters(self) -> dict[str, int]:
         """The cell's version, floor and other counters."""

@@ -74,7 +74,7 @@ for i = 1, #ids do
   names[i] = name or ''
   if kind and not named[owners[i].queue] then wanted[#wanted + 1] = owners[i].queue end
 end
-if #wanted > 0 then return { 'keys', unpack(missing(wanted, named)) } end
+if #wanted > 0 then return answering({ 'keys' }, missing(wanted, named)) end
 
 local oldest = redis.call('XRANGE', log_key, '-', '+', 'COUNT', 1)[1]
 local first = oldest and match(oldest[1], '^%d+') or string.format('%.0f', version + 1)

@@ -1,0 +1,144 @@
+"""Every rule of the audit, broken on its own in the store of a healthy cell, is reported."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cellstate.audit import Report, verify
+from cellstate.audit_books import COMPARISONS
+from cellstate.audit_rules import RULES
+from tests.unit.cellstate.audit.town import Town
+
+Edit = Callable[[Town], object]
+
+NEED_FIRST, TOTAL, UNPLACED, PLACED, FINISHED, FAILED, STOPPED, WAITING, RUNS = 0, 3, 4, 5, 6, 7, 8, 9, 10
+"""Words of a job's group."""
+NUMBER, STATE, EXECUTOR, CAPACITY, ALLOCATED = 1, 2, 3, 4, 6
+"""Words of a machine's record; cpu of the two amounts."""
+
+# The rule that must speak, its invariant, where, a piece of what it says; what is done to the store.
+RECORDS: list[tuple[str, int, str, str, Edit]] = [
+    ("machines_are_valid", 1, "machine 0", "negative",
+     lambda t: t.words("machines", 0, ALLOCATED, -1)),
+    ("machines_are_valid", 1, "machine 0", "state 7",
+     lambda t: t.words("machines", 0, STATE, 7)),
+    ("machines_are_valid", 1, "machine 0", "executor 0",
+     lambda t: t.words("machines", 0, EXECUTOR, 0)),
+    ("machines_are_valid", 1, "machine 4", "down and still holds",
+     lambda t: t.words("machines", 4, STATE, 2)),
+    ("amounts_follow_from_placements", 1, "machine 1", "not the sum",
+     lambda t: t.words("machines", 1, ALLOCATED, 1200)),
+    ("amounts_follow_from_placements", 1, "machine 0", "not the sum",
+     lambda t: t.group("part", NEED_FIRST, 101)),
+    ("records_follow_from_log", 1, "machine 0", "allocated",
+     lambda t: t.words("machines", 0, ALLOCATED, 900)),
+    ("records_follow_from_log", 1, "machine 6", "capacity",
+     lambda t: t.words("machines", 6, CAPACITY, 1500)),
+    ("records_follow_from_log", 1, "machine 4", "state is 0",
+     lambda t: t.words("machines", 4, STATE, 0)),
+    ("nothing_is_over", 1, "machine 0", "did not come back smaller",
+     lambda t: t.words("machines", 0, CAPACITY, 999)),
+    ("runs_are_in_job_records", 2, "job gang group 0", "in the job's record only",
+     lambda t: t.put("runs", 4, "")),
+    ("runs_are_in_job_records", 2, "job many group 1", "[(4, 1, False)] on machines only",
+     lambda t: t.group("many", RUNS, "-", group=1)),
+    ("runs_are_in_job_records", 2, "job halt group 0", "leaving) [(12, 1, True)]",
+     lambda t: t.edit("runs", 1, " !12:halt:0:0-1", "")),
+    ("runs_are_in_job_records", 2, "job ghost group 0", "not kept",
+     lambda t: t.put("runs", 5, " 9:ghost:0:0")),
+    ("runs_are_in_job_records", 2, "job ghost group 0", "not kept",
+     lambda t: t.put("runs", 5, " !9:ghost:0:0")),
+    ("runs_are_in_job_records", 2, "job part group 3", "not kept",
+     lambda t: t.edit("runs", 1, "2:part:0", "2:part:3")),
+    ("a_task_runs_once", 2, "job part group 0", "tasks 3 have",
+     lambda t: t.edit("runs", 1, "part:0:4-6", "part:0:3-6")),
+    ("placement_ids_are_unique", 2, "placement 15", "never given out",
+     lambda t: t.put("meta", "placements", 14)),
+    ("placement_ids_are_unique", 2, "placement 6", "names several runs",
+     lambda t: t.edit("runs", 4, " 7:gang", " 6:gang")),
+    ("placement_ids_are_unique", 2, "placement 5", "tasks 2 both run and leave",
+     lambda t: t.edit("runs", 2, "5:low:0:0-1", "5:low:0:0-2")),
+    ("log_is_whole", 3, "log", "entries for the",
+     lambda t: t.client.xdel(t.prefix + "log", "15-0")),
+    ("numbers_follow_from_log", 3, "machine 3", "its number is 9",
+     lambda t: t.words("machines", 3, NUMBER, 9)),
+    ("numbers_follow_from_log", 3, "machine 7", "not in the cell",
+     lambda t: t.drop("names", "m7")),
+    ("counts_add_up", 4, "job part group 0", "do not make its total",
+     lambda t: t.group("part", STOPPED, 1)),
+    ("counts_add_up", 4, "job part group 0", "do not make its total",
+     lambda t: t.group("part", TOTAL, 11)),
+    ("counts_add_up", 4, "job part group 0", "and 2 wait",
+     lambda t: t.group("part", WAITING, "7,9")),
+    ("counts_add_up", 4, "job part group 0", "count as placed and 7 are",
+     lambda t: t.group("part", PLACED, 8)),
+    ("counts_add_up", 4, "job part group 0", "beyond its 10",
+     lambda t: t.group("part", WAITING, "7-8,10")),
+    ("counts_add_up", 4, "job part group 0", "tasks 6 wait twice, or wait and are placed",
+     lambda t: t.group("part", WAITING, "6-8")),
+    ("states_fit_counts", 4, "job done", "active with nothing left",
+     lambda t: t.edit("jobs", "done", "batch 0 5 4", "batch 0 5 0")),
+    ("states_fit_counts", 4, "job part", "stopped with 3 tasks unplaced",
+     lambda t: t.edit("jobs", "part", "batch 0 1 0", "batch 0 1 2")),
+    ("states_fit_counts", 4, "job gang", "done with 4 tasks placed",
+     lambda t: t.edit("jobs", "gang", "batch 0 4 0", "batch 0 4 4")),
+    ("queues_hold_pending_jobs", 4, "job part", "queued under no kind",
+     lambda t: t.queue("batch", "part", None)),
+    ("queues_hold_pending_jobs", 4, "job gang", "not under no kind",
+     lambda t: t.queue("batch", "gang", 99)),
+    ("queues_hold_pending_jobs", 4, "job high", "['batch', 'service']",
+     lambda t: t.queue("batch", "high", 99)),
+    ("queues_hold_pending_jobs", 4, "job ghost", "not kept",
+     lambda t: t.queue("batch", "ghost", 99)),
+    ("names_belong_to_live_jobs", 4, "job part", "held by nobody",
+     lambda t: t.drop("jobnames", "part-name")),
+    ("names_belong_to_live_jobs", 4, "job part", "held by gang",
+     lambda t: t.put("jobnames", "part-name", "gang")),
+    ("names_belong_to_live_jobs", 4, "job name done-name", "no live job",
+     lambda t: t.put("jobnames", "done-name", "done")),
+    ("counts_follow_from_log", 4, "job many", "by the log (4, 13, 2, 1, 0)",
+     lambda t: t.group("many", FINISHED, 1).group("many", FAILED, 2)),
+    ("counts_follow_from_log", 4, "job part", "its precedence is 3, submitted 0",
+     lambda t: t.edit("jobs", "part", "batch 0", "batch 3")),
+    ("counts_follow_from_log", 4, "job held", "is not kept, with 10",
+     lambda t: t.queue("batch", "held", None).drop("jobs", "held").drop("jobnames", "held-name")),
+    ("placements_follow_from_log", 5, "placement 1", "tasks 0-2,7 run, by the log 0-3",
+     lambda t: t.edit("runs", 0, "part:0:0-3", "part:0:0-2,7")),
+    ("placements_follow_from_log", 5, "placement 12", "tasks 0 leave, by the log 0-1",
+     lambda t: t.edit("runs", 1, "!12:halt:0:0-1", "!12:halt:0:0")),
+    ("placements_follow_from_log", 5, "placement 1", "not on the machine",
+     lambda t: t.edit("runs", 0, " 1:part:0:0-3", "").put("runs", 5, " 1:part:0:0-3")),
+    ("placements_follow_from_log", 5, "placement 10", "ended there",
+     lambda t: t.put("runs", 5, " 10:done:0:0")),
+    ("placements_follow_from_log", 5, "placements", "last id given out is 16",
+     lambda t: t.put("meta", "placements", 16)),
+    ("kinds_follow_from_jobs", 6, "kind batch", "uses [7320, 0]",
+     lambda t: t.words("kinds", "batch", -1, 0)),
+    ("kinds_follow_from_jobs", 6, "kind service", "has 2 admitted jobs by its record and 1",
+     lambda t: t.words("kinds", "service", 5, 2)),
+    ("kinds_follow_from_jobs", 6, "kind service", "uses [0, 0]",
+     lambda t: t.drop("kinds", "service")),
+    ("gangs_commit_whole", 2, "gang part", "left 3 unplaced",
+     lambda t: t.edit("jobs", "part", "batch 0 1 0 0", "batch 0 1 0 1")),
+    ("gangs_commit_whole", 2, "gang low", "evicted some of its tasks and left 2 placed",
+     lambda t: t.edit("jobs", "low", "batch 0 3 0 0", "batch 0 3 0 2")),
+]  # fmt: skip
+
+
+def spoken(report: Report, invariant: int, where: str, what: str) -> bool:
+    return any(v.invariant == invariant and v.where == where and what in v.what for v in report.violations)
+
+
+@pytest.mark.parametrize(("rule", "invariant", "where", "what", "edit"), RECORDS)
+def test_a_broken_record_is_reported(town: Town, rule: str, invariant: int, where: str, what: str, edit: Edit) -> None:
+    edit(town)
+    report = verify(town.cell)
+    assert not report.ok
+    assert report.settled
+    assert spoken(report, invariant, where, what), report.violations
+
+
+def test_every_rule_has_a_broken_record() -> None:
+    # victims_are_lower needs a trimmed log: test_broken_log.py.
+    rules = {each.__name__ for each in (*RULES, *COMPARISONS)} - {"victims_are_lower"}
+    assert {rule for rule, *_ in RECORDS} == rules

@@ -1,0 +1,241 @@
+"""A cell that changes while it is read is judged as it was at one version, and never wronged."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import fakeredis
+import pytest
+
+from cellstate.audit import Report, Violation, verify
+from cellstate.audit_reading import read
+from cellstate.cell import Fact, Reply
+from cellstate.model import Job, MachineSpec, MachineState, Run
+from cellstate.redis_cell import RedisCell
+from cellstate.snapshot import Snapshot
+from cellstate.transaction import Claim, How, Intake, Position
+from tests.unit.cellstate.audit.town import SMALL, Town, job
+
+Act = Callable[[], object]
+
+
+class Restless(RedisCell):
+    """Something happens just before and just after each reading: `before` and `after`, by the method's name."""
+
+    before: dict[str, list[Act]]
+    after: dict[str, list[Act]]
+    shots: list[Snapshot]
+
+    @classmethod
+    def of(cls, town: Town) -> "Restless":
+        cell = cls.open(town.client, town.cell.name)
+        assert isinstance(cell, cls)
+        cell.before, cell.after, cell.shots = {}, {}, []
+        return cell
+
+    def _happen(self, acts: Mapping[str, list[Act]], name: str) -> None:
+        for act in acts.get(name, [])[:1]:
+            acts[name].pop(0)
+            act()
+
+    def sync(self, since: Position, intake: Intake | None = None) -> Reply:
+        self._happen(self.before, "sync")
+        reply = super().sync(since, intake)
+        self._happen(self.after, "sync")
+        return reply
+
+    def runs(self, indices: Sequence[int]) -> list[Run]:
+        self._happen(self.before, "runs")
+        found = super().runs(indices)
+        self._happen(self.after, "runs")
+        return found
+
+    def jobs(self) -> list[Job]:
+        self._happen(self.before, "jobs")
+        found = super().jobs()
+        self._happen(self.after, "jobs")
+        return found
+
+    def pending(self) -> dict[str, list[str]]:
+        self._happen(self.before, "pending")
+        found = super().pending()
+        self._happen(self.after, "pending")
+        return found
+
+    def facts(self, since: int = 0, most: int = 1000) -> list[Fact]:
+        self._happen(self.before, "facts")
+        return super().facts(since, most)
+
+    def snapshot(self, since: int, most: int = 5000) -> Snapshot:
+        if most:
+            self._happen(self.before, "snapshot")
+        shot = super().snapshot(since, most)
+        if most:
+            self.shots.append(shot)
+        return shot
+
+
+@pytest.fixture
+def restless(town: Town) -> Restless:
+    return Restless.of(town)
+
+
+CHANGES: dict[str, Callable[[Town], object]] = {
+    "place": lambda t: t.commit("part", Claim(3, 0, 2)),
+    "evict": lambda t: t.commit("high", Claim(2, 0, 1, evict=((t.run_of("low", 2), 1),)), kind="service"),
+    "finish": lambda t: t.end("last", 3, How.FINISHED),
+    "acknowledge": lambda t: t.end("low", 2, How.LEFT),
+    "lose": lambda t: t.cell.set_machine_state(1, MachineState.DOWN, 9, "ada"),
+    "join": lambda t: t.cell.join("fleet", [MachineSpec("m8", (9, 9)), MachineSpec("m0", (9, 9))], 9),
+    "submit": lambda t: t.cell.submit([job("new", SMALL, kind="other")], 9, "ada"),
+    "stop": lambda t: t.cell.stop("held", 9, "ada"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("moment", ["sync", "runs", "jobs", "pending", "snapshot"])
+def test_a_change_between_two_readings_is_no_violation(
+    town: Town, restless: Restless, change: str, moment: str
+) -> None:
+    restless.before[moment] = [lambda: CHANGES[change](town)]
+    report = verify(restless)
+    assert report.ok, report.violations
+    assert report.version == 35
+    assert len(restless.shots) == 1, "one look at what changed was enough"
+
+
+def test_without_the_second_look_the_same_change_would_seem_a_violation(
+    town: Town, restless: Restless, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cellstate.audit_reading.Picture.take", _only_counters)
+    restless.after["sync"] = [lambda: CHANGES["place"](town), lambda: CHANGES["finish"](town)]
+    where = {violation.where for violation in verify(restless).violations}
+    assert "machine 3" in where
+
+
+def _only_counters(picture: object, shot: Snapshot) -> None:
+    for name in ("version", "placements", "first", "length", "kinds"):
+        setattr(picture, name, getattr(shot, name))
+
+
+def test_a_job_that_ends_and_is_dropped_meanwhile_is_no_violation(town: Town, restless: Restless) -> None:
+    town.put("meta", "keep_jobs", 0)
+    restless.after["pending"] = [lambda: [town.cell.stop(name, 9, "ada") for name in ("held", "last")]]
+    report = verify(restless)
+    assert report.ok, report.violations
+    assert "held" not in {each.id for each in town.cell.jobs()}
+
+
+def test_a_violation_that_a_second_reading_does_not_show_is_not_reported(town: Town, restless: Restless) -> None:
+    town.words("machines", 0, 1, 99)
+    restless.before["sync"] = [lambda: None, lambda: town.words("machines", 0, 1, 6)]
+    report = verify(restless)
+    assert report.ok, report.violations
+    assert len(restless.shots) == 2
+
+
+def test_a_reading_takes_as_many_looks_as_the_changes_need(town: Town, restless: Restless) -> None:
+    many = [job(f"more-{i}", SMALL) for i in range(40)]
+    restless.after["pending"] = [lambda: [town.cell.submit([each], 9, "ada") for each in many]]
+    plain = restless.snapshot
+    restless.snapshot = lambda since, most=5000: plain(since, min(most, 10))  # type: ignore[method-assign]
+    report = verify(restless)
+    assert report.ok, report.violations
+    assert [shot.version - shot.seen for shot in restless.shots] == [30, 20, 10, 0]
+
+
+def test_a_cell_that_changes_faster_than_it_is_read_is_not_called_ok(town: Town, restless: Restless) -> None:
+    plain = restless.snapshot
+
+    def behind(since: int, most: int = 5000) -> Snapshot:
+        shot = plain(since, most)
+        if most:
+            shot.version += 1
+        return shot
+
+    restless.snapshot = behind  # type: ignore[method-assign]
+    town.words("machines", 0, 1, 99)
+    report = verify(restless)
+    assert not report.settled
+    assert not report.ok
+    assert report.violations == (), "what cannot be judged is not accused"
+
+
+def test_a_log_trimmed_under_the_reader_is_begun_anew(town: Town, restless: Restless) -> None:
+    for i in range(700):
+        town.cell.submit([job(f"filler-{i}", SMALL)], 9, "ada")
+    last = town.cell.counters()["version"]
+    restless.before["facts"] = [lambda: town.client.xtrim(town.prefix + "log", minid="31-0", approximate=False)]
+    report = verify(restless)
+    assert report.ok, report.violations
+    assert 31 < report.log_from_version < last
+    assert report.log_from_version == 31 + 256, "with a margin, so that trimming does not overtake it again"
+
+
+def test_facts_trimmed_before_they_said_what_changed_make_the_reading_start_over(
+    town: Town, restless: Restless
+) -> None:
+    def happen() -> None:
+        CHANGES["place"](town)
+        town.client.xtrim(town.prefix + "log", maxlen=0, approximate=False)
+
+    restless.after["jobs"] = [happen]
+    report = verify(restless)
+    assert report.ok, report.violations
+    assert report.log_from_version == report.version + 1
+    assert report.checked["facts"] == 0
+
+
+def test_a_store_that_went_back_in_time_is_read_anew(town: Town, restless: Restless) -> None:
+    saved = {key: town.client.dump(key) for key in town.client.keys(town.prefix + "*")}
+
+    def fail_over() -> None:
+        for key in town.client.keys(town.prefix + "*"):
+            town.client.delete(key)
+        for key, value in saved.items():
+            town.client.restore(key, 0, value)
+
+    CHANGES["place"](town)
+    restless.before["sync"] = [fail_over]
+    report = verify(restless)
+    assert report.ok, report.violations
+    assert report.version == 34
+
+
+def test_a_picture_is_what_one_version_holds(town: Town) -> None:
+    picture = read(town.cell)
+    assert picture is not None
+    assert picture.version == town.cell.counters()["version"]
+    assert picture.names == town.cell.job_names()
+    assert {name: kinds for name, kinds in picture.queues.items() if kinds}.keys() == {
+        name for ids in town.cell.pending().values() for name in ids
+    }
+    assert sorted(picture.rows) == list(range(8))
+
+
+def test_the_report_as_json(town: Town) -> None:
+    assert verify(town.cell).as_json() == {
+        "ok": True,
+        "checked": {"machines": 8, "tasks": 76, "jobs": 11},
+        "violations": [],
+        "settled": True,
+        "version": 34,
+        "log": {"from_version": 1, "facts": 56},
+    }
+
+
+def test_a_violation_as_json() -> None:
+    report = Report({"machines": 1, "tasks": 2, "jobs": 3, "facts": 4}, (Violation(1, "what", "where"),), True, 9, 1)
+    assert report.as_json()["violations"] == [{"invariant": 1, "what": "what", "where": "where"}]
+    assert report.as_json()["ok"] is False
+
+
+def test_a_new_cell_is_ok(fake_redis: fakeredis.FakeRedis) -> None:
+    report = verify(RedisCell.create(fake_redis, "empty"))
+    assert report.ok, report.violations
+    assert report.checked == {"machines": 0, "tasks": 0, "jobs": 0, "facts": 0}
+
+
+def test_a_machine_that_left_is_not_counted(town: Town) -> None:
+    town.cell.set_machine_state(5, MachineState.GONE, 9, "ada")
+    report = verify(town.cell)
+    assert report.ok, report.violations
+    assert report.checked["machines"] == 7

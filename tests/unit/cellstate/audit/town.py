@@ -1,0 +1,165 @@
+"""A small cell in which everything has happened once, and ways to edit its store behind its back."""
+
+from collections.abc import Callable
+from typing import Any
+
+import redis
+
+from cellstate.cell import Membership
+from cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
+from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+
+SMALL = TaskGroup((100, 50), 10)
+LEASE_MS = 600_000
+
+
+def job(name: str, *groups: TaskGroup, kind: str = "batch", precedence: int = 0, gang: Gang = Gang.NO) -> JobSpec:
+    return JobSpec(name, f"{name}-name", kind, groups, precedence, gang)
+
+
+class Town:
+    """The cell, a scheduler of each kind, and the store under it."""
+
+    def __init__(self, client: "redis.Redis", name: str) -> None:
+        self.client: Any = client
+        self.cell = RedisCell.create(client, name)
+        self.prefix = f"omega:{{{name}}}:"
+        self.members: dict[str, Membership] = {}
+        self.number = 0
+
+    # Living in it
+
+    def commit(self, job_id: str, *claims: Claim, kind: str = "batch", mode: Mode = Mode.INCREMENTAL) -> int:
+        self.number += 1
+        transaction = Transaction(job_id, claims, mode, Detection.FINE)
+        reply = self.cell.commit(self.members[kind], self.number, [transaction], Position(), self.number)
+        return reply.outcomes[0].placed
+
+    def run_of(self, job_id: str, machine: int, *, leaving: bool = False) -> int:
+        """The placement of a job's tasks on a machine."""
+        runs = self.cell.runs([machine])
+        return next(run.placement for run in runs if run.job == job_id and run.leaving == leaving)
+
+    def end(self, job_id: str, machine: int, how: How, tasks: str = "*", reason: str = "") -> int:
+        placement = self.run_of(job_id, machine, leaving=how is How.LEFT)
+        return self.cell.end([Ending(machine, placement, how, tasks, reason)], 9, "fleet")[0]
+
+    def populate(self) -> "Town":
+        """Live through placements, gangs, evictions of both sorts, every end, and machines that come and go."""
+        cell = self.cell
+        for kind in ("batch", "service"):
+            self.members[kind] = cell.enlist(f"{kind}/0", f"nonce-{kind}", LEASE_MS, 0)
+        cell.join("fleet", [MachineSpec(f"m{i}", (4000, 4000)) for i in range(8)], 0)
+        cell.set_limits("service", Limits((None, 3000), 9), 0, "ada")
+        jobs = [job("part", SMALL), job("many", SMALL, SMALL), job("low", TaskGroup((1000, 10), 4))]
+        jobs += [job("gang", TaskGroup((100, 10), 4), gang=Gang.YES), job("done", TaskGroup((10, 10), 2))]
+        jobs += [job("strict", TaskGroup((100, 10), 2), precedence=5, gang=Gang.STRICT), job("halt", SMALL)]
+        cell.submit(jobs, 1, "ada")
+        cell.submit([job("high", TaskGroup((1000, 10), 3), kind="service", precedence=9)], 1, "ada")
+        cell.submit([job("held", SMALL)], 1, "ada", held=True)
+        assert self.commit("part", Claim(0, 0, 4), Claim(1, 0, 3)) == 7
+        assert self.commit("many", Claim(0, 0, 10), Claim(1, 1, 9)) == 19
+        assert self.commit("low", Claim(2, 0, 4)) == 4
+        assert self.commit("gang", Claim(3, 0, 2), Claim(4, 0, 2), mode=Mode.GANG) == 4
+        assert self.commit("strict", Claim(3, 0, 1), Claim(5, 0, 1), mode=Mode.GANG) == 2
+        assert self.commit("done", Claim(5, 0, 2)) == 2
+        victims = ((self.run_of("low", 2), 2),)
+        assert self.commit("high", Claim(2, 0, 2, evict=victims), kind="service") == 2
+        assert self.commit("high", Claim(2, 0, 1), kind="service") == 0
+        assert self.commit("halt", Claim(1, 0, 5)) == 5
+        cell.stop("halt", 2, "ada")
+        assert self.end("halt", 1, How.STOPPED, "0-1") == 2
+        assert self.end("many", 0, How.FINISHED, "2,4") == 2
+        assert self.end("many", 0, How.FAILED, "5") == 1
+        assert self.end("many", 1, How.LOST, "7-8") == 2
+        assert self.end("many", 0, How.EVICTED, "9", "drain") == 1
+        assert self.end("many", 0, How.LEFT) == 1
+        assert self.end("done", 5, How.FINISHED) == 2
+        self.change_machines()
+        return self
+
+    def change_machines(self) -> None:
+        """A drained one, one that went down, one that left and came back, a shrunk one, and one that is over."""
+        cell = self.cell
+        cell.submit([job("wide", TaskGroup((500, 100), 8))], 3, "ada")
+        assert self.commit("wide", Claim(6, 0, 5), Claim(7, 0, 3)) == 8
+        cell.set_machine_state(4, MachineState.DRAINED, 3, "ada")
+        cell.set_machine_state(5, MachineState.DOWN, 3, "ada")
+        cell.set_machine_state(5, MachineState.GONE, 3, "ada")
+        cell.join("fleet", [MachineSpec("m5", (4000, 4000))], 4)
+        cell.set_machine_capacity(6, (1000, 1000), 4, "ada", [(self.run_of("wide", 6), 3)])
+        cell.join("fleet", [MachineSpec("m7", (1000, 1000))], 4)
+        cell.submit([job("last", TaskGroup((10, 10), 3))], 5, "ada")
+        assert self.commit("last", Claim(3, 0, 2)) == 2
+
+    # Editing behind its back
+
+    def put(self, key: str, name: object, value: object) -> "Town":
+        self.client.hset(self.prefix + key, str(name), str(value))
+        return self
+
+    def drop(self, key: str, name: object) -> "Town":
+        self.client.hdel(self.prefix + key, str(name))
+        return self
+
+    def queue(self, kind: str, job_id: str, arrival: int | None) -> "Town":
+        """Put a job into the queue of a kind, or take it out."""
+        record = self.client.hget(self.prefix + "jobs", job_id)
+        member = (record.decode().split(" ")[7] if record else "00") + job_id
+        if arrival is None:
+            assert self.client.zrem(self.prefix + f"pending:{kind}", member)
+        else:
+            self.client.zadd(self.prefix + f"pending:{kind}", {member: arrival})
+        return self
+
+    def text(self, key: str, name: object) -> str:
+        value = self.client.hget(self.prefix + key, str(name))
+        assert value is not None, (key, name)
+        return str(value.decode())
+
+    def edit(self, key: str, name: object, old: str, new: str) -> "Town":
+        """Replace a piece of a record, which must be there."""
+        text = self.text(key, name)
+        assert old in text, text
+        return self.put(key, name, text.replace(old, new, 1))
+
+    def words(self, key: str, name: object, at: int, value: object) -> "Town":
+        """Replace one word of a record."""
+        words = self.text(key, name).split(" ")
+        words[at] = str(value)
+        return self.put(key, name, " ".join(words))
+
+    def group(self, job_id: str, at: int, value: object, group: int = 0) -> "Town":
+        """Replace one word of a job's group: need × 2, duration, total, unplaced, placed, …, waiting, runs."""
+        head, *groups = self.text("jobs", job_id).split(";")
+        words = groups[group].split(" ")
+        words[at] = str(value)
+        groups[group] = " ".join(words)
+        return self.put("jobs", job_id, ";".join([head, *groups]))
+
+    def rewrite_log(self, change: Callable[[str], str], *, start: int = 0) -> "Town":
+        """Change the text of every entry's facts; leave out the versions before `start`."""
+        key = self.prefix + "log"
+        entries = self.client.xrange(key)
+        self.client.delete(key)
+        for name, fields in entries:
+            fields[b"facts"] = change(fields[b"facts"].decode())
+            if int(name.split(b"-")[0]) >= start:
+                self.client.xadd(key, fields, id=name)
+        return self
+
+    def replace_fact(self, old: str, new: str, *, start: int = 0) -> "Town":
+        """Replace a piece of the log, which must be there; ``new`` "" removes the lines it is in."""
+        seen = 0
+
+        def change(text: str) -> str:
+            nonlocal seen
+            seen += old in text
+            if not new:
+                return "\n".join(line for line in text.split("\n") if old not in line)
+            return text.replace(old, new, 1)
+
+        self.rewrite_log(change, start=start)
+        assert seen, f"no fact has {old!r}"
+        return self
