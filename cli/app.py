@@ -1,0 +1,98 @@
+"""What every command needs to know: which store, which cell, who asks, and in what form to answer."""
+
+import getpass
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from cellstate.errors import Refused
+
+if TYPE_CHECKING:
+    from cellstate.redis_cell import RedisCell
+
+DEFAULT_CELL = "default"
+Closing = TypeVar("Closing", bound="RedisCell")
+
+
+@dataclass
+class App:
+    """The shared options, and what follows from them. Commands get it with ``click.pass_obj``."""
+
+    store: str | None = None
+    cell_name: str | None = None
+    as_json: bool = False
+
+    @cached_property
+    def url(self) -> str:
+        """URL of a store that answers and fits; the user's own one is started when none is named.
+
+        Raises StoreError, BadInput.
+        """
+        if self.store is None:
+            from omega import embedded
+
+            return embedded.ensure().url
+        from cellstate import server
+
+        server.check_suitable(server.server_info(self.store))
+        return self.store
+
+    @property
+    def shown_url(self) -> str:
+        """The store's URL without its password."""
+        from cellstate.server import safe_url
+
+        return safe_url(self.store or self.url)
+
+    def cells(self) -> list[str]:
+        """The names of the cells on the store."""
+        from cellstate.redis_cell import cells
+        from cellstate.server import connect
+
+        client = connect(self.url)
+        try:
+            return cells(client)
+        finally:
+            client.close()
+
+    def which(self) -> str:
+        """The name of the cell that is meant: the one named, else the only one. Refused when there are several."""
+        if self.cell_name is not None:
+            return self.cell_name
+        there = self.cells()
+        if len(there) > 1:
+            raise Refused(
+                f"the store at {self.shown_url} has {len(there)} cells: {', '.join(there)}; "
+                "say which with --cell or OMEGA_CELL"
+            )
+        return there[0] if there else DEFAULT_CELL
+
+    def open(self, name: str | None = None) -> "RedisCell":
+        """Open the cell `name`, or the one that is meant; it is closed when the command ends. Refused when unknown."""
+        from cellstate.redis_cell import RedisCell
+
+        return self.closing(RedisCell.connect(self.url, name or self.which()))
+
+    def closing(self, cell: Closing) -> Closing:
+        """Close a cell when the command ends."""
+        context = click.get_current_context(silent=True)
+        if context is not None:
+            context.find_root().call_on_close(cell.close)
+        return cell
+
+    @cached_property
+    def by(self) -> str:
+        """Who acts, as the log will name them: the user."""
+        try:
+            name = getpass.getuser()
+        except (OSError, KeyError):
+            name = ""
+        return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name) or "somebody"
+
+    @staticmethod
+    def now_ms() -> int:
+        """The time, in milliseconds since 1970."""
+        return time.time_ns() // 1_000_000

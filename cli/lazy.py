@@ -1,0 +1,92 @@
+"""Groups of commands whose modules are imported only when they are used, so that `omega --help` answers at once.
+
+A module on the list offers one click command (or group) named ``command``. One that is not there is
+left out; the rest works.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, cast
+
+import click
+
+from cli.app import App
+
+Entry = tuple[str, str]
+"""A module and what its command does, in a line."""
+
+SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class Lazy(click.Group):
+    """A group that knows its commands by name and finds them when asked. `table`: name → Entry."""
+
+    def __init__(self, *arguments: Any, table: Mapping[str, Entry] | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.table = {name: entry for name, entry in (table or {}).items() if find_spec(entry[0]) is not None}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in the table's order."""
+        return [*self.table, *(name for name in super().list_commands(ctx) if name not in self.table)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command, or None when there is none of that name."""
+        if cmd_name not in self.table:
+            found = super().get_command(ctx, cmd_name)
+        else:
+            found = cast("click.Command", import_module(self.table[cmd_name][0]).command)
+        return None if found is None else _everywhere(found)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands and their summaries without importing them."""
+        rows = []
+        for name in self.list_commands(ctx):
+            known = self.commands.get(name)
+            own = known.get_short_help_str(limit=100) if known else ""
+            rows.append((name, self.table[name][1] if name in self.table else own))
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+
+def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    app = ctx.ensure_object(App)
+    if value not in (None, False):
+        setattr(app, str(parameter.name), value)
+
+
+def shared_options(*, environment: bool) -> list[click.Option]:
+    """The options every command takes, before or after its name. They end in the App, not in the command's arguments.
+
+    `environment`: whether OMEGA_STORE and OMEGA_CELL count; only at the top, so that they never win
+    over an option.
+    """
+    return [
+        click.Option(
+            ["--store"], metavar="URL", expose_value=False, callback=_remember,
+            envvar="OMEGA_STORE" if environment else None,
+            help="The store: redis://, rediss:// or unix:// (default: OMEGA_STORE, else one of your own).",
+        ),
+        click.Option(
+            ["--cell", "cell_name"], metavar="NAME", expose_value=False, callback=_remember,
+            envvar="OMEGA_CELL" if environment else None,
+            help="The cell (default: OMEGA_CELL, else the only one on the store).",
+        ),
+        click.Option(
+            ["--json", "as_json"], is_flag=True, expose_value=False, callback=_remember,
+            help="Print one JSON document instead of text.",
+        ),
+    ]  # fmt: skip
+
+
+def _everywhere(command: click.Command) -> click.Command:
+    """Give a command the shared options it lacks; of a group, give them to its commands."""
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            _everywhere(each)
+    else:
+        known = {name for parameter in command.params for name in parameter.opts}
+        command.params += [option for option in shared_options(environment=False) if not known & set(option.opts)]
+    command.context_settings = SETTINGS | command.context_settings
+    return command

@@ -1,0 +1,138 @@
+"""The only place that prints: tables, lines and JSON on stdout; progress, warnings and errors on stderr.
+
+Colour only on a terminal, and not when NO_COLOR is set. What goes into a pipe is never cut or wrapped.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+PIPE_WIDTH = 10_000
+STYLES = {
+    "running": "green", "finished": "green", "up": "green", "ok": "green", "live": "green",
+    "pending": "yellow", "drained": "yellow", "held": "yellow", "leaving": "yellow",
+    "failed": "red", "abandoned": "red", "down": "red", "lapsed": "red",
+    "stopped": "bright_black",
+}  # fmt: skip
+"""Words that get a colour when they are a cell of a table."""
+
+
+def colourful(stream: Any) -> bool:
+    """Whether colours may go to a stream."""
+    return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def console(*, stderr: bool = False) -> "Console":
+    """A rich console on stdout or stderr that prints text as it is given."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def document(value: Any) -> None:
+    """Print the one JSON document of a command."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def json_line(value: Any) -> None:
+    """Print one of many JSON documents, a line each, at once."""
+    click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    sys.stdout.flush()
+
+
+def line(text: str = "") -> None:
+    """Print a line."""
+    click.echo(text)
+
+
+def note(text: str) -> None:
+    """Say something beside the answer, on stderr."""
+    click.echo(text, err=True)
+
+
+def warning(text: str) -> None:
+    """Warn in one line, on stderr."""
+    _marked("warning:", "yellow", text)
+
+
+def error(text: str) -> None:
+    """Print ``error: what, where, what to do`` on stderr, in one line whatever the text."""
+    _marked("error:", "red", text)
+
+
+def _marked(mark: str, colour: str, text: str) -> None:
+    start = click.style(mark, fg=colour, bold=True) if colourful(sys.stderr) else mark
+    click.echo(f"{start} {' '.join(text.split())}", err=True, color=True)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under headings; a heading that begins with ``>`` has its column aligned right."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        grid.add_column(column.lstrip(">"), justify="right" if column[0] == ">" else "left", overflow="fold")
+    for row in rows:
+        cells = [f"{cell:,}" if type(cell) is int else str(cell) for cell in row]
+        grid.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in cells))
+    _printed(grid)
+
+
+def facts(pairs: Mapping[str, object]) -> None:
+    """Print names and what is to be said of each, aligned; what is empty is left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in pairs.items():
+        if value not in ("", None):
+            text = str(value)
+            grid.add_row(Text(name), Text(text, style=STYLES.get(text, "")))
+    _printed(grid)
+
+
+def _printed(grid: Any) -> None:
+    screen = console()
+    with screen.capture() as captured:
+        screen.print(grid)
+    for text in captured.get().splitlines():
+        click.echo(text.rstrip(), color=colourful(sys.stdout))
+
+
+@contextmanager
+def progress(*, quiet: bool = False) -> "Iterator[Progress]":
+    """Bars on stderr while something goes on; nothing is shown when stderr is no terminal, or `quiet`."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
+        TextColumn("{task.fields[more]}"), TimeElapsedColumn(),
+    )  # fmt: skip
+    screen = console(stderr=True)
+    with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bars:
+        yield bars
+
+
+@contextmanager
+def busy(text: str, *, quiet: bool = False) -> Iterator[None]:
+    """A sign of life on stderr while something takes its time."""
+    screen = console(stderr=True)
+    if quiet or not screen.is_terminal:
+        yield
+        return
+    with screen.status(text):
+        yield

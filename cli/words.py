@@ -1,0 +1,78 @@
+"""How numbers, times and amounts are written for people."""
+
+from collections.abc import Mapping, Sequence
+
+from cellstate.resources import Dimensions, format_amount
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+
+
+def count(number: int, word: str, plural: str = "") -> str:
+    """``1 task``, ``1,240 tasks``."""
+    return f"{number:,} {word if number == 1 else plural or word + 's'}"
+
+
+def fraction(value: float) -> str:
+    """A share or a conflict fraction, with three digits after the point."""
+    return f"{value:.3f}"
+
+
+def percent(part: float, whole: float) -> str:
+    """``37 %``; a dash when there is nothing to share."""
+    return f"{100 * part / whole:.0f} %" if whole else "–"
+
+
+def seconds(value: float) -> str:
+    """A duration as precise as is of use: ``0.02 s``, ``9.4 s``, ``2m05s``, ``3h12m``, ``2d04h``."""
+    if value < 1:
+        return f"{value:.2f} s"
+    if value < MINUTE:
+        return f"{value:.1f} s"
+    return age(value)
+
+
+def age(value: float) -> str:
+    """How long ago, in a few letters: ``4s``, ``2m05s``, ``3h12m``, ``2d04h``."""
+    whole = max(0, int(value))
+    if whole < MINUTE:
+        return f"{whole}s"
+    if whole < HOUR:
+        return f"{whole // MINUTE}m{whole % MINUTE:02d}s"
+    if whole < DAY:
+        return f"{whole // HOUR}h{whole % HOUR // MINUTE:02d}m"
+    return f"{whole // DAY}d{whole % DAY // HOUR:02d}h"
+
+
+def memory(mebibytes: float) -> str:
+    """MiB with the unit that reads best: ``4.7 TiB``."""
+    for unit, size in (("TiB", 1024**2), ("GiB", 1024)):
+        if mebibytes >= size:
+            return f"{mebibytes / size:,.1f}".removesuffix(".0") + f" {unit}"
+    return f"{mebibytes:,.0f} MiB"
+
+
+def amount(name: str, value: int) -> str:
+    """A sum of a resource over many machines, rounded: ``5,320``, ``4.7 TiB``."""
+    if name == "memory":
+        return memory(value)
+    if name == "cpu":
+        cores = value / 1000
+        return f"{cores:,.0f}" if cores >= 100 or cores == int(cores) else f"{cores:,.1f}"
+    return f"{value:,}"
+
+
+def amounts(dimensions: Dimensions, vector: Sequence[int]) -> str:
+    """A vector as people write it: ``cpu 500m, memory 256Mi``; what is 0 is left out."""
+    return ", ".join(f"{name} {text}" for name, text in needs(dimensions, vector).items()) or "nothing"
+
+
+def needs(dimensions: Dimensions, vector: Sequence[int]) -> Mapping[str, str]:
+    """The amounts of a vector that are not 0, by name."""
+    pairs = zip(dimensions.names, vector, strict=True)
+    return {name: format_amount(name, value) for name, value in pairs if value}
+
+
+def listing(names: Sequence[str], most: int = 3) -> str:
+    """``m1, m2``, and from `most` + 1 on how many more there are."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
