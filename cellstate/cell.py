@@ -147,7 +147,7 @@ class Cell(Protocol):
         """Facts of versions after `since`, at most `most` versions."""
 
 
-class StaleCopy(Exception):  # noqa: N818 - names what happened to the copy; it is answered, never shown
+class StaleCopy(Exception):
     """A delta was applied to a copy that does not stand where the delta begins."""
 
 

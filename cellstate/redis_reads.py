@@ -49,14 +49,14 @@ class RedisReads(RedisCalls):
 
     def executor_number(self, executor: str) -> int:
         """The number under which an executor's box is kept; Refused when it never joined a machine."""
-        number = self._plain(lambda: self.client.hget(self._prefix + "executors", executor))
+        number = self._plain(self.client.hget, self._prefix + "executors", executor)
         if number is None:
             raise Refused(f"executor {executor!r}: no machine of this cell belongs to it")
         return int(number)
 
     def kinds(self) -> dict[str, KindUse]:
         """See Cell.kinds."""
-        found = self._plain(lambda: self.client.hgetall(self._prefix + "kinds"))
+        found = self._plain(self.client.hgetall, self._prefix + "kinds")
         return {
             name.decode(): KindUse(*records.read_kind(text.decode(), len(self.dimensions)))
             for name, text in sorted(found.items())
@@ -66,13 +66,13 @@ class RedisReads(RedisCalls):
         """See Cell.machines."""
         _, rows = self._read_all()
         latest = {int(row[0]): row for row in rows}
-        static = self._plain(lambda: self.client.hgetall(self._prefix + "static"))
+        static = self._plain(self.client.hgetall, self._prefix + "static")
         found = (records.read_machine(row, static[str(i).encode()], len(self.dimensions)) for i, row in sorted(latest.items()))
         return [machine for machine in found if machine.state is not MachineState.GONE]
 
     def machine_index(self, name: str) -> int | None:
         """The index of a machine by its name."""
-        index = self._plain(lambda: self.client.hget(self._prefix + "names", name))
+        index = self._plain(self.client.hget, self._prefix + "names", name)
         return None if index is None else int(index)
 
     def runs(self, indices: Sequence[int]) -> list[Run]:
@@ -80,27 +80,27 @@ class RedisReads(RedisCalls):
         found: list[Run] = []
         for start in range(0, len(indices), 4000):
             chunk = indices[start : start + 4000]
-            texts = self._plain(lambda chunk=chunk: self.client.hmget(self._prefix + "runs", [str(i) for i in chunk]))
+            texts = self._plain(self.client.hmget, self._prefix + "runs", [str(i) for i in chunk])
             for index, text in zip(chunk, texts, strict=True):
                 found += records.read_runs(index, text.decode()) if text else []
         return found
 
     def job(self, job_id: str) -> Job | None:
         """See Cell.job."""
-        record = self._plain(lambda: self.client.hget(self._prefix + "jobs", job_id))
-        spec = self._plain(lambda: self.client.hget(self._prefix + "specs", job_id))
+        record = self._plain(self.client.hget, self._prefix + "jobs", job_id)
+        spec = self._plain(self.client.hget, self._prefix + "specs", job_id)
         return None if record is None else records.read_job(job_id, record, spec or b"", len(self.dimensions))
 
     def job_ids(self) -> list[str]:
         """Ids of every job that is kept, in no order."""
-        return [name.decode() for name in self._plain(lambda: self.client.hkeys(self._prefix + "jobs"))]
+        return [name.decode() for name in self._plain(self.client.hkeys, self._prefix + "jobs")]
 
     def jobs(self) -> list[Job]:
         """See Cell.jobs; read a few thousand at a time."""
         found: list[Job] = []
         scan = self.client.hscan_iter(self._prefix + "jobs", count=2000)
-        while chunk := self._plain(lambda: dict(islice(scan, 2000))):
-            specs = self._plain(lambda chunk=chunk: self.client.hmget(self._prefix + "specs", list(chunk)))
+        while chunk := self._plain(dict, islice(scan, 2000)):
+            specs = self._plain(self.client.hmget, self._prefix + "specs", list(chunk))
             for (job_id, record), spec in zip(chunk.items(), specs, strict=True):
                 found.append(records.read_job(job_id.decode(), record, spec or b"", len(self.dimensions)))
         return sorted({job.id: job for job in found}.values(), key=lambda job: job.order)
@@ -108,14 +108,20 @@ class RedisReads(RedisCalls):
     def pending(self) -> dict[str, list[str]]:
         """See Cell.pending."""
         found = {}
-        for key in self._plain(lambda: list(self.client.scan_iter(match=self._prefix + "pending:*", count=500))):
-            members = self._plain(lambda key=key: self.client.zrange(key, 0, -1))
+        for key in self._plain(list, self.client.scan_iter(match=self._prefix + "pending:*", count=500)):
+            members = self._plain(self.client.zrange, key, 0, -1)
             found[key.decode().removeprefix(self._prefix + "pending:")] = [member.decode()[2:] for member in members]
         return found
 
+    def queue_depths(self) -> dict[str, int]:
+        """How many jobs of each kind are pending."""
+        keys = self._plain(list, self.client.scan_iter(match=self._prefix + "pending:*", count=500))
+        start = len(self._prefix) + len("pending:")
+        return {key.decode()[start:]: self._plain(self.client.zcard, key) for key in sorted(keys)}
+
     def facts(self, since: int = 0, most: int = 1000) -> list[Fact]:
         """See Cell.facts."""
-        entries = self._plain(lambda: self.client.xrange(self._prefix + "log", min=f"{since + 1}-0", max="+", count=most))
+        entries = self._plain(self.client.xrange, self._prefix + "log", min=f"{since + 1}-0", max="+", count=most)
         return [fact for key, fields in entries for fact in _facts(key, fields)]
 
     def job_names(self) -> dict[str, str]:
@@ -153,24 +159,24 @@ class RedisReads(RedisCalls):
 
     def counters(self) -> dict[str, int]:
         """The cell's version, floor and other counters."""
-        found = self._plain(lambda: self.client.hgetall(self._prefix + "meta"))
+        found = self._plain(self.client.hgetall, self._prefix + "meta")
         return {name.decode(): int(value) for name, value in found.items() if name not in (b"resources",)}
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
         """Every scheduler on record: incarnation, whether its lease holds, its last figures."""
-        known = self._plain(lambda: self.client.hgetall(self._prefix + "schedulers"))
-        figures = self._plain(lambda: self.client.hgetall(self._prefix + "stats"))
+        known = self._plain(self.client.hgetall, self._prefix + "schedulers")
+        figures = self._plain(self.client.hgetall, self._prefix + "stats")
         found = {}
         for name, record in sorted(known.items()):
             member = name.decode()
-            alive = bool(self._plain(lambda member=member: self.client.exists(f"{self._prefix}lease:{member}")))
+            alive = bool(self._plain(self.client.exists, f"{self._prefix}lease:{member}"))
             found[member] = int(record.split(b" ", 1)[0]), alive, records.unpack(figures.get(name, b""))
         self._members = [member for member, (_, alive, _) in found.items() if alive]
         return found
 
     def figures(self) -> dict[str, dict[str, Any]]:
         """The last figures every scheduler left, those that are gone included."""
-        left = self._plain(lambda: self.client.hgetall(self._prefix + "stats"))
+        left = self._plain(self.client.hgetall, self._prefix + "stats")
         return {name.decode(): records.unpack(data) for name, data in sorted(left.items())}
 
 
