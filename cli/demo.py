@@ -1,0 +1,150 @@
+"""``omega demo``: the main job end to end, by itself."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cellstate.errors import BadInput
+from cli import render
+from cli.app import App
+from cli.figures import scheduler_table, seconds, verified
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
+    from cellstate.redis_cell import RedisCell
+    from omega.live.crew import Crew
+    from omega.live.replay import Replay
+    from omega.workload import Workload
+
+CELL = "demo"
+LEASE_MS = 1_500
+TRACE_SPEED = 40.0
+"""The trace's first 10,000 tasks arrive in 837 s: about 21 s at this speed."""
+
+
+def _workload(trace: Path | None, machines: int, seed: int, tasks: int) -> "Workload":
+    from omega.workload import DEMO, google_mix, read_google2011
+
+    if trace is None:
+        return google_mix(seed, machines, DEMO)
+    return read_google2011(trace, tasks=tasks, seed=seed)
+
+
+def _fresh_cell(app: App, name: str, workload: "Workload") -> "RedisCell":
+    """An empty cell for the demonstration; one left by an earlier demonstration is replaced."""
+    from cellstate.redis_cell import RedisCell
+    from cellstate.server import connect
+    from omega.workload.workload import DIMENSIONS
+
+    client = connect(app.url)
+    cell = RedisCell(client, name, DIMENSIONS, app.url)
+    if name in app.cells():
+        cell = RedisCell.open(client, name, app.url)
+        if any(alive for _, alive, _ in cell.members().values()):
+            raise BadInput(f"cell {name}: schedulers are at work in it; stop them, or name another with --cell")
+        cell.delete()
+    keep = len(workload.residents) + len(workload.arrivals) + 1000
+    return app.closing(RedisCell.create(client, name, DIMENSIONS, keep_jobs=keep, url=app.url))
+
+
+def _start(app: App, cell: "RedisCell", group: "Crew", replay: "Replay", batch: int, service: int) -> None:
+    with render.progress(quiet=app.as_json) as bars:
+        bar = bars.add_task("machines join", total=len(replay.workload.machines), more="")
+        replay.join(CELL, lambda count: bars.advance(bar, count))
+    members = [f"batch/{n}" for n in range(batch)] + [f"service/{n}" for n in range(service)]
+    for member in [*members, f"fleet/{CELL}"]:
+        group.start(member)
+    group.wait_ready(cell)
+    capacity = dict(zip(cell.dimensions.names, replay.workload.capacity, strict=True))
+    if not app.as_json:
+        size = f"{capacity['cpu'] // 1000:,} cpu · {capacity['memory'] / 1024**2:.1f} TiB"
+        render.facts({
+            "store": app.shown_url,
+            "cell": f"{cell.name} · {len(replay.workload.machines):,} machines · {size}",
+            "workload": "\n".join(line.strip() for line in replay.workload.about.strip().splitlines()),
+            "workers": "  ".join(f"{member} (pid {group.members[member].pid})" for member in group.members),
+        })  # fmt: skip
+
+
+def _watch(bars: "Bars", replay: "Replay") -> float:
+    """Run the workload with a bar for what was submitted and one for what was placed; returns seconds."""
+    submitted = bars.add_task("submitted", total=None, more="")
+    placed = bars.add_task("placed", total=None, more="")
+    last = (0.0, 0)
+    spent = 0.0
+    for now in replay.run():
+        rate = (now.placed - last[1]) / (now.seconds - last[0]) if now.seconds - last[0] >= 0.5 else None
+        so_far = f"tasks in {now.jobs:,} jobs · {now.phase}"
+        bars.update(submitted, completed=now.tasks, total=now.all_tasks, more=so_far)
+        if rate is not None:
+            last = now.seconds, now.placed
+            more = f"{rate:,.0f}/s · {now.pending:,} jobs wait · conflicts {now.conflict_fraction:.3f}"
+            bars.update(placed, completed=min(now.placed, now.all_tasks), total=now.all_tasks, more=more)
+        spent = now.seconds
+    return spent
+
+
+def _report(app: App, cell: "RedisCell", replay: "Replay", spent: float) -> int:
+    from cellstate.audit import verify
+
+    figures, pending = cell.figures(), sum(cell.queue_depths().values())
+    with render.busy("checking every invariant", quiet=app.as_json):
+        report = verify(cell)
+    if app.as_json:
+        result: dict[str, Any] = {
+            "cell": {"name": cell.name, "machines": len(replay.workload.machines)}, "seconds": spent,
+            "jobs": replay.jobs, "tasks": replay.tasks, "pending_jobs": pending,
+            "workload": replay.workload.about.strip().splitlines(),
+            "schedulers": figures, "verify": report.as_json(),
+        }  # fmt: skip
+        render.document(result)
+        return 0 if report.ok else 1
+    placed = sum(each["tasks"] for each in figures.values())
+    render.line()
+    render.line(f"{placed:,} of {replay.tasks:,} tasks placed in {seconds(spent)}; {pending:,} jobs wait for room")
+    render.line()
+    scheduler_table(figures)
+    render.line()
+    render.line(f"cell verify  {verified(report)}")
+    for violation in report.violations[:10]:
+        render.line(f"  invariant {violation.invariant}: {violation.what} · {violation.where}")
+    render.line(f"next: omega --cell {cell.name} job list · omega --cell {cell.name} machine list · "
+                f"omega --cell {cell.name} events")  # fmt: skip
+    return 0 if report.ok else 1
+
+
+@click.command("demo")
+@click.option("--trace", type=click.Path(path_type=Path), help="A directory in the format of Google's 2011 trace.")
+@click.option("--machines", default=1000, show_default=True, type=click.IntRange(1), help="Machines (without --trace).")
+@click.option("--batch", default=2, show_default=True, type=click.IntRange(1, 64), help="Batch schedulers.")
+@click.option("--service", default=1, show_default=True, type=click.IntRange(1, 64), help="Service schedulers.")
+@click.option("--tasks", default=10_000, show_default=True, type=click.IntRange(1), help="Arriving tasks (--trace).")
+@click.option("--speed", type=click.FloatRange(0.01), help="How fast time runs [1; with --trace 40].")
+@click.option("--seed", default=2013, show_default=True, help="Same seed, same workload.")
+@click.pass_obj
+def command(
+    app: App, trace: Path | None, machines: int, batch: int, service: int, tasks: int, speed: float | None, seed: int
+) -> None:
+    """The main job end to end: a store, a cell, scheduler processes, a realistic mixed workload, the verdict."""
+    from omega.embedded_places import state_directory
+    from omega.live.crew import crew
+    from omega.live.replay import Replay
+
+    with render.busy("reading the workload", quiet=app.as_json):
+        workload = _workload(trace, machines, seed, tasks)
+    name = app.cell_name or CELL
+    cell = _fresh_cell(app, name, workload)
+    speed = speed or (TRACE_SPEED if trace else 1.0)
+    replay = Replay(cell, workload, time.time, time.sleep, speed)
+    logs = state_directory() / "logs" / name
+    with crew(app.url, name, logs, lease_ms=LEASE_MS, speed=speed) as group:
+        _start(app, cell, group, replay, batch, service)
+        with render.progress(quiet=app.as_json) as bars:
+            spent = _watch(bars, replay)
+        time.sleep(LEASE_MS / 3000 + 0.1)  # the last figures come with the next heartbeat
+    code = _report(app, cell, replay, spent)
+    if code:
+        click.get_current_context().exit(code)

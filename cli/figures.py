@@ -1,0 +1,35 @@
+"""How the figures of schedulers and the finding of an audit are shown, wherever they are."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cli import render
+
+if TYPE_CHECKING:
+    from cellstate.audit import Report
+
+
+def seconds(value: float) -> str:
+    """A time span, short."""
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s" if value < 100 else f"{value:.0f} s"
+
+
+def scheduler_table(figures: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print what each scheduler did."""
+    rows = [
+        (
+            member, each["jobs"], each["tasks"], each["transactions"],
+            f"{seconds(each['wait_mean'])} / {seconds(each['wait_p90'])}",
+            f"{each['busyness']:.2f}", f"{each['conflict_fraction']:.3f}", each["abandoned"],
+        )
+        for member, each in sorted(figures.items())
+    ]  # fmt: skip
+    counts = (">jobs", ">tasks", ">transactions")
+    render.table(("scheduler", *counts, ">wait mean / p90", ">busy", ">conflict fraction", ">abandoned"), rows)
+
+
+def verified(report: "Report") -> str:
+    """What an audit found, in a line."""
+    checked = report.as_json()["checked"]
+    found = f"{checked['machines']:,} machines · {checked['tasks']:,} tasks · {checked['jobs']:,} jobs"
+    return f"ok · {found}" if report.ok else f"{len(report.violations)} violations · {found}"

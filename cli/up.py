@@ -1,0 +1,107 @@
+"""``omega up``: a whole cell on this computer, until Ctrl-C."""
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from cellstate.errors import Refused
+from cli import render
+from cli.app import DEFAULT_CELL, App
+
+if TYPE_CHECKING:
+    from cellstate.redis_cell import RedisCell
+    from omega.live.crew import Crew
+
+FLEET = "here"
+LOOK_SECONDS = 0.5
+
+
+def _open(app: App, name: str) -> "RedisCell":
+    """The cell, made when there is none of that name; Refused when schedulers already work in it."""
+    from cellstate.redis_cell import RedisCell
+    from cellstate.server import connect
+
+    if name not in app.cells():
+        return app.closing(RedisCell.create(connect(app.url), name, url=app.url))
+    cell = app.open(name)
+    alive = [member for member, (_, holds, _) in cell.members().items() if holds]
+    if alive:
+        raise Refused(f"cell {name}: is up already ({', '.join(alive)}); stop that first, or name another with --cell")
+    return cell
+
+
+def _join(cell: "RedisCell", machines: int, cpu: str, memory: str) -> int:
+    """Let missing machines join; returns how many there are."""
+    from cellstate.model import MachineSpec
+    from omega.live.fleet import Fleet
+
+    capacity = cell.dimensions.parse({"cpu": cpu, "memory": memory})
+    there = {machine.name for machine in cell.machines()}
+    wanted = [MachineSpec(f"m{number}", capacity) for number in range(machines)]
+    Fleet(cell, FLEET, time.time).join([machine for machine in wanted if machine.name not in there])
+    return len(there | {machine.name for machine in wanted})
+
+
+def _line(cell: "RedisCell", group: "Crew") -> str:
+    """The cell at a glance."""
+    figures = {name: each for name, each in cell.figures().items() if name in group.members}
+    conflicts, accepted = (sum(each[name] for each in figures.values()) for name in ("conflicts", "accepted"))
+    placed = sum(each["tasks"] for each in figures.values())
+    waiting = sum(cell.queue_depths().values())
+    fraction = conflicts / accepted if accepted else 0.0
+    counts = f"{placed:,} tasks placed · {waiting:,} jobs wait · conflicts {fraction:.3f}"
+    return f"{len(group.members)} processes · {counts}"
+
+
+def _watch(app: App, cell: "RedisCell", group: "Crew", seconds: float | None) -> None:
+    """Show a line until the time is over or Ctrl-C, and start again what ended by itself."""
+    screen = render.console(stderr=True)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    with screen.status(_line(cell, group)) as status:
+        while deadline is None or time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+            for member, code in group.dead().items():
+                render.warning(f"{member}: ended with code {code}: {group.last_words(member)}; started again")
+                group.start(member)
+            if screen.is_terminal and not app.as_json:
+                status.update(_line(cell, group))
+
+
+@click.command("up")
+@click.option("--batch", default=2, show_default=True, type=click.IntRange(0, 64), help="Batch schedulers.")
+@click.option("--service", default=1, show_default=True, type=click.IntRange(0, 64), help="Service schedulers.")
+@click.option("--machines", default=100, show_default=True, type=click.IntRange(0), help="Machines that are played.")
+@click.option("--cpu", default="16", show_default=True, help="Cpu of each.")
+@click.option("--memory", default="64Gi", show_default=True, help="Memory of each.")
+@click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0.01), help="How fast tasks run.")
+@click.option("--for", "seconds", type=click.FloatRange(0), metavar="SECONDS", help="Stop after so long.")
+@click.pass_obj
+def command(
+    app: App, batch: int, service: int, machines: int, cpu: str, memory: str, speed: float, seconds: float | None
+) -> None:
+    """Everything on this computer: store, cell, schedulers, machines. Ctrl-C stops it; the state stays."""
+    from omega.embedded_places import state_directory
+    from omega.live.crew import crew
+
+    name = app.cell_name or DEFAULT_CELL
+    cell = _open(app, name)
+    count = _join(cell, machines, cpu, memory)
+    members = [f"batch/{n}" for n in range(batch)] + [f"service/{n}" for n in range(service)]
+    with crew(app.url, name, state_directory() / "logs" / name, speed=speed) as group:
+        for member in [*members, *([f"fleet/{FLEET}"] if count else [])]:
+            group.start(member)
+        group.wait_ready(cell)
+        pids = {member: process.pid for member, process in group.members.items()}
+        if app.as_json:
+            render.json_line({"store": app.shown_url, "cell": name, "machines": count, "processes": pids})
+        else:
+            render.facts({
+                "store": app.shown_url, "cell": f"{name} · {count:,} machines",
+                "workers": "  ".join(f"{member} (pid {pid})" for member, pid in pids.items()),
+            })  # fmt: skip
+            render.line(f"ready: omega --cell {name} job run --cpu 1 --duration 5s -- true   (Ctrl-C here stops all)")
+        try:
+            _watch(app, cell, group, seconds)
+        except KeyboardInterrupt:
+            render.note("stopping; the cell's state stays in the store")

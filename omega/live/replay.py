@@ -1,0 +1,102 @@
+"""A workload brought to a live cell: machines join, residents are placed, jobs arrive on time.
+
+Time runs `speed` times as fast as in the workload, for arrivals and for the tasks' durations alike.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cellstate.model import JobSpec
+from cellstate.redis_cell import RedisCell
+from omega.live.fleet import Fleet
+from omega.workload import Arrival, Workload
+
+SUBMIT_CHUNK = 500
+MOST_SECONDS_PLACING = 45.0
+"""A demonstration that has not placed everything after its last arrival plus this ends all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a replay is: jobs and tasks submitted of all, tasks placed so far, jobs still pending."""
+
+    phase: str
+    jobs: int
+    tasks: int
+    all_tasks: int
+    placed: int
+    pending: int
+    conflict_fraction: float
+    seconds: float
+
+
+@dataclass(slots=True)
+class Replay:
+    """Plays a workload on a cell. `now` is the wall clock in seconds, `pause` sleeps."""
+
+    cell: RedisCell
+    workload: Workload
+    now: Callable[[], float]
+    pause: Callable[[float], None]
+    speed: float = 1.0
+    by: str = "demo"
+    jobs: int = 0
+    tasks: int = 0
+    _started: float = 0.0
+
+    def join(self, executor: str, progress: Callable[[int], None] | None = None) -> None:
+        """Let the workload's machines join under `executor`."""
+        Fleet(self.cell, executor, self.now).join(self.workload.machines, progress)
+
+    def run(self) -> Iterator[Progress]:
+        """Submit everything when it is due, then wait until all is placed; yields how far it is."""
+        self._started = self.now()
+        if self.workload.residents:
+            yield from self._residents()
+        begin = self.now()
+        arrivals = self.workload.arrivals
+        sent = 0
+        while sent < len(arrivals):
+            due = sent
+            while due < len(arrivals) and arrivals[due].at_seconds / self.speed <= self.now() - begin:
+                due += 1
+            self._submit(arrivals[sent : min(due, sent + SUBMIT_CHUNK)])
+            sent = min(due, sent + SUBMIT_CHUNK)
+            yield self._progress("arriving")
+            self.pause(0.1)
+        yield from self._drain("placing")
+
+    def _residents(self) -> Iterator[Progress]:
+        residents = self.workload.residents
+        for start in range(0, len(residents), SUBMIT_CHUNK):
+            self._submit(residents[start : start + SUBMIT_CHUNK])
+            yield self._progress("residents")
+        yield from self._drain("residents")
+
+    def _drain(self, phase: str) -> Iterator[Progress]:
+        since = self.now()
+        while self.now() - since < MOST_SECONDS_PLACING:
+            progress = self._progress(phase)
+            yield progress
+            if not progress.pending:
+                return
+            self.pause(0.1)
+
+    def _submit(self, arrivals: Sequence[Arrival]) -> None:
+        if not arrivals:
+            return
+        jobs: list[JobSpec] = [arrival.job for arrival in arrivals]
+        self.cell.submit(jobs, int(self.now() * 1000), self.by)
+        self.jobs += len(jobs)
+        self.tasks += sum(job.total for job in jobs)
+
+    def _progress(self, phase: str) -> Progress:
+        figures = self.cell.figures().values()
+        placed = sum(figure["tasks"] for figure in figures)
+        conflicts, accepted = (sum(figure[name] for figure in figures) for name in ("conflicts", "accepted"))
+        residents = sum(arrival.job.total for arrival in self.workload.residents)
+        pending = sum(self.cell.queue_depths().values())
+        return Progress(
+            phase, self.jobs, self.tasks, self.workload.tasks + residents, placed, pending,
+            conflicts / accepted if accepted else 0.0, self.now() - self._started,
+        )  # fmt: skip
