@@ -1,0 +1,317 @@
+"""The in-memory twin of a cell: the same answers as the scripts, without a server.
+
+For the simulator and for tests. It shares no code with the store, only the words: what
+``lua/commit.lua`` says is repeated here function by function, and a state machine holds both to the
+letter (tests/property). The parts follow the parts of the scripts: memory_words, memory_ranges,
+memory_publish, memory_tasks, memory_commit, memory_machines.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import msgpack
+
+from cellstate.cell import Membership, PendingJob, Reply, Submitted
+from cellstate.errors import BadInput, Duplicate, Fenced, Refused
+from cellstate.memory_commit import MemoryCommit
+from cellstate.memory_machines import MemoryMachines
+from cellstate.memory_publish import Member
+from cellstate.memory_ranges import NONE, span_count, span_split
+from cellstate.memory_reads import MemoryReads
+from cellstate.memory_tasks import part_of
+from cellstate.memory_words import Group, JobRow, MachineRow, packed
+from cellstate.model import (
+    MOST_CLAIMS,
+    MOST_PRECEDENCE,
+    Job,
+    JobSpec,
+    JobState,
+    Limits,
+    bucket_of,
+    check_member,
+)
+from cellstate.resources import LARGEST, Dimensions
+from cellstate.transaction import Ending, How, Intake, Position, Transaction
+
+Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | None]
+
+
+class MemoryCell(MemoryCommit, MemoryMachines, MemoryReads):
+    """A cell in memory; see `Cell` for the methods of the port.
+
+    Finished jobs are kept as in the store. Leases never expire by themselves: `expire` does it. `log`
+    and `boxes` False keep neither facts nor messages (the simulator reads none). `release_moves_number`
+    False lets ended tasks leave a machine's sequence number alone, as the authors' simulator does; only
+    for comparing figures with it. `tag` gives the tag of each version; a count by default.
+    """
+
+    def __init__(
+        self, name: str = "memory", dimensions: Dimensions | None = None, *, keep_jobs: int = 10_000,
+        keep_ms: int = 24 * 3600 * 1000, log: bool = True, boxes: bool = True, release_moves_number: bool = True,
+        tag: Callable[[], str] | None = None,
+    ) -> None:  # fmt: skip
+        """Make an empty cell."""
+        super().__init__(name, dimensions or Dimensions(), keep_jobs, keep_ms, log, boxes, tag)
+        self.release_moves_number = release_moves_number
+        self._flight: Flight | None = None
+        self._answer: Reply | Fenced | None = None
+
+    # Jobs
+
+    def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
+        """See Cell.submit."""
+        for job in jobs:
+            for group in job.groups:
+                self.check(f"job {job.name}", group.need)
+                if not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST:
+                    raise BadInput(f"job {job.name}: count and duration are at most {LARGEST}, and never negative")
+        self.open()
+        answers = []
+        for spec in jobs:
+            known = self.J.get(spec.id)
+            if known:
+                answers.append(Submitted(spec.id, "same" if _essence(known) == _asked(spec) else "id"))
+            elif spec.name in self.names:
+                answers.append(Submitted(spec.id, "name", self.names[spec.name]))
+            else:
+                answers.append(Submitted(spec.id, "new"))
+                self.pend.append(self.enter(spec, at_ms, held=held))
+        if self.pend:
+            self.write_pending()
+            self.announce(at_ms, by)
+        return answers
+
+    def enter(self, spec: JobSpec, at_ms: int, *, held: bool) -> JobRow:
+        """Record a new job."""
+        state = JobState.HELD if held else JobState.ACTIVE
+        j = JobRow(spec.id, spec.name, self.kind(spec.kind), spec.precedence, state, spec.gang)
+        self.submissions += 1
+        j.order, j.submitted, j.bucket, j.unplaced = self.submissions, at_ms, bucket_of(spec.id), spec.total
+        j.groups = [Group(j, i, group.need, group.duration_ms, group.count) for i, group in enumerate(spec.groups)]
+        j.spec = _opaque(spec)
+        self.J[j.id], self.names[j.name] = j, j.id
+        self.fact("submit", j.id, j.name, j.kind.name, j.precedence, spec.total)
+        return j
+
+    def stop(self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED) -> Job:
+        """See Cell.stop."""
+        j = self.J.get(job_id)
+        if j is None:
+            raise Refused(f"job {job_id}: not in cell {self.name}; see omega job list")
+        if j.state <= JobState.HELD:
+            self.open()
+            stopped = j.unplaced
+            for g in j.groups:
+                g.stopped += g.unplaced
+                g.unplaced, g.waiting = 0, NONE
+            j.unplaced, j.state = 0, state
+            self.touch_job(j)
+            self.fact("abandon" if state is JobState.ABANDONED else "stop", job_id, stopped)
+            self.publish(at_ms, by)
+        return self.snapshot_of(j, spec=False)
+
+    # Transactions
+
+    def begin(
+        self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
+        intake: Intake | None = None, executors: Iterable[int] = (),
+    ) -> None:  # fmt: skip
+        """Commit, and keep the reply for `finish`."""
+        self._flight = membership, number, transactions, since, at_ms, intake
+        for transaction in transactions:
+            if not 0 < len(transaction.claims) <= MOST_CLAIMS:
+                raise BadInput(
+                    f"job {transaction.job}: a transaction of {len(transaction.claims)} claims; want 1 to {MOST_CLAIMS}"
+                )
+        self.resend()
+
+    def resend(self) -> None:
+        """Send the commit in flight once more: it has no second effect (semantics 14)."""
+        if self._flight is None:
+            raise RuntimeError("no commit in flight")
+        try:
+            self._answer = self._commit(*self._flight)
+        except Fenced as error:
+            self._answer = error
+
+    def finish(self) -> Reply:
+        """The reply of the commit in flight."""
+        answer, self._answer, self._flight = self._answer, None, None
+        if answer is None:
+            raise RuntimeError("no commit in flight")
+        if isinstance(answer, Fenced):
+            raise answer
+        return answer
+
+    def commit(
+        self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
+        intake: Intake | None = None, executors: Iterable[int] = (),
+    ) -> Reply:  # fmt: skip
+        """See Cell.commit."""
+        self.begin(membership, number, transactions, since, at_ms, intake)
+        return self.finish()
+
+    def _commit(
+        self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
+        intake: Intake | None,
+    ) -> Reply:  # fmt: skip
+        member = self.schedulers.get(membership.member)
+        if member is None or not member.lives or member.incarnation != membership.incarnation or number < member.last:
+            name, incarnation = membership
+            raise Fenced(f"scheduler {name}: incarnation {incarnation} may no longer commit; enlist again")
+        if number > member.last:
+            self.open()
+            member.outcomes = [self.decide(transaction) for transaction in transactions]
+            member.last = number
+            self.publish(at_ms, membership.member)
+        reply = self.sync(since, intake)
+        reply.outcomes = list(member.outcomes)
+        return reply
+
+    def sync(self, since: Position, intake: Intake | None = None) -> Reply:
+        """See Cell.sync."""
+        full, rows = self.delta(since)
+        reply = Reply(self.latest(), full, rows)
+        if intake is not None and intake.most:
+            reply.cursor, found = self.intake(intake)
+            reply.jobs = [PendingJob(j.arrival, self.snapshot_of(j)) for j in found]
+        return reply
+
+    # Tasks
+
+    def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
+        """See Cell.end."""
+        self.open()
+        counts = []
+        for machine, placement, how, tasks, reason in endings:
+            m, n = self.M.get(machine), 0
+            if m and how is How.LEFT:
+                n = self.acknowledge(m, placement, part_of(tasks))
+                if n:
+                    self._trail.append(m.index)
+            elif m:
+                why = reason or "-"
+                moves = self.release_moves_number
+                n = self.end_tasks(m, placement, part_of(tasks), how, why, self.stamp, moves=moves)
+                if self.strict:
+                    n += self.evict_gangs(why, self.stamp)
+            counts.append(n)
+        if any(counts):
+            self.transactions += 1
+            self.publish(at_ms, by)
+        return counts
+
+    def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
+        """For (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
+        return [self._may_start(self.M.get(machine), placement) for machine, placement in asked]
+
+    def _may_start(self, m: MachineRow | None, placement: int) -> str:
+        if m is None or placement < 0 or placement not in m.runs:
+            return "gone"
+        g, tasks = m.runs[placement]
+        if m.leaving:
+            held = sum(packed(other.amounts) * span_count(part) for other, part in m.runs.values())
+            if (packed(m.capacity) + self.guards - held) & self.guards != self.guards:
+                return "wait"
+        elsewhere = (self.M[index].runs[run][1] for run, index in g.runs.items() if run < 0)
+        return "wait" if any(span_split(tasks, leaving)[0] for leaving in elsewhere) else "go"
+
+    def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
+        """Messages for an executor, oldest first; never waits. See RedisCell.receive for their form."""
+        box = self._box.get(executor, [])
+        taken, self._box[executor] = box[:most], box[most:]
+        return [self.write([line]) for line in taken]
+
+    # Members
+
+    def enlist(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """See Cell.enlist."""
+        known = self.schedulers.get(check_member(member))
+        if known and known.nonce == nonce:
+            known.lives = True
+            return Membership(member, known.incarnation)
+        if known and known.lives:
+            raise Duplicate(f"scheduler {member}: another one runs under this name; choose another or stop it")
+        self.open()
+        self.incarnations += 1
+        self.schedulers[member] = Member(self.incarnations, nonce)
+        self.fact("enlist", member, self.incarnations)
+        self.announce(at_ms, member)
+        return Membership(member, self.incarnations)
+
+    def renew(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
+        """Renew the lease and leave `figures`; returns the live members. Fenced when it lapsed."""
+        known = self.schedulers.get(membership.member)
+        if known is None or not known.lives or known.incarnation != membership.incarnation:
+            raise Fenced(f"scheduler {membership.member}: its lease lapsed; enlist again")
+        self.stats[membership.member] = _plain(dict(figures))
+        return sorted(name for name, member in self.schedulers.items() if member.lives)
+
+    def expire(self, member: str) -> None:
+        """Let a member's lease lapse, as the server would in time."""
+        self.schedulers[member].lives = False
+
+    def withdraw(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
+        """See Cell.withdraw."""
+        name, incarnation = membership
+        known = self.schedulers.get(name)
+        if known is None or known.incarnation != incarnation or (reaped and known.lives):
+            return False
+        self.open()
+        del self.schedulers[name]
+        self.fact("lapse" if reaped else "leave", name, incarnation)
+        self.announce(at_ms, name)
+        return True
+
+    def wait_for_work(self, member: str, seconds: float) -> bool:
+        """Whether somebody left work for this scheduler; takes the token and never sleeps."""
+        found = member in self.wakes
+        self.wakes.discard(member)
+        return found
+
+    # Limits
+
+    def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
+        """See Cell.set_limits."""
+        if len(limits.resources) != len(self.dimensions):
+            names = ", ".join(self.dimensions.names)
+            raise BadInput(f"kind {kind}: {len(limits.resources)} limits; want one for each of {names}")
+        k = self.kind(kind)
+        if k.kept and self.limits(k) == limits:
+            return
+        self.open()
+        k.max_jobs, k.limit, k.kept = limits.jobs, tuple(limits.resources), True
+        k.lowest, k.highest = (None, None) if limits.precedence == (0, MOST_PRECEDENCE) else limits.precedence
+        k.limited = any(amount is not None for amount in k.limit)
+        k.plain = not k.limited and k.max_jobs is None and k.lowest is None
+        words = [k.max_jobs, k.lowest, k.highest, *k.limit]
+        self.fact("limit", kind, *("-" if word is None else word for word in words))
+        self.wake(kind)
+        self.announce(at_ms, by)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _plain(value: Any) -> Any:
+    """What is left of a value after a journey through MessagePack."""
+    return msgpack.unpackb(msgpack.packb(value)) if value else {}
+
+
+def _opaque(spec: JobSpec) -> dict[str, Any]:
+    """What of a job only schedulers and executors read."""
+    words = dict(spec.extra)
+    if any(group.extra for group in spec.groups):
+        words["groups"] = [dict(group.extra) for group in spec.groups]
+    return cast("dict[str, Any]", _plain(words))
+
+
+def _asked(spec: JobSpec) -> tuple[Any, ...]:
+    groups = [(tuple(group.need), group.duration_ms, group.count) for group in spec.groups]
+    return spec.name, spec.kind, spec.precedence, spec.gang, groups, _opaque(spec)
+
+
+def _essence(j: JobRow) -> tuple[Any, ...]:
+    """What stays the same of a job: everything but state, counts and ranges."""
+    groups = [(g.amounts, g.duration, g.total) for g in j.groups]
+    return j.name, j.kind.name, j.precedence, j.gang, groups, j.spec

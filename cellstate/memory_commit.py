@@ -1,0 +1,290 @@
+"""Judging transactions in the twin: ``lua/commit.lua``, function by function.
+
+A transaction in which every claim plainly stands - no victims, no limits, everything fits - takes a
+short way (`plainly`, `place_all`) with the same result; the simulator places millions of such claims.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from cellstate.memory_ranges import Spans, span_count, span_tail, span_take
+from cellstate.memory_tasks import MemoryTasks
+from cellstate.memory_words import MANY, Group, JobRow, KindRow, MachineRow
+from cellstate.model import JobState, MachineState
+from cellstate.transaction import Claim, Detection, How, Mode, Outcome, Transaction, Verdict
+
+Unit = tuple[int, KindRow, Group]
+"""A single task that may be evicted: its placement, kind and group."""
+
+
+class Judging:
+    """A transaction while it is judged.
+
+    Per group the tasks claimed, per placement those evicted; per claim the tasks placed, the verdict
+    and the victims taken.
+    """
+
+    __slots__ = ("claimed", "claims", "coarse", "evicted", "gang", "id", "incomplete", "job", "placed", "placing",
+                 "taken", "verdicts")  # fmt: skip
+
+    def __init__(self, transaction: Transaction, job: JobRow | None) -> None:
+        """Nothing is judged yet."""
+        self.id, self.claims, self.job = transaction.job, transaction.claims, job
+        self.gang, self.coarse = transaction.mode == Mode.GANG, transaction.detection == Detection.COARSE
+        self.claimed: dict[int, int] = {}
+        self.evicted: dict[int, int] = {}
+        self.placed: list[int] = []
+        self.verdicts: list[Verdict] = []
+        self.taken: list[list[Unit]] = []
+        self.incomplete = self.placing = False
+
+
+@lru_cache(maxsize=1024)
+def _singles(size: int) -> Outcome:
+    return Outcome(((1, Verdict.PLACED),) * size)
+
+
+def whole(claims: tuple[Claim, ...]) -> Outcome:
+    """The outcome when every claim stands."""
+    if all(c.count == 1 for c in claims):
+        return _singles(len(claims))
+    return Outcome(tuple((c.count, Verdict.PLACED) for c in claims))
+
+
+class MemoryCommit(MemoryTasks):
+    """Judge everything, then write: no roll-back exists."""
+
+    shortcut = True
+    """Whether plain transactions take the short way; the tests compare both."""
+
+    def victims_of(self, t: Judging, j: JobRow, c: Claim, m: MachineRow) -> list[Unit] | None:
+        """Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
+
+        None when one of them is not of strictly lower precedence.
+        """
+        units: list[Unit] = []
+        listed: dict[int, int] = {}
+        for placement, wanted in c.evict:
+            run = m.runs.get(placement) if placement > 0 else None
+            if run:
+                g, tasks = run
+                if g.job.precedence >= j.precedence:
+                    return None
+                left = span_count(tasks) - t.evicted.get(placement, 0) - listed.get(placement, 0)
+                n = min(wanted, left)
+                listed[placement] = listed.get(placement, 0) + n
+                units += [(placement, g.job.kind, g)] * n
+        return units
+
+    def admitted(self, t: Judging, j: JobRow, g: Group) -> int:
+        """How many tasks the limits of the job's kind still admit (semantics 9)."""
+        k = j.kind
+        if k.lowest is not None and k.highest is not None and not k.lowest <= j.precedence <= k.highest:
+            return 0
+        if k.max_jobs is not None and j.placed == 0 and not t.placing and k.jobs >= k.max_jobs:
+            return 0
+        if not k.limited:
+            return MANY
+        most = MANY
+        for limit, used, need in zip(k.limit, self.spread(k.used), g.amounts, strict=True):
+            if limit is not None and need > 0:
+                most = min(most, max(0, (limit - used) // need))
+        return most
+
+    def evict(self, t: Judging, m: MachineRow, units: Sequence[Unit], sign: int) -> None:
+        """Give room back as if these tasks were gone, or (-1) take it again."""
+        for placement, k, g in units:
+            self.occupy(m, g, -sign)
+            self.book(k, g, -sign)
+            t.evicted[placement] = t.evicted.get(placement, 0) + sign
+
+    def fit(self, t: Judging, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit]) -> tuple[int, Verdict]:
+        """Place as many of `want` as fit, evicting one task after another and only while that helps.
+
+        A task that does not fit in the end evicts nothing (semantics 7). Returns the number and what
+        stopped it.
+        """
+        n = taken = tried = 0
+        verdict = Verdict.PLACED
+        while True:
+            fits, limit = min(want, self.room(m, g)), self.admitted(t, j, g)
+            possible = min(fits, limit)
+            if possible > n:
+                n, taken = possible, tried
+            if n >= want:
+                break
+            verdict = Verdict.LIMIT if limit <= n else Verdict.FULL
+            if tried == len(units) or (limit <= n and fits > n):
+                break
+            tried += 1
+            self.evict(t, m, units[tried - 1 : tried], 1)
+        self.evict(t, m, units[taken:tried], -1)
+        t.taken[-1] = units[:taken]
+        return n, Verdict.PLACED if n >= want else verdict
+
+    def judge(self, t: Judging, c: Claim) -> tuple[int, Verdict]:
+        """Judge one claim against the running copy. Returns how many tasks stand, and the verdict of the rest.
+
+        A run of identical tasks shares the verdict of the first that failed.
+        """
+        j, m = t.job, self.M.get(c.machine)
+        g = j.groups[c.group] if j and 0 <= c.group < len(j.groups) else None
+        if j is None or g is None or j.state is not JobState.ACTIVE or m is None or m.state is MachineState.GONE:
+            return 0, Verdict.UNKNOWN
+        if m.state is not MachineState.UP or self.over(m):
+            return 0, Verdict.DOWN
+        left = g.unplaced - t.claimed.get(c.group, 0)
+        if left <= 0:
+            return 0, Verdict.DUPLICATE
+        if t.incomplete:
+            return 0, Verdict.INCOMPLETE
+        units = self.victims_of(t, j, c, m)
+        # Own earlier transactions of this call are no interference: only a foreign change is a move.
+        moved = t.coarse and c.seen != (m.number if m.stamp < self.base else m.before)
+        if units is None or moved:
+            if self.admitted(t, j, g) <= 0:
+                return 0, Verdict.LIMIT
+            return 0, Verdict.PRECEDENCE if units is None else Verdict.MOVED
+        want = min(c.count, left)
+        n, verdict = self.fit(t, j, m, g, want, units)
+        if n > 0:
+            self.occupy(m, g, n)
+            self.book(j.kind, g, n)
+            t.claimed[c.group] = t.claimed.get(c.group, 0) + n
+            t.placing = True
+        if verdict is Verdict.PLACED and c.count > want:
+            verdict = Verdict.DUPLICATE
+        return n, verdict
+
+    def covers(self, t: Judging, j: JobRow) -> bool:
+        """A gang job takes only transactions that cover all its unplaced tasks as a gang (semantics 8)."""
+        sums: dict[int, int] = {}
+        for c in t.claims:
+            sums[c.group] = sums.get(c.group, 0) + c.count
+        return t.gang and all(sums.get(g.number, 0) >= g.unplaced for g in j.groups)
+
+    def remember(self, t: Judging) -> tuple[dict[int, int], list[tuple[KindRow, int]]]:
+        """The amounts a failed gang puts back: it leaves the running copy as it was."""
+        free = {c.machine: self.M[c.machine].free for c in t.claims if c.machine in self.M}
+        return free, [(k, k.used) for k in self.K.values()]
+
+    def undo(self, saved: tuple[dict[int, int], list[tuple[KindRow, int]]]) -> None:
+        """Put back what `remember` saved."""
+        for index, free in saved[0].items():
+            self.M[index].free = free
+        for k, used in saved[1]:
+            k.used = used
+
+    def apply_evictions(self, units: list[Unit], m: MachineRow, reason: str) -> None:
+        """Evict what the claim took: the last tasks of each victim's run."""
+        counts: dict[int, int] = {}
+        for placement, _, _ in units:
+            counts[placement] = counts.get(placement, 0) + 1
+        for placement, count in counts.items():
+            part, _ = span_tail(m.runs[placement][1], count)
+            self.take_off(m, placement, part, How.EVICTED, reason)
+
+    def apply(self, t: Judging, j: JobRow, stamp: int) -> None:
+        """Write what stands."""
+        reason = f"precedence:{t.id}"
+        for c, n, units in zip(t.claims, t.placed, t.taken, strict=True):
+            if n > 0:
+                m = self.M[c.machine]
+                self.touch(m, stamp)
+                if units:
+                    self.apply_evictions(units, m, reason)
+                self.place(j, c.group, m, n)
+        self.evict_gangs(reason, stamp)
+
+    def decide(self, transaction: Transaction) -> Outcome:
+        """Judge a transaction and apply what stands."""
+        self.stamp = stamp = self.stamp + 1
+        t = Judging(transaction, self.J.get(transaction.job))
+        j = t.job
+        t.incomplete = j is not None and j.gang > 0 and not self.covers(t, j)
+        if j is not None and self.shortcut and j.kind.plain and j.state is JobState.ACTIVE and not t.incomplete:
+            stands = self.plainly(t, j)
+            if stands is not None:
+                return self.place_all(t, j, stands, stamp)
+        saved = self.remember(t) if t.gang else None
+        for c in t.claims:
+            t.taken.append([])
+            n, verdict = self.judge(t, c)
+            t.placed.append(n)
+            t.verdicts.append(verdict)
+        if saved and any(verdict is not Verdict.PLACED for verdict in t.verdicts):
+            self.undo(saved)
+            t.placed = [0] * len(t.claims)
+            t.verdicts = [Verdict.ABORTED if v is Verdict.PLACED else v for v in t.verdicts]
+        for c, n, v in zip(t.claims, t.placed, t.verdicts, strict=True):
+            if v is Verdict.MOVED or v is Verdict.FULL:
+                self.fact("conflict", t.id, c.machine, int(v), c.count - n)
+        if j is not None and any(t.placed):
+            self.transactions += 1
+            self.apply(t, j, stamp)
+        return Outcome(tuple(zip(t.placed, t.verdicts, strict=True)))
+
+    # The short way
+
+    def plainly(self, t: Judging, j: JobRow) -> list[MachineRow] | None:
+        """The machines of the claims when every one stands whole, their room taken; else None, nothing taken."""
+        stands: list[MachineRow] = []
+        lefts = [g.unplaced for g in j.groups]
+        machines, groups, guards, coarse, base = self.M, j.groups, self.guards, t.coarse, self.base
+        size = len(groups)
+        for machine, group, count, seen, evict in t.claims:
+            m = machines.get(machine)
+            if m is None or m.state or evict or not 0 <= group < size:
+                break
+            g = groups[group]
+            left = lefts[group] = lefts[group] - count
+            free = m.free - (g.need if count == 1 else g.need * count)
+            if left < 0 or free & guards != guards or not 0 < count <= g.many:
+                break
+            if coarse and seen != (m.number if m.stamp < base else m.before):
+                break
+            m.free = free
+            stands.append(m)
+        else:
+            return stands
+        for m, c in zip(stands, t.claims, strict=False):
+            m.free += groups[c.group].need * c.count
+        return None
+
+    def place_all(self, t: Judging, j: JobRow, stands: list[MachineRow], stamp: int) -> Outcome:
+        """Apply a transaction of which every claim stands: touch and place, with the sums taken once."""
+        placement, base, loud = self.placements, self.base, self.log or self.boxes
+        sums = [0] * len(j.groups)
+        for (_, group, count, _, _), m in zip(t.claims, stands, strict=True):
+            if m.stamp != stamp:
+                if m.stamp < base:
+                    m.before = m.number
+                    self._trail.append(m.index)
+                m.stamp = stamp
+                m.number += 1
+            g = j.groups[group]
+            waiting = g.waiting
+            if count == 1 and waiting[0] < waiting[1]:
+                first = waiting[0]
+                tasks: Spans = (first, first)
+                g.waiting = (first + 1, *waiting[1:])
+            else:
+                tasks, g.waiting = span_take(waiting, count)
+            placement += 1
+            m.runs[placement] = g, tasks
+            g.runs[placement] = m.index
+            sums[group] += count
+            if loud:
+                self.message(m, "+", placement, m.index, g, tasks, g.duration, 1 if m.leaving or g.leaving else 0)
+                self.fact("place", placement, m.index, g, tasks, m.number, m.capacity, m.free)
+        self.placements = placement
+        before = j.placed
+        for g, n in zip(j.groups, sums, strict=True):
+            if n:
+                g.unplaced, g.placed = g.unplaced - n, g.placed + n
+                j.unplaced, j.placed = j.unplaced - n, j.placed + n
+                self.book(j.kind, g, n)
+        self.count_admitted(j, before)
+        self.touch_job(j)
+        self.transactions += 1
+        return whole(t.claims)

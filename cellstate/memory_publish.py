@@ -1,0 +1,253 @@
+"""The twin's counters, what a call announces, and its writes; ``lua/parts/publish.lua`` and ``delta.lua``.
+
+Every call that changes anything raises the version by one and leaves, under that version, its tag and
+the machines it touched. Facts and messages are kept as tuples and written out when somebody reads them.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from cellstate.cell import Rows
+from cellstate.memory_words import GUARD, JobRow, MachineRow, MemoryWords, numbered
+from cellstate.model import JobState
+from cellstate.resources import Dimensions
+from cellstate.transaction import Intake, Position
+
+LOG_KEPT, BOX_MOST = 50_000, 200_000
+
+Line = tuple[Any, ...]
+"""A fact or a message before it is written out."""
+
+
+class Member:
+    """A scheduler on record. `last` and `outcomes` belong to its last transaction number."""
+
+    __slots__ = ("incarnation", "last", "lives", "nonce", "outcomes")
+
+    def __init__(self, incarnation: int, nonce: str) -> None:
+        """It has not committed yet; its lease holds."""
+        self.incarnation, self.nonce, self.lives, self.last = incarnation, nonce, True, 0
+        self.outcomes: list[Any] = []
+
+
+class MemoryPublish(MemoryWords):
+    """What every changing call does before and after its own work."""
+
+    CHANGES_KEPT = 8192
+
+    def __init__(
+        self, name: str, dimensions: Dimensions, keep_jobs: int, keep_ms: int,
+        log: bool, boxes: bool, tag: Callable[[], str] | None,  # noqa: FBT001 - handed on from MemoryCell
+    ) -> None:  # fmt: skip
+        """See MemoryCell."""
+        super().__init__(name, dimensions)
+        self.keep_jobs, self.keep_ms, self.log, self.boxes = keep_jobs, keep_ms, log, boxes
+        self._tag = tag or numbered()
+        self.version = self.floor = self.placements = self.arrivals = self.transactions = self.submissions = 0
+        self.incarnations = 0
+        self.schedulers: dict[str, Member] = {}
+        self.wakes: set[str] = set()
+        self._log: deque[tuple[int, int, str, list[Line]]] = deque(maxlen=LOG_KEPT)
+        self._box: dict[int, list[Line]] = {}
+        self._done: deque[tuple[JobRow, int]] = deque()
+        self.names: dict[str, str] = {}
+        self.executors: dict[str, int] = {}
+        self.indices: dict[str, int] = {}
+        self.stats: dict[str, dict[str, Any]] = {}
+        # Per version after the floor: its tag, and how long the trail of touched machines was then.
+        self._tags: list[str] = []
+        self._marks: list[int] = []
+        self._trail: list[int] = []
+        self._cut = self._mirrored = 0
+        self._mirror: Rows = np.zeros((0, 4 + 2 * len(dimensions)), dtype=np.int64)
+        self.stamp = self.base = 0
+        self.open()
+
+    def open(self) -> None:
+        """Begin a call: nothing touched, nothing said."""
+        self.stamp += 1
+        self.base = self.stamp
+        self.facts_now: list[Line] = []
+        self.messages_now: dict[int, list[Line]] = {}
+        self.changed_jobs: list[JobRow] = []
+        self.pend: list[JobRow] = []
+        self.retired: list[JobRow] = []
+
+    def fact(self, *line: object) -> None:
+        """Remember a fact of this call."""
+        if self.log:
+            self.facts_now.append(line)
+
+    def message(self, m: MachineRow, *line: object) -> None:
+        """Leave a message for the machine's executor."""
+        if self.boxes:
+            self.messages_now.setdefault(m.executor, []).append(line)
+
+    def touch(self, m: MachineRow, transaction: int, *, moves: bool = True) -> None:
+        """A machine's number rises by one per transaction that changes it (invariant 3)."""
+        if m.stamp != transaction:
+            if m.stamp < self.base:
+                m.before = m.number
+                self._trail.append(m.index)
+            m.stamp = transaction
+            m.number += moves
+
+    def touch_job(self, j: JobRow) -> None:
+        """Remember that a job's record changes."""
+        if j.call != self.base:
+            j.call = self.base
+            j.returned = False
+            self.changed_jobs.append(j)
+
+    def write_jobs(self) -> None:
+        """Complete what has nothing left, and sort out who is pending."""
+        for j in self.changed_jobs:
+            pending = j.unplaced > 0 and j.state <= JobState.HELD
+            if j.unplaced == 0 and j.placed == 0 and not j.complete:
+                if j.state <= JobState.HELD:
+                    j.state = JobState.DONE
+                j.complete = True
+                self.retired.append(j)
+                self.fact("done", j.id, int(j.state))
+            if pending and (j.returned or not j.arrival):
+                self.pend.append(j)
+            elif j.arrival and not pending:
+                self.remove(j)
+
+    def remove(self, j: JobRow) -> None:
+        """Take a job out of the queue of its kind."""
+        k = j.kind
+        j.arrival = 0
+        k.dead += 1
+        if k.dead > 64 and 2 * k.dead > len(k.queue):
+            pairs = [(a, job) for a, job in zip(k.arrivals, k.queue, strict=True) if job.arrival == a]
+            k.arrivals, k.queue, k.dead = [a for a, _ in pairs], [job for _, job in pairs], 0
+
+    def write_pending(self) -> None:
+        """Put jobs at the end of the queue of their kind; one token at most wakes a scheduler (semantics 19)."""
+        for j in self.pend:
+            if j.arrival:
+                self.remove(j)
+            self.arrivals += 1
+            j.arrival = self.arrivals
+            j.kind.arrivals.append(j.arrival)
+            j.kind.queue.append(j)
+        for kind in {j.kind.name for j in self.pend}:
+            self.wake(kind)
+
+    def wake(self, kind: str) -> None:
+        """Leave a token for every live scheduler of a kind."""
+        for name, member in self.schedulers.items():
+            if member.lives and name.partition("/")[0] == kind:
+                self.wakes.add(name)
+
+    def write_boxes(self) -> None:
+        """Deliver; when nobody reads, keep a mark that says to read everything afresh."""
+        for executor, lines in self.messages_now.items():
+            box = self._box.setdefault(executor, [])
+            box += lines
+            if len(box) > BOX_MOST:
+                self._box[executor] = [("!",)]
+
+    def retire(self, at: int) -> None:
+        """Keep finished jobs by count and by age, trim a few per call (semantics 21).
+
+        One whose tasks are still leaving goes to the back: what is placed in their room needs its amounts (2).
+        """
+        if not self.retired:
+            return
+        for j in self.retired:
+            self.names.pop(j.name, None)
+            self._done.append((j, at))
+        for _ in range(len(self.retired) + 4):
+            if not self._done:
+                return
+            j, since = self._done[0]
+            if len(self._done) <= self.keep_jobs and since + self.keep_ms > at:
+                return
+            self._done.popleft()
+            if any(g.leaving for g in j.groups):
+                self._done.append((j, since))
+            else:
+                del self.J[j.id]
+
+    def announce(self, at: int, by: str) -> None:
+        """Announce the touched machines and the facts under the next version."""
+        self.version += 1
+        self._tags.append(self._tag())
+        self._marks.append(self._cut + len(self._trail))
+        if self.version - self.floor > 2 * self.CHANGES_KEPT:
+            self._mirror_rows()
+            drop = self.version - self.CHANGES_KEPT - self.floor
+            self.floor += drop
+            del self._trail[: self._marks[drop - 1] - self._cut]
+            self._cut = self._marks[drop - 1]
+            del self._tags[:drop], self._marks[:drop]
+        if self.log:
+            self._log.append((self.version, at, by, self.facts_now))
+
+    def publish(self, at: int, by: str) -> None:
+        """Write everything."""
+        self.write_jobs()
+        if self.pend:
+            self.write_pending()
+        if self.messages_now:
+            self.write_boxes()
+        self.retire(at)
+        self.announce(at, by)
+
+    # What a private copy lacks (delta.lua)
+
+    def _mirror_rows(self) -> None:
+        """Bring the array of all machine records up to the trail."""
+        start, self._mirrored = self._mirrored - self._cut, self._cut + len(self._trail)
+        indices = list(dict.fromkeys(self._trail[start:]))
+        if not indices:
+            return
+        if len(self.M) > len(self._mirror):
+            grown = np.zeros((max(len(self.M), 2 * len(self._mirror)), self._mirror.shape[1]), dtype=np.int64)
+            grown[: len(self._mirror)] = self._mirror
+            self._mirror = grown
+        size, machines = len(self.dimensions), [self.M[index] for index in indices]
+        free = np.frombuffer(b"".join([m.free.to_bytes(8 * size, "little") for m in machines]), dtype=np.int64)
+        part = np.empty((len(indices), 4 + 2 * size), dtype=np.int64)
+        part[:, : 4 + size] = [(m.index, m.number, m.state, m.executor, *m.capacity) for m in machines]
+        part[:, 4 + size :] = part[:, 4 : 4 + size] - (free.reshape(-1, size) - GUARD)
+        self._mirror[indices] = part
+
+    def delta(self, since: Position) -> tuple[bool, Rows]:
+        """Whether everything is in the reply, and the records changed after `since` (semantics 16, 18)."""
+        self._mirror_rows()
+        at = since.version - self.floor - 1
+        if at < 0 or since.version > self.version or self._tags[at] != since.tag:
+            return True, self._mirror[: len(self.M)].copy()
+        return False, self._mirror[list(dict.fromkeys(self._trail[self._marks[at] - self._cut :]))]
+
+    def rows(self, indices: list[int]) -> Rows:
+        """The records of some machines."""
+        self._mirror_rows()
+        return self._mirror[indices]
+
+    def latest(self) -> Position:
+        """The version and the tag left with it."""
+        return Position(self.version, self._tags[-1] if self._tags else "")
+
+    def intake(self, asked: Intake) -> tuple[int, list[JobRow]]:
+        """The next jobs of a kind in the buckets owned, and the cursor after them."""
+        k, found, cursor = self.K.get(asked.kind), [], asked.cursor
+        if k is None:
+            return cursor, []
+        start = bisect_right(k.arrivals, cursor)
+        entries = zip(islice(k.arrivals, start, None), islice(k.queue, start, None), strict=True)
+        for arrival, j in islice(((a, j) for a, j in entries if j.arrival == a), asked.most * 4):
+            cursor = arrival
+            if asked.owned[j.bucket] == "1":
+                found.append(j)
+                if len(found) == asked.most:
+                    break
+        return cursor, found

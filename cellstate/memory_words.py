@@ -1,0 +1,174 @@
+"""Records of the in-memory twin; what ``lua/parts/words.lua`` keeps as text.
+
+Amounts of all dimensions are packed into one integer, 64 bits each: one subtraction and one mask
+judge a claim whatever the number of dimensions. What is free on a machine carries a guard, 2^62, in
+each of its fields; a field whose guard is gone is overdrawn. Amounts stay below 10^14 < 2^47.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from cellstate.errors import BadInput
+from cellstate.memory_ranges import Spans
+from cellstate.model import MOST_PRECEDENCE, Gang, JobState, Limits, MachineState
+from cellstate.resources import LARGEST, Dimensions, Resources
+
+FIELD = 64
+MASK = (1 << FIELD) - 1
+GUARD = 1 << 62
+MANY = GUARD
+"""More tasks than any machine, limit or job has."""
+
+Run = tuple["Group", Spans]
+"""Tasks of a group on a machine, by placement id; under minus the id while they are leaving."""
+
+
+def packed(amounts: Sequence[int]) -> int:
+    """One integer of the amounts, the first in the lowest bits."""
+    whole = 0
+    for amount in reversed(amounts):
+        whole = whole << FIELD | amount
+    return whole
+
+
+class MachineRow:
+    """A machine.
+
+    `stamp`: the transaction that last touched it; `before`: its number when the call that did so began;
+    `leaving`: how many of its runs are leaving.
+    """
+
+    __slots__ = ("attributes", "before", "capacity", "executor", "free", "index", "leaving", "name", "number", "runs",
+                 "stamp", "state")  # fmt: skip
+
+    def __init__(self, index: int, name: str, number: int) -> None:
+        """A machine that has not joined yet."""
+        self.index, self.name, self.number, self.before = index, name, number, number
+        self.attributes: Mapping[str, str] = {}
+        self.state, self.executor, self.stamp, self.leaving = MachineState.UP, 0, 0, 0
+        self.capacity: Resources = ()
+        self.free = 0
+        self.runs: dict[int, Run] = {}
+
+
+class Group:
+    """A task group of a job; `runs`: placement id → machine, in order, under minus the id while leaving."""
+
+    __slots__ = ("amounts", "duration", "failed", "finished", "job", "leaving", "many", "need", "number", "placed",
+                 "runs", "stopped", "total", "unplaced", "waiting")  # fmt: skip
+
+    def __init__(self, job: "JobRow", number: int, amounts: Resources, duration: int, total: int) -> None:
+        """All tasks wait."""
+        self.job, self.number, self.amounts, self.need = job, number, tuple(amounts), packed(amounts)
+        self.duration, self.total, self.unplaced = duration, total, total
+        self.placed = self.finished = self.failed = self.stopped = self.leaving = 0
+        self.waiting: Spans = (0, total - 1)
+        self.runs: dict[int, int] = {}
+        # So many tasks stay within their field when packed amounts are multiplied.
+        self.many = GUARD // 2 // max(1, *self.amounts)
+
+
+class JobRow:
+    """A job.
+
+    `arrival`: its place in the queue of its kind, 0 when it is not pending; `call`: the call that last
+    touched it; `returned`: that call put tasks back.
+    """
+
+    __slots__ = ("arrival", "bucket", "call", "complete", "gang", "groups", "id", "kind", "name", "order", "placed",
+                 "precedence", "returned", "spec", "state", "submitted", "unplaced")  # fmt: skip
+
+    def __init__(self, id: str, name: str, kind: "KindRow", precedence: int, state: JobState, gang: Gang) -> None:
+        """A job without groups."""
+        self.id, self.name, self.kind, self.precedence, self.state, self.gang = id, name, kind, precedence, state, gang
+        self.groups: list[Group] = []
+        self.spec: Mapping[str, Any] = {}
+        self.bucket = self.order = self.submitted = self.arrival = self.placed = self.unplaced = 0
+        self.call = 0
+        self.complete = self.returned = False
+
+
+class KindRow:
+    """A kind: limits, admitted jobs, packed use, queue.
+
+    `plain` when nothing is limited, `kept` once it has a record of its own.
+    """
+
+    __slots__ = ("arrivals", "dead", "highest", "jobs", "kept", "limit", "limited", "lowest", "max_jobs", "name",
+                 "plain", "queue", "used")  # fmt: skip
+
+    def __init__(self, name: str, dimensions: int) -> None:
+        """Nothing is limited, nothing is used."""
+        self.name, self.jobs, self.used, self.kept = name, 0, 0, False
+        self.max_jobs: int | None = None
+        self.lowest: int | None = None
+        self.highest: int | None = None
+        self.limit: tuple[int | None, ...] = (None,) * dimensions
+        self.limited, self.plain = False, True
+        # Pending jobs by arrival; those that left it stay until `dead` of them are swept out.
+        self.arrivals: list[int] = []
+        self.queue: list[JobRow] = []
+        self.dead = 0
+
+
+def numbered() -> Callable[[], str]:
+    """Tags without dice: a count."""
+    source = count(1)
+    return lambda: f"{next(source):010d}"
+
+
+class MemoryWords:
+    """Machines, jobs and kinds of a cell, and what is computed from one of them."""
+
+    def __init__(self, name: str, dimensions: Dimensions) -> None:
+        """An empty cell."""
+        self.name, self.dimensions = name, dimensions
+        self.M: dict[int, MachineRow] = {}
+        self.J: dict[str, JobRow] = {}
+        self.K: dict[str, KindRow] = {}
+        self.guards = packed([GUARD] * len(dimensions))
+
+    def kind(self, name: str) -> KindRow:
+        """The record of a kind, made when there is none."""
+        found = self.K.get(name)
+        if found is None:
+            found = self.K[name] = KindRow(name, len(self.dimensions))
+        return found
+
+    def check(self, what: str, amounts: Sequence[int]) -> None:
+        """Raise BadInput unless `amounts` are a vector of this cell."""
+        if len(amounts) != len(self.dimensions) or any(not 0 <= amount <= LARGEST for amount in amounts):
+            raise BadInput(
+                f"{what}: amounts {list(amounts)}; want {len(self.dimensions)} ({', '.join(self.dimensions.names)})"
+                f" within 0 to {LARGEST}"
+            )
+
+    def spread(self, amounts: int) -> tuple[int, ...]:
+        """The single amounts of a packed integer without guards."""
+        return tuple(amounts >> FIELD * d & MASK for d in range(len(self.dimensions)))
+
+    def used(self, capacity: Resources, free: int) -> tuple[int, ...]:
+        """What is allocated where so much of a capacity is free."""
+        return tuple(capacity[d] - ((free >> FIELD * d & MASK) - GUARD) for d in range(len(capacity)))
+
+    def over(self, m: MachineRow) -> bool:
+        """Whether more is allocated than the machine has."""
+        return m.free & self.guards != self.guards
+
+    def room(self, m: MachineRow, g: Group) -> int:
+        """How many tasks of this group the machine still holds."""
+        most = MANY
+        for d, need in enumerate(g.amounts):
+            free = (m.free >> FIELD * d & MASK) - GUARD
+            if free < 0:
+                return 0
+            if need > 0 and free < need * most:
+                most = free // need
+        return most
+
+    @staticmethod
+    def limits(k: KindRow) -> Limits:
+        """The limits of a kind, in the words of the port."""
+        highest = MOST_PRECEDENCE if k.highest is None else k.highest
+        return Limits(k.limit, k.max_jobs, (k.lowest or 0, highest))
