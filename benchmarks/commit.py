@@ -1,0 +1,272 @@
+"""``omega bench commit``: claims per second through the product's own path, beside the ceiling.
+
+The ceiling is the better of two ways to write the very keys and bytes of those commits, the log
+included, without reading or judging: plain pipelined commands, and an unchecked script. They are
+measured in turn with the commits, round after round on the same state, by the same number of processes,
+with the same number of transactions per round trip and one call in flight. Every client packs what it
+sends within the measured time; the ceiling's do it in C, from words that are ready. ``packed`` tells
+what the server takes when even that was done beforehand: no client can reach it.
+"""
+
+import multiprocessing
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from uuid import uuid4
+
+from benchmarks.ceiling import UNCHECKED, Recorder, pack, without_log_number
+from benchmarks.committer import Calls, Checked, Plan, Timing, serve
+from benchmarks.computer import computer, middle, spread, wait_calm
+from benchmarks.launch import Document, launch, progress
+from benchmarks.store import Saved, Store, measured_store
+from cellstate.errors import StoreError
+from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from schedulers.presets import BATCH_JOBS
+
+CAPACITY, NEED = (64_000, 262_144), (10, 32)
+"""Tiny tasks on big machines: no machine fills within a round."""
+KINDS = ("checked", "plain", "unchecked", "packed")
+LEASE_MS = 24 * 3600 * 1000
+TRIAL_CALLS = 40
+FEWEST_CALLS = 5
+SUBMITTED_AT_ONCE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to measure. `seconds` is the length of a round, of which each configuration has `rounds` of each kind.
+
+    `per_call` is how many transactions go in one round trip, as many as the batch preset sends.
+    """
+
+    store: str | None = None
+    append_only: bool = False
+    machines: int = 10_000
+    clients: Sequence[int] = (1, 2, 4)
+    sizes: Sequence[int] = (1, 10, 100)
+    per_call: int = BATCH_JOBS
+    seconds: float = 0.5
+    rounds: int = 5
+    calm_seconds: float = 10.0
+
+
+@dataclass(slots=True)
+class Round:
+    """What all clients together did in one round."""
+
+    claims_per_second: float
+    server_cpu: float
+    client_cpu: float
+
+
+@dataclass(slots=True)
+class Configuration:
+    """One number of clients and one size of transaction."""
+
+    plans: list[Plan]
+    saved: Saved
+    rounds: dict[str, list[Round]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    bytes_written: int = 0
+
+    @property
+    def claims(self) -> int:
+        """Claims of a round."""
+        return sum(plan.calls * plan.per_call * plan.size for plan in self.plans)
+
+
+def measure(settings: Settings) -> Document:
+    """Measure every configuration and return the document of cli.md."""
+    about = computer()
+    with measured_store(settings.store, append_only=settings.append_only) as store:
+        cell = store.make_cell()
+        cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in range(settings.machines)], _now_ms())
+        empty = Saved.save(store, "empty")
+        runs = []
+        for size in settings.sizes:
+            for clients in settings.clients:
+                wait_calm(settings.calm_seconds)
+                runs.append(_run(store, settings, empty, clients, size))
+                _tell(runs[-1])
+        return {
+            "cell": {"machines": settings.machines}, "runs": runs, "store": store.describe(), "computer": about,
+            "settings": {"seconds": settings.seconds, "rounds": settings.rounds},
+        }  # fmt: skip
+
+
+def _run(store: Store, settings: Settings, empty: Saved, clients: int, size: int) -> dict[str, object]:
+    empty.restore()
+    calls = _calibrate(store, settings, clients, size)
+    empty.restore()
+    configuration = _prepare(store, settings, clients, size, calls)
+    with _processes(store, configuration.plans) as pipes:
+        _load(store, configuration, pipes)
+        for _ in range(settings.rounds):
+            for kind in KINDS:
+                configuration.saved.restore()
+                configuration.rounds[kind].append(_round(store, configuration, pipes, kind))
+    return _figures(configuration)
+
+
+def _prepare(store: Store, settings: Settings, clients: int, size: int, calls: int) -> Configuration:
+    """Members enlisted and jobs submitted, and all that kept aside as the state every round begins with."""
+    cell = store.open_cell()
+    plans = []
+    for client in range(clients):
+        membership = cell.enlist(f"bench/{client}", uuid4().hex, LEASE_MS, _now_ms())
+        plans.append(Plan(client, size, settings.per_call, calls, settings.machines, membership.incarnation))
+    for plan in plans:
+        count = plan.calls * plan.per_call
+        for start in range(0, count, SUBMITTED_AT_ONCE):
+            numbers = range(start, min(start + SUBMITTED_AT_ONCE, count))
+            cell.submit([_job(plan, number) for number in numbers], _now_ms(), "bench")
+    cell.close()
+    return Configuration(plans, Saved.save(store, "begin"))
+
+
+def _job(plan: Plan, number: int) -> JobSpec:
+    name = plan.job(number)
+    return JobSpec(name, f"job-{name}", "bench", (TaskGroup(NEED, plan.size, 60_000),))
+
+
+def _calibrate(store: Store, settings: Settings, clients: int, size: int) -> int:
+    """How many calls per client make a round of about the wished length."""
+    trial = _prepare(store, settings, clients, size, TRIAL_CALLS)
+    with _processes(store, trial.plans) as pipes:
+        rates = []
+        for _ in range(2):
+            trial.saved.restore()
+            rates.append(_round(store, trial, pipes, "checked").claims_per_second)
+    per_client = rates[-1] / (size * settings.per_call * clients)
+    return max(FEWEST_CALLS, round(per_client * settings.seconds))
+
+
+def _load(store: Store, configuration: Configuration, pipes: list[Connection]) -> None:
+    """Commit a round once under observation, and give its writes to the clients, call by call."""
+    configuration.saved.restore()
+    cells = [store.open_cell() for _ in configuration.plans]
+    recorder = Recorder(store.client)
+    rounds = [
+        Checked(cell, plan).start(plan.transactions()) for cell, plan in zip(cells, configuration.plans, strict=True)
+    ]
+    writes: list[Calls] = [[] for _ in rounds]
+    for _ in range(configuration.plans[0].calls):
+        # In turn, as the clients will: a machine's record grows with every claim, whoever's it is.
+        for commits, calls in zip(rounds, writes, strict=True):
+            calls.append([without_log_number(command) for command in recorder.record(commits.step)])
+            configuration.bytes_written += len(pack(calls[-1]))
+    recorder.close()
+    for cell in cells:
+        cell.close()
+    for pipe, calls in zip(pipes, writes, strict=True):
+        pipe.send("load")
+        pipe.send(calls)
+        _expect(pipe)
+
+
+@contextmanager
+def _processes(store: Store, plans: list[Plan]) -> Iterator[list[Connection]]:
+    """Yield a pipe to one process per plan; all are gone afterwards."""
+    context = multiprocessing.get_context("spawn")
+    sha = store.load_script(UNCHECKED)
+    pipes: list[Connection] = []
+    started: list[BaseProcess] = []
+    try:
+        for plan in plans:
+            ours, theirs = context.Pipe()
+            process: BaseProcess = context.Process(
+                target=serve, args=(theirs, store.url, store.cell, plan, sha), daemon=True
+            )
+            process.start()
+            theirs.close()
+            pipes.append(ours)
+            started.append(process)
+        for pipe in pipes:
+            _expect(pipe)
+        yield pipes
+        for pipe in pipes:
+            pipe.send("stop")
+        for process in started:
+            process.join(10)
+    finally:
+        for process in started:
+            process.kill()
+            process.join()
+
+
+def _expect(pipe: Connection) -> None:
+    try:
+        pipe.recv()
+    except EOFError:
+        raise StoreError("a client of the measurement ended early; its error stands above") from None
+
+
+def _round(store: Store, configuration: Configuration, pipes: list[Connection], kind: str) -> Round:
+    """Let all clients do a round of a kind at once."""
+    for pipe in pipes:
+        pipe.send(kind)
+    for pipe in pipes:
+        _expect(pipe)
+    server = store.cpu_seconds()
+    for pipe in pipes:
+        pipe.send("go")
+    timings: list[Timing] = []
+    for pipe in pipes:
+        try:
+            timings.append(pipe.recv())
+        except EOFError:
+            raise StoreError("a client of the measurement ended early; its error stands above") from None
+    server = store.cpu_seconds() - server
+    lasted = max(t.ended for t in timings) - min(t.began for t in timings)
+    placed = sum(t.placed for t in timings)
+    if kind == "checked" and placed != configuration.claims:
+        raise StoreError(f"{configuration.claims - placed} of {configuration.claims} claims were refused")
+    return Round(configuration.claims / lasted, server / lasted, sum(t.cpu for t in timings) / lasted)
+
+
+def _figures(configuration: Configuration) -> dict[str, object]:
+    rates = {kind: [each.claims_per_second for each in rounds] for kind, rounds in configuration.rounds.items()}
+    claims, plain, unchecked, packed = (middle(rates[kind]) for kind in KINDS)
+    kind = "plain" if plain >= unchecked else "unchecked"
+    ceiling = max(plain, unchecked)
+    plan = configuration.plans[0]
+    ratios = [mine / other for mine, other in zip(rates["checked"], rates[kind], strict=True)]
+    return {
+        "clients": len(configuration.plans),
+        "size": plan.size,
+        "claims_per_second": round(claims),
+        "transactions_per_second": round(claims / plan.size),
+        "ceiling_claims_per_second": round(ceiling),
+        "ratio": round(claims / ceiling, 3),
+        "ceiling_kind": kind,
+        "plain": round(plain),
+        "unchecked": round(unchecked),
+        "packed": round(packed),
+        "spread": {
+            "claims_per_second": [round(rate) for rate in spread(rates["checked"])],
+            "ceiling_claims_per_second": [round(rate) for rate in spread(rates[kind])],
+            "ratio": [round(ratio, 3) for ratio in spread(ratios)],
+        },
+        "transactions_per_call": plan.per_call,
+        "claims_per_round": configuration.claims,
+        "bytes_per_claim": round(configuration.bytes_written / configuration.claims, 1),
+        "server_cpu": {k: round(middle([each.server_cpu for each in r]), 2) for k, r in configuration.rounds.items()},
+        "client_cpu": {k: round(middle([each.client_cpu for each in r]), 2) for k, r in configuration.rounds.items()},
+    }
+
+
+def _tell(run: dict[str, object]) -> None:
+    progress(
+        f"commit: {run['clients']} clients, {run['size']} claims a transaction: {run['claims_per_second']:,} claims/s, "
+        f"ceiling {run['ceiling_claims_per_second']:,} ({run['ceiling_kind']}), ratio {run['ratio']}"
+    )
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+if __name__ == "__main__":
+    launch(Settings, measure)

@@ -1,0 +1,145 @@
+"""A client process of ``omega bench commit``: commits as the product does, or writes the same bytes unchecked."""
+
+import os
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from random import Random
+
+from benchmarks.ceiling import Command, Wire, pack, pack_unchecked
+from cellstate.cell import Membership
+from cellstate.redis_cell import RedisCell
+from cellstate.server import connect
+from cellstate.transaction import Claim, Position, Transaction
+
+Calls = list[list[Command]]
+"""The writes of every call."""
+EXECUTOR = 1
+"""All machines of the measured cell belong to one executor, whose number is the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one client commits in a round: `calls` round trips of `per_call` transactions of `size` claims."""
+
+    client: int
+    size: int
+    per_call: int
+    calls: int
+    machines: int
+    incarnation: int
+
+    @property
+    def member(self) -> str:
+        """Under which name it commits."""
+        return f"bench/{self.client}"
+
+    def job(self, number: int) -> str:
+        """Id of its job of that number; each transaction places a whole job."""
+        return f"{self.client}x{number:x}"
+
+    def transactions(self, most: int | None = None) -> list[tuple[Transaction, ...]]:
+        """The transactions of every call, the same in every round; of the first `most` calls if given."""
+        rng = Random(f"commit/{self.client}/{self.size}")
+        calls, number = [], 0
+        for _ in range(self.calls if most is None else most):
+            call = []
+            for _ in range(self.per_call):
+                machines = rng.sample(range(self.machines), self.size)
+                call.append(Transaction(self.job(number), tuple(Claim(m, 0, 1) for m in machines)))
+                number += 1
+            calls.append(tuple(call))
+        return calls
+
+
+@dataclass(slots=True)
+class Timing:
+    """When a round began and ended on the clock all processes share, CPU time used, tasks that stand."""
+
+    began: float
+    ended: float
+    cpu: float
+    placed: int
+
+
+class Checked:
+    """Commits by the product's own path, the next call sent as soon as the last one is answered."""
+
+    def __init__(self, cell: RedisCell, plan: Plan) -> None:
+        """Make ready; nothing is sent yet."""
+        self.cell, self.plan = cell, plan
+        self.membership = Membership(plan.member, plan.incarnation)
+
+    def start(self, calls: list[tuple[Transaction, ...]]) -> "Commits":
+        """Stand at the store's present version."""
+        return Commits(self, calls, self.cell.sync(Position()).position)
+
+
+class Commits:
+    """One round of calls, one after another."""
+
+    def __init__(self, of: Checked, calls: list[tuple[Transaction, ...]], position: Position) -> None:
+        """Begin at `position`."""
+        self._of, self._calls, self._position, self._next = of, calls, position, 0
+
+    def run(self) -> int:
+        """Make all calls; returns the tasks that stand."""
+        return sum(self.step() for _ in self._calls)
+
+    def step(self) -> int:
+        """Make the next call; returns the tasks that stand."""
+        cell, self._next = self._of.cell, self._next + 1
+        at_ms = int(time.time() * 1000)
+        cell.begin(
+            self._of.membership, self._next, self._calls[self._next - 1], self._position, at_ms, None, (EXECUTOR,)
+        )
+        reply = cell.finish()
+        self._position = reply.position
+        return sum(outcome.placed for outcome in reply.outcomes)
+
+
+def serve(pipe: Connection, url: str, cell_name: str, plan: Plan, sha: bytes) -> None:
+    """Do what the pipe says until it says ``stop``.
+
+    ``load`` takes the commands of every call, a kind answers ``ready`` and, told to go, does a round.
+    """
+    cell = RedisCell.connect(url, cell_name, timeout=60.0)
+    checked, wire = Checked(cell, plan), Wire(connect(url, timeout=60.0))
+    calls = plan.transactions()
+    writes: Calls = []
+    packed: list[tuple[bytes, int]] = []
+    pipe.send("ready")
+    while (order := pipe.recv()) != "stop":
+        if order == "load":
+            writes = pipe.recv()
+            packed = [(pack(commands), len(commands)) for commands in writes]
+            pipe.send("ready")
+            continue
+        commits = checked.start(calls)
+        pipe.send("ready")
+        pipe.recv()
+        cpu, began = _cpu(), time.monotonic()
+        placed = _do(order, commits, wire, writes, packed, sha)
+        pipe.send(Timing(began, time.monotonic(), _cpu() - cpu, placed))
+    cell.close()
+    wire.close()
+
+
+def _do(kind: str, commits: "Commits", wire: Wire, writes: Calls, packed: list[tuple[bytes, int]], sha: bytes) -> int:
+    """One round of a kind; one call is in flight at a time, as in the product. Returns tasks that stand."""
+    if kind == "checked":
+        return commits.run()
+    if kind == "packed":
+        for data, replies in packed:
+            wire.send(data)
+            wire.replies(replies)
+        return 0
+    for commands in writes:
+        wire.send(pack(commands) if kind == "plain" else pack_unchecked(sha, commands))
+        wire.replies(len(commands) if kind == "plain" else 1)
+    return 0
+
+
+def _cpu() -> float:
+    times = os.times()
+    return times.user + times.system

@@ -1,0 +1,75 @@
+"""The computer that measures: what it is, how busy it is, what its processes use."""
+
+import os
+import platform
+import time
+from pathlib import Path
+from statistics import median
+
+CALM = 0.3
+"""Processors in use by others at most, when a measurement begins."""
+
+
+def computer() -> dict[str, object]:
+    """On what this was measured: processors, their model, the load before."""
+    model = platform.processor() or platform.machine()
+    for line in _lines("/proc/cpuinfo"):
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    return {
+        "processors": os.cpu_count(), "model": model, "system": platform.system(), "python": platform.python_version(),
+        "load": round(os.getloadavg()[0], 2),
+    }  # fmt: skip
+
+
+def wait_calm(most_seconds: float) -> None:
+    """Wait until the computer is idle, at most `most_seconds`: whatever else runs takes from the figures."""
+    deadline = time.monotonic() + most_seconds
+    while time.monotonic() < deadline:
+        first = _busy_seconds()
+        time.sleep(0.25)
+        if (_busy_seconds() - first) / 0.25 < CALM:
+            return
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time a process has used so far; 0 where that is not told."""
+    lines = _lines(f"/proc/{pid}/stat")
+    if not lines:
+        return 0.0
+    words = lines[0].rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process; 0 where that is not told."""
+    for line in _lines(f"/proc/{pid}/status"):
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _busy_seconds() -> float:
+    lines = _lines("/proc/stat")
+    if not lines:
+        return 0.0
+    user, nice, system, _, _, irq, soft, steal = map(int, lines[0].split()[1:9])
+    return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+def middle(values: list[float]) -> float:
+    """The median; 0 of nothing."""
+    return float(median(values)) if values else 0.0
+
+
+def spread(values: list[float]) -> list[float]:
+    """The lowest and the highest."""
+    return [min(values, default=0.0), max(values, default=0.0)]

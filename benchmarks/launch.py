@@ -1,0 +1,52 @@
+"""How a benchmark is started: settings as one line of JSON on stdin, progress on stderr, the document on stdout."""
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+from cellstate.errors import OmegaError
+
+S = TypeVar("S")
+Document = dict[str, object]
+
+
+def progress(line: str) -> None:
+    """Tell the person who waits."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def launch(settings: Callable[..., S], measure: Callable[[S], Document]) -> NoReturn:
+    """Read the settings, measure, print the document and end.
+
+    Exit 0, or 1 with one line on stderr. Whoever sets ``attached`` keeps stdin open: its end means that
+    nobody waits for the figures any more, and everything that was started is stopped.
+    """
+    signal.signal(signal.SIGTERM, _leave)
+    said = "" if sys.stdin.isatty() else sys.stdin.readline()
+    options: dict[str, object] = json.loads(said or "{}")
+    if options.pop("attached", False):
+        threading.Thread(target=_watch, daemon=True).start()
+    try:
+        print(json.dumps(measure(settings(**options))), flush=True)
+    except (OmegaError, TypeError, ValueError) as error:
+        if not isinstance(error, OmegaError):
+            raise
+        progress(f"error: {error}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(0)
+
+
+def _leave(*_: object) -> NoReturn:
+    sys.exit(143)
+
+
+def _watch() -> None:
+    while sys.stdin.read(1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)

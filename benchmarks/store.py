@@ -1,0 +1,186 @@
+"""The server under measurement: one of its own on a unix socket, or the one that is named."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+from urllib.parse import quote
+
+import redis
+
+from cellstate import keys
+from cellstate.errors import StoreError
+from cellstate.redis_cell import RedisCell
+from cellstate.server import Answer, connect, ping, server_info
+from omega.embedded import find_server
+
+STARTING_SECONDS = 30.0
+LONGEST_SOCKET = 100
+"""Bytes of a socket's path: Linux takes 107, macOS 103."""
+
+
+@dataclass(slots=True)
+class Store:
+    """A server and the cell on it that belongs to this measurement alone."""
+
+    url: str
+    cell: str
+    own: bool
+    directory: Path
+    """For logs of processes; removed at the end."""
+    client: "redis.Redis" = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Connect."""
+        self.client = connect(self.url, timeout=60.0)
+
+    @property
+    def prefix(self) -> str:
+        """What every key of the cell begins with."""
+        return keys.prefix(self.cell)
+
+    def make_cell(self) -> RedisCell:
+        """Make the cell, empty."""
+        return RedisCell.create(self.client, self.cell, url=self.url)
+
+    def open_cell(self) -> RedisCell:
+        """Another port to the same cell, on connections of its own."""
+        return RedisCell.connect(self.url, self.cell, timeout=60.0)
+
+    def cpu_seconds(self) -> float:
+        """CPU time the server has used so far."""
+        facts: Any = self.client.info("cpu")
+        return float(facts["used_cpu_user"]) + float(facts["used_cpu_sys"])
+
+    def memory_bytes(self) -> int:
+        """What the server has in use, without what its allocator keeps in reserve."""
+        facts: Any = self.client.info("memory")
+        return int(facts["used_memory"])
+
+    def load_script(self, text: str) -> bytes:
+        """Make a script known to the server; returns its SHA-1."""
+        sha: Any = self.client.script_load(text)
+        return sha if isinstance(sha, bytes) else str(sha).encode()
+
+    def describe(self) -> dict[str, object]:
+        """Product, version and persistence, for a report."""
+        info = server_info(self.url)
+        return {
+            "product": info.product, "version": info.version, "append_only": info.append_only,
+            "own": self.own, "transport": self.url.partition("://")[0],
+        }  # fmt: skip
+
+    def clear(self) -> None:
+        """Remove the cell and what was saved of it; nothing else on the store is touched."""
+        self.client.srem(keys.CELLS, self.cell)
+        for prefix in (self.prefix, _saved_prefix(self.cell)):
+            for key in _found(self, prefix):
+                self.client.unlink(key)
+
+
+def _saved_prefix(cell: str) -> str:
+    """What the keys of saved cells begin with: the same hash tag, so that they live on the same server."""
+    return f"bench-saved:{{{cell}}}:"
+
+
+@contextmanager
+def measured_store(url: str | None, *, append_only: bool = False) -> Iterator[Store]:
+    """Yield the server at `url`, or one of its own without persistence (`append_only`: flushed every second).
+
+    Its own server is killed at the end; on another the measurement's cell is removed. Raises StoreError.
+    """
+    directory = _directory()
+    try:
+        if url:
+            store = Store(url, f"bench-{token_hex(4)}", own=False, directory=directory)
+            try:
+                yield store
+            finally:
+                store.clear()
+        else:
+            with _server(directory, append_only=append_only) as own:
+                yield Store(own, "bench", own=True, directory=directory)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _directory() -> Path:
+    directory = Path(tempfile.mkdtemp(prefix="omega-bench-"))
+    if len(os.fsencode(directory / "store.sock")) > LONGEST_SOCKET:
+        directory.rmdir()
+        directory = Path(tempfile.mkdtemp(prefix="omega-bench-", dir="/tmp"))
+    return directory
+
+
+@contextmanager
+def _server(directory: Path, *, append_only: bool) -> Iterator[str]:
+    socket, log = directory / "store.sock", directory / "store.log"
+    options = {
+        "port": "0", "unixsocket": str(socket), "unixsocketperm": "700", "dir": str(directory), "save": "",
+        "appendonly": "yes" if append_only else "no", "appendfsync": "everysec",
+    }  # fmt: skip
+    command = [str(find_server()), *(word for name, value in options.items() for word in (f"--{name}", value))]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    url = "unix://" + quote(str(socket))
+    try:
+        deadline = time.monotonic() + STARTING_SECONDS
+        while ping(url) is not Answer.READY:
+            if process.poll() is not None or time.monotonic() > deadline:
+                words = log.read_text(errors="replace").strip().splitlines()
+                raise StoreError(f"the server to measure did not start: {words[-1] if words else command[0]}")
+            time.sleep(0.01)
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+@dataclass(slots=True)
+class Saved:
+    """A cell as it stood when it was saved under `label`. Every round begins with the same bytes in the store.
+
+    Made by COPY, which keeps encodings and expiries, so that a restored cell is as fast as the original.
+    """
+
+    store: Store
+    label: str
+    names: list[str]
+
+    @classmethod
+    def save(cls, store: Store, label: str) -> "Saved":
+        """Keep a copy of the cell, in place of the last one of that label."""
+        names = sorted(key.removeprefix(store.prefix) for key in _found(store, store.prefix))
+        saved = cls(store, label, names)
+        for key in _found(store, saved._place):
+            store.client.delete(key)
+        for name in names:
+            store.client.copy(store.prefix + name, saved._place + name)
+        return saved
+
+    def restore(self) -> None:
+        """Put the cell back as it was; what came since is gone."""
+        prefix, client = self.store.prefix, self.store.client
+        kept = set(self.names)
+        for key in _found(self.store, prefix):
+            if key.removeprefix(prefix) not in kept:
+                client.delete(key)
+        for name in self.names:
+            client.copy(self._place + name, prefix + name, replace=True)
+
+    @property
+    def _place(self) -> str:
+        return f"{_saved_prefix(self.store.cell)}{self.label}:"
+
+
+def _found(store: Store, prefix: str) -> set[str]:
+    return {key.decode() for key in store.client.scan_iter(match=prefix + "*", count=1000)}
