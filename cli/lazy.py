@@ -88,5 +88,5 @@ def _everywhere(command: click.Command) -> click.Command:
     else:
         known = {name for parameter in command.params for name in parameter.opts}
         command.params += [option for option in shared_options(environment=False) if not known & set(option.opts)]
-    command.context_settings = SETTINGS | command.context_settings
+    command.context_settings = {**SETTINGS, **command.context_settings}
     return command

@@ -83,7 +83,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
-        grid.add_column(column.lstrip(">"), justify="right" if column[0] == ">" else "left", overflow="fold")
+        grid.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
     for row in rows:
         cells = [f"{cell:,}" if type(cell) is int else str(cell) for cell in row]
         grid.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in cells))

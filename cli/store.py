@@ -1,5 +1,7 @@
 """``omega store``: the user's own store, and what is known of any other."""
 
+from typing import Any
+
 import click
 
 from cellstate.errors import BadInput
@@ -43,7 +45,7 @@ def status(app: App) -> None:
     })  # fmt: skip
 
 
-def _embedded() -> dict[str, object]:
+def _embedded() -> dict[str, Any]:
     from omega import embedded
 
     found = embedded.status()
@@ -55,7 +57,7 @@ def _embedded() -> dict[str, object]:
     }  # fmt: skip
 
 
-def _other(app: App) -> dict[str, object]:
+def _other(app: App) -> dict[str, Any]:
     from cellstate.server import server_info
 
     found = server_info(app.url)

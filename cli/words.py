@@ -76,3 +76,12 @@ def listing(names: Sequence[str], most: int = 3) -> str:
     """``m1, m2``, and from `most` + 1 on how many more there are."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+def in_use(name: str, used: int, capacity: int) -> str:
+    """``3.5/16`` cores, ``12/64Gi``: what is in use of what there is."""
+    if name == "cpu":
+        return f"{used / 1000:g}/{capacity / 1000:g}"
+    if name == "memory" and capacity >= 1024:
+        return f"{used / 1024:.4g}/{capacity / 1024:.4g}Gi"
+    return f"{used:,}/{format_amount(name, capacity)}"

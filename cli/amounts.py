@@ -1,0 +1,53 @@
+"""Options that say amounts of resources: ``--cpu 500m --memory 1Gi --resource gpu=2``."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from cellstate.resources import Dimensions, Resources
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def amount_options(what: str) -> Callable[[F], F]:
+    """Add --cpu, --memory and --resource to a command; `what` completes their help."""
+
+    def add(function: F) -> F:
+        for option in (
+            click.option("--resource", "others", metavar="NAME=AMOUNT", multiple=True, callback=pairs,
+                         help=f"Another of the cell's resources {what}; may be given several times."),
+            click.option("--memory", metavar="AMOUNT", help=f"Memory {what}, such as 256Mi or 1Gi."),
+            click.option("--cpu", metavar="AMOUNT", help=f"Cores {what}, such as 2 or 500m."),
+        ):  # fmt: skip
+            function = option(function)
+        return function
+
+    return add
+
+
+def pairs(ctx: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, str]:
+    """Read ``NAME=VALUE`` options. A name twice, or none, is wrong usage."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE", ctx, parameter)
+        if name in found:
+            raise click.BadParameter(f"{name} is given twice", ctx, parameter)
+        found[name] = value
+    return found
+
+
+def named(cpu: str | None, memory: str | None, others: Mapping[str, str]) -> dict[str, str]:
+    """What the options say, by resource."""
+    plain = {"cpu": cpu, "memory": memory}
+    return {**others, **{name: text for name, text in plain.items() if text is not None}}
+
+
+def vector(dimensions: Dimensions, given: Mapping[str, str], otherwise: Resources | None = None) -> Resources:
+    """The amounts in the cell's order; what is not given is taken from `otherwise`, else 0. Raises BadInput."""
+    asked = dimensions.parse(given)
+    if otherwise is None:
+        return asked
+    return tuple(a if name in given else o for name, a, o in zip(dimensions.names, asked, otherwise, strict=True))

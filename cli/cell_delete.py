@@ -1,0 +1,36 @@
+"""``omega cell delete``."""
+
+import sys
+
+import click
+
+from cellstate.errors import Refused
+from cli import render, words
+from cli.app import App
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def command(app: App, name: str | None, yes: bool) -> None:
+    """Remove the cell NAME (or the one that --cell names) and everything in it."""
+    cell = app.open(name)
+    live = [member for member, (_, alive, _) in cell.members().items() if alive]
+    if live:
+        raise Refused(
+            f"cell {cell.name}: {words.count(len(live), 'scheduler')} at work ({words.listing(live)}); stop them first "
+            "(one that was killed counts until its lease ends, a few seconds)"
+        )
+    machines, jobs = len(cell.machines()), len(cell.job_names())
+    what = f"cell {cell.name} with {words.count(machines, 'machine')} and {words.count(jobs, 'live job')}"
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"{what}: say --yes to delete it without being asked")
+        click.confirm(f"delete {what}?", abort=True, err=True)
+    with render.busy(f"deleting {cell.name}", quiet=app.as_json):
+        cell.delete()
+    if app.as_json:
+        render.document({"cell": cell.name, "deleted": True, "machines": machines, "jobs": jobs})
+    else:
+        render.line(f"{what} deleted")

@@ -1,0 +1,125 @@
+"""``omega cell limits``: what all jobs of a kind may hold together."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cellstate.errors import BadInput
+from cellstate.resources import Dimensions, format_amount
+from cli import render
+from cli.amounts import amount_options, named
+from cli.app import App
+
+if TYPE_CHECKING:
+    from cellstate.cell import KindUse
+    from cellstate.model import Limits
+
+NONE = "none"
+
+
+@click.command()
+@click.argument("kind", required=False)
+@amount_options("that jobs of the kind may hold together, or none")
+@click.option("--jobs", metavar="N", help="How many jobs of the kind may have something placed, or none.")
+@click.option("--precedence", metavar="LOW..HIGH", help="The precedence their jobs may have, or none.")
+@click.option("--clear", is_flag=True, help="Lift all limits of the kind.")
+@click.pass_obj
+def command(
+    app: App, kind: str | None, cpu: str | None, memory: str | None, others: Mapping[str, str],
+    jobs: str | None, precedence: str | None, clear: bool,
+) -> None:  # fmt: skip
+    """Show the limits, or change those of the jobs of a KIND. What is not given stays; NONE lifts one."""
+    amounts = named(cpu, memory, others)
+    changes = bool(amounts or jobs or precedence)
+    if clear and changes:
+        raise click.UsageError("--clear lifts all limits; leave the others away")
+    if (clear or changes) and kind is None:
+        raise click.UsageError("say whose limits: omega cell limits KIND …")
+    cell = app.open()
+    if kind is not None and (clear or changes):
+        now = cell.kinds().get(kind)
+        wanted = _changed(cell.dimensions, None if clear or now is None else now.limits, amounts, jobs, precedence)
+        cell.set_limits(check_kind(kind), wanted, app.now_ms(), app.by)
+    kinds = {name: use for name, use in cell.kinds().items() if kind in (None, name)}
+    if app.as_json:
+        limits = {name: as_json(cell.dimensions, use) for name, use in kinds.items()}
+        render.document({"cell": cell.name, "limits": limits})
+    elif kinds:
+        show(cell.dimensions, kinds)
+    else:
+        render.note(f"no limits{f' of {kind}' if kind else ''}; set some with omega cell limits KIND --cpu …")
+
+
+def check_kind(kind: str) -> str:
+    """Return the kind; BadInput when no job can be of it."""
+    from cellstate.model import JobSpec, TaskGroup
+
+    JobSpec("x", "x", kind, (TaskGroup((), 1),))
+    return kind
+
+
+def _changed(
+    dimensions: Dimensions, now: "Limits | None", amounts: Mapping[str, str], jobs: str | None, precedence: str | None
+) -> "Limits":
+    """The limits with what was given in place of what was."""
+    from cellstate.model import Limits
+
+    now = now or Limits((None,) * len(dimensions))
+    given = {name: amount for name, amount in amounts.items() if amount != NONE}
+    parsed = dimensions.parse(given)
+    dimensions.parse(dict.fromkeys(amounts, 0))  # names the unknown ones among those to lift
+    resources = tuple(
+        now_amount if name not in amounts else None if amounts[name] == NONE else parsed[i]
+        for i, (name, now_amount) in enumerate(zip(dimensions.names, now.resources, strict=True))
+    )
+    most = now.jobs if jobs is None else None if jobs == NONE else _whole(jobs, "--jobs")
+    return Limits(resources, most, now.precedence if precedence is None else _range(precedence))
+
+
+def _whole(text: str, option: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise BadInput(f"{option}: {text!r} is not a number; write for example 100, or none")
+    return int(text)
+
+
+def _range(text: str) -> tuple[int, int]:
+    from cellstate.model import MOST_PRECEDENCE
+
+    if text == NONE:
+        return 0, MOST_PRECEDENCE
+    low, dots, high = text.partition("..")
+    if not dots:
+        raise BadInput(f"--precedence: {text!r} is not a range; write for example 0..99 or 100..")
+    lowest, highest = _whole(low or "0", "--precedence"), _whole(high or str(MOST_PRECEDENCE), "--precedence")
+    if not lowest <= highest <= MOST_PRECEDENCE:
+        raise BadInput(f"--precedence: {text!r} is not a range within 0..{MOST_PRECEDENCE}")
+    return lowest, highest
+
+
+def as_json(dimensions: Dimensions, use: "KindUse") -> dict[str, Any]:
+    """Limits and use of a kind; null means no limit."""
+    rows = zip(dimensions.names, use.used, use.limits.resources, strict=True)
+    return {
+        "jobs": {"used": use.jobs, "limit": use.limits.jobs},
+        "resources": {name: {"used": used, "limit": limit} for name, used, limit in rows},
+        "precedence": list(use.limits.precedence),
+    }
+
+
+def show(dimensions: Dimensions, kinds: "Mapping[str, KindUse]") -> None:
+    """Print use and limits by kind, ``used / limit``."""
+
+    def pair(used: str, limit: str | None) -> str:
+        return f"{used} / {limit or '–'}"
+
+    rows = []
+    for kind, use in kinds.items():
+        amounts = [
+            pair(format_amount(name, used), None if limit is None else format_amount(name, limit))
+            for name, used, limit in zip(dimensions.names, use.used, use.limits.resources, strict=True)
+        ]
+        jobs = pair(f"{use.jobs:,}", None if use.limits.jobs is None else f"{use.limits.jobs:,}")
+        low, high = use.limits.precedence
+        rows.append((kind, jobs, *amounts, f"{low}..{high}"))
+    render.table(("kind", ">jobs used / limit", *(f">{name}" for name in dimensions.names), "precedence"), rows)

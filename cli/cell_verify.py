@@ -1,0 +1,37 @@
+"""``omega cell verify``."""
+
+import click
+
+from cli import render, words
+from cli.app import App
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.pass_context
+def command(ctx: click.Context, name: str | None) -> None:
+    """Check every invariant of the cell NAME (or the one that --cell names) while it is in use.
+
+    Exits 1 on a violation.
+    """
+    from cellstate.audit import verify
+
+    app: App = ctx.obj
+    cell = app.open(name)
+    with render.busy(f"verifying {cell.name}", quiet=app.as_json):
+        report = verify(cell)
+    if app.as_json:
+        render.document(report.as_json())
+    else:
+        checked = report.checked
+        said = [words.count(checked[word + "s"], word) for word in ("machine", "task", "job", "fact")]
+        if not report.settled:
+            render.line("not settled: the cell changes too fast to be read exactly; only its log was judged, try again")
+        elif report.ok:
+            render.line(f"ok · {' · '.join(said)} · version {report.version:,}")
+        else:
+            render.line(f"{words.count(len(report.violations), 'violation')} · {' · '.join(said)}")
+        if report.violations:
+            columns = tuple(report.violations[0]._asdict())
+            render.table(columns, [tuple(violation) for violation in report.violations])
+    ctx.exit(0 if report.ok else 1)

@@ -1,0 +1,143 @@
+"""Job files: YAML or JSON, one job or a list of them, read into `JobSpec`.
+
+What is wrong is said in one line that names the file, the line, the field and what is allowed. Fields that
+only some schedulers and executors understand (constraints, spread, locality, pool, …) are checked in
+form and travel in `extra`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
+
+from cellstate.errors import BadInput
+from cellstate.model import JobSpec, TaskGroup
+from cellstate.resources import Dimensions, Resources
+from omega.jobfile_form import JobEntry, Tasks, fields_at, parse_duration
+from omega.jobfile_lines import Document, Path, parse
+
+__all__ = ["JobFile", "load", "parse_duration"]
+
+_SHOWN = 40
+"""Letters of a wrong value that a message repeats."""
+_BOUNDS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
+_WANTED = {
+    "string_type": "text; put it in quotes", "int_type": "a whole number", "int_from_float": "a whole number",
+    "list_type": "a list", "dict_type": "a mapping of names to values", "model_type": "a mapping of fields",
+    "too_short": "a list with something in it", "invalid_key": "text; put the name in quotes",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A job file's name, for messages, and its text."""
+
+    name: str
+    text: str
+
+
+def load(files: Iterable[JobFile], dimensions: Dimensions, new_id: Callable[[], str]) -> list[JobSpec]:
+    """Return the jobs of all `files`, in their order; a job without an id gets one from `new_id`.
+
+    Raises BadInput for the first thing that is wrong: ``FILE:LINE: FIELD: what; what is allowed``.
+    """
+    specs: list[JobSpec] = []
+    taken: dict[tuple[str, str], str] = {}
+    for file in files:
+        document = parse(file.name, file.text)
+        entries = document.value if isinstance(document.value, list) else [document.value]
+        if not entries:
+            raise BadInput(f"{file.name}: no job in it; write at least name and tasks")
+        for i, entry in enumerate(entries):
+            here: Path = (i,) if isinstance(document.value, list) else ()
+            job = _entry(document, here, entry)
+            _take(document, here, job, taken)
+            specs.append(_spec(document, here, job, dimensions, new_id))
+    return specs
+
+
+def _entry(document: Document, here: Path, entry: Any) -> JobEntry:
+    if not isinstance(entry, dict):
+        raise BadInput(f"{document.where(here)}: {_shown(entry)} is not a job; write fields such as name and tasks")
+    try:
+        return JobEntry.model_validate(entry)
+    except ValidationError as error:
+        raise BadInput(_message(document, here, error.errors(include_url=False))) from None
+
+
+def _take(document: Document, here: Path, job: JobEntry, taken: dict[tuple[str, str], str]) -> None:
+    """Refuse a name or an id that another job of the same submission has."""
+    for field, value in (("name", job.name), ("id", job.id)):
+        if value is not None:
+            at = document.where((*here, field))
+            if (field, value) in taken:
+                raise BadInput(f"{at}: {field}: {value!r} is that of the job at {taken[field, value]}; choose another")
+            taken[field, value] = at
+
+
+def _spec(document: Document, here: Path, job: JobEntry, dimensions: Dimensions, new_id: Callable[[], str]) -> JobSpec:
+    groups = tuple(
+        TaskGroup(_need(document, (*here, "tasks", i), tasks, dimensions), tasks.count, tasks.duration, tasks.extra())
+        for i, tasks in enumerate(job.tasks)
+    )
+    job_id = new_id() if job.id is None else job.id
+    try:
+        return JobSpec(job_id, job.name, job.kind, groups, job.precedence, job.gang, job.extra())
+    except BadInput as error:
+        raise BadInput(f"{document.where(here)}: {error}") from None
+
+
+def _need(document: Document, here: Path, tasks: Tasks, dimensions: Dimensions) -> Resources:
+    for name, amount in tasks.resources.items():
+        try:
+            dimensions.parse({name: amount})
+        except BadInput as error:
+            at: Path = (*here, "resources", name)
+            raise BadInput(f"{document.where(at)}: {_field(at)}: {str(error).removeprefix(f'{name}: ')}") from None
+    return dimensions.parse(tasks.resources)
+
+
+# Messages
+
+
+def _field(path: Path) -> str:
+    """``tasks[0].count``."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return text
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def _message(document: Document, here: Path, errors: Sequence[Any]) -> str:
+    """Return the first error in one line, and how many more there are."""
+    first = errors[0]
+    path: Path = (*here, *(step for step in first["loc"] if step != "[key]"))
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{document.where(path)}: {_field(path)}: {_reason(first)}{more}"
+
+
+def _reason(error: Any) -> str:
+    kind, value, context = error["type"], error["input"], error.get("ctx", {})
+    if kind == "missing":
+        return "is missing"
+    if kind == "extra_forbidden":
+        *around, name = error["loc"]
+        known = fields_at(tuple(around))
+        near = get_close_matches(str(name), known, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        return f"unknown field; {hint}allowed: {', '.join(known)}"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind in _BOUNDS:
+        bound, words = _BOUNDS[kind]
+        return f"{_shown(value)} is not allowed; want {words} {context[bound]}"
+    if kind in _WANTED:
+        return f"{_shown(value)} is not {_WANTED[kind]}"
+    return f"{_shown(value)}: {error['msg']}"

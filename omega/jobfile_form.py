@@ -1,0 +1,158 @@
+"""The fields of a job file, and what each may be."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+
+from cellstate.errors import BadInput
+from cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
+
+MOST_TASKS = 10_000_000
+"""Tasks in one group."""
+MOST_MS = 10 * 365 * 86_400_000
+"""The longest duration, ten years."""
+
+GANGS: Mapping[bool | str, Gang] = {False: Gang.NO, True: Gang.YES, "strict": Gang.STRICT}
+
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+", re.ASCII)
+_SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+_LABEL = re.compile(r"[A-Za-z_][\w./-]*")
+_VALUE = r"(?:'[^']*'|\"[^\"]*\"|-?\d+(?:\.\d+)?)"
+_CONSTRAINT = re.compile(
+    rf"[A-Za-z_][\w./-]*\s*(?:(?:==|!=|<=|>=|<|>)\s*{_VALUE}|\s(?:not\s+)?in\s*\[\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\])"
+)
+_POOL = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
+
+
+def parse_duration(text: str | float) -> int:
+    """Return a duration in milliseconds: ``30s``, ``1h30m``, ``250ms``, or a number of seconds. Raises BadInput."""
+    given = str(text).strip()
+    if _DURATION.fullmatch(given):
+        parts = re.findall(r"([\d.]+)(ms|[smhd])", given)
+        whole = sum(round(float(number) * _UNITS[unit]) for number, unit in parts)
+    elif _SECONDS.fullmatch(given):
+        whole = round(float(given) * 1000)
+    else:
+        raise BadInput(f"{text!r} is not a duration; write for example 30s, 5m, 1h30m or 250ms")
+    if whole > MOST_MS:
+        raise BadInput(f"{text!r} is too long; the most is ten years")
+    return whole
+
+
+def _rule_of_job(field: str) -> Callable[[str], str]:
+    """Return a validator that lets the ground floor judge one field of a job."""
+
+    def judge(value: str) -> str:
+        given: dict[str, Any] = {"id": "x", "name": "x", "kind": "x", field: value}
+        try:
+            JobSpec(groups=(TaskGroup((), 1),), **given)
+        except BadInput as error:
+            raise ValueError(str(error).removeprefix(f"job {field} ")) from None
+        return value
+
+    return judge
+
+
+def _form(rule: "re.Pattern[str]", what: str) -> Callable[[str], str]:
+    """Return a validator of a text's form; `what` says what is wanted."""
+
+    def judge(value: str) -> str:
+        if not rule.fullmatch(value.strip()):
+            raise ValueError(f"{value!r} is not {what}")
+        return value.strip()
+
+    return judge
+
+
+def _amount(value: Any) -> str | int | float:
+    """Let through what could be an amount; the cell's dimensions judge it later."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{value!r} is not an amount; write for example 500m, 2, 256Mi or 1Gi")  # noqa: TRY004 - pydantic's
+    return value
+
+
+def _milliseconds(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{value!r} is not a duration; write for example 30s, 5m, 1h30m or 250ms")  # noqa: TRY004 - pydantic's
+    try:
+        return parse_duration(value)
+    except BadInput as error:
+        raise ValueError(str(error)) from None
+
+
+def _gang(value: Any) -> Gang:
+    if not isinstance(value, bool | str) or value not in GANGS:
+        raise ValueError(f"{value!r} is not allowed; write true, false or strict")
+    return GANGS[value]
+
+
+Duration = Annotated[int, BeforeValidator(_milliseconds)]
+Amount = Annotated[Any, AfterValidator(_amount)]
+Label = Annotated[str, AfterValidator(_form(_LABEL, "the name of a machine's attribute; write for example rack"))]
+Constraint = Annotated[
+    str, AfterValidator(_form(_CONSTRAINT, "a constraint; write for example platform == 'x86' or zone in ['a','b']"))
+]
+PoolPath = Annotated[str, AfterValidator(_form(_POOL, "a path of pools; write for example analytics/adhoc"))]
+
+
+class Strict(BaseModel):
+    """Unknown fields are refused, and a value must have its type: ``count: "5"`` is no number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
+
+
+class Locality(Strict):
+    """Machines that have a group's data, and how long to wait for them and for what is near them."""
+
+    machines: list[str] = Field(validation_alias=AliasChoices("nodes", "machines"), min_length=1)
+    wait: list[Duration] = []
+
+
+class Tasks(Strict):
+    """A group of identical tasks."""
+
+    name: str = ""
+    count: int = Field(1, ge=1, le=MOST_TASKS)
+    resources: dict[str, Amount] = {}
+    command: list[str] = []
+    duration: Duration = 0
+    constraints: list[Constraint] = []
+    spread: list[Label] = []
+    locality: Locality | None = None
+
+    def extra(self) -> dict[str, Any]:
+        """What only schedulers and executors read of the group, as `TaskGroup.extra` keeps it."""
+        found = {name: value for name in ("name", "command", "constraints", "spread") if (value := getattr(self, name))}
+        if self.locality is not None:
+            found["locality"] = {"machines": self.locality.machines, "wait_ms": self.locality.wait}
+        return found
+
+
+class JobEntry(Strict):
+    """A job."""
+
+    name: Annotated[str, AfterValidator(_rule_of_job("name"))]
+    id: Annotated[str, AfterValidator(_rule_of_job("id"))] | None = None
+    kind: Annotated[str, AfterValidator(_rule_of_job("kind"))] = "batch"
+    precedence: int = Field(0, ge=0, le=MOST_PRECEDENCE)
+    pool: PoolPath | None = None
+    gang: Annotated[Any, AfterValidator(_gang)] = Gang.NO
+    tasks: list[Tasks] = Field(min_length=1)
+    user: str | None = None
+    environment: dict[str, str] = {}
+    directory: str | None = None
+
+    def extra(self) -> dict[str, Any]:
+        """What only schedulers and executors read of the job, as `JobSpec.extra` keeps it."""
+        names = ("pool", "user", "environment", "directory")
+        return {name: value for name in names if (value := getattr(self, name))}
+
+
+def fields_at(path: tuple[str | int, ...]) -> list[str]:
+    """The fields allowed in the mapping at a path within a job."""
+    names = tuple(step for step in path if isinstance(step, str))
+    model: dict[tuple[str, ...], type[Strict]] = {(): JobEntry, ("tasks",): Tasks, ("tasks", "locality"): Locality}
+    return list(model[names].model_fields) if names in model else []
