@@ -8,7 +8,7 @@ from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.scored import BestFit
 from schedulers.scheduler import Scheduler
 
-BATCH_JOBS = 8
+BATCH_JOBS = 16
 """Jobs per round trip of the batch preset (docs/decisions/0003): more only raises conflicts."""
 
 

@@ -1,7 +1,9 @@
 """The scheduler and fleet processes that `crew` starts: ``python -m omega.live.member``.
 
 What to be comes in the environment, so that a store's password is never in argv: OMEGA_STORE,
-OMEGA_CELL, OMEGA_MEMBER (``batch/0``, or ``fleet/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED.
+OMEGA_CELL, OMEGA_MEMBER (``batch/0``, or ``fleet/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED; to depart from
+a preset OMEGA_DETECTION (``fine``, ``coarse``), OMEGA_MODE (``incremental``, ``gang``) and OMEGA_BATCH
+(jobs per round trip).
 """
 
 import logging
@@ -10,14 +12,19 @@ import signal
 import time
 from collections.abc import Mapping
 
-from cellstate.errors import OmegaError, StoreError
+from cellstate.errors import BadInput, OmegaError, StoreError
 from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Detection, Mode
 from omega.live.fleet import Fleet
 from schedulers.live import LEASE_MS
 from schedulers.presets import preset
 from schedulers.process import run_member
+from schedulers.scheduler import Scheduler
 
 log = logging.getLogger("omega")
+
+PACE_SECONDS = 0.03
+"""A fleet gathers messages and ends for so long: a call for each would cost the store more than the work."""
 
 
 def run_fleet(cell: RedisCell, name: str, speed: float, still: "Stop") -> None:
@@ -29,7 +36,8 @@ def run_fleet(cell: RedisCell, name: str, speed: float, still: "Stop") -> None:
             if not fresh:
                 fleet.resume()
                 fresh = True
-            fleet.step(0.05)
+            fleet.step(0.5)
+            time.sleep(PACE_SECONDS)
         except StoreError:
             fresh = False
             time.sleep(0.2)
@@ -48,6 +56,18 @@ class Stop:
         self.told = True
 
 
+def scheduler(environment: Mapping[str, str], kind: str, seed: str) -> Scheduler:
+    """The preset of a kind, with what the environment says otherwise. Raises BadInput."""
+    found = preset(kind, seed)
+    try:
+        found.detection = Detection[environment.get("OMEGA_DETECTION", found.detection.name).upper()]
+        found.mode = Mode[environment.get("OMEGA_MODE", found.mode.name).upper()]
+        found.batch = int(environment.get("OMEGA_BATCH", found.batch))
+    except (KeyError, ValueError) as error:
+        raise BadInput(f"scheduler {kind}: {error} is no value of OMEGA_DETECTION, OMEGA_MODE or OMEGA_BATCH") from None
+    return found
+
+
 def main(environment: Mapping[str, str]) -> int:
     """Be what the environment says; returns the exit code."""
     url, cell, member = (environment[f"OMEGA_{name}"] for name in ("STORE", "CELL", "MEMBER"))
@@ -58,7 +78,7 @@ def main(environment: Mapping[str, str]) -> int:
             run_fleet(RedisCell.connect(url, cell), name, speed, Stop())
             return 0
         lease_ms = int(environment.get("OMEGA_LEASE_MS", str(LEASE_MS)))
-        error = run_member(url, cell, member, preset(kind, f"{cell}/{member}"), lease_ms)
+        error = run_member(url, cell, member, scheduler(environment, kind, f"{cell}/{member}"), lease_ms)
         if error is not None:
             raise error
     except OmegaError as error:
