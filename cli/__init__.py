@@ -1,1 +1,1 @@
-"""."""
+"""Third floor: the program ``omega``, which talks to people."""
