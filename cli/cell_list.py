@@ -22,7 +22,8 @@ def command(app: App) -> None:
         return
     plain = ("machines", "jobs", "schedulers")
     rows = [
-        (each["name"], ", ".join(each["resources"]), *(each[word] for word in plain), each["note"] or "") for each in found
+        (each["name"], ", ".join(each["resources"]), *(each[word] for word in plain), each["note"] or "")
+        for each in found
     ]
     render.table(("cell", "resources", ">machines", ">live jobs", ">schedulers", ""), rows)
 

@@ -119,6 +119,12 @@ class Room:
                 return name
         return None if (capacity >= need).all(axis=1).any() else "together"
 
+    @property
+    def machines(self) -> int:
+        """How many machines are up."""
+        self._read()
+        return len(self._amounts[0])
+
     def largest(self, name: str) -> int:
         """The most any machine that is up has of a resource."""
         self._read()

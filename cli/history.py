@@ -1,0 +1,156 @@
+"""The log of a cell as events: facts with their words named, read version by version."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cellstate import ranges
+from cellstate.model import JobState, MachineState
+from cellstate.transaction import Verdict
+
+if TYPE_CHECKING:
+    from cellstate.cell import Fact
+    from cellstate.redis_cell import RedisCell
+    from cellstate.resources import Dimensions
+
+CHUNK = 1_000
+"""Versions read at once: a few milliseconds of the server's time."""
+ENDINGS = ("finished", "failed", "lost", "evicted", "stopped")
+KINDS = (
+    "submit", "place", "conflict", *ENDINGS, "left", "stop", "abandon", "done",
+    "join", "machine", "enlist", "leave", "lapse", "limit",
+)  # fmt: skip
+"""Every kind of event, as ``omega events --kind`` takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One fact: under which version, when (ms, the clock of who did it), by whom, what.
+
+    `job` is an id and `machine` an index where the event has one; `count` says how many tasks.
+    """
+
+    version: int
+    at_ms: int
+    by: str
+    kind: str
+    job: str | None = None
+    machine: int | None = None
+    count: int | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """The event as plain values; what it does not have is left out."""
+        plain = {"version": self.version, "at_ms": self.at_ms, "by": self.by, "kind": self.kind}
+        known = {"job": self.job, "machine": self.machine, "count": self.count}
+        return {**plain, **{name: value for name, value in known.items() if value is not None}, **self.more}
+
+
+class Extent(NamedTuple):
+    """What the log holds: its oldest version (one above the newest when it is empty), and the newest."""
+
+    first: int
+    newest: int
+
+
+def extent(cell: "RedisCell") -> Extent:
+    """Return what the log holds now; older versions were trimmed."""
+    now = cell.snapshot(0, 0)
+    return Extent(now.first, now.version)
+
+
+def events(cell: "RedisCell", after: int, to: int) -> Iterator[Event]:
+    """Yield the events of the versions above `after` up to `to`, oldest first."""
+    while after < to:
+        most = min(CHUNK, to - after)
+        facts = [fact for fact in cell.facts(after, most) if fact.version <= to]
+        yield from (event(fact, cell.dimensions) for fact in facts)
+        # Trimmed meanwhile: what came is newer than what was asked for, and must not come again.
+        after = max(after + most, facts[-1].version if facts else 0)
+
+
+def since_time(cell: "RedisCell", at_ms: int, kept: Extent) -> int:
+    """Return a version at or before the first change after a time, for the clocks of those who make changes."""
+    low, high = kept.first - 1, kept.newest
+    while high - low > CHUNK // 4:
+        middle = (low + high) // 2
+        facts = cell.facts(middle, CHUNK // 4)
+        if facts and facts[0].at_ms < at_ms:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def event(fact: "Fact", dimensions: "Dimensions") -> Event:
+    """Name the words of a fact; one of a kind that is not known keeps them as they are."""
+    kind, *rest = fact.words
+    reader = _READERS.get(kind, _plain)
+    job, machine, count, more = reader(rest, dimensions)
+    return Event(fact.version, fact.at_ms, fact.by, kind, job, machine, count, more)
+
+
+_Read = tuple[str | None, int | None, int | None, dict[str, Any]]
+
+
+def _tasks(words: Sequence[str], dimensions: "Dimensions") -> _Read:
+    placement, machine, job, group, tasks, *rest = words
+    more = {"placement": int(placement), "group": int(group), "tasks": tasks}
+    reason = " ".join(rest[1 + len(dimensions) :])
+    if reason not in ("", "-"):
+        more["reason"] = reason
+    return job, int(machine), ranges.count(tasks), more
+
+
+def _conflict(words: Sequence[str], _: "Dimensions") -> _Read:
+    job, machine, verdict, count = words
+    return job, int(machine), int(count), {"verdict": Verdict(int(verdict)).name.lower()}
+
+
+def _submit(words: Sequence[str], _: "Dimensions") -> _Read:
+    job, name, kind, precedence, count = words
+    return job, None, int(count), {"name": name, "job_kind": kind, "precedence": int(precedence)}
+
+
+def _stop(words: Sequence[str], _: "Dimensions") -> _Read:
+    return words[0], None, int(words[1]), {}
+
+
+def _done(words: Sequence[str], _: "Dimensions") -> _Read:
+    return words[0], None, None, {"state": JobState(int(words[1])).name.lower()}
+
+
+def _join(words: Sequence[str], dimensions: "Dimensions") -> _Read:
+    capacity = dimensions.numbers([int(word) for word in words[3:]])
+    return None, int(words[0]), None, {"name": words[1], "capacity": capacity}
+
+
+def _machine(words: Sequence[str], dimensions: "Dimensions") -> _Read:
+    index, what, value = words[:3]
+    if what == "state":
+        return None, int(index), None, {"state": MachineState(int(value)).name.lower()}
+    return None, int(index), None, {"capacity": dimensions.numbers([int(word) for word in value.split(",")])}
+
+
+def _member(words: Sequence[str], _: "Dimensions") -> _Read:
+    return None, None, None, {"member": words[0], "incarnation": int(words[1])}
+
+
+def _limit(words: Sequence[str], dimensions: "Dimensions") -> _Read:
+    kind, jobs, lowest, highest, *amounts = [None if word == "-" else word for word in words]
+    numbers = [None if amount is None else int(amount) for amount in amounts]
+    more: dict[str, Any] = {"job_kind": kind, "jobs": jobs and int(jobs)}
+    more["resources"] = dict(zip(dimensions.names, numbers, strict=True))
+    more["precedence"] = [int(lowest), int(highest)] if lowest and highest else None
+    return None, None, None, more
+
+
+def _plain(words: Sequence[str], _: "Dimensions") -> _Read:
+    return None, None, None, {"words": list(words)}
+
+
+_READERS = {
+    **dict.fromkeys(("place", "left", *ENDINGS), _tasks),
+    "conflict": _conflict, "submit": _submit, "stop": _stop, "abandon": _stop, "done": _done,
+    "join": _join, "machine": _machine, "enlist": _member, "leave": _member, "lapse": _member, "limit": _limit,
+}  # fmt: skip

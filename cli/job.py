@@ -1,0 +1,19 @@
+"""``omega job``: submit, follow, see and stop jobs."""
+
+import click
+
+from cli.lazy import Lazy
+
+TABLE = {
+    "submit": ("cli.job_submit", "Submit the jobs of files, and follow them."),
+    "run": ("cli.job_run", "Submit one job from the command line, and follow it."),
+    "list": ("cli.job_list", "The jobs, their states and why they are so."),
+    "status": ("cli.job_status", "One job: its tasks, where they run, its history."),
+    "wait": ("cli.job_wait", "Wait for a job's end; exits with its fate."),
+    "stop": ("cli.job_stop", "Stop jobs: nothing more is placed, what runs is ended."),
+}
+
+
+@click.group(cls=Lazy, table=TABLE)
+def command() -> None:
+    """Submit, follow, see and stop jobs. A job is given by its id, the beginning of its id, or its name."""

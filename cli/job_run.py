@@ -1,0 +1,65 @@
+"""``omega job run``."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+import click
+
+from cellstate.errors import Duplicate
+from cli.amounts import amount_options, named, vector
+from cli.app import App
+from cli.job_submit import follow_options, new_id, submit
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--name", metavar="NAME", help="What to call it (default: after the command).")
+@click.option("--kind", default="batch", show_default=True, metavar="KIND", help="Which schedulers are to place it.")
+@click.option("--count", default=1, show_default=True, type=click.IntRange(1, 10_000_000), metavar="N", help="Tasks.")
+@amount_options("of each task")
+@click.option("--duration", metavar="TIME", help="What simulated machines take, such as 30s.")
+@click.option("--precedence", default=0, show_default=True, type=click.IntRange(0, 1_000_000), metavar="N",
+              help="Larger is more important.")  # fmt: skip
+@click.option("--gang", is_flag=True, help="Place all tasks at once, or none.")
+@click.option("--strict-gang", is_flag=True, help="A gang that is evicted as a whole when one of it is.")
+@follow_options
+@click.argument("words", nargs=-1, metavar="[-- CMD…]")
+@click.pass_context
+def command(
+    ctx: click.Context, *, name: str | None, kind: str, count: int, cpu: str | None, memory: str | None,
+    others: Mapping[str, str], duration: str | None, precedence: int, gang: bool, strict_gang: bool,
+    follow: bool | None, words: Sequence[str],
+) -> None:  # fmt: skip
+    """Submit one job of identical tasks that run CMD, and follow it to its end."""
+    from cellstate.model import Gang, JobSpec, TaskGroup
+    from omega.jobfile import parse_duration
+
+    if not words and name is None:
+        raise click.UsageError("say what to run after --, or give the job a --name")
+    app: App = ctx.obj
+    cell = app.open()
+    need = vector(cell.dimensions, named(cpu, memory, others))
+    milliseconds = 0 if duration is None else parse_duration(duration)
+    group = TaskGroup(need, count, milliseconds, {"command": list(words)} if words else {})
+    together = Gang.STRICT if strict_gang else Gang.YES if gang else Gang.NO
+    job_id = new_id()
+
+    def spec(called: str) -> JobSpec:
+        return JobSpec(job_id, called, kind, (group,), precedence, together)
+
+    try:
+        submit(ctx, cell, [spec(name or stem(words))], follow)
+    except Duplicate:
+        if name is not None:
+            raise
+        submit(ctx, cell, [spec(f"{stem(words)}-{job_id[:4]}")], follow)
+
+
+SCRIPTS = (".py", ".sh", ".rb", ".pl", ".js")
+
+
+def stem(words: Sequence[str]) -> str:
+    """A name after a command: of ``python3 crunch.py -v`` it is ``crunch``, of ``sleep 30`` it is ``sleep``."""
+    scripts = [word for word in words if PurePath(word).suffix in SCRIPTS]
+    name = PurePath((scripts or words)[0]).stem
+    plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)
+    return plain.strip("-")[:100] or "job"

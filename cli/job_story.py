@@ -1,0 +1,93 @@
+"""What is told of a job that is followed: when its tasks are placed and by whom, what comes back, how it ends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cellstate.model import GroupStatus, Job
+from cli import words
+from cli.history import Event
+from cli.job_state import counts, group_names
+
+BACK = {"lost": "lost with their machine", "evicted": "evicted"}
+
+
+@dataclass
+class Chapter:
+    """One task group of the job."""
+
+    name: str
+    placed: bool = False
+    ended: bool = False
+    by: dict[str, None] = field(default_factory=dict)
+    transactions: set[int] = field(default_factory=set)
+    last_ms: int = 0
+
+
+@dataclass
+class Story:
+    """Turns looks at a job, and the events of its log, into lines. Pure: times come as arguments.
+
+    Without events (the log went on faster than it could be read) the lines say less.
+    """
+
+    job: Job
+    conflicts: int = 0
+    chapters: list[Chapter] = field(default_factory=list)
+    _back: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """A chapter for each group."""
+        self.chapters = [Chapter(name) for name in group_names(self.job)]
+
+    def hear(self, event: Event) -> None:
+        """Take note of an event of the job."""
+        if event.kind == "conflict":
+            self.conflicts += 1
+        elif event.kind == "place":
+            chapter = self.chapters[event.more["group"]]
+            chapter.by[event.by] = None
+            chapter.transactions.add(event.version)
+            chapter.last_ms = max(chapter.last_ms, event.at_ms)
+        elif event.kind in BACK:
+            chapter = self.chapters[event.more["group"]]
+            key = event.more["group"], event.kind
+            self._back[key] = self._back.get(key, 0) + (event.count or 0)
+
+    def look(self, job: Job, now_ms: int) -> list[str]:
+        """Take note of how the job is now; returns the lines that are to be told."""
+        self.job = job
+        told = []
+        for (i, kind), count in self._back.items():
+            self.chapters[i].placed = False
+            told.append(self._line(now_ms, i, f"{words.count(count, 'task')} {BACK[kind]}, to be placed again"))
+        self._back.clear()
+        for i, (chapter, group) in enumerate(zip(self.chapters, job.groups, strict=True)):
+            if not chapter.placed and not group.unplaced and group.total > group.stopped:
+                chapter.placed = True
+                told.append(self._line(min(chapter.last_ms or now_ms, now_ms), i, self._placed(chapter, group)))
+            if not chapter.ended and not group.unplaced and not group.placed:
+                chapter.ended = True
+                told.append(self._line(now_ms, i, _ended(group)))
+        return told
+
+    def _line(self, at_ms: int, group: int, text: str) -> str:
+        name = f"{self.chapters[group].name}: " if len(self.chapters) > 1 else ""
+        return f"  {words.seconds(max(0, at_ms - self.job.submitted_ms) / 1000):<7} {name}{text}"
+
+    def _placed(self, chapter: Chapter, group: GroupStatus) -> str:
+        text = f"{words.count(group.total - group.stopped, 'task')} placed"
+        if not chapter.by:
+            return text
+        attempts = words.count(len(chapter.transactions), "transaction")
+        return f"{text} by {words.listing(list(chapter.by))} in {attempts} ({words.count(self.conflicts, 'conflict')})"
+
+
+def _ended(group: GroupStatus) -> str:
+    found = counts([group])
+    ways = [f"{found[word]:,} {word}" for word in ("finished", "failed", "stopped") if found[word]]
+    return ", ".join(ways)
+
+
+def sums(jobs: Sequence[Job]) -> dict[str, int]:
+    """Tasks of several jobs by what became of them."""
+    return counts([group for job in jobs for group in job.groups])

@@ -1,0 +1,161 @@
+"""``omega job submit``, and what `job run` shares with it."""
+
+import secrets
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from cellstate.errors import BadInput, Duplicate
+from cellstate.resources import format_amount
+from cli import render, words
+from cli.app import App
+
+if TYPE_CHECKING:
+    from cellstate.model import JobSpec
+    from cellstate.redis_cell import RedisCell
+    from omega.jobfile import JobFile
+
+CHUNK = 500
+"""Jobs per call: a few milliseconds of the server's time."""
+F = TypeVar("F", bound=Callable[..., Any])
+WORDS = {"new": "submitted", "same": "unchanged"}
+
+
+def new_id() -> str:
+    """A random job id of 12 hexadecimal digits."""
+    return secrets.token_hex(6)
+
+
+def follow_options(function: F) -> F:
+    """Add --follow and --detach: what holds without them depends on whether stdout is a terminal."""
+    return click.option(
+        "--follow/--detach", "follow", default=None,
+        help="Follow to the end and exit with the jobs' fate, or return at once (default: follow on a terminal).",
+    )(function)  # fmt: skip
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@follow_options
+@click.pass_context
+def command(ctx: click.Context, files: Sequence[str], follow: bool | None) -> None:
+    """Submit the jobs in YAML or JSON files, - for stdin: all of them, or none when something is wrong.
+
+    The same file again is refused because its names are taken, unless its jobs have ids: then it changes nothing.
+    """
+    from omega.jobfile import load
+
+    app: App = ctx.obj
+    read = [_read(name) for name in files]
+    cell = app.open()
+    submit(ctx, cell, load(read, cell.dimensions, new_id), follow)
+
+
+def _read(name: str) -> "JobFile":
+    from omega.jobfile import JobFile
+
+    try:
+        if name == "-":
+            return JobFile("stdin", sys.stdin.buffer.read().decode())
+        return JobFile(name, Path(name).read_bytes().decode())
+    except OSError as error:
+        raise BadInput(f"job file {name}: {error.strerror}; give a file that can be read") from None
+    except UnicodeDecodeError as error:
+        raise BadInput(f"job file {name}: not UTF-8 text at byte {error.start}; save it as such") from None
+
+
+def submit(
+    ctx: click.Context, cell: "RedisCell", specs: "Sequence[JobSpec]", follow: bool | None
+) -> None:
+    """Submit jobs, say what became of them, and follow them if so wished. Duplicate when a name or id is taken."""
+    app: App = ctx.obj
+    _check_names(cell, specs)
+    answers = []
+    with render.progress(quiet=app.as_json) as bars:
+        bar = bars.add_task("submitting", total=len(specs), more="jobs", visible=len(specs) > CHUNK)
+        for start in range(0, len(specs), CHUNK):
+            chunk = specs[start : start + CHUNK]
+            answers += cell.submit(chunk, app.now_ms(), app.by)
+            bars.advance(bar, len(chunk))
+    for spec, answer in zip(specs, answers, strict=True):
+        if answer.status not in WORDS:  # somebody took it since it was checked
+            raise _taken(spec, answer.holder if answer.status == "name" else spec.id, by_id=answer.status == "id")
+    warnings = oversized(cell, [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"])
+    for text in warnings:
+        render.warning(text)
+    following = follow if follow is not None else sys.stdout.isatty() and not app.as_json
+    found = [
+        {"id": spec.id, "name": spec.name, "status": WORDS[answer.status], "tasks": spec.total}
+        for spec, answer in zip(specs, answers, strict=True)
+    ]
+    if not app.as_json:
+        _say(found, "following (Ctrl-C detaches)" if following else f"see omega job status {specs[0].id}")
+    elif not following:
+        render.document({"cell": cell.name, "jobs": found, "warnings": warnings})
+    if following:
+        from cli.job_follow import follow_all
+
+        ctx.exit(follow_all(app, cell, [spec.id for spec in specs], warnings))
+
+
+def _say(found: Sequence[dict[str, Any]], next_step: str) -> None:
+    if len(found) == 1:
+        job = found[0]
+        render.line(f"job  {job['id']}  {job['name']}  {job['status']} · {next_step}")
+        return
+    fresh = [job for job in found if job["status"] == "submitted"]
+    same = len(found) - len(fresh)
+    also = f" · {same:,} unchanged" if same else ""
+    tasks = sum(job["tasks"] for job in fresh)
+    render.line(f"{words.count(len(fresh), 'job')} submitted, {words.count(tasks, 'task')}{also} · {next_step}")
+
+
+def _check_names(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
+    """Refuse names that live jobs have before anything is submitted, so that a file goes in whole or not at all."""
+    if len(specs) == 1:
+        return  # the store's own answer says all
+    holders = cell.job_names()
+    for spec in specs:
+        if holders.get(spec.name, spec.id) != spec.id:
+            raise _taken(spec, holders[spec.name], by_id=False)
+
+
+def _taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:
+    if by_id:
+        return Duplicate(
+            f"job {spec.name}: the id {holder} is that of another job, or of this one with other contents; "
+            "choose another id"
+        )
+    return Duplicate(
+        f"job {spec.name}: the name is taken by the live job {holder}; wait for it, stop it, or choose another name"
+    )
+
+
+def oversized(cell: "RedisCell", specs: "Sequence[JobSpec]") -> list[str]:
+    """Warnings about task groups that no machine which is up could ever hold."""
+    from cli.job_state import Room
+
+    if not specs:
+        return []
+    room, found = Room(cell), []
+    lacks = {need: room.largest_lack(need) for need in {group.need for spec in specs for group in spec.groups}}
+    for spec in specs:
+        for i, group in enumerate(spec.groups):
+            lack = lacks[group.need]
+            if lack is None:
+                continue
+            where = f"job {spec.name}, group {group.extra.get('name', i)}"
+            if not room.machines:
+                found.append(f"job {spec.name}: no machine of cell {cell.name} is up; it stays pending until one is")
+                break
+            if lack == "together":
+                need = words.amounts(cell.dimensions, group.need)
+                found.append(f"{where}: no single machine has {need} together; it stays pending")
+                continue
+            need = format_amount(lack, group.need[cell.dimensions.names.index(lack)])
+            most = format_amount(lack, room.largest(lack))
+            found.append(f"{where}: wants {need} {lack} a task, the largest machine has {most}; it stays pending")
+    return found

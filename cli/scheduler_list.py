@@ -1,0 +1,69 @@
+"""``omega scheduler list``, and the rows about schedulers that other commands show."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli import render, words
+from cli.app import App
+
+if TYPE_CHECKING:
+    from cellstate.redis_cell import RedisCell
+
+PLAIN = ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "asleep", "abandoned")
+
+
+@click.command()
+@click.option("--all", "everybody", is_flag=True, help="Those that left, too.")
+@click.pass_obj
+def command(app: App, everybody: bool) -> None:
+    """The schedulers: jobs taken up, tasks placed, commits and conflicts, waits, busyness, what they have queued."""
+    cell = app.open()
+    found = describe(cell, everybody)
+    if app.as_json:
+        render.document({"cell": cell.name, "schedulers": found})
+    elif found:
+        show(found)
+    else:
+        render.note("no schedulers; start one with omega scheduler run batch")
+
+
+def describe(cell: "RedisCell", everybody: bool = False) -> list[dict[str, Any]]:
+    """Every scheduler as plain values; `everybody` includes those that left. Times in seconds.
+
+    The figures are those of its last heartbeat, null before the first.
+    """
+    members, figures = cell.members(), cell.figures() if everybody else {}
+    found = []
+    for member in sorted({*members, *figures}):
+        incarnation, alive, own = members.get(member, (None, False, figures.get(member, {})))
+        state = "live" if alive else "lapsed" if incarnation is not None else "left"
+        plain = {name: own.get(name) for name in PLAIN}
+        found.append({
+            "member": member, "state": state, "alive": alive, "incarnation": incarnation, **plain,
+            "conflict_fraction": own.get("conflict_fraction"),
+            "wait_seconds": {"mean": own.get("wait_mean"), "p90": own.get("wait_p90")},
+            "busyness": own.get("busyness"), "seconds": own.get("seconds"),
+        })  # fmt: skip
+    return found
+
+
+def show(found: Sequence[dict[str, Any]]) -> None:
+    """Print a table of schedulers."""
+    rows = []
+    for each in found:
+        wait = each["wait_seconds"]
+        waits = f"{words.seconds(wait['mean'])} / {words.seconds(wait['p90'])}" if wait["mean"] is not None else ""
+        numbers = {name: "" if each[name] is None else each[name] for name in PLAIN}
+        share = "" if each["conflict_fraction"] is None else words.fraction(each["conflict_fraction"])
+        busy = "" if each["busyness"] is None else f"{each['busyness']:.2f}"
+        rows.append((
+            each["member"], each["state"], each["incarnation"] or "", numbers["jobs"], numbers["tasks"],
+            numbers["transactions"], numbers["conflicts"], share, waits, busy,
+            numbers["queued"], numbers["asleep"], numbers["abandoned"],
+        ))  # fmt: skip
+    render.table(
+        ("scheduler", "state", ">inc", ">jobs", ">tasks", ">commits", ">conflicts", ">fraction",
+         ">wait mean/p90", ">busy", ">queued", ">asleep", ">given up"), rows,
+    )  # fmt: skip

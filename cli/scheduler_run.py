@@ -1,0 +1,116 @@
+"""``omega scheduler run``."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from cellstate.errors import Duplicate, StoreError
+from cli import render, words
+from cli.app import App
+from cli.scheduler_list import describe, show
+
+if TYPE_CHECKING:
+    from cellstate.redis_cell import RedisCell
+    from omega.live.crew import Crew
+
+LOOK_SECONDS = 0.2
+TRIES = 5
+"""How often another free name is tried when somebody took the one just found."""
+
+
+@click.command()
+@click.argument("kind")
+@click.option("--instances", default=1, show_default=True, type=click.IntRange(1, 256), metavar="N", help="So many.")
+@click.option("--name", metavar="NAME", help="Run as KIND/NAME (default: the first free number).")
+@click.pass_obj
+def command(app: App, kind: str, instances: int, name: str | None) -> None:
+    """Run schedulers of a KIND (batch, service) in the foreground; Ctrl-C lets them finish and leave.
+
+    Several are processes of their own and share the jobs of their kind, also with those started elsewhere.
+    """
+    from schedulers.presets import preset
+
+    if name is not None and instances > 1:
+        raise click.UsageError("--name names one scheduler; leave it away with --instances")
+    preset(kind)  # refuses an unknown kind before anything starts
+    cell = app.open()
+    ran = [_run_here(app, cell, kind, name)] if instances == 1 else _run_crew(app, cell, kind, instances)
+    found = [each for each in describe(cell, everybody=True) if each["member"] in ran]
+    if app.as_json:
+        render.document({"cell": cell.name, "schedulers": found})
+    else:
+        show(found)
+
+
+def free_names(cell: "RedisCell", kind: str, number: int) -> list[str]:
+    """The first free members of a kind: ``batch/0``, ``batch/2``."""
+    taken = {member for member, (_, alive, _) in cell.members().items() if alive}
+    names: list[str] = []
+    i = 0
+    while len(names) < number:
+        if f"{kind}/{i}" not in taken:
+            names.append(f"{kind}/{i}")
+        i += 1
+    return names
+
+
+def _run_here(app: App, cell: "RedisCell", kind: str, name: str | None) -> str:
+    """Be one scheduler until a signal; returns its member's name."""
+    from cellstate.model import check_member
+    from schedulers.presets import preset
+    from schedulers.process import run_member
+
+    for attempt in range(TRIES):
+        member = check_member(f"{kind}/{name}" if name is not None else free_names(cell, kind, 1)[0])
+        if attempt == 0:
+            render.note(f"scheduler {member} on cell {cell.name} · Ctrl-C stops it")
+        error = run_member(app.url, cell.name, member, preset(kind, f"{cell.name}/{member}"))
+        if error is None:
+            return member
+        if not isinstance(error, Duplicate) or name is not None:
+            raise error
+    raise Duplicate(f"scheduler {kind}: every free name was taken by somebody else; say one with --name")
+
+
+def _run_crew(app: App, cell: "RedisCell", kind: str, number: int) -> list[str]:
+    """Start several processes and wait until a signal, or until one of them ends by itself."""
+    from omega.embedded_places import state_directory
+    from omega.live.crew import crew
+
+    names = free_names(cell, kind, number)
+    stopping = threading.Event()
+    with crew(app.url, cell.name, state_directory() / "logs" / cell.name) as group, _signals(stopping.set):
+        for member in names:
+            group.start(member)
+        group.wait_ready(cell)
+        pids = " ".join(str(process.pid) for process in group.members.values())
+        render.note(f"schedulers {' '.join(names)} on cell {cell.name} · pid {pids} · Ctrl-C stops them")
+        while not stopping.wait(LOOK_SECONDS):
+            _check(group)
+        render.note(f"stopping {words.count(number, 'scheduler')}")
+    return names
+
+
+def _check(group: "Crew") -> None:
+    dead = group.dead()
+    if dead:
+        member, code = next(iter(dead.items()))
+        raise StoreError(
+            f"scheduler {member}: ended with code {code}: {group.last_words(member)}; the others were stopped, "
+            f"see {group.logs}"
+        )
+
+
+@contextmanager
+def _signals(tell: Callable[[], None]) -> Iterator[None]:
+    """Call `tell` on SIGINT and SIGTERM instead of what they do otherwise."""
+    before = {each: signal.signal(each, lambda *_: tell()) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
