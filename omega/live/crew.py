@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,8 @@ class Crew:
     logs: Path
     lease_ms: int = LEASE_MS
     speed: float = 1.0
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Further variables of the members' environment, such as OMEGA_DETECTION (see member.py)."""
     members: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     def start(self, member: str) -> int:
@@ -34,7 +36,7 @@ class Crew:
         self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         environment = os.environ | {
             "OMEGA_STORE": self.url, "OMEGA_CELL": self.cell, "OMEGA_MEMBER": member,
-            "OMEGA_LEASE_MS": str(self.lease_ms), "OMEGA_SPEED": str(self.speed),
+            "OMEGA_LEASE_MS": str(self.lease_ms), "OMEGA_SPEED": str(self.speed), **self.settings,
         }  # fmt: skip
         with (self.logs / f"{member.replace('/', '-')}.log").open("ab") as log:
             # A group of its own: Ctrl-C reaches the terminal's command first, which lets members finish.
@@ -93,9 +95,12 @@ class Crew:
 
 
 @contextmanager
-def crew(url: str, cell: str, logs: Path, *, lease_ms: int = LEASE_MS, speed: float = 1.0) -> Iterator[Crew]:
+def crew(
+    url: str, cell: str, logs: Path, *, lease_ms: int = LEASE_MS, speed: float = 1.0,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Crew]:  # fmt: skip
     """Yield a Crew; whatever happens, nothing it started is left running."""
-    group = Crew(url, cell, logs, lease_ms, speed)
+    group = Crew(url, cell, logs, lease_ms, speed, settings or {})
     try:
         yield group
     finally:

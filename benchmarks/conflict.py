@@ -1,0 +1,211 @@
+"""``omega bench conflict``: how often schedulers disturb one another, and what they place per second.
+
+Sweeps number of schedulers × detection × granularity × fullness × gang jobs. All configurations of one
+repeat run in turn before the next repeat begins, each on the same bytes in the store, so that a
+disturbance of the computer meets all of them, and repeats can be compared pair by pair.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from benchmarks.computer import computer, middle, spread, wait_calm
+from benchmarks.contest import Contest, Course, Dry, hold
+from benchmarks.launch import Document, launch, progress
+from benchmarks.residents import CAPACITY, fill, join, queue_jobs
+from benchmarks.store import Saved, Store, measured_store
+from cellstate.errors import BadInput, StoreError
+from cellstate.model import Gang, TaskGroup
+from schedulers.presets import BATCH_JOBS
+
+JOBS_PER_SECOND = 6_000
+"""How many jobs a second of watching is given at first; when the queue runs dry the run is repeated with more."""
+SERVICE_JOBS_PER_SECOND = 400
+STARTING_SECONDS = 4.0
+MOST_TRIES = 4
+MEDIANS = (
+    "conflict_fraction", "tasks_per_second", "jobs_per_second", "gangs_per_second", "transactions", "accepted",
+    "conflicts", "tasks_placed", "server_cpu",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to measure; every combination of the lists is a configuration. Amounts are millicores and MiB."""
+
+    store: str | None = None
+    append_only: bool = False
+    machines: int = 10_000
+    batch: Sequence[int] = (1, 2, 4)
+    service: Sequence[int] = (0,)
+    detection: Sequence[str] = ("fine",)
+    commit: Sequence[str] = ("incremental",)
+    fullness: Sequence[float] = (0.0,)
+    gang: Sequence[bool] = (False,)
+    tasks: int = 10
+    need: Sequence[int] = (1_000, 2_048)
+    duration_ms: int = 600
+    jobs_per_call: int = BATCH_JOBS
+    seconds: float = 5.0
+    repeat: int = 1
+    pairs: bool = False
+    preset: str = ""
+    calm_seconds: float = 10.0
+
+
+PRESETS: dict[str, Callable[[Settings], Settings]] = {
+    "": lambda settings: settings,
+    # The figure everything else is compared with: two batch schedulers, jobs of ten, with and without gangs.
+    "headline": lambda settings: replace(
+        settings, batch=(2,), service=(0,), detection=("fine",), commit=("incremental",), fullness=(0.0,),
+        gang=(False, True), repeat=5,
+    ),
+    # The four ways to commit, side by side where room is scarce. Short tasks: the cell stays as full as it began.
+    "contended": lambda settings: replace(
+        settings, batch=(4,), service=(0,), detection=("fine", "coarse"), commit=("incremental", "gang"),
+        fullness=(0.9,), gang=(False,), need=(1_000, 2_048), duration_ms=100, repeat=5, pairs=True,
+    ),
+}  # fmt: skip
+
+
+def measure(settings: Settings) -> Document:
+    """Measure every configuration and return the document of cli.md."""
+    if settings.preset not in PRESETS:
+        raise BadInput(f"preset {settings.preset!r}: there is {', '.join(name for name in PRESETS if name)}")
+    settings = PRESETS[settings.preset](settings)
+    about = computer()
+    contests = list(_contests(settings))
+    with measured_store(settings.store, append_only=settings.append_only) as store:
+        courses = Courses(store, settings)
+        runs: list[dict[str, object]] = []
+        for repeat in range(settings.repeat):
+            for contest in contests:
+                wait_calm(settings.calm_seconds)
+                runs.append(courses.hold(contest) | {"repeat": repeat})
+                _tell(runs[-1])
+        document: Document = {
+            "cell": {"machines": settings.machines, "capacity": list(CAPACITY)}, "runs": runs,
+            "medians": [_medians(contest, runs) for contest in contests], "store": store.describe(), "computer": about,
+            "chosen": {
+                "need": list(settings.need), "duration_ms": settings.duration_ms, "tasks_per_job": settings.tasks,
+                "jobs_per_call": settings.jobs_per_call, "seconds": settings.seconds, "repeat": settings.repeat,
+            },
+        }  # fmt: skip
+        if settings.pairs:
+            document["comparisons"] = comparisons(runs)
+        return document
+
+
+def _contests(settings: Settings) -> Iterator[Contest]:
+    for fullness, gang, batch, service, detection, commit in product(
+        settings.fullness, settings.gang, settings.batch, settings.service, settings.detection, settings.commit
+    ):
+        if batch + service:
+            yield Contest(batch, service, detection, commit, fullness, gang, settings.tasks, settings.jobs_per_call)
+
+
+class Courses:
+    """The cells that contests are held on, made once and put back for every run."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        """Make the cell with its machines."""
+        self.store, self.settings = store, settings
+        self.rates = {"batch": float(JOBS_PER_SECOND), "service": float(SERVICE_JOBS_PER_SECOND)}
+        self.cell = store.make_cell()
+        join(self.cell, settings.machines)
+        self.empty = Saved.save(store, "empty")
+        self.filled: dict[float, Saved] = {}
+        self.queued: dict[tuple[object, ...], Saved] = {}
+
+    def hold(self, contest: Contest) -> dict[str, object]:
+        """Run a contest; again with a longer queue when it ran dry."""
+        for _ in range(MOST_TRIES):
+            try:
+                return hold(self.store, self._course(contest), contest, self.settings.seconds)
+            except Dry as dry:
+                self.rates[str(dry)] *= 2
+                progress(f"conflict: the queue of {dry} jobs ran dry; again with twice as many")
+        raise StoreError(f"the queue ran dry {MOST_TRIES} times; take shorter --seconds or larger --tasks")
+
+    def _course(self, contest: Contest) -> Course:
+        filled = self._filled(contest.fullness)
+        kinds = {"batch": contest.batch, "service": contest.service}
+        jobs = {kind: self._jobs(kind) for kind, members in kinds.items() if members}
+        key = contest.fullness, contest.gang, tuple(jobs.items())
+        if key not in self.queued:
+            filled.restore()
+            group = TaskGroup(tuple(self.settings.need), contest.tasks, self.settings.duration_ms)
+            for kind, count in jobs.items():
+                queue_jobs(self.cell, kind, count, group, Gang(int(contest.gang)))
+            self.queued[key] = Saved.save(self.store, f"queued-{len(self.queued)}")
+        return Course(filled, self.queued[key])
+
+    def _filled(self, fullness: float) -> Saved:
+        if fullness not in self.filled:
+            self.empty.restore()
+            tasks = fill(self.cell, self.settings.machines, fullness, f"fill/{fullness}")
+            self.cell.receive(1, most=10 * tasks + 1)
+            self.filled[fullness] = Saved.save(self.store, f"filled-{len(self.filled)}")
+            if tasks:
+                progress(f"conflict: {tasks:,} residents fill the cell to {fullness:.0%}")
+        return self.filled[fullness]
+
+    def _jobs(self, kind: str) -> int:
+        return int(self.rates[kind] * (self.settings.seconds + STARTING_SECONDS))
+
+
+def _medians(contest: Contest, runs: Sequence[dict[str, object]]) -> dict[str, object]:
+    """Median and spread over the repeats of a configuration."""
+    about = contest.describe()
+    mine = [run for run in runs if all(run[name] == value for name, value in about.items())]
+    values = {name: [_number(run[name]) for run in mine] for name in MEDIANS if name in mine[0]}
+    return about | {
+        "repeats": len(mine),
+        **{name: middle(numbers) for name, numbers in values.items()},
+        "spread": {name: spread(numbers) for name, numbers in values.items()},
+    }
+
+
+def comparisons(runs: Sequence[dict[str, object]]) -> list[dict[str, object]]:
+    """Conflict fractions of runs that differ in one setting, divided repeat by repeat: median and spread."""
+    found: list[dict[str, object]] = []
+    for axis, (low, high) in {"detection": ("fine", "coarse"), "commit": ("incremental", "gang")}.items():
+        groups: dict[tuple[object, ...], list[float]] = {}
+        for run in runs:
+            if run[axis] != high:
+                continue
+            for other in runs:
+                if other[axis] == low and _same(run, other, axis):
+                    ratio = _number(run["conflict_fraction"]) / max(_number(other["conflict_fraction"]), 1e-9)
+                    fixed = tuple((name, run[name]) for name in ("batch", "service", "fullness", "gang"))
+                    rest = ("commit" if axis == "detection" else "detection",)
+                    groups.setdefault(fixed + tuple((name, run[name]) for name in rest), []).append(ratio)
+        for key, ratios in groups.items():
+            found.append({
+                "of": f"{high} ÷ {low}", **{str(name): value for name, value in key},  # type: ignore[misc]
+                "conflict_fraction_ratio": round(middle(ratios), 3), "spread": [round(each, 3) for each in spread(ratios)],
+                "pairs": len(ratios),
+            })  # fmt: skip
+    return found
+
+
+def _same(run: dict[str, object], other: dict[str, object], but: str) -> bool:
+    names = ("repeat", "batch", "service", "fullness", "gang", "detection", "commit")
+    return all(run[name] == other[name] for name in names if name != but)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _tell(run: dict[str, object]) -> None:
+    gang = ", gang jobs" if run["gang"] else ""
+    progress(
+        f"conflict: {run['batch']} batch + {run['service']} service, {run['detection']}, {run['commit']}, "
+        f"{run['fullness']:.0%} full{gang}: {run['tasks_per_second']:,} tasks/s, "
+        f"conflict fraction {run['conflict_fraction']}, server cpu {run['server_cpu']}"
+    )
+
+
+if __name__ == "__main__":
+    launch(Settings, measure)

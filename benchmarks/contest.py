@@ -1,0 +1,209 @@
+"""One run of ``omega bench conflict``: real scheduler processes on a real server, watched for some seconds.
+
+What is counted comes from the instruments that every scheduler carries and leaves in the store with its
+heartbeat. Two readings are taken while all schedulers work; a scheduler's figures are the difference
+between its own two, divided by its own time between them. Starting up is in neither.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.computer import cpu_seconds
+from benchmarks.launch import progress
+from benchmarks.residents import FLEET
+from benchmarks.store import Saved, Store
+from cellstate.errors import StoreError
+from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Position
+from omega.live.crew import Crew, crew
+
+LEASE_MS = 3_000
+"""A heartbeat every second: a reading is at most that old, and says how old it is."""
+WARM_SECONDS = 1.0
+PATIENCE_SECONDS = 30.0
+READING_SECONDS = 0.05
+SETTLING_SECONDS = 0.3
+
+COUNTED = ("transactions", "accepted", "conflicts", "tasks", "jobs", "jobs_placed", "abandoned")
+TIMED = ("seconds", "busy_seconds")
+"""What is counted, and what is timed, in a scheduler's figures."""
+
+Readings = Mapping[str, Mapping[str, Any]]
+"""By member: what its instruments had counted, after how many seconds."""
+
+
+class Dry(Exception):
+    """The queue ran out within the measured time: more jobs are needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Who competes for a cell, and how."""
+
+    batch: int
+    service: int
+    detection: str
+    commit: str
+    fullness: float
+    gang: bool
+    tasks: int
+    jobs_per_call: int
+
+    @property
+    def members(self) -> list[str]:
+        """The schedulers."""
+        return [f"batch/{i}" for i in range(self.batch)] + [f"service/{i}" for i in range(self.service)]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What departs from the presets, as member.py reads it."""
+        return {
+            "OMEGA_DETECTION": self.detection, "OMEGA_MODE": self.commit, "OMEGA_BATCH": str(self.jobs_per_call),
+        }  # fmt: skip
+
+    def describe(self) -> dict[str, object]:
+        """The configuration, as it stands in the document."""
+        return {
+            "batch": self.batch, "service": self.service, "detection": self.detection, "commit": self.commit,
+            "fullness": self.fullness, "gang": self.gang, "tasks_per_job": self.tasks,
+            "jobs_per_call": self.jobs_per_call,
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class Course:
+    """The cell a contest is held on: first with its residents only, then with the queue."""
+
+    filled: Saved
+    queued: Saved
+
+
+@dataclass(slots=True)
+class Watch:
+    """Two readings and what was used between them."""
+
+    before: Readings = field(default_factory=dict)
+    after: Readings = field(default_factory=dict)
+    seconds: float = 0.0
+    cpu: dict[str, float] = field(default_factory=dict)
+    fullness: list[float] = field(default_factory=list)
+    backlog: int = 0
+
+
+def hold(store: Store, course: Course, contest: Contest, seconds: float) -> dict[str, object]:
+    """Let the schedulers compete and return the run's figures. Raises Dry, StoreError."""
+    course.filled.restore()
+    with crew(store.url, store.cell, store.directory / "logs", lease_ms=LEASE_MS, settings=contest.settings) as group:
+        group.start(f"fleet/{FLEET}")
+        _wait_for_fleet(store, group)
+        course.queued.restore()
+        for member in contest.members:
+            group.start(member)
+        cell = store.open_cell()
+        group.wait_ready(cell)
+        time.sleep(WARM_SECONDS)
+        watch = _watch(store, cell, group, contest, seconds)
+        cell.close()
+        return contest.describe() | figures(watch, contest)
+
+
+def _wait_for_fleet(store: Store, group: Crew) -> None:
+    """Wait until the fleet listens: it takes what is left in its box, twice."""
+    box = f"{store.prefix}box:1"
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    for _ in range(2):
+        store.client.rpush(box, "!")
+        while store.client.exists(box):
+            if group.dead() or time.monotonic() > deadline:
+                raise StoreError(f"the fleet does not take its messages: {group.last_words(f'fleet/{FLEET}')}")
+            time.sleep(0.02)
+    time.sleep(SETTLING_SECONDS)
+
+
+def _watch(store: Store, cell: RedisCell, group: Crew, contest: Contest, seconds: float) -> Watch:
+    pids = {name: process.pid for name, process in group.members.items()}
+    deadline = time.monotonic() + PATIENCE_SECONDS + seconds
+    watch = Watch()
+    while not set(contest.members) <= set(watch.before):
+        _check(group, deadline)
+        watch.before = cell.figures()
+    began, server = time.monotonic(), store.cpu_seconds()
+    used = {name: cpu_seconds(pid) for name, pid in pids.items()}
+    while True:
+        time.sleep(READING_SECONDS)
+        _check(group, deadline)
+        watch.after = cell.figures()
+        lasted = [watch.after[name]["seconds"] - watch.before[name]["seconds"] for name in contest.members]
+        if min(lasted) >= seconds:
+            break
+    watch.seconds = time.monotonic() - began
+    watch.cpu = {name: round((cpu_seconds(pid) - used[name]) / watch.seconds, 2) for name, pid in pids.items()}
+    watch.cpu["server"] = round((store.cpu_seconds() - server) / watch.seconds, 2)
+    watch.backlog = int(store.client.llen(f"{store.prefix}box:1"))  # type: ignore[arg-type]  # no client that awaits
+    watch.fullness = fullness_of(cell)
+    for kind in {member.partition("/")[0] for member in contest.members}:
+        if not store.client.zcard(f"{store.prefix}pending:{kind}"):
+            raise Dry(kind)
+    return watch
+
+
+def _check(group: Crew, deadline: float) -> None:
+    for name, code in group.dead().items():
+        progress((group.logs / f"{name.replace('/', '-')}.log").read_text(errors="replace"))
+        raise StoreError(f"{name} ended with code {code} while measured: {group.last_words(name)}")
+    if time.monotonic() > deadline:
+        raise StoreError("the schedulers leave no figures; is the computer very busy?")
+
+
+def fullness_of(cell: RedisCell) -> list[float]:
+    """Share of the cell in use now, per resource."""
+    rows, size = cell.sync(Position()).rows, len(cell.dimensions)
+    capacity, used = rows[:, 4 : 4 + size].sum(axis=0), rows[:, 4 + size :].sum(axis=0)
+    return [round(float(u / c), 3) for u, c in zip(used, capacity, strict=True)]
+
+
+def figures(watch: Watch, contest: Contest) -> dict[str, object]:
+    """The figures of a run, from two readings (systems.md §1 defines them)."""
+    changes = {name: difference(watch.before[name], watch.after[name]) for name in contest.members}
+    counted = {name: sum(int(change[name]) for change in changes.values()) for name in COUNTED}
+    accepted, conflicts = counted["accepted"], counted["conflicts"]
+    found: dict[str, object] = {
+        **{name: counted[name] for name in ("transactions", "accepted", "conflicts")},
+        "conflict_fraction": round(conflicts / accepted, 4) if accepted else float(conflicts),
+        "tasks_placed": counted["tasks"],
+        "tasks_per_second": round(sum(change["tasks"] / change["seconds"] for change in changes.values())),
+        "jobs_per_second": round(sum(change["jobs_placed"] / change["seconds"] for change in changes.values())),
+        "wait_seconds": _waits(changes, watch.after),
+        "busyness": {name: round(min(1.0, c["busy_seconds"] / c["seconds"]), 3) for name, c in changes.items()},
+        "seconds": round(sum(change["seconds"] for change in changes.values()) / len(changes), 2),
+        "cpu": watch.cpu,
+        "server_cpu": watch.cpu["server"],
+        "utilisation": watch.fullness,
+        "fleet_backlog": watch.backlog,
+        "abandoned": counted["abandoned"],
+    }
+    if contest.gang:
+        found["gangs_per_second"] = found["jobs_per_second"]
+    return found
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
+    """What a scheduler did between two readings; `wait_mean` of the jobs begun between them."""
+    change = {name: after[name] - before[name] for name in (*COUNTED, *TIMED)}
+    waited = after["wait_mean"] * after["jobs"] - before["wait_mean"] * before["jobs"]
+    change["wait_mean"] = waited / change["jobs"] if change["jobs"] else 0.0
+    return change
+
+
+def _waits(changes: Mapping[str, Mapping[str, float]], after: Readings) -> dict[str, dict[str, float]]:
+    """Waits by kind, weighted by jobs; p90 is the schedulers' own, over their last 100,000 jobs."""
+    found = {}
+    for kind in sorted({name.partition("/")[0] for name in changes}):
+        mine = {name: change for name, change in changes.items() if name.startswith(kind + "/")}
+        jobs = sum(change["jobs"] for change in mine.values()) or 1
+        mean = sum(change["wait_mean"] * change["jobs"] for change in mine.values()) / jobs
+        p90 = sum(after[name]["wait_p90"] * change["jobs"] for name, change in mine.items()) / jobs
+        found[kind] = {"mean": round(mean, 4), "p90": round(p90, 4)}
+    return found

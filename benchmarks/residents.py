@@ -1,0 +1,118 @@
+"""A cell with something in it: machines, long-running residents of varied sizes, and a queue of jobs."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from random import Random
+from typing import TypeVar
+from uuid import uuid4
+
+from cellstate.errors import StoreError
+from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from cellstate.redis_cell import RedisCell
+from cellstate.resources import Resources
+from cellstate.transaction import Claim, Position, Transaction
+
+FLEET = "bench"
+"""The executor that has all machines."""
+CAPACITY = (16_000, 65_536)
+"""16 cores, 64 GiB."""
+SIZES: tuple[tuple[Resources, float], ...] = (
+    ((250, 512), 0.30), ((500, 2_048), 0.25), ((1_000, 4_096), 0.20), ((2_000, 4_096), 0.15), ((4_000, 16_384), 0.10),
+)  # fmt: skip
+"""What residents ask for, and how often; mostly small, as in published cells."""
+UNEVEN = 0.1
+"""Machines are filled to within this much of the cell's fullness, so that room differs from one to the next."""
+FOR_EVER_MS = 10**9
+LEASE_MS = 600_000
+CLAIMS, CALL = 500, 4
+SUBMITTED_AT_ONCE = 2_000
+Placed = tuple[int, int]
+"""(machine, tasks on it)"""
+T = TypeVar("T")
+
+
+def join(cell: RedisCell, machines: int, capacity: Resources = CAPACITY) -> None:
+    """Add so many equal machines."""
+    cell.join(FLEET, [MachineSpec(f"m{i}", capacity) for i in range(machines)], _now_ms())
+
+
+class Filler:
+    """Places jobs that never end exactly where it is told, as a scheduler of its own kind would."""
+
+    def __init__(self, cell: RedisCell, name: str) -> None:
+        """Enlist as ``resident/NAME`` and read where the cell stands."""
+        self.cell, self.calls, self.tasks = cell, 0, 0
+        self.membership = cell.enlist(f"resident/{name}", uuid4().hex, LEASE_MS, _now_ms())
+        self.position = cell.sync(Position()).position
+
+    def place(self, need: Resources, jobs: Sequence[Sequence[Placed]]) -> None:
+        """Submit jobs of equal tasks and place each as given, all in one commit. Raises StoreError."""
+        self.calls += 1
+        names = [f"{self.membership.member.replace('/', '-')}-{self.calls}-{i}" for i in range(len(jobs))]
+        groups = [(TaskGroup(need, sum(count for _, count in places), FOR_EVER_MS),) for places in jobs]
+        pairs = zip(names, groups, strict=True)
+        self.cell.submit([JobSpec(name, name, "resident", group) for name, group in pairs], _now_ms(), FLEET)
+        transactions = [
+            Transaction(name, tuple(Claim(machine, 0, count) for machine, count in places))
+            for name, places in zip(names, jobs, strict=True)
+        ]
+        reply = self.cell.commit(self.membership, self.calls, transactions, self.position, _now_ms(), None, (1,))
+        self.position = reply.position
+        if not all(outcome.accepted for outcome in reply.outcomes):
+            raise StoreError(f"cell {self.cell.name}: a resident was refused; is it a cell of its own?")
+        self.tasks += sum(outcome.placed for outcome in reply.outcomes)
+
+    def leave(self) -> None:
+        """Give the name up."""
+        self.cell.withdraw(self.membership, _now_ms())
+
+
+def fill(cell: RedisCell, machines: int, fullness: float, seed: str) -> int:
+    """Fill the machines with residents to `fullness` (0 to 1) of their cpu; returns how many tasks run then."""
+    filler = Filler(cell, "fill")
+    for need, places in _draw(machines, fullness, Random(seed)).items():
+        for call in chunks(chunks(places, CLAIMS), CALL):
+            filler.place(need, call)
+    filler.leave()
+    return filler.tasks
+
+
+def queue_jobs(
+    cell: RedisCell, kind: str, jobs: int, group: TaskGroup, gang: Gang = Gang.NO, first: int = 0
+) -> None:  # fmt: skip
+    """Submit so many equal jobs of a kind."""
+    at_ms = _now_ms()
+    specs = (
+        JobSpec(f"{kind[0]}{i:x}", f"{kind}-{i}", kind, (group,), gang=gang) for i in range(first, first + jobs)
+    )
+    for chunk in chunks(specs, SUBMITTED_AT_ONCE):
+        cell.submit(chunk, at_ms, "bench")
+
+
+def _draw(machines: int, fullness: float, rng: Random) -> dict[Resources, list[Placed]]:
+    """What runs where, by size."""
+    drawn: dict[Resources, list[Placed]] = {need: [] for need, _ in SIZES}
+    needs, weights = [need for need, _ in SIZES], [weight for _, weight in SIZES]
+    for machine in range(machines):
+        goal = min(0.99, fullness + rng.uniform(-UNEVEN, UNEVEN)) if fullness else 0.0
+        room = [int(amount * goal) for amount in CAPACITY]
+        counts: dict[Resources, int] = {}
+        while fitting := [i for i, need in enumerate(needs) if all(n <= r for n, r in zip(need, room, strict=True))]:
+            need = rng.choices([needs[i] for i in fitting], [weights[i] for i in fitting])[0]
+            room = [r - n for r, n in zip(room, need, strict=True)]
+            counts[need] = counts.get(need, 0) + 1
+        for need, count in counts.items():
+            drawn[need].append((machine, count))
+    return drawn
+
+
+def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of `size` values, the last perhaps shorter."""
+    rest = iter(values)
+    while chunk := list(islice(rest, size)):
+        yield chunk
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
