@@ -10,9 +10,9 @@ from cellstate import keys, records
 from cellstate.cell import Membership, PendingJob, Reply, Submitted
 from cellstate.errors import BadInput, Duplicate, Fenced, Refused, Unsuitable
 from cellstate.link import Link
-from cellstate.model import Job, JobSpec, JobState, Limits, MachineSpec, MachineState, check_member
+from cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, check_member
 from cellstate.redis_reads import RedisReads
-from cellstate.resources import Dimensions, Resources
+from cellstate.resources import LARGEST, Dimensions, Resources
 from cellstate.scripts import script
 from cellstate.server import connect, safe_url
 from cellstate.transaction import Ending, Intake, Position, Transaction
@@ -93,13 +93,13 @@ class RedisCell(RedisReads):
 
     def join(self, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
         """See Cell.join."""
+        for machine in machines:
+            self._check(f"machine {machine.name}", machine.capacity)
         indices: list[int] = []
         for start in range(0, len(machines), _JOIN_CHUNK):
             chunk = machines[start : start + _JOIN_CHUNK]
             rest: list[object] = []
             for machine in chunk:
-                if len(machine.capacity) != len(self.dimensions):
-                    raise BadInput(f"machine {machine.name}: {len(machine.capacity)} amounts, not {self.dimensions.names}")
                 rest += [f"{machine.name} {' '.join(map(str, machine.capacity))}", records.pack(machine.attributes)]
             values = {**self._values(at_ms, executor), "executor": executor}
             reply = self._run("join", values, rest, extra=self._known.get("box", set()))
@@ -114,6 +114,7 @@ class RedisCell(RedisReads):
         self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
     ) -> int:
         """See Cell.set_machine_capacity."""
+        self._check(f"machine {index}", capacity)
         words = [*map(str, capacity), *(f"{placement}*{count}" for placement, count in evict)]
         return self._change(index, "capacity", " ".join(words), at_ms, by)
 
@@ -126,14 +127,23 @@ class RedisCell(RedisReads):
             raise Refused(f"machine {index}: holds more than the new capacity; name evictions or drain it first")
         return int(reply[2])
 
+    def _check(self, what: str, amounts: Sequence[int], most: int = LARGEST) -> None:
+        """Refuse what the scripts cannot read: nothing is rolled back when one fails (semantics 12)."""
+        if len(amounts) != len(self.dimensions):
+            raise BadInput(f"{what}: {len(amounts)} amounts; want one for each of {', '.join(self.dimensions.names)}")
+        if any(not 0 <= amount <= most for amount in amounts):
+            raise BadInput(f"{what}: amounts {list(amounts)}; each is from 0 to {most}")
+
     # Jobs
 
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
         """See Cell.submit."""
         rest: list[object] = []
         for job in jobs:
-            if any(len(group.need) != len(self.dimensions) for group in job.groups):
-                raise BadInput(f"job {job.name}: its amounts are not those of {', '.join(self.dimensions.names)}")
+            for group in job.groups:
+                self._check(f"job {job.name}", group.need)
+                if not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST:
+                    raise BadInput(f"job {job.name}: a group's tasks and duration are from 0 to {LARGEST}")
             rest += records.write_job(job, held=held)
         kinds = {f"pending:{job.kind}" for job in jobs}
         reply = self._run("submit", self._values(at_ms, by), rest, extra=kinds | self._wakes())
@@ -161,7 +171,13 @@ class RedisCell(RedisReads):
         values = self._values(at_ms, membership.member) | self._since(since, intake) | membership._asdict()
         values["number"] = number
         texts = [records.write_transaction(transaction) for transaction in transactions]
+        for transaction in transactions:
+            if not 0 < len(transaction.claims) <= MOST_CLAIMS:
+                many = len(transaction.claims)
+                raise BadInput(f"job {transaction.job}: {many} claims in a transaction; want 1 to {MOST_CLAIMS}")
         names = [f"box:{executor}" for executor in executors]
+        if any(claim.evict for transaction in transactions for claim in transaction.claims):
+            names += self._wakes()
         kinds = self._known.setdefault("pending", set())
         if intake is not None:
             kinds.add(f"pending:{intake.kind}")
@@ -287,6 +303,7 @@ class RedisCell(RedisReads):
 
     def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
         """See Cell.set_limits."""
+        self._check(f"kind {kind}", [0 if amount is None else amount for amount in limits.resources], 2**53)
         values = self._values(at_ms, by) | {"kind": kind, "limits": records.write_limits(limits)}
         self._run("limit", values, extra=self._wakes())
 
