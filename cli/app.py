@@ -70,11 +70,17 @@ class App:
             )
         return there[0] if there else DEFAULT_CELL
 
-    def open(self, name: str | None = None) -> "RedisCell":
-        """Open the cell `name`, or the one that is meant; it is closed when the command ends. Refused when unknown."""
+    def open(self, name: str | None = None, *, to_change: bool = False) -> "RedisCell":
+        """Open the cell `name`, or the one that is meant; it is closed when the command ends. Refused when unknown.
+
+        `to_change`: learn which schedulers live, so that they are woken by what the command does.
+        """
         from cellstate.redis_cell import RedisCell
 
-        return self.closing(RedisCell.connect(self.url, name or self.which()))
+        cell = self.closing(RedisCell.connect(self.url, name or self.which()))
+        if to_change:
+            cell.members()
+        return cell
 
     def closing(self, cell: Closing) -> Closing:
         """Close a cell when the command ends."""

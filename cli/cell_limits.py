@@ -36,7 +36,7 @@ def command(
         raise click.UsageError("--clear lifts all limits; leave the others away")
     if (clear or changes) and kind is None:
         raise click.UsageError("say whose limits: omega cell limits KIND …")
-    cell = app.open()
+    cell = app.open(to_change=True)
     if kind is not None and (clear or changes):
         now = cell.kinds().get(kind)
         wanted = _changed(cell.dimensions, None if clear or now is None else now.limits, amounts, jobs, precedence)

@@ -1,7 +1,7 @@
 """Events in the words of people: a line for every version, what belongs together in one sentence."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 SHORT = 4
 """Letters of a job's id in a sentence."""
-_VERBS = {"finished": "finished", "failed": "failed", "lost": "lost", "evicted": "evicted", "stopped": "stopped",
-          "place": "placed", "left": "gone from the machine"}  # fmt: skip
+MOST_JOBS = 3
+"""Jobs that are named; of more only the number is said."""
+_VERBS = {kind: kind for kind in (*ENDINGS, "left")} | {"submit": "submitted", "stop": "stopped", "abandon": "abandoned"}
+_STATES = {"done": "done", "stopped": "ended as stopped", "abandoned": "ended as abandoned"}
 
 
 class Names:
@@ -53,31 +55,60 @@ class Names:
         return self._machines[index]
 
 
-def lines(events: Iterable[Event], names: Names) -> Iterator[str]:
+def lines(events: Iterable[Event], names: Names, now_ms: int | None = None) -> Iterator[str]:
     """Yield a line for every version of which there are events."""
     for version, together in groupby(events, lambda event: event.version):
         same = list(together)
         for event in same:
             names.hear(event)
         said = " · ".join(_sentences(same, names))
-        yield f"{clock(same[0].at_ms)}  {f'v{version}':<6}  {same[0].by:<9}  {said}"
+        yield f"{clock(same[0].at_ms, now_ms)}  {f'v{version}':<6}  {same[0].by:<9}  {said}"
 
 
-def clock(at_ms: int) -> str:
-    """``12:03:04.123``, of the time where this is read."""
-    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%H:%M:%S.") + f"{at_ms % 1000:03d}"
+def clock(at_ms: int, now_ms: int | None = None) -> str:
+    """``12:03:04.123``, of the time where this is read; with the date when that is not the one of `now_ms`."""
+    at = datetime.fromtimestamp(at_ms / 1000, tz=UTC).astimezone()
+    now = at if now_ms is None else datetime.fromtimestamp(now_ms / 1000, tz=UTC).astimezone()
+    date = "" if at.date() == now.date() else at.strftime("%Y-%m-%d ")
+    return f"{date}{at:%H:%M:%S}.{at_ms % 1000:03d}"
 
 
 def _sentences(events: Sequence[Event], names: Names) -> Iterator[str]:
-    """Yield what happened; neighbours that differ only in the machine become one sentence."""
+    """Yield what happened: a sentence for each job and sort of event, or one for many jobs of which it is true."""
+    sorts: dict[tuple[Any, ...], list[Event]] = {}
+    for event in events:
+        own = [event.more.get(word) for word in ("verdict", "member", "state", "job_kind")]
+        sorts.setdefault((event.kind, *own, _sort_of_reason(event)), []).append(event)
+    for together in sorts.values():
+        by_job: dict[str | None, list[Event]] = {}
+        for event in together:
+            by_job.setdefault(event.job, []).append(event)
+        if len(by_job) > MOST_JOBS:
+            yield _of_many(together, len(by_job), names)
+        else:
+            for same in by_job.values():
+                yield _sentence(same, names)
 
-    def alike(event: Event) -> tuple[Any, ...]:
-        own = event.more.get("reason"), event.more.get("verdict")
-        member_or_machine = event.more.get("member"), event.more.get("state"), event.kind == "submit" and event.job
-        return event.kind, event.job, own, member_or_machine
 
-    for _, group in groupby(events, alike):
-        yield _sentence(list(group), names)
+def _sort_of_reason(event: Event) -> str:
+    """``precedence`` of ``precedence:4f1c09ab``."""
+    return str(event.more.get("reason", "")).partition(":")[0]
+
+
+def _of_many(same: Sequence[Event], jobs: int, names: Names) -> str:
+    kind, count = same[0].kind, sum(event.count or 0 for event in same)
+    machines = [names.machine(event.machine) for event in same if event.machine is not None]
+    tasks = f"{words.count(count, 'task')} of {words.count(jobs, 'job')}"
+    if kind == "done":
+        return f"{words.count(jobs, 'job')} {_STATES[same[0].more['state']]}"
+    if kind in ("submit", "stop", "abandon"):
+        return f"{_VERBS[kind]} {words.count(jobs, 'job')}, {words.count(count, 'task')}"
+    if kind == "place":
+        return f"placed {tasks} on {_where(machines)}"
+    if kind == "conflict":
+        return f"conflicts of {words.count(jobs, 'job')} on {_where(machines)}: {same[0].more['verdict']}"
+    reason = _sort_of_reason(same[0])
+    return f"{tasks} {_VERBS[kind]} on {_where(machines)}{f': {reason}' if reason else ''}"
 
 
 def _sentence(same: Sequence[Event], names: Names) -> str:
@@ -95,14 +126,10 @@ def _sentence(same: Sequence[Event], names: Names) -> str:
         more = f", precedence {first.more['precedence']}" if first.more["precedence"] else ""
         return f"submitted {names.job(job)}, {tasks} of kind {first.more['job_kind']}{more}"
     if kind in ("stop", "abandon"):
-        verb = "stopped" if kind == "stop" else "abandoned"
-        return f"{verb} {names.job(job)}" + (f", {tasks} not placed any more" if count else "")
+        return f"{_VERBS[kind]} {names.job(job)}" + (f", {tasks} not placed any more" if count else "")
     if kind == "done":
-        return f"{names.job(job)} is {_ENDED.get(first.more['state'], first.more['state'])}"
+        return f"{names.job(job)} {_STATES[first.more['state']]}"
     return _about_cell(same, where)
-
-
-_ENDED = {"done": "done", "stopped": "stopped", "abandoned": "abandoned"}
 
 
 def _why(event: Event, names: Names) -> str:
@@ -116,7 +143,7 @@ def _why(event: Event, names: Names) -> str:
 def _about_cell(same: Sequence[Event], where: str) -> str:
     first, more = same[0], same[0].more
     if first.kind == "join":
-        return f"{where} joined" if len(same) < 4 else f"{words.count(len(same), 'machine')} joined"
+        return f"{where} joined"
     if first.kind == "machine":
         if "state" in more:
             return f"{where} is {more['state']}"

@@ -76,7 +76,7 @@ class _Teller:
             return
         from cli.event_words import lines
 
-        for text in lines(found, self.names):
+        for text in lines(found, self.names, App.now_ms()):
             render.line(text)
 
     def gap(self, gap: dict[str, int]) -> None:

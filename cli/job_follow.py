@@ -67,7 +67,7 @@ class _One:
         self.bars.update(self.ended, total=found["total"], completed=over)
         if not self.app.as_json:
             for line in told:
-                render.line(line)
+                render.line_above(self.bars, line)
 
     def _listen(self, story: Story) -> None:
         """Hear what the log says of the job; leave out what it says faster than can be read."""

@@ -36,7 +36,7 @@ def command(
     if not words and name is None:
         raise click.UsageError("say what to run after --, or give the job a --name")
     app: App = ctx.obj
-    cell = app.open()
+    cell = app.open(to_change=True)
     need = vector(cell.dimensions, named(cpu, memory, others))
     milliseconds = 0 if duration is None else parse_duration(duration)
     group = TaskGroup(need, count, milliseconds, {"command": list(words)} if words else {})

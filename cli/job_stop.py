@@ -23,7 +23,7 @@ BATCH = 1_000
 @click.pass_obj
 def command(app: App, jobs: Sequence[str]) -> None:
     """Stop jobs: what is unplaced ends at once, what runs is ended after that. Repeating it does no harm."""
-    cell = app.open()
+    cell = app.open(to_change=True)
     answers: list[dict[str, Any]] = []
     for job in {found.id: found for found in (find(cell, asked) for asked in jobs)}.values():
         total = sum(group.placed for group in job.groups)

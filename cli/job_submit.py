@@ -50,7 +50,7 @@ def command(ctx: click.Context, files: Sequence[str], follow: bool | None) -> No
 
     app: App = ctx.obj
     read = [_read(name) for name in files]
-    cell = app.open()
+    cell = app.open(to_change=True)
     submit(ctx, cell, load(read, cell.dimensions, new_id), follow)
 
 

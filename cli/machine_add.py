@@ -35,7 +35,7 @@ def command(
         raise click.UsageError("say what each machine has, such as --cpu 16 --memory 64Gi")
     if count is not None and len(names) > 1:
         raise click.UsageError("with --count there is one NAME, the beginning of all names")
-    cell = app.open()
+    cell = app.open(to_change=True)
     capacity = vector(cell.dimensions, amounts)
     wanted = [f"{names[0]}{i + 1}" for i in range(count)] if count is not None else list(dict.fromkeys(names))
     specs = [MachineSpec(name, capacity, attributes) for name in wanted]

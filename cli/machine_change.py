@@ -11,7 +11,7 @@ from cli.machine_list import tasks_on
 
 def change(app: App, names: Sequence[str], to: MachineState, done: str) -> None:
     """Give the machines a state and say what became of each; `done` is the word for it."""
-    cell = app.open()
+    cell = app.open(to_change=True)
     machines = find(cell, names)
     answers = []
     for machine in machines:

@@ -31,7 +31,7 @@ def command(
     amounts = named(cpu, memory, others)
     if not amounts:
         raise click.UsageError("say what it is to have, such as --cpu 16 --memory 64Gi")
-    cell = app.open()
+    cell = app.open(to_change=True)
     machine = find(cell, [name])[0]
     capacity = vector(cell.dimensions, amounts, machine.capacity)
     victims = _victims(cell, machine) if evict else []

@@ -123,8 +123,17 @@ def progress(*, quiet: bool = False) -> "Iterator[Progress]":
         TextColumn("{task.fields[more]}"), TimeElapsedColumn(),
     )  # fmt: skip
     screen = console(stderr=True)
-    with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bars:
+    off = quiet or not screen.is_terminal
+    with Progress(*columns, console=screen, transient=True, disable=off, redirect_stdout=False) as bars:
         yield bars
+
+
+def line_above(bars: "Progress", text: str) -> None:
+    """Print a line while bars are shown; on one and the same terminal it must not break into them."""
+    if bars.disable or not sys.stdout.isatty():
+        line(text)
+    else:
+        bars.console.print(text)
 
 
 @contextmanager

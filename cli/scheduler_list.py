@@ -51,19 +51,19 @@ def describe(cell: "RedisCell", everybody: bool = False) -> list[dict[str, Any]]
 
 def show(found: Sequence[dict[str, Any]]) -> None:
     """Print a table of schedulers."""
-    rows = []
+    rows, given_up = [], any(each["abandoned"] for each in found)
     for each in found:
         wait = each["wait_seconds"]
         waits = f"{words.seconds(wait['mean'])} / {words.seconds(wait['p90'])}" if wait["mean"] is not None else ""
         numbers = {name: "" if each[name] is None else each[name] for name in PLAIN}
-        share = "" if each["conflict_fraction"] is None else words.fraction(each["conflict_fraction"])
+        share = "" if each["conflict_fraction"] is None else f" ({words.fraction(each['conflict_fraction'])})"
         busy = "" if each["busyness"] is None else f"{each['busyness']:.2f}"
         rows.append((
-            each["member"], each["state"], each["incarnation"] or "", numbers["jobs"], numbers["tasks"],
-            numbers["transactions"], numbers["conflicts"], share, waits, busy,
-            numbers["queued"], numbers["asleep"], numbers["abandoned"],
+            each["member"], each["state"], numbers["jobs"], numbers["tasks"], numbers["transactions"],
+            f"{numbers['conflicts']}{share}", waits, busy, numbers["queued"], numbers["asleep"],
+            *([numbers["abandoned"]] if given_up else []),
         ))  # fmt: skip
     render.table(
-        ("scheduler", "state", ">inc", ">jobs", ">tasks", ">commits", ">conflicts", ">fraction",
-         ">wait mean/p90", ">busy", ">queued", ">asleep", ">given up"), rows,
+        ("scheduler", "state", ">jobs", ">tasks", ">commits", ">conflicts", ">wait mean/p90", ">busy", ">queued",
+         ">asleep", *([">abandoned"] if given_up else [])), rows,
     )  # fmt: skip

@@ -89,20 +89,22 @@ def _run_crew(app: App, cell: "RedisCell", kind: str, number: int) -> list[str]:
         group.wait_ready(cell)
         pids = " ".join(str(process.pid) for process in group.members.values())
         render.note(f"schedulers {' '.join(names)} on cell {cell.name} · pid {pids} · Ctrl-C stops them")
-        while not stopping.wait(LOOK_SECONDS):
-            _check(group)
-        render.note(f"stopping {words.count(number, 'scheduler')}")
+        dead: dict[str, int] = {}
+        while len(dead) < number and not stopping.wait(LOOK_SECONDS):
+            _tell_dead(group, dead)
+        render.note(f"stopping {words.count(number - len(dead), 'scheduler')}")
+    if dead:
+        raise StoreError(f"schedulers {', '.join(dead)}: ended by themselves; see {group.logs}")
     return names
 
 
-def _check(group: "Crew") -> None:
-    dead = group.dead()
-    if dead:
-        member, code = next(iter(dead.items()))
-        raise StoreError(
-            f"scheduler {member}: ended with code {code}: {group.last_words(member)}; the others were stopped, "
-            f"see {group.logs}"
-        )
+def _tell_dead(group: "Crew", known: dict[str, int]) -> None:
+    """Say once of each member that it ended; the others take its jobs over."""
+    for member, code in group.dead().items():
+        if member not in known:
+            known[member] = code
+            how = f"killed by signal {-code}" if code < 0 else f"ended with code {code}: {group.last_words(member)}"
+            render.warning(f"scheduler {member}: {how}; the others go on with its jobs")
 
 
 @contextmanager

@@ -23,7 +23,9 @@ def percent(part: float, whole: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """A duration as precise as is of use: ``0.02 s``, ``9.4 s``, ``2m05s``, ``3h12m``, ``2d04h``."""
+    """A duration as precise as is of use: ``4 ms``, ``0.12 s``, ``9.4 s``, ``2m05s``, ``3h12m``, ``2d04h``."""
+    if value < 0.1:
+        return f"{1000 * value:.0f} ms"
     if value < 1:
         return f"{value:.2f} s"
     if value < MINUTE:
@@ -81,7 +83,11 @@ def listing(names: Sequence[str], most: int = 3) -> str:
 def in_use(name: str, used: int, capacity: int) -> str:
     """``3.5/16`` cores, ``12/64Gi``: what is in use of what there is."""
     if name == "cpu":
-        return f"{used / 1000:g}/{capacity / 1000:g}"
+        return f"{_short(used / 1000)}/{_short(capacity / 1000)}"
     if name == "memory" and capacity >= 1024:
-        return f"{used / 1024:.4g}/{capacity / 1024:.4g}Gi"
+        return f"{_short(used / 1024)}/{_short(capacity / 1024)}Gi"
     return f"{used:,}/{format_amount(name, capacity)}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
