@@ -182,13 +182,24 @@ class MemoryCell(MemoryCommit, MemoryMachines, MemoryReads):
     def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
         """See Cell.end."""
         self.open()
+        if self.shortcut and all(e.how is How.FINISHED and e.tasks == "*" and not e.reason for e in endings):
+            counts = self.finish_all(endings, moves=self.release_moves_number)
+        else:
+            counts = self.end_each(endings)
+        if any(counts):
+            self.transactions += 1
+            self.publish(at_ms, by)
+        return counts
+
+    def end_each(self, endings: Sequence[Ending]) -> list[int]:
+        """End tasks of any sort."""
         counts = []
         for machine, placement, how, tasks, reason in endings:
             m, n = self.M.get(machine), 0
             if m and how is How.LEFT:
                 n = self.acknowledge(m, placement, part_of(tasks))
                 if n:
-                    self._trail.append(m.index)
+                    self._trail.append(m)
             elif m:
                 why = reason or "-"
                 moves = self.release_moves_number
@@ -196,9 +207,6 @@ class MemoryCell(MemoryCommit, MemoryMachines, MemoryReads):
                 if self.strict:
                     n += self.evict_gangs(why, self.stamp)
             counts.append(n)
-        if any(counts):
-            self.transactions += 1
-            self.publish(at_ms, by)
         return counts
 
     def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:

@@ -1,14 +1,9 @@
-"""Judging transactions in the twin: ``lua/commit.lua``, function by function.
-
-A transaction in which every claim plainly stands - no victims, no limits, everything fits - takes a
-short way (`plainly`, `place_all`) with the same result; the simulator places millions of such claims.
-"""
+"""Judging transactions in the twin: ``lua/commit.lua``, function by function."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 
-from cellstate.memory_ranges import Spans, span_count, span_tail, span_take
-from cellstate.memory_tasks import MemoryTasks
+from cellstate.memory_plain import MemoryPlain
+from cellstate.memory_ranges import span_count, span_tail
 from cellstate.memory_words import MANY, Group, JobRow, KindRow, MachineRow
 from cellstate.model import JobState, MachineState
 from cellstate.transaction import Claim, Detection, How, Mode, Outcome, Transaction, Verdict
@@ -39,23 +34,8 @@ class Judging:
         self.incomplete = self.placing = False
 
 
-@lru_cache(maxsize=1024)
-def _singles(size: int) -> Outcome:
-    return Outcome(((1, Verdict.PLACED),) * size)
-
-
-def whole(claims: tuple[Claim, ...]) -> Outcome:
-    """The outcome when every claim stands."""
-    if all(c.count == 1 for c in claims):
-        return _singles(len(claims))
-    return Outcome(tuple((c.count, Verdict.PLACED) for c in claims))
-
-
-class MemoryCommit(MemoryTasks):
+class MemoryCommit(MemoryPlain):
     """Judge everything, then write: no roll-back exists."""
-
-    shortcut = True
-    """Whether plain transactions take the short way; the tests compare both."""
 
     def victims_of(self, t: Judging, j: JobRow, c: Claim, m: MachineRow) -> list[Unit] | None:
         """Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
@@ -199,13 +179,13 @@ class MemoryCommit(MemoryTasks):
     def decide(self, transaction: Transaction) -> Outcome:
         """Judge a transaction and apply what stands."""
         self.stamp = stamp = self.stamp + 1
-        t = Judging(transaction, self.J.get(transaction.job))
-        j = t.job
+        j = self.J.get(transaction.job)
+        if j is not None and self.shortcut and j.kind.plain and j.state is JobState.ACTIVE:
+            outcome = self.plainly(transaction, j)
+            if outcome is not None:
+                return outcome
+        t = Judging(transaction, j)
         t.incomplete = j is not None and j.gang > 0 and not self.covers(t, j)
-        if j is not None and self.shortcut and j.kind.plain and j.state is JobState.ACTIVE and not t.incomplete:
-            stands = self.plainly(t, j)
-            if stands is not None:
-                return self.place_all(t, j, stands, stamp)
         saved = self.remember(t) if t.gang else None
         for c in t.claims:
             t.taken.append([])
@@ -223,68 +203,3 @@ class MemoryCommit(MemoryTasks):
             self.transactions += 1
             self.apply(t, j, stamp)
         return Outcome(tuple(zip(t.placed, t.verdicts, strict=True)))
-
-    # The short way
-
-    def plainly(self, t: Judging, j: JobRow) -> list[MachineRow] | None:
-        """The machines of the claims when every one stands whole, their room taken; else None, nothing taken."""
-        stands: list[MachineRow] = []
-        lefts = [g.unplaced for g in j.groups]
-        machines, groups, guards, coarse, base = self.M, j.groups, self.guards, t.coarse, self.base
-        size = len(groups)
-        for machine, group, count, seen, evict in t.claims:
-            m = machines.get(machine)
-            if m is None or m.state or evict or not 0 <= group < size:
-                break
-            g = groups[group]
-            left = lefts[group] = lefts[group] - count
-            free = m.free - (g.need if count == 1 else g.need * count)
-            if left < 0 or free & guards != guards or not 0 < count <= g.many:
-                break
-            if coarse and seen != (m.number if m.stamp < base else m.before):
-                break
-            m.free = free
-            stands.append(m)
-        else:
-            return stands
-        for m, c in zip(stands, t.claims, strict=False):
-            m.free += groups[c.group].need * c.count
-        return None
-
-    def place_all(self, t: Judging, j: JobRow, stands: list[MachineRow], stamp: int) -> Outcome:
-        """Apply a transaction of which every claim stands: touch and place, with the sums taken once."""
-        placement, base, loud = self.placements, self.base, self.log or self.boxes
-        sums = [0] * len(j.groups)
-        for (_, group, count, _, _), m in zip(t.claims, stands, strict=True):
-            if m.stamp != stamp:
-                if m.stamp < base:
-                    m.before = m.number
-                    self._trail.append(m.index)
-                m.stamp = stamp
-                m.number += 1
-            g = j.groups[group]
-            waiting = g.waiting
-            if count == 1 and waiting[0] < waiting[1]:
-                first = waiting[0]
-                tasks: Spans = (first, first)
-                g.waiting = (first + 1, *waiting[1:])
-            else:
-                tasks, g.waiting = span_take(waiting, count)
-            placement += 1
-            m.runs[placement] = g, tasks
-            g.runs[placement] = m.index
-            sums[group] += count
-            if loud:
-                self.message(m, "+", placement, m.index, g, tasks, g.duration, 1 if m.leaving or g.leaving else 0)
-                self.fact("place", placement, m.index, g, tasks, m.number, m.capacity, m.free)
-        self.placements = placement
-        before = j.placed
-        for g, n in zip(j.groups, sums, strict=True):
-            if n:
-                g.unplaced, g.placed = g.unplaced - n, g.placed + n
-                j.unplaced, j.placed = j.unplaced - n, j.placed + n
-                self.book(j.kind, g, n)
-        self.count_admitted(j, before)
-        self.touch_job(j)
-        self.transactions += 1
-        return whole(t.claims)

@@ -40,6 +40,7 @@ class MemoryMachines(MemoryTasks):
             self.touch(m, self.stamp)
             m.state, m.executor, m.attributes = MachineState.UP, owner, dict(machine.attributes)
             self.resize(m, machine.capacity)
+            self.describe(m)
             self.fact("join", m.index, m.name, m.number, *m.capacity)
             found.append(m.index)
         if len(self._trail) > start:
@@ -67,6 +68,7 @@ class MemoryMachines(MemoryTasks):
         count = 0
         self.touch(m, self.stamp)
         m.state = state
+        self.describe(m)
         self.fact("machine", index, "state", int(state), m.number, m.capacity, m.free)
         if state in (MachineState.DOWN, MachineState.GONE):
             for placement in list(m.runs):
@@ -113,6 +115,7 @@ class MemoryMachines(MemoryTasks):
         count = 0
         self.touch(m, self.stamp)
         self.resize(m, capacity)
+        self.describe(m)
         self.fact("machine", index, "capacity", ",".join(map(str, capacity)), m.number, m.capacity, m.free)
         for placement, n in counts.items():
             if placement in m.runs:

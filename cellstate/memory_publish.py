@@ -6,7 +6,7 @@ the machines it touched. Facts and messages are kept as tuples and written out w
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
@@ -62,9 +62,10 @@ class MemoryPublish(MemoryWords):
         # Per version after the floor: its tag, and how long the trail of touched machines was then.
         self._tags: list[str] = []
         self._marks: list[int] = []
-        self._trail: list[int] = []
-        self._cut = self._mirrored = 0
-        self._mirror: Rows = np.zeros((0, 4 + 2 * len(dimensions)), dtype=np.int64)
+        self._trail: list[MachineRow] = []
+        self._cut = 0
+        # Records of all machines without their numbers and amounts, which change all the time.
+        self._seldom: Rows = np.zeros((8, 4 + 2 * len(dimensions)), dtype=np.int64)
         self.stamp = self.base = 0
         self.open()
 
@@ -93,7 +94,7 @@ class MemoryPublish(MemoryWords):
         if m.stamp != transaction:
             if m.stamp < self.base:
                 m.before = m.number
-                self._trail.append(m.index)
+                self._trail.append(m)
             m.stamp = transaction
             m.number += moves
 
@@ -182,7 +183,6 @@ class MemoryPublish(MemoryWords):
         self._tags.append(self._tag())
         self._marks.append(self._cut + len(self._trail))
         if self.version - self.floor > 2 * self.CHANGES_KEPT:
-            self._mirror_rows()
             drop = self.version - self.CHANGES_KEPT - self.floor
             self.floor += drop
             del self._trail[: self._marks[drop - 1] - self._cut]
@@ -203,35 +203,30 @@ class MemoryPublish(MemoryWords):
 
     # What a private copy lacks (delta.lua)
 
-    def _mirror_rows(self) -> None:
-        """Bring the array of all machine records up to the trail."""
-        start, self._mirrored = self._mirrored - self._cut, self._cut + len(self._trail)
-        indices = list(dict.fromkeys(self._trail[start:]))
-        if not indices:
-            return
-        if len(self.M) > len(self._mirror):
-            grown = np.zeros((max(len(self.M), 2 * len(self._mirror)), self._mirror.shape[1]), dtype=np.int64)
-            grown[: len(self._mirror)] = self._mirror
-            self._mirror = grown
-        size, machines = len(self.dimensions), [self.M[index] for index in indices]
-        free = np.frombuffer(b"".join([m.free.to_bytes(8 * size, "little") for m in machines]), dtype=np.int64)
-        part = np.empty((len(indices), 4 + 2 * size), dtype=np.int64)
-        part[:, : 4 + size] = [(m.index, m.number, m.state, m.executor, *m.capacity) for m in machines]
-        part[:, 4 + size :] = part[:, 4 : 4 + size] - (free.reshape(-1, size) - GUARD)
-        self._mirror[indices] = part
+    def describe(self, m: MachineRow) -> None:
+        """Note what of a machine's record seldom changes."""
+        if m.index >= len(self._seldom):
+            self._seldom = np.concatenate([self._seldom, np.zeros_like(self._seldom)])
+        self._seldom[m.index, : 4 + len(m.capacity)] = (m.index, 0, m.state, m.executor, *m.capacity)
+
+    def rows(self, machines: Iterable[MachineRow]) -> Rows:
+        """The records of some machines; a machine may come several times."""
+        size, listed = len(self.dimensions), list(machines)
+        if not listed:
+            return self._seldom[:0]
+        free = np.frombuffer(b"".join([m.free.to_bytes(8 * size, "little") for m in listed]), dtype=np.int64)
+        rows = self._seldom[[m.index for m in listed]]
+        rows[:, 1] = [m.number for m in listed]
+        np.subtract(rows[:, 4 : 4 + size], free.reshape(-1, size) - GUARD, out=rows[:, 4 + size :])
+        return rows
 
     def delta(self, since: Position) -> tuple[bool, Rows]:
         """Whether everything is in the reply, and the records changed after `since` (semantics 16, 18)."""
-        self._mirror_rows()
         at = since.version - self.floor - 1
         if at < 0 or since.version > self.version or self._tags[at] != since.tag:
-            return True, self._mirror[: len(self.M)].copy()
-        return False, self._mirror[list(dict.fromkeys(self._trail[self._marks[at] - self._cut :]))]
-
-    def rows(self, indices: list[int]) -> Rows:
-        """The records of some machines."""
-        self._mirror_rows()
-        return self._mirror[indices]
+            return True, self.rows(self.M.values())
+        changed = self._trail[self._marks[at] - self._cut :]
+        return False, self.rows(changed if len(changed) < 64 else dict.fromkeys(changed))
 
     def latest(self) -> Position:
         """The version and the tag left with it."""

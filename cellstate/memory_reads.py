@@ -79,6 +79,10 @@ class MemoryReads(MemoryPublish):
         }  # fmt: skip
         return {name: ids for name, ids in queues.items() if ids}
 
+    def queue_depths(self) -> dict[str, int]:
+        """How many jobs of each kind are pending."""
+        return {kind: len(ids) for kind, ids in sorted(self.pending().items())}
+
     def facts(self, since: int = 0, most: int = 1000) -> list[Fact]:
         """See Cell.facts; empty without ``log``."""
         entries = islice((entry for entry in self._log if entry[0] > since), most)
@@ -148,7 +152,7 @@ class MemoryReads(MemoryPublish):
         kept = [self.J[job_id] for job_id in ids if job_id in self.J]
         return Snapshot(
             self.version, seen, self._log[0][0] if self._log else self.version + 1, len(self._log), self.placements,
-            rows=self.rows(list(indices)),
+            rows=self.rows([self.M[index] for index in indices]),
             runs=self.runs(list(indices)),
             jobs=[self.snapshot_of(j, spec=False) for j in kept],
             queued=frozenset(j.id for j in kept if j.arrival),
