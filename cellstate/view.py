@@ -88,8 +88,11 @@ class View:
     def apply(self, reply: Reply) -> None:
         """Take over what a sync or a commit answered. Raises StaleCopy on a delta that does not fit."""
         if reply.full:
+            # What a full read does not list is not there: no room may be left of it.
             self.rows[2, :] = MachineState.GONE
             self.base[:] = -1
+            for room in self.room:
+                room[:] = -1
         elif reply.position.version < self.position.version:
             raise StaleCopy
         if len(reply.rows):
@@ -154,16 +157,23 @@ class View:
         self._open = []
 
     def land(self, reply: Reply) -> None:
-        """The oldest launched claims were judged: forget them and take over what the store says."""
-        landed = self._flights.pop(0)
+        """The oldest launched claims were judged: forget them and take over what the store says.
+
+        Room that a rejected claim gives back counts as freed: a job may have gone to sleep for it.
+        """
+        machines = {machine for machine, _, _ in self._flights.pop(0)}
+        index = np.fromiter(machines, np.int64, len(machines))
+        before = [room[index] for room in self.room]
         if not reply.full:
-            machines = {machine for machine, _, _ in landed}
-            for d in range(self.dimensions):
-                word, base = self.free[d], self.base[d]
-                for machine in machines:
-                    word[machine] = int(base[machine])
+            for room, base in zip(self.room, self.base, strict=True):
+                room[index] = base[index]
             self._retake(machines)
         self.apply(reply)
+        grown = np.zeros(len(index), dtype=np.bool_)
+        for room, earlier in zip(self.room, before, strict=True):
+            grown |= room[index] > earlier
+        if grown.any():
+            self._freed.append(index[grown])
 
     def forget(self) -> None:
         """Drop every claim whose outcome will never be known (a new incarnation)."""
