@@ -11,21 +11,23 @@ import numpy as np
 from cellstate.view import View
 from schedulers.work import Shape, Work
 
+_UNBOUNDED = 1 << 40  # tasks that need nothing fit everywhere; thousands of these still add up in 64 bits
 
-def _units(work: Work, view: View, machines: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> int:
-    """How many of the job's smallest-fitting tasks the machines' room holds, summed over groups."""
-    total = 0
+
+def _units(work: Work, view: View, machines: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> list[int]:
+    """How many tasks of each group with tasks left the machines' room holds, as if it were alone."""
+    units = []
     for group, left in enumerate(work.left):
         if not left:
             continue
-        fits = np.full(len(machines), left, dtype=np.int64)
+        fits = np.full(len(machines), _UNBOUNDED, dtype=np.int64)
         for room, amount in zip(view.room, work.need(group), strict=True):
             here = room[machines]
             if amount:
                 np.minimum(fits, here // amount, out=fits)
             fits[here < 0] = 0
-        total += int(np.maximum(fits, 0).sum())
-    return total
+        units.append(int(np.maximum(fits, 0).sum()))
+    return units
 
 
 @dataclass(slots=True)
@@ -52,6 +54,12 @@ class Sleepers:
             del self._groups[shape]
         return work
 
+    def clear(self) -> list[Work]:
+        """Take out every job."""
+        works = [work for group in self._groups.values() for work in group.values()]
+        self._groups, self._shapes = {}, {}
+        return works
+
     def ids(self) -> list[str]:
         """Ids of all sleeping jobs."""
         return list(self._shapes)
@@ -65,9 +73,10 @@ class Sleepers:
         for shape in list(self._groups):
             group = self._groups[shape]
             units = _units(next(iter(group.values())), view, machines)
-            while units > 0 and group:
+            # Group by group: what the first jobs cannot use must reach those behind them.
+            while group and max(units) > 0:
                 work = next(iter(group.values()))
-                units -= work.remaining
+                units = [unit - left for unit, left in zip(units, filter(None, work.left), strict=True)]
                 woken.append(work)
                 self.discard(work.id)
         return woken
