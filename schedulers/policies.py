@@ -40,7 +40,8 @@ class Placement(Protocol):
     def place(self, work: Work, view: View, rng: Random) -> list[Claim]:
         """Return claims for what fits and mark them in the view with `view.take`.
 
-        Tasks that fit nowhere are left out; a gang that does not fit as a whole gives no claims
+        One claim for each `take`, in the same order: more claims than a transaction may hold are cut
+        off and undone. Tasks that fit nowhere are left out; a gang that does not fit as a whole gives no claims
         and leaves the view as it was.
         """
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from cellstate.cell import PendingJob
-from cellstate.model import JobState
+from cellstate.model import MOST_CLAIMS, JobState
 from cellstate.transaction import CONFLICTS, Claim, Detection, Mode, Outcome, Transaction, Verdict
 from cellstate.view import View
 from schedulers.instruments import Instrument
@@ -66,13 +66,19 @@ class Scheduler:
                 self.ordering.add(work)
 
     def disown(self, keeps: Callable[[str], bool]) -> None:
-        """Drop queued and sleeping jobs that now belong to another member."""
+        """Drop queued and sleeping jobs that now belong to another member.
+
+        A queued job that goes may have been woken for room that now nobody else would be told of, so
+        the jobs that still sleep are tried again.
+        """
         for job_id in [job_id for job_id in self.sleepers.ids() if not keeps(job_id)]:
             self.sleepers.discard(job_id)
-        kept = []
+        queued = []
         while (work := self.ordering.pop(float("inf"))) is not None:
-            if keeps(work.id):
-                kept.append(work)
+            queued.append(work)
+        kept = [work for work in queued if keeps(work.id)]
+        if len(kept) < len(queued):
+            kept += self.sleepers.clear()
         for work in kept:
             self.ordering.add(work)
 
@@ -85,6 +91,7 @@ class Scheduler:
         """Take the next jobs out of the queue, at most `batch`."""
         chosen: list[Work] = []
         while len(chosen) < self.batch and (work := self.ordering.pop(now)) is not None:
+            work.not_before = 0.0
             self.working[work.id] = work
             chosen.append(work)
         return chosen
@@ -100,7 +107,11 @@ class Scheduler:
         transactions = []
         for work in works:
             work.attempts += 1
+            mark = view.mark()
             claims = self.placement.place(work, view, self.rng)
+            if len(claims) > MOST_CLAIMS:
+                view.undo(mark + MOST_CLAIMS)
+                del claims[MOST_CLAIMS:]
             if claims:
                 mode = Mode.GANG if work.gang else self.mode
                 transactions.append(Transaction(work.id, tuple(claims), mode, self.detection))
@@ -117,7 +128,11 @@ class Scheduler:
     # Settling
 
     def settle(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
-        """Act on the outcome of a transaction: done, retry what is left, sleep, or give up."""
+        """Act on the outcome of a transaction: done, retry what is left, read anew, or give up.
+
+        A job never goes to sleep here: the room that is free by now was perhaps freed since it was
+        decided, so it is tried once more, and that attempt puts it to sleep when nothing fits.
+        """
         for instrument in self.instruments:
             instrument.committed(transaction, outcome, now)
         work = self.working.pop(transaction.job, None)
@@ -141,10 +156,8 @@ class Scheduler:
             work.fruitless += 1
             work.not_before = now + min(1.0, 0.05 * work.fruitless)
             self.ordering.add(work)
-        elif Verdict.DOWN in verdicts:
-            self.ordering.add(work)
         else:
-            self._sleep(work, now)
+            self.ordering.add(work)
 
     def _retry(self, work: Work, outcome: Outcome, now: float) -> None:
         work.conflicts += 1

@@ -32,7 +32,6 @@ class Fifo:
             work = self._works.get(job_id)
             if work is not None and work.not_before <= now:
                 del self._works[job_id]
-                work.not_before = 0.0
                 return work
         return None
 
