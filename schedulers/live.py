@@ -46,8 +46,11 @@ class Live:
     membership: Membership = field(init=False)
     owned: str = field(init=False)
     stopping: bool = False
-    lapsed: bool = False
-    """Set by the heartbeat: the lease is gone, enlist again before the next attempt."""
+    lapsed: Membership | None = None
+    """Set by the heartbeat: the membership whose lease is gone, to enlist again before the next attempt.
+
+    Which one matters: the loop may have met the same lapse first and have enlisted already.
+    """
     waiting: bool = False
     """Whether the loop sleeps for want of work: no progress then is no hang."""
     steps: int = 0
@@ -115,16 +118,22 @@ class Live:
     # Jobs and the private copy
 
     def _intake(self) -> Intake:
-        """Ask for jobs while the queue is short; the rest waits in the store."""
+        """Ask for jobs while the queue is short; the rest waits in the store.
+
+        Jobs that back off do not count while none of them is due: they may be blocked for long, by a
+        limit say, and must not keep others out.
+        """
         queued = len(self.scheduler.ordering) + len(self._jobs)
-        most = 0 if queued > 3 * self.scheduler.batch else 4 * self.scheduler.batch
+        due = self.scheduler.ordering.next_due()
+        busy = bool(self._jobs) or (due is not None and due <= self.now())
+        most = 0 if busy and queued > 3 * self.scheduler.batch else 4 * self.scheduler.batch
         return Intake(self.scheduler.kind, self._cursor, most, self._buckets or self.owned)
 
     def _receive(self, effect: Receive) -> Arrived:
         changed = None
-        if self.lapsed:
+        if self.lapsed == self.membership:
             self._land()
-            self.lapsed = False
+        if self.lapsed == self.membership:
             self.enlist()
         if self._buckets != self.owned:
             changed = self._buckets = self.owned
@@ -136,7 +145,9 @@ class Live:
         return Arrived(self.now(), jobs, changed, renewed)
 
     def _wait(self, until: float | None) -> None:
-        if not self._jobs and not self._renewed:
+        if self._renewed:
+            return  # every pending job arrives again: the sync of this attempt asks for them
+        if not self._jobs:
             self._sync()
         if self._jobs or self.stopping:
             return

@@ -82,10 +82,11 @@ class Process:
         if live is None or self._hung(live):
             return
         queued, asleep = len(self.scheduler.ordering), len(self.scheduler.sleepers)
+        membership = live.membership
         try:
-            members = cell.renew(live.membership, self.lease_ms, self.figures.as_dict(time.time(), queued, asleep))
+            members = cell.renew(membership, self.lease_ms, self.figures.as_dict(time.time(), queued, asleep))
         except Fenced:
-            live.lapsed = True
+            live.lapsed = membership
             return
         live.owned = owned(self.member, members)
         self._reap(cell, set(members))
