@@ -116,6 +116,9 @@ def attempts(scheduler: Scheduler) -> Attempts:
 
 def _take_in(scheduler: Scheduler, arrived: Arrived) -> None:
     if arrived.renewed:
+        # What was in flight is tried again with its counts; a job that is placed after all is read anew then.
+        for work in scheduler.working.values():
+            scheduler.ordering.add(work)
         scheduler.working.clear()
     if arrived.owned is not None:
         buckets = arrived.owned
