@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cellstate.transaction import Outcome, Transaction
+from cellstate.transaction import CONFLICTS, Outcome, Transaction
 from schedulers.work import Work
 
 WAITS_KEPT = 100_000
@@ -96,8 +96,8 @@ class Figures(Instrument):
         self.tasks += outcome.placed
         if outcome.conflicted:
             self.conflicts += 1
-            for claim, (placed, _) in zip(transaction.claims, outcome.claims, strict=True):
-                if placed < claim.count:
+            for claim, (_, verdict) in zip(transaction.claims, outcome.claims, strict=True):
+                if verdict in CONFLICTS:
                     self.rejections[claim.machine] = self.rejections.get(claim.machine, 0) + 1
 
     def placed(self, work: Work, now: float) -> None:
