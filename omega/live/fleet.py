@@ -8,6 +8,7 @@ from the log (semantics 19); after a restart or a dropped box it reads its machi
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import islice
 
 from cellstate.errors import StoreError
 from cellstate.model import MachineSpec
@@ -18,6 +19,8 @@ from cellstate.transaction import Ending, How
 MOST_ENDINGS = 2_500
 """Tasks end in batches of this size: with 400 the store spends its time on calls (performance.md)."""
 JOIN_CHUNK = 1_000
+MOST_ASKED = 1_000
+"""Held runs asked about per call."""
 
 
 @dataclass(slots=True)
@@ -45,17 +48,25 @@ class Fleet:
         self.number = self.cell.executor_number(self.name)
 
     def resume(self) -> None:
-        """Read afresh what runs on this fleet's machines; tasks already known keep their end."""
+        """Read afresh what runs on this fleet's machines; tasks already known keep their end.
+
+        A run may have been placed in room that is still being left: it is held until the cell lets it
+        start. Jobs are read after the runs, so that every run's job is among them.
+        """
         self.number = self.cell.executor_number(self.name)
         while self.cell.receive(self.number):
             pass
         mine = [machine.index for machine in self.cell.machines() if machine.executor == self.number]
-        durations: dict[str, list[int]] = {job.id: [g.duration_ms for g in job.groups] for job in self.cell.jobs()}
-        for run in self.cell.runs(mine):
+        runs = self.cell.runs(mine)
+        jobs = {job.id: job for job in self.cell.jobs()}
+        left = {run.machine for run in runs if run.leaving}
+        for run in runs:
             if run.leaving:
                 self._leaving.append(Ending(run.machine, run.placement, How.LEFT))
-            elif run.placement not in self._runs:
-                self._begin(run.placement, run.machine, run.tasks, durations.get(run.job, [0])[run.group], hold=False)
+            elif run.job in jobs:
+                group = jobs[run.job].groups[run.group]
+                hold = run.machine in left or any(leaving for _, _, leaving in group.runs)
+                self._begin(run.placement, run.machine, run.tasks, group.duration_ms, hold=hold)
 
     def step(self, wait_seconds: float) -> int:
         """Take messages and end what is due; waits up to `wait_seconds` for messages. Returns tasks ended."""
@@ -82,13 +93,16 @@ class Fleet:
 
     def _begin(self, placement: int, machine: int, tasks: str, duration_ms: int, *, hold: bool) -> None:
         seconds = duration_ms / 1000 / self.speed
-        if placement in self._runs:
+        if placement in self._runs or placement in self._held:
             return  # met twice: in the box and in what was read afresh
         if hold:
             self._held[placement] = machine, tasks, seconds
         else:
-            self._runs[placement] = machine, tasks
-            heappush(self._due, (self.now() + seconds, placement))
+            self._start(placement, machine, tasks, seconds)
+
+    def _start(self, placement: int, machine: int, tasks: str, seconds: float) -> None:
+        self._runs[placement] = machine, tasks
+        heappush(self._due, (self.now() + seconds, placement))
 
     def _leave(self, placement: int, machine: int, tasks: str) -> None:
         """A simulated task ends as soon as it is told to."""
@@ -103,13 +117,15 @@ class Fleet:
     def _ask_held(self) -> None:
         if not self._held:
             return
-        asked = list(self._held)[:1000]
+        asked = list(islice(self._held, MOST_ASKED))
         answers = self.cell.may_start([(self._held[placement][0], placement) for placement in asked])
         for placement, answer in zip(asked, answers, strict=True):
-            if answer != "wait":
-                machine, tasks, seconds = self._held.pop(placement)
-                if answer == "go":
-                    self._begin(placement, machine, tasks, int(seconds * 1000 * self.speed), hold=False)
+            machine, tasks, seconds = self._held.pop(placement)
+            if answer == "go":
+                self._start(placement, machine, tasks, seconds)
+            elif answer == "wait":
+                # Behind the others, which are then asked about next time.
+                self._held[placement] = machine, tasks, seconds
 
     def _end_due(self) -> int:
         endings, self._leaving = self._leaving, []
