@@ -27,7 +27,7 @@ class Link:
         self._sent = script, keys, arguments
         self._transmit()
 
-    def receive(self) -> Any:  # noqa: ANN401 - a reply is whatever the script returns
+    def receive(self) -> Any:
         """Return the reply of the call in flight; on an error, `again` sends it once more."""
         while True:
             try:

@@ -129,7 +129,8 @@ class JobSpec:
         if not self.groups or any(group.count < 1 for group in self.groups):
             raise BadInput(f"job {self.name}: wants at least one task in every group")
         if self.gang and self.total > MOST_CLAIMS:
-            raise BadInput(f"job {self.name}: a gang of {self.total} tasks; the most in one transaction is {MOST_CLAIMS}")
+            most = f"the most in one transaction is {MOST_CLAIMS}"
+            raise BadInput(f"job {self.name}: a gang of {self.total} tasks; {most}")
 
     @property
     def total(self) -> int:

@@ -51,14 +51,13 @@ def take(text: str, number: int) -> tuple[str, str]:
     """Return the first `number` indices of `text`, and the rest."""
     taken: Spans = []
     rest: Spans = []
-    for a, b in spans(text):
-        cut = min(b, a + number - 1)
-        if number > 0:
-            taken.append((a, cut))
-            number -= cut - a + 1
-            a = cut + 1
-        if a <= b:
-            rest.append((a, b))
+    for first, last in spans(text):
+        cut = min(last, first + number - 1)
+        if cut >= first:
+            taken.append((first, cut))
+            number -= cut - first + 1
+        if cut < last:
+            rest.append((max(cut + 1, first), last))
     return spell(taken), spell(rest)
 
 

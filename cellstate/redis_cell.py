@@ -65,7 +65,8 @@ class RedisCell(RedisReads):
         schema, resources = cell._plain(client.hmget, cell._prefix + "meta", "schema", "resources")
         if schema is None:
             there = ", ".join(cell._plain(cells, client)) or "none"
-            raise Refused(f"unknown cell {name!r} on {safe_url(url)}; it has: {there}; make one with omega cell create {name}")
+            where = f"unknown cell {name!r} on {safe_url(url)}; it has: {there}"
+            raise Refused(f"{where}; make one with omega cell create {name}")
         cell._check_schema(schema.decode())
         cell.dimensions = Dimensions(tuple(resources.decode().split(",")))
         return cell
@@ -204,7 +205,8 @@ class RedisCell(RedisReads):
             self._plain(self._launch)
         self._flight = None
         if reply[0] in (b"fenced", b"stale"):
-            raise Fenced(f"scheduler {values['member']}: incarnation {values['incarnation']} may no longer commit; enlist again")
+            who = f"scheduler {values['member']}: incarnation {values['incarnation']}"
+            raise Fenced(f"{who} may no longer commit; enlist again")
         return self._reply(reply, intake)
 
     def resend(self) -> None:

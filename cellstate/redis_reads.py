@@ -10,7 +10,6 @@ from cellstate import records
 from cellstate.cell import Fact, KindUse
 from cellstate.errors import Refused
 from cellstate.model import Job, Machine, MachineState, Run
-from cellstate.ranges import EMPTY
 from cellstate.redis_calls import RedisCalls
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Intake, Position
@@ -67,7 +66,8 @@ class RedisReads(RedisCalls):
         _, rows = self._read_all()
         latest = {int(row[0]): row for row in rows}
         static = self._plain(self.client.hgetall, self._prefix + "static")
-        found = (records.read_machine(row, static[str(i).encode()], len(self.dimensions)) for i, row in sorted(latest.items()))
+        size = len(self.dimensions)
+        found = (records.read_machine(row, static[str(i).encode()], size) for i, row in sorted(latest.items()))
         return [machine for machine in found if machine.state is not MachineState.GONE]
 
     def machine_index(self, name: str) -> int | None:
@@ -160,7 +160,7 @@ class RedisReads(RedisCalls):
     def counters(self) -> dict[str, int]:
         """The cell's version, floor and other counters."""
         found = self._plain(self.client.hgetall, self._prefix + "meta")
-        return {name.decode(): int(value) for name, value in found.items() if name not in (b"resources",)}
+        return {name.decode(): int(value) for name, value in found.items() if name != b"resources"}
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
         """Every scheduler on record: incarnation, whether its lease holds, its last figures."""
@@ -183,4 +183,6 @@ class RedisReads(RedisCalls):
 def _facts(key: bytes, fields: Mapping[bytes, bytes]) -> list[Fact]:
     version, at, by = int(key.partition(b"-")[0]), int(fields[b"at"]), fields[b"by"].decode()
     lines = fields[b"facts"].decode()
-    return [Fact(version, at, by, tuple(line.split(" "))) for line in lines.split("\n")] if lines not in ("", EMPTY) else []
+    if not lines:
+        return []
+    return [Fact(version, at, by, tuple(line.split(" "))) for line in lines.split("\n")]

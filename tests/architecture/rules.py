@@ -37,6 +37,9 @@ TALK = {
     "SystemExit": "raise an OmegaError; cli turns it into an exit code",
 }
 
+ENDS = {("omega/live/member.py", "SystemExit")}
+"""The entry of the processes that a crew starts: its exit code is all that its parent learns."""
+
 OPAQUE = ("pickle", "marshal", "shelve", "dill", "cloudpickle")
 UNSAFE = {
     "eval": "parse what is allowed, refuse the rest",
@@ -87,7 +90,7 @@ def talking(source: Source) -> Iterator[str]:
         if name.split(".")[0] == "click":
             yield f"{source.path}:{line}: imports click; only cli knows the command line"
     for call, name in source.calls:
-        if name in TALK:
+        if name in TALK and (source.path, name) not in ENDS:
             yield f"{source.path}:{call.lineno}: {name}; {TALK[name]}"
     for item in ast.walk(source.tree):
         if isinstance(item, ast.Raise) and isinstance(item.exc, ast.Name) and item.exc.id in TALK:
