@@ -9,15 +9,15 @@ from cli import render, words
 from cli.amounts import amount_options, named, vector
 from cli.app import App
 
-FLEET = "fleet"
-"""The executor that plays machines when no other is named."""
+FLEET = "here"
+"""The executor that plays machines when no other is named: the one of `omega up`."""
 JOIN_CHUNK = 1_000
 
 
 @click.command()
 @click.argument("name")
 @click.option("--resources", default="cpu,memory", metavar="NAMES", help="What machines have and tasks take, in order.")
-@click.option("--machines", default=0, type=click.IntRange(0, 1_000_000), metavar="N", help="Machines m1 to mN to add.")
+@click.option("--machines", default=0, type=click.IntRange(0, 10**6), metavar="N", help="Machines to add, m0, m1, …")
 @amount_options("of each machine")
 @click.pass_obj
 def command(
@@ -37,7 +37,7 @@ def command(
     capacity = vector(dimensions, amounts)
     there = name in app.cells()
     cell = app.closing(RedisCell.create(connect(app.url), name, dimensions, url=app.url))
-    specs = [MachineSpec(f"m{i + 1}", capacity) for i in range(machines)]
+    specs = [MachineSpec(f"m{i}", capacity) for i in range(machines)]
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("machines", total=machines or None, more="", visible=machines > JOIN_CHUNK)
         for start in range(0, machines, JOIN_CHUNK):

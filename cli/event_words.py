@@ -16,7 +16,8 @@ SHORT = 4
 """Letters of a job's id in a sentence."""
 MOST_JOBS = 3
 """Jobs that are named; of more only the number is said."""
-_VERBS = {kind: kind for kind in (*ENDINGS, "left")} | {"submit": "submitted", "stop": "stopped", "abandon": "abandoned"}
+_VERBS = {kind: kind for kind in (*ENDINGS, "left")}
+_VERBS |= {"submit": "submitted", "stop": "stopped", "abandon": "abandoned"}
 _STATES = {"done": "done", "stopped": "ended as stopped", "abandoned": "ended as abandoned"}
 
 

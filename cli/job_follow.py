@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_BEHIND = 5_000
 """Versions of the log after which the story goes on without its details."""
+EXPLAIN_MS = 2_000
+"""How long a job may be pending until it is told why, and how often that is looked at again."""
 MOST_ROWS = 20
 ENDS = ("total", "finished", "failed", "stopped")
 
@@ -49,6 +51,7 @@ class _One:
         self.app, self.cell, self.bars = app, cell, bars
         self.story: Story | None = None
         self.at = 0
+        self.explain_ms = app.now_ms() + EXPLAIN_MS
         self.job_id = job_id
         self.placed = bars.add_task("placed", total=None, more="tasks")
         self.ended = bars.add_task("ended", total=None, more="tasks")
@@ -61,6 +64,7 @@ class _One:
             self.at = since_time(self.cell, job.submitted_ms, kept)
         self._listen(self.story)
         told = self.story.look(job, self.app.now_ms())
+        told += self._explain(self.story, job)
         found = counts(job.groups)
         over = found["finished"] + found["failed"] + found["stopped"]
         self.bars.update(self.placed, total=found["total"], completed=found["total"] - found["queued"])
@@ -68,6 +72,14 @@ class _One:
         if not self.app.as_json:
             for line in told:
                 render.line_above(self.bars, line)
+
+    def _explain(self, story: Story, job: "Job") -> list[str]:
+        """Why it is pending, asked now and then once it has been for a while."""
+        now_ms = self.app.now_ms()
+        if job.pending and now_ms < self.explain_ms:
+            return []
+        self.explain_ms = now_ms + EXPLAIN_MS
+        return story.wait(Room(self.cell).reason(job), now_ms) if job.pending else []
 
     def _listen(self, story: Story) -> None:
         """Hear what the log says of the job; leave out what it says faster than can be read."""

@@ -4,15 +4,6 @@ state   pending     something of it is unplaced        finished   every task fin
         running     everything is placed               failed     a task failed
         held        submitted, not to be placed yet    stopped    a person stopped it
                                                        abandoned  given up after too many conflicts
-reason  QUEUED         its scheduler will come to it
-        NO_SCHEDULER   no scheduler of its kind is live
-        NO_MACHINE     no machine is up
-        TOO_LARGE      a task wants more than any machine has
-        RESOURCES      no machine has room for what is left (for a gang: not for all of it)
-        LIMIT          the limits of its kind
-        HELD           held when it was submitted
-        CONFLICTS      abandoned at the retry limit
-        STOPPING       stopped, and tasks are still on machines
 """
 
 from collections import Counter
@@ -28,6 +19,18 @@ if TYPE_CHECKING:
     from cellstate.redis_cell import RedisCell
 
 STATES = ("pending", "running", "held", "finished", "failed", "stopped", "abandoned")
+REASONS = {
+    "QUEUED": "its scheduler will come to it",
+    "NO_SCHEDULER": "no scheduler of its kind is live; start one with omega scheduler run",
+    "NO_MACHINE": "no machine is up",
+    "TOO_LARGE": "a task wants more than any machine has",
+    "RESOURCES": "no machine has room for what is left",  # of a gang: not for all of it
+    "LIMIT": "the limits of its kind are reached",
+    "HELD": "held when it was submitted",
+    "CONFLICTS": "given up after too many conflicts",
+    "STOPPING": "stopped, and tasks are still on machines",
+}
+"""The words of a ``reason`` column, and what they mean."""
 COUNTS = ("total", "queued", "placed", "finished", "failed", "stopped")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from cellstate.model import GroupStatus, Job
 from cli import words
 from cli.history import Event
-from cli.job_state import counts, group_names
+from cli.job_state import REASONS, counts, group_names
 
 BACK = {"lost": "lost with their machine", "evicted": "evicted"}
 
@@ -32,6 +32,7 @@ class Story:
 
     job: Job
     conflicts: int = 0
+    reason: str = ""
     chapters: list[Chapter] = field(default_factory=list)
     _back: dict[tuple[int, str], int] = field(default_factory=dict)
 
@@ -56,7 +57,7 @@ class Story:
     def look(self, job: Job, now_ms: int) -> list[str]:
         """Take note of how the job is now; returns the lines that are to be told."""
         self.job = job
-        told = []
+        told: list[str] = []
         for (i, kind), count in self._back.items():
             self.chapters[i].placed = False
             told.append(self._line(now_ms, i, f"{words.count(count, 'task')} {BACK[kind]}, to be placed again"))
@@ -69,6 +70,15 @@ class Story:
                 chapter.ended = True
                 told.append(self._line(now_ms, i, _ended(group)))
         return told
+
+    def wait(self, reason: str, now_ms: int) -> list[str]:
+        """Take note of why the job is pending; returns what is to be told, once for each reason."""
+        if reason == self.reason:
+            return []
+        self.reason = reason
+        queued = sum(group.unplaced for group in self.job.groups)
+        since = words.seconds(max(0, now_ms - self.job.submitted_ms) / 1000)
+        return [f"  {since:<7} {words.count(queued, 'task')} queued: {REASONS.get(reason, reason)}"] if reason else []
 
     def _line(self, at_ms: int, group: int, text: str) -> str:
         name = f"{self.chapters[group].name}: " if len(self.chapters) > 1 else ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @amount_options("of each machine")
 @click.option("--attribute", "attributes", metavar="KEY=VALUE", multiple=True, callback=pairs, help="For constraints.")
-@click.option("--count", type=click.IntRange(1, 1_000_000), metavar="N", help="Take NAME as a prefix: NAME1 to NAMEn.")
+@click.option("--count", type=click.IntRange(1, 1_000_000), metavar="N", help="Take NAME as a prefix: NAME0, NAME1, …")
 @click.option("--executor", default=FLEET, show_default=True, metavar="NAME", help="Who runs what is placed on them.")
 @click.pass_obj
 def command(
@@ -37,7 +37,7 @@ def command(
         raise click.UsageError("with --count there is one NAME, the beginning of all names")
     cell = app.open(to_change=True)
     capacity = vector(cell.dimensions, amounts)
-    wanted = [f"{names[0]}{i + 1}" for i in range(count)] if count is not None else list(dict.fromkeys(names))
+    wanted = [f"{names[0]}{i}" for i in range(count)] if count is not None else list(dict.fromkeys(names))
     specs = [MachineSpec(name, capacity, attributes) for name in wanted]
     fresh = _fresh(cell, specs)
     with render.progress(quiet=app.as_json) as bars:

@@ -1,0 +1,140 @@
+"""`omega machine`: finding, seeing and changing machines."""
+
+import pytest
+
+from cellstate.model import Job, JobSpec, TaskGroup
+from cellstate.redis_cell import RedisCell
+from tests.cli.conftest import Omega, eventually, join, scheduler
+
+
+def machine(name: str, index: int, **other: object) -> dict[str, object]:
+    """What the list says of a machine of 4 cores and 4 GiB that joined first and alone."""
+    return {
+        "name": name, "index": index, "state": "up", "over": False, "capacity": {"cpu": 4000, "memory": 4096},
+        "allocated": {"cpu": 0, "memory": 0}, "tasks": 0, "number": 1, "executor": 1, "attributes": {},
+    } | other  # fmt: skip
+
+
+def placed(cell: RedisCell, job_id: str) -> bool:
+    job = cell.job(job_id)
+    return isinstance(job, Job) and not job.unplaced
+
+
+def test_list_and_add(omega: Omega) -> None:
+    assert omega.json("machine", "list") == {"cell": omega.cell, "total": 0, "machines": []}
+    words = ("machine", "add", "a", "b", "--cpu", "4", "--memory", "4Gi", "--attribute", "rack=r1")
+    assert omega.json(*words) == {"cell": omega.cell, "added": ["a", "b"], "unchanged": 0}
+    assert omega.json(*words) == {"cell": omega.cell, "added": [], "unchanged": 2}
+    assert omega.json("machine", "list") == {
+        "cell": omega.cell, "total": 2,
+        "machines": [
+            machine("a", 0, attributes={"rack": "r1"}),
+            machine("b", 1, attributes={"rack": "r1"}),
+        ],
+    }  # fmt: skip
+    assert omega.text("machine", "list").splitlines() == [
+        "machine  index  state  cpu  memory  tasks  attributes",
+        "a            0  up     0/4   0/4Gi      0  rack=r1",
+        "b            1  up     0/4   0/4Gi      0  rack=r1",
+    ]
+
+
+def test_add_many_by_prefix(omega: Omega) -> None:
+    added = omega.json("machine", "add", "rack1-", "--count", "3", "--cpu", "1")["added"]
+    assert added == ["rack1-0", "rack1-1", "rack1-2"]
+    assert omega.text("machine", "add", "x", "--count", "2", "--cpu", "1") == "2 machines added · cpu 1 each\n"
+
+
+def test_add_another_under_a_taken_name(omega: Omega) -> None:
+    omega.run("machine", "add", "a", "--cpu", "4")
+    said = omega.error("machine", "add", "a", "--cpu", "5")
+    assert said == (
+        f"machine a: in cell {omega.cell} already, with cpu 4; "
+        "change it with omega machine resize, remove it first, or choose another name"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("a",), 2, "omega machine add: say what each machine has, such as --cpu 16 --memory 64Gi; "
+                    "see omega machine add --help"),
+        (("a", "b", "--cpu", "1", "--count", "2"), 2,
+         "omega machine add: with --count there is one NAME, the beginning of all names; see omega machine add --help"),
+        (("a b", "--cpu", "1"), 1, "machine name 'a b': use 1 to 128 letters, digits, . _ / -"),
+        (("a", "--cpu", "-1"), 1, "cpu: '-1' is negative; amounts start at 0"),
+        (("a", "--resource", "gpu=1"), 1, "unknown resource 'gpu'; this cell has cpu, memory"),
+        (("a", "--cpu", "1", "--attribute", "r=1", "--attribute", "r=2"), 2,
+         "omega machine add: Invalid value for '--attribute': r is given twice; see omega machine add --help"),
+    ],
+)  # fmt: skip
+def test_bad_machines_are_refused(omega: Omega, words: tuple[str, ...], code: int, message: str) -> None:
+    assert omega.error("machine", "add", *words, code=code) == message
+    assert omega.json("machine", "list")["total"] == 0
+
+
+def test_a_machine_is_found_by_name_index_or_prefix(omega: Omega) -> None:
+    omega.run("machine", "add", "alpha", "beta", "bravo", "--cpu", "1")
+    for asked in ("beta", "1", "be"):
+        assert omega.json("machine", "status", asked)["name"] == "beta"
+    assert omega.error("machine", "status", "b") == (
+        f"machine 'b': 2 machines of cell {omega.cell} begin so (beta, bravo); write more of the name"
+    )
+    assert omega.error("machine", "status", "7") == f"machine '7': not in cell {omega.cell}; see omega machine list"
+
+
+def test_states_come_and_go(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 2)
+    changed = {"name": "m0", "index": 0, "before": "up", "state": "drained", "put_back": 0, "tasks": 0}
+    assert omega.json("machine", "drain", "m0") == {"cell": omega.cell, "machines": [changed]}
+    assert omega.text("machine", "drain", "m0") == "machine m0 drained already\n"
+    assert [each["name"] for each in omega.json("machine", "list", "--state", "drained")["machines"]] == ["m0"]
+    assert omega.text("machine", "down", "m0", "m1") == "machine m0 down\nmachine m1 down\n"
+    assert omega.json("machine", "up", "m0")["machines"][0]["before"] == "down"
+    assert omega.text("machine", "remove", "m0") == "machine m0 removed\n"
+    assert omega.json("machine", "list")["total"] == 1
+    assert omega.error("machine", "up", "m0") == f"machine 'm0': not in cell {omega.cell}; see omega machine list"
+
+
+def test_tasks_of_a_machine_that_fails_are_placed_again(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    cell.submit([JobSpec("a", "crawl", "batch", (TaskGroup((500, 100), 3, 60_000),))], 1, "ada")
+    with scheduler(cell):
+        eventually(lambda: placed(cell, "a"))
+        found = omega.json("machine", "status", "m0")
+        assert found["tasks"] == 3
+        assert found["allocated"] == {"cpu": 1500, "memory": 300}
+        assert found["runs"] == [
+            {"placement": 1, "job": "a", "name": "crawl", "group": 0, "tasks": "0-2", "leaving": False}
+        ]
+        text = omega.text("machine", "status", "m0")
+        assert "1.5/4 · 38 % in use" in text
+        assert "crawl" in text
+        assert omega.text("machine", "drain", "m0") == "machine m0 drained · 3 tasks still on it\n"
+        assert omega.text("machine", "down", "m0") == "machine m0 down · 3 tasks to be placed again\n"
+    job = cell.job("a")
+    assert job is not None
+    assert job.unplaced == 3
+
+
+def test_resize(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    resized = {"cell": omega.cell, "name": "m0", "index": 0, "capacity": {"cpu": 2500, "memory": 4096}, "evicted": 0}
+    assert omega.json("machine", "resize", "m0", "--cpu", "2500m") == resized
+    jobs = [JobSpec(word, word, "batch", (TaskGroup((500, 0), 2, 60_000),), p) for word, p in (("low", 1), ("high", 9))]
+    cell.submit(jobs, 1, "ada")
+    with scheduler(cell):
+        eventually(lambda: placed(cell, "low") and placed(cell, "high"))
+        said = omega.error("machine", "resize", "m0", "--cpu", "1")
+        assert said == "machine m0: holds more than cpu 1, memory 4Gi; give --evict, or drain it first"
+        said = omega.text("machine", "resize", "m0", "--cpu", "1", "--evict")
+        assert said == "machine m0 has cpu 1, memory 4Gi · 2 tasks evicted, to be placed again\n"
+    assert [run.job for run in cell.runs([0]) if not run.leaving] == ["high"]
+    assert omega.error("machine", "resize", "m0", code=2).startswith("omega machine resize: say what it is to have")
+
+
+def test_limit_of_the_list(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 5)
+    found = omega.json("machine", "list", "--limit", "2")
+    assert (found["total"], len(found["machines"])) == (5, 2)
+    assert omega.run("machine", "list", "--limit", "2").stderr == "… 3 more machines\n"

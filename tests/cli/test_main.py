@@ -1,0 +1,172 @@
+"""The program as a whole: help, options everywhere, errors in one line, exit codes, quick start."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from cli.lazy import Lazy
+from cli.main import COMMANDS
+from cli.main import omega as program
+from tests.cli.conftest import Omega
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("redis", "numpy", "rich", "pydantic", "yaml", "anyio", "cellstate.redis_cell", "schedulers")
+
+
+def start(*words: str, **environment: str) -> "subprocess.Popen[str]":
+    """Start the program as a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "cli.main", *words], cwd=ROOT, env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command that is no group, with its names."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def test_help_lists_every_command_that_is_there() -> None:
+    text = Omega(None).text("--help")
+    for name in ("store", "cell", "machine", "job", "scheduler", "events"):
+        assert f"\n  {name} " in text
+
+
+def test_short_help_is_the_same() -> None:
+    assert Omega(None).text("job", "-h") == Omega(None).text("job", "--help")
+
+
+def test_every_command_takes_the_shared_options_and_explains_itself() -> None:
+    found = dict(leaves(program))
+    assert ("cell", "verify") in found
+    for path, command in found.items():
+        options = {name for parameter in command.params for name in parameter.opts}
+        assert {"--json", "--store", "--cell"} <= options, path
+        assert command.help, path
+
+
+def test_summaries_in_groups_are_whole_sentences() -> None:
+    for path, _ in leaves(program):
+        if len(path) == 2:
+            group = program.get_command(click.Context(program), path[0])
+            if isinstance(group, Lazy):
+                assert group.table[path[1]][1].endswith(".")
+
+
+def test_a_module_that_is_missing_does_not_break_the_rest() -> None:
+    group = Lazy(name="omega", table={"gone": ("cli.no_such_module", "Not there."), "store": COMMANDS["store"]})
+    context = click.Context(group)
+    assert group.list_commands(context) == ["store"]
+    assert group.get_command(context, "gone") is None
+    assert group.get_command(context, "store") is not None
+
+
+@pytest.mark.parametrize("words", [("--help",), ("job", "--help"), ("cell", "status", "--help"), ("--version",)])
+def test_help_imports_nothing_heavy(words: tuple[str, ...]) -> None:
+    check = (
+        "import sys\nfrom cli.main import main\nsys.argv = ['omega', *sys.argv[1:]]\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", check, *words], cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stderr == "[]\n"
+
+
+def test_version() -> None:
+    assert Omega(None).text("--version").startswith("omega ")
+
+
+def test_no_command_is_wrong_usage_and_shows_help() -> None:
+    assert "Commands:" in Omega(None).run(code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("jib",), "omega: No such command 'jib'"),
+        (("job", "list", "--nope"), "omega job list: No such option '--nope'"),
+        (("job", "wait"), "omega job wait: Missing argument 'JOB'"),
+        (("job", "list", "--limit", "0"), "omega job list: Invalid value for '--limit': 0 is not in the range x>=1"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_2(words: tuple[str, ...], message: str) -> None:
+    said = Omega(None).error(*words, code=2)
+    assert said.startswith(message)
+    assert said.endswith(" --help")
+
+
+def test_options_may_stand_before_and_after_the_command(store_url: str, omega: Omega) -> None:
+    after = Omega(None).run("cell", "status", "--json", "--store", store_url, "--cell", str(omega.cell))
+    before = Omega(None).run("--json", "--store", store_url, "--cell", str(omega.cell), "cell", "status")
+    assert json.loads(after.stdout) == json.loads(before.stdout)
+
+
+def test_an_option_wins_over_the_environment(
+    store_url: str, omega: Omega, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start("cell", "status", "--json", OMEGA_STORE=store_url, OMEGA_CELL=str(omega.cell)) as process:
+        assert json.loads(process.communicate()[0])["cell"] == omega.cell
+    with start("cell", "status", "--json", "--cell", "other", OMEGA_STORE=store_url, OMEGA_CELL="x") as process:
+        assert "unknown cell 'other'" in process.communicate()[1]
+
+
+def test_ctrl_c_exits_130(omega: Omega, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cli.app.App.cells", interrupted)
+    assert Omega(omega.url).run("cell", "list", code=130).stdout == ""
+
+
+def test_ctrl_c_ends_a_process_quietly(omega: Omega) -> None:
+    words = ("--store", str(omega.url), "--cell", str(omega.cell), "events", "--follow", "--json")
+    omega.run("cell", "limits", "batch", "--jobs", "3")
+    with start(*words) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["kind"] == "limit"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+        assert (process.returncode, out, err.strip()) == (130, "", "")
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(omega: Omega) -> None:
+    omega.run("cell", "limits", "batch", "--jobs", "3")
+    words = ("--store", str(omega.url), "--cell", str(omega.cell), "events", "--follow", "--json")
+    with start(*words) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        omega.run("cell", "limits", "batch", "--jobs", "4")
+        assert process.wait(timeout=30) == 141
+        assert process.stderr.read() == ""
+
+
+def test_json_errors_are_one_line_on_stderr(omega: Omega) -> None:
+    assert omega.error("job", "status", "nope", "--json") == f"job 'nope': not in cell {omega.cell}; see omega job list"
+
+
+def test_nothing_in_a_pipe_is_coloured_or_cut(omega: Omega) -> None:
+    name = "a-machine-with-a-very-long-name-" * 3
+    omega.run("machine", "add", name, "--cpu", "1", "--attribute", f"rack={'r' * 200}")
+    text = omega.text("machine", "list")
+    assert name in text
+    assert "r" * 200 in text
+    assert "\x1b" not in text
+    assert all(line == line.rstrip() for line in text.splitlines())
