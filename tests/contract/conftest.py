@@ -1,0 +1,161 @@
+"""A cell under test: in memory, over the fake server, over the real one with either protocol."""
+
+import itertools
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+
+import fakeredis
+import pytest
+import redis
+
+from cellstate.cell import Membership
+from cellstate.memory import MemoryCell
+from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from cellstate.redis_cell import RedisCell
+from cellstate.resources import Dimensions
+from cellstate.transaction import Claim, Detection, Mode, Outcome, Position, Transaction
+
+AnyCell = MemoryCell | RedisCell
+TWO = Dimensions(("cpu", "memory"))
+_numbers = itertools.count(1)
+
+
+class Stand(ABC):
+    """A cell and what a test may do to it that the port does not offer."""
+
+    cell: AnyCell
+
+    @abstractmethod
+    def other(self) -> AnyCell:
+        """Another client of the same cell."""
+
+    @abstractmethod
+    def lapse(self, member: str) -> None:
+        """Let a lease run out."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave nothing behind."""
+
+    def member(self, name: str = "batch/0") -> "Member":
+        """A scheduler of this cell."""
+        return Member(self.cell, name)
+
+
+class MemoryStand(Stand):
+    def __init__(self, dimensions: Dimensions, keep_jobs: int, keep_ms: int) -> None:
+        self.cell: MemoryCell = MemoryCell("c", dimensions, keep_jobs=keep_jobs, keep_ms=keep_ms)
+
+    def other(self) -> AnyCell:
+        return self.cell
+
+    def lapse(self, member: str) -> None:
+        self.cell.expire(member)
+
+    def close(self) -> None:
+        pass
+
+
+class RedisStand(Stand):
+    def __init__(
+        self, connect: Callable[[], redis.Redis], dimensions: Dimensions, keep_jobs: int, keep_ms: int
+    ) -> None:
+        self.connect, self.others = connect, list[RedisCell]()
+        name = f"c{os.getpid()}-{next(_numbers)}"
+        self.cell: RedisCell = RedisCell.create(connect(), name, dimensions, keep_jobs=keep_jobs, keep_ms=keep_ms)
+
+    def other(self) -> RedisCell:
+        self.others.append(RedisCell.open(self.connect(), self.cell.name))
+        return self.others[-1]
+
+    def lapse(self, member: str) -> None:
+        assert self.cell.client.delete(self.key(f"lease:{member}"))
+
+    def key(self, name: str) -> str:
+        return self.cell._prefix + name
+
+    def close(self) -> None:
+        self.cell.delete()
+        for cell in (self.cell, *self.others):
+            cell.close()
+
+
+class Member:
+    """A scheduler with a private copy as old as its last commit or sync."""
+
+    def __init__(self, cell: AnyCell, name: str = "batch/0", nonce: str = "n") -> None:
+        self.cell, self.number = cell, 0
+        self.membership: Membership = cell.enlist(name, nonce, 60_000, 0)
+        self.position = Position()
+
+    def seen(self, machine: int) -> int:
+        """The machine's sequence number now."""
+        return {m.index: m.number for m in self.cell.machines()}[machine]
+
+    def transact(self, *transactions: Transaction) -> list[Outcome]:
+        """Commit some transactions."""
+        self.number += 1
+        reply = self.cell.commit(self.membership, self.number, transactions, self.position, 0)
+        self.position = reply.position
+        return reply.outcomes
+
+    def place(
+        self, job: str, *claims: tuple[int, int], mode: Mode = Mode.INCREMENTAL, detection: Detection = Detection.FINE,
+        evict: tuple[tuple[int, int], ...] = (),
+    ) -> Outcome:  # fmt: skip
+        """Claim tasks of a job's first group: (machine, count) each."""
+        made = tuple(Claim(machine, 0, count, self.seen(machine), evict) for machine, count in claims)
+        return self.transact(Transaction(job, made, mode, detection))[0]
+
+
+Make = Callable[..., Stand]
+
+
+@pytest.fixture(params=["memory", "fake", "resp2", "resp3"])
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
+    """Makes cells of one implementation."""
+    stands: list[Stand] = []
+
+    def connector() -> Callable[[], redis.Redis]:
+        if request.param == "fake":
+            server = fakeredis.FakeServer()
+            return lambda: fakeredis.FakeRedis(server=server)
+        url = request.getfixturevalue("store_url")
+        return lambda: redis.Redis.from_url(url, protocol=int(request.param[-1]))
+
+    def build(dimensions: Dimensions = TWO, keep_jobs: int = 100, keep_ms: int = 1_000_000) -> Stand:
+        if request.param == "memory":
+            stands.append(MemoryStand(dimensions, keep_jobs, keep_ms))
+        else:
+            stands.append(RedisStand(connector(), dimensions, keep_jobs, keep_ms))
+        return stands[-1]
+
+    yield build
+    for stand in stands:
+        stand.close()
+
+
+@pytest.fixture
+def stand(make: Make) -> Stand:
+    """An empty cell of two dimensions."""
+    return make()
+
+
+@pytest.fixture
+def cell(stand: Stand) -> AnyCell:
+    """A cell with three machines of (4, 8)."""
+    stand.cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
+    return stand.cell
+
+
+@pytest.fixture
+def member(cell: AnyCell) -> Member:
+    """A batch scheduler of the cell."""
+    return Member(cell)
+
+
+def job(id: str, need: tuple[int, ...] = (1, 1), count: int = 1, **words: object) -> JobSpec:
+    """A batch job of one group."""
+    kind = str(words.pop("kind", "batch"))
+    return JobSpec(id, id, kind, (TaskGroup(need, count),), **words)  # type: ignore[arg-type]

@@ -1,0 +1,109 @@
+"""Bookkeeping of its own: invariants 1 to 5 of a cell, checked after every step of a random history."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from cellstate.memory import MemoryCell
+from cellstate.model import JobState, MachineState
+from cellstate.ranges import indices
+from cellstate.transaction import Ending, How, Outcome, Transaction
+
+
+class Books:
+    """What has been seen of a cell so far: numbers of machines, placements, and how tasks ended."""
+
+    def __init__(self, cell: MemoryCell) -> None:
+        self.cell = cell
+        self.numbers: dict[int, int] = {}
+        self.placements: dict[int, tuple[str, int, int]] = {}
+        self.ended: Counter[tuple[str, How]] = Counter()
+        self.moves: Counter[int] = Counter()
+        self.at_most = 1
+        self.gone: set[int] = set()
+
+    def saw_commit(self, transactions: Iterable[Transaction], outcomes: Iterable[Outcome]) -> None:
+        """Note which machines the next look should find moved, and how often."""
+        self.at_most = 0
+        for transaction, outcome in zip(transactions, outcomes, strict=True):
+            self.at_most += outcome.placed > 0
+            placed = zip(transaction.claims, outcome.claims, strict=True)
+            self.moves.update({claim.machine for claim, (count, _) in placed if count})
+
+    def saw_end(self, endings: Iterable[Ending], jobs: dict[int, str], counts: Iterable[int]) -> None:
+        """Note how tasks ended."""
+        for ending, count in zip(endings, counts, strict=True):
+            if count:
+                self.ended[jobs[ending.placement], ending.how] += count
+
+    def look(self) -> None:
+        """Check everything, and remember what was seen."""
+        self.check_machines()
+        self.check_jobs()
+        self.check_numbers()
+        self.check_evictions()
+
+    def check_machines(self) -> None:
+        """1: allocated is the sum of the placements on a machine, and at most its capacity unless it shrank."""
+        for m in self.cell.M.values():
+            sums = [0, 0]
+            for run in self.cell.runs([m.index]):
+                job = self.cell.job(run.job)
+                assert job is not None
+                if not run.leaving:
+                    need, n = job.groups[run.group].need, len(indices(run.tasks))
+                    sums = [held + amount * n for held, amount in zip(sums, need, strict=True)]
+                known = self.placements.setdefault(run.placement, (run.job, run.group, m.index))
+                assert known == (run.job, run.group, m.index), "a placement id names one placement for good"
+            assert tuple(sums) == self.cell.used(m.capacity, m.free)
+            if m.state in (MachineState.DOWN, MachineState.GONE):
+                assert not m.runs
+
+    def check_jobs(self) -> None:
+        """2 and 4: a task is in one place; counts add up; pending exactly while something is unplaced."""
+        queued = {job_id for ids in self.cell.pending().values() for job_id in ids}
+        used: dict[str, list[int]] = {}
+        admitted: Counter[str] = Counter()
+        for job in self.cell.jobs():
+            for number, group in enumerate(job.groups):
+                assert group.unplaced + group.placed + group.finished + group.failed + group.stopped == group.total
+                here = [run for run in self.cell.runs(list(self.cell.M)) if (run.job, run.group) == (job.id, number)]
+                live = [i for run in here if not run.leaving for i in indices(run.tasks)] + indices(group.waiting)
+                assert len(live) == len(set(live)) == group.unplaced + group.placed
+                assert {(run.placement, run.machine, run.leaving) for run in here} == set(group.runs)
+                sums = used.setdefault(job.kind, [0, 0])
+                used[job.kind] = [held + amount * group.placed for held, amount in zip(sums, group.need, strict=True)]
+            admitted[job.kind] += any(group.placed for group in job.groups)
+            assert (job.id in queued) == (job.unplaced > 0 and job.state <= JobState.HELD)
+            assert sum(group.finished for group in job.groups) == self.ended[job.id, How.FINISHED]
+            assert sum(group.failed for group in job.groups) == self.ended[job.id, How.FAILED]
+        for name, kind in self.cell.kinds().items():
+            assert kind.used == tuple(used.get(name, (0, 0)))
+            assert kind.jobs == admitted[name]
+
+    def check_numbers(self) -> None:
+        """3: a machine's number rises by exactly one per accepted transaction that changes it.
+
+        A commit also evicts the rest of strict gangs elsewhere; a machine that was gone begins higher up.
+        """
+        for index, m in self.cell.M.items():
+            rise = m.number - self.numbers.get(index, m.number)
+            if index in self.gone:
+                assert rise >= 0
+            else:
+                assert self.moves[index] <= rise <= self.at_most
+            self.numbers[index] = m.number
+        self.gone = {index for index, m in self.cell.M.items() if m.state is MachineState.GONE}
+        self.moves.clear()
+        self.at_most = 1
+
+    def check_evictions(self) -> None:
+        """5: every eviction carries its reason, and precedence is strictly lower than the claimer's."""
+        for fact in self.cell.facts(max(0, self.cell.version - 1)):
+            if fact.words[0] == "evicted":
+                reason, _, claimer = fact.words[-1].partition(":")
+                assert reason in ("precedence", "over", "fairness")
+                if reason == "precedence":
+                    mine, victim = self.cell.job(claimer), self.cell.job(fact.words[3])
+                    assert mine is not None
+                    assert victim is not None
+                    assert victim.precedence < mine.precedence

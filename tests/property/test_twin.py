@@ -1,0 +1,319 @@
+"""The twin and the scripts, fed the same random history, agree on every answer and every record (invariant 6)."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from cellstate.cell import Membership
+from cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
+from cellstate.resources import Resources
+from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from tests.property.books import Books
+from tests.property.worlds import EVERY_BUCKET, HALF, KEEP_MS, MEMBERS, UP, World, Worlds, endings_of, intake
+
+SCALES = (1, 1_000, 4_900_000_000_000)
+"""Small amounts, and ones whose sums pass 10^14 (semantics 12)."""
+ENDS = (How.FINISHED, How.FAILED, How.LOST, How.STOPPED, How.EVICTED)
+amounts = st.sampled_from([(1, 1), (2, 1), (1, 2), (3, 3), (0, 2), (4, 0), (0, 0)])
+capacities = st.sampled_from([(10, 10), (12, 20), (6, 4), (4, 6), (20, 12), (2, 3)])
+often = st.integers(0, 9).map(lambda n: n != 5)
+
+
+class Twins(RuleBasedStateMachine):
+    """Two schedulers and two executors at work on three cells at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.worlds = Worlds()
+        self.twin = self.worlds.twin
+        self.books = Books(self.twin)
+        self.now = 0
+        self.numbers = dict.fromkeys(MEMBERS, 0)
+        self.last: dict[str, tuple[Any, ...]] = {}
+        self.scale = 1
+        self.jobs = 0
+
+    def tick(self, most: int = 3) -> int:
+        self.now += most
+        return self.now
+
+    def scaled(self, vector: Resources) -> Resources:
+        return tuple(amount * self.scale for amount in vector)
+
+    # Choices
+
+    def machine(self, data: st.DataObject) -> int:
+        fine = [m.index for m in self.twin.M.values() if m.state is UP and any(self.twin.used(m.capacity, m.free))]
+        fine += [m.index for m in self.twin.M.values() if m.state is UP and all(m.capacity)]
+        return data.draw(st.sampled_from([*fine * 5, *self.twin.M, len(self.twin.M)]), "machine")
+
+    def some_job(self, data: st.DataObject) -> str:
+        waiting = [job_id for ids in self.twin.pending().values() for job_id in ids]
+        return data.draw(st.sampled_from([*waiting * 4, *self.twin.J, "absent"]), "job")
+
+    def victims(self, data: st.DataObject, machine: int) -> tuple[tuple[int, int], ...]:
+        placements = [run.placement for run in self.twin.runs([machine])] * 3 + [99]
+        chosen = st.tuples(st.sampled_from(placements), st.integers(1, 4))
+        return tuple(data.draw(st.lists(chosen, min_size=1, max_size=4), "victims"))
+
+    def claim(self, data: st.DataObject, name: str, group: int, count: int, *, evicting: bool) -> Claim:
+        machine = self.machine(data)
+        row = self.worlds.first.copies[name].get(machine)
+        seen = row[1] if row and data.draw(often) else self.twin.M[machine].number if machine in self.twin.M else 0
+        return Claim(machine, group, count, seen, self.victims(data, machine) if evicting else ())
+
+    def covering(self, data: st.DataObject, name: str) -> Transaction:
+        """A transaction that claims everything its job still wants."""
+        job_id = self.some_job(data)
+        job = self.twin.job(job_id)
+        evicting = not data.draw(st.integers(0, 2), "evicting")
+        detection = data.draw(st.sampled_from(Detection))
+        claims: list[Claim] = []
+        for number, group in enumerate(job.groups if job else ()):
+            left = group.unplaced
+            while left > 0:
+                count = data.draw(st.integers(1, left), "count")
+                claims.append(self.claim(data, name, number, count, evicting=evicting))
+                left -= count
+        mode = Mode.GANG if job and job.gang else data.draw(st.sampled_from(Mode))
+        return Transaction(job_id, tuple(claims) or (Claim(0, 0, 1),), mode, detection)
+
+    def random(self, data: st.DataObject, name: str) -> Transaction:
+        """A transaction that may be anything."""
+        claims = []
+        for _ in range(data.draw(st.integers(1, 4), "claims")):
+            group, count = data.draw(st.sampled_from([0, 0, 0, 1, 2])), data.draw(st.sampled_from([1, 2, 3, 1, 0]))
+            claims.append(self.claim(data, name, group, count, evicting=not data.draw(st.integers(0, 2))))
+        mode, detection = data.draw(st.sampled_from(Mode)), data.draw(st.sampled_from(Detection))
+        return Transaction(self.some_job(data), tuple(claims), mode, detection)
+
+    # The beginning
+
+    @initialize(scale=st.sampled_from(SCALES), sizes=st.lists(capacities, min_size=2, max_size=4))
+    def begin(self, scale: int, sizes: list[Resources]) -> None:
+        self.scale = scale
+        machines = [MachineSpec(f"m{i}", self.scaled(size)) for i, size in enumerate(sizes)]
+        self.worlds.do(lambda world: world.cell.join("e0", machines, 0))
+        for name in MEMBERS:
+            self.enlist(name, "first")
+
+    # Jobs
+
+    @rule(data=st.data())
+    def submit(self, data: st.DataObject) -> None:
+        words = data.draw(st.sampled_from([{}, {}, {"user": "ada", "list": [1, {"a": None}]}]), "words")
+        jobs = []
+        for _ in range(data.draw(st.integers(1, 3), "jobs")):
+            self.jobs += 1
+            number = self.jobs if data.draw(often) else data.draw(st.integers(1, self.jobs))
+            name = number if data.draw(often) else 1
+            groups = data.draw(st.lists(st.tuples(amounts, st.integers(1, 5)), min_size=1, max_size=2), "groups")
+            tasks = tuple(TaskGroup(self.scaled(need), count, 5, words) for need, count in groups)
+            kind, precedence = data.draw(st.sampled_from(["batch", "service"])), data.draw(st.integers(0, 3))
+            gang = data.draw(st.sampled_from([Gang.NO, Gang.NO, *Gang]))
+            jobs.append(JobSpec(f"j{number}", f"n{name}", kind, tasks, precedence, gang, words))
+        at, held = self.tick(), data.draw(st.integers(0, 40)) == 17
+        self.worlds.do(lambda world: world.cell.submit(jobs, at, "ada", held=held))
+
+    def stop(self, data: st.DataObject) -> None:
+        job_id, at = self.some_job(data), self.tick()
+        state = data.draw(st.sampled_from([JobState.STOPPED, JobState.ABANDONED]))
+        self.worlds.do(lambda world: world.cell.stop(job_id, at, "ada", state))
+
+    # Transactions
+
+    def find_work(self, data: st.DataObject) -> None:
+        if sum(map(len, self.twin.pending().values())) < 2:
+            self.submit(data)
+
+    def commit(self, name: str, transactions: list[Transaction], data: st.DataObject) -> None:
+        if name not in self.twin.schedulers or not self.twin.schedulers[name].lives:
+            self.enlist(name, f"nonce{self.tick()}")
+        self.numbers[name] += data.draw(st.integers(1, 2))
+        back = data.draw(st.sampled_from([0, 0, 0, 1, 3, -1]), "positions back; -1: a tag the store does not know")
+        self.last[name] = self.numbers[name], transactions, self.tick(), back, data.draw(st.integers(0, 3))
+        self.carry_out(name, first=True)
+
+    @rule(name=st.sampled_from(MEMBERS), data=st.data())
+    def commit_whole(self, name: str, data: st.DataObject) -> None:
+        self.find_work(data)
+        self.commit(name, [self.covering(data, name) for _ in range(data.draw(st.integers(1, 3)))], data)
+
+    @rule(name=st.sampled_from(MEMBERS), data=st.data())
+    def commit_more(self, name: str, data: st.DataObject) -> None:
+        self.find_work(data)
+        self.commit(name, [self.covering(data, name) for _ in range(data.draw(st.integers(1, 3)))], data)
+
+    @rule(name=st.sampled_from(MEMBERS), data=st.data())
+    def commit_random(self, name: str, data: st.DataObject) -> None:
+        self.find_work(data)
+        self.commit(name, [self.random(data, name) for _ in range(data.draw(st.integers(0, 4)))], data)
+
+    def carry_out(self, name: str, *, first: bool) -> None:
+        number, transactions, at, back, most = self.last[name]
+
+        def operation(world: World) -> tuple[Any, ...]:
+            known = world.positions[name]
+            since = Position(known[-1].version, "elsewhere-") if back < 0 else known[max(0, len(known) - 1 - back)]
+            asked = intake(name.partition("/")[0], world.cursors[name], most)
+            reply = world.cell.commit(world.memberships[name], number, transactions, since, at, asked)
+            return world.take(name, reply, latest=since == known[-1])
+
+        status, answer = self.worlds.do(operation)
+        if status == "ok" and first:
+            self.books.saw_commit(transactions, answer[3])
+
+    @rule(name=st.sampled_from(MEMBERS), most=st.integers(0, 3), owned=st.sampled_from([EVERY_BUCKET, HALF]))
+    def sync(self, name: str, most: int, owned: str) -> None:
+        def operation(world: World) -> tuple[Any, ...]:
+            asked = intake(name.partition("/")[0], world.cursors[name], most, owned)
+            reply = world.cell.sync(world.positions[name][-1], asked)
+            if most:
+                world.cursors[name] = reply.cursor
+            result = world.take(name, reply, latest=True)
+            assert world.copies[name] == world.store_rows(), "delta and full read give the same"
+            return result
+
+        self.worlds.do(operation)
+
+    # Tasks
+
+    @precondition(lambda self: any(m.runs for m in self.twin.M.values()))
+    @rule(data=st.data(), leaving=st.booleans(), whole=st.booleans())
+    def end(self, data: st.DataObject, leaving: bool, whole: bool) -> None:
+        there = endings_of(self.twin, leaving=leaving) or [Ending(0, 1, How.FINISHED)]
+        endings = []
+        for ending in data.draw(st.lists(st.sampled_from(there), min_size=1, max_size=4)):
+            how = How.LEFT if leaving else data.draw(st.sampled_from(ENDS))
+            part = "*" if whole else data.draw(st.sampled_from([ending.tasks, "0", "1-2", "0,2", "7"]))
+            placement = ending.placement + (not data.draw(often))
+            endings.append(Ending(ending.machine, placement, how, part, "fairness" if how is How.EVICTED else ""))
+        at = self.tick()
+        jobs = {run.placement: run.job for run in self.twin.runs(list(self.twin.M))}
+        status, counts = self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
+        assert status == "ok"
+        self.books.saw_end(endings, jobs, counts)
+
+    @rule(data=st.data())
+    def empty_a_machine(self, data: st.DataObject) -> None:
+        index, at = self.machine(data), self.tick()
+        endings = [e for leaving in (True, False) for e in endings_of(self.twin, leaving=leaving) if e.machine == index]
+        jobs = {run.placement: run.job for run in self.twin.runs([index])}
+        _, counts = self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
+        self.books.saw_end(endings, jobs, counts)
+
+    # What happens more rarely
+
+    @rule(data=st.data(), what=st.sampled_from(["machine", "machine", "member", "limit", "stop"]))
+    def disturb(self, data: st.DataObject, what: str) -> None:
+        if what == "machine":
+            self.change_machine(data)
+        elif what == "member":
+            self.change_member(data)
+        elif what == "limit":
+            self.limit(data)
+        else:
+            self.stop(data)
+
+    def change_machine(self, data: st.DataObject) -> None:
+        what = data.draw(st.sampled_from(["join", "state", "capacity", "repair"]))
+        index, at, wanted = self.machine(data), self.tick(), self.scaled(data.draw(capacities))
+        if what == "join":
+            executor = data.draw(st.sampled_from(["e0", "e1"]))
+            names = data.draw(st.lists(st.sampled_from(["m0", "m1", "m2", "m5"]), min_size=1, max_size=3))
+            attributes = data.draw(st.sampled_from([{}, {"rack": "r1"}]))
+            machines = [MachineSpec(name, wanted, attributes) for name in names]
+            self.worlds.do(lambda world: world.cell.join(executor, machines, at))
+        elif what == "state":
+            state = data.draw(st.sampled_from([UP, UP, *MachineState]))
+            self.worlds.do(lambda world: world.cell.set_machine_state(index, state, at, "ada"))
+        else:
+            victims = self.victims(data, index)
+            if what == "repair" and index in self.twin.M:
+                wanted = self.twin.M[index].capacity
+            self.worlds.do(lambda world: world.cell.set_machine_capacity(index, wanted, at, "ada", victims))
+
+    def enlist(self, name: str, nonce: str) -> None:
+        def operation(world: World) -> tuple[bool, Membership]:
+            before = world.memberships.get(name)
+            after = world.memberships[name] = world.cell.enlist(name, nonce, 60_000, at)
+            return before == after, after
+
+        at = self.tick()
+        status, answer = self.worlds.do(operation)
+        if status == "ok" and not answer[0]:
+            self.numbers[name] = 0
+            self.last.pop(name, None)
+
+    def change_member(self, data: st.DataObject) -> None:
+        what = data.draw(st.sampled_from(["lapse", "leave", "reap", "enlist", "renew"]))
+        name, at = data.draw(st.sampled_from(MEMBERS)), self.tick()
+        if what == "lapse" and name in self.twin.schedulers:
+            for world in self.worlds.all:
+                world.lapse(name)
+        elif what == "enlist":
+            self.enlist(name, "first" if at % 2 else "second")
+        elif what == "renew":
+            self.worlds.do(lambda world: world.cell.renew(world.memberships[name], 60_000, {"waits": [at]}))
+        else:
+            self.worlds.do(lambda world: world.cell.withdraw(world.memberships[name], at, reaped=what == "reap"))
+
+    def limit(self, data: st.DataObject) -> None:
+        most = data.draw(st.tuples(*[st.none() | st.integers(0, 20)] * 2))
+        jobs = data.draw(st.sampled_from([None, None, 3, 2, 1, 0]))
+        precedence = data.draw(st.sampled_from([(0, MOST_PRECEDENCE), (0, 3), (1, 2)]))
+        resources = tuple(None if amount is None else amount * self.scale for amount in most)
+        limits = Limits(resources, jobs, precedence) if data.draw(st.booleans()) else Limits((None, None))
+        kind, at = data.draw(st.sampled_from(["batch", "service"])), self.tick()
+        self.worlds.do(lambda world: world.cell.set_limits(kind, limits, at, "ada"))
+
+    @rule(name=st.sampled_from(MEMBERS), what=st.sampled_from(["resend", "late", "start", "box", "wake", "time"]))
+    def ask(self, name: str, what: str) -> None:
+        if what == "resend" and name in self.last:
+            version = self.twin.version
+            self.carry_out(name, first=False)
+            assert self.twin.version == version
+        elif what == "late" and name in self.last:
+            stands = self.last[name]
+            self.last[name] = (stands[0] - 1, *stands[1:])
+            self.carry_out(name, first=False)
+            self.last[name] = stands
+        elif what == "start":
+            asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.M))] + [(99, 1)]
+            self.worlds.do(lambda world: world.cell.may_start(asked))
+        elif what == "box":
+            self.worlds.do(lambda world: world.cell.receive(1, 3))
+        elif what == "wake":
+            self.worlds.do(lambda world: world.cell.wait_for_work(name, 0.01))
+        else:
+            self.tick(KEEP_MS)
+
+    @invariant()
+    def holds(self) -> None:
+        self.books.look()
+
+    def teardown(self) -> None:
+        self.worlds.compare()
+
+
+SHORT = settings(max_examples=40, stateful_step_count=40, suppress_health_check=list(HealthCheck))
+LONG = settings(SHORT, max_examples=1_500, stateful_step_count=60)
+
+
+def test_twin_and_scripts_agree() -> None:
+    run_state_machine_as_test(Twins, settings=SHORT)
+
+
+@pytest.mark.chaos
+def test_twin_and_scripts_agree_at_length() -> None:
+    run_state_machine_as_test(Twins, settings=LONG)

@@ -1,0 +1,133 @@
+"""The same operation on several cells at once, with every answer compared."""
+
+from collections.abc import Callable
+from typing import Any
+
+import fakeredis
+
+from cellstate.cell import Membership, Reply
+from cellstate.errors import OmegaError
+from cellstate.memory import MemoryCell
+from cellstate.model import MachineState
+from cellstate.redis_cell import RedisCell
+from cellstate.resources import Dimensions
+from cellstate.transaction import Ending, How, Intake, Position
+
+DIMENSIONS = Dimensions(("cpu", "memory"))
+MEMBERS = ("batch/0", "service/0")
+KEEP_JOBS, KEEP_MS = 4, 1_000
+EVERY_BUCKET, HALF = "1" * 256, "10" * 128
+
+AnyCell = MemoryCell | RedisCell
+Row = tuple[int, ...]
+
+
+class World:
+    """One cell with the private copies of two schedulers that work on it."""
+
+    def __init__(self, cell: AnyCell) -> None:
+        self.cell = cell
+        self.memberships: dict[str, Membership] = {}
+        self.positions: dict[str, list[Position]] = {name: [Position()] for name in MEMBERS}
+        self.copies: dict[str, dict[int, Row]] = {name: {} for name in MEMBERS}
+        self.cursors = dict.fromkeys(MEMBERS, 0)
+
+    def take(self, name: str, reply: Reply, *, latest: bool) -> tuple[Any, ...]:
+        """Apply a reply to a member's copy when it was asked from where that stands; return what must be equal."""
+        rows = {int(row[0]): tuple(map(int, row)) for row in reply.rows}
+        if latest or reply.full:
+            self.copies[name] = rows if reply.full else self.copies[name] | rows
+            self.positions[name].append(reply.position)
+        jobs = [(arrival, job) for arrival, job in reply.jobs]
+        return reply.position.version, reply.full, sorted(rows.items()), reply.outcomes, reply.cursor, jobs
+
+    def lapse(self, member: str) -> None:
+        """Let a lease run out."""
+        if isinstance(self.cell, MemoryCell):
+            self.cell.expire(member)
+        else:
+            self.cell.client.delete(f"{self.cell._prefix}lease:{member}")
+
+    def store_rows(self) -> dict[int, Row]:
+        """The machine records as a newcomer reads them."""
+        return {int(row[0]): tuple(map(int, row)) for row in self.cell.sync(Position()).rows}
+
+    def everything(self) -> dict[str, Any]:
+        """Every record of the cell, in words that can be compared."""
+        cell = self.cell
+        counters = cell.counters()
+        numbers = [number for _, number in map(self.number, ("e0", "e1")) if number]
+        seen = cell.snapshot(0)
+        return {
+            "rows": self.store_rows(),
+            "machines": cell.machines(),
+            "runs": cell.runs(list(self.store_rows())),
+            "jobs": cell.jobs(),
+            "names": cell.job_names(),
+            "pending": cell.pending(),
+            "kinds": cell.kinds(),
+            "facts": cell.facts(most=100_000),
+            "members": cell.members(),
+            "figures": cell.figures(),
+            "counters": {name: value for name, value in counters.items() if value},
+            "boxes": [cell.receive(number) for number in numbers],
+            "tokens": {name: cell.wait_for_work(name, 0.01) for name in MEMBERS},
+            "looks": (seen.version, seen.seen, seen.first, seen.length, seen.placements),
+            "looked at": (sorted(seen.rows.tolist()), sorted(seen.runs, key=str), sorted(seen.jobs, key=str)),
+            "looked up": (seen.queued, seen.holders, seen.absent, seen.kinds),
+        }  # fmt: skip
+
+    def number(self, executor: str) -> tuple[str, Any]:
+        """An executor's number, when it has one."""
+        return self.answer(lambda world: world.cell.executor_number(executor))
+
+    def answer(self, operation: Callable[["World"], Any]) -> tuple[str, Any]:
+        """What an operation answers, or which error it raises."""
+        try:
+            return "ok", operation(self)
+        except OmegaError as error:
+            return type(error).__name__, None
+
+
+class Worlds:
+    """A twin that judges the long way, one that takes the short way, and the scripts."""
+
+    def __init__(self) -> None:
+        client = fakeredis.FakeRedis(server=fakeredis.FakeServer())
+        short, long = (MemoryCell("c", DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS) for _ in range(2))
+        long.shortcut = False
+        self.store = RedisCell.create(client, "c", DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS)
+        self.twin = short
+        self.all = [World(cell) for cell in (short, long, self.store)]
+        self.first = self.all[0]
+
+    def do(self, operation: Callable[[World], Any]) -> tuple[str, Any]:
+        """Carry out an operation everywhere; returns the one answer."""
+        self.store.members()  # the wake keys of live members are hints of the client
+        answers = [world.answer(operation) for world in self.all]
+        assert answers[1] == answers[0], "the short way differs from the long way"
+        assert answers[2] == answers[0], "the scripts differ from the twin"
+        return answers[0]
+
+    def compare(self) -> None:
+        """Compare every record."""
+        first, *others = [world.everything() for world in self.all]
+        for other in others:
+            for word, value in first.items():
+                assert other[word] == value, word
+
+
+def endings_of(cell: MemoryCell, *, leaving: bool) -> list[Ending]:
+    """An ending for every run there is."""
+    how = How.LEFT if leaving else How.FINISHED
+    return [
+        Ending(run.machine, run.placement, how, run.tasks) for run in cell.runs(list(cell.M)) if run.leaving == leaving
+    ]
+
+
+def intake(kind: str, cursor: int, most: int = 3, owned: str = EVERY_BUCKET) -> Intake:
+    """What a scheduler asks for."""
+    return Intake(kind, cursor, most, owned)
+
+
+UP = MachineState.UP
