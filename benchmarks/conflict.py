@@ -5,9 +5,10 @@ repeat run in turn before the next repeat begins, each on the same bytes in the 
 disturbance of the computer meets all of them, and repeats can be compared pair by pair.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from benchmarks.computer import computer, middle, spread, wait_calm
 from benchmarks.contest import Contest, Course, Dry, hold
@@ -23,10 +24,16 @@ JOBS_PER_SECOND = 6_000
 SERVICE_JOBS_PER_SECOND = 400
 STARTING_SECONDS = 4.0
 MOST_TRIES = 4
+CHOSEN = ("need", "tasks", "groups", "duration_ms", "jobs_per_call", "seconds", "repeat")
+"""What was chosen for all configurations: amounts per task, tasks and groups per job, and so on."""
+SETTING = ("batch", "service", "fullness", "gang", "detection", "commit")
+"""What configurations differ in."""
 MEDIANS = (
     "conflict_fraction", "tasks_per_second", "jobs_per_second", "gangs_per_second", "transactions", "accepted",
     "conflicts", "tasks_placed", "server_cpu",
 )  # fmt: skip
+Run = dict[str, object]
+"""The figures of one run, as they stand in the document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,54 +50,60 @@ class Settings:
     fullness: Sequence[float] = (0.0,)
     gang: Sequence[bool] = (False,)
     tasks: int = 10
+    groups: int = 1
     need: Sequence[int] = (1_000, 2_048)
     duration_ms: int = 600
     jobs_per_call: int = BATCH_JOBS
     seconds: float = 5.0
     repeat: int = 1
     pairs: bool = False
-    preset: str = ""
     calm_seconds: float = 10.0
 
 
-PRESETS: dict[str, Callable[[Settings], Settings]] = {
-    "": lambda settings: settings,
+PRESETS: dict[str, dict[str, object]] = {
+    "": {},
     # The figure everything else is compared with: two batch schedulers, jobs of ten, with and without gangs.
-    "headline": lambda settings: replace(
-        settings, batch=(2,), service=(0,), detection=("fine",), commit=("incremental",), fullness=(0.0,),
-        gang=(False, True), repeat=5,
-    ),
-    # The four ways to commit, side by side where room is scarce. Short tasks: the cell stays as full as it began.
-    "contended": lambda settings: replace(
-        settings, batch=(4,), service=(0,), detection=("fine", "coarse"), commit=("incremental", "gang"),
-        fullness=(0.9,), gang=(False,), need=(1_000, 2_048), duration_ms=100, repeat=5, pairs=True,
-    ),
+    "headline": {"batch": (2,), "gang": (False, True), "repeat": 5},
+    # The four ways to commit, side by side where room is scarce. A job's tasks differ, so they go to ten machines
+    # and leave room there: two claims for one machine often both fit, which only coarse detection holds against
+    # them. Tasks are short, so that the cell stays as full as it began.
+    "contended": {
+        "batch": (4,), "detection": ("fine", "coarse"), "commit": ("incremental", "gang"), "fullness": (0.9,),
+        "groups": 10, "need": (800, 2_048), "duration_ms": 50, "jobs_per_call": 8, "repeat": 5, "pairs": True,
+    },
 }  # fmt: skip
+
+
+def chosen(preset: str = "", **options: Any) -> Settings:
+    """The settings of a preset, with what was said otherwise. Raises BadInput."""
+    if preset not in PRESETS:
+        raise BadInput(f"preset {preset!r}: there is {', '.join(name for name in PRESETS if name)}")
+    settings = Settings(**{**PRESETS[preset], **options})
+    if len(settings.need) != len(CAPACITY):
+        raise BadInput(f"need {list(settings.need)}: want cpu and memory, for example 1000,2048")
+    return settings
 
 
 def measure(settings: Settings) -> Document:
     """Measure every configuration and return the document of cli.md."""
-    if settings.preset not in PRESETS:
-        raise BadInput(f"preset {settings.preset!r}: there is {', '.join(name for name in PRESETS if name)}")
-    settings = PRESETS[settings.preset](settings)
     about = computer()
     contests = list(_contests(settings))
     with measured_store(settings.store, append_only=settings.append_only) as store:
         courses = Courses(store, settings)
-        runs: list[dict[str, object]] = []
+        runs: list[Run] = []
         for repeat in range(settings.repeat):
             for contest in contests:
                 wait_calm(settings.calm_seconds)
                 runs.append(courses.hold(contest) | {"repeat": repeat})
                 _tell(runs[-1])
         document: Document = {
-            "cell": {"machines": settings.machines, "capacity": list(CAPACITY)}, "runs": runs,
-            "medians": [_medians(contest, runs) for contest in contests], "store": store.describe(), "computer": about,
-            "chosen": {
-                "need": list(settings.need), "duration_ms": settings.duration_ms, "tasks_per_job": settings.tasks,
-                "jobs_per_call": settings.jobs_per_call, "seconds": settings.seconds, "repeat": settings.repeat,
-            },
-        }  # fmt: skip
+            "cell": {"machines": settings.machines, "capacity": list(CAPACITY)},
+            "runs": runs,
+            "medians": [_medians(contest, runs) for contest in contests],
+            "store": store.describe(),
+            "computer": about,
+            "chosen": {name: getattr(settings, name) for name in CHOSEN},
+        }
         if settings.pairs:
             document["comparisons"] = comparisons(runs)
         return document
@@ -117,7 +130,7 @@ class Courses:
         self.filled: dict[float, Saved] = {}
         self.queued: dict[tuple[object, ...], Saved] = {}
 
-    def hold(self, contest: Contest) -> dict[str, object]:
+    def hold(self, contest: Contest) -> Run:
         """Run a contest; again with a longer queue when it ran dry."""
         for _ in range(MOST_TRIES):
             try:
@@ -134,9 +147,9 @@ class Courses:
         key = contest.fullness, contest.gang, tuple(jobs.items())
         if key not in self.queued:
             filled.restore()
-            group = TaskGroup(tuple(self.settings.need), contest.tasks, self.settings.duration_ms)
+            groups = task_groups(self.settings)
             for kind, count in jobs.items():
-                queue_jobs(self.cell, kind, count, group, Gang(int(contest.gang)))
+                queue_jobs(self.cell, kind, count, groups, Gang(int(contest.gang)))
             self.queued[key] = Saved.save(self.store, f"queued-{len(self.queued)}")
         return Course(filled, self.queued[key])
 
@@ -154,7 +167,17 @@ class Courses:
         return int(self.rates[kind] * (self.settings.seconds + STARTING_SECONDS))
 
 
-def _medians(contest: Contest, runs: Sequence[dict[str, object]]) -> dict[str, object]:
+def task_groups(settings: Settings) -> tuple[TaskGroup, ...]:
+    """The tasks of a job: alike, or in groups of 0.5 to 1.5 times the need, which go to different machines."""
+    if settings.tasks % settings.groups:
+        raise BadInput(f"tasks {settings.tasks}: cannot be in {settings.groups} groups of one size; take a multiple")
+    count = settings.tasks // settings.groups
+    shares = [0.5 + (i + 0.5) / settings.groups for i in range(settings.groups)]
+    needs = [tuple(round(amount * share) for amount in settings.need) for share in shares]
+    return tuple(TaskGroup(need, count, settings.duration_ms) for need in needs)
+
+
+def _medians(contest: Contest, runs: Sequence[Run]) -> dict[str, object]:
     """Median and spread over the repeats of a configuration."""
     about = contest.describe()
     mine = [run for run in runs if all(run[name] == value for name, value in about.items())]
@@ -166,39 +189,34 @@ def _medians(contest: Contest, runs: Sequence[dict[str, object]]) -> dict[str, o
     }
 
 
-def comparisons(runs: Sequence[dict[str, object]]) -> list[dict[str, object]]:
+def comparisons(runs: Sequence[Run]) -> list[dict[str, object]]:
     """Conflict fractions of runs that differ in one setting, divided repeat by repeat: median and spread."""
     found: list[dict[str, object]] = []
-    for axis, (low, high) in {"detection": ("fine", "coarse"), "commit": ("incremental", "gang")}.items():
-        groups: dict[tuple[object, ...], list[float]] = {}
-        for run in runs:
-            if run[axis] != high:
-                continue
-            for other in runs:
-                if other[axis] == low and _same(run, other, axis):
-                    ratio = _number(run["conflict_fraction"]) / max(_number(other["conflict_fraction"]), 1e-9)
-                    fixed = tuple((name, run[name]) for name in ("batch", "service", "fullness", "gang"))
-                    rest = ("commit" if axis == "detection" else "detection",)
-                    groups.setdefault(fixed + tuple((name, run[name]) for name in rest), []).append(ratio)
-        for key, ratios in groups.items():
-            found.append({
-                "of": f"{high} ÷ {low}", **{str(name): value for name, value in key},  # type: ignore[misc]
-                "conflict_fraction_ratio": round(middle(ratios), 3), "spread": [round(each, 3) for each in spread(ratios)],
-                "pairs": len(ratios),
-            })  # fmt: skip
+    for axis, low, high in (("detection", "fine", "coarse"), ("commit", "incremental", "gang")):
+        ratios: dict[tuple[object, ...], list[float]] = {}
+        others = {_pair(run, axis): run for run in runs if run[axis] == low}
+        fixed = [name for name in SETTING if name != axis]
+        for run in (run for run in runs if run[axis] == high):
+            if other := others.get(_pair(run, axis)):
+                ratio = _number(run["conflict_fraction"]) / max(_number(other["conflict_fraction"]), 1e-9)
+                ratios.setdefault(tuple(run[name] for name in fixed), []).append(ratio)
+        for values, each in ratios.items():
+            about: dict[str, object] = {"of": f"{high} ÷ {low}", **dict(zip(fixed, values, strict=True))}
+            about["conflict_fraction_ratio"] = round(middle(each), 3)
+            about["spread"] = [round(ratio, 3) for ratio in spread(each)]
+            found.append(about | {"pairs": len(each)})
     return found
 
 
-def _same(run: dict[str, object], other: dict[str, object], but: str) -> bool:
-    names = ("repeat", "batch", "service", "fullness", "gang", "detection", "commit")
-    return all(run[name] == other[name] for name in names if name != but)
+def _pair(run: Run, but: str) -> tuple[object, ...]:
+    return tuple(run[name] for name in ("repeat", *SETTING) if name != but)
 
 
 def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _tell(run: dict[str, object]) -> None:
+def _tell(run: Run) -> None:
     gang = ", gang jobs" if run["gang"] else ""
     progress(
         f"conflict: {run['batch']} batch + {run['service']} service, {run['detection']}, {run['commit']}, "
@@ -208,4 +226,4 @@ def _tell(run: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    launch(Settings, measure)
+    launch(chosen, measure)

@@ -141,7 +141,7 @@ def _watch(store: Store, cell: RedisCell, group: Crew, contest: Contest, seconds
     watch.seconds = time.monotonic() - began
     watch.cpu = {name: round((cpu_seconds(pid) - used[name]) / watch.seconds, 2) for name, pid in pids.items()}
     watch.cpu["server"] = round((store.cpu_seconds() - server) / watch.seconds, 2)
-    watch.backlog = int(store.client.llen(f"{store.prefix}box:1"))  # type: ignore[arg-type]  # no client that awaits
+    watch.backlog = int(store.client.llen(f"{store.prefix}box:1"))
     watch.fullness = fullness_of(cell)
     for kind in {member.partition("/")[0] for member in contest.members}:
         if not store.client.zcard(f"{store.prefix}pending:{kind}"):

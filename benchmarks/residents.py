@@ -79,13 +79,11 @@ def fill(cell: RedisCell, machines: int, fullness: float, seed: str) -> int:
 
 
 def queue_jobs(
-    cell: RedisCell, kind: str, jobs: int, group: TaskGroup, gang: Gang = Gang.NO, first: int = 0
+    cell: RedisCell, kind: str, jobs: int, groups: tuple[TaskGroup, ...], gang: Gang = Gang.NO
 ) -> None:  # fmt: skip
     """Submit so many equal jobs of a kind."""
     at_ms = _now_ms()
-    specs = (
-        JobSpec(f"{kind[0]}{i:x}", f"{kind}-{i}", kind, (group,), gang=gang) for i in range(first, first + jobs)
-    )
+    specs = (JobSpec(f"{kind[0]}{i:x}", f"{kind}-{i}", kind, groups, gang=gang) for i in range(jobs))
     for chunk in chunks(specs, SUBMITTED_AT_ONCE):
         cell.submit(chunk, at_ms, "bench")
 

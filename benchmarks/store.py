@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
@@ -18,7 +18,7 @@ import redis
 from cellstate import keys
 from cellstate.errors import StoreError
 from cellstate.redis_cell import RedisCell
-from cellstate.server import Answer, connect, ping, server_info
+from cellstate.server import Answer, check_suitable, connect, ping, server_info, translate
 from omega.embedded import find_server
 
 STARTING_SECONDS = 30.0
@@ -96,6 +96,8 @@ def measured_store(url: str | None, *, append_only: bool = False) -> Iterator[St
 
     Its own server is killed at the end; on another the measurement's cell is removed. Raises StoreError.
     """
+    if url:
+        check_suitable(server_info(url))
     directory = _directory()
     try:
         if url:
@@ -103,10 +105,13 @@ def measured_store(url: str | None, *, append_only: bool = False) -> Iterator[St
             try:
                 yield store
             finally:
-                store.clear()
+                with suppress(redis.RedisError):  # it is gone: that error is already on its way
+                    store.clear()
         else:
             with _server(directory, append_only=append_only) as own:
                 yield Store(own, "bench", own=True, directory=directory)
+    except redis.RedisError as error:
+        raise translate(error, url or "unix://") from error
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

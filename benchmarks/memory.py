@@ -1,0 +1,81 @@
+"""Memory: of a scheduler process beside a large cell, and of the server per 100,000 running tasks."""
+
+import time
+
+from benchmarks.computer import resident_bytes
+from benchmarks.residents import FLEET, Filler, chunks, join, queue_jobs
+from benchmarks.store import Saved, Store
+from cellstate.errors import StoreError
+from cellstate.model import TaskGroup
+from cellstate.redis_cell import RedisCell
+from omega.live.crew import crew
+
+NEED = (500, 1_024)
+"""Twenty such tasks fit on a machine beside one another, with room to spare."""
+MIB = 1 << 20
+PER = 100_000
+JOBS_PER_CALL = 16
+SETTLING_SECONDS = 2.0
+PATIENCE_SECONDS = 60.0
+
+
+def run_tasks(cell: RedisCell, machines: int, tasks: int, per_job: int) -> int:
+    """Let so many identical tasks run in jobs of `per_job`, packed as a batch scheduler packs them."""
+    filler = Filler(cell, f"memory-{per_job}")
+    room = 16
+    places = [(i % machines, min(room, per_job)) for i in range(tasks // min(room, per_job))]
+    per_machine = max(1, per_job // min(room, per_job))
+    for call in chunks(chunks(places, per_machine), JOBS_PER_CALL):
+        filler.place(NEED, call)
+        cell.receive(1)  # the fleet takes its messages
+    filler.leave()
+    return filler.tasks
+
+
+def measure_scheduler(store: Store, empty: Saved, machines: int, tasks: int) -> dict[str, object]:
+    """Resident memory of a real scheduler process that has read the cell and placed some jobs."""
+    empty.restore()
+    cell = store.open_cell()
+    join(cell, machines)
+    running = run_tasks(cell, machines, tasks, 10)
+    queue_jobs(cell, "batch", 1_000, (TaskGroup(NEED, 10, 60_000),))
+    with crew(store.url, store.cell, store.directory / "logs") as group:
+        pid = group.start("batch/0")
+        group.wait_ready(cell)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while store.client.zcard(f"{store.prefix}pending:batch"):
+            if time.monotonic() > deadline or group.dead():
+                raise StoreError(f"the scheduler places nothing: {group.last_words('batch/0')}")
+            time.sleep(0.05)
+        time.sleep(SETTLING_SECONDS)
+        used = resident_bytes(pid)
+    cell.close()
+    return {"machines": machines, "running_tasks": running, "resident_mib": round(used / MIB, 1)}
+
+
+def measure_server(store: Store, empty: Saved, machines: int, tasks: int, per_job: int) -> dict[str, object]:
+    """Server memory that running tasks take, per 100,000, and which keys take it."""
+    empty.restore()
+    cell = store.open_cell()
+    join(cell, machines)
+    keys_before, before = _by_key(store), store.memory_bytes()
+    running = run_tasks(cell, machines, tasks, per_job)
+    after, keys_after = store.memory_bytes(), _by_key(store)
+    cell.close()
+    share = PER / running / 1e6
+    grown = {name: round((size - keys_before.get(name, 0)) * share, 2) for name, size in keys_after.items()}
+    return {
+        "running_tasks": running,
+        "tasks_per_job": per_job,
+        "executor": FLEET,
+        "megabytes_per_100000": round((after - before) * share, 2),
+        "by_key": {name: size for name, size in sorted(grown.items(), key=lambda item: -item[1]) if size >= 0.01},
+    }
+
+
+def _by_key(store: Store) -> dict[str, int]:
+    found = {}
+    for key in store.client.scan_iter(match=store.prefix + "*", count=500):
+        name = key.decode().removeprefix(store.prefix)
+        found[name] = int(store.client.memory_usage(key, samples=0) or 0)
+    return found

@@ -1,0 +1,63 @@
+"""``omega bench place`` and ``omega bench sync``: what deciding and following the store cost, and memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.computer import computer, wait_calm
+from benchmarks.launch import Document, launch, progress
+from benchmarks.memory import measure_scheduler, measure_server
+from benchmarks.placement import measure_placement
+from benchmarks.store import Saved, measured_store
+from benchmarks.sync import measure_sync
+from cellstate.errors import BadInput
+
+PARTS = ("placement", "sync", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to measure: cell sizes, numbers of changed machines, running tasks for the memory part."""
+
+    store: str | None = None
+    append_only: bool = False
+    parts: Sequence[str] = PARTS
+    machines: Sequence[int] = (1_000, 10_000, 100_000)
+    sync_machines: Sequence[int] = (10_000, 100_000)
+    changed: Sequence[int] = (0, 100, 1_000, 10_000)
+    memory_machines: int = 10_000
+    memory_tasks: int = 200_000
+    per_job: Sequence[int] = (10, 1_000)
+    calm_seconds: float = 10.0
+
+
+def measure(settings: Settings) -> Document:
+    """Measure the parts that are asked for."""
+    if unknown := set(settings.parts) - set(PARTS):
+        raise BadInput(f"part {', '.join(sorted(unknown))}: there is {', '.join(PARTS)}")
+    document: Document = {"computer": computer()}
+    wait_calm(settings.calm_seconds)
+    if "placement" in settings.parts:
+        document["placement"] = measure_placement(list(settings.machines))
+        progress("place: placement measured")
+    if {"sync", "memory"} & set(settings.parts):
+        with measured_store(settings.store, append_only=settings.append_only) as store:
+            document["store"] = store.describe()
+            store.make_cell()
+            empty = Saved.save(store, "empty")
+            if "sync" in settings.parts:
+                document["sync"] = measure_sync(store, empty, list(settings.sync_machines), list(settings.changed))
+                progress("place: sync measured")
+            if "memory" in settings.parts:
+                machines, tasks = settings.memory_machines, settings.memory_tasks
+                document["memory"] = {
+                    "server": [
+                        measure_server(store, empty, machines, tasks // 2, per_job) for per_job in settings.per_job
+                    ],
+                    "scheduler": measure_scheduler(store, empty, machines, tasks),
+                }
+                progress("place: memory measured")
+    return document
+
+
+if __name__ == "__main__":
+    launch(Settings, measure)

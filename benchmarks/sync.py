@@ -1,0 +1,68 @@
+"""What it costs a scheduler to bring its private copy up to date, by the number of changed machines."""
+
+import time
+from random import Random
+
+from benchmarks.computer import middle, spread
+from benchmarks.residents import CALL, CLAIMS, Filler, chunks, join
+from benchmarks.store import Saved, Store
+from cellstate.cell import Reply
+from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Position
+from cellstate.view import View
+
+NEED = (10, 16)
+SAMPLES = 21
+FULL = "full"
+
+
+def measure_sync(store: Store, empty: Saved, sizes: list[int], changes: list[int]) -> list[dict[str, object]]:
+    """Milliseconds for a delta after so many changed machines, and for a full read, per cell size.
+
+    Whole cost to the scheduler: the call, the reading of the reply, and taking it over into the View.
+    Deltas are measured at the first size, where every number of changes up to the size is made.
+    """
+    found: list[dict[str, object]] = []
+    for size in sizes:
+        empty.restore()
+        cell = store.open_cell()
+        join(cell, size)
+        view = View(len(cell.dimensions))
+        view.apply(cell.sync(Position()))
+        if size == sizes[0]:
+            filler = Filler(cell, "sync")
+            found += [_delta(cell, view, filler, size, changed) for changed in changes if changed <= size]
+            filler.leave()
+        found.append({"machines": size, "changed": FULL} | _timed(Position(), cell, view))
+        cell.close()
+    return found
+
+
+def _delta(cell: RedisCell, view: View, filler: Filler, size: int, changed: int) -> dict[str, object]:
+    """Change machines as commits of a few hundred claims do, then read the same delta again and again."""
+    before = cell.sync(view.position)
+    view.apply(before)
+    machines = Random(f"sync/{changed}").sample(range(size), changed)
+    for call in chunks(chunks([(machine, 1) for machine in machines], CLAIMS), CALL):
+        filler.place(NEED, call)
+    return {"machines": size, "changed": changed} | _timed(before.position, cell, view)
+
+
+def _timed(since: Position, cell: RedisCell, view: View) -> dict[str, object]:
+    asking, taking, total = [], [], []
+    for _ in range(SAMPLES):
+        began = time.perf_counter()
+        reply: Reply = cell.sync(since)
+        answered = time.perf_counter()
+        view.apply(reply)
+        ended = time.perf_counter()
+        asking.append((answered - began) * 1000)
+        taking.append((ended - answered) * 1000)
+        total.append((ended - began) * 1000)
+    return {
+        "milliseconds": round(middle(total), 3),
+        "spread": [round(value, 3) for value in spread(total)],
+        "asking": round(middle(asking), 3),
+        "taking_over": round(middle(taking), 3),
+        "samples": SAMPLES,
+    }
