@@ -1,0 +1,177 @@
+"""Jobs, private copies and outcomes in a line each, and a few lines that answer the attempt loop from scripts."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cellstate.cell import PendingJob, Reply
+from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from cellstate.transaction import Outcome, Position, Transaction, Verdict
+from cellstate.view import View
+from schedulers.instruments import Instrument
+from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Receive, Reread, Sync, Think, attempts
+from schedulers.scheduler import Scheduler
+from schedulers.work import Work
+
+Group = tuple[tuple[int, ...], int]
+"""(amounts per task, tasks)"""
+
+
+def group(need: tuple[int, ...], total: int, unplaced: int | None = None) -> GroupStatus:
+    left = total if unplaced is None else unplaced
+    waiting = f"0-{left - 1}" if left else "-"
+    return GroupStatus(need, 0, total, left, total - left, 0, 0, 0, waiting, ())
+
+
+def job(
+    job_id: str, *groups: GroupStatus, order: int = 0, gang: Gang = Gang.NO, submitted_ms: int = 0,
+    state: JobState = JobState.ACTIVE, spec: dict[str, Any] | None = None,
+) -> Job:  # fmt: skip
+    """A job as the store has it; one task of (1, 1) when no groups are given."""
+    found = list(groups) or [group((1, 1), 1)]
+    return Job(job_id, job_id, "batch", 0, order, state, gang, submitted_ms, found, spec or {})
+
+
+def work(job_id: str, *groups: GroupStatus, **more: Any) -> Work:
+    return Work.of(job(job_id, *groups, **more))
+
+
+def pending(*jobs: Job) -> list[PendingJob]:
+    return [PendingJob(arrival, job) for arrival, job in enumerate(jobs, 1)]
+
+
+def rows(free: Sequence[tuple[int, ...]], start: int = 0, state: int = MachineState.UP) -> np.ndarray[Any, Any]:
+    """Records of machines with so much free and nothing used."""
+    records = [(start + i, 1, state, 0, *amounts, *(0 for _ in amounts)) for i, amounts in enumerate(free)]
+    return np.array(records, dtype=np.int64)
+
+
+def copy(*free: tuple[int, ...]) -> View:
+    """A private copy of so many machines, with nothing freed since."""
+    view = View(len(free[0]))
+    view.apply(Reply(Position(1, "t"), full=True, rows=rows(free)))
+    view.freed()
+    return view
+
+
+def room(view: View) -> list[tuple[int, ...]]:
+    """The working amounts, machine by machine."""
+    return [tuple(int(amounts[machine]) for amounts in view.room) for machine in range(view.size)]
+
+
+def say(view: View, machine: int, *free: int) -> None:
+    """The store says that a machine has so much free."""
+    view.apply(Reply(Position(view.position.version + 1, "t"), full=False, rows=rows([free], machine)))
+
+
+def outcome(*claims: tuple[int, Verdict]) -> Outcome:
+    return Outcome(claims)
+
+
+def judged(transaction: Transaction, verdict: Verdict = Verdict.PLACED) -> Outcome:
+    """Every claim of a transaction judged alike: all of it placed, or nothing."""
+    placed = verdict is Verdict.PLACED
+    return Outcome(tuple((claim.count if placed else 0, verdict) for claim in transaction.claims))
+
+
+class Heard(Instrument):
+    """Writes down what the loop announces."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[Any, ...]] = []
+
+    def began(self, work: Work, now: float, waited: float) -> None:
+        self.said.append(("began", work.id, now, waited))
+
+    def committed(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
+        self.said.append(("committed", transaction.job, outcome.placed, now))
+
+    def placed(self, work: Work, now: float) -> None:
+        self.said.append(("placed", work.id, now))
+
+    def slept(self, work: Work, now: float) -> None:
+        self.said.append(("slept", work.id, now))
+
+    def abandoned(self, work: Work, now: float) -> None:
+        self.said.append(("abandoned", work.id, now))
+
+    def of(self, word: str) -> list[tuple[Any, ...]]:
+        return [said[1:] for said in self.said if said[0] == word]
+
+
+class Driver:
+    """Answers effects: time goes on to a back-off's end, claims are judged by `judge` and land at once.
+
+    With `in_flight` a commit lands only with the next one, as in the live process.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, view: View, *, judge: Callable[[Transaction], Outcome] = judged,
+        in_flight: bool = False,
+    ) -> None:  # fmt: skip
+        self.scheduler, self.view, self.judge, self.in_flight = scheduler, view, judge, in_flight
+        self.now = 100.0
+        self.arrivals: list[Arrived] = []
+        self.effects: list[Effect] = []
+        self.flight: tuple[Transaction, ...] = ()
+        self.loop = attempts(scheduler)
+        self.effect: Effect = next(self.loop)
+
+    def arrive(self, *jobs: Job, **more: Any) -> "Driver":
+        """What the next Receive brings."""
+        self.arrivals.append(Arrived(self.now, pending(*jobs), **more))
+        return self
+
+    def step(self) -> Effect:
+        """Answer one effect; returns it."""
+        effect = self.effect
+        self.effects.append(effect)
+        self.effect = self.loop.send(self.answer(effect))
+        return effect
+
+    def answer(self, effect: Effect) -> Answer:
+        match effect:
+            case Receive():
+                if self.arrivals:
+                    return self.arrivals.pop(0)
+                self.now = max(self.now, effect.until or 0.0)
+                return Arrived(self.now)
+            case Sync():
+                return self.view
+            case Think():
+                self.now += effect.seconds
+                return self.now
+            case Commit():
+                return self.commit(effect)
+            case Reread():
+                return None
+
+    def commit(self, effect: Commit) -> Committed:
+        if effect.transactions:
+            self.view.launch()
+        lands = self.flight if self.in_flight else effect.transactions
+        results = [(transaction, self.judge(transaction)) for transaction in lands]
+        if lands:
+            self.view.land(Reply(self.view.position, full=False, rows=rows([])))
+        self.flight = effect.transactions if self.in_flight else ()
+        return Committed(self.now, results, bool(self.flight))
+
+    def until(self, *kinds: type, most: int = 10_000) -> Effect:
+        """Answer effects until one of these kinds is asked for; returns it, not answered yet."""
+        for _ in range(most):
+            if isinstance(self.effect, kinds):
+                return self.effect
+            self.step()
+        raise AssertionError(f"none of {kinds} among {most} effects")
+
+    def idle(self, most: int = 10_000) -> "Driver":
+        """Answer until the loop waits with nothing queued."""
+        for _ in range(most):
+            if self.effect == Receive(None) and not self.arrivals:
+                return self
+            self.step()
+        raise AssertionError(f"still busy after {most} effects")
+
+    def kinds(self) -> list[str]:
+        return [type(effect).__name__ for effect in self.effects]
