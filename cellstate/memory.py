@@ -161,6 +161,7 @@ class MemoryCell(MemoryCommit, MemoryMachines, MemoryReads):
             raise Fenced(f"scheduler {name}: incarnation {incarnation} may no longer commit; enlist again")
         if number > member.last:
             self.open()
+            self.astray = self.strange(since)
             member.outcomes = [self.decide(transaction) for transaction in transactions]
             member.last = number
             self.publish(at_ms, membership.member)

@@ -67,6 +67,7 @@ class MemoryPublish(MemoryWords):
         # Records of all machines without their numbers and amounts, which change all the time.
         self._seldom: Rows = np.zeros((8, 4 + 2 * len(dimensions)), dtype=np.int64)
         self.stamp = self.base = 0
+        self.astray = False
         self.open()
 
     def open(self) -> None:
@@ -220,10 +221,15 @@ class MemoryPublish(MemoryWords):
         np.subtract(rows[:, 4 : 4 + size], free.reshape(-1, size) - GUARD, out=rows[:, 4 + size :])
         return rows
 
+    def strange(self, since: Position) -> bool:
+        """Whether a copy stands in a history this cell does not have (semantics 16)."""
+        at = since.version - self.floor - 1
+        return since.version > self.version or (at >= 0 and self._tags[at] != since.tag)
+
     def delta(self, since: Position) -> tuple[bool, Rows]:
         """Whether everything is in the reply, and the records changed after `since` (semantics 16, 18)."""
         at = since.version - self.floor - 1
-        if at < 0 or since.version > self.version or self._tags[at] != since.tag:
+        if at < 0 or self.strange(since):
             return True, self.rows(self.M.values())
         changed = self._trail[self._marks[at] - self._cut :]
         return False, self.rows(changed if len(changed) < 64 else dict.fromkeys(changed))

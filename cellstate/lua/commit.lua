@@ -19,6 +19,7 @@
 
 local PLACED_OK, UNKNOWN, IS_DOWN, DUPLICATE, INCOMPLETE, LIMIT, PRECEDENCE, MOVED, FULL, ABORTED =
   0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+local astray = false  -- the copy belongs to a lost history: its numbers say nothing (semantics 16)
 local CLAIM = '^(%d+) (%d+) (%d+) (%d+)(.*)$'
 
 local function read_claim(text)
@@ -141,7 +142,7 @@ local function judge(t, c)
   if t.incomplete then return 0, INCOMPLETE end
   local units = victims_of(t, c, m)
   -- Own earlier transactions of this call are no interference: only a foreign change is a move.
-  local moved = t.coarse and c.seen + m.own ~= m.number
+  local moved = t.coarse and (astray or c.seen + m.own ~= m.number)
   if not units or moved then
     if admitted(t, g.need) <= 0 then return 0, LIMIT end
     return 0, units and MOVED or PRECEDENCE
@@ -268,6 +269,9 @@ local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
 
 local answers = {}
+for _, t in ipairs(transactions) do
+  if t.coarse and not astray then astray = strange(meta.version, meta.floor, tonumber(since), since_tag) end
+end
 for i, t in ipairs(transactions) do answers[i] = decide(t, i) end
 outcomes = concat(answers, ';')
 publish(at, member, false)

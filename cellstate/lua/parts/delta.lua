@@ -16,6 +16,14 @@ local function delta(version, low, since, since_tag)
   return 'delta', concat(records, ' ')
 end
 
+-- Whether a copy stands in a history this store does not have: it went back in time. What was trimmed
+-- cannot be told from what is known.
+local function strange(version, low, since, since_tag)
+  if since > version then return true end
+  if since < low + 1 then return false end
+  return sub(redis.call('LINDEX', changes_key, since - low - 1) or '', 1, 10) ~= since_tag
+end
+
 -- The next jobs of a kind that became pending after cursor and whose bucket is owned:
 -- cursor, then id, arrival, record, spec for each. owned: 256 characters, "1" for an owned bucket.
 local function intake(reply, pending_key, cursor, most, owned)
