@@ -1,0 +1,125 @@
+"""The figures of a scheduler, as they are defined for live and simulated runs alike."""
+
+import numpy as np
+import pytest
+
+from cellstate.transaction import Claim, Transaction, Verdict
+from schedulers.instruments import WAITS_KEPT, Figures, Instrument, Waits
+from schedulers.loop import Reread
+from schedulers.scheduler import Scheduler
+from tests.unit.schedulers.drive import Driver, copy, group, job, judged, outcome, work
+
+P = Verdict.PLACED
+
+
+def commit(figures: Figures, *claims: tuple[int, Verdict], machine: int = 0) -> None:
+    made = tuple(Claim(machine + i, 0, max(1, placed)) for i, (placed, _) in enumerate(claims))
+    figures.committed(Transaction("a", made), outcome(*claims), 0.0)
+
+
+def test_the_conflict_fraction_is_transactions_with_a_conflict_by_those_without() -> None:
+    figures = Figures()
+    assert figures.conflict_fraction == 0.0
+    commit(figures, (3, P))
+    commit(figures, (3, P), (1, Verdict.FULL))  # placed in part: still a conflict, and only one
+    commit(figures, (0, Verdict.MOVED), (0, Verdict.MOVED))
+    commit(figures, (0, Verdict.ABORTED), (0, Verdict.FULL))
+    assert (figures.transactions, figures.conflicts, figures.accepted) == (4, 3, 1)
+    assert figures.conflict_fraction == 3.0, "four attempts on average"
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [Verdict.UNKNOWN, Verdict.DOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE, Verdict.LIMIT, Verdict.PRECEDENCE],
+)
+def test_only_moved_and_full_are_interference(verdict: Verdict) -> None:
+    figures = Figures()
+    commit(figures, (0, verdict))
+    assert (figures.transactions, figures.conflicts, figures.rejections) == (1, 0, {})
+
+
+def test_with_nothing_accepted_every_conflict_counts() -> None:
+    figures = Figures()
+    commit(figures, (0, Verdict.FULL))
+    commit(figures, (0, Verdict.FULL))
+    assert figures.conflict_fraction == 2.0
+
+
+def test_tasks_are_those_that_were_placed() -> None:
+    figures = Figures()
+    commit(figures, (3, P), (2, Verdict.FULL))
+    commit(figures, (0, Verdict.DOWN))
+    assert figures.tasks == 5
+
+
+def test_the_machines_that_rejected_are_named_worst_first() -> None:
+    figures = Figures()
+    for machine in (7, 7, 7, 3, 3, *range(20, 26)):
+        commit(figures, (0, Verdict.FULL), machine=machine)
+    commit(figures, (0, Verdict.ABORTED), (0, Verdict.FULL), (0, Verdict.ABORTED), machine=2)
+    assert figures.rejections[3] == 3, "of the gang only the machine that had no room"
+    assert 2 not in figures.rejections
+    assert 4 not in figures.rejections
+    worst = figures.as_dict(1.0, 0, 0)["rejecting_machines"]
+    assert worst[:2] == [[7, 3], [3, 3]]
+    assert len(worst) == 5
+
+
+def test_busyness_is_the_share_of_time_spent_deciding() -> None:
+    figures = Figures(since=100.0)
+    figures.decided(1.5, 102.0)
+    figures.decided(0.5, 103.0)
+    found = figures.as_dict(108.0, 4, 2)
+    assert (found["busyness"], found["busy_seconds"], found["seconds"]) == (0.25, 2.0, 8.0)
+    assert (found["queued"], found["asleep"]) == (4, 2)
+    figures.decided(50.0, 108.0)
+    assert figures.as_dict(108.0, 0, 0)["busyness"] == 1.0
+    assert figures.as_dict(100.0, 0, 0)["busyness"] == 1.0, "no time has passed: no division by nothing"
+
+
+def test_waits_mean_and_ninetieth_percentile() -> None:
+    waits = Waits()
+    assert (waits.mean(), waits.p90()) == (0.0, 0.0)
+    for i in range(101):
+        waits.add(float(i))
+    assert (waits.count, waits.mean()) == (101, 50.0)
+    assert waits.p90() == pytest.approx(90.0)
+
+
+def test_the_mean_is_of_all_waits_the_percentile_of_the_last() -> None:
+    waits = Waits()
+    for _ in range(WAITS_KEPT):
+        waits.add(0.0)
+    for _ in range(WAITS_KEPT // 2):
+        waits.add(30.0)
+    assert waits.mean() == pytest.approx(10.0)
+    assert len(waits.last) == WAITS_KEPT
+    assert np.mean(np.frombuffer(waits.last)) == pytest.approx(15.0)
+    assert waits.p90() == 30.0
+
+
+def test_what_is_heard_is_counted() -> None:
+    figures, a = Figures(), work("a")
+    figures.began(a, 3.0, 2.0)
+    figures.began(a, 5.0, 4.0)
+    figures.placed(a, 6.0)
+    figures.slept(a, 6.0)
+    figures.slept(a, 7.0)
+    figures.slept(a, 8.0)
+    figures.abandoned(a, 9.0)
+    found = figures.as_dict(9.0, 0, 0)
+    assert (found["jobs"], found["jobs_placed"], found["abandoned"], figures.sleeps) == (2, 1, 1, 3)
+    assert (found["wait_mean"], found["wait_p90"]) == (3.0, pytest.approx(3.8))
+
+
+def test_they_count_what_the_loop_announces_beside_listeners_that_hear_little() -> None:
+    figures = Figures()
+    scheduler = Scheduler("batch", instruments=[Instrument(), figures], retry_limit=3)
+    verdicts = [Verdict.FULL, Verdict.FULL, Verdict.FULL, P]
+    driver = Driver(scheduler, copy((4, 4)), judge=lambda t: judged(t, verdicts.pop(0)))
+    driver.arrive(job("a", submitted_ms=90_000)).until(Reread)
+    driver.step()
+    driver.arrive(job("b", group((1, 1), 3)), job("large", group((9, 9), 1), order=1)).idle()
+    counts = (figures.jobs, figures.finished_jobs, figures.tasks, figures.sleeps, figures.abandoned_jobs)
+    assert counts == (3, 1, 3, 1, 1)
+    assert (figures.transactions, figures.conflicts, figures.conflict_fraction) == (4, 3, 3.0)

@@ -1,0 +1,277 @@
+"""What a scheduler does with jobs that arrive, with each verdict, and with jobs that become others'."""
+
+from random import Random
+
+import pytest
+
+from cellstate.model import MOST_CLAIMS, Gang, JobState
+from cellstate.transaction import Claim, Detection, Transaction, Verdict
+from schedulers.placement.scored import BestFit
+from schedulers.presets import BATCH_JOBS, preset
+from schedulers.scheduler import Scheduler, rebase
+from schedulers.work import Work
+from tests.unit.schedulers.drive import Heard, copy, group, job, outcome, pending, room, say
+
+P = Verdict.PLACED
+
+
+def scheduler(**fields: object) -> tuple[Scheduler, Heard]:
+    heard = Heard()
+    return Scheduler("batch", instruments=[heard], rng=Random(1), **fields), heard  # type: ignore[arg-type]
+
+
+def begun(found: Scheduler, *tasks: int, gang: Gang = Gang.NO) -> Work:
+    """A job with so many tasks per group, taken out of the queue to be decided."""
+    found.admit(pending(job("a", *(group((1, 1), count) for count in tasks), gang=gang)))
+    (work,) = found.choose(0.0)
+    return work
+
+
+def settle(found: Scheduler, counts: list[int], *claims: tuple[int, Verdict], now: float = 10.0) -> None:
+    """Settle a transaction of job a with claims of so many tasks on machines 0, 1, …, all of group 0."""
+    made = tuple(Claim(machine, 0, count) for machine, count in enumerate(counts))
+    found.settle(Transaction("a", made), outcome(*claims), now)
+
+
+# Settling
+
+
+def test_all_placed_is_done() -> None:
+    found, heard = scheduler()
+    work = begun(found, 3)
+    settle(found, [2, 1], (2, P), (1, P))
+    assert heard.said == [("committed", "a", 3, 10.0), ("placed", "a", 10.0)]
+    assert (work.left, work.placed, work.places) == ([0], 3, {0: 2, 1: 1})
+    assert (found.working, len(found.ordering), len(found.sleepers), found.gone) == ({}, 0, 0, [])
+
+
+def test_placed_in_part_is_tried_again_at_once() -> None:
+    found, heard = scheduler()
+    work = begun(found, 5)
+    settle(found, [2], (2, P))
+    assert (work.left, work.conflicts, heard.of("placed")) == ([3], 0, [])
+    assert found.choose(10.0) == [work]
+
+
+def test_groups_are_counted_apart() -> None:
+    found, heard = scheduler()
+    work = begun(found, 2, 2)
+    claims = (Claim(0, 0, 2), Claim(3, 1, 2))
+    found.settle(Transaction("a", claims), outcome((2, P), (1, Verdict.FULL)), 10.0)
+    assert (work.left, work.places, work.conflicts) == ([0, 1], {0: 2, 3: 1}, 1)
+    assert heard.of("placed") == []
+
+
+@pytest.mark.parametrize("verdict", [Verdict.MOVED, Verdict.FULL])
+def test_a_conflict_that_placed_something_is_retried_at_once(verdict: Verdict) -> None:
+    found, _ = scheduler()
+    work = begun(found, 3)
+    settle(found, [2, 1], (2, P), (0, verdict))
+    assert (work.left, work.conflicts, work.fruitless, work.not_before) == ([1], 1, 0, 0.0)
+    assert found.choose(10.0) == [work]
+
+
+@pytest.mark.parametrize("verdict", [Verdict.MOVED, Verdict.FULL])
+def test_a_conflict_that_placed_nothing_backs_off(verdict: Verdict) -> None:
+    found, _ = scheduler(backoff=0.002)
+    work = begun(found, 3)
+    settle(found, [3], (0, verdict))
+    assert (work.left, work.conflicts, work.fruitless) == ([3], 1, 1)
+    assert 10.0 < work.not_before <= 10.004
+    assert found.choose(10.0) == []
+    assert found.choose(11.0) == [work]
+    assert work.not_before == 0.0
+
+
+def test_a_gang_aborted_by_one_conflict_backs_off_as_a_whole() -> None:
+    found, _ = scheduler()
+    work = begun(found, 4, gang=Gang.YES)
+    settle(found, [2, 2], (0, Verdict.ABORTED), (0, Verdict.FULL))
+    assert (work.left, work.conflicts, work.places) == ([4], 1, {})
+    assert work.not_before > 10.0
+
+
+@pytest.mark.parametrize("verdict", [Verdict.UNKNOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE])
+def test_a_job_that_is_not_as_thought_is_read_anew(verdict: Verdict) -> None:
+    found, _ = scheduler()
+    work = begun(found, 3)
+    settle(found, [2, 1], (2, P), (0, verdict))
+    assert (found.gone, work.conflicts) == (["a"], 0)
+    assert (len(found.ordering), len(found.sleepers), found.working) == (0, 0, {})
+
+
+def test_reading_anew_goes_before_retrying() -> None:
+    found, _ = scheduler()
+    begun(found, 3)
+    settle(found, [2, 1], (0, Verdict.FULL), (0, Verdict.DUPLICATE))
+    assert (found.gone, len(found.ordering)) == (["a"], 0)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.LIMIT, Verdict.PRECEDENCE])
+def test_a_job_that_is_not_allowed_more_waits_and_counts_no_conflict(verdict: Verdict) -> None:
+    found, _ = scheduler(retry_limit=1)
+    work = begun(found, 3)
+    settle(found, [2, 1], (2, P), (0, verdict))
+    assert (work.left, work.conflicts, found.give_up) == ([1], 0, [])
+    assert work.not_before == pytest.approx(10.05)
+
+
+def test_a_machine_that_went_down_is_left_out_without_a_conflict() -> None:
+    found, _ = scheduler(retry_limit=1)
+    work = begun(found, 3)
+    settle(found, [3], (0, Verdict.DOWN))
+    assert (work.conflicts, found.give_up) == (0, [])
+    assert found.choose(10.0) == [work], "the reply said which machine it is: try the others at once"
+
+
+def test_the_last_conflict_gives_the_job_up() -> None:
+    found, heard = scheduler(retry_limit=2)
+    work = begun(found, 1)
+    settle(found, [1], (0, Verdict.FULL))
+    assert (found.give_up, heard.of("abandoned")) == ([], [])
+    found.choose(99.0)
+    settle(found, [1], (0, Verdict.FULL), now=99.0)
+    assert (found.give_up, heard.of("abandoned"), work.conflicts) == (["a"], [("a", 99.0)], 2)
+    assert len(found.ordering) == 0
+
+
+def test_an_outcome_of_a_job_not_in_hand_is_only_counted() -> None:
+    found, heard = scheduler()
+    settle(found, [1], (1, P))
+    assert heard.said == [("committed", "a", 1, 10.0)]
+    assert (len(found.ordering), found.gone) == (0, [])
+
+
+# Arrivals
+
+
+def test_a_job_that_is_not_active_is_left_alone() -> None:
+    found, _ = scheduler()
+    for state in (JobState.HELD, JobState.STOPPED, JobState.ABANDONED, JobState.DONE):
+        found.admit(pending(job("a", state=state)))
+    assert len(found.ordering) == 0
+
+
+def test_news_of_a_queued_job_replace_what_was_thought_and_end_its_wait() -> None:
+    found, _ = scheduler()
+    work = begun(found, 5)
+    settle(found, [5], (0, Verdict.LIMIT))
+    found.admit(pending(job("a", group((1, 1), 5, unplaced=2))))
+    assert len(found.ordering) == 1
+    assert found.choose(10.0) == [work]
+    assert (work.left, work.fruitless) == ([2], 1)
+
+
+def test_news_of_a_sleeping_job_wake_it() -> None:
+    found, _ = scheduler()
+    work = begun(found, 5)
+    assert found.decide([work], copy((0, 0)), 0.0) == []
+    assert (len(found.sleepers), found.working) == (1, {})
+    found.admit(pending(job("a", group((1, 1), 5, unplaced=3))))
+    assert len(found.sleepers) == 0
+    assert found.choose(0.0) == [work]
+    assert work.left == [3]
+
+
+def test_news_that_nothing_is_left_drop_the_job() -> None:
+    found, _ = scheduler()
+    work = begun(found, 5)
+    found.decide([work], copy((0, 0)), 0.0)
+    found.admit(pending(job("a", group((1, 1), 5, unplaced=0))))
+    assert (len(found.ordering), len(found.sleepers)) == (0, 0)
+
+
+def test_news_of_a_job_in_flight_come_before_its_outcome() -> None:
+    found, heard = scheduler()
+    work = begun(found, 5)
+    found.admit(pending(job("a", group((1, 1), 9, unplaced=7))))
+    assert (work.left, len(found.ordering)) == ([7], 0), "it stays in hand, not queued twice"
+    settle(found, [5], (5, P))
+    assert (work.left, heard.of("placed")) == ([2], [])
+
+
+# Deciding
+
+
+def test_no_more_claims_than_a_transaction_may_hold_the_rest_comes_later() -> None:
+    found, _ = scheduler(placement=BestFit(apart=1))
+    tasks = MOST_CLAIMS + 50
+    found.admit(pending(job("a", group((1,), tasks))))
+    view = copy(*[(10,)] * 2_000)
+    transactions = found.decide(found.choose(0.0), view, 0.0)
+    (transaction,) = transactions
+    assert len(transaction.claims) == MOST_CLAIMS
+    taken = sum(claim.count for claim in transaction.claims)
+    assert sum(amount for (amount,) in room(view)) == 20_000 - taken, "what was cut off is not claimed on the copy"
+    found.settle(transaction, outcome(*((claim.count, P) for claim in transaction.claims)), 0.0)
+    (work,) = found.choose(0.0)
+    assert work.remaining == tasks - taken == 50
+
+
+def test_thinking_takes_time_per_job_and_per_task_left() -> None:
+    found, _ = scheduler(t_job=0.1, t_task=0.005)
+    found.admit(pending(job("a", group((1, 1), 100)), job("b", group((1, 1), 8, unplaced=2), order=1)))
+    assert found.think_seconds(found.choose(0.0)) == pytest.approx(0.2 + 0.005 * 102)
+
+
+# Jobs that become others'
+
+
+def test_jobs_of_others_are_dropped_wherever_they_are_and_the_rest_keeps_its_wait() -> None:
+    found, _ = scheduler()
+    begun(found, 1)
+    settle(found, [1], (0, Verdict.FULL))
+    due = found.ordering.next_due()
+    assert due is not None
+    assert due > 10.0
+    found.admit(pending(job("b"), job("c", order=1)))
+    found.disown(lambda job_id: job_id != "c")
+    assert [work.id for work in found.choose(10.0)] == ["b"]
+    assert found.ordering.next_due() == due
+    found.disown(lambda _: False)
+    assert len(found.ordering) == 0
+
+
+def test_sleepers_are_tried_again_when_a_job_leaves_that_may_have_been_woken_for_them() -> None:
+    found, _ = scheduler(batch=2)
+    found.admit(pending(job("woken"), job("sleeper", order=1), job("theirs", order=2)))
+    view = copy((0, 0))
+    for _ in range(2):
+        found.decide(found.choose(0.0), view, 0.0)
+    assert len(found.sleepers) == 3
+    say(view, 0, 1, 1)
+    found.wake(view)
+    assert (len(found.ordering), len(found.sleepers)) == (1, 2)
+    found.disown(lambda job_id: job_id == "sleeper")
+    assert [work.id for work in found.choose(0.0)] == ["sleeper"]
+    assert len(found.sleepers) == 0
+
+
+# Coarse detection of one's own changes
+
+
+def coarse(*seen: int) -> Transaction:
+    claims = tuple(Claim(machine, 0, 1, number) for machine, number in enumerate(seen))
+    return Transaction("a", claims, detection=Detection.COARSE)
+
+
+def test_own_transactions_judged_since_are_no_move() -> None:
+    rebased = rebase(coarse(5, 6, 7), {0: 1, 2: 3, 9: 1})
+    assert [claim.seen for claim in rebased.claims] == [6, 6, 10]
+
+
+def test_fine_transactions_and_those_with_nothing_before_them_stay_as_they_are() -> None:
+    fine = coarse(5)._replace(detection=Detection.FINE)
+    assert rebase(fine, {0: 1}) is fine
+    same = coarse(5)
+    assert rebase(same, {}) is same
+
+
+# Presets
+
+
+def test_presets_by_kind() -> None:
+    batch, service = preset("batch", "s"), preset("service", "s")
+    assert (batch.kind, batch.batch) == ("batch", BATCH_JOBS)
+    assert (service.kind, service.batch, service.placement) == ("service", 1, BestFit(apart=1))
+    assert preset("batch", "s").rng.random() == batch.rng.random() != preset("batch", "t").rng.random()

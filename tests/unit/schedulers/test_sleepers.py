@@ -1,0 +1,171 @@
+"""Jobs that fit nowhere: freed room wakes as many as may fit, and no more."""
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cellstate.model import Gang
+from cellstate.view import View
+from schedulers.placement.first_fit import RandomFirstFit
+from schedulers.sleepers import Sleepers
+from schedulers.work import Work
+from tests.unit.schedulers.drive import copy, group, room, say, work
+
+
+def asleep(*works: Work) -> Sleepers:
+    sleepers = Sleepers()
+    for found in works:
+        sleepers.add(found)
+    return sleepers
+
+
+def woken(sleepers: Sleepers, view: View) -> list[str]:
+    return [found.id for found in sleepers.wake(view)]
+
+
+def test_room_never_freed_wakes_nobody() -> None:
+    view = copy((9, 9), (9, 9))  # room enough, but it was there when they went to sleep
+    sleepers = asleep(work("a"))
+    assert woken(sleepers, view) == []
+    say(view, 0, 8, 8)
+    assert woken(sleepers, view) == [], "a machine that only lost room"
+    assert sleepers.ids() == ["a"]
+
+
+def test_room_that_is_not_enough_wakes_nobody() -> None:
+    view = copy((0, 0), (0, 0))
+    sleepers = asleep(work("a", group((2, 2), 1)))
+    say(view, 0, 1, 9)
+    say(view, 1, 9, 1)
+    assert woken(sleepers, view) == []
+
+
+def test_one_free_place_wakes_one_of_a_thousand_and_the_first() -> None:
+    view = copy((0, 0))
+    sleepers = asleep(*(work(f"j{i}") for i in range(1_000)))
+    say(view, 0, 1, 1)
+    assert woken(sleepers, view) == ["j0"]
+    assert (len(sleepers), sleepers.ids()[0]) == (999, "j1")
+    assert woken(sleepers, view) == [], "told once"
+
+
+def test_room_for_fifty_wakes_fifty_small_jobs() -> None:
+    view = copy((0, 0), (0, 0))
+    sleepers = asleep(*(work(f"j{i}") for i in range(1_000)))
+    say(view, 0, 30, 30)
+    say(view, 1, 20, 99)
+    assert woken(sleepers, view) == [f"j{i}" for i in range(50)]
+
+
+def test_a_large_job_takes_all_the_room_and_those_behind_it_sleep_on() -> None:
+    view = copy((0, 0))
+    sleepers = asleep(work("large", group((1, 1), 100)), work("small"))
+    say(view, 0, 10, 10)
+    assert woken(sleepers, view) == ["large"]
+
+
+def test_a_small_job_first_does_not_hide_the_room_from_those_behind_it() -> None:
+    view = copy((0, 0))
+    sleepers = asleep(work("small"), work("large", group((1, 1), 100)), work("behind"))
+    say(view, 0, 10, 10)
+    assert woken(sleepers, view) == ["small", "large"]
+
+
+def test_room_that_one_group_cannot_use_reaches_the_group_that_can() -> None:
+    view = copy((0, 0))
+    wide, tall = group((9, 1), 50), (1, 1)
+    sleepers = asleep(work("first", group(tall, 1), wide), work("second", group(tall, 7), wide))
+    say(view, 0, 5, 5)
+    assert woken(sleepers, view) == ["first", "second"]
+
+
+def test_shapes_are_tested_apart() -> None:
+    view = copy((0, 0))
+    sleepers = asleep(work("cpu", group((4, 0), 1)), work("memory", group((0, 4), 1)), work("both", group((4, 4), 1)))
+    say(view, 0, 4, 1)
+    assert woken(sleepers, view) == ["cpu"]
+    say(view, 0, 4, 4)
+    assert woken(sleepers, view) == ["memory", "both"]
+
+
+def test_a_gang_is_tried_when_part_of_it_fits_and_one_at_a_time() -> None:
+    view = copy((0, 0), (3, 3))
+    gangs = [work(f"g{i}", group((1, 1), 4), gang=Gang.YES) for i in range(3)]
+    sleepers = asleep(*gangs)
+    say(view, 0, 1, 1)  # with the three free elsewhere it is enough for one
+    assert woken(sleepers, view) == ["g0"]
+    say(view, 0, 5, 5)
+    assert woken(sleepers, view) == ["g1", "g2"]
+
+
+def test_a_machine_that_comes_up_wakes_jobs_and_one_that_goes_does_not() -> None:
+    view = copy((0, 0), (4, 4))
+    sleepers = asleep(work("nothing", group((0, 0), 1)), work("a"))
+    say(view, 1, -1, -1)
+    assert woken(sleepers, view) == []
+    say(view, 1, 1, 1)
+    assert woken(sleepers, view) == ["nothing", "a"]
+
+
+def test_room_freed_and_taken_again_wakes_nobody() -> None:
+    view = copy((0, 0))
+    sleepers = asleep(work("a"))
+    say(view, 0, 1, 1)
+    view.take(0, (1, 1), 1)
+    assert woken(sleepers, view) == []
+
+
+def test_a_job_taken_out_sleeps_no_more() -> None:
+    a, b = work("a"), work("b")
+    sleepers = asleep(a, b)
+    assert sleepers.discard("a") is a
+    assert sleepers.discard("a") is None
+    assert (len(sleepers), sleepers.ids()) == (1, ["b"])
+    assert sleepers.discard("b") is b
+    view = copy((0, 0))
+    say(view, 0, 9, 9)
+    assert woken(sleepers, view) == []
+
+
+def test_its_shape_is_that_of_when_it_went_to_sleep() -> None:
+    found = work("a", group((1, 1), 2), group((2, 2), 2))
+    sleepers = asleep(found)
+    found.left[0] = 0
+    assert sleepers.discard("a") is found
+    assert len(sleepers) == 0
+
+
+def test_all_can_be_taken_out() -> None:
+    sleepers = asleep(work("a"), work("b", group((2, 2), 1)), work("c"))
+    assert sorted(found.id for found in sleepers.clear()) == ["a", "b", "c"]
+    assert (len(sleepers), sleepers.ids(), sleepers.discard("a")) == (0, [], None)
+
+
+NEEDS = st.sampled_from([(1, 1), (2, 1), (3, 3)])
+GROUPS = st.lists(st.tuples(NEEDS, st.integers(1, 4)), min_size=1, max_size=2)
+JOBS = st.lists(st.tuples(GROUPS, st.sampled_from(Gang)), max_size=8)
+CHANGES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=6)
+Asked = list[tuple[list[tuple[tuple[int, int], int]], Gang]]
+
+
+@given(JOBS, CHANGES)
+def test_whoever_sleeps_on_fits_nowhere(jobs: Asked, changes: list[tuple[int, int, int]]) -> None:
+    """The point of it all: after the woken were placed, no sleeping job could have been placed."""
+    view, sleepers, place = copy((0, 0), (0, 0), (0, 0)), Sleepers(), RandomFirstFit().place
+    for i, (groups, gang) in enumerate(jobs):
+        sleepers.add(work(f"j{i}", *(group(*asked) for asked in groups), gang=gang))
+    for machine, *free in changes:
+        say(view, machine, *free)
+        for found in sleepers.wake(view):
+            for claim in place(found, view, Random(0)):
+                found.left[claim.group] -= claim.count
+            if found.remaining:
+                sleepers.add(found)
+        settled = room(view)
+        view.forget()
+        for i, left in enumerate(settled):  # what was placed is the store's from here on
+            say(view, i, *left)
+        for sleeping in sleepers._groups.values():
+            for found in sleeping.values():
+                assert place(found, view, Random(0)) == [], f"{found.id} sleeps beside room for it"
