@@ -1,0 +1,275 @@
+"""What the tests of whole cells share: bounded waiting, servers to hurt, mixed work, and a reader of the log."""
+
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from shutil import rmtree
+
+from cellstate import ranges
+from cellstate.audit import verify
+from cellstate.cell import Fact
+from cellstate.errors import StoreError
+from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
+from cellstate.redis_cell import RedisCell
+from cellstate.server import connect
+from omega.live.crew import Crew, crew
+from omega.live.fleet import Fleet
+from schedulers.sharing import owned
+from tests.conftest import absent, find_server, socket_directory, wait_for
+
+PATIENCE_SECONDS = 60.0
+"""No test waits longer for anything; what is waited for takes a few seconds on an idle machine."""
+FLEET = "yard"
+LEASE_MS = 1_000
+
+
+def until(true: Callable[[], object], what: str, patience: float = PATIENCE_SECONDS) -> None:
+    """Return once `true()` is; a store that is away counts as not yet. Fails with `what` after `patience` seconds."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        with suppress(StoreError):
+            if true():
+                return
+        time.sleep(0.02)
+    raise AssertionError(f"not within {patience:.0f} s: {what}")
+
+
+# Stores to hurt
+
+
+@dataclass(slots=True)
+class Server:
+    """A server of a test's own, nothing on disk, with further options of its configuration."""
+
+    directory: Path
+    options: Sequence[str] = ()
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"unix://{self.directory / 'store.sock'}"
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        program = find_server() or absent("no server program for this platform")
+        command = [program, "--port", "0", "--unixsocket", str(self.directory / "store.sock"), "--save", ""]
+        command += ["--dir", str(self.directory), *self.options]
+        log = self.directory / "log"
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        wait_for(self.process, self.directory / "store.sock", log)
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def own_server(*options: str) -> Iterator[Server]:
+    """A server with such options; ended and forgotten afterwards."""
+    server = Server(socket_directory(), options)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+        rmtree(server.directory, ignore_errors=True)
+
+
+# A cell and those who work on it
+
+
+@contextmanager
+def made_cell(url: str, name: str, machines: int = 0, *, keep_jobs: int = 30_000) -> Iterator[RedisCell]:
+    """A new cell of so many equal machines (8 cpu, 32 GiB), deleted afterwards if its store is still there."""
+    with connect(url) as client:
+        cell = RedisCell.create(client, name, keep_jobs=keep_jobs, url=url)
+        try:
+            if machines:
+                join(cell, [MachineSpec(f"m{number}", (8000, 32768)) for number in range(machines)])
+            yield cell
+        finally:
+            with suppress(StoreError):
+                cell.delete()
+            cell.close()
+
+
+def join(cell: RedisCell, machines: Sequence[MachineSpec]) -> None:
+    """Offer machines that the fleet of these tests plays."""
+    Fleet(cell, FLEET, time.time).join(machines)
+
+
+@contextmanager
+def made_crew(
+    cell: RedisCell, url: str, logs: Path, *members: str, lease_ms: int = LEASE_MS, speed: float = 1.0
+) -> Iterator[Crew]:
+    """Members at work on a cell; all ended afterwards, also those that were halted."""
+    with crew(url, cell.name, logs, lease_ms=lease_ms, speed=speed) as group:
+        try:
+            for member in members:
+                group.start(member)
+            group.wait_ready(cell)
+            yield group
+        finally:
+            for process in group.members.values():
+                if process.poll() is None:
+                    process.send_signal(signal.SIGCONT)
+
+
+def words_of(group: Crew, member: str) -> list[str]:
+    """Everything a member said on its error stream, by line."""
+    return (group.logs / f"{member.replace('/', '-')}.log").read_text().splitlines()
+
+
+def ended(group: Crew, member: str) -> int:
+    """Wait until a member ended by itself; returns its exit code."""
+    until(lambda: group.members[member].poll() is not None, f"{member} ends")
+    return group.members[member].returncode
+
+
+def halt(group: Crew, member: str) -> None:
+    """Stop a member in its tracks (SIGSTOP), and return when it stands."""
+    pid = group.members[member].pid
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+
+
+def resume(group: Crew, member: str) -> None:
+    """Let a halted member go on (SIGCONT)."""
+    group.members[member].send_signal(signal.SIGCONT)
+
+
+# Work
+
+
+def plain(name: str, count: int = 1, *, cpu: int = 100, memory: int = 64, kind: str = "batch", ms: int = 0) -> JobSpec:
+    """A job of `count` equal tasks that run for `ms` milliseconds."""
+    return JobSpec(name, name, kind, (TaskGroup((cpu, memory), count, ms),))
+
+
+def mixed_jobs(rng: Random, tasks: int, name: str, *, longest_ms: int = 400) -> list[JobSpec]:
+    """Jobs with `tasks` tasks together: both kinds, gangs and strict gangs, one or two groups, some precedence."""
+    jobs: list[JobSpec] = []
+    left = tasks
+    while left:
+        service = rng.random() < 0.1
+        groups = []
+        for _ in range(1 if rng.random() < 0.8 else 2):
+            count = min(left, rng.randint(1, 8 if service else 40))
+            if count:
+                need = (rng.choice((50, 100, 250)), rng.choice((64, 256, 512)))
+                groups.append(TaskGroup(need, count, rng.randint(0, longest_ms)))
+                left -= count
+        gang = rng.choices((Gang.NO, Gang.YES, Gang.STRICT), (80, 15, 5))[0]
+        each = f"{name}-{len(jobs)}"
+        kind = "service" if service else "batch"
+        jobs.append(JobSpec(each, each, kind, tuple(groups), rng.choice((0, 0, 100, 200)), gang))
+    return jobs
+
+
+def submit(cell: RedisCell, jobs: Sequence[JobSpec]) -> None:
+    """Submit jobs in one call; every one must be new."""
+    answers = cell.submit(jobs, int(time.time() * 1000), "ada")
+    assert {answer.status for answer in answers} <= {"new"}
+
+
+def await_sharing(cell: RedisCell, *members: str) -> list[JobSpec]:
+    """Return once live schedulers of a kind share its jobs as they should: each places those that are its own.
+
+    Returns the jobs that were submitted to see it.
+    """
+    probes: list[JobSpec] = []
+    kind = members[0].partition("/")[0]
+    owners = {member: owned(member, members) for member in members}
+
+    def share() -> bool:
+        wave = [plain(f"probe-{kind}-{cell.counters().get('jobs', 0)}-{number}", kind=kind) for number in range(16)]
+        since = cell.counters()["version"]
+        submit(cell, wave)
+        probes.extend(wave)
+        until(lambda: not cell.queue_depths(), "the probes are placed")
+        placed = [(fact.words[3], fact.by) for fact in all_facts(cell, since) if fact.words[0] == "place"]
+        return all(owners[by][bucket_of(job)] == "1" for job, by in placed if job.startswith("probe"))
+
+    until(share, f"{', '.join(members)} share their jobs")
+    return probes
+
+
+# What came of it
+
+
+def all_facts(cell: RedisCell, since: int = 0) -> list[Fact]:
+    """Everything in the log after a version."""
+    found: list[Fact] = []
+    while chunk := cell.facts(since, 2000):
+        found += chunk
+        since = chunk[-1].version
+    return found
+
+
+def seen(cell: RedisCell, *words: str) -> list[Fact]:
+    """The facts that begin with such words."""
+    return [fact for fact in all_facts(cell) if fact.words[: len(words)] == words]
+
+
+Task = tuple[str, str, int]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Every task as the log tells it: how often it was placed, ended and put back."""
+
+    placed: "Counter[Task]" = field(default_factory=Counter)
+    finished: "Counter[Task]" = field(default_factory=Counter)
+    returned: "Counter[Task]" = field(default_factory=Counter)
+    by: "Counter[str]" = field(default_factory=Counter)
+    """Tasks placed by each scheduler."""
+
+    @classmethod
+    def of(cls, facts: Sequence[Fact]) -> "Ledger":
+        """Read it from the log alone."""
+        ledger = cls()
+        books = {"place": ledger.placed, "finished": ledger.finished}
+        books |= {"evicted": ledger.returned, "lost": ledger.returned}
+        for fact in facts:
+            if fact.words[0] in books:
+                _, _, _, job, group, tasks = fact.words[:6]
+                for task in ranges.indices(tasks):
+                    books[fact.words[0]][job, group, task] += 1
+                if fact.words[0] == "place":
+                    ledger.by[fact.by] += ranges.count(tasks)
+        return ledger
+
+
+def check_all_ended(cell: RedisCell, jobs: Sequence[JobSpec]) -> Ledger:
+    """Every task of `jobs` ran to its end exactly once, none lost, none doubled, and the cell is as its rules say."""
+    ledger = Ledger.of(all_facts(cell))
+    groups = [(job.id, str(number), group.count) for job in jobs for number, group in enumerate(job.groups)]
+    wanted = {(job, number, task) for job, number, count in groups for task in range(count)}
+    assert set(ledger.finished) == wanted
+    assert max(ledger.finished.values()) == 1
+    assert all(ledger.placed[task] == 1 + ledger.returned[task] for task in wanted)
+    check(cell)
+    return ledger
+
+
+def check(cell: RedisCell) -> None:
+    """``omega cell verify`` finds nothing."""
+    report = verify(cell)
+    assert report.violations == ()
+    assert report.ok
+
+
+def unfinished(cell: RedisCell) -> int:
+    """Tasks of all kept jobs that are neither finished, failed nor stopped."""
+    return sum(group.unplaced + group.placed for job in cell.jobs() for group in job.groups)

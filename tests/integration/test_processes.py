@@ -1,0 +1,182 @@
+"""A cell with real scheduler processes: some die, some come, nothing is lost and nothing doubled."""
+
+import signal
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from cellstate.model import bucket_of
+from cellstate.transaction import Ending, How
+from schedulers.sharing import owned
+from tests.integration.stage import (
+    FLEET,
+    await_sharing,
+    check,
+    check_all_ended,
+    ended,
+    halt,
+    made_cell,
+    made_crew,
+    mixed_jobs,
+    plain,
+    resume,
+    seen,
+    submit,
+    unfinished,
+    until,
+    words_of,
+)
+
+pytestmark = pytest.mark.server
+WAVE = 60
+"""Jobs submitted in one call."""
+
+
+def test_20_000_tasks_are_placed_once_though_a_scheduler_dies_and_another_comes(store_url: str, tmp_path: Path) -> None:
+    jobs = mixed_jobs(Random("1/processes"), 20_000, "mixed", longest_ms=300)
+    with (
+        made_cell(store_url, "done-when", 300) as cell,
+        made_crew(cell, store_url, tmp_path, "batch/0", "batch/1", "batch/2", "service/0", f"fleet/{FLEET}") as group,
+    ):
+        probes = await_sharing(cell, "batch/0", "batch/1", "batch/2")
+        waves = [jobs[start : start + WAVE] for start in range(0, len(jobs), WAVE)]
+        for number, wave in enumerate(waves):
+            submit(cell, wave)
+            if number == len(waves) // 2:
+                assert cell.queue_depths()
+                group.kill("batch/1")
+                group.start("batch/3")
+            until(lambda: sum(cell.queue_depths().values()) < WAVE // 2, "most of the wave is placed")
+        until(lambda: seen(cell, "lapse", "batch/1"), "the others find out that one is gone")
+        until(lambda: not unfinished(cell), "every task runs to its end")
+        ledger = check_all_ended(cell, [*jobs, *probes])
+        assert set(ledger.by) >= {"batch/0", "batch/1", "batch/2", "service/0"}
+        assert [words_of(group, member) for member in group.members] == [[]] * 5
+
+
+def test_the_jobs_of_a_killed_scheduler_move_to_the_others(store_url: str, tmp_path: Path) -> None:
+    jobs = [plain(f"moves-{number}") for number in range(40)]
+    dead = owned("batch/1", ["batch/0", "batch/1"])
+    assert any(dead[bucket_of(job.id)] == "1" for job in jobs)
+    with (
+        made_cell(store_url, "moves", 2) as cell,
+        made_crew(cell, store_url, tmp_path, "batch/0", "batch/1") as group,
+    ):
+        # Both know of one another: the dead one's jobs are its own until its lease ends.
+        await_sharing(cell, "batch/0", "batch/1")
+        group.kill("batch/1")
+        submit(cell, jobs)
+        until(lambda: not cell.queue_depths(), "the survivor places all")
+        until(lambda: seen(cell, "lapse", "batch/1"), "its record is removed")
+        placed = {fact.words[3]: fact.by for fact in seen(cell, "place") if fact.words[3].startswith("moves")}
+        assert placed == dict.fromkeys((job.id for job in jobs), "batch/0")
+        assert list(cell.members()) == ["batch/0"]
+        check(cell)
+
+
+def test_a_name_that_is_taken_is_refused_in_one_line(store_url: str, tmp_path: Path) -> None:
+    with (
+        made_cell(store_url, "twice", 1) as cell,
+        made_crew(cell, store_url, tmp_path / "first", "batch/0"),
+        made_crew(cell, store_url, tmp_path / "second") as second,
+    ):
+        second.start("batch/0")
+        assert ended(second, "batch/0") == 1
+        refusal = "error: scheduler batch/0: another one runs under this name; choose another or stop it"
+        assert words_of(second, "batch/0") == [refusal]
+        submit(cell, [plain("after")])
+        until(lambda: seen(cell, "place"), "the first one works on")
+        assert len(seen(cell, "enlist")) == 1
+        check(cell)
+
+
+def test_a_scheduler_told_to_stop_finishes_and_leaves(store_url: str, tmp_path: Path) -> None:
+    jobs = mixed_jobs(Random("2/processes"), 3_000, "leaving", longest_ms=50)
+    with (
+        made_cell(store_url, "leaves", 60) as cell,
+        made_crew(cell, store_url, tmp_path, "batch/0", "batch/1", "service/0", f"fleet/{FLEET}") as group,
+    ):
+        submit(cell, jobs)
+        until(lambda: cell.counters()["placements"] > 50, "the work is under way")
+        group.members["batch/0"].send_signal(signal.SIGTERM)
+        assert ended(group, "batch/0") == 0
+        assert words_of(group, "batch/0") == []
+        assert [fact.words[1] for fact in seen(cell, "leave")] == ["batch/0"]
+        assert set(cell.members()) == {"batch/1", "service/0"}
+        until(lambda: not unfinished(cell), "the rest ends without it")
+        check_all_ended(cell, jobs)
+        assert not seen(cell, "lapse")
+
+
+@pytest.mark.parametrize("others", [(), ("batch/1",)], ids=["alone", "beside another"])
+def test_a_scheduler_that_slept_past_its_lease_starts_anew(
+    store_url: str, tmp_path: Path, others: tuple[str, ...]
+) -> None:
+    jobs = mixed_jobs(Random("3/processes"), 4_000, "paused", longest_ms=50)
+    batch = [job for job in jobs if job.kind == "batch"]
+    name = f"paused-{len(others)}"
+    with (
+        made_cell(store_url, name, 80) as cell,
+        made_crew(cell, store_url, tmp_path, "batch/0", *others, f"fleet/{FLEET}", lease_ms=600) as group,
+    ):
+        submit(cell, batch[: len(batch) // 2])
+        until(lambda: any(fact.by == "batch/0" for fact in seen(cell, "place")), "it is at work")
+        halt(group, "batch/0")
+        until(lambda: not cell.members().get("batch/0", (0, False, {}))[1], "its lease ends")
+        lapsed_at = cell.counters()["version"]
+        submit(cell, batch[len(batch) // 2 :])
+        if others:
+            until(lambda: not unfinished(cell), "the other one does it all")
+        resume(group, "batch/0")
+        until(lambda: len(seen(cell, "enlist", "batch/0")) == 2, "it takes its name anew")
+        await_sharing(cell, "batch/0", *others)
+        until(lambda: not unfinished(cell), "all is done")
+        anew = seen(cell, "enlist", "batch/0")[1]
+        assert int(anew.words[2]) > int(seen(cell, "enlist", "batch/0")[0].words[2])
+        late = [fact.version for fact in seen(cell, "place") if fact.by == "batch/0" and fact.version > lapsed_at]
+        assert late
+        assert min(late) > anew.version
+        assert group.dead() == {}
+        check(cell)
+
+
+def test_all_schedulers_die_and_come_back(store_url: str, tmp_path: Path) -> None:
+    members = ("batch/0", "batch/1", "service/0")
+    jobs = mixed_jobs(Random("4/processes"), 5_000, "again", longest_ms=50)
+    with (
+        made_cell(store_url, "all-die", 80) as cell,
+        made_crew(cell, store_url, tmp_path, *members, f"fleet/{FLEET}", lease_ms=600) as group,
+    ):
+        submit(cell, jobs[: len(jobs) // 2])
+        until(lambda: cell.counters()["placements"] > 100, "the work is under way")
+        for member in members:
+            group.kill(member)
+        submit(cell, jobs[len(jobs) // 2 :])
+        assert unfinished(cell)
+        until(lambda: not any(alive for _, alive, _ in cell.members().values()), "their leases end")
+        for member in members:
+            group.start(member)
+        group.wait_ready(cell)
+        until(lambda: not unfinished(cell), "all is done")
+        check_all_ended(cell, jobs)
+
+
+def test_the_fleet_dies_and_comes_back(store_url: str, tmp_path: Path) -> None:
+    jobs = mixed_jobs(Random("5/processes"), 4_000, "fleet", longest_ms=2_000)
+    with (
+        made_cell(store_url, "fleet-dies", 20) as cell,
+        made_crew(cell, store_url, tmp_path, "batch/0", "service/0", f"fleet/{FLEET}", lease_ms=600) as group,
+    ):
+        submit(cell, jobs[: len(jobs) // 2])
+        until(lambda: seen(cell, "finished"), "tasks run")
+        group.kill(f"fleet/{FLEET}")
+        submit(cell, jobs[len(jobs) // 2 :])
+        # What is evicted meanwhile leaves only when the fleet is back to say so (semantics 2).
+        runs = [run for run in cell.runs(range(20)) if not run.leaving]
+        cell.end([Ending(run.machine, run.placement, How.EVICTED, "*", "drain") for run in runs[::3]], 0, "ada")
+        group.start(f"fleet/{FLEET}")
+        until(lambda: not unfinished(cell), "all is done")
+        check_all_ended(cell, jobs)
+        assert seen(cell, "left")
+        assert not any(run.leaving for run in cell.runs(range(20)))
