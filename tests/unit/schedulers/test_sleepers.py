@@ -105,6 +105,9 @@ def test_a_machine_that_comes_up_wakes_jobs_and_one_that_goes_does_not() -> None
     say(view, 1, -1, -1)
     assert woken(sleepers, view) == []
     say(view, 1, 1, 1)
+    say(view, 1, -1, -1)
+    assert woken(sleepers, view) == [], "gone again before anybody looked, also for tasks that need nothing"
+    say(view, 1, 1, 1)
     assert woken(sleepers, view) == ["nothing", "a"]
 
 
