@@ -45,7 +45,7 @@ def command(
         past = _last(cell, kept.first - 1, kept.newest, limit, wanted)
     else:
         past = _first(cell, max(since, kept.first - 1), kept.newest, limit, wanted)
-    at = past[-1].version if since is not None and len(past) == limit and past else kept.newest
+    at = past[-1].version if since is not None and past and len(past) >= limit else kept.newest
     if app.as_json and not follow:
         render.document({"cell": cell.name, "first_version": kept.first, "version": at, "gap": gap,
                          "events": [event.as_json() for event in past]})  # fmt: skip

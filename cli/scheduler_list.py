@@ -54,7 +54,7 @@ def show(found: Sequence[dict[str, Any]]) -> None:
     rows, given_up = [], any(each["abandoned"] for each in found)
     for each in found:
         wait = each["wait_seconds"]
-        waits = f"{words.seconds(wait['mean'])} / {words.seconds(wait['p90'])}" if wait["mean"] is not None else ""
+        waits = f"{words.seconds(wait['mean'])}/{words.seconds(wait['p90'])}" if wait["mean"] is not None else ""
         numbers = {name: "" if each[name] is None else each[name] for name in PLAIN}
         share = "" if each["conflict_fraction"] is None else f" ({words.fraction(each['conflict_fraction'])})"
         busy = "" if each["busyness"] is None else f"{each['busyness']:.2f}"

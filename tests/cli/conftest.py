@@ -46,7 +46,7 @@ class Omega:
 
     def json(self, *words: str, code: int = 0, given: str | None = None) -> Any:
         """The one JSON document a command prints."""
-        return json.loads(self.run(*words, "--json", code=code, given=given).stdout)
+        return json.loads(self.run("--json", *words, code=code, given=given).stdout)
 
     def error(self, *words: str, code: int = 1, given: str | None = None) -> str:
         """The one line of a command that fails; it prints nothing else."""

@@ -28,7 +28,8 @@ def test_create_with_machines(store_url: str) -> None:
 def test_create_with_other_resources(store_url: str) -> None:
     omega, name = Omega(store_url), f"cli-{uuid4().hex[:8]}"
     words = ("--resources", "cpu, gpu", "--machines", "2", "--cpu", "500m", "--resource", "gpu=4")
-    assert omega.text("cell", "create", name, *words) == f"cell {name} created · cpu, gpu · 2 machines · 1 cpu · 8 gpu\n"
+    said = omega.text("cell", "create", name, *words)
+    assert said == f"cell {name} created · cpu, gpu · 2 machines · 1 cpu · 8 gpu\n"
     assert Omega(store_url, name).json("cell", "status")["utilisation"] == {
         "cpu": {"allocated": 0, "capacity": 1000, "fraction": 0.0},
         "gpu": {"allocated": 0, "capacity": 8, "fraction": 0.0},

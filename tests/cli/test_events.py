@@ -1,0 +1,183 @@
+"""`omega events`: the log as JSON, field by field, and in sentences."""
+
+import json
+import re
+
+import pytest
+
+from cellstate.cell import Fact, Membership
+from cellstate.model import JobSpec, Limits, MachineSpec, MachineState, TaskGroup
+from cellstate.redis_cell import RedisCell
+from cellstate.resources import Dimensions
+from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from cli import history
+from cli.event_words import clock
+from tests.cli.conftest import Omega, eventually, join
+from tests.cli.test_main import start
+
+GROUP = (TaskGroup((1000, 100), 2),)
+
+
+def commit(cell: RedisCell, membership: Membership, number: int, *transactions: Transaction) -> None:
+    cell.commit(membership, number, transactions, Position(), 5_000 + number)
+
+
+def lived(cell: RedisCell) -> None:
+    """Let everything that the log can tell happen once; versions 1 to 17."""
+    join(cell, 2, (2000, 4096))
+    cell.submit([JobSpec("4f1c09", "crawl", "batch", GROUP, 7)], 2_000, "ada")
+    one = cell.enlist("batch/0", "nonce", 60_000, 3_000)
+    claim = Claim(0, 0, 1, 0)
+    commit(cell, one, 1, Transaction("4f1c09", (claim, Claim(1, 0, 1, 0))))
+    cell.end([Ending(0, 1, How.FAILED, "0", "exit:3")], 6_000, "agent")
+    cell.set_machine_state(1, MachineState.DOWN, 7_000, "ada")
+    cell.stop("4f1c09", 8_000, "ada")
+    cell.set_machine_capacity(0, (1500, 2048), 9_000, "ada")
+    cell.submit([JobSpec("b", "big", "batch", (TaskGroup((1500, 0), 3),))], 9_100, "ada")
+    commit(cell, one, 2, Transaction("b", (Claim(0, 0, 3, 0),), Mode.INCREMENTAL, Detection.FINE))
+    cell.end([Ending(0, 3, How.EVICTED, "0", "drain")], 9_300, "ada")
+    cell.end([Ending(0, 3, How.LEFT, "0")], 9_400, "agent")
+    cell.set_limits("batch", Limits((None, 3000), 9, (1, 5)), 9_500, "ada")
+    cell.client.delete(f"omega:{{{cell.name}}}:lease:batch/0")
+    cell.withdraw(one, 9_600, reaped=True)
+    two = cell.enlist("batch/0", "nonce2", 60_000, 9_700)
+    cell.withdraw(two, 9_800)
+
+
+@pytest.fixture
+def old_cell(cell: RedisCell) -> RedisCell:
+    lived(cell)
+    return cell
+
+
+def test_every_kind_of_event_field_by_field(omega: Omega, old_cell: RedisCell) -> None:
+    found = omega.json("events", "--since", "0")
+    told = found.pop("events")
+    assert found == {"cell": omega.cell, "first_version": 1, "version": 16, "gap": None}
+    task = {"job": "4f1c09", "count": 1, "group": 0}
+    big = {"job": "b", "machine": 0, "count": 1, "placement": 3, "group": 0, "tasks": "0"}
+    assert [{key: event[key] for key in event if key not in ("at_ms", "version", "by")} for event in told] == [
+        {"kind": "join", "machine": 0, "name": "m0", "capacity": {"cpu": 2000, "memory": 4096}},
+        {"kind": "join", "machine": 1, "name": "m1", "capacity": {"cpu": 2000, "memory": 4096}},
+        {"kind": "submit", "job": "4f1c09", "count": 2, "name": "crawl", "job_kind": "batch", "precedence": 7},
+        {"kind": "enlist", "member": "batch/0", "incarnation": 1},
+        {"kind": "place", **task, "machine": 0, "placement": 1, "tasks": "0"},
+        {"kind": "place", **task, "machine": 1, "placement": 2, "tasks": "1"},
+        {"kind": "failed", **task, "machine": 0, "placement": 1, "tasks": "0", "reason": "exit:3"},
+        {"kind": "machine", "machine": 1, "state": "down"},
+        {"kind": "lost", **task, "machine": 1, "placement": 2, "tasks": "1"},
+        {"kind": "stop", "job": "4f1c09", "count": 1},
+        {"kind": "done", "job": "4f1c09", "state": "stopped"},
+        {"kind": "machine", "machine": 0, "capacity": {"cpu": 1500, "memory": 2048}},
+        {"kind": "submit", "job": "b", "count": 3, "name": "big", "job_kind": "batch", "precedence": 0},
+        {"kind": "conflict", "job": "b", "machine": 0, "count": 2, "verdict": "full"},
+        {"kind": "place", **big},
+        {"kind": "evicted", **big, "reason": "drain"},
+        {"kind": "left", **big},
+        {"kind": "limit", "job_kind": "batch", "jobs": 9, "resources": {"cpu": None, "memory": 3000},
+         "precedence": [1, 5]},
+        {"kind": "lapse", "member": "batch/0", "incarnation": 1},
+        {"kind": "enlist", "member": "batch/0", "incarnation": 2},
+        {"kind": "leave", "member": "batch/0", "incarnation": 2},
+    ]  # fmt: skip
+    assert {event["kind"] for event in told} <= set(history.KINDS)
+    assert told[2] | {} == told[2] | {"version": 2, "at_ms": 2000, "by": "ada"}
+
+
+def sentences(omega: Omega) -> list[tuple[str, ...]]:
+    """Version, author and text of every line; the date is that of another day."""
+    found = [re.fullmatch(r"\S+ \S+ +(v\d+) +(\S+) +(.*)", line) for line in omega.text("events").splitlines()]
+    return [line.groups() for line in found if line]
+
+
+def test_sentences(omega: Omega, old_cell: RedisCell) -> None:
+    assert sentences(omega) == [
+        ("v1", "here", "m0, m1 joined"),
+        ("v2", "ada", "submitted crawl (4f1c), 2 tasks of kind batch, precedence 7"),
+        ("v3", "batch/0", "batch/0 took up work (incarnation 1)"),
+        ("v4", "batch/0", "placed 2 tasks of crawl (4f1c) on m0, m1"),
+        ("v5", "agent", "1 task of crawl (4f1c) failed on m0: exit:3"),
+        ("v6", "ada", "m1 is down · 1 task of crawl (4f1c) lost on m1"),
+        ("v7", "ada", "stopped crawl (4f1c), 1 task not placed any more · crawl (4f1c) ended as stopped"),
+        ("v8", "ada", "m0 has cpu 1500m, memory 2Gi from now on"),
+        ("v9", "ada", "submitted big (b), 3 tasks of kind batch"),
+        ("v10", "batch/0", "conflict of big (b) on m0: full · placed 1 task of big (b) on m0"),
+        ("v11", "ada", "1 task of big (b) evicted on m0: drain"),
+        ("v12", "agent", "1 task of big (b) left on m0"),
+        ("v13", "ada", "limits of kind batch changed"),
+        ("v14", "batch/0", "lease of batch/0 lapsed"),
+        ("v15", "batch/0", "batch/0 took up work (incarnation 2)"),
+        ("v16", "batch/0", "batch/0 left"),
+    ]
+
+
+def test_many_jobs_and_machines_make_one_sentence(omega: Omega, cell: RedisCell) -> None:
+    cell.join("here", [MachineSpec(f"m{i}", (2000, 4096)) for i in range(9)], 1)
+    cell.submit([JobSpec(f"j{i}", f"j{i}", "batch", GROUP) for i in range(5)], 2, "ada")
+    one = cell.enlist("batch/0", "nonce", 60_000, 3)
+    commit(cell, one, 1, *(Transaction(f"j{i}", (Claim(i, 0, 2, 0),)) for i in range(5)))
+    cell.submit([JobSpec("k", "k", "batch", (TaskGroup((1, 1), 4),))], 2, "ada")
+    commit(cell, one, 2, Transaction("k", tuple(Claim(i, 0, 1, 0) for i in range(5, 9))))
+    cell.end([Ending(i, i + 1, How.FINISHED) for i in range(5)], 4, "here")
+    assert [text for _, _, text in sentences(omega)] == [
+        "9 machines joined", "submitted 5 jobs, 10 tasks", "batch/0 took up work (incarnation 1)",
+        "placed 10 tasks of 5 jobs on 5 machines", "submitted k (k), 4 tasks of kind batch",
+        "placed 4 tasks of k (k) on 4 machines", "10 tasks of 5 jobs finished on 5 machines · 5 jobs done",
+    ]  # fmt: skip
+
+
+def test_choosing_events(omega: Omega, old_cell: RedisCell) -> None:
+    def versions(*words: str) -> list[int]:
+        return [event["version"] for event in omega.json("events", *words)["events"]]
+
+    assert versions("--limit", "3") == [14, 15, 16]
+    assert versions("--since", "13") == [14, 15, 16]
+    assert versions("--since", "0", "--limit", "1") == [1, 1]
+    assert versions("--kind", "conflict", "--kind", "lapse") == [10, 14]
+    assert versions("--job", "big") == [9, 10, 10, 11, 12]
+    assert versions("--job", "4f1", "--kind", "lost") == [6]
+    assert versions("--job", "forgotten") == []
+    assert versions("--limit", "0") == []
+
+
+def test_reading_on_from_where_a_page_ended(omega: Omega, old_cell: RedisCell) -> None:
+    at, told = 0, []
+    while (page := omega.json("events", "--since", str(at), "--limit", "4"))["events"]:
+        told += page["events"]
+        at = page["version"]
+    assert told == omega.json("events", "--since", "0", "--limit", "1000")["events"]
+
+
+def test_a_log_that_was_trimmed_says_so(omega: Omega, old_cell: RedisCell) -> None:
+    old_cell.client.xtrim(f"omega:{{{old_cell.name}}}:log", maxlen=4, approximate=False)
+    found = omega.json("events", "--since", "5")
+    assert (found["first_version"], found["gap"]) == (13, {"from": 6, "to": 12})
+    assert [event["version"] for event in found["events"]] == [13, 14, 15, 16]
+    result = omega.run("events", "--since", "5")
+    assert result.stderr == "versions 6 to 12 are not in the log any more; it keeps the newest\n"
+    assert omega.json("events", "--since", "12")["gap"] is None
+
+
+def test_follow_prints_json_lines_as_they_happen(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    words = ("--store", str(omega.url), "--cell", cell.name, "events", "--follow", "--json", "--kind", "machine")
+    with start(*words) as process:
+        assert process.stdout is not None
+        omega.run("machine", "drain", "m0")
+        eventually(lambda: bool(cell.machines()))
+        assert json.loads(process.stdout.readline())["state"] == "drained"
+        omega.run("machine", "up", "m0")
+        assert json.loads(process.stdout.readline())["state"] == "up"
+        process.kill()
+
+
+def test_an_unknown_kind_of_fact_keeps_its_words() -> None:
+    event = history.event(Fact(7, 1, "ada", ("moon", "rose", "twice")), Dimensions())
+    assert event.as_json() == {"version": 7, "at_ms": 1, "by": "ada", "kind": "moon", "words": ["rose", "twice"]}
+
+
+def test_clock_shows_the_date_of_other_days() -> None:
+    noon = 1_700_000_000_000
+    assert clock(noon + 7, noon)[-4:] == ".007"
+    assert len(clock(noon, noon)) == len("12:03:04.123")
+    assert len(clock(noon, noon + 3 * 86_400_000)) == len("2023-11-14 12:03:04.123")

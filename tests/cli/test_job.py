@@ -1,0 +1,260 @@
+"""`omega job submit`, `run`, `list`, `status` and `stop`: JSON field by field, and what people read."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellstate.model import Gang, JobSpec, JobState, Limits, TaskGroup
+from cellstate.redis_cell import RedisCell
+from cli.job_run import stem
+from tests.cli.conftest import Omega, eventually, fleet, join, scheduler
+
+CRAWL = """
+name: crawl
+id: crawl-1
+precedence: 100
+tasks:
+  - {name: fetch, count: 4, resources: {cpu: 500m, memory: 256Mi}, duration: 30s, command: [sleep, "30"]}
+  - {name: merge, resources: {cpu: 1}}
+"""
+NOTHING = {"total": 0, "queued": 0, "placed": 0, "finished": 0, "failed": 0, "stopped": 0}
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> str:
+    """A job file with one job of two groups."""
+    path = tmp_path / "crawl.yaml"
+    path.write_text(CRAWL)
+    return str(path)
+
+
+def test_submit_says_what_became_of_each_job(omega: Omega, cell: RedisCell, crawl: str) -> None:
+    join(cell, 1)
+    submitted = {"id": "crawl-1", "name": "crawl", "status": "submitted", "tasks": 5}
+    assert omega.json("job", "submit", crawl) == {"cell": omega.cell, "jobs": [submitted], "warnings": []}
+
+
+def test_the_same_file_again_changes_nothing(omega: Omega, cell: RedisCell, crawl: str) -> None:
+    join(cell, 1)
+    assert omega.text("job", "submit", crawl) == "job  crawl-1  crawl  submitted · see omega job status crawl-1\n"
+    version = cell.counters()["version"]
+    assert omega.json("job", "submit", crawl)["jobs"][0]["status"] == "unchanged"
+    assert omega.text("job", "submit", crawl) == "job  crawl-1  crawl  unchanged · see omega job status crawl-1\n"
+    assert cell.counters()["version"] == version
+
+
+def test_submit_takes_lists_several_files_and_stdin(omega: Omega, tmp_path: Path) -> None:
+    (tmp_path / "two.json").write_text('[{"name": "a", "tasks": [{}]}, {"name": "b", "tasks": [{"count": 2}]}]')
+    found = omega.json("job", "submit", str(tmp_path / "two.json"), "-", given="name: c\ntasks: [{count: 3}]\n")
+    assert [(job["name"], job["tasks"]) for job in found["jobs"]] == [("a", 1), ("b", 2), ("c", 3)]
+    assert all(re.fullmatch("[0-9a-f]{12}", job["id"]) for job in found["jobs"])
+    (tmp_path / "more.yaml").write_text("- {name: d, tasks: [{}]}\n- {name: e, tasks: [{}]}\n")
+    text = omega.text("job", "submit", str(tmp_path / "more.yaml"))
+    assert text.startswith("2 jobs submitted, 2 tasks · see omega job status ")
+
+
+def test_more_jobs_than_one_call_takes(omega: Omega, cell: RedisCell) -> None:
+    jobs = "\n".join(f"- {{name: j{i}, tasks: [{{}}]}}" for i in range(1201))
+    assert len(omega.json("job", "submit", "-", given=jobs)["jobs"]) == 1201
+    assert len(cell.jobs()) == 1201
+    assert omega.run("job", "list").stderr == "… 1,151 older jobs (--limit)\n"
+
+
+def test_run_submits_one_job(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    words = ("--name", "n", "--kind", "service", "--count", "3", "--cpu", "500m", "--memory", "1Gi")
+    more = ("--duration", "1m30s", "--precedence", "7", "--strict-gang", "--", "python3", "-c", "pass")
+    found = omega.json("job", "run", *words, *more)["jobs"][0]
+    job = cell.job(found["id"])
+    assert job is not None
+    assert (job.name, job.kind, job.precedence, job.gang) == ("n", "service", 7, Gang.STRICT)
+    assert (job.groups[0].need, job.groups[0].total, job.groups[0].duration_ms) == ((500, 1024), 3, 90_000)
+    assert job.spec == {"groups": [{"command": ["python3", "-c", "pass"]}]}
+
+
+def test_run_names_a_job_after_its_command(omega: Omega) -> None:
+    names = [omega.json("job", "run", "--", "python3", "crunch.py")["jobs"][0]["name"] for _ in range(2)]
+    assert names[0] == "crunch"
+    assert re.fullmatch("crunch-[0-9a-f]{4}", names[1])
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [("sleep 30", "sleep"), ("/usr/bin/env", "env"), ("sh -c x/run.sh", "run"), ("./--", "job"), ("ä+b", "b")],
+)
+def test_names_after_commands(command: str, name: str) -> None:
+    assert stem(command.split()) == name
+
+
+def test_run_without_a_command_or_a_name(omega: Omega) -> None:
+    said = omega.error("job", "run", "--count", "3", code=2)
+    assert said == "omega job run: say what to run after --, or give the job a --name; see omega job run --help"
+
+
+def test_a_job_larger_than_any_machine_is_taken_with_a_warning(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 2)
+    result = omega.run("job", "run", "--name", "huge", "--memory", "64Gi")
+    assert result.stderr == (
+        "warning: job huge, group 0: wants 64Gi memory a task, the largest machine has 4Gi; it stays pending\n"
+    )
+    listed = omega.json("job", "list")["jobs"][0]
+    assert (listed["state"], listed["reason"]) == ("pending", "TOO_LARGE")
+
+
+def test_a_job_that_no_machine_holds_jointly_is_taken_with_a_warning(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1, (8000, 100), "thin")
+    join(cell, 1, (100, 8192), "fat")
+    warnings = omega.json("job", "run", "--name", "both", "--cpu", "8", "--memory", "8Gi")["warnings"]
+    assert warnings == ["job both, group 0: no single machine has cpu 8, memory 8Gi together; it stays pending"]
+
+
+def test_a_job_on_a_cell_without_machines_is_taken_with_a_warning(omega: Omega) -> None:
+    warnings = omega.json("job", "run", "--name", "a")["warnings"]
+    assert warnings == [f"job a: no machine of cell {omega.cell} is up; it stays pending until one is"]
+
+
+def test_list(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    assert omega.json("job", "list") == {"cell": omega.cell, "total": 0, "jobs": []}
+    cell.submit([JobSpec("one", "first", "batch", (TaskGroup((1, 1), 3),), 5, Gang.YES)], 1_000, "ada")
+    found = omega.json("job", "list")["jobs"][0]
+    assert found.pop("age_seconds") > 0
+    assert found == {
+        "id": "one", "name": "first", "kind": "batch", "precedence": 5, "gang": "yes", "state": "pending",
+        "reason": "NO_SCHEDULER", "submitted_ms": 1000, "counts": NOTHING | {"total": 3, "queued": 3},
+    }  # fmt: skip
+    header, row = omega.text("job", "list").splitlines()
+    assert header.split() == ["id", "name", "kind", "prec", "state", "reason", "tasks", "placed", "age"]
+    assert row.split()[:-1] == ["one", "first", "batch", "5", "pending", "NO_SCHEDULER", "3", "0"]
+
+
+def test_list_chooses(omega: Omega, cell: RedisCell) -> None:
+    group, names = (TaskGroup((1, 1), 1),), ("batch1", "batch2", "service1", "service2")
+    cell.submit([JobSpec(name, name, name[:-1], group) for name in names], 1, "ada")
+    cell.stop("batch1", 2, "ada")
+
+    def chosen(*words: str) -> list[str]:
+        return [job["id"] for job in omega.json("job", "list", *words)["jobs"]]
+
+    assert chosen("--kind", "service") == ["service1", "service2"]
+    assert chosen("--state", "stopped") == ["batch1"]
+    assert chosen("--state", "pending", "--kind", "batch") == ["batch2"]
+    assert chosen("--limit", "2") == ["service1", "service2"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (JobSpec("a", "a", "batch", (TaskGroup((100, 100), 1),)), "QUEUED"),
+        (JobSpec("a", "a", "service", (TaskGroup((100, 100), 1),)), "NO_SCHEDULER"),
+        (JobSpec("a", "a", "batch", (TaskGroup((100, 8192), 1),)), "TOO_LARGE"),
+        (JobSpec("a", "a", "batch", (TaskGroup((3000, 0), 3),), 0, Gang.YES), "RESOURCES"),
+        (JobSpec("a", "a", "batch", (TaskGroup((3000, 0), 3),), 0), "QUEUED"),
+        (JobSpec("a", "a", "small", (TaskGroup((600, 0), 1),)), "LIMIT"),
+        (JobSpec("a", "a", "small", (TaskGroup((300, 0), 2),), 0, Gang.YES), "LIMIT"),
+        (JobSpec("a", "a", "small", (TaskGroup((300, 0), 2),), 0), "QUEUED"),
+        (JobSpec("a", "a", "small", (TaskGroup((300, 0), 2),), 99), "LIMIT"),
+        (JobSpec("a", "a", "few", (TaskGroup((300, 0), 2),)), "LIMIT"),
+    ],
+)
+def test_reasons_of_pending_jobs(omega: Omega, cell: RedisCell, spec: JobSpec, reason: str) -> None:
+    join(cell, 2)
+    cell.set_limits("small", Limits((500, None), None, (0, 9)), 1, "ada")
+    cell.set_limits("few", Limits((None, None), 0), 1, "ada")
+    for kind in ("batch", "small", "few"):
+        cell.enlist(f"{kind}/0", "nonce", 60_000, 1)
+    cell.submit([spec], 1, "ada")
+    assert omega.json("job", "list")["jobs"][0]["reason"] == reason
+
+
+def test_reasons_of_jobs_that_are_not_pending(omega: Omega, cell: RedisCell) -> None:
+    group = (TaskGroup((1, 1), 1),)
+    cell.submit([JobSpec("held", "held", "batch", group)], 1, "ada", held=True)
+    cell.submit([JobSpec("given-up", "given-up", "batch", group), JobSpec("halt", "halt", "batch", group)], 1, "ada")
+    cell.stop("given-up", 1, "batch/0", JobState.ABANDONED)
+    cell.stop("halt", 1, "ada")
+    found = {job["id"]: (job["state"], job["reason"]) for job in omega.json("job", "list")["jobs"]}
+    assert found == {"held": ("held", "HELD"), "given-up": ("abandoned", "CONFLICTS"), "halt": ("stopped", None)}
+
+
+def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
+    join(cell, 1)
+    omega.run("job", "submit", crawl)
+    with scheduler(cell):
+        eventually(lambda: omega.json("job", "status", "crawl")["state"] == "running")
+    found = omega.json("job", "status", "crawl")
+    runs, history = found.pop("runs"), found.pop("history")
+    assert found.pop("age_seconds") >= 0
+    assert found.pop("submitted_ms") > 0
+    assert found == {
+        "cell": omega.cell, "id": "crawl-1", "name": "crawl", "kind": "batch", "precedence": 100, "gang": "no",
+        "state": "running", "reason": None, "counts": NOTHING | {"total": 5, "placed": 5}, "spec": {},
+        "groups": [
+            {"name": "fetch", "need": {"cpu": 500, "memory": 256}, "duration_ms": 30_000,
+             "counts": NOTHING | {"total": 4, "placed": 4}, "spec": {"command": ["sleep", "30"]}},
+            {"name": "merge", "need": {"cpu": 1000, "memory": 0}, "duration_ms": 0,
+             "counts": NOTHING | {"total": 1, "placed": 1}, "spec": {}},
+        ],
+    }  # fmt: skip
+    assert {(run["group"], run["machine"], run["tasks"], run["leaving"]) for run in runs} == {
+        (0, "m0", "0-3", False), (1, "m0", "0", False),
+    }  # fmt: skip
+    assert set(runs[0]) == {"placement", "machine", "index", "group", "tasks", "leaving"}
+    assert history.pop("first_placed_ms") > 0
+    assert history == {"attempts": 1, "conflicts": 0, "by": ["batch/0"], "complete": True}
+    text = omega.text("job", "status", "crawl-1")
+    assert "crawl (crawl-1) · batch · precedence 100" in text
+    assert "5 · 5 placed" in text
+    assert "1 commit by batch/0, 0 conflicts · first placed after" in text
+    assert "cpu 500m, memory 256Mi" in text
+
+
+def test_a_job_is_found_by_id_prefix_or_name(omega: Omega, cell: RedisCell) -> None:
+    group = (TaskGroup((1, 1), 1),)
+    jobs = [JobSpec("4f1c09ab", "crawl", "batch", group), JobSpec("4f2d", "sort", "batch", group)]
+    cell.submit(jobs, 1, "ada")
+    for asked in ("4f1c09ab", "4f1", "crawl"):
+        assert omega.json("job", "status", asked)["id"] == "4f1c09ab"
+    said = omega.error("job", "status", "4f")
+    assert said == f"job '4f': 2 jobs of cell {omega.cell} begin so (4f1c09ab, 4f2d); write more of the id"
+    omega.run("job", "stop", "crawl")
+    assert omega.json("job", "status", "crawl")["state"] == "stopped"
+    cell.submit([JobSpec("77", "crawl", "batch", group)], 1, "ada")
+    assert omega.json("job", "status", "crawl")["id"] == "77"
+
+
+def test_stop_ends_what_runs_and_may_be_repeated(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 3)
+    omega.run("job", "run", "--name", "long", "--count", "30", "--cpu", "300m", "--duration", "1h")
+    with scheduler(cell):
+        eventually(lambda: counts(omega)["placed"] == 30)
+        omega.run("job", "run", "--name", "late", "--count", "30", "--cpu", "300m", "--duration", "1h")
+        eventually(lambda: omega.json("job", "status", "late")["counts"]["placed"] == 9)
+        stopped = omega.json("job", "stop", "long", "late")["jobs"]
+        assert set(stopped[0]) == {"id", "name", "before", "state", "unplaced", "ended"}
+        assert [(job["before"], job["state"], job["unplaced"], job["ended"]) for job in stopped] == [
+            ("running", "stopped", 0, 30), ("pending", "stopped", 21, 9),
+        ]  # fmt: skip
+        assert counts(omega) == NOTHING | {"total": 30, "stopped": 30}
+        again = omega.json("job", "stop", "long")["jobs"][0]
+        assert (again["before"], again["state"], again["ended"]) == ("stopped", "stopped", 0)
+        assert omega.text("job", "stop", "late").endswith("  late  stopped already\n")
+    with fleet(cell):
+        eventually(lambda: not cell.runs([0, 1, 2]))
+    assert omega.json("cell", "verify")["ok"]
+
+
+def counts(omega: Omega) -> dict[str, Any]:
+    found = omega.json("job", "status", "long")["counts"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_stop_of_a_job_that_has_ended(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("job", "run", "--name", "brief")
+    with scheduler(cell), fleet(cell):
+        omega.run("job", "wait", "brief", "--timeout", "30")
+    assert omega.text("job", "stop", "brief").endswith("  brief  finished already\n")

@@ -1,0 +1,134 @@
+"""`omega scheduler run` and `list`: processes that take jobs, share them, and leave when asked."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cellstate.model import JobSpec, TaskGroup
+from cellstate.redis_cell import RedisCell
+from tests.cli.conftest import Omega, eventually, join
+from tests.cli.test_main import start
+
+
+@contextmanager
+def running(omega: Omega, state: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """`omega scheduler run` as a process; killed at the end when the test did not end it."""
+    shared = ("--store", str(omega.url), "--cell", str(omega.cell), "--json", "scheduler", "run")
+    process = start(*shared, *words, OMEGA_STATE=str(state))
+    try:
+        with process:
+            yield process
+            process.kill()
+    finally:
+        if process.poll() is None:
+            process.kill()
+
+
+def live(cell: RedisCell) -> set[str]:
+    return {member for member, (_, alive, _) in cell.members().items() if alive}
+
+
+def test_one_scheduler_works_and_leaves(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    join(cell, 1)
+    with running(omega, tmp_path, "batch") as process:
+        eventually(lambda: live(cell) == {"batch/0"})
+        omega.run("job", "run", "--name", "a", "--count", "3", "--cpu", "100m")
+        eventually(lambda: omega.json("job", "status", "a")["counts"]["placed"] == 3)
+        eventually(lambda: omega.json("scheduler", "list")["schedulers"][0]["tasks"] == 3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert err == f"scheduler batch/0 on cell {cell.name} · Ctrl-C stops it\n"
+    found = json.loads(out)["schedulers"][0]
+    assert (found["member"], found["state"], found["tasks"]) == ("batch/0", "left", 3)
+    assert live(cell) == set()
+
+
+def test_several_share_the_work_and_one_may_die(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    join(cell, 4)
+    cell.enlist("batch/1", "elsewhere", 60_000, 1)
+    with running(omega, tmp_path, "batch", "--instances", "2") as process:
+        assert process.stderr is not None
+        ready = process.stderr.readline()
+        assert ready.startswith(f"schedulers batch/0 batch/2 on cell {cell.name} · pid ")
+        assert {"batch/0", "batch/2"} <= live(cell)
+        os.kill(int(ready.split("pid ")[1].split()[0]), signal.SIGKILL)
+        said = process.stderr.readline()
+        assert said == "warning: scheduler batch/0: killed by signal 9; the others go on with its jobs\n"
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (1, "")
+    assert err.splitlines() == [
+        "stopping 1 scheduler", f"error: schedulers batch/0: ended by themselves; see {tmp_path}/logs/{cell.name}",
+    ]  # fmt: skip
+    assert "batch/2" not in live(cell)
+
+
+def test_a_scheduler_started_twice_under_one_name(omega: Omega, cell: RedisCell) -> None:
+    cell.enlist("batch/mine", "elsewhere", 60_000, 1)
+    result = omega.run("scheduler", "run", "batch", "--name", "mine", code=1)
+    assert result.stderr.splitlines()[-1] == (
+        "error: scheduler batch/mine: another one runs under this name; choose another or stop it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("nope",), 1, "scheduler kind 'nope': there is batch, service"),
+        (("batch", "--name", "a b"), 1, "scheduler name 'batch/a b': want kind/instance, for example batch/0"),
+        (("batch", "--name", "a", "--instances", "2"), 2,
+         ("omega scheduler run: --name names one scheduler; leave it away with --instances; "
+         "see omega scheduler run --help")),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_run(omega: Omega, words: tuple[str, ...], code: int, message: str) -> None:
+    assert omega.error("scheduler", "run", *words, code=code) == message
+
+
+def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
+    assert omega.json("scheduler", "list") == {"cell": omega.cell, "schedulers": []}
+    membership = cell.enlist("batch/0", "nonce", 60_000, 1)
+    unknown = dict.fromkeys(
+        ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "asleep", "abandoned",
+         "conflict_fraction", "busyness", "seconds"))  # fmt: skip
+    fresh = {
+        "member": "batch/0", "state": "live", "alive": True, "incarnation": 1,
+        "wait_seconds": {"mean": None, "p90": None}, **unknown,
+    }  # fmt: skip
+    assert omega.json("scheduler", "list")["schedulers"] == [fresh]
+    figures = {
+        "jobs": 1200, "tasks": 31_000, "transactions": 1300, "accepted": 1250, "conflicts": 50, "queued": 4,
+        "asleep": 3, "abandoned": 1, "conflict_fraction": 0.04, "busyness": 0.41, "seconds": 9.5,
+    }  # fmt: skip
+    cell.renew(membership, 60_000, figures | {"wait_mean": 0.02, "wait_p90": 0.3})
+    told = fresh | figures | {"wait_seconds": {"mean": 0.02, "p90": 0.3}}
+    assert omega.json("scheduler", "list")["schedulers"] == [told]
+    header, row = omega.text("scheduler", "list").splitlines()
+    assert header.split() == [
+        "scheduler", "state", "jobs", "tasks", "commits", "conflicts", "wait", "mean/p90", "busy", "queued", "asleep",
+        "abandoned",
+    ]  # fmt: skip
+    assert row.split() == ["batch/0", "live", "1,200", "31,000", "1,300", "50", "(0.040)", "20", "ms/0.30", "s",
+                           "0.41", "4", "3", "1"]  # fmt: skip
+    assert len(row) <= 100
+    commits = {"transactions": 1300, "accepted": 1250, "conflicts": 50, "conflict_fraction": 0.04}
+    assert omega.json("cell", "status")["commits"] == commits
+    cell.client.delete(f"omega:{{{cell.name}}}:lease:batch/0")
+    assert omega.json("scheduler", "list")["schedulers"][0]["state"] == "lapsed"
+    cell.withdraw(membership, 1)
+    assert omega.json("scheduler", "list")["schedulers"] == []
+    assert omega.json("scheduler", "list", "--all")["schedulers"][0]["state"] == "left"
+
+
+def test_a_job_submitted_wakes_its_scheduler(omega: Omega, cell: RedisCell) -> None:
+    cell.enlist("batch/0", "nonce", 60_000, 1)
+    omega.run("job", "run", "--name", "a")
+    assert cell.client.llen(f"omega:{{{cell.name}}}:wake:batch/0") == 1
+    cell.submit([JobSpec("b", "b", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")

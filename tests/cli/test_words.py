@@ -1,0 +1,122 @@
+"""Numbers, times, amounts and stories as people read them."""
+
+import pytest
+
+from cellstate.model import Gang, GroupStatus, Job, JobState
+from cellstate.resources import Dimensions
+from cli import words
+from cli.history import Event
+from cli.job_state import state, tally
+from cli.job_story import Story
+
+
+def job(*groups: dict[str, int], state: JobState = JobState.ACTIVE, names: tuple[str, ...] = ()) -> Job:
+    """A job submitted at 1 s whose groups have these counts."""
+    none = dict.fromkeys(("unplaced", "placed", "finished", "failed", "stopped"), 0)
+    made = [
+        GroupStatus(need=(1, 1), duration_ms=0, total=sum(counts.values()), waiting="-", runs=(), **none | counts)
+        for counts in groups
+    ]
+    spec = {"groups": [{"name": name} for name in names]} if names else {}
+    return Job("4f1c", "crawl", "batch", 0, 1, state, Gang.NO, 1000, made, spec)
+
+
+def place(version: int, group: int, by: str, at_ms: int) -> Event:
+    return Event(version, at_ms, by, "place", "4f1c", 0, 1, {"group": group, "placement": version, "tasks": "0"})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0 ms"), (0.0042, "4 ms"), (0.25, "0.25 s"), (9.44, "9.4 s"), (125, "2m05s"), (11_520, "3h12m"),
+     (187_200, "2d04h")],
+)  # fmt: skip
+def test_seconds(value: float, text: str) -> None:
+    assert words.seconds(value) == text
+
+
+def test_counts_and_listings() -> None:
+    assert [words.count(1, "task"), words.count(1240, "job")] == ["1 task", "1,240 jobs"]
+    assert words.listing(["a", "b", "c"]) == "a, b, c"
+    assert words.listing(["a", "b", "c", "d"]) == "a, b, c and 1 more"
+    assert [words.percent(1, 3), words.percent(0, 0)] == ["33 %", "–"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [("cpu", 5_320_000, "5,320"), ("cpu", 1500, "1.5"), ("memory", 4_928_307, "4.7 TiB"), ("memory", 2048, "2 GiB"),
+     ("memory", 12, "12 MiB"), ("gpu", 1234, "1,234")],
+)  # fmt: skip
+def test_sums_of_amounts(name: str, value: int, text: str) -> None:
+    assert words.amount(name, value) == text
+
+
+def test_amounts() -> None:
+    assert words.amounts(Dimensions(), (500, 256)) == "cpu 500m, memory 256Mi"
+    assert words.amounts(Dimensions(), (0, 0)) == "nothing"
+    assert words.in_use("memory", 12_800, 65_536) == "12.5/64Gi"
+    assert words.in_use("cpu", 250, 16_000) == "0.2/16"
+    assert words.in_use("gpu", 1, 4) == "1/4"
+
+
+@pytest.mark.parametrize(
+    ("counts", "stored", "word"),
+    [
+        ({"unplaced": 1, "placed": 9}, JobState.ACTIVE, "pending"),
+        ({"placed": 9, "failed": 1}, JobState.ACTIVE, "running"),
+        ({"unplaced": 1}, JobState.HELD, "held"),
+        ({"placed": 1}, JobState.HELD, "running"),
+        ({"finished": 3}, JobState.DONE, "finished"),
+        ({"finished": 3, "failed": 1}, JobState.DONE, "failed"),
+        ({"placed": 1, "stopped": 2}, JobState.STOPPED, "stopped"),
+        ({"finished": 1, "stopped": 2}, JobState.ABANDONED, "abandoned"),
+    ],
+)
+def test_the_word_for_a_state(counts: dict[str, int], stored: JobState, word: str) -> None:
+    assert state(job(counts, state=stored)) == word
+    assert tally([job(counts, state=stored)])[word] == 1
+
+
+def test_a_story_from_submission_to_end() -> None:
+    story = Story(job({"unplaced": 3}))
+    assert story.look(job({"unplaced": 3}), 1000) == []
+    story.hear(place(5, 0, "batch/1", 1020))
+    assert story.look(job({"unplaced": 2, "placed": 1}), 1100) == []
+    story.hear(Event(6, 1040, "batch/0", "conflict", "4f1c", 0, 1, {"verdict": "full"}))
+    story.hear(place(7, 0, "batch/0", 1250))
+    told = "  0.25 s  3 tasks placed by batch/1, batch/0 in 2 transactions (1 conflict)"
+    assert story.look(job({"placed": 3}), 1300) == [told]
+    assert story.look(job({"placed": 1, "finished": 2}), 2000) == []
+    assert story.look(job({"finished": 2, "failed": 1}), 10_400) == ["  9.4 s   2 finished, 1 failed"]
+    assert story.look(job({"finished": 2, "failed": 1}), 11_000) == []
+
+
+def test_a_story_of_several_groups_names_them() -> None:
+    story = Story(job({"unplaced": 2}, {"unplaced": 1}, names=("fetch", "")))
+    story.hear(place(5, 0, "batch/0", 1020))
+    told = story.look(job({"placed": 2}, {"unplaced": 1}, names=("fetch", "")), 1500)
+    assert told == ["  20 ms   fetch: 2 tasks placed by batch/0 in 1 transaction (0 conflicts)"]
+    told = story.look(job({"placed": 2}, {"finished": 1}, names=("fetch", "")), 3000)
+    assert told == ["  2.0 s   1: 1 task placed", "  2.0 s   1: 1 finished"]
+
+
+def test_a_story_of_tasks_that_come_back() -> None:
+    story = Story(job({"placed": 2}))
+    story.look(job({"placed": 2}), 1100)
+    story.hear(Event(9, 3000, "ada", "lost", "4f1c", 0, 2, {"group": 0}))
+    back = "  2.0 s   2 tasks lost with their machine, to be placed again"
+    assert story.look(job({"unplaced": 2}), 3000) == [back]
+    story.hear(place(10, 0, "batch/0", 4000))
+    told = story.look(job({"placed": 2}), 4000)
+    assert told == ["  3.0 s   2 tasks placed by batch/0 in 1 transaction (0 conflicts)"]
+
+
+def test_a_story_of_waiting_says_each_reason_once() -> None:
+    story = Story(job({"unplaced": 2}))
+    assert story.wait("RESOURCES", 3000) == ["  2.0 s   2 tasks queued: no machine has room for what is left"]
+    assert story.wait("RESOURCES", 5000) == []
+    assert story.wait("LIMIT", 6000) == ["  5.0 s   2 tasks queued: the limits of its kind are reached"]
+
+
+def test_a_story_of_a_job_that_is_stopped_before_it_is_placed() -> None:
+    story = Story(job({"unplaced": 2}))
+    assert story.look(job({"stopped": 2}, state=JobState.STOPPED), 3000) == ["  2.0 s   2 stopped"]

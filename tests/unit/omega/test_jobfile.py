@@ -1,0 +1,253 @@
+"""Job files: what they may say, and the one line that says what is wrong with them."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cellstate.errors import BadInput
+from cellstate.model import Gang, JobSpec, TaskGroup
+from cellstate.resources import Dimensions
+from omega import jobfile_lines
+from omega.jobfile import JobFile, load, parse_duration
+
+FULL = """
+name: crawl
+id: crawl-1
+kind: service
+precedence: 100
+pool: analytics/adhoc
+gang: strict
+user: ada
+environment: {LANG: C}
+directory: /data
+tasks:
+  - name: fetch
+    count: 40
+    resources: {cpu: 500m, memory: 256Mi}
+    command: ["sleep", "30"]
+    duration: 30s
+    constraints: ["platform == 'x86'", "zone in ['a','b']"]
+    spread: [rack, zone]
+    locality: {nodes: [m1, m7], wait: [5s, 10s]}
+  - resources: {cpu: 2, memory: 1.5}
+"""
+
+
+def read(text: str, name: str = "jobs.yaml", dimensions: Dimensions | None = None) -> list[JobSpec]:
+    ids = itertools.count()
+    return load([JobFile(name, text)], dimensions or Dimensions(), lambda: f"made-{next(ids)}")
+
+
+def refused(text: str, name: str = "jobs.yaml") -> str:
+    with pytest.raises(BadInput) as caught:
+        read(text, name)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+def test_every_field() -> None:
+    fetch: dict[str, Any] = {
+        "name": "fetch", "command": ["sleep", "30"], "spread": ["rack", "zone"],
+        "constraints": ["platform == 'x86'", "zone in ['a','b']"],
+        "locality": {"machines": ["m1", "m7"], "wait_ms": [5000, 10_000]},
+    }  # fmt: skip
+    groups = (TaskGroup((500, 256), 40, 30_000, fetch), TaskGroup((2000, 2), 1))
+    extra = {"pool": "analytics/adhoc", "user": "ada", "environment": {"LANG": "C"}, "directory": "/data"}
+    assert read(FULL) == [JobSpec("crawl-1", "crawl", "service", groups, 100, Gang.STRICT, extra)]
+
+
+def test_the_least_a_job_says() -> None:
+    assert read("name: a\ntasks: [{}]") == [JobSpec("made-0", "a", "batch", (TaskGroup((0, 0), 1),))]
+
+
+def test_json_and_yaml_say_the_same() -> None:
+    job = {"name": "a", "gang": True, "tasks": [{"count": 2, "resources": {"cpu": 0.5}, "duration": 1.5}]}
+    from_json = read(json.dumps([job], indent="\t"), "jobs.json")
+    assert from_json == read(json.dumps([job])) == read("- {name: a, gang: yes, tasks: [{count: 2, resources: "
+                                                        "{cpu: 0.5}, duration: 1.5}]}")  # fmt: skip
+    assert from_json[0].gang is Gang.YES
+    assert from_json[0].groups == (TaskGroup((500, 0), 2, 1500),)
+
+
+def test_a_list_makes_several_jobs_and_ids_are_asked_for_once_each() -> None:
+    jobs = read("- {name: a, tasks: [{}]}\n- {name: b, id: own, tasks: [{}]}\n- {name: c, tasks: [{}]}\n")
+    assert [(job.id, job.name) for job in jobs] == [("made-0", "a"), ("own", "b"), ("made-1", "c")]
+
+
+def test_merge_keys_and_aliases() -> None:
+    jobs = read("- &one {name: a, precedence: 5, tasks: &tasks [{count: 3}]}\n- {<<: *one, name: b}\n")
+    assert [(job.name, job.precedence, job.total) for job in jobs] == [("a", 5, 3), ("b", 5, 3)]
+
+
+def test_the_resources_of_another_cell() -> None:
+    jobs = read("name: a\ntasks: [{resources: {gpu: 2}}]", dimensions=Dimensions(("cpu", "gpu")))
+    assert jobs[0].groups[0].need == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tasks: [{}]", "1: name: is missing"),
+        ("name: a", "1: tasks: is missing"),
+        ("- name: a\n  tasks: [{}]\n-\n  tasks: [{}]", "4: [1].name: is missing"),
+        ("name: 3\ntasks: [{}]", "1: name: 3 is not text; put it in quotes"),
+        ("name: a b\ntasks: [{}]", "1: name: 'a b': use 1 to 128 letters, digits, . _ / -"),
+        ("name: a\nid: ''\ntasks: [{}]", "2: id: '': use 1 to 64 letters, digits, . _ -"),
+        ("name: a\nkind: B\ntasks: [{}]",
+         "2: kind: 'B': use a lower-case letter, then up to 31 letters, digits, _ -"),
+        ("name: a\nprecedence: -1\ntasks: [{}]", "2: precedence: -1 is not allowed; want at least 0"),
+        ("name: a\nprecedence: 1000001\ntasks: [{}]",
+         "2: precedence: 1000001 is not allowed; want at most 1000000"),
+        ("name: a\nprecedence: high\ntasks: [{}]", "2: precedence: 'high' is not a whole number"),
+        ("name: a\ngang: maybe\ntasks: [{}]", "2: gang: 'maybe' is not allowed; write true, false or strict"),
+        ("name: a\ngang: [1]\ntasks: [{}]", "2: gang: [1] is not allowed; write true, false or strict"),
+        ("name: a\npool: /a//b\ntasks: [{}]",
+         "2: pool: '/a//b' is not a path of pools; write for example analytics/adhoc"),
+        ("name: a\nenvironment: {A: 1}\ntasks: [{}]", "2: environment.A: 1 is not text; put it in quotes"),
+        ("name: a\ntasks: []", "2: tasks: [] is not a list with something in it"),
+        ("name: a\ntasks: {count: 1}", "2: tasks: {'count': 1} is not a list"),
+        ("name: a\ntasks: [3]", "2: tasks[0]: 3 is not a mapping of fields"),
+        ("name: a\ntasks:\n- count: 1\n  cout: 2",
+         ("4: tasks[0].cout: unknown field; did you mean count? allowed: name, count, resources, command, duration, "
+         "constraints, spread, locality")),
+        ("name: a\ntasks:\n- locality: {zones: [a]}",
+         "3: tasks[0].locality.nodes: is missing (and 1 more)"),
+        ("name: a\ntasks:\n- count: 0", "3: tasks[0].count: 0 is not allowed; want at least 1"),
+        ("name: a\ntasks:\n- count: 10000001", "3: tasks[0].count: 10000001 is not allowed; want at most 10000000"),
+        ("name: a\ntasks:\n- count: '5'", "3: tasks[0].count: '5' is not a whole number"),
+        ("name: a\ntasks:\n- count: 1.5", "3: tasks[0].count: 1.5 is not a whole number"),
+        ("name: a\ntasks:\n- count: yes", "3: tasks[0].count: True is not a whole number"),
+        ("name: a\ntasks:\n- command: ls -l", "3: tasks[0].command: 'ls -l' is not a list"),
+        ("name: a\ntasks:\n- resources: 3", "3: tasks[0].resources: 3 is not a mapping of names to values"),
+        ("name: a\ntasks:\n- resources:\n    gpu: 1",
+         "4: tasks[0].resources.gpu: unknown resource 'gpu'; this cell has cpu, memory"),
+        ("name: a\ntasks:\n- resources:\n    cpu: 1\n    memory: -1Gi",
+         "5: tasks[0].resources.memory: '-1Gi' is negative; amounts start at 0"),
+        ("name: a\ntasks:\n- resources: {cpu: 1e30}",
+         "3: tasks[0].resources.cpu: '1e30' is too large; the most is 99999999999999 of the smallest unit"),
+        ("name: a\ntasks:\n- resources: {cpu: [1]}",
+         "3: tasks[0].resources.cpu: [1] is not an amount; write for example 500m, 2, 256Mi or 1Gi"),
+        ("name: a\ntasks:\n- resources: {cpu: .nan}", "3: tasks[0].resources.cpu: nan is not a finite amount"),
+        ("name: a\ntasks:\n- duration: 5 parsec",
+         "3: tasks[0].duration: '5 parsec' is not a duration; write for example 30s, 5m, 1h30m or 250ms"),
+        ("name: a\ntasks:\n- duration: 11000d", "3: tasks[0].duration: '11000d' is too long; the most is ten years"),
+        ("name: a\ntasks:\n- constraints: [rack]",
+         ("3: tasks[0].constraints[0]: 'rack' is not a constraint; "
+         "write for example platform == 'x86' or zone in ['a','b']")),
+        ("name: a\ntasks:\n- spread: ['']",
+         "3: tasks[0].spread[0]: '' is not the name of a machine's attribute; write for example rack"),
+        ("name: a\ngang: true\ntasks:\n- count: 10001",
+         "1: job a: a gang of 10001 tasks; the most in one transaction is 10000"),
+        ("name: a\nname: b\ntasks: [{}]", "2: name: is there twice (first on line 1); keep one"),
+        ("1: a", "1: a field's name must be text; put 1 in quotes"),
+        ("- 3", "1: 3 is not a job; write fields such as name and tasks"),
+        ("hello", "1: 'hello' is not a job; write fields such as name and tasks"),
+        ("---\nname: a\n---\nname: b",
+         "3: not readable as YAML or JSON: several documents, write the jobs as one list; mend it there"),
+        ("- name: a\n  tasks: [{}]\n- name: a\n  tasks: [{}]",
+         "3: name: 'a' is that of the job at jobs.yaml:1; choose another"),
+        ("- {name: a, id: x, tasks: [{}]}\n- {name: b, id: x, tasks: [{}]}",
+         "2: id: 'x' is that of the job at jobs.yaml:1; choose another"),
+        ("&a [*a]", "1: nested too deeply; a job needs five levels"),
+    ],
+)  # fmt: skip
+def test_mistakes_name_line_field_and_what_is_allowed(text: str, message: str) -> None:
+    assert refused(text) == f"jobs.yaml:{message}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "jobs.yaml: empty; write a job, with at least name and tasks"),
+        ("# nothing", "jobs.yaml: empty; write a job, with at least name and tasks"),
+        ("[]", "jobs.yaml: no job in it; write at least name and tasks"),
+    ],
+)
+def test_files_without_a_job(text: str, message: str) -> None:
+    assert refused(text) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("name: a\n\tb: 1", 2), ("name: *nobody", 1), ("name: a\ntasks: [\n", 3), ("a: b: c", 1)]
+)
+def test_what_is_no_yaml_says_where(text: str, line: int) -> None:
+    said = refused(text)
+    assert said.startswith(f"jobs.yaml:{line}: not readable as YAML or JSON: ")
+    assert said.endswith("; mend it there")
+
+
+def test_json_has_its_own_messages_and_lines() -> None:
+    said = refused('{"name": "a",\n "tasks": [{"count": 5,}]}', "jobs.json")
+    assert said.startswith("jobs.json:2: not readable as JSON: ")
+    said = refused('{\n\t"name": "a",\n\t"tasks": [\n\t\t{"count": "5"}\n\t]\n}', "jobs.json")
+    assert said == "jobs.json:4: tasks[0].count: '5' is not a whole number"
+    said = refused('{"name": "a", "name": "b"}', "jobs.json")
+    assert said == "jobs.json:1: name: is there twice (first on line 1); keep one"
+
+
+def test_nothing_is_run_that_a_file_asks_for() -> None:
+    assert "could not determine a constructor for the tag" in refused("!!python/object/apply:os.getcwd []")
+
+
+def test_names_are_unique_across_files() -> None:
+    files = [JobFile(name, "name: a\ntasks: [{}]") for name in ("one.yaml", "two.yaml")]
+    with pytest.raises(BadInput, match=r"^two.yaml:1: name: 'a' is that of the job at one.yaml:1; choose another$"):
+        load(files, Dimensions(), iter("xy").__next__)
+
+
+def test_limits_of_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobfile_lines, "MOST_VALUES", 100)
+    laughs = "a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b]\n"
+    assert refused(laughs) == "jobs.yaml: more than 100 values; split it"
+    monkeypatch.setattr(jobfile_lines, "MOST_LETTERS", 1 << 20)
+    assert refused("#" * (1 << 20) + "#") == "jobs.yaml: larger than 1 MiB; split it"
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("30s", 30_000), ("250ms", 250), ("1h30m", 5_400_000), ("1.5s", 1500), ("2d", 172_800_000), (5, 5000), (0.25, 250),
+     ("0", 0), (" 7 ", 7000)],
+)  # fmt: skip
+def test_durations(text: str | float, milliseconds: int) -> None:
+    assert parse_duration(text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "-1", "1x", "1 s", "1s2", "inf", "nan", "1e3", "٣s"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(BadInput, match="is not a duration; write for example 30s, 5m, 1h30m or 250ms"):
+        parse_duration(text)
+
+
+def jobs_or_message(text: str, name: str) -> list[JobSpec] | str:
+    try:
+        return read(text, name)
+    except BadInput as error:
+        return str(error)
+
+
+FIELDS = st.sampled_from(["name", "tasks", "count", "resources", "cpu", "gang", "locality"])
+PLAIN: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["a", "5s", "1Gi"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(PLAIN)
+def test_whatever_a_file_holds_it_is_jobs_or_one_line(value: Any) -> None:
+    for name in ("x.json", "x.yaml"):
+        found = jobs_or_message(json.dumps(value), name)
+        if isinstance(found, str):
+            assert "\n" not in found
+            assert found.startswith(name)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_jobs_or_one_line(text: str) -> None:
+    found = jobs_or_message(text, "x.yaml")
+    assert not isinstance(found, str) or "\n" not in found
