@@ -48,7 +48,7 @@ class RandomFirstFit:
             count = left
             for word, amount in wanted:
                 free = word[machine]
-                if free < amount or free < 0:
+                if free < amount:
                     count = 0
                     break
                 if amount and free < amount * count:
