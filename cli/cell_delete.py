@@ -27,7 +27,9 @@ def command(app: App, name: str | None, yes: bool) -> None:
     if not yes:
         if not sys.stdin.isatty():
             raise click.UsageError(f"{what}: say --yes to delete it without being asked")
-        click.confirm(f"delete {what}?", abort=True, err=True)
+        if not click.confirm(f"delete {what}?", err=True):
+            render.note("nothing was deleted")
+            click.get_current_context().exit(1)
     with render.busy(f"deleting {cell.name}", quiet=app.as_json):
         cell.delete()
     if app.as_json:

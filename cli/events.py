@@ -20,10 +20,10 @@ WINDOW = 2_000
 
 @click.command()
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens, until Ctrl-C.")
-@click.option("--since", type=click.IntRange(0), metavar="VERSION", help="Begin after this version (default: --limit).")
+@click.option("--since", type=click.IntRange(0), metavar="VERSION", help="Begin after this version.")
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, metavar="N", help="At most so many.")
 @click.option("--job", "asked", metavar="ID", help="Only those of a job (id, beginning of it, or name).")
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only those of a kind; several times.")
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, metavar="KIND", help="Only such.")
 @click.pass_obj
 def command(
     app: App, follow: bool, since: int | None, limit: int, asked: str | None, kinds: Sequence[str]
@@ -32,6 +32,9 @@ def command(
 
     With --since the first --limit events after that version, without it the last ones. With --json and
     --follow every event is a line of its own.
+
+    A KIND is submit, place, conflict, finished, failed, lost, evicted, stopped, left, stop, abandon, done, join,
+    machine, enlist, leave, lapse or limit; several may be given.
     """
     cell = app.open()
     job = _job_id(cell, asked) if asked is not None else None

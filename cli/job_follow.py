@@ -28,7 +28,13 @@ def follow_all(app: App, cell: "RedisCell", ids: Sequence[str], warnings: Sequen
     """Follow jobs to their end; returns the exit code that their fate calls for."""
     with render.progress(quiet=app.as_json) as bars:
         watcher = _One(app, cell, ids[0], bars) if len(ids) == 1 else _Many(bars)
-        jobs = watch(cell, ids, watcher.see)
+        try:
+            jobs = watch(cell, ids, watcher.see)
+        except KeyboardInterrupt:
+            bars.stop()
+            goes_on = f"the job goes on, see omega job status {ids[0]}" if len(ids) == 1 else "the jobs go on"
+            render.note(f"detached; {goes_on}")
+            raise
     if app.as_json:
         found = [as_json(job, "unchanged" if job.id not in ids else "submitted") for job in jobs]
         render.document({"cell": cell.name, "jobs": found, "warnings": list(warnings)})

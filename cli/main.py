@@ -15,14 +15,14 @@ from cli import render
 from cli.lazy import SETTINGS, Entry, Lazy, shared_options
 
 COMMANDS: dict[str, Entry] = {
-    "up": ("cli.up", "Everything on this computer: store, cell, schedulers, machines; Ctrl-C stops it."),
+    "up": ("cli.up", "Everything on this computer, until Ctrl-C."),
     "demo": ("cli.demo", "The main job end to end in under a minute."),
     "store": ("cli.store", "The store that keeps the cells: state, start, stop."),
     "cell": ("cli.cell", "Make, see, check and delete cells; limits by kind of job."),
     "machine": ("cli.machine", "See and change machines."),
     "job": ("cli.job", "Submit, follow, see and stop jobs."),
     "scheduler": ("cli.scheduler", "Run schedulers and see how they do."),
-    "events": ("cli.events", "What happened: placements, conflicts with their cause, evictions, machines."),
+    "events": ("cli.events", "What happened: placements, conflicts, evictions, machines."),
     "bench": ("cli.bench", "Measure the store and the schedulers."),
 }
 
