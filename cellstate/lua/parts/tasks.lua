@@ -21,15 +21,22 @@ local function count_admitted(j, before)
 end
 
 local function drop_run(g, item)
-  local text = ',' .. g[RUNS]
-  local from, to = find(text, ',' .. item .. ',', 1, true)
-  if not from then return end
-  text = sub(text, 2, from) .. sub(text, to + 1)
-  g[RUNS] = text == '' and '-' or text
+  g.dropped = g.dropped or {}
+  g.dropped[item .. ','] = ''
+  if g.leaves then g.leaves = nil end
 end
 
 local function add_run(g, item)
-  g[RUNS] = (g[RUNS] == '-' and '' or g[RUNS]) .. item .. ','
+  if g.dropped and g.dropped[item .. ','] then runs_of(g) end
+  g.added = g.added or {}
+  g.added[#g.added + 1] = item
+  if sub(item, 1, 1) == '!' then g.leaves = true end
+end
+
+-- Whether tasks of a group are leaving anywhere.
+local function leaves(g)
+  if g.leaves == nil then g.leaves = find(runs_of(g), '!', 1, true) ~= nil end
+  return g.leaves
 end
 
 -- Record count tasks of a group as one run on a machine.
@@ -38,7 +45,7 @@ local function place(j, group, m, count)
   local tasks
   tasks, g[WAITING] = span_take(g[WAITING], count)
   -- Starts only when what leaves this machine, or this group elsewhere, is gone (semantics 2).
-  local hold = (find(m.runs, '!', 1, true) or find(g[RUNS], '!', 1, true)) and 1 or 0
+  local hold = (find(m.runs, '!', 1, true) or leaves(g)) and 1 or 0
   meta.placements = meta.placements + 1
   local placement = '' .. meta.placements
   g[UNPLACED], g[PLACED] = g[UNPLACED] - count, g[PLACED] + count
@@ -136,7 +143,7 @@ local function load_strict_gangs()
   for _, j in pairs(J) do
     if j and j.gang == STRICT then
       for _, g in ipairs(j.groups) do
-        for index in gmatch(g[RUNS], '@(%d+)') do machines[#machines + 1] = index end
+        for index in gmatch(runs_of(g), '@(%d+)') do machines[#machines + 1] = index end
       end
     end
   end
@@ -149,7 +156,7 @@ local function evict_gangs(reason, transaction)
   for _, j in ipairs(jobs) do
     strict = {}
     for _, g in ipairs(j.groups) do
-      for placement, index in gmatch(g[RUNS], '(!?%d+)@(%d+)') do
+      for placement, index in gmatch(runs_of(g), '(!?%d+)@(%d+)') do
         local m = M[index]
         if sub(placement, 1, 1) ~= '!' and m then
           count = count + end_tasks(m, placement, '*', 'evicted', reason, transaction)

@@ -111,7 +111,26 @@ local function load_jobs(wanted)
   end
 end
 
-local function write_group(g) return g[1] .. ' ' .. concat(g, ' ', UNPLACED) end
+-- The text of a group's runs. What one call adds and drops is kept apart until somebody asks: a job on
+-- thousands of machines has a long text, which would be copied for each of its tasks.
+local function runs_of(g)
+  local text = g[RUNS]
+  if g.added then
+    text = (text == '-' and '' or text) .. concat(g.added, ',') .. ','
+    g.added = nil
+  end
+  if g.dropped then
+    text = string.gsub(text, '[^,]+,', g.dropped)
+    g.dropped = nil
+  end
+  g[RUNS] = text == '' and '-' or text
+  return g[RUNS]
+end
+
+local function write_group(g)
+  runs_of(g)
+  return g[1] .. ' ' .. concat(g, ' ', UNPLACED)
+end
 
 local function write_job(j)
   local lead = j.lead
