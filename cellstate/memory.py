@@ -23,6 +23,7 @@ from cellstate.memory_words import Group, JobRow, MachineRow, packed
 from cellstate.model import (
     MOST_CLAIMS,
     MOST_PRECEDENCE,
+    Gang,
     Job,
     JobSpec,
     JobState,
@@ -84,7 +85,7 @@ class MemoryCell(MemoryCommit, MemoryMachines, MemoryReads):
     def enter(self, spec: JobSpec, at_ms: int, *, held: bool) -> JobRow:
         """Record a new job."""
         state = JobState.HELD if held else JobState.ACTIVE
-        j = JobRow(spec.id, spec.name, self.kind(spec.kind), spec.precedence, state, spec.gang)
+        j = JobRow(spec.id, spec.name, self.kind(spec.kind), spec.precedence, state, Gang(spec.gang))
         self.submissions += 1
         j.order, j.submitted, j.bucket, j.unplaced = self.submissions, at_ms, bucket_of(spec.id), spec.total
         j.groups = [Group(j, i, group.need, group.duration_ms, group.count) for i, group in enumerate(spec.groups)]

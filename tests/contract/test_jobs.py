@@ -1,0 +1,142 @@
+"""Counts of a job, stopping it (semantics 4), submitting it again, and how long it is kept (21)."""
+
+import pytest
+
+from cellstate.errors import BadInput, Refused
+from cellstate.model import Gang, Job, JobSpec, JobState, MachineState, TaskGroup
+from cellstate.ranges import indices
+from cellstate.transaction import Ending, How, Verdict
+from tests.contract.conftest import AnyCell, Make, Member, job
+
+
+def kept(cell: AnyCell, job_id: str) -> Job:
+    found = cell.job(job_id)
+    assert found is not None
+    for group in found.groups:
+        assert group.unplaced + group.placed + group.finished + group.failed + group.stopped == group.total
+        assert len(indices(group.waiting)) == group.unplaced
+    assert found.pending == (job_id in cell.pending().get(found.kind, []))
+    return found
+
+
+def counts(cell: AnyCell, job_id: str) -> tuple[int, int, int, int, int]:
+    group = kept(cell, job_id).groups[0]
+    return group.unplaced, group.placed, group.finished, group.failed, group.stopped
+
+
+def test_counts_of_every_sort_of_end(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=8)], 0, "ada")
+    assert counts(cell, "a") == (8, 0, 0, 0, 0)
+    member.place("a", (0, 4), (1, 3))
+    assert counts(cell, "a") == (1, 7, 0, 0, 0)
+    run = kept(cell, "a").groups[0].runs[0][0]
+    endings = [Ending(0, run, how, str(i)) for i, how in enumerate([How.FINISHED, How.FAILED, How.LOST, How.EVICTED])]
+    assert cell.end(endings, 1, "e0") == [1, 1, 1, 1]
+    assert counts(cell, "a") == (3, 3, 1, 1, 0)
+    assert kept(cell, "a").groups[0].waiting == "2-3,7"
+
+
+def test_stop_ends_what_is_unplaced_at_once_and_the_rest_in_batches(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=6)], 0, "ada")
+    member.place("a", (0, 3), (1, 2))
+    stopped = cell.stop("a", 1, "ada")
+    assert (stopped.state, stopped.groups[0].stopped, stopped.groups[0].placed) == (JobState.STOPPED, 1, 5)
+    assert counts(cell, "a") == (0, 5, 0, 0, 1)
+    assert member.place("a", (2, 1)).claims == ((0, Verdict.UNKNOWN),)
+    version = cell.counters()["version"]
+    assert cell.stop("a", 2, "ada", JobState.ABANDONED).state is JobState.STOPPED
+    assert cell.counters()["version"] == version, "a second time changes nothing"
+    first, second = (run for run, _, _ in kept(cell, "a").groups[0].runs)
+    assert cell.end([Ending(0, first, How.STOPPED)], 3, "ada") == [3]
+    assert cell.end([Ending(0, first, How.STOPPED), Ending(1, second, How.FINISHED, "3")], 3, "ada") == [0, 1]
+    assert cell.end([Ending(1, second, How.LOST)], 3, "ada") == [1]
+    assert counts(cell, "a") == (0, 0, 1, 0, 5)
+    assert kept(cell, "a").state is JobState.STOPPED
+
+
+def test_abandoned(cell: AnyCell) -> None:
+    cell.submit([job("a")], 0, "ada")
+    assert cell.stop("a", 1, "batch/0", JobState.ABANDONED).state is JobState.ABANDONED
+    assert [fact.words[0] for fact in cell.facts()][-2:] == ["abandon", "done"]
+
+
+def test_stopping_what_is_not_there(cell: AnyCell) -> None:
+    with pytest.raises(Refused, match="job a: not in cell"):
+        cell.stop("a", 1, "ada")
+
+
+def test_done_when_nothing_is_left(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=2)], 0, "ada")
+    member.place("a", (0, 2))
+    cell.end([Ending(0, 1, How.FINISHED)], 1, "e0")
+    assert kept(cell, "a").state is JobState.DONE
+    assert cell.pending() == {}
+
+
+def test_what_returns_goes_to_the_end_of_the_queue(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a"), job("b"), job("c")], 0, "ada")
+    member.place("a", (0, 1))
+    assert cell.pending() == {"batch": ["b", "c"]}
+    cell.set_machine_state(0, MachineState.DOWN, 1, "ada")
+    assert cell.pending() == {"batch": ["b", "c", "a"]}
+
+
+def test_a_held_job_is_pending_and_not_claimed(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a")], 0, "ada", held=True)
+    assert cell.pending() == {"batch": ["a"]}
+    assert member.place("a", (0, 1)).claims == ((0, Verdict.UNKNOWN),)
+
+
+def test_submitting_again(cell: AnyCell) -> None:
+    words = {"user": "ada", "pools": ["x", "y"]}
+    mine = JobSpec("a", "name", "batch", (TaskGroup((1, 1), 2, 5, {"command": ["true"]}),), 7, Gang.YES, words)
+    other = job("b")
+    assert [answer.status for answer in cell.submit([mine, other, mine], 0, "ada")] == ["new", "new", "same"]
+    version = cell.counters()["version"]
+    taken = JobSpec("c", "name", "batch", mine.groups)
+    answers = cell.submit([mine, job("a"), taken, job("b", count=3)], 0, "ada")
+    assert [(answer.status, answer.holder) for answer in answers] == [
+        ("same", ""), ("id", ""), ("name", "a"), ("id", ""),
+    ]  # fmt: skip
+    assert cell.counters()["version"] == version
+    found = kept(cell, "a")
+    assert (found.name, found.precedence, found.gang, found.submitted_ms) == ("name", 7, Gang.YES, 0)
+    assert found.spec == {"user": "ada", "pools": ["x", "y"], "groups": [{"command": ["true"]}]}
+    assert [each.id for each in cell.jobs()] == ["a", "b"]
+    assert sorted(cell.job_ids()) == ["a", "b"]
+    assert cell.job_names() == {"name": "a", "b": "b"}
+
+
+def test_a_name_is_free_again_when_its_job_has_ended(cell: AnyCell) -> None:
+    cell.submit([job("a")], 0, "ada")
+    cell.stop("a", 1, "ada")
+    again = JobSpec("b", "a", "batch", job("a").groups)
+    assert [answer.status for answer in cell.submit([again], 2, "ada")] == ["new"]
+
+
+@pytest.mark.parametrize("need", [(1,), (1, 2, 3), (-1, 0), (10**14, 0)])
+def test_amounts_a_job_cannot_have(cell: AnyCell, need: tuple[int, ...]) -> None:
+    with pytest.raises(BadInput, match="job a"):
+        cell.submit([job("b"), job("a", need)], 0, "ada")
+    assert cell.jobs() == []
+
+
+def test_finished_jobs_are_kept_by_count(make: Make) -> None:
+    cell = make(keep_jobs=3).cell
+    names = [f"j{i}" for i in range(8)]
+    cell.submit([job(name) for name in names], 0, "ada")
+    for name in names[:6]:
+        cell.stop(name, 1, "ada")
+    assert [each.id for each in cell.jobs()] == ["j3", "j4", "j5", "j6", "j7"], "live ones are not counted"
+    assert cell.job("j0") is None
+
+
+def test_finished_jobs_are_kept_by_age(make: Make) -> None:
+    cell = make(keep_ms=1000).cell
+    cell.submit([job(f"j{i}") for i in range(9)], 0, "ada")
+    for i in range(7):
+        cell.stop(f"j{i}", i, "ada")
+    cell.stop("j7", 1003, "ada")
+    assert [each.id for each in cell.jobs()] == ["j4", "j5", "j6", "j7", "j8"], "those that ended until 3"
+    cell.stop("j8", 9000, "ada")
+    assert [each.id for each in cell.jobs()] == ["j8"], "a few per call"

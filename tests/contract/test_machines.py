@@ -1,0 +1,135 @@
+"""Machines come, shrink (semantics 5), go and come back (10)."""
+
+import pytest
+
+from cellstate.errors import BadInput, Refused
+from cellstate.model import MachineSpec, MachineState
+from cellstate.transaction import Claim, Detection, Ending, How, Transaction, Verdict
+from tests.contract.conftest import AnyCell, Member, job
+
+
+def numbers(cell: AnyCell) -> list[int]:
+    return [m.number for m in cell.machines()]
+
+
+def test_join(cell: AnyCell) -> None:
+    assert cell.join("e1", [MachineSpec("n", (1, 2), {"rack": "r1"}), MachineSpec("m1", (4, 8))], 1) == [3, 1]
+    assert (cell.executor_number("e0"), cell.executor_number("e1")) == (1, 2)
+    m = cell.machines()[3]
+    assert (m.index, m.name, m.state, m.executor) == (3, "n", MachineState.UP, 2)
+    assert (m.capacity, m.allocated) == ((1, 2), (0, 0))
+    assert m.attributes == {"rack": "r1"}
+    assert cell.machines()[1].executor == 2, "it has moved to another executor"
+    assert (cell.machine_index("n"), cell.machine_index("nowhere")) == (3, None)
+    with pytest.raises(Refused, match="e7"):
+        cell.executor_number("e7")
+
+
+@pytest.mark.parametrize("capacity", [(1,), (1, 2, 3), (-1, 2), (1, 10**14)])
+def test_capacities_a_machine_cannot_have(cell: AnyCell, capacity: tuple[int, ...]) -> None:
+    with pytest.raises(BadInput, match="machine n"):
+        cell.join("e0", [MachineSpec("ok", (1, 1)), MachineSpec("n", capacity)], 0)
+    with pytest.raises(BadInput, match="machine 0"):
+        cell.set_machine_capacity(0, capacity, 0, "ada")
+    assert len(cell.machines()) == 3
+
+
+def test_a_shrink_names_its_evictions_or_is_refused(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=2), job("b", count=2)], 0, "ada")
+    member.place("a", (0, 2))
+    member.place("b", (0, 2))
+    a, b = (run.placement for run in cell.runs([0]))
+    before = numbers(cell)
+    for evictions in ((), ((a, 1),), ((a, 1), (99, 9)), ((a, 1), (a, 0))):
+        with pytest.raises(Refused, match="holds more"):
+            cell.set_machine_capacity(0, (2, 8), 1, "ada", evictions)
+    assert numbers(cell) == before
+    assert cell.set_machine_capacity(0, (1, 8), 1, "ada", ((b, 1), (99, 1), (a, 2), (b, 2))) == 3
+    assert [(run.job, run.tasks, run.leaving) for run in cell.runs([0])] == [
+        ("b", "0", False), ("b", "1", True), ("a", "0-1", True),
+    ]  # fmt: skip
+    assert numbers(cell)[0] == before[0] + 1
+    assert cell.machines()[0].allocated == (1, 1)
+
+
+def test_a_shrink_evicts_only_what_it_needs(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=4)], 0, "ada")
+    member.place("a", (0, 4))
+    assert cell.set_machine_capacity(0, (3, 8), 1, "ada", ((1, 4),)) == 1
+    assert cell.set_machine_capacity(0, (3, 8), 1, "ada", ((1, 4),)) == 0, "sent again it does nothing"
+    assert [fact.words[-1] for fact in cell.facts() if fact.words[0] == "evicted"] == ["over"]
+
+
+def test_a_machine_that_came_back_smaller_is_over(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=4), job("b")], 0, "ada")
+    member.place("a", (0, 4))
+    cell.join("e0", [MachineSpec("m0", (2, 8))], 1)
+    assert cell.machines()[0].over
+    assert member.place("b", (0, 1)).claims == ((0, Verdict.DOWN),)
+    cell.end([Ending(0, 1, How.FINISHED, "0-1")], 1, "e0")
+    assert member.place("b", (0, 1)).claims == ((0, Verdict.FULL),)
+    cell.join("e0", [MachineSpec("m0", (1, 8))], 1)
+    assert cell.set_machine_capacity(0, (1, 8), 1, "ada", ((1, 9),)) == 1, "repaired without another capacity"
+    assert not cell.machines()[0].over
+
+
+def test_states(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=3)], 0, "ada")
+    member.place("a", (0, 1), (1, 1))
+    assert cell.set_machine_state(0, MachineState.DRAINED, 1, "ada") == 0
+    assert cell.machines()[0].allocated == (1, 1), "a drained machine keeps its tasks"
+    assert member.place("a", (0, 1)).claims == ((0, Verdict.DOWN),)
+    assert cell.set_machine_state(0, MachineState.UP, 1, "ada") == 0
+    assert member.place("a", (0, 1)).accepted
+    assert cell.set_machine_state(0, MachineState.DOWN, 1, "ada") == 2
+    assert cell.set_machine_state(1, MachineState.GONE, 1, "ada") == 1
+    assert [(m.name, m.state) for m in cell.machines()] == [("m0", MachineState.DOWN), ("m2", MachineState.UP)]
+    with pytest.raises(Refused, match="machine 1"):
+        cell.set_machine_state(1, MachineState.UP, 1, "ada")
+    with pytest.raises(Refused, match="machine 9"):
+        cell.set_machine_capacity(9, (1, 1), 1, "ada")
+
+
+def test_sent_again_nothing_changes(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=2)], 0, "ada")
+    member.place("a", (0, 2))
+    cell.set_machine_state(1, MachineState.DRAINED, 1, "ada")
+    counters = cell.counters()
+    cell.join("e0", [MachineSpec("m0", (4, 8)), MachineSpec("m2", (4, 8))], 1)
+    cell.set_machine_state(1, MachineState.DRAINED, 1, "ada")
+    cell.set_machine_capacity(0, (4, 8), 1, "ada", ((1, 2),))
+    assert cell.counters() == counters
+    cell.join("e0", [MachineSpec("m0", (4, 8), {"rack": "r2"})], 1)
+    assert cell.counters()["version"] == counters["version"] + 1, "another attribute is a change"
+
+
+def test_removed_and_added_again_is_another_machine(cell: AnyCell, member: Member) -> None:
+    """No ABA: the number of a machine that comes back is above any that was seen of it."""
+    cell.submit([job("a", count=9)], 0, "ada")
+    seen = member.seen(0)
+    claim = Transaction("a", (Claim(0, 0, 1, seen),), detection=Detection.COARSE)
+    member.place("a", (1, 1))
+    cell.set_machine_state(0, MachineState.GONE, 1, "ada")
+    assert cell.join("e0", [MachineSpec("m0", (4, 8))], 2) == [0]
+    assert member.seen(0) > max(seen + 1, cell.counters()["transactions"] - 1)
+    assert member.transact(claim)[0].claims == ((0, Verdict.MOVED),)
+    assert member.place("a", (0, 1), detection=Detection.COARSE).accepted
+
+
+def test_a_new_machine_begins_above_every_transaction(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=3)], 0, "ada")
+    for machine in range(3):
+        member.place("a", (machine, 1))
+    (index,) = cell.join("e0", [MachineSpec("new", (1, 1))], 1)
+    assert member.seen(index) == cell.counters()["transactions"]
+
+
+def test_a_number_rises_by_one_per_transaction(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=12)], 0, "ada")
+    before = numbers(cell)
+    claims = (Claim(0, 0, 1), Claim(0, 0, 1), Claim(1, 0, 1))
+    member.transact(Transaction("a", claims), Transaction("a", claims[:1]), Transaction("a", (Claim(2, 0, 99),)))
+    assert numbers(cell) == [before[0] + 2, before[1] + 1, before[2] + 1]
+    placed = [(run.machine, run.placement) for run in cell.runs([0, 1, 2])]
+    cell.end([Ending(machine, run, How.FINISHED) for machine, run in placed], 1, "e0")
+    assert numbers(cell) == [before[0] + 3, before[1] + 2, before[2] + 2]

@@ -1,0 +1,178 @@
+"""Placements and their ends (semantics 1 and 2): ids, leaving, and when what was placed in the room may start."""
+
+from cellstate.model import Gang, JobState, MachineSpec, MachineState
+from cellstate.transaction import Ending, How, Mode, Verdict
+from tests.contract.conftest import AnyCell, Make, Member, job
+
+
+def placement(cell: AnyCell, job_id: str, number: int = -1) -> int:
+    found = cell.job(job_id)
+    assert found is not None
+    return found.groups[0].runs[number][0]
+
+
+def end(cell: AnyCell, machine: int, placed: int, how: How, tasks: str = "*") -> int:
+    return cell.end([Ending(machine, placed, how, tasks, "drain" if how is How.EVICTED else "")], 1, "e0")[0]
+
+
+def counts(cell: AnyCell, job_id: str) -> tuple[int, int, int, int, int]:
+    found = cell.job(job_id)
+    assert found is not None
+    group = found.groups[0]
+    return group.unplaced, group.placed, group.finished, group.failed, group.stopped
+
+
+def test_late_end_of_an_old_placement_has_no_effect(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a")], 0, "ada")
+    member.place("a", (0, 1))
+    old = placement(cell, "a")
+    end(cell, 0, old, How.LOST)
+    member.place("a", (0, 1))
+    new = placement(cell, "a")
+    version = cell.sync(member.position).position.version
+    assert new != old
+    assert [end(cell, 0, old, how) for how in How] == [0] * 6
+    assert [end(cell, 1, new, how) for how in How] == [0] * 6, "it is not on that machine"
+    assert cell.sync(member.position).position.version == version
+    assert counts(cell, "a") == (0, 1, 0, 0, 0)
+    assert end(cell, 0, new, How.FINISHED) == 1
+
+
+def test_parts_of_a_run_end_once(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=4)], 0, "ada")
+    member.place("a", (0, 4))
+    run = placement(cell, "a")
+    endings = [
+        Ending(0, run, How.FINISHED, "1"), Ending(0, run, How.FINISHED, "0-2"), Ending(0, run, How.FAILED, "1,3"),
+        Ending(0, run, How.FINISHED, "7-9"), Ending(0, run, How.FINISHED, "-"),
+    ]  # fmt: skip
+    assert cell.end(endings, 1, "e0") == [1, 2, 1, 0, 0]
+    assert counts(cell, "a") == (0, 0, 3, 1, 0)
+    assert cell.runs([0]) == []
+    assert cell.machines()[0].allocated == (0, 0)
+
+
+def test_evicted_leaves_until_acknowledged(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("low", (2, 2), 2), job("high", (4, 4), precedence=9)], 0, "ada")
+    member.place("low", (0, 2))
+    victim = placement(cell, "low")
+    assert member.place("high", (0, 1), evict=((victim, 2),)).accepted
+    high = placement(cell, "high")
+    assert cell.machines()[0].allocated == (4, 4), "what leaves has given its amounts up"
+    assert [(run.placement, run.leaving) for run in cell.runs([0])] == [(victim, True), (high, False)]
+    assert cell.receive(1) == [
+        f"+ {victim} 0 low 0 0-1 0 0", f"- {victim} 0 0-1", f"+ {high} 0 high 0 0 0 1",
+    ]  # fmt: skip
+    assert cell.may_start([(0, high), (0, victim), (1, high)]) == ["wait", "gone", "gone"]
+    assert end(cell, 0, victim, How.LEFT, "0") == 1
+    assert cell.may_start([(0, high)]) == ["wait"], "one of two is gone"
+    assert end(cell, 0, victim, How.LEFT) == 1
+    assert end(cell, 0, victim, How.LEFT) == 0
+    assert cell.may_start([(0, high)]) == ["go"]
+
+
+def test_next_placement_waits_for_the_old_one_elsewhere(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=3)], 0, "ada")
+    member.place("a", (0, 3))
+    old = placement(cell, "a")
+    end(cell, 0, old, How.EVICTED, "1-2")
+    member.place("a", (1, 1))
+    member.place("a", (2, 1))
+    first, second = placement(cell, "a", -2), placement(cell, "a", -1)
+    assert cell.receive(1)[-2:] == [f"+ {first} 1 a 0 1 0 1", f"+ {second} 2 a 0 2 0 1"]
+    assert cell.may_start([(1, first), (2, second), (0, old)]) == ["wait", "wait", "go"]
+    end(cell, 0, old, How.LEFT, "1")
+    assert cell.may_start([(1, first), (2, second)]) == ["go", "wait"]
+
+
+def test_starts_at_once_where_there_is_room_for_both(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a"), job("b", (3, 3))], 0, "ada")
+    member.place("a", (0, 1))
+    end(cell, 0, placement(cell, "a"), How.EVICTED)
+    member.place("b", (0, 1))
+    assert cell.may_start([(0, placement(cell, "b"))]) == ["go"]
+
+
+def test_leaving_merges_and_keeps_its_place(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=4)], 0, "ada")
+    member.place("a", (0, 4))
+    run = placement(cell, "a")
+    end(cell, 0, run, How.EVICTED, "3")
+    end(cell, 0, run, How.EVICTED, "0,2")
+    assert [(each.tasks, each.leaving) for each in cell.runs([0])] == [("1", False), ("0,2-3", True)]
+    found = cell.job("a")
+    assert found is not None
+    assert (found.groups[0].waiting, found.groups[0].runs) == ("0,2-3", ((run, 0, False), (run, 0, True)))
+
+
+def test_a_machine_that_goes_down_ends_what_leaves(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=2)], 0, "ada")
+    member.place("a", (0, 2))
+    end(cell, 0, placement(cell, "a"), How.EVICTED, "0")
+    assert cell.set_machine_state(0, MachineState.DOWN, 1, "ada") == 1
+    assert cell.runs([0]) == []
+    member.place("a", (1, 2))
+    assert cell.may_start([(1, placement(cell, "a"))]) == ["go"]
+    assert counts(cell, "a") == (0, 2, 0, 0, 0)
+
+
+def test_victims_are_the_last_tasks_of_a_run(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("low", count=4), job("high", (2, 2), precedence=9)], 0, "ada")
+    member.place("low", (0, 4))
+    member.place("high", (0, 1), evict=((placement(cell, "low"), 4),))
+    assert [(run.job, run.tasks, run.leaving) for run in cell.runs([0])] == [
+        ("low", "0-1", False), ("low", "2-3", True), ("high", "0", False),
+    ]  # fmt: skip
+
+
+def test_evicting_one_of_a_gang_leaves_the_rest(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("gang", count=2, gang=Gang.YES), job("high", (4, 4), precedence=9)], 0, "ada")
+    member.place("gang", (0, 1), (1, 1), mode=Mode.GANG)
+    assert member.place("high", (0, 1), evict=((placement(cell, "gang", 0), 1),)).accepted
+    assert counts(cell, "gang") == (1, 1, 0, 0, 0)
+    assert member.place("gang", (1, 1), mode=Mode.GANG).accepted, "what is unplaced of it is covered"
+
+
+def test_a_strict_gang_leaves_together_for_any_reason(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("gang", count=6, gang=Gang.STRICT)], 0, "ada")
+    member.place("gang", (0, 2), (1, 2), (2, 2), mode=Mode.GANG)
+    assert end(cell, 0, placement(cell, "gang", 0), How.EVICTED, "0") == 6
+    assert counts(cell, "gang") == (6, 0, 0, 0, 0)
+    assert member.place("gang", (0, 2), (1, 2), (2, 2), mode=Mode.GANG).accepted
+    assert cell.set_machine_capacity(1, (1, 8), 1, "ada", [(placement(cell, "gang", -2), 2)]) == 6
+    assert counts(cell, "gang") == (6, 0, 0, 0, 0)
+
+
+def test_a_lost_member_leaves_a_strict_gang_placed(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("gang", count=2, gang=Gang.STRICT)], 0, "ada")
+    member.place("gang", (0, 1), (1, 1), mode=Mode.GANG)
+    assert cell.set_machine_state(0, MachineState.DOWN, 1, "ada") == 1
+    assert counts(cell, "gang") == (1, 1, 0, 0, 0)
+
+
+def test_a_finished_job_is_kept_while_its_tasks_leave(make: Make) -> None:
+    cell = make(keep_jobs=0).cell
+    cell.join("e0", [MachineSpec("m0", (4, 8))], 0)
+    member = Member(cell)
+    cell.submit([job("old", (4, 4))], 0, "ada")
+    member.place("old", (0, 1))
+    old = placement(cell, "old")
+    cell.stop("old", 1, "ada", JobState.STOPPED)
+    end(cell, 0, old, How.STOPPED)
+    cell.submit([job("new", (4, 4)), *(job(f"j{i}") for i in range(3))], 2, "ada")
+    assert member.place("new", (0, 1)).accepted
+    for i in range(3):
+        cell.stop(f"j{i}", 3, "ada")
+    assert cell.may_start([(0, placement(cell, "new"))]) == ["wait"], "the old one still holds all of it"
+    assert end(cell, 0, old, How.LEFT) == 1
+    assert cell.may_start([(0, placement(cell, "new"))]) == ["go"]
+    cell.stop("new", 4, "ada")
+    end(cell, 0, placement(cell, "new"), How.FINISHED)
+    assert cell.jobs() == []
+
+
+def test_a_failed_claim_leaves_no_trace(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", (9, 9))], 0, "ada")
+    before = cell.machines(), cell.jobs(), cell.kinds()
+    assert member.place("a", (0, 1)).claims == ((0, Verdict.FULL),)
+    assert (cell.machines(), cell.jobs(), cell.kinds()) == before

@@ -1,0 +1,100 @@
+"""How much fits into one call (semantics 11) and how large numbers may get (12)."""
+
+import pytest
+
+from cellstate.errors import BadInput
+from cellstate.model import MOST_CLAIMS, Gang, JobSpec, Limits, MachineSpec, TaskGroup
+from cellstate.resources import LARGEST
+from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
+from tests.contract.conftest import AnyCell, Make, Member, job
+
+
+@pytest.fixture
+def wide(make: Make, request: pytest.FixtureRequest) -> AnyCell:
+    """A cell of 10,000 machines, each of an executor of its own kind of size."""
+    cell = make().cell
+    for number in range(0, MOST_CLAIMS, 100):
+        cell.join(f"e{number}", [MachineSpec(f"m{number + i}", (1, 1)) for i in range(100)], 0)
+    return cell
+
+
+@pytest.mark.parametrize("make", ["memory", "resp3"], indirect=True)
+def test_the_largest_gang(wide: AnyCell) -> None:
+    wide.submit([job("a", count=MOST_CLAIMS, gang=Gang.YES)], 0, "ada")
+    member = Member(wide)
+    claims = tuple(Claim(machine, 0, 1) for machine in range(MOST_CLAIMS))
+    full = claims[:-1] + claims[:1]
+    (outcome,) = member.transact(Transaction("a", full, Mode.GANG))
+    assert [verdict for _, verdict in outcome.claims] == [Verdict.ABORTED] * (MOST_CLAIMS - 1) + [Verdict.FULL]
+    assert member.transact(Transaction("a", claims, Mode.GANG))[0].accepted
+    endings = [Ending(run.machine, run.placement, How.FINISHED) for run in wide.runs(range(MOST_CLAIMS))]
+    assert sum(wide.end(endings, 1, "e0")) == MOST_CLAIMS
+    assert {m.allocated for m in wide.machines()} == {(0, 0)}
+
+
+def test_more_is_refused_before_it_reaches_the_store(cell: AnyCell, member: Member) -> None:
+    with pytest.raises(BadInput, match="a gang of 10001 tasks"):
+        job("a", count=MOST_CLAIMS + 1, gang=Gang.YES)
+    cell.submit([job("a")], 0, "ada")
+    for claims in ((), (Claim(0, 0, 1),) * (MOST_CLAIMS + 1)):
+        with pytest.raises(BadInput, match="job a"):
+            member.transact(Transaction("a", claims))
+    assert cell.runs([0]) == []
+
+
+@pytest.mark.parametrize("make", ["memory", "resp3"], indirect=True)
+def test_many_answers_in_one_call(cell: AnyCell, member: Member) -> None:
+    """Lua's unpack fails near 8,000 values, and what was written before is not rolled back."""
+    jobs = [job(f"j{i}", (0, 0)) for i in range(9_000)]
+    assert {answer.status for answer in cell.submit(jobs, 0, "ada")} == {"new"}
+    for start in range(0, 9_000, 3_000):
+        member.transact(*(Transaction(each.id, (Claim(0, 0, 1),)) for each in jobs[start : start + 3_000]))
+    assert cell.pending() == {}
+    endings = [Ending(0, run.placement, How.FAILED) for run in cell.runs([0])]
+    assert cell.end(endings, 1, "e0") == [1] * 9_000
+
+
+def test_a_job_of_many_tasks_is_one_record(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", (0, 0), 1_000_000_000)], 0, "ada")
+    assert member.place("a", (0, 999_999_999)).accepted
+    found = cell.job("a")
+    assert found is not None
+    assert (found.groups[0].waiting, [run.tasks for run in cell.runs([0])]) == ("999999999", ["0-999999998"])
+
+
+def test_amounts_near_the_largest_stay_exact(make: Make) -> None:
+    cell = make().cell
+    cell.join("e0", [MachineSpec(f"m{i}", (LARGEST, LARGEST - 1)) for i in range(40)], 0)
+    member = Member(cell)
+    third = LARGEST // 3
+    cell.submit([job("a", (third, third - 1), 150), job("b", (1, 1), 2), job("c", (0, 3), 2)], 0, "ada")
+    assert member.place("a", *((i, 4) for i in range(40))).placed == 120
+    assert cell.machines()[7].allocated == (3 * third, 3 * third - 3)
+    assert cell.kinds()["batch"].used == (120 * third, 120 * (third - 1)), "a sum of 4 * 10^15"
+    assert member.place("b", (0, 1)).claims == ((0, Verdict.FULL),)
+    assert member.place("c", (0, 1)).claims == ((0, Verdict.FULL),)
+    assert cell.set_machine_capacity(0, (LARGEST, LARGEST), 1, "ada") == 0
+    assert member.place("c", (0, 2)).claims == ((1, Verdict.FULL),)
+    row = cell.sync(Position()).rows[0]
+    assert row.tolist()[4:] == [LARGEST, LARGEST, 3 * third, 3 * third]
+    cell.end([Ending(run.machine, run.placement, How.FINISHED) for run in cell.runs(range(40))], 1, "e0")
+    assert cell.kinds()["batch"].used == (0, 0)
+
+
+def test_limits_beyond_what_a_machine_has_stay_exact(make: Make) -> None:
+    cell = make().cell
+    cell.join("e0", [MachineSpec(f"m{i}", (LARGEST, 1)) for i in range(4)], 0)
+    member = Member(cell)
+    most = 3 * LARGEST - 1
+    cell.set_limits("batch", Limits((most, None)), 0, "ada")
+    assert cell.kinds()["batch"].limits.resources == (most, None)
+    cell.submit([job("a", (LARGEST, 0), 3), job("b", (LARGEST - 1, 0)), job("c", (1, 0))], 0, "ada")
+    assert member.place("a", (0, 1), (1, 1), (2, 1)).claims[2] == (0, Verdict.LIMIT)
+    assert member.place("b", (2, 1)).accepted
+    assert member.place("c", (3, 1)).claims == ((0, Verdict.LIMIT),)
+
+
+@pytest.mark.parametrize("duration", [-1, LARGEST + 1])
+def test_durations_a_group_cannot_have(cell: AnyCell, duration: int) -> None:
+    with pytest.raises(BadInput, match="duration"):
+        cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 1, duration),))], 0, "ada")
