@@ -75,6 +75,7 @@ class Room:
     _kinds: "Mapping[str, KindUse] | None" = None
     _live: frozenset[str] = frozenset()
     _room: dict[Resources, int] = field(default_factory=dict)
+    _lacks: dict[Resources, str | None] = field(default_factory=dict)
 
     def reason(self, job: Job) -> str:
         """The word for why a job is as it is; empty when there is nothing to explain."""
@@ -116,6 +117,11 @@ class Room:
     def largest_lack(self, need: Resources) -> str | None:
         """The name of a resource of which no single machine that is up has enough; ``together`` when only jointly."""
         self._read()
+        if need not in self._lacks:
+            self._lacks[need] = self._largest_lack(need)
+        return self._lacks[need]
+
+    def _largest_lack(self, need: Resources) -> str | None:
         capacity = self._amounts[0]
         for i, name in enumerate(self.cell.dimensions.names):
             if need[i] and not (capacity[:, i] >= need[i]).any():
