@@ -61,9 +61,10 @@ class MemoryMachines(MemoryTasks):
 
     def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
         """See Cell.set_machine_state."""
-        m = self._machine(index)
-        if m.state is state:
+        m = self.M.get(index)
+        if m and m.state is state:
             return 0
+        m = self._machine(index)
         self.open()
         count = 0
         self.touch(m, self.stamp)

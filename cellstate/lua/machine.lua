@@ -14,6 +14,9 @@
 
 load_machines({ index })
 local m = M[index]
+if m and m[3] == GONE and action == 'state' and change == GONE then
+  return { 'ok', redis.call('HGET', meta_key, 'version'), 0 }
+end
 if not m or m[3] == GONE then return { 'unknown' } end
 load_jobs_on({ index })
 if action == 'capacity' then load_strict_gangs() end

@@ -84,6 +84,7 @@ def test_states(cell: AnyCell, member: Member) -> None:
     assert cell.set_machine_state(0, MachineState.DOWN, 1, "ada") == 2
     assert cell.set_machine_state(1, MachineState.GONE, 1, "ada") == 1
     assert [(m.name, m.state) for m in cell.machines()] == [("m0", MachineState.DOWN), ("m2", MachineState.UP)]
+    assert cell.set_machine_state(1, MachineState.GONE, 1, "ada") == 0, "sent again"
     with pytest.raises(Refused, match="machine 1"):
         cell.set_machine_state(1, MachineState.UP, 1, "ada")
     with pytest.raises(Refused, match="machine 9"):
