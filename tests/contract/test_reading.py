@@ -1,0 +1,240 @@
+"""Private copies: what changed since a position, full reads, and histories that were lost (semantics 16, 18)."""
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cellstate import redis_reads
+from cellstate.cell import Reply
+from cellstate.memory import MemoryCell
+from cellstate.model import MachineSpec, MachineState, bucket_of
+from cellstate.transaction import Claim, Detection, Ending, How, Intake, Position, Transaction, Verdict
+from tests.contract.conftest import AnyCell, Make, Member, MemoryStand, RedisStand, Stand, job
+
+ALL = "1" * 256
+
+
+def rows(reply: Reply) -> dict[int, list[int]]:
+    return {row[0]: row for row in reply.rows.tolist()}
+
+
+def test_a_record_of_a_machine(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", (1, 2), 2)], 0, "ada")
+    member.place("a", (1, 2))
+    reply = cell.sync(Position())
+    assert reply.full
+    assert reply.rows.dtype == np.int64
+    assert rows(reply) == {0: [0, 1, 0, 1, 4, 8, 0, 0], 1: [1, 2, 0, 1, 4, 8, 2, 4], 2: [2, 1, 0, 1, 4, 8, 0, 0]}
+
+
+def test_only_what_changed(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=3)], 0, "ada")
+    start = cell.sync(Position()).position
+    again = cell.sync(start)
+    assert (again.full, again.rows.shape, again.position) == (False, (0, 8), start)
+    member.place("a", (1, 1))
+    member.place("a", (1, 1))
+    cell.set_machine_state(2, MachineState.DRAINED, 0, "ada")
+    reply = cell.sync(start)
+    assert not reply.full
+    assert rows(reply) == {1: [1, 3, 0, 1, 4, 8, 2, 2], 2: [2, 2, 1, 1, 4, 8, 0, 0]}
+    assert reply.position.version == start.version + 3
+
+
+def test_a_commit_answers_with_what_the_copy_lacks(stand: Stand, cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=3)], 0, "ada")
+    start = cell.sync(Position()).position
+    other = Member(stand.other(), "batch/1")
+    other.place("a", (2, 1))
+    reply = cell.commit(member.membership, 1, [Transaction("a", (Claim(0, 0, 1),))], start, 0)
+    assert set(rows(reply)) == {0, 2}
+    assert rows(reply) == {index: row for index, row in rows(cell.sync(Position())).items() if index != 1}
+
+
+def test_gone_machines_stay_in_the_rows(cell: AnyCell) -> None:
+    start = cell.sync(Position()).position
+    cell.set_machine_state(1, MachineState.GONE, 0, "ada")
+    assert [row[2] for row in cell.sync(start).rows] == [MachineState.GONE]
+    assert [row[2] for row in cell.sync(Position()).rows] == [0, MachineState.GONE, 0]
+
+
+@pytest.mark.parametrize("version", [0, 3, 999])
+def test_an_unknown_position_reads_everything(cell: AnyCell, version: int) -> None:
+    for i in range(5):
+        cell.set_machine_state(0, MachineState(1 - i % 2), 0, "ada")
+    now = cell.sync(Position()).position
+    for since in (Position(version, "not-a-tag-"), Position(now.version, "not-a-tag-"), Position(version, now.tag)):
+        reply = cell.sync(since)
+        assert reply.full
+        assert (len(reply.rows), reply.position) == (3, now)
+
+
+def test_what_was_trimmed_reads_everything(make: Make) -> None:
+    stand = make()
+    cell = stand.cell
+    cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
+    if isinstance(stand, MemoryStand):
+        stand.cell.CHANGES_KEPT = 4
+    positions = [cell.sync(Position()).position]
+    for i in range(20):
+        cell.set_machine_state(i % 3, MachineState(1 - i // 3 % 2), 0, "ada")
+        positions.append(cell.sync(positions[-1]).position)
+    if isinstance(stand, RedisStand):
+        client = stand.cell.client
+        client.ltrim(stand.key("changes"), -4, -1)
+        client.hset(stand.key("meta"), "floor", positions[-1].version - 4)
+    floor = cell.counters()["floor"]
+    truth = rows(cell.sync(Position()))
+    for number, position in enumerate(positions):
+        reply = cell.sync(position)
+        assert reply.full == (position.version <= floor)
+        assert all(truth[index] == row for index, row in rows(reply).items())
+        changed = {i % 3 for i in range(number, 20)}
+        assert set(rows(reply)) == ({0, 1, 2} if reply.full else changed)
+    assert any(not cell.sync(position).full for position in positions[:-1])
+
+
+def test_the_store_trims_by_itself(make: Make) -> None:
+    """The memory of changes is bounded; the twin's is made small so that it happens."""
+    cell = MemoryCell()
+    cell.CHANGES_KEPT = 10
+    cell.join("e0", [MachineSpec("m0", (4, 8))], 0)
+    for i in range(300):
+        cell.set_machine_state(0, MachineState(1 - i % 2), 0, "ada")
+        assert cell.version - cell.floor == len(cell._tags) == len(cell._marks) <= 20
+        assert len(cell._trail) <= 20
+
+
+@pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
+def test_a_full_read_in_chunks_is_right_while_others_change(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk read early is mended by the delta since the first one; machines may join meanwhile."""
+    assert isinstance(stand, RedisStand)
+    monkeypatch.setattr(redis_reads, "_CHUNK", 2)
+    cell, other = stand.cell, stand.other()
+    cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(5)], 0)
+    cell.submit([job("a", count=9)], 0, "ada")
+    member, run, chunks = Member(other), cell._run, []
+
+    def meddle(name: str, *arguments: Any, **words: Any) -> Any:
+        if name == "read":
+            chunks.append(name)
+            member.place("a", (0, 1))
+            member.place("a", (4, 1))
+            if len(chunks) == 2:
+                other.join("e0", [MachineSpec("late", (1, 1))], 0)
+        return run(name, *arguments, **words)
+
+    monkeypatch.setattr(cell, "_run", meddle)
+    reply = cell.sync(Position())
+    monkeypatch.undo()
+    assert len(chunks) == 3
+    assert reply.full
+    assert rows(reply) == rows(cell.sync(Position()))
+    assert rows(reply)[0][6] == rows(reply)[4][6] == 3
+    assert not cell.sync(reply.position).full
+
+
+class Backup:
+    """An older state of a store, put back: what a fail-over to a lagging replica looks like."""
+
+    def __init__(self, stand: Stand) -> None:
+        self.stand = stand
+        if isinstance(stand, RedisStand):
+            client = stand.cell.client
+            self.dumps = {key: client.dump(key) or b"" for key in self.keys(stand)}
+        else:
+            self.state = deepcopy(stand.cell.__dict__)
+
+    def keys(self, stand: RedisStand) -> list[Any]:
+        """Everything but the leases, which live by the server's clock."""
+        keys: list[Any] = stand.cell.client.keys(stand.key("*"))
+        return [key for key in keys if b":lease:" not in key]
+
+    def restore(self) -> None:
+        if isinstance(self.stand, RedisStand):
+            client = self.stand.cell.client
+            client.delete(*self.keys(self.stand))
+            for key, dump in self.dumps.items():
+                client.restore(key, 0, dump)
+        else:
+            self.stand.cell.__dict__.update(self.state)
+
+
+@pytest.mark.parametrize("make", ["memory", "resp2", "resp3"], indirect=True)
+def test_a_store_that_went_back_in_time(stand: Stand, cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=20)], 0, "ada")
+    member.place("a", (0, 1))
+    backup = Backup(stand)
+    known = member.position
+    member.place("a", (1, 1))
+    lost, seen = member.position, member.seen(1)
+    backup.restore()
+    assert cell.sync(lost).full, "a version the store does not have"
+    assert not cell.sync(known).full, "what both have in common is no loss"
+    member.place("a", (1, 2))
+    assert member.position.version == lost.version
+    assert member.seen(1) == seen, "the same version and the same number of another history"
+    assert cell.sync(lost).full
+    claims = (Claim(1, 0, 1, seen), Claim(2, 0, 1, member.seen(2)))
+    coarse = Transaction("a", claims, detection=Detection.COARSE)
+    member.position = lost
+    assert member.transact(coarse)[0].claims == ((0, Verdict.MOVED),) * 2
+    assert member.transact(coarse)[0].accepted, "its copy is whole again"
+
+
+def test_intake_in_order_of_arrival(cell: AnyCell, member: Member) -> None:
+    cell.submit([job(f"j{i}") for i in range(7)] + [job("s", kind="service")], 0, "ada")
+    member.place("j2", (0, 1))
+    reply = cell.sync(Position(), Intake("batch", 0, 4, ALL))
+    assert [pending.job.id for pending in reply.jobs] == ["j0", "j1", "j3", "j4"]
+    assert reply.jobs[0].job == cell.job("j0")
+    assert reply.cursor == reply.jobs[-1].arrival
+    cell.end([Ending(0, 1, How.LOST)], 0, "e0")
+    later = cell.sync(Position(), Intake("batch", reply.cursor, 4, ALL))
+    assert [pending.job.id for pending in later.jobs] == ["j5", "j6", "j2"], "what came back came last"
+    nothing = cell.sync(Position(), Intake("batch", later.cursor, 4, ALL))
+    assert (nothing.jobs, nothing.cursor) == ([], later.cursor)
+    assert cell.sync(Position(), Intake("other", 5, 4, ALL)).cursor == 5
+    assert cell.sync(Position(), Intake("batch", 0, 0, ALL)).jobs == []
+
+
+def test_intake_of_the_own_buckets_only(cell: AnyCell) -> None:
+    names = [f"j{i}" for i in range(20)]
+    cell.submit([job(name) for name in names], 0, "ada")
+    mine = {bucket_of(name) for name in names[:3] + names[15:17]}
+    owned = "".join("1" if bucket in mine else "0" for bucket in range(256))
+    cursor, found = 0, list[str]()
+    for _ in range(20):
+        reply = cell.sync(Position(), Intake("batch", cursor, 2, owned))
+        cursor = reply.cursor
+        found += [pending.job.id for pending in reply.jobs]
+    assert found == [name for name in names if bucket_of(name) in mine]
+
+
+def test_intake_follows_the_queue_through_many_changes(cell: AnyCell, member: Member) -> None:
+    """Jobs leave the queue and come back; what was swept out of the twin's list is not missed."""
+    names = [f"j{i}" for i in range(200)]
+    cell.submit([job(name, (0, 0)) for name in names], 0, "ada")
+    member.transact(*(Transaction(name, (Claim(0, 0, 1),)) for name in names[:150]))
+    runs = {run.job: run.placement for run in cell.runs([0])}
+    cell.end([Ending(0, runs[name], How.LOST) for name in names[10:20]], 0, "e0")
+    order = names[150:] + names[10:20]
+    assert cell.pending() == {"batch": order}
+    reply = cell.sync(Position(), Intake("batch", 160, 100, ALL))
+    assert [pending.job.id for pending in reply.jobs] == order[10:]
+
+
+def test_facts_are_read_by_version(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", (1, 2))], 5, "ada")
+    member.place("a", (1, 1))
+    member.place("a", (1, 1))
+    facts = cell.facts()
+    version = member.position.version
+    assert [(fact.version, fact.at_ms, fact.by) for fact in facts[-2:]] == [
+        (version - 2, 5, "ada"), (version - 1, 0, "batch/0"),
+    ]  # fmt: skip
+    assert facts[-1].words == ("place", "1", "1", "a", "0", "0", "2", "1", "2")
+    assert cell.facts(version - 2) == facts[-1:], "the last call left no fact"
+    assert cell.facts(0, 1) == [fact for fact in facts if fact.version == 1]

@@ -1,0 +1,118 @@
+"""Every script sent twice has the effect of once: a lost reply is answered by sending again (semantics 14)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from cellstate.cell import Reply
+from cellstate.errors import Fenced
+from cellstate.model import Gang, JobState, Limits, MachineSpec, MachineState
+from cellstate.redis_cell import RedisCell
+from cellstate.scripts import Script
+from cellstate.transaction import Claim, Ending, How, Intake, Mode, Outcome, Position, Transaction, Verdict
+from tests.contract.conftest import AnyCell, Make, Member, RedisStand, job
+
+
+class Twice(RedisCell):
+    """Loses the first reply of everything."""
+
+    def _exchange(self, chosen: Script, full: list[str], arguments: Sequence[object]) -> Any:
+        super()._exchange(chosen, full, arguments)
+        return super()._exchange(chosen, full, arguments)
+
+    def finish(self) -> Reply:
+        self.resend()
+        return super().finish()
+
+
+def everything(cell: AnyCell) -> list[Any]:
+    counters = {name: value for name, value in cell.counters().items() if value}
+    rows = cell.sync(Position()).rows.tolist()
+    return [
+        cell.machines(), rows, cell.runs(range(9)), cell.jobs(), cell.pending(), cell.kinds(), cell.job_names(),
+        cell.facts(most=10_000), cell.members(), counters,
+    ]  # fmt: skip
+
+
+def history(cell: AnyCell, lapse: Callable[[str], None]) -> None:
+    """A bit of everything that changes a cell."""
+    cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
+    member = Member(cell)
+    gang = job("gang", count=2, gang=Gang.STRICT)
+    cell.submit([job("a", (2, 2), 6), gang, job("high", (3, 3), precedence=9), job("held")], 1, "ada")
+    cell.set_limits("batch", Limits((20, None)), 2, "ada")
+    member.place("a", (0, 2), (1, 1))
+    member.place("gang", (1, 1), (2, 1), mode=Mode.GANG)
+    member.place("high", (1, 1), evict=((2, 1), (3, 1)))
+    cell.end([Ending(0, 1, How.FINISHED, "0"), Ending(1, 2, How.LEFT), Ending(0, 9, How.LOST)], 3, "e0")
+    cell.end([Ending(0, 1, How.EVICTED, "1", "drain")], 3, "e0")
+    cell.set_machine_state(2, MachineState.DRAINED, 4, "ada")
+    cell.join("e1", [MachineSpec("m0", (6, 8), {"rack": "r1"}), MachineSpec("m3", (1, 1))], 5)
+    member.place("a", (0, 3))
+    live = [run.placement for run in cell.runs([0]) if not run.leaving]
+    cell.set_machine_capacity(0, (3, 8), 6, "ada", [(placement, 3) for placement in live])
+    assert cell.machines()[0].allocated == (2, 2)
+    cell.stop("held", 7, "ada", JobState.ABANDONED)
+    cell.stop("a", 7, "ada")
+    cell.set_machine_state(1, MachineState.DOWN, 8, "ada")
+    cell.set_machine_state(3, MachineState.GONE, 8, "ada")
+    other = Member(cell, "service/0")
+    cell.renew(other.membership, 60_000, {"waits": 1})
+    cell.withdraw(other.membership, 9)
+    lapse("batch/0")
+    cell.withdraw(member.membership, 10, reaped=True)
+
+
+def test_sending_everything_twice_changes_nothing(make: Make) -> None:
+    once = make()
+    history(once.cell, once.lapse)
+    twice = make()
+    if isinstance(twice, RedisStand):
+        cell = Twice.open(twice.connect(), twice.cell.name)
+        twice.others.append(cell)
+        history(cell, twice.lapse)
+    else:
+        history(twice.cell, twice.lapse)
+    assert everything(twice.cell) == everything(once.cell)
+
+
+def test_a_commit_sent_again_returns_the_first_outcome(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", (3, 3), 2)], 0, "ada")
+    first = member.place("a", (0, 2))
+    assert first.claims == ((1, Verdict.FULL),)
+    version = member.position
+    member.number -= 1
+    assert member.place("a", (1, 1)) == first, "whatever it asks for the second time"
+    assert member.position == version
+    assert [run.machine for run in cell.runs([0, 1])] == [0]
+
+
+def test_a_resent_commit_still_learns_what_is_new(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a"), job("b")], 0, "ada")
+    member.position = cell.sync(member.position).position
+    claims = [Transaction("a", (Claim(0, 0, 1),))]
+    asked = Intake("batch", 0, 9, "1" * 256)
+    cell.begin(member.membership, 1, claims, member.position, 0, asked)
+    cell.resend()
+    reply = cell.finish()
+    cell.join("e0", [MachineSpec("m9", (1, 1))], 0)
+    again = cell.commit(member.membership, 1, claims, member.position, 0, asked)
+    assert (reply.outcomes, [each.job.id for each in reply.jobs]) == ([Outcome(((1, Verdict.PLACED),))], ["b"])
+    assert (again.outcomes, [each.job.id for each in again.jobs]) == (reply.outcomes, ["b"])
+    assert {row[0] for row in reply.rows.tolist()} == {0}
+    assert {row[0] for row in again.rows.tolist()} == {0, 3}
+
+
+def test_one_commit_is_in_flight_at_a_time(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=4)], 0, "ada")
+    for number in (1, 2):
+        cell.begin(member.membership, number, [Transaction("a", (Claim(0, 0, 1),))], Position(), 0)
+        assert cell.finish().outcomes[0].accepted
+    for call in (cell.finish, cell.resend):
+        with pytest.raises(RuntimeError, match="in flight"):
+            call()
+    cell.begin(member.membership, 1, [], Position(), 0)
+    with pytest.raises(Fenced):
+        cell.finish()
+    assert len(cell.runs([0])) == 2

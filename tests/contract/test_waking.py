@@ -1,0 +1,90 @@
+"""Wake tokens and the boxes of executors (semantics 19)."""
+
+import pytest
+
+from cellstate.memory_publish import BOX_MOST
+from cellstate.model import Limits, MachineState
+from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Ending, How
+from tests.contract.conftest import AnyCell, Member, MemoryStand, RedisStand, Stand, job
+
+
+@pytest.fixture
+def members(cell: AnyCell) -> list[Member]:
+    """Two batch schedulers and a service scheduler, known to the client that hands out tokens."""
+    found = [Member(cell, name) for name in ("batch/0", "batch/1", "service/0")]
+    cell.members()
+    return found
+
+
+def woken(cell: AnyCell) -> list[str]:
+    """Whose tokens there are; takes them. A server looks only ten times a second whether a wait is over."""
+    names = ["batch/0", "batch/1", "service/0"]
+    if isinstance(cell, RedisCell):
+        names = [name for name in names if cell.client.llen(f"{cell._prefix}wake:{name}")]
+    return [name for name in names if cell.wait_for_work(name, 0.01)]
+
+
+def test_work_wakes_its_kind_once(cell: AnyCell, members: list[Member]) -> None:
+    assert woken(cell) == []
+    cell.submit([job("a")], 0, "ada")
+    cell.submit([job("b"), job("c")], 0, "ada")
+    assert woken(cell) == ["batch/0", "batch/1"]
+    assert woken(cell) == [], "one token however much work there is"
+    cell.submit([job("s", kind="service")], 0, "ada")
+    assert woken(cell) == ["service/0"]
+
+
+def test_what_is_put_back_wakes(cell: AnyCell, members: list[Member]) -> None:
+    cell.submit([job("a", count=3), job("s", (4, 4), kind="service", precedence=9)], 0, "ada")
+    members[0].place("a", (0, 1), (1, 1), (2, 1))
+    woken(cell)
+    cell.set_machine_state(1, MachineState.DOWN, 0, "ada")
+    assert woken(cell) == ["batch/0", "batch/1"]
+    cell.end([Ending(2, 3, How.LOST)], 0, "e0")
+    assert woken(cell) == ["batch/0", "batch/1"]
+    members[2].place("s", (0, 1), evict=((1, 1),))
+    assert woken(cell) == ["batch/0", "batch/1"], "those who have to place the victim again"
+
+
+def test_another_limit_wakes(cell: AnyCell, members: list[Member]) -> None:
+    cell.set_limits("service", Limits((1, None)), 0, "ada")
+    assert woken(cell) == ["service/0"]
+    cell.set_limits("service", Limits((1, None)), 0, "ada")
+    assert woken(cell) == []
+
+
+def test_the_dead_are_not_woken(stand: Stand, cell: AnyCell, members: list[Member]) -> None:
+    stand.lapse("batch/0")
+    cell.members()
+    cell.submit([job("a")], 0, "ada")
+    assert woken(cell) == ["batch/1"]
+
+
+def test_messages_come_in_order_and_once(cell: AnyCell) -> None:
+    member = Member(cell)
+    cell.submit([job("a", count=5)], 0, "ada")
+    member.place("a", (0, 2), (1, 1))
+    member.place("a", (2, 1))
+    cell.end([Ending(0, 1, How.STOPPED, "1"), Ending(1, 2, How.FINISHED)], 0, "e0")
+    assert cell.receive(1, 2) == ["+ 1 0 a 0 0-1 0 0", "+ 2 1 a 0 2 0 0"]
+    assert cell.receive(1) == ["+ 3 2 a 0 3 0 0", "- 1 0 1"]
+    assert cell.receive(1) == []
+    assert cell.receive(7) == []
+
+
+def test_waiting_ends_without_a_token(cell: AnyCell) -> None:
+    assert not cell.wait_for_work("batch/0", 0.01)
+
+
+@pytest.mark.parametrize("make", ["memory", "resp3"], indirect=True)
+def test_a_box_nobody_reads_is_dropped_with_a_mark(stand: Stand, cell: AnyCell) -> None:
+    member = Member(cell)
+    cell.submit([job("a", count=2)], 0, "ada")
+    if isinstance(stand, RedisStand):
+        stand.cell.client.rpush(stand.key("box:1"), *["+"] * BOX_MOST)
+    elif isinstance(stand, MemoryStand):
+        stand.cell._box[1] = [("- ", 0, 0, (0, 0))] * BOX_MOST
+    member.place("a", (0, 1))
+    member.place("a", (1, 1))
+    assert cell.receive(1) == ["!", "+ 2 1 a 0 1 0 0"]
