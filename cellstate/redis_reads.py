@@ -46,6 +46,10 @@ class RedisReads(RedisCalls):
                 late = records.read_rows(reply[5], size)
                 return Position(int(reply[1]), reply[2].decode()), np.concatenate([rows, late])
 
+    def store_run(self) -> str:
+        """What tells one run of the server from the next; another one may have less data (semantics 16)."""
+        return str(self._plain(self.client.info, "server").get("run_id", ""))
+
     def executor_number(self, executor: str) -> int:
         """The number under which an executor's box is kept; Refused when it never joined a machine."""
         number = self._plain(self.client.hget, self._prefix + "executors", executor)

@@ -24,6 +24,17 @@ MOST_ASKED = 1_000
 
 
 @dataclass(slots=True)
+class _Run:
+    """Tasks that are played or held; `due` is when they end, known once they started."""
+
+    machine: int
+    job: str
+    tasks: str
+    seconds: float
+    due: float = 0.0
+
+
+@dataclass(slots=True)
 class Fleet:
     """Plays the machines of one executor. `now` is seconds of the wall clock."""
 
@@ -34,8 +45,8 @@ class Fleet:
     number: int = 0
     ended: int = 0
     _due: list[tuple[float, int]] = field(default_factory=list)
-    _runs: dict[int, tuple[int, str]] = field(default_factory=dict)
-    _held: dict[int, tuple[int, str, float]] = field(default_factory=dict)
+    _runs: dict[int, "_Run"] = field(default_factory=dict)
+    _held: dict[int, "_Run"] = field(default_factory=dict)
     _leaving: list[Ending] = field(default_factory=list)
 
     def join(self, machines: Sequence[MachineSpec], progress: Callable[[int], None] | None = None) -> None:
@@ -51,7 +62,9 @@ class Fleet:
         """Read afresh what runs on this fleet's machines; tasks already known keep their end.
 
         A run may have been placed in room that is still being left: it is held until the cell lets it
-        start. Jobs are read after the runs, so that every run's job is among them.
+        start. Jobs are read after the runs, so that every run's job is among them. What the cell does
+        not list is forgotten: a store that went back in time gives the same placement ids to other
+        tasks (semantics 16).
         """
         self.number = self.cell.executor_number(self.name)
         while self.cell.receive(self.number):
@@ -59,14 +72,18 @@ class Fleet:
         mine = [machine.index for machine in self.cell.machines() if machine.executor == self.number]
         runs = self.cell.runs(mine)
         jobs = {job.id: job for job in self.cell.jobs()}
-        left = {run.machine for run in runs if run.leaving}
+        self._leaving = [Ending(run.machine, run.placement, How.LEFT) for run in runs if run.leaving]
+        left = {ending.machine for ending in self._leaving}
+        listed = {run.placement: (run.machine, run.job) for run in runs if not run.leaving}
+        self._runs, self._held = (
+            {placement: run for placement, run in known.items() if listed.get(placement) == (run.machine, run.job)}
+            for known in (self._runs, self._held)
+        )
         for run in runs:
-            if run.leaving:
-                self._leaving.append(Ending(run.machine, run.placement, How.LEFT))
-            elif run.job in jobs:
+            if not run.leaving and run.job in jobs:
                 group = jobs[run.job].groups[run.group]
                 hold = run.machine in left or any(leaving for _, _, leaving in group.runs)
-                self._begin(run.placement, run.machine, run.tasks, group.duration_ms, hold=hold)
+                self._begin(run.placement, run.machine, run.job, run.tasks, group.duration_ms, hold=hold)
 
     def step(self, wait_seconds: float) -> int:
         """Take messages and end what is due; waits up to `wait_seconds` for messages. Returns tasks ended."""
@@ -85,64 +102,68 @@ class Fleet:
     def _hear(self, message: str) -> None:
         words = message.split(" ")
         if words[0] == "+":
-            self._begin(int(words[1]), int(words[2]), words[5], int(words[6]), hold=words[7] == "1")
+            self._begin(int(words[1]), int(words[2]), words[3], words[5], int(words[6]), hold=words[7] == "1")
         elif words[0] == "-":
             self._leave(int(words[1]), int(words[2]), words[3])
         else:
             self.resume()
 
-    def _begin(self, placement: int, machine: int, tasks: str, duration_ms: int, *, hold: bool) -> None:
-        seconds = duration_ms / 1000 / self.speed
+    def _begin(self, placement: int, machine: int, job: str, tasks: str, duration_ms: int, *, hold: bool) -> None:
         if placement in self._runs or placement in self._held:
             return  # met twice: in the box and in what was read afresh
+        run = _Run(machine, job, tasks, duration_ms / 1000 / self.speed)
         if hold:
-            self._held[placement] = machine, tasks, seconds
+            self._held[placement] = run
         else:
-            self._start(placement, machine, tasks, seconds)
+            self._start(placement, run)
 
-    def _start(self, placement: int, machine: int, tasks: str, seconds: float) -> None:
-        self._runs[placement] = machine, tasks
-        heappush(self._due, (self.now() + seconds, placement))
+    def _start(self, placement: int, run: _Run) -> None:
+        run.due = self.now() + run.seconds
+        self._runs[placement] = run
+        heappush(self._due, (run.due, placement))
 
     def _leave(self, placement: int, machine: int, tasks: str) -> None:
         """A simulated task ends as soon as it is told to."""
         self._leaving.append(Ending(machine, placement, How.LEFT, tasks))
-        if placement in self._runs:
-            rest = split(self._runs[placement][1], tasks)[1]
-            self._runs[placement] = machine, rest
-        elif placement in self._held:
-            _, mine, seconds = self._held[placement]
-            self._held[placement] = machine, split(mine, tasks)[1], seconds
+        run = self._runs.get(placement) or self._held.get(placement)
+        if run is not None:
+            run.tasks = split(run.tasks, tasks)[1]
 
     def _ask_held(self) -> None:
         if not self._held:
             return
         asked = list(islice(self._held, MOST_ASKED))
-        answers = self.cell.may_start([(self._held[placement][0], placement) for placement in asked])
+        answers = self.cell.may_start([(self._held[placement].machine, placement) for placement in asked])
         for placement, answer in zip(asked, answers, strict=True):
-            machine, tasks, seconds = self._held.pop(placement)
+            run = self._held.pop(placement)
             if answer == "go":
-                self._start(placement, machine, tasks, seconds)
+                self._start(placement, run)
             elif answer == "wait":
                 # Behind the others, which are then asked about next time.
-                self._held[placement] = machine, tasks, seconds
+                self._held[placement] = run
 
     def _end_due(self) -> int:
-        endings, self._leaving = self._leaving, []
+        ripe: dict[int, _Run] = {}
         now = self.now()
-        while self._due and self._due[0][0] <= now and len(endings) < MOST_ENDINGS:
-            _, placement = heappop(self._due)
-            machine, tasks = self._runs.pop(placement)
-            if tasks != EMPTY:
-                endings.append(Ending(machine, placement, How.FINISHED, tasks))
-        if not endings:
-            return 0
+        while self._due and self._due[0][0] <= now and len(self._leaving) + len(ripe) < MOST_ENDINGS:
+            due, placement = heappop(self._due)
+            run = self._runs.get(placement)
+            if run is not None and run.due == due:  # otherwise it was forgotten
+                ripe[placement] = run
+        endings = list(self._leaving)
+        for placement, run in ripe.items():
+            if run.tasks != EMPTY:
+                endings.append(Ending(run.machine, placement, How.FINISHED, run.tasks))
         try:
-            counts = self.cell.end(endings, self._ms(), self.name)
+            counts = self.cell.end(endings, self._ms(), self.name) if endings else []
         except StoreError:
-            # Nothing is lost: what was not ended is still on its machine, and is ended after a resume.
-            self._leaving = endings
+            # Nothing is lost: what was not ended is due once more.
+            for placement, run in ripe.items():
+                heappush(self._due, (run.due, placement))
             raise
+        self._leaving = []
+        for placement in ripe:
+            del self._runs[placement]
         ended = sum(count for count, ending in zip(counts, endings, strict=True) if ending.how is How.FINISHED)
         self.ended += ended
         return ended

@@ -27,20 +27,38 @@ PACE_SECONDS = 0.03
 """A fleet gathers messages and ends for so long: a call for each would cost the store more than the work."""
 
 
+AWAY_SECONDS = 0.2
+LOOK_SECONDS = 1.0
+"""How often a fleet looks whether it still faces the same store: one that started anew may have gone back in time."""
+
+
 def run_fleet(cell: RedisCell, name: str, speed: float, still: "Stop") -> None:
-    """Play the machines of the executor `name` until `still` is told to stop; waits out a store that is away."""
+    """Play the machines of the executor `name` until `still` is told to stop; waits out a store that is away.
+
+    Raises Refused when the cell, or the executor in it, is not there any more.
+    """
     fleet = Fleet(cell, name, time.time, speed)
-    fresh = False
+    fresh, away, looked, faced = False, False, 0.0, ("", 0)
     while not still.told:
         try:
+            if not fresh or time.monotonic() - looked > LOOK_SECONDS:
+                looked, before = time.monotonic(), faced
+                faced = cell.store_run(), cell.executor_number(name)
+                fresh = fresh and faced == before
             if not fresh:
                 fleet.resume()
                 fresh = True
             fleet.step(0.5)
+        except StoreError as error:
+            if not away:
+                log.warning("fleet %s: waits: %s", name, error)
+            fresh, away = False, True
+            time.sleep(AWAY_SECONDS)
+        else:
+            if away:
+                log.warning("fleet %s: the store serves again", name)
+                away = False
             time.sleep(PACE_SECONDS)
-        except StoreError:
-            fresh = False
-            time.sleep(0.2)
 
 
 class Stop:
