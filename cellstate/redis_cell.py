@@ -62,14 +62,18 @@ class RedisCell(RedisReads):
     def open(cls, client: "redis.Redis", name: str, url: str = "") -> "RedisCell":
         """Find a cell; Refused when there is none, Unsuitable when a newer Omega wrote it."""
         cell = cls(client, name, Dimensions(), url)
-        schema, resources = cell._plain(client.hmget, cell._prefix + "meta", "schema", "resources")
-        if schema is None:
-            there = ", ".join(cell._plain(cells, client)) or "none"
-            where = f"unknown cell {name!r} on {safe_url(url)}; it has: {there}"
-            raise Refused(f"{where}; make one with omega cell create {name}")
-        cell._check_schema(schema.decode())
-        cell.dimensions = Dimensions(tuple(resources.decode().split(",")))
+        cell.dimensions = Dimensions(tuple(cell.check_exists().split(",")))
         return cell
+
+    def check_exists(self) -> str:
+        """Return the names of its resources; Refused when there is no such cell (any more), Unsuitable as in `open`."""
+        schema, resources = self._plain(self.client.hmget, self._prefix + "meta", "schema", "resources")
+        if schema is None:
+            there = ", ".join(self._plain(cells, self.client)) or "none"
+            where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}"
+            raise Refused(f"{where}; make one with omega cell create {self.name}")
+        self._check_schema(schema.decode())
+        return str(resources.decode())
 
     @classmethod
     def connect(cls, url: str, name: str, *, timeout: float | None = 5.0) -> "RedisCell":

@@ -31,9 +31,17 @@ T = TypeVar("T")
 Results = list[tuple[Transaction, Outcome]]
 
 
+def _unheard(line: str) -> None:
+    """Nobody wants to be told."""
+
+
 @dataclass(slots=True)
 class Live:
-    """Answers the effects of one scheduler. `now` is the wall clock in seconds, `pause` sleeps."""
+    """Answers the effects of one scheduler. `now` is the wall clock in seconds, `pause` sleeps.
+
+    `report` hears, in one line each, that the store does not serve and that it does again. Making one
+    raises what the store or the cell objects: only a scheduler that has begun waits for its store.
+    """
 
     cell: RedisCell
     scheduler: Scheduler
@@ -42,6 +50,7 @@ class Live:
     pause: Callable[[float], None]
     lease_ms: int = LEASE_MS
     pipelined: bool = True
+    report: Callable[[str], None] = _unheard
     view: View = field(init=False)
     membership: Membership = field(init=False)
     owned: str = field(init=False)
@@ -64,20 +73,26 @@ class Live:
     _asked: Intake = field(default_factory=lambda: Intake("-", 0, 0, ""))
     _since: float = 0.0
     _rng: Random = field(default_factory=lambda: Random(0))
+    _away: bool = False
 
     def __post_init__(self) -> None:
-        """Enlist and read the cell."""
+        """Take the name."""
         self.view = View(len(self.cell.dimensions))
         self.owned = owned(self.member, [self.member])
         self._rng = Random(self.member)
-        self.enlist()
+        self._begin_anew(self._enlist(uuid4().hex))
 
     def enlist(self) -> None:
-        """Take the name with a new incarnation; everything in flight is void."""
+        """Take the name with a new incarnation; everything in flight is void. Refused when the cell is gone."""
         nonce = uuid4().hex
-        self.membership = self._patiently(
-            lambda: self.cell.enlist(self.member, nonce, self.lease_ms, self._ms())
-        )
+        self._patiently(self.cell.check_exists)
+        self._begin_anew(self._patiently(lambda: self._enlist(nonce)))
+
+    def _enlist(self, nonce: str) -> Membership:
+        return self.cell.enlist(self.member, nonce, self.lease_ms, self._ms())
+
+    def _begin_anew(self, membership: Membership) -> None:
+        self.membership = membership
         self._number, self._cursor, self._flight = 0, 0, None
         self._fresh, self._renewed = False, True
         self.view.forget()
@@ -175,6 +190,8 @@ class Live:
         if intake.most and intake.owned == self._buckets:
             self._cursor = reply.cursor
             self._jobs += reply.jobs
+        if reply.full and intake.cursor:
+            self._cursor = 0  # a store that went back in time gives numbers of arrival out anew (semantics 16)
 
     def _reread(self, effect: Reread) -> None:
         for job_id in effect.abandon:
@@ -235,23 +252,32 @@ class Live:
         try:
             return self.cell.finish()
         except StoreError:
-            self._patiently(self.cell.resend)
-            return self._patiently(self.cell.finish, self.cell.resend)
+            return self._patiently(self._finish_again)
 
-    def _patiently(self, call: Callable[[], T], before: Callable[[], None] | None = None) -> T:
+    def _finish_again(self) -> Reply:
+        self.cell.resend()
+        return self.cell.finish()
+
+    def _patiently(self, call: Callable[[], T]) -> T:
         """Repeat a call while the store does not serve, with randomised back-off up to two seconds."""
         delay = 0.05
         while True:
             try:
-                return call()
-            except StoreError:
+                answer = call()
+            except StoreError as error:
                 if self.stopping:
                     raise
+                if not self._away:
+                    self._away = True
+                    self.report(f"scheduler {self.member}: waits: {error}")
                 self.steps += 1
                 self.pause(delay * (0.5 + self._rng.random()))
                 delay = min(2.0, delay * 2)
-                if before is not None:
-                    self._patiently(before)
+            else:
+                if self._away:
+                    self._away = False
+                    self.report(f"scheduler {self.member}: the store serves again")
+                return answer
 
     def _ms(self) -> int:
         return int(self.now() * 1000)
