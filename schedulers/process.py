@@ -6,12 +6,15 @@ scheduler that hangs must lose its jobs to the others (semantics 17). SIGTERM an
 the attempt in hand.
 """
 
+import logging
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import anyio
+import anyio.abc
 import anyio.to_thread
 
 from cellstate.cell import Membership
@@ -22,6 +25,8 @@ from schedulers.instruments import Figures
 from schedulers.live import LEASE_MS, Live
 from schedulers.scheduler import Scheduler
 from schedulers.sharing import owned
+
+log = logging.getLogger("omega")
 
 HUNG_LEASES = 2
 """After so many leases without a step the loop counts as hung and the lease is left to lapse."""
@@ -39,6 +44,7 @@ class Process:
     pipelined: bool = True
     figures: Figures = field(default_factory=Figures)
     _live: Live | None = None
+    _stopping: bool = False
     _seen_steps: int = -1
     _hung_since: float = 0.0
 
@@ -47,34 +53,53 @@ class Process:
         check_suitable(server_info(self.url))
         self.figures.since = time.time()
         self.scheduler.instruments.append(self.figures)
-        cell = RedisCell.connect(self.url, self.cell)
-        self._live = Live(
-            cell, self.scheduler, self.member, time.time, time.sleep, self.lease_ms, self.pipelined
-        )
         anyio.run(self._supervise)
 
     async def _supervise(self) -> None:
-        if self._live is None:
-            raise RuntimeError("run() enlists first")
         async with anyio.create_task_group() as group:
-            group.start_soon(self._signals)
+            # Who has a name must leave in order: signals are heard before it is taken.
+            await group.start(self._signals)
+            await anyio.to_thread.run_sync(self._enlist)
             group.start_soon(self._heartbeat)
-            await anyio.to_thread.run_sync(self._live.run)
+            await anyio.to_thread.run_sync(self._attempt)
             group.cancel_scope.cancel()
 
-    async def _signals(self) -> None:
+    async def _signals(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            task_status.started()
             async for _ in signals:
-                if self._live is not None:
-                    self._live.stopping = True
+                self._stop()
+
+    def _stop(self) -> None:
+        self._stopping = True
+        if self._live is not None:
+            self._live.stopping = True
+
+    def _enlist(self) -> None:
+        self._live = Live(
+            RedisCell.connect(self.url, self.cell), self.scheduler, self.member, time.time, time.sleep,
+            self.lease_ms, self.pipelined, log.warning,
+        )  # fmt: skip
+        self._live.stopping = self._stopping
+
+    def _attempt(self) -> None:
+        if self._live is None:
+            raise RuntimeError("enlist first")
+        self._live.run()
 
     async def _heartbeat(self) -> None:
-        cell = RedisCell.connect(self.url, self.cell)
-        while True:
-            # The loop meets the same error and waits for the store; the lease may lapse meanwhile.
-            with suppress(StoreError):
-                await anyio.to_thread.run_sync(self.beat, cell)
-            await anyio.sleep(self.lease_ms / 3000)
+        cell: RedisCell | None = None
+        try:
+            while True:
+                # The loop meets the same error and waits for the store; the lease may lapse meanwhile.
+                with suppress(StoreError):
+                    if cell is None:
+                        cell = await anyio.to_thread.run_sync(RedisCell.connect, self.url, self.cell)
+                    await anyio.to_thread.run_sync(self.beat, cell)
+                await anyio.sleep(self.lease_ms / 3000)
+        except Exception:
+            self._stop()  # without a heartbeat the loop would only be fenced, again and again
+            raise
 
     def beat(self, cell: RedisCell) -> None:
         """Renew the lease if the loop lives, learn who else does, and take note of lapsed members."""
@@ -84,12 +109,18 @@ class Process:
         queued, asleep = len(self.scheduler.ordering), len(self.scheduler.sleepers)
         membership = live.membership
         try:
-            members = cell.renew(membership, self.lease_ms, self.figures.as_dict(time.time(), queued, asleep))
+            members = cell.renew(membership, self.lease_ms, self._figures_now(queued, asleep))
         except Fenced:
             live.lapsed = membership
             return
         live.owned = owned(self.member, members)
         self._reap(cell, set(members))
+
+    def _figures_now(self, queued: int, asleep: int) -> dict[str, Any]:
+        """The figures of a copy. The loop counts on meanwhile, and an array that is being read refuses to grow."""
+        waits = replace(self.figures.waits, last=self.figures.waits.last[:])
+        still = replace(self.figures, waits=waits, rejections=dict(self.figures.rejections))
+        return still.as_dict(time.time(), queued, asleep)
 
     def _hung(self, live: Live) -> bool:
         now = time.monotonic()
