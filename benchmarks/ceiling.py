@@ -57,7 +57,7 @@ class Wire:
         self._client = client  # whose end would close the connection
         connection: Any = client.connection_pool.get_connection()
         self._connection = connection
-        self._socket = self._connection._sock  # noqa: SLF001 - redis-py spends 5 µs per reply, more than the server
+        self._socket = self._connection._sock  # noqa: SLF001 - no reply is to be decoded
         self._socket.settimeout(60.0)
         self._reader = hiredis.Reader()
 
@@ -91,13 +91,13 @@ def pack(commands: Iterable[Command]) -> bytes:
     return b"".join(_pack(command) for command in commands)
 
 
-def pack_unchecked(sha: bytes, commands: Sequence[Command]) -> bytes:
-    """One call of the unchecked script that runs `commands`."""
+def unchecked_call(sha: bytes, commands: Sequence[Command]) -> list[bytes | int]:
+    """The words of one call of the unchecked script that runs `commands`."""
     keys = sorted({command[1] for command in commands})
-    words: list[bytes] = [b"EVALSHA", sha, b"%d" % len(keys), *keys]
+    words: list[bytes | int] = [b"EVALSHA", sha, len(keys), *keys]
     for command in commands:
-        words += [b"%d" % len(command), *command]
-    return _pack(tuple(words))
+        words += [len(command), *command]
+    return words
 
 
 class Recorder:

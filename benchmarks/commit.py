@@ -3,9 +3,9 @@
 The ceiling is the better of two ways to write the very keys and bytes of those commits, the log
 included, without reading or judging: plain pipelined commands, and an unchecked script. They are
 measured in turn with the commits, round after round on the same state, by the same number of processes,
-with the same number of transactions per round trip and one call in flight. Every client packs what it
-sends within the measured time; the ceiling's do it in C, from words that are ready. ``packed`` tells
-what the server takes when even that was done beforehand: no client can reach it.
+with the same number of transactions per round trip, one call in flight, and through the same client
+library. ``packed`` tells what the server takes when clients only push bytes made ready beforehand and
+read nothing: no client of a scheduler can reach it, it shows how much of the time is the server's.
 """
 
 import multiprocessing
@@ -244,6 +244,7 @@ def _figures(configuration: Configuration) -> dict[str, object]:
         "plain": round(plain),
         "unchecked": round(unchecked),
         "packed": round(packed),
+        "ratio_to_packed": round(claims / packed, 3),
         "spread": {
             "claims_per_second": [round(rate) for rate in spread(rates["checked"])],
             "ceiling_claims_per_second": [round(rate) for rate in spread(rates[kind])],

@@ -5,8 +5,11 @@ import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from random import Random
+from typing import Any
 
-from benchmarks.ceiling import Command, Wire, pack, pack_unchecked
+import redis
+
+from benchmarks.ceiling import Command, Wire, pack, unchecked_call
 from cellstate.cell import Membership
 from cellstate.redis_cell import RedisCell
 from cellstate.server import connect
@@ -98,46 +101,70 @@ class Commits:
         return sum(outcome.placed for outcome in reply.outcomes)
 
 
+class Unchecked:
+    """Writes what commits would write, in three ways, and waits for one call before it sends the next."""
+
+    def __init__(self, client: "redis.Redis", sha: bytes) -> None:
+        """Use `client`; `sha` is the unchecked script's."""
+        self.client, self.wire, self.sha = client, Wire(client), sha
+        self.writes: Calls = []
+        self.calls: list[list[bytes | int]] = []
+        self.packed: list[bytes] = []
+
+    def load(self, writes: Calls) -> None:
+        """Take the commands of every call."""
+        self.writes = writes
+        self.calls = [unchecked_call(self.sha, commands) for commands in writes]
+        self.packed = [pack(commands) for commands in writes]
+
+    def run(self, kind: str) -> None:
+        """Do a round: ``plain``, ``unchecked`` or ``packed``."""
+        client: Any = self.client
+        if kind == "plain":
+            for commands in self.writes:
+                pipeline = client.pipeline(transaction=False)
+                for command in commands:
+                    pipeline.execute_command(*command)
+                pipeline.execute()
+        elif kind == "unchecked":
+            for call in self.calls:
+                client.execute_command(*call)
+        else:
+            for data, commands in zip(self.packed, self.writes, strict=True):
+                self.wire.send(data)
+                self.wire.replies(len(commands))
+
+    def close(self) -> None:
+        """Drop the connections."""
+        self.wire.close()
+        self.client.close()
+
+
 def serve(pipe: Connection, url: str, cell_name: str, plan: Plan, sha: bytes) -> None:
     """Do what the pipe says until it says ``stop``.
 
     ``load`` takes the commands of every call, a kind answers ``ready`` and, told to go, does a round.
     """
     cell = RedisCell.connect(url, cell_name, timeout=60.0)
-    checked, wire = Checked(cell, plan), Wire(connect(url, timeout=60.0))
+    checked, unchecked = Checked(cell, plan), Unchecked(connect(url, timeout=60.0), sha)
     calls = plan.transactions()
-    writes: Calls = []
-    packed: list[tuple[bytes, int]] = []
     pipe.send("ready")
     while (order := pipe.recv()) != "stop":
         if order == "load":
-            writes = pipe.recv()
-            packed = [(pack(commands), len(commands)) for commands in writes]
+            unchecked.load(pipe.recv())
             pipe.send("ready")
             continue
-        commits = checked.start(calls)
+        commits = checked.start(calls) if order == "checked" else None
         pipe.send("ready")
         pipe.recv()
-        cpu, began = _cpu(), time.monotonic()
-        placed = _do(order, commits, wire, writes, packed, sha)
+        cpu, began, placed = _cpu(), time.monotonic(), 0
+        if commits is not None:
+            placed = commits.run()
+        else:
+            unchecked.run(order)
         pipe.send(Timing(began, time.monotonic(), _cpu() - cpu, placed))
     cell.close()
-    wire.close()
-
-
-def _do(kind: str, commits: "Commits", wire: Wire, writes: Calls, packed: list[tuple[bytes, int]], sha: bytes) -> int:
-    """One round of a kind; one call is in flight at a time, as in the product. Returns tasks that stand."""
-    if kind == "checked":
-        return commits.run()
-    if kind == "packed":
-        for data, replies in packed:
-            wire.send(data)
-            wire.replies(replies)
-        return 0
-    for commands in writes:
-        wire.send(pack(commands) if kind == "plain" else pack_unchecked(sha, commands))
-        wire.replies(len(commands) if kind == "plain" else 1)
-    return 0
+    unchecked.close()
 
 
 def _cpu() -> float:

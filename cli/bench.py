@@ -55,38 +55,45 @@ def _said(**settings: Any) -> dict[str, Any]:
 
 
 def _measure(app: App, module: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Run a benchmark to its end and return its document; its progress and errors go to stderr meanwhile."""
+    """Run a benchmark and return its document; the command ends here when the harness reports an error."""
     if find_spec("benchmarks") is None:
         raise Refused("the harness (package benchmarks) is not installed with this Omega; run it from a checkout")
+    # A load test must be asked for: OMEGA_STORE may be a store that people use.
     if "store" not in settings and app.store not in (None, os.environ.get("OMEGA_STORE")):
         settings["store"] = app.store
-    # Its own folder first and the current one not at all: somebody else's package of that name is not meant.
-    root = str(Path(__file__).resolve().parent.parent)
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", f"benchmarks.{module}"],
-        env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    if process.stdin is None or process.stdout is None:
-        raise RuntimeError("a process without pipes")
-    try:
-        # Held open: should this command be killed, the harness notices and stops what it started.
-        process.stdin.write(json.dumps(settings | {"attached": True}) + "\n")
-        process.stdin.flush()
-        said = process.stdout.read()
-        code = process.wait()
-    except KeyboardInterrupt:
-        process.wait(LEAVING_SECONDS)
-        raise click.Abort from None
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait(LEAVING_SECONDS)
+    code, said = _run(module, settings)
     if code:
         click.get_current_context().exit(code if code > 0 else 1)
     found: dict[str, Any] = json.loads(said)
     return found
+
+
+def _run(module: str, settings: Mapping[str, Any]) -> tuple[int, str]:
+    """Run ``benchmarks.MODULE`` to its end; its progress and errors go to stderr meanwhile."""
+    # Its own folder first and the current one not at all: somebody else's package of that name is not meant.
+    root = str(Path(__file__).resolve().parent.parent)
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    with subprocess.Popen(
+        [sys.executable, "-m", f"benchmarks.{module}"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError("a process without pipes")
+        try:
+            # Held open: should this command be killed, the harness notices and stops what it started.
+            process.stdin.write(json.dumps({**settings, "attached": True}) + "\n")
+            process.stdin.flush()
+            said = process.stdout.read()
+            return process.wait(), said
+        except KeyboardInterrupt:
+            process.wait(LEAVING_SECONDS)  # it was interrupted too
+            raise click.Abort from None
+        finally:
+            if process.poll() is None:
+                process.terminate()
 
 
 @click.group()
@@ -117,7 +124,11 @@ _machines = click.option("--machines", type=click.IntRange(min=1), help="Machine
 @_store
 @click.pass_obj
 def commit(app: App, /, **settings: Any) -> None:
-    """Claims per second through the whole commit path, beside the same writes without any check."""
+    """Commits per second, beside the same writes without any check.
+
+    The ceiling is the better of plain pipelined commands and an unchecked script; both write the keys and
+    bytes that the commits write, in turn with them.
+    """
     document = _measure(app, "commit", _said(**settings))
     if app.as_json:
         render.document(document)
@@ -169,7 +180,11 @@ def commit(app: App, /, **settings: Any) -> None:
 @_store
 @click.pass_obj
 def conflict(app: App, /, gang: bool, **settings: Any) -> None:
-    """Conflict fraction, tasks per second, waits and busyness of real schedulers that compete for a cell."""
+    """Conflict fraction and tasks per second of real schedulers.
+
+    Scheduler processes compete for a cell with jobs queued beforehand; every combination of the lists is run.
+    --json has also waits and busyness by scheduler, and every single run.
+    """
     document = _measure(app, "conflict", _said(**settings, gang=[True] if gang else None))
     if app.as_json:
         render.document(document)
@@ -244,7 +259,10 @@ _sizes = click.option("--machines", type=NUMBERS, metavar="N,…", help="Cell si
 @_store
 @click.pass_obj
 def place(app: App, parts: Any, machines: Any, append_only: bool, store: str | None) -> None:
-    """Time to place a job by policy and cell size; cost of a sync; memory of a scheduler and of the server."""
+    """Time to place a job, cost of a sync, memory.
+
+    By placement policy and size of the cell; by number of changed machines; of a scheduler and of the server.
+    """
     _place(app, parts=parts, machines=machines, append_only=append_only, store=store)
 
 
@@ -257,6 +275,32 @@ def place(app: App, parts: Any, machines: Any, append_only: bool, store: str | N
 def sync(app: App, parts: Any, machines: Any, append_only: bool, store: str | None) -> None:
     """The same as place."""
     _place(app, parts=parts, machines=machines, append_only=append_only, store=store)
+
+
+@command.command("all")
+@click.option("--quick", is_flag=True, help="Fewer and shorter runs: a first impression.")
+@_append_only
+@_store
+@click.pass_obj
+def everything(app: App, /, **settings: Any) -> None:
+    """All of them, beside what was measured before.
+
+    About ten minutes. The figures are compared with those of benchmarks/ranges.toml, which are of another
+    computer perhaps: `within` says whether one is no worse than its margin allows.
+    """
+    document = _measure(app, "everything", _said(**settings))
+    if app.as_json:
+        render.document(document)
+        return
+    render.table(
+        ["figure", ">now", ">before", ">limit", ">to reach", "unit", "within"],
+        [
+            [row["name"], row["value"], row["measured"], row["limit"], row["target"] or "", row["unit"],
+             "ok" if row["within"] else "no"]
+            for row in document["ranges"]
+        ],
+    )  # fmt: skip
+    _foot(document, f"before: {document['measured']['machine']}, {document['measured']['date']}")
 
 
 def _foot(document: Mapping[str, Any], what: str) -> None:

@@ -1,0 +1,51 @@
+"""``omega bench place`` in small: the shape of its document."""
+
+from typing import Any
+
+import pytest
+
+from benchmarks import memory, placement, sync
+from benchmarks.place import Settings, measure
+from cellstate.errors import BadInput
+
+
+def test_every_policy_is_timed_for_every_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "FEWEST", 5)
+    monkeypatch.setattr(placement, "MOST", 5)
+    document: dict[str, Any] = measure(Settings(parts=("placement",), machines=(30, 60), calm_seconds=0.0))
+    rows = document["placement"]
+    assert {(row["policy"], row["machines"]) for row in rows} == {
+        (name, size) for name in placement.POLICIES for size in (30, 60)
+    }
+    assert all(0 < row["p50_us"] <= row["p99_us"] for row in rows)
+
+
+def test_an_unknown_part_is_named() -> None:
+    with pytest.raises(BadInput, match="part speed"):
+        measure(Settings(parts=("speed",)))
+
+
+@pytest.mark.server
+def test_a_sync_is_timed_by_changed_machines(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "SAMPLES", 3)
+    settings = Settings(store_url, parts=("sync",), sync_machines=(60, 90), changed=(0, 10, 60, 100), calm_seconds=0.0)
+    document: dict[str, Any] = measure(settings)
+    rows = [(row["machines"], row["changed"]) for row in document["sync"]]
+    assert rows == [(60, 0), (60, 10), (60, 60), (60, "full"), (90, "full")]
+    assert all(row["milliseconds"] > 0 for row in document["sync"])
+
+
+@pytest.mark.server
+def test_memory_of_a_scheduler_and_of_the_server(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "SETTLING_SECONDS", 0.0)
+    settings = Settings(
+        store_url, parts=("memory",), memory_machines=500, memory_tasks=4_000, per_job=(10,), calm_seconds=0.0
+    )
+    document: dict[str, Any] = measure(settings)
+    (server,) = document["memory"]["server"]
+    assert (server["running_tasks"], server["tasks_per_job"]) == (2_000, 10)
+    assert server["megabytes_per_100000"] > 0
+    assert set(server["by_key"]) >= {"jobs", "log"}
+    scheduler = document["memory"]["scheduler"]
+    assert (scheduler["machines"], scheduler["running_tasks"]) == (500, 4_000)
+    assert scheduler["resident_mib"] > 10
