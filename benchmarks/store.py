@@ -21,7 +21,9 @@ from cellstate.redis_cell import RedisCell
 from cellstate.server import Answer, check_suitable, connect, ping, server_info, translate
 from omega.embedded import find_server
 
-STARTING_SECONDS = 30.0
+STARTING_SECONDS = 10.0
+_KEEPER = '"$@" & read -r _; kill -9 $!; rm -rf "$0"'
+"""Ends the server and removes its directory when the measurement ends, even by kill -9: its stdin closes then."""
 LONGEST_SOCKET = 100
 """Bytes of a socket's path: Linux takes 107, macOS 103."""
 
@@ -131,23 +133,23 @@ def _server(directory: Path, *, append_only: bool) -> Iterator[str]:
         "port": "0", "unixsocket": str(socket), "unixsocketperm": "700", "dir": str(directory), "save": "",
         "appendonly": "yes" if append_only else "no", "appendfsync": "everysec",
     }  # fmt: skip
-    command = [str(find_server()), *(word for name, value in options.items() for word in (f"--{name}", value))]
+    server = [str(find_server()), *(word for name, value in options.items() for word in (f"--{name}", value))]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-        )
+            ["sh", "-c", _KEEPER, str(directory), *server],
+            stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
     url = "unix://" + quote(str(socket))
     try:
         deadline = time.monotonic() + STARTING_SECONDS
         while ping(url) is not Answer.READY:
             if process.poll() is not None or time.monotonic() > deadline:
                 words = log.read_text(errors="replace").strip().splitlines()
-                raise StoreError(f"the server to measure did not start: {words[-1] if words else command[0]}")
+                raise StoreError(f"the server to measure did not start: {words[-1] if words else server[0]}")
             time.sleep(0.01)
         yield url
     finally:
-        process.kill()
-        process.wait()
+        process.communicate()
 
 
 @dataclass(slots=True)
