@@ -153,15 +153,15 @@ class Live:
         if self._buckets != self.owned:
             changed = self._buckets = self.owned
             self._cursor = 0
-        if effect.until is None or effect.until > 0:
+        if self._renewed:
+            self._sync()  # every pending job arrives again, and must before one is tried
+        elif effect.until is None or effect.until > 0:
             self._wait(effect.until)
         jobs, self._jobs = self._jobs, []
         renewed, self._renewed = self._renewed, False
         return Arrived(self.now(), jobs, changed, renewed)
 
     def _wait(self, until: float | None) -> None:
-        if self._renewed:
-            return  # every pending job arrives again: the sync of this attempt asks for them
         if not self._jobs:
             self._sync()
         if self._jobs or self.stopping:
