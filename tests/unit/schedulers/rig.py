@@ -1,0 +1,216 @@
+"""A live scheduler taken apart: a cell on a fake server, a clock that only moves when somebody waits,
+a connection that fails when told to.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import fakeredis
+import redis
+
+from cellstate.audit import verify
+from cellstate.keys import prefix
+from cellstate.link import Link
+from cellstate.model import Gang, Job, JobSpec, MachineSpec, TaskGroup
+from cellstate.redis_cell import RedisCell
+from cellstate.resources import Dimensions
+from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
+from schedulers.instruments import Figures
+from schedulers.live import Live
+from schedulers.loop import Answer, Arrived, Commit, Effect, Receive, attempts
+from schedulers.presets import batch
+from schedulers.scheduler import Scheduler
+
+LEASE_MS = 600_000
+"""Longer than any test takes: a lease ends when the test ends it."""
+
+
+class Clock:
+    """Wall clock and sleep in one. `at` holds what happens when so much has been slept."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+        self.pauses: list[float] = []
+        self.at: list[tuple[float, Callable[[], object]]] = []
+
+    def now(self) -> float:
+        return self.seconds
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.seconds += seconds
+        for due in [due for due in self.at if due[0] <= self.seconds]:
+            self.at.remove(due)
+            due[1]()
+
+    def after(self, seconds: float, happens: Callable[[], object]) -> None:
+        self.at.append((self.seconds + seconds, happens))
+
+
+class FaultyLink(Link):
+    """Loses what `faults` says, in order: ``send`` fails before the store hears of it, ``reply`` after it acted."""
+
+    def __init__(self, client: "redis.Redis") -> None:
+        super().__init__(client)
+        self.faults: list[str] = []
+        self.sent = 0
+
+    def _transmit(self) -> None:
+        if self.faults[:1] == ["send"]:
+            self._lose()
+        self.sent += 1
+        super()._transmit()
+
+    def receive(self) -> Any:
+        if self.faults[:1] == ["reply"]:
+            self._lose()
+        return super().receive()
+
+    def _lose(self) -> None:
+        self.faults.pop(0)
+        self.close()
+        raise redis.ConnectionError("cut by the test")
+
+
+class PatientCell(RedisCell):
+    """A cell whose waits move the clock instead of passing."""
+
+    def __init__(self, client: "redis.Redis", clock: Clock) -> None:
+        super().__init__(client, "c", Dimensions())
+        self.clock, self.link = clock, FaultyLink(client)
+        self._link = self.link
+
+    def wait_for_work(self, member: str, seconds: float) -> bool:
+        key = f"{prefix(self.name)}wake:{member}"
+        if self._plain(self.client.lpop, key) is None:
+            self.clock.pause(seconds)
+            return bool(self._plain(self.client.lpop, key))
+        return True
+
+
+def spec(job_id: str, count: int = 1, need: tuple[int, int] = (100, 100), gang: Gang = Gang.NO, **more: Any) -> JobSpec:
+    return JobSpec(job_id, job_id, "batch", (TaskGroup(need, count),), gang=gang, **more)
+
+
+class Rig:
+    """One live scheduler step by step, and `other`, through whom everybody else acts."""
+
+    def __init__(
+        self, *machines: tuple[int, int], scheduler: Scheduler | None = None, pipelined: bool = True,
+        server: fakeredis.FakeServer | None = None,
+    ) -> None:  # fmt: skip
+        self.clock, self.server = Clock(), server or fakeredis.FakeServer()
+        self.client = fakeredis.FakeRedis(server=self.server)
+        self.other = RedisCell.create(fakeredis.FakeRedis(server=self.server), "c")
+        self.join(*machines)
+        self.cell = PatientCell(self.client, self.clock)
+        self.scheduler = scheduler or batch("rig")
+        self.figures, self.commits = Figures(), 0
+        self.scheduler.instruments.append(self.figures)
+        now, pause = self.clock.now, self.clock.pause
+        self.live = Live(self.cell, self.scheduler, "batch/0", now, pause, LEASE_MS, pipelined)
+        self.begin()
+
+    def begin(self) -> None:
+        """Start the attempt loop."""
+        self.loop = attempts(self.scheduler)
+        self.effect: Effect = next(self.loop)
+        self.answers: list[tuple[Effect, Answer]] = []
+
+    # The scheduler
+
+    def step(self) -> Answer:
+        answer = self.live.answer(self.effect)
+        self.answers.append((self.effect, answer))
+        self.effect = self.loop.send(answer)
+        return answer
+
+    def until(self, reached: Callable[[], bool], most: int = 2_000) -> None:
+        for _ in range(most):
+            if reached():
+                return
+            self.step()
+        raise AssertionError(f"not reached in {most} effects; {self.counts()}")
+
+    def until_placed(self, *job_ids: str) -> None:
+        self.until(lambda: all(self.left(job_id) == 0 for job_id in job_ids))
+        self.rest()
+
+    def until_commit(self) -> Commit:
+        """Up to a commit that claims something, not sent yet."""
+        self.until(lambda: isinstance(self.effect, Commit) and bool(self.effect.transactions))
+        assert isinstance(self.effect, Commit)
+        return self.effect
+
+    def rest(self) -> None:
+        """Until nothing is in flight, nothing has arrived and nothing queued is due: the next thing is to wait."""
+        live = self.live
+        self.until(
+            lambda: (
+                isinstance(self.effect, Receive)
+                and (self.effect.until is None or self.effect.until > self.clock.seconds)
+                and not (live._jobs or live._renewed)
+            )
+        )
+
+    def arrived(self) -> list[Arrived]:
+        return [answer for _, answer in self.answers if isinstance(answer, Arrived)]
+
+    # Everybody else
+
+    def join(self, *machines: tuple[int, int]) -> None:
+        there = len(self.other.machines())
+        self.other.join("fleet", [MachineSpec(f"m{there + i}", amounts) for i, amounts in enumerate(machines)], 0)
+
+    def submit(self, *jobs: JobSpec) -> list[str]:
+        self.other.members()  # whom to wake
+        self.other.submit(jobs, int(self.clock.seconds * 1000), "ada")
+        return [job.id for job in jobs]
+
+    def foreign(self, job_id: str, machine: int, count: int, mode: Mode = Mode.INCREMENTAL) -> Verdict:
+        """Another scheduler places tasks."""
+        membership = self.other.enlist("batch/foreign", "nonce", LEASE_MS, 0)
+        self.commits += 1
+        transaction = Transaction(job_id, (Claim(machine, 0, count),), mode)
+        reply = self.other.commit(membership, self.commits, [transaction], Position(), 0)
+        return reply.outcomes[0].claims[0][1]
+
+    def end(self, *job_ids: str, how: How = How.FINISHED) -> None:
+        """End everything that runs of some jobs."""
+        runs = [run for run in self.other.runs(range(len(self.other.machines()))) if run.job in job_ids]
+        self.other.end([Ending(run.machine, run.placement, how) for run in runs], 0, "fleet")
+
+    def expire(self, member: str = "batch/0") -> None:
+        """The lease ends."""
+        assert self.other.client.delete(f"{prefix('c')}lease:{member}") == 1
+
+    def job(self, job_id: str) -> Job:
+        job = self.other.job(job_id)
+        assert job is not None
+        return job
+
+    def left(self, job_id: str) -> int:
+        return self.job(job_id).unplaced
+
+    def placed(self, job_id: str) -> int:
+        return sum(group.placed for group in self.job(job_id).groups)
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """(unplaced, placed) by job."""
+        return {job.id: (job.unplaced, sum(group.placed for group in job.groups)) for job in self.other.jobs()}
+
+    def facts(self, word: str) -> list[tuple[str, ...]]:
+        """Lines of the log that begin with a word."""
+        return [fact.words[1:] for fact in self.other.facts(most=100_000) if fact.words[0] == word]
+
+    def check(self) -> None:
+        """Every invariant of the cell holds, and the copy is the store's."""
+        report = verify(self.other)
+        assert report.ok, report.violations
+        self.rest()
+        self.live.view.apply(self.other.sync(self.live.view.position))
+        rows = self.other.sync(Position()).rows
+        size = len(self.other.dimensions)
+        for row in rows:
+            free = (row[4 : 4 + size] - row[4 + size :]).tolist() if row[2] == 0 else [-1] * size
+            assert [int(room[row[0]]) for room in self.live.view.room] == free
