@@ -1,0 +1,67 @@
+"""A constraint as a tree: plain values that say what a machine must be like."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+Value = str | float
+"""Quoted text compares with an attribute's text, a number with the number that it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """``attribute operator value``; the operator is one of ``== != < <= > >=``, the last four with numbers."""
+
+    attribute: str
+    operator: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """``attribute in [value, …]``."""
+
+    attribute: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """``has attribute``."""
+
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """``not part``; also what ``not in`` and ``!=`` stand for."""
+
+    part: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """``part and part …``."""
+
+    parts: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """``part or part …``."""
+
+    parts: tuple["Expression", ...]
+
+
+Expression = Compare | OneOf | Has | Not | All | Either
+
+
+def attributes_in(expression: Expression) -> Iterator[str]:
+    """The attributes that an expression asks for, in its order, repeated as they are."""
+    match expression:
+        case Not(part):
+            yield from attributes_in(part)
+        case All(parts) | Either(parts):
+            for part in parts:
+                yield from attributes_in(part)
+        case _:
+            yield expression.attribute
