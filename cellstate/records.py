@@ -124,15 +124,48 @@ def write_transaction(transaction: Transaction) -> str:
     return f"{transaction.job} {int(transaction.mode)} {int(transaction.detection)};{claims}"
 
 
+@lru_cache(maxsize=4096)
+def _all_placed(counts: tuple[int, ...]) -> Outcome:
+    return Outcome(tuple((count, Verdict.PLACED) for count in counts))
+
+
 @lru_cache(maxsize=8192)
 def _outcome(text: str) -> Outcome:
     pairs = (pair.split(" ") for pair in text.split(","))
     return Outcome(tuple((int(placed), Verdict(int(verdict))) for placed, verdict in pairs))
 
 
-def read_outcomes(text: bytes) -> list[Outcome]:
-    """Read the outcomes of a call's transactions."""
-    return [_outcome(part) for part in text.decode().split(";")] if text else []
+def read_outcomes(text: bytes, transactions: Sequence[Transaction]) -> list[Outcome]:
+    """Read the outcomes of a call's transactions; ``+`` says that every claim of one stands."""
+    if not text:
+        return []
+    return [
+        _all_placed(tuple([claim.count for claim in transaction.claims])) if part == "+" else _outcome(part)
+        for part, transaction in zip(text.decode().split(";"), transactions, strict=True)
+    ]
+
+
+def fact_words(line: str, dimensions: int) -> list[tuple[str, ...]]:
+    """The facts in a line of the log: one, or one for each placement of a line ``places``."""
+    words = line.split(" ")
+    if words[0] != "places":
+        return [tuple(words)]
+    _, job, group, *items = words
+    width = 4 + dimensions
+    return [
+        ("place", items[i], items[i + 1], job, group, *items[i + 2 : i + width])
+        for i in range(0, len(items), width)
+    ]
+
+
+def messages(line: str) -> list[str]:
+    """The messages in what a script put into an executor's box: several placements share one."""
+    if line[0] != "+":
+        return [line]
+    _, job, group, duration, hold, *items = line.split(" ")
+    return [
+        f"+ {items[i]} {items[i + 1]} {job} {group} {items[i + 2]} {duration} {hold}" for i in range(0, len(items), 3)
+    ]
 
 
 def write_limits(limits: Limits) -> str:

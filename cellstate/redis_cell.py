@@ -35,7 +35,7 @@ class RedisCell(RedisReads):
         """Use `create`, `open` or `connect` instead."""
         super().__init__(client, name, dimensions, url)
         self._link = Link(client)
-        self._flight: tuple[dict[str, object], list[str], list[str], Intake | None] | None = None
+        self._flight: tuple[dict[str, object], Sequence[Transaction], list[str], Intake | None] | None = None
 
     # Making and finding a cell
 
@@ -175,7 +175,6 @@ class RedisCell(RedisReads):
         """Send a commit without waiting; `finish` returns its reply. One may be in flight."""
         values = self._values(at_ms, membership.member) | self._since(since, intake) | membership._asdict()
         values["number"] = number
-        texts = [records.write_transaction(transaction) for transaction in transactions]
         for transaction in transactions:
             if not 0 < len(transaction.claims) <= MOST_CLAIMS:
                 many = len(transaction.claims)
@@ -186,13 +185,14 @@ class RedisCell(RedisReads):
         kinds = self._known.setdefault("pending", set())
         if intake is not None:
             kinds.add(f"pending:{intake.kind}")
-        self._flight = values, texts, names + sorted(kinds), intake
+        self._flight = values, transactions, names + sorted(kinds), intake
         self._plain(self._launch)
 
     def _launch(self) -> None:
         if self._flight is None:
             raise RuntimeError("no commit in flight")
-        values, texts, names, _ = self._flight
+        values, transactions, names, _ = self._flight
+        texts = [records.write_transaction(transaction) for transaction in transactions]
         commit = script("commit")
         self._link.send(commit, self._keys(commit, str(values["member"]), names), commit.pack_arguments(values, texts))
 
@@ -200,7 +200,7 @@ class RedisCell(RedisReads):
         """Wait for the commit in flight. After StoreError, `resend` sends it again without harm."""
         if self._flight is None:
             raise RuntimeError("no commit in flight")
-        values, _, names, intake = self._flight
+        values, transactions, names, intake = self._flight
         while True:
             reply = self._plain(self._link.receive)
             if reply[0] != b"keys":
@@ -211,7 +211,7 @@ class RedisCell(RedisReads):
         if reply[0] in (b"fenced", b"stale"):
             who = f"scheduler {values['member']}: incarnation {values['incarnation']}"
             raise Fenced(f"{who} may no longer commit; enlist again")
-        return self._reply(reply, intake)
+        return self._reply(reply, intake, transactions)
 
     def resend(self) -> None:
         """Send the commit in flight once more, on a new connection (semantics 14)."""
@@ -230,7 +230,7 @@ class RedisCell(RedisReads):
         extra = [f"pending:{intake.kind}"] if intake else []
         return self._reply(self._run("sync", self._since(since, intake), extra=extra), intake)
 
-    def _reply(self, reply: list[Any], intake: Intake | None) -> Reply:
+    def _reply(self, reply: list[Any], intake: Intake | None, transactions: Sequence[Transaction] = ()) -> Reply:
         _, version, tag, outcomes, mode, text = reply[:6]
         position, full = Position(int(version), tag.decode()), mode == b"full"
         size = len(self.dimensions)
@@ -238,7 +238,7 @@ class RedisCell(RedisReads):
             position, rows = self._read_all()
         else:
             rows = records.read_rows(text, size)
-        answer = Reply(position, full, rows, records.read_outcomes(outcomes))
+        answer = Reply(position, full, rows, records.read_outcomes(outcomes, transactions))
         if intake is not None and intake.most:
             answer.cursor = int(reply[6])
             for i in range(7, len(reply), 4):
@@ -265,7 +265,8 @@ class RedisCell(RedisReads):
         """Messages for an executor, oldest first; waits up to `wait_seconds` for the first one.
 
         ``+ placement machine job group tasks duration_ms hold`` starts tasks, ``- placement machine
-        tasks`` ends them, ``!`` says that messages were dropped: read everything afresh.
+        tasks`` ends them, ``!`` says that messages were dropped: read everything afresh. Placements of
+        one group come together, so there may be more than `most` of them.
         """
         key = f"{self._prefix}box:{executor}"
         found: Any = self._plain(self.client.lpop, key, most)
@@ -273,7 +274,7 @@ class RedisCell(RedisReads):
             first: Any = self._plain(self.client.blpop, [key], timeout=wait_seconds)
             if first:
                 found = [first[1], *(self._plain(self.client.lpop, key, most) or [])]
-        return [message.decode() for message in found or []]
+        return [message for line in found or [] for message in records.messages(line.decode())]
 
     # Members
 

@@ -126,7 +126,8 @@ class RedisReads(RedisCalls):
     def facts(self, since: int = 0, most: int = 1000) -> list[Fact]:
         """See Cell.facts."""
         entries = self._plain(self.client.xrange, self._prefix + "log", min=f"{since + 1}-0", max="+", count=most)
-        return [fact for key, fields in entries for fact in _facts(key, fields)]
+        size = len(self.dimensions)
+        return [fact for key, fields in entries for fact in _facts(key, fields, size)]
 
     def job_names(self) -> dict[str, str]:
         """The names of live jobs, and their ids; read a few thousand at a time."""
@@ -184,9 +185,9 @@ class RedisReads(RedisCalls):
         return {name.decode(): records.unpack(data) for name, data in sorted(left.items())}
 
 
-def _facts(key: bytes, fields: Mapping[bytes, bytes]) -> list[Fact]:
+def _facts(key: bytes, fields: Mapping[bytes, bytes], size: int) -> list[Fact]:
     version, at, by = int(key.partition(b"-")[0]), int(fields[b"at"]), fields[b"by"].decode()
     lines = fields[b"facts"].decode()
     if not lines:
         return []
-    return [Fact(version, at, by, tuple(line.split(" "))) for line in lines.split("\n")]
+    return [Fact(version, at, by, words) for line in lines.split("\n") for words in records.fact_words(line, size)]

@@ -8,7 +8,7 @@
 -- at the sync, and the victims it may evict, in order.
 -- Reply  {"ok", version, tag, outcomes, mode, text, cursor, (id, arrival, record, spec)…}, or
 --        {"fenced"} / {"stale"} / {"keys", name…} with nothing done.
---        outcomes: per transaction "placed verdict,placed verdict,…", joined by ";".
+--        outcomes: per transaction "+" when all stands, else "placed verdict,…" per claim; joined by ";".
 -- Types  meta, machines, runs, jobs, specs, jobnames, kinds, schedulers: hash; changes, done, box: list;
 --        log: stream; lease: string; pending: sorted set
 -- Rules  systems.md §1 "common rules"; judging: semantics 7, 8, 9, 11; loss: 14, 15, 16.
@@ -20,10 +20,9 @@
 local PLACED_OK, UNKNOWN, IS_DOWN, DUPLICATE, INCOMPLETE, LIMIT, PRECEDENCE, MOVED, FULL, ABORTED =
   0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 local astray = false  -- the copy belongs to a lost history: its numbers say nothing (semantics 16)
-local CLAIM = '^(%d+) (%d+) (%d+) (%d+)(.*)$'
+local CLAIM = '(%d+) (%d+) (%d+) (%d+)([^;]*)'
 
-local function read_claim(text)
-  local machine, group, count, seen, evict = match(text, CLAIM)
+local function read_claim(machine, group, count, seen, evict)
   local c = {
     machine = machine, group = tonumber(group), count = tonumber(count), seen = tonumber(seen), taken = 0,
     evict = false, units = false,
@@ -41,12 +40,17 @@ local function read_transactions(texts, from)
   local list, machines, ids, evicting = {}, {}, {}, {}
   for i = from, #texts do
     local id, mode, detection, rest = match(texts[i], '^(%S+) (%d) (%d);(.*)$')
-    local t = { id = id, gang = mode == '1', coarse = detection == '1', claims = {} }
+    local t = {
+      id = id, gang = mode == '1', coarse = detection == '1', claims = {}, job = false, claimed = {}, evicted = {},
+      placed = {}, verdicts = {}, incomplete = false, placing = false,
+    }
     ids[#ids + 1] = id
-    for text in gmatch(rest, '[^;]+') do
-      local c = read_claim(text)
-      t.claims[#t.claims + 1] = c
-      machines[#machines + 1] = c.machine
+    local claims, n = t.claims, 0
+    for machine, group, count, seen, evict in gmatch(rest, CLAIM) do
+      local c = read_claim(machine, group, count, seen, evict)
+      n = n + 1
+      claims[n] = c
+      machines[#machines + 1] = machine
       if c.evict then evicting[#evicting + 1] = c.machine end
     end
     list[#list + 1] = t
@@ -216,7 +220,6 @@ end
 
 local function decide(t, stamp)
   t.job = J[t.id]
-  t.claimed, t.evicted, t.placed, t.verdicts = {}, {}, {}, {}
   t.incomplete = t.job and t.job.gang > 0 and not covers(t)
   local undo = t.gang and remember(t)
   local failed, placed = false, false
@@ -233,16 +236,19 @@ local function decide(t, stamp)
       if t.verdicts[i] == PLACED_OK then t.verdicts[i] = ABORTED end
     end
   end
-  for i, c in ipairs(t.claims) do
-    local v = t.verdicts[i]
-    if v == MOVED or v == FULL then
-      fact('conflict ' .. t.id .. ' ' .. c.machine .. ' ' .. v .. ' ' .. (c.count - t.placed[i]))
+  if failed then
+    for i, c in ipairs(t.claims) do
+      local v = t.verdicts[i]
+      if v == MOVED or v == FULL then
+        fact('conflict ' .. t.id .. ' ' .. c.machine .. ' ' .. v .. ' ' .. (c.count - t.placed[i]))
+      end
     end
   end
   if placed then
     meta.transactions = meta.transactions + 1
     apply(t, stamp)
   end
+  if not failed then return '+' end
   local words = {}
   for i in ipairs(t.claims) do words[i] = t.placed[i] .. ' ' .. t.verdicts[i] end
   return concat(words, ',')

@@ -29,10 +29,15 @@ local function note(list, known, name)
   end
 end
 
+local PLACED = ' %d+ (%d+) [%d,-]+' .. string.rep(' %d+', 1 + R)
+
 local function collect(text)
   for line in gmatch(text, '[^\n]+') do
     local word, first, second, third = match(line, '^(%S+) ?(%S*) ?(%S*) ?(%S*)')
-    if OF_TASKS[word] then
+    if word == 'places' then
+      note(ids, known_ids, first)
+      for index in gmatch(match(line, '^places %S+ %d+( .*)$'), PLACED) do note(indices, known_indices, index) end
+    elseif OF_TASKS[word] then
       note(indices, known_indices, second)
       note(ids, known_ids, third)
     elseif word == 'join' or word == 'machine' then

@@ -19,7 +19,7 @@ if j.state <= HELD then
   for _, g in ipairs(j.groups) do
     g[STOPPED] = g[STOPPED] + g[UNPLACED]
     stopped = stopped + g[UNPLACED]
-    g[UNPLACED], g[WAITING] = 0, '-'
+    g[UNPLACED], g[WAITING], g.first = 0, '-', false
   end
   j.unplaced, j.state = 0, tonumber(state)
   touch_job(j)

@@ -29,21 +29,47 @@ local function lacking()
   for _, j in pairs(J) do
     if j then want('pending:' .. j.kind) end
   end
+  local executors = {}
   for _, m in pairs(M) do
-    if m then want('box:' .. m[4]) end
+    if m and not executors[m[4]] then
+      executors[m[4]] = true
+      want('box:' .. m[4])
+    end
   end
   table.sort(names)
   return names
 end
 
-local function fact(line) facts[#facts + 1] = line end
-
-local function message(m, line)
-  local box = boxes[m[4]]
+local function box_of(executor)
+  local box = boxes[executor]
   if not box then
     box = {}
-    boxes[m[4]] = box
+    boxes[executor] = box
   end
+  return box
+end
+
+-- Placements of one group that follow one another share a line of the log, "places job group (placement
+-- machine tasks number amount*R)…", and a message, "+ job group duration hold (placement machine tasks)…".
+local open = false
+
+local function close()
+  if not open then return end
+  local o = open
+  open = false
+  facts[#facts + 1] = 'places ' .. o.job.id .. ' ' .. o.group .. ' ' .. concat(o.facts, ' ')
+  local box = box_of(o.executor)
+  box[#box + 1] = '+ ' .. o.job.id .. ' ' .. o.group .. ' ' .. o.duration .. ' ' .. o.hold .. ' ' .. concat(o.items, ' ')
+end
+
+local function fact(line)
+  close()
+  facts[#facts + 1] = line
+end
+
+local function message(m, line)
+  close()
+  local box = box_of(m[4])
   box[#box + 1] = line
 end
 
@@ -69,13 +95,35 @@ local function touch_job(j)
   end
 end
 
--- Numbers and amounts of a machine after the change, for facts.
-local function values(m) return m[2] .. ' ' .. concat(m, ' ', USED + 1, USED + R) end
+-- The allocated amounts as text, made once until they change (occupy).
+local function amounts(m)
+  local text = m.amounts
+  if not text then
+    text = concat(m, ' ', USED + 1, USED + R)
+    m.amounts = text
+  end
+  return text
+end
+
+-- Number and amounts of a machine after the change, for facts.
+local function values(m) return m[2] .. ' ' .. amounts(m) end
+
+local function announce_place(j, group, duration, hold, m, placement, tasks)
+  local o = open
+  if not o or o.job ~= j or o.group ~= group or o.hold ~= hold or o.executor ~= m[4] then
+    close()
+    o = { job = j, group = group, duration = duration, hold = hold, executor = m[4], items = {}, facts = {} }
+    open = o
+  end
+  local item, n = placement .. ' ' .. m[1] .. ' ' .. tasks, #o.items + 1
+  o.items[n] = item
+  o.facts[n] = item .. ' ' .. m[2] .. ' ' .. amounts(m)
+end
 
 local function write_machines()
   local rows, texts, records = {}, {}, {}
   for i, m in ipairs(touched) do
-    local record = concat(m, ' ', 1, USED + R)
+    local record = concat(m, ' ', 1, USED) .. ' ' .. amounts(m)
     records[i] = record
     rows[2 * i - 1], rows[2 * i] = m[1], record
     texts[2 * i - 1], texts[2 * i] = m[1], m.runs
@@ -199,6 +247,7 @@ end
 local function publish(at, by, frees)
   if frees then redis.call('HDEL', meta_key, '-') end
   local records = write_machines()
+  close()
   write_jobs()
   write_kinds()
   write_pending()

@@ -2,6 +2,7 @@
 -- are separate from the records, because a commit judges with the first and writes the second later.
 
 local function occupy(m, need, count)
+  m.amounts = false
   for d = 1, R do m[USED + d] = m[USED + d] + need[d] * count end
 end
 
@@ -39,11 +40,32 @@ local function leaves(g)
   return g.leaves
 end
 
+-- The first count of a group's waiting tasks. One range is kept as numbers until the text is asked for
+-- (waiting_of): a job on hundreds of machines would be written anew for each.
+local function take_waiting(g, count)
+  local first, last = g.first, g.last
+  if not first then
+    first, last = match(g[WAITING], '^(%d+)%-(%d+)$')
+    if not first then
+      local tasks
+      tasks, g[WAITING] = span_take(g[WAITING], count)
+      return tasks
+    end
+    first, last = tonumber(first), tonumber(last)
+  end
+  local to = first + count - 1
+  if to >= last then
+    g.first, g[WAITING] = false, '-'
+  else
+    g.first, g.last = to + 1, last
+  end
+  return first == to and ('' .. first) or (first .. '-' .. to)
+end
+
 -- Record count tasks of a group as one run on a machine.
 local function place(j, group, m, count)
   local g = j.groups[group + 1]
-  local tasks
-  tasks, g[WAITING] = span_take(g[WAITING], count)
+  local tasks = take_waiting(g, count)
   -- Starts only when what leaves this machine, or this group elsewhere, is gone (semantics 2).
   local hold = (find(m.runs, '!', 1, true) or leaves(g)) and 1 or 0
   meta.placements = meta.placements + 1
@@ -55,9 +77,7 @@ local function place(j, group, m, count)
   j.placed, j.unplaced = before + count, j.unplaced - count
   count_admitted(j, before)
   touch_job(j)
-  local line = placement .. ' ' .. m[1] .. ' ' .. j.id .. ' ' .. group .. ' ' .. tasks
-  message(m, '+ ' .. line .. ' ' .. g[DURATION] .. ' ' .. hold)
-  fact('place ' .. line .. ' ' .. values(m))
+  announce_place(j, group, g[DURATION], hold, m, placement, tasks)
 end
 
 local strict = {}
@@ -97,7 +117,7 @@ local function take_off(m, placement, part, how, reason)
   elseif how == 'stopped' or j.state > HELD then
     g[STOPPED] = g[STOPPED] + count
   else
-    g[WAITING] = span_add(g[WAITING], gone)
+    g[WAITING] = span_add(waiting_of(g), gone)
     g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
   end
   touch_job(j)

@@ -67,7 +67,9 @@ local function load_machines(wanted)
   for i, index in ipairs(list) do
     local m = false
     if rows[i] then
-      m = { number = 0, own = 0, runs = texts[i] or '', transaction = 0, touched = false, match(rows[i], MACHINE) }
+      m = {
+        number = 0, own = 0, runs = texts[i] or '', transaction = 0, touched = false, amounts = false,
+        match(rows[i], MACHINE) }
       m.number = tonumber(m[2])
       for d = 1, R do m[USED + d] = tonumber(m[USED + d]) end
     end
@@ -77,7 +79,7 @@ end
 
 local function read_group(text)
   local need = {}
-  local g = { need = need, match(text, GROUP) }
+  local g = { need = need, first = false, last = 0, match(text, GROUP) }
   for d = 1, R do need[d] = tonumber(g[1 + d]) end
   g[UNPLACED] = tonumber(g[UNPLACED])
   g[PLACED] = tonumber(g[PLACED])
@@ -127,8 +129,18 @@ local function runs_of(g)
   return g[RUNS]
 end
 
+-- The unplaced tasks as text (tasks.lua take_waiting keeps one range as numbers).
+local function waiting_of(g)
+  if g.first then
+    g[WAITING] = g.first == g.last and ('' .. g.first) or (g.first .. '-' .. g.last)
+    g.first = false
+  end
+  return g[WAITING]
+end
+
 local function write_group(g)
   runs_of(g)
+  waiting_of(g)
   return g[1] .. ' ' .. concat(g, ' ', UNPLACED)
 end
 

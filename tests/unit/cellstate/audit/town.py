@@ -7,6 +7,7 @@ import redis
 
 from cellstate.cell import Membership
 from cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
+from cellstate.records import fact_words
 from cellstate.redis_cell import RedisCell
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 
@@ -144,7 +145,9 @@ class Town:
         entries = self.client.xrange(key)
         self.client.delete(key)
         for name, fields in entries:
-            fields[b"facts"] = change(fields[b"facts"].decode())
+            lines = fields[b"facts"].decode().split("\n")
+            facts = [" ".join(words) for line in lines for words in fact_words(line, len(self.cell.dimensions))]
+            fields[b"facts"] = change("\n".join(facts))
             if int(name.split(b"-")[0]) >= start:
                 self.client.xadd(key, fields, id=name)
         return self
