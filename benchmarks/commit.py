@@ -50,7 +50,7 @@ class Settings:
     per_call: int = BATCH_JOBS
     seconds: float = 0.5
     rounds: int = 5
-    calm_seconds: float = 10.0
+    calm_seconds: float = 2.0
 
 
 @dataclass(slots=True)
@@ -87,7 +87,6 @@ def measure(settings: Settings) -> Document:
         runs = []
         for size in settings.sizes:
             for clients in settings.clients:
-                wait_calm(settings.calm_seconds)
                 runs.append(_run(store, settings, empty, clients, size))
                 _tell(runs[-1])
         return {
@@ -104,6 +103,7 @@ def _run(store: Store, settings: Settings, empty: Saved, clients: int, size: int
     with _processes(store, configuration.plans) as pipes:
         _load(store, configuration, pipes)
         for _ in range(settings.rounds):
+            wait_calm(settings.calm_seconds)
             for kind in KINDS:
                 configuration.saved.restore()
                 configuration.rounds[kind].append(_round(store, configuration, pipes, kind))
