@@ -97,7 +97,7 @@ class Rig:
 
     def __init__(
         self, *machines: tuple[int, int], scheduler: Scheduler | None = None, pipelined: bool = True,
-        server: fakeredis.FakeServer | None = None,
+        server: fakeredis.FakeServer | None = None, member: str = "batch/0",
     ) -> None:  # fmt: skip
         self.clock, self.server = Clock(), server or fakeredis.FakeServer()
         self.client = fakeredis.FakeRedis(server=self.server)
@@ -108,7 +108,7 @@ class Rig:
         self.figures, self.commits = Figures(), 0
         self.scheduler.instruments.append(self.figures)
         now, pause = self.clock.now, self.clock.pause
-        self.live = Live(self.cell, self.scheduler, "batch/0", now, pause, LEASE_MS, pipelined)
+        self.live = Live(self.cell, self.scheduler, member, now, pause, LEASE_MS, pipelined)
         self.begin()
 
     def begin(self) -> None:

@@ -246,6 +246,21 @@ def test_a_job_read_anew_is_tried_again_unless_it_is_others_by_now(mine: bool) -
     assert (len(rig.scheduler.ordering), rig.scheduler.working) == (0, {})
 
 
+def test_jobs_asked_for_before_its_buckets_changed_are_not_taken() -> None:
+    found = batch("asked")
+    found.batch = 1
+    rig = Rig(*ROOMY, scheduler=found)
+    jobs = rig.submit(*(spec(f"j{i}") for i in range(12)))
+    rig.until_commit()
+    rig.step()  # its reply will bring jobs of all buckets
+    assert rig.live._asked.most > 0
+    rig.live.owned = "0" * BUCKETS
+    rig.step()
+    rig.rest()
+    assert sum(rig.placed(job) for job in jobs) == 1
+    assert len(rig.scheduler.ordering) == 0
+
+
 def test_two_under_one_name_are_refused() -> None:
     rig = Rig(*ROOMY)
     with pytest.raises(Duplicate):
@@ -274,6 +289,13 @@ def test_a_job_that_only_conflicts_is_abandoned_in_the_store() -> None:
     rig.until(lambda: rig.job("a").state is JobState.ABANDONED)
     assert rig.figures.abandoned_jobs == 1
     assert rig.facts("abandon") == [("a", "1")]
+
+
+def test_a_job_to_be_abandoned_may_be_gone_already() -> None:
+    rig = Rig(*ROOMY)
+    rig.submit(spec("a"))
+    assert rig.live.answer(Reread(("nobody",), ("nobody", "a"))) is None
+    assert rig.job("a").state is JobState.ABANDONED
 
 
 def test_told_to_stop_it_finishes_the_attempt_in_hand_and_leaves() -> None:

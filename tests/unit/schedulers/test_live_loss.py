@@ -14,6 +14,7 @@ from cellstate.resources import Dimensions
 from cellstate.server import connect
 from cellstate.transaction import Claim, Detection, Position, Transaction
 from schedulers.live import Live
+from schedulers.loop import Committed
 from schedulers.presets import batch
 from tests.unit.schedulers.rig import LEASE_MS, Rig, spec
 
@@ -80,6 +81,17 @@ def test_it_tries_again_after_random_ever_longer_pauses_of_at_most_three_seconds
     assert max(pauses) <= 3.0
     assert 1.0 <= min(pauses[10:]) < max(pauses[10:]), "of two that lost it at once, one comes first"
     finish(rig, names)
+
+
+def test_two_schedulers_do_not_try_again_in_step() -> None:
+    pauses = []
+    for member in ("batch/0", "batch/1"):
+        rig = Rig(member=member)
+        rig.server.connected = False
+        rig.clock.after(10.0, lambda rig=rig: setattr(rig.server, "connected", True))  # type: ignore[misc]
+        rig.step()
+        pauses.append(rig.clock.pauses[:5])
+    assert not set(pauses[0]) & set(pauses[1])
 
 
 @pytest.mark.parametrize("effects", range(12))
@@ -160,11 +172,25 @@ def test_a_lease_that_lapsed_before_the_commit_means_a_new_incarnation_and_a_fre
 
 def test_a_lease_that_lapsed_with_a_commit_in_flight() -> None:
     rig, names = busy()
-    rig.step()  # sent and judged
+    rig.expire()
+    rig.step()  # sent, and refused: which is heard only when it lands
+    rig.until_commit()
+    fenced = rig.step()
+    assert isinstance(fenced, Committed)
+    assert (list(fenced.results), fenced.in_flight) == ([], False), "the next was decided for the old incarnation too"
+    assert rig.live.membership.incarnation == 2
+    finish(rig, names)
+    assert len(rig.facts("place")) == 12
+
+
+def test_a_lease_that_lapsed_after_a_commit_was_judged() -> None:
+    rig, names = busy()
+    rig.step()
     rig.expire()
     finish(rig, names)
     assert len(rig.facts("place")) == 12
     assert rig.live.membership.incarnation == 2
+    assert rig.figures.tasks == 24
 
 
 def test_a_lost_reply_and_a_lapsed_lease_at_once() -> None:
