@@ -19,7 +19,7 @@ from cellstate.memory_publish import Member
 from cellstate.memory_ranges import NONE, span_count, span_split
 from cellstate.memory_reads import MemoryReads
 from cellstate.memory_tasks import part_of
-from cellstate.memory_words import Group, JobRow, MachineRow, packed
+from cellstate.memory_words import Group, JobRow, MachineRow
 from cellstate.model import (
     MOST_CLAIMS,
     MOST_PRECEDENCE,
@@ -31,6 +31,7 @@ from cellstate.model import (
     bucket_of,
     check_member,
 )
+from cellstate.packing import packed
 from cellstate.resources import LARGEST, Dimensions
 from cellstate.transaction import Ending, How, Intake, Position, Transaction
 
@@ -201,7 +202,7 @@ class MemoryCell(MemoryCommit, MemoryMachines, MemoryReads):
             if m and how is How.LEFT:
                 n = self.acknowledge(m, placement, part_of(tasks))
                 if n:
-                    self._trail.append(m)
+                    self._trail.append(m.index)
             elif m:
                 why = reason or "-"
                 moves = self.release_moves_number

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from cellstate.errors import Refused
 from cellstate.memory_ranges import span_count, span_tail
 from cellstate.memory_tasks import MemoryTasks
-from cellstate.memory_words import MachineRow, packed
+from cellstate.memory_words import MachineRow
 from cellstate.model import MachineSpec, MachineState
+from cellstate.packing import packed
 from cellstate.resources import Resources
 from cellstate.transaction import How
 
@@ -33,8 +34,10 @@ class MemoryMachines(MemoryTasks):
                 found.append(m.index)
                 continue
             elif not m:
-                m = MachineRow(len(self.M), machine.name, self.transactions)
-                m.free, m.capacity = self.guards, (0,) * len(self.dimensions)
+                self.free.append(self.guards)
+                self.numbers.append(self.transactions)
+                m = MachineRow(len(self.M), machine.name, self.transactions, self.free, self.numbers)
+                m.capacity = (0,) * len(self.dimensions)
                 self.M[m.index] = m
                 self.indices[m.name] = m.index
             self.touch(m, self.stamp)

@@ -87,7 +87,7 @@ class MemoryPlain(MemoryTasks):
         g.waiting = span_take(waiting, total)[1] if singles else waiting
         g.runs.update(zip(range(self.placements + 1, placement + 1), [m.index for m in stands], strict=True))
         self.placements = placement
-        self._trail += stands
+        self._trail += [m.index for m in stands]
         before = j.placed
         g.unplaced, g.placed = g.unplaced - total, g.placed + total
         j.unplaced, j.placed = j.unplaced - total, before + total
@@ -117,7 +117,7 @@ class MemoryPlain(MemoryTasks):
             if m.stamp != stamp:
                 m.stamp = stamp
                 m.number += moves
-                self._trail.append(m)
+                self._trail.append(m.index)
             m.free += g.need if count == 1 else g.need * count
             total += count
             counts.append(count)

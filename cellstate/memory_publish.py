@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from cellstate.cell import Rows
-from cellstate.memory_words import GUARD, JobRow, MachineRow, MemoryWords, numbered
+from cellstate.memory_words import JobRow, MachineRow, MemoryWords, numbered
 from cellstate.model import JobState
+from cellstate.packing import GUARD, fields
 from cellstate.resources import Dimensions
 from cellstate.transaction import Intake, Position
 
@@ -62,7 +63,7 @@ class MemoryPublish(MemoryWords):
         # Per version after the floor: its tag, and how long the trail of touched machines was then.
         self._tags: list[str] = []
         self._marks: list[int] = []
-        self._trail: list[MachineRow] = []
+        self._trail: list[int] = []
         self._cut = 0
         # Records of all machines without their numbers and amounts, which change all the time.
         self._seldom: Rows = np.zeros((8, 4 + 2 * len(dimensions)), dtype=np.int64)
@@ -95,7 +96,7 @@ class MemoryPublish(MemoryWords):
         if m.stamp != transaction:
             if m.stamp < self.base:
                 m.before = m.number
-                self._trail.append(m)
+                self._trail.append(m.index)
             m.stamp = transaction
             m.number += moves
 
@@ -210,15 +211,15 @@ class MemoryPublish(MemoryWords):
             self._seldom = np.concatenate([self._seldom, np.zeros_like(self._seldom)])
         self._seldom[m.index, : 4 + len(m.capacity)] = (m.index, 0, m.state, m.executor, *m.capacity)
 
-    def rows(self, machines: Iterable[MachineRow]) -> Rows:
+    def rows(self, machines: Iterable[int]) -> Rows:
         """The records of some machines; a machine may come several times."""
         size, listed = len(self.dimensions), list(machines)
         if not listed:
             return self._seldom[:0]
-        free = np.frombuffer(b"".join([m.free.to_bytes(8 * size, "little") for m in listed]), dtype=np.int64)
-        rows = self._seldom[[m.index for m in listed]]
-        rows[:, 1] = [m.number for m in listed]
-        np.subtract(rows[:, 4 : 4 + size], free.reshape(-1, size) - GUARD, out=rows[:, 4 + size :])
+        rows = self._seldom[listed]
+        rows[:, 1] = [self.numbers[index] for index in listed]
+        free = fields([self.free[index] for index in listed], size)
+        np.subtract(rows[:, 4 : 4 + size], free - GUARD, out=rows[:, 4 + size :])
         return rows
 
     def strange(self, since: Position) -> bool:
@@ -230,7 +231,7 @@ class MemoryPublish(MemoryWords):
         """Whether everything is in the reply, and the records changed after `since` (semantics 16, 18)."""
         at = since.version - self.floor - 1
         if at < 0 or self.strange(since):
-            return True, self.rows(self.M.values())
+            return True, self.rows(self.M)
         changed = self._trail[self._marks[at] - self._cut :]
         return False, self.rows(changed if len(changed) < 64 else dict.fromkeys(changed))
 

@@ -152,7 +152,7 @@ class MemoryReads(MemoryPublish):
         kept = [self.J[job_id] for job_id in ids if job_id in self.J]
         return Snapshot(
             self.version, seen, self._log[0][0] if self._log else self.version + 1, len(self._log), self.placements,
-            rows=self.rows([self.M[index] for index in indices]),
+            rows=self.rows(indices),
             runs=self.runs(list(indices)),
             jobs=[self.snapshot_of(j, spec=False) for j in kept],
             queued=frozenset(j.id for j in kept if j.arrival),

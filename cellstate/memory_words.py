@@ -1,8 +1,7 @@
 """Records of the in-memory twin; what ``lua/parts/words.lua`` keeps as text.
 
-Amounts of all dimensions are packed into one integer, 64 bits each: one subtraction and one mask
-judge a claim whatever the number of dimensions. What is free on a machine carries a guard, 2^62, in
-each of its fields; a field whose guard is gone is overdrawn. Amounts stay below 10^14 < 2^47.
+Amounts are packed (packing.py). What is free on machines and their sequence numbers stand in two lists
+by index, for those who go over many machines at once; a MachineRow shows its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,24 +11,14 @@ from typing import Any
 from cellstate.errors import BadInput
 from cellstate.memory_ranges import Spans
 from cellstate.model import MOST_PRECEDENCE, Gang, JobState, Limits, MachineState
+from cellstate.packing import FIELD, GUARD, MASK, packed
 from cellstate.resources import LARGEST, Dimensions, Resources
 
-FIELD = 64
-MASK = (1 << FIELD) - 1
-GUARD = 1 << 62
 MANY = GUARD
 """More tasks than any machine, limit or job has."""
 
 Run = tuple["Group", Spans]
 """Tasks of a group on a machine, by placement id; under minus the id while they are leaving."""
-
-
-def packed(amounts: Sequence[int]) -> int:
-    """One integer of the amounts, the first in the lowest bits."""
-    whole = 0
-    for amount in reversed(amounts):
-        whole = whole << FIELD | amount
-    return whole
 
 
 class MachineRow:
@@ -39,17 +28,35 @@ class MachineRow:
     `leaving`: how many of its runs are leaving.
     """
 
-    __slots__ = ("attributes", "before", "capacity", "executor", "free", "index", "leaving", "name", "number", "runs",
-                 "stamp", "state")  # fmt: skip
+    __slots__ = ("_free", "_numbers", "attributes", "before", "capacity", "executor", "index", "leaving", "name",
+                 "runs", "stamp", "state")  # fmt: skip
 
-    def __init__(self, index: int, name: str, number: int) -> None:
-        """A machine that has not joined yet."""
-        self.index, self.name, self.number, self.before = index, name, number, number
+    def __init__(self, index: int, name: str, number: int, free: list[int], numbers: list[int]) -> None:
+        """A machine that has not joined yet; `free` and `numbers` are the cell's, and long enough."""
+        self._free, self._numbers, self.index = free, numbers, index
+        self.name, self.number, self.before = name, number, number
         self.attributes: Mapping[str, str] = {}
         self.state, self.executor, self.stamp, self.leaving = MachineState.UP, 0, 0, 0
         self.capacity: Resources = ()
-        self.free = 0
         self.runs: dict[int, Run] = {}
+
+    @property
+    def free(self) -> int:
+        """What is free, packed, with guards."""
+        return self._free[self.index]
+
+    @free.setter
+    def free(self, amounts: int) -> None:
+        self._free[self.index] = amounts
+
+    @property
+    def number(self) -> int:
+        """The sequence number."""
+        return self._numbers[self.index]
+
+    @number.setter
+    def number(self, number: int) -> None:
+        self._numbers[self.index] = number
 
 
 class Group:
@@ -127,6 +134,9 @@ class MemoryWords:
         self.M: dict[int, MachineRow] = {}
         self.J: dict[str, JobRow] = {}
         self.K: dict[str, KindRow] = {}
+        # Of every machine by index: what is free, packed; its sequence number.
+        self.free: list[int] = []
+        self.numbers: list[int] = []
         self.guards = packed([GUARD] * len(dimensions))
 
     def kind(self, name: str) -> KindRow:

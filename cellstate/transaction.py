@@ -4,8 +4,10 @@ The order of `Verdict` is the order of precedence: of several that apply, the fi
 (docs/semantics.md). `commit.lua` is the specification; `MemoryCell` repeats it.
 """
 
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, overload
 
 
 class Verdict(IntEnum):
@@ -64,11 +66,54 @@ class Claim(NamedTuple):
     evict: tuple[tuple[int, int], ...] = ()
 
 
+class Singles(Sequence[Claim]):
+    """One task of a group on each of these machines, in order: what as many claims say, in little room.
+
+    `seen` are the machines' sequence numbers at the sync, for coarse detection; none counts as 0.
+    """
+
+    __slots__ = ("group", "machines", "seen")
+
+    def __init__(self, machines: list[int], group: int = 0, seen: list[int] | None = None) -> None:
+        """A machine may be named several times, for a task each."""
+        self.machines, self.group, self.seen = machines, group, seen
+
+    def __len__(self) -> int:
+        return len(self.machines)
+
+    def __iter__(self) -> Iterator[Claim]:
+        group = self.group
+        if self.seen is None:
+            return (Claim(machine, group, 1) for machine in self.machines)
+        return (Claim(machine, group, 1, seen) for machine, seen in zip(self.machines, self.seen, strict=True))
+
+    @overload
+    def __getitem__(self, index: int) -> Claim: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Singles": ...
+
+    def __getitem__(self, index: int | slice) -> "Claim | Singles":
+        """A claim, or some of them."""
+        if isinstance(index, slice):
+            return Singles(self.machines[index], self.group, None if self.seen is None else self.seen[index])
+        return Claim(self.machines[index], self.group, 1, 0 if self.seen is None else self.seen[index])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Singles({self.machines}, group={self.group}, seen={self.seen})"
+
+
 class Transaction(NamedTuple):
     """Claims of one job, judged together."""
 
     job: str
-    claims: tuple[Claim, ...]
+    claims: Sequence[Claim]
     mode: Mode = Mode.INCREMENTAL
     detection: Detection = Detection.FINE
 
@@ -92,6 +137,16 @@ class Outcome(NamedTuple):
     def accepted(self) -> bool:
         """Whether every claim stands."""
         return all(verdict is Verdict.PLACED for _, verdict in self.claims)
+
+
+PLACED_ONE = (1, Verdict.PLACED)
+"""What is said of a claim of one task that stands."""
+
+
+@lru_cache(maxsize=1024)
+def all_placed(size: int) -> Outcome:
+    """The outcome of so many claims of one task each that all stand."""
+    return Outcome((PLACED_ONE,) * size)
 
 
 class How(IntEnum):
