@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cellstate.attributes import Described
 from cellstate.model import Job, JobSpec, JobState, Limits, Machine, MachineSpec, MachineState, Run
 from cellstate.resources import Dimensions, Resources
 from cellstate.transaction import Ending, Intake, Outcome, Position, Transaction
@@ -130,6 +131,9 @@ class Cell(Protocol):
 
     def machines(self) -> list[Machine]:
         """Every machine that is not gone, by index."""
+
+    def described(self, indices: Sequence[int]) -> list[Described]:
+        """Names and attributes of the given machines, gone ones included; empty for those never there."""
 
     def runs(self, indices: Sequence[int]) -> list[Run]:
         """The runs on the given machines."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
+from cellstate.attributes import Described
 from cellstate.cell import Fact, KindUse
 from cellstate.errors import Refused
 from cellstate.memory_publish import Line, MemoryPublish
@@ -33,6 +34,10 @@ class MemoryReads(MemoryPublish):
     def machines(self) -> list[Machine]:
         """See Cell.machines."""
         return [_machine(m, self.used(m.capacity, m.free)) for m in self.M.values() if m.state is not MachineState.GONE]
+
+    def described(self, indices: Sequence[int]) -> list[Described]:
+        """See Cell.described."""
+        return [_described(self.M[index]) if index in self.M else ("", ()) for index in indices]
 
     def machine_index(self, name: str) -> int | None:
         """The index of a machine by its name."""
@@ -164,6 +169,10 @@ class MemoryReads(MemoryPublish):
 
 def _machine(m: MachineRow, used: tuple[int, ...]) -> Machine:
     return Machine(m.index, m.name, m.number, m.state, m.executor, m.capacity, used, m.attributes)
+
+
+def _described(m: MachineRow) -> Described:
+    return m.name, tuple(sorted((name, str(value)) for name, value in m.attributes.items()))
 
 
 def _group(g: Group) -> GroupStatus:

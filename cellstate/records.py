@@ -7,6 +7,7 @@ from typing import Any, cast
 import msgpack
 import numpy as np
 
+from cellstate.attributes import Described, Pairs
 from cellstate.cell import Rows
 from cellstate.model import (
     MOST_PRECEDENCE,
@@ -102,6 +103,17 @@ def read_machine(row: Sequence[int], static: bytes, dimensions: int) -> Machine:
         tuple(int(value) for value in row[4 : 4 + dimensions]), tuple(int(value) for value in row[4 + dimensions :]),
         unpack(attributes),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=1 << 16)
+def _pairs(attributes: bytes) -> Pairs:
+    return tuple((str(name), str(value)) for name, value in sorted(unpack(attributes).items()))
+
+
+def read_described(static: bytes) -> Described:
+    """Read the static part of a machine: its name and its attributes; equal ones are one object."""
+    name, _, attributes = static.partition(b"\n")
+    return name.decode(), _pairs(attributes)
 
 
 def read_runs(machine: int, text: str) -> list[Run]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cellstate import records
+from cellstate.attributes import Described
 from cellstate.cell import Fact, KindUse
 from cellstate.errors import Refused
 from cellstate.model import Job, Machine, MachineState, Run
@@ -73,6 +74,15 @@ class RedisReads(RedisCalls):
         size = len(self.dimensions)
         found = (records.read_machine(row, static[str(i).encode()], size) for i, row in sorted(latest.items()))
         return [machine for machine in found if machine.state is not MachineState.GONE]
+
+    def described(self, indices: Sequence[int]) -> list[Described]:
+        """See Cell.described."""
+        found: list[Described] = []
+        for start in range(0, len(indices), 4000):
+            chunk = [str(index) for index in indices[start : start + 4000]]
+            statics = self._plain(self.client.hmget, self._prefix + "static", chunk)
+            found += [records.read_described(static or b"") for static in statics]
+        return found
 
     def machine_index(self, name: str) -> int | None:
         """The index of a machine by its name."""

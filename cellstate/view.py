@@ -6,11 +6,12 @@ commit in flight, a rejected claim must not leave phantom use behind (performanc
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cellstate.attributes import Attributes, Described
 from cellstate.cell import Reply, Rows, StaleCopy
 from cellstate.model import MachineState
 from cellstate.resources import Resources
@@ -25,7 +26,8 @@ class View:
 
     `free[d]` is an array of machine words per dimension d: -1 where the machine takes nothing
     (drained, down, gone, over). Element access is as fast as a list's; `room[d]` is the same
-    memory as a NumPy vector. `number` holds the sequence numbers at the last sync.
+    memory as a NumPy vector. `number` holds the sequence numbers at the last sync. `attributes` and
+    `placed`, tasks by machine of jobs by id or name, are known only as far as somebody looked them up.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -34,6 +36,8 @@ class View:
         self.position = Position()
         self.size = 0
         self.changes = 0
+        self.attributes = Attributes()
+        self.placed: Mapping[str, Mapping[int, int]] = {}
         self._freed: list[NDArray[np.int64]] = []
         self._open: list[Take] = []
         self._flights: list[list[Take]] = []
@@ -61,6 +65,7 @@ class View:
                 rooms[d][:old] = self.room[d]
         self.free, self.room = words, rooms
         self.number = rows[1]
+        self.attributes.resize(size)
 
     @property
     def capacity(self) -> NDArray[np.int64]:
@@ -107,10 +112,14 @@ class View:
         if top > self.size:
             self._resize(max(top, self.size + self.size // 4))
         size = self.dimensions
+        each = np.unique(index) if len(index) > 1 else index
+        before = self.rows[:, each] if self.attributes.used else None
         # Of repeated rows the last one wins: NumPy assigns in order.
         self.rows[:, index] = rows.T
-        index = np.unique(index) if len(index) > 1 else index
+        index = each
         now = self.rows[:, index]
+        if before is not None:
+            self.attributes.note(index, before, now)
         free = now[4 : 4 + size] - now[4 + size :]
         free[:, (now[2] != MachineState.UP) | (free < 0).any(axis=0)] = -1
         grown = (free > self.base[:, index]).any(axis=0)
@@ -132,7 +141,17 @@ class View:
         parts, self._freed = self._freed, []
         return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
 
+    def describe(self, machines: Sequence[int] | NDArray[np.intp], described: Iterable[Described]) -> None:
+        """Take over names and attributes; machines that have others now count as freed for who sleeps."""
+        changed = self.attributes.learn(machines, described)
+        if changed:
+            self._freed.append(np.array(changed, dtype=np.int64))
+
     # Deciding
+
+    def narrow(self, mask: NDArray[np.bool_]) -> "View":
+        """Return this copy with room only on the machines in `mask`, for one decision: takes and undo reach both."""
+        return Narrowed(self, mask)
 
     def take(self, machine: int, need: Resources, count: int) -> None:
         """Mark tasks as claimed in the working amounts."""
@@ -195,3 +214,31 @@ class View:
         up = self.up
         capacity, allocated = self.capacity[:, up].sum(axis=1), self.allocated[:, up].sum(axis=1)
         return [float(a / c) if c else 0.0 for a, c in zip(allocated, capacity, strict=True)]
+
+
+class Narrowed(View):
+    """Part of a copy, as a placement policy sees it; it follows no store."""
+
+    def __init__(self, whole: View, mask: NDArray[np.bool_]) -> None:
+        """Hide the machines outside `mask`."""
+        self.__dict__.update(whole.__dict__)
+        self._whole, self._from = whole, whole.mark()
+        self.free = [array("q", np.where(mask, room, -1).tobytes()) for room in whole.room]
+        self.room = [np.frombuffer(word, dtype=np.int64) for word in self.free]
+
+    def take(self, machine: int, need: Resources, count: int) -> None:
+        """See View.take."""
+        for word, amount in zip(self.free, need, strict=True):
+            word[machine] -= amount * count
+        self._whole.take(machine, need, count)
+
+    def undo(self, mark: int) -> None:
+        """See View.undo."""
+        for machine, need, count in self._open[max(mark, self._from) :]:
+            for word, amount in zip(self.free, need, strict=True):
+                word[machine] += amount * count
+        self._whole.undo(mark)
+
+    def apply(self, reply: Reply) -> None:
+        """Refuse: it is the whole that follows the store."""
+        raise TypeError(reply)
