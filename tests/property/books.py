@@ -101,7 +101,7 @@ class Books:
         for fact in self.cell.facts(max(0, self.cell.version - 1)):
             if fact.words[0] == "evicted":
                 reason, _, claimer = fact.words[-1].partition(":")
-                assert reason in ("precedence", "over", "fairness")
+                assert reason in ("precedence", "over", "fair-share")
                 if reason == "precedence":
                     mine, victim = self.cell.job(claimer), self.cell.job(fact.words[3])
                     assert mine is not None

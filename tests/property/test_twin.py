@@ -197,7 +197,7 @@ class Twins(RuleBasedStateMachine):
             how = How.LEFT if leaving else data.draw(st.sampled_from(ENDS))
             part = "*" if whole else data.draw(st.sampled_from([ending.tasks, "0", "1-2", "0,2", "7"]))
             placement = ending.placement + (not data.draw(often))
-            endings.append(Ending(ending.machine, placement, how, part, "fairness" if how is How.EVICTED else ""))
+            endings.append(Ending(ending.machine, placement, how, part, "fair-share" if how is How.EVICTED else ""))
         at = self.tick()
         jobs = {run.placement: run.job for run in self.twin.runs(list(self.twin.M))}
         status, counts = self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
@@ -292,7 +292,7 @@ class Twins(RuleBasedStateMachine):
             asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.M))] + [(99, 1)]
             self.worlds.do(lambda world: world.cell.may_start(asked))
         elif what == "box":
-            self.worlds.do(lambda world: world.cell.receive(1, 3))
+            self.worlds.do(lambda world: world.cell.receive(1))
         elif what == "wake":
             self.worlds.do(lambda world: world.cell.wait_for_work(name, 0.01))
         else:

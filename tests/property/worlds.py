@@ -5,6 +5,7 @@ from typing import Any
 
 import fakeredis
 
+from cellstate.audit import verify
 from cellstate.cell import Membership, Reply
 from cellstate.errors import OmegaError
 from cellstate.memory import MemoryCell
@@ -115,6 +116,10 @@ class Worlds:
         for other in others:
             for word, value in first.items():
                 assert other[word] == value, word
+        for world in (self.first, self.all[-1]):
+            report = verify(world.cell)
+            assert report.settled
+            assert report.violations == ()
 
 
 def endings_of(cell: MemoryCell, *, leaving: bool) -> list[Ending]:
