@@ -46,10 +46,12 @@ class RedisCalls:
         self._members: list[str] = []
 
     def _plain(self, command: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Run a command of the client; its errors in clear words."""
+        """Run a command of the client; its errors in clear words. None when the server ended a wait early."""
         try:
             return command(*arguments, **options)
         except (redis.RedisError, OSError) as error:
+            if str(error).startswith("UNBLOCKED"):
+                return None  # it became a replica, or somebody unblocked us: the next command tells which
             raise translate(error, self.url) from error
 
     def _run(self, name: str, values: Mapping[str, object], rest: Sequence[object] = (), *, member: str = "",

@@ -85,8 +85,12 @@ class Live:
     def enlist(self) -> None:
         """Take the name with a new incarnation; everything in flight is void. Refused when the cell is gone."""
         nonce = uuid4().hex
-        self._patiently(self.cell.check_exists)
-        self._begin_anew(self._patiently(lambda: self._enlist(nonce)))
+
+        def again() -> Membership:
+            self.cell.check_exists()
+            return self._enlist(nonce)
+
+        self._begin_anew(self._patiently(again))
 
     def _enlist(self, nonce: str) -> Membership:
         return self.cell.enlist(self.member, nonce, self.lease_ms, self._ms())

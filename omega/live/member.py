@@ -43,6 +43,7 @@ def run_fleet(cell: RedisCell, name: str, speed: float, still: "Stop") -> None:
         try:
             if not fresh or time.monotonic() - looked > LOOK_SECONDS:
                 looked, before = time.monotonic(), faced
+                cell.check_exists()
                 faced = cell.store_run(), cell.executor_number(name)
                 fresh = fresh and faced == before
             if not fresh:
