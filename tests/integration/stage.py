@@ -18,7 +18,8 @@ from cellstate.cell import Fact
 from cellstate.errors import StoreError
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
 from cellstate.redis_cell import RedisCell
-from cellstate.server import connect
+from cellstate.server import Answer, connect, ping
+from omega import embedded
 from omega.live.crew import Crew, crew
 from omega.live.fleet import Fleet
 from schedulers.sharing import owned
@@ -84,6 +85,52 @@ def own_server(*options: str) -> Iterator[Server]:
     finally:
         server.kill()
         rmtree(server.directory, ignore_errors=True)
+
+
+@dataclass(slots=True)
+class Embedded:
+    """An embedded store of a test's own: a real server with append-only files."""
+
+    state: Path
+    pid: int = 0
+    url: str = ""
+
+    def start(self) -> None:
+        """Start it, or wait until the one that was killed is back on its files."""
+        store = embedded.ensure(self.state)
+        self.pid, self.url = store.pid, store.url
+
+    def kill(self) -> None:
+        """End it at once, as a crash would; returns when it is gone."""
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            until(lambda: ping(self.url) is Answer.ABSENT, "the killed store is gone")
+            self.pid = 0
+
+    def write(self) -> None:
+        """Return when everything acknowledged so far is in the log of writes, which a crash leaves behind."""
+        with connect(self.url) as client:
+            until(lambda: not client.info("persistence")["aof_buffer_length"], "the store writes its log")
+
+    @property
+    def log_of_writes(self) -> Path:
+        """The file that holds every write since the store was new."""
+        found = sorted((self.state / "store" / "appendonlydir").glob("*.incr.aof"))
+        assert len(found) == 1
+        return found[0]
+
+
+@contextmanager
+def embedded_store() -> Iterator[Embedded]:
+    """A store on append-only files, ended and forgotten afterwards."""
+    top = socket_directory()
+    store = Embedded(top / "state")
+    try:
+        store.start()
+        yield store
+    finally:
+        store.kill()
+        rmtree(top, ignore_errors=True)
 
 
 # A cell and those who work on it
@@ -181,6 +228,17 @@ def submit(cell: RedisCell, jobs: Sequence[JobSpec]) -> None:
     """Submit jobs in one call; every one must be new."""
     answers = cell.submit(jobs, int(time.time() * 1000), "ada")
     assert {answer.status for answer in answers} <= {"new"}
+
+
+def submit_again(cell: RedisCell, jobs: Sequence[JobSpec]) -> None:
+    """Submit jobs whatever the store does; those that are there already stay as they are."""
+
+    def submitted() -> bool:
+        answers = cell.submit(jobs, int(time.time() * 1000), "ada")
+        assert {answer.status for answer in answers} <= {"new", "same"}
+        return True
+
+    until(submitted, "the store takes the jobs")
 
 
 def await_sharing(cell: RedisCell, *members: str) -> list[JobSpec]:

@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from cellstate.model import bucket_of
+from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
+from cellstate.resources import LARGEST
 from cellstate.transaction import Ending, How
 from schedulers.sharing import owned
 from tests.integration.stage import (
@@ -16,6 +17,7 @@ from tests.integration.stage import (
     check_all_ended,
     ended,
     halt,
+    join,
     made_cell,
     made_crew,
     mixed_jobs,
@@ -109,6 +111,20 @@ def test_a_scheduler_told_to_stop_finishes_and_leaves(store_url: str, tmp_path: 
         assert not seen(cell, "lapse")
 
 
+def test_a_scheduler_told_to_stop_as_soon_as_it_has_its_name_leaves_too(store_url: str, tmp_path: Path) -> None:
+    with (
+        made_cell(store_url, "early", 1) as cell,
+        made_crew(cell, store_url, tmp_path, lease_ms=30_000) as group,
+    ):
+        for number in range(3):
+            group.start(f"batch/{number}")
+            until(lambda: len(cell.members()) == 1, "it has its name")
+            group.members[f"batch/{number}"].send_signal(signal.SIGTERM)
+            assert ended(group, f"batch/{number}") == 0
+        assert [fact.words[1] for fact in seen(cell, "leave")] == list(group.members)
+        assert cell.members() == {}
+
+
 @pytest.mark.parametrize("others", [(), ("batch/1",)], ids=["alone", "beside another"])
 def test_a_scheduler_that_slept_past_its_lease_starts_anew(
     store_url: str, tmp_path: Path, others: tuple[str, ...]
@@ -180,3 +196,34 @@ def test_the_fleet_dies_and_comes_back(store_url: str, tmp_path: Path) -> None:
         check_all_ended(cell, jobs)
         assert seen(cell, "left")
         assert not any(run.leaving for run in cell.runs(range(20)))
+
+
+def test_a_job_larger_than_any_machine_sleeps_until_one_is_large_enough(store_url: str, tmp_path: Path) -> None:
+    large = [
+        plain("large-batch", 2, cpu=9_000),
+        plain("large-service", 2, cpu=9_000, kind="service"),
+        JobSpec("large-gang", "large-gang", "batch", (TaskGroup((9, 9), 3), TaskGroup((9_000, 64), 1)), gang=Gang.YES),
+        plain("larger", 1, cpu=LARGEST, memory=LARGEST),
+    ]
+    small = [plain(f"small-{number}", kind=kind) for number, kind in enumerate(("batch", "service") * 20)]
+    with (
+        made_cell(store_url, "large", 3) as cell,
+        made_crew(cell, store_url, tmp_path, "batch/0", "service/0", f"fleet/{FLEET}") as group,
+    ):
+        submit(cell, large)
+        submit(cell, small)
+        until(lambda: sum(cell.queue_depths().values()) == len(large), "what fits is placed")
+        until(lambda: unfinished(cell) == 9, "and ends")
+        until(lambda: [figures["asleep"] for figures in cell.figures().values()] == [3, 1], "what does not fit sleeps")
+        until(lambda: cell.figures()["batch/0"]["seconds"] > 1, "a while passes")
+        figures = cell.figures().values()
+        assert [(each["conflicts"], each["abandoned"], each["queued"]) for each in figures] == [(0, 0, 0)] * 2
+        assert sum(each["transactions"] for each in figures) == len(small)
+        join(cell, [MachineSpec("big", (40_000, 65_536))])
+        until(lambda: unfinished(cell) == 1, "the big machine takes them")
+        assert group.dead() == {}
+        assert [words_of(group, member) for member in group.members] == [[]] * 3
+        larger = cell.job("larger")
+        assert larger is not None
+        assert larger.pending
+        check(cell)

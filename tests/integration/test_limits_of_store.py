@@ -1,0 +1,207 @@
+"""A store that is full, read-only, away or not for this Omega: one clear line, nothing lost, and work goes on after."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cellstate import keys
+from cellstate.errors import ReadOnly, StoreFull, Unreachable, Unsuitable
+from cellstate.redis_cell import RedisCell
+from cellstate.server import connect
+from cellstate.transaction import Claim, Position, Transaction
+from omega.live.crew import Crew
+from tests.integration.stage import (
+    FLEET,
+    all_facts,
+    check,
+    check_all_ended,
+    ended,
+    halt,
+    made_cell,
+    made_crew,
+    own_server,
+    plain,
+    resume,
+    seen,
+    submit,
+    submit_again,
+    unfinished,
+    until,
+    words_of,
+)
+
+pytestmark = pytest.mark.server
+FULL = "is out of memory (maxmemory reached); raise its maxmemory or remove finished jobs"
+FEW_REPLICAS = "refuses writes because too few replicas follow it; see its min-replicas-to-write"
+REPLICA = "is a read-only replica; give the URL of its primary"
+
+
+def set_maxmemory(url: str, size: int) -> None:
+    with connect(url) as client:
+        client.config_set("maxmemory", size)
+
+
+def refused_start(group: Crew, member: str) -> str:
+    """Start a member that cannot work; the one line it says."""
+    group.start(member)
+    assert ended(group, member) == 1
+    lines = words_of(group, member)
+    assert len(lines) == 1
+    del group.members[member]
+    return lines[0]
+
+
+def test_a_full_store_lets_tasks_end_and_nothing_grow(tmp_path: Path) -> None:
+    running = [plain(f"running-{number}", 2, ms=1_500) for number in range(20)]
+    waiting = [plain(f"waiting-{number}", 3) for number in range(20)]
+    with (
+        own_server("--appendonly", "no") as server,
+        made_cell(server.url, "full", 4) as cell,
+        made_crew(cell, server.url, tmp_path, "batch/0", f"fleet/{FLEET}", lease_ms=2_000) as group,
+    ):
+        submit(cell, running)
+        until(lambda: not cell.queue_depths(), "all are placed")
+        halt(group, "batch/0")
+        submit(cell, waiting)
+        set_maxmemory(server.url, 1)
+        resume(group, "batch/0")
+
+        with pytest.raises(StoreFull) as refusal:
+            cell.submit([plain("one-more")], 0, "ada")
+        assert str(refusal.value) == f"the store at {server.url} {FULL}"
+        assert refused_start(group, "batch/1") == f"error: the store at {server.url} {FULL}"
+        until(lambda: words_of(group, "batch/0"), "the scheduler says why it waits")
+        until(lambda: len(seen(cell, "finished")) == len(running), "what runs can end")
+        assert cell.members()["batch/0"][1]
+        assert sum(cell.queue_depths().values()) == len(waiting)
+
+        set_maxmemory(server.url, 0)
+        until(lambda: not unfinished(cell), "the rest is placed, and ends")
+        assert words_of(group, "batch/0") == [
+            f"scheduler batch/0: waits: the store at {server.url} {FULL}",
+            "scheduler batch/0: the store serves again",
+        ]
+        assert len(seen(cell, "enlist")) == 1
+        check_all_ended(cell, [*running, *waiting])
+
+
+def test_a_full_store_refuses_a_commit_whole(store_url: str) -> None:
+    with own_server() as server, made_cell(server.url, "full-commit", 2) as cell:
+        submit(cell, [plain("job", 4)])
+        membership = cell.enlist("batch/0", "nonce", 60_000, 0)
+        transaction = Transaction("job", (Claim(0, 0, 2), Claim(1, 0, 2)))
+        # Once before, so that the script is known: what is refused is the write.
+        cell.commit(membership, 1, [transaction._replace(job="another")], Position(), 0)
+        before = cell.counters()
+        set_maxmemory(server.url, 1)
+        with pytest.raises(StoreFull) as refusal:
+            cell.commit(membership, 2, [transaction], Position(), 0)
+        assert str(refusal.value) == f"the store at {server.url} {FULL}"
+        assert cell.counters() == before
+        check(cell)
+        set_maxmemory(server.url, 0)
+        cell.resend()
+        assert [outcome.placed for outcome in cell.finish().outcomes] == [4]
+        check(cell)
+
+
+def few_replicas(url: str, refuse: bool) -> None:
+    with connect(url) as client:
+        client.config_set("min-replicas-to-write", int(refuse))
+
+
+def replica(url: str, refuse: bool) -> None:
+    with connect(url) as client:
+        if refuse:
+            client.replicaof("127.0.0.1", "1")
+        else:
+            client.replicaof("NO", "ONE")
+
+
+@pytest.mark.parametrize(("turn", "why"), [(few_replicas, FEW_REPLICAS), (replica, REPLICA)])
+def test_a_read_only_store_is_waited_out(tmp_path: Path, turn: Callable[[str, bool], None], why: str) -> None:
+    members = ("batch/0", "service/0", f"fleet/{FLEET}")
+    jobs = [plain(f"job-{number}", 2, ms=200, kind=kind) for number, kind in enumerate(("batch", "service") * 20)]
+    with (
+        own_server() as server,
+        made_cell(server.url, "read-only", 4) as cell,
+        made_crew(cell, server.url, tmp_path, *members, lease_ms=600) as group,
+    ):
+        submit(cell, jobs[:20])
+        turn(server.url, True)
+        with pytest.raises(ReadOnly) as refusal:
+            cell.submit(jobs[20:], 0, "ada")
+        assert str(refusal.value) == f"the store at {server.url} {why}"
+        assert refused_start(group, "batch/1") == f"error: the store at {server.url} {why}"
+        until(lambda: all(words_of(group, member) for member in members), "all say why they wait")
+        until(lambda: not any(alive for _, alive, _ in cell.members().values()), "their leases end")
+        version = cell.counters()["version"]
+        turn(server.url, False)
+        submit_again(cell, jobs[20:])
+        until(lambda: not unfinished(cell), "all is placed, and ends")
+        assert cell.counters()["version"] > version
+        assert group.dead() == {}
+        for member in members:
+            who = "fleet yard" if member == f"fleet/{FLEET}" else f"scheduler {member}"
+            assert words_of(group, member) == [
+                f"{who}: waits: the store at {server.url} {why}", f"{who}: the store serves again"
+            ]  # fmt: skip
+        check_all_ended(cell, jobs)
+
+
+def test_a_store_out_of_reach_is_named_and_the_cell_is_none_the_worse(store_url: str, tmp_path: Path) -> None:
+    nowhere = f"unix://{tmp_path}/nowhere.sock"
+    line = f"no answer from the store at {nowhere}: No such file or directory; start the server or check --store"
+    with pytest.raises(Unreachable) as refusal:
+        RedisCell.connect(nowhere, "cell")
+    assert str(refusal.value) == line
+    group = Crew(nowhere, "cell", tmp_path)
+    assert refused_start(group, "batch/0") == f"error: {line}"
+    assert refused_start(group, "fleet/any") == f"error: {line}"
+
+
+def test_a_cell_written_by_a_newer_omega_is_left_alone(store_url: str, tmp_path: Path) -> None:
+    line = (
+        f"cell newer: written with schema {keys.SCHEMA + 1}, this Omega reads up to {keys.SCHEMA}; "
+        "use the newer Omega, or export there and import here"
+    )
+    with made_cell(store_url, "newer", 1) as cell:
+        cell.client.hset(keys.prefix("newer") + "meta", "schema", keys.SCHEMA + 1)
+        version = cell.counters()["version"]
+        with pytest.raises(Unsuitable) as refusal:
+            RedisCell.connect(store_url, "newer")
+        assert str(refusal.value) == line
+        group = Crew(store_url, "newer", tmp_path)
+        assert refused_start(group, "batch/0") == f"error: {line}"
+        assert refused_start(group, "fleet/any") == f"error: {line}"
+        assert cell.counters()["version"] == version
+
+
+def test_a_cell_that_is_not_there_is_named(store_url: str, tmp_path: Path) -> None:
+    group = Crew(store_url, "no-such-cell", tmp_path)
+    said = refused_start(group, "batch/0")
+    assert said.startswith(f"error: unknown cell 'no-such-cell' on {store_url}; it has: ")
+    assert said.endswith("; make one with omega cell create no-such-cell")
+
+
+def test_who_works_on_a_cell_that_is_deleted_ends_and_does_not_bring_it_back(store_url: str, tmp_path: Path) -> None:
+    with (
+        made_cell(store_url, "deleted", 1) as cell,
+        made_crew(cell, store_url, tmp_path, "batch/0", f"fleet/{FLEET}", lease_ms=600) as group,
+    ):
+        submit(cell, [plain("job")])
+        until(lambda: not unfinished(cell), "both are at work")
+        cell.delete()
+        for member in ("batch/0", f"fleet/{FLEET}"):
+            assert ended(group, member) == 1
+            assert [line.partition(" on ")[0] for line in words_of(group, member)] == ["error: unknown cell 'deleted'"]
+        assert cell.client.keys(keys.prefix("deleted") + "*") == []
+
+
+def test_a_store_that_drops_data_when_full_is_not_used(tmp_path: Path) -> None:
+    with own_server("--maxmemory-policy", "allkeys-lru") as server, made_cell(server.url, "drops", 1) as cell:
+        group = Crew(server.url, "drops", tmp_path)
+        said = refused_start(group, "batch/0")
+        assert said.startswith(f"error: the store at {server.url} drops data when it is full")
+        assert all_facts(cell)[-1].words[0] == "join"
