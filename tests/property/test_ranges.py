@@ -1,0 +1,70 @@
+"""Sets of task indices in three hands: the client's text, the twin's tuples, the scripts' Lua; sets of Python judge."""
+
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from lupa import lua51
+
+import cellstate
+from cellstate import memory_ranges, ranges
+
+numbers = st.sets(st.integers(0, 40) | st.integers(0, 10**9), max_size=12)
+
+
+@cache
+def lua() -> Any:
+    """The functions of ranges.lua."""
+    part = (Path(cellstate.__file__).parent / "lua" / "parts" / "ranges.lua").read_text()
+    names = ("span_count", "span_take", "span_add", "span_split", "span_tail")
+    table = ", ".join(f"{name} = {name}" for name in names)
+    words = "local match, gmatch, concat = string.match, string.gmatch, table.concat\n"
+    return lua51.LuaRuntime(unpack_returned_tuples=True).execute(f"{words}{part}\nreturn {{ {table} }}")
+
+
+def spelled(pair: tuple[memory_ranges.Spans, memory_ranges.Spans]) -> tuple[str, str]:
+    return memory_ranges.spell(pair[0]), memory_ranges.spell(pair[1])
+
+
+@given(numbers)
+def test_written_and_read_back(some: set[int]) -> None:
+    text = ranges.gather(some)
+    assert ranges.indices(text) == sorted(some)
+    assert ranges.spell(ranges.spans(text)) == text == memory_ranges.spell(memory_ranges.spans(text))
+    assert (text == ranges.EMPTY) == (not some)
+    spans = ranges.spans(text)
+    assert all(a <= b for a, b in spans)
+    assert all(b + 1 < a for (_, b), (a, _) in pairwise(spans)), "ascending, never touching"
+    assert ranges.count(text) == memory_ranges.span_count(memory_ranges.spans(text)) == len(some)
+    assert lua().span_count(text) == len(some)
+
+
+@given(numbers, st.data())
+def test_the_first_and_the_last_few(some: set[int], data: st.DataObject) -> None:
+    text, k, ordered = ranges.gather(some), data.draw(st.integers(0, len(some))), sorted(some)
+    first = ranges.gather(ordered[:k]), ranges.gather(ordered[k:])
+    last = ranges.gather(ordered[len(some) - k :]), ranges.gather(ordered[: len(some) - k])
+    assert ranges.take(text, k) == first == spelled(memory_ranges.span_take(memory_ranges.spans(text), k))
+    assert ranges.tail(text, k) == last == spelled(memory_ranges.span_tail(memory_ranges.spans(text), k))
+    if some:
+        assert lua().span_take(text, k) == first
+        assert lua().span_tail(text, k) == last
+
+
+@given(numbers, numbers)
+def test_union_of_what_is_disjoint(some: set[int], more: set[int]) -> None:
+    more -= some
+    text, other, union = ranges.gather(some), ranges.gather(more), ranges.gather(some | more)
+    assert ranges.add(text, other) == union == lua().span_add(text, other)
+    assert memory_ranges.spell(memory_ranges.span_add(memory_ranges.spans(text), memory_ranges.spans(other))) == union
+
+
+@given(numbers, numbers)
+def test_inside_and_rest(some: set[int], part: set[int]) -> None:
+    text, other = ranges.gather(some), ranges.gather(part)
+    pieces = ranges.gather(some & part), ranges.gather(some - part)
+    assert ranges.split(text, other) == pieces == lua().span_split(text, other)
+    assert spelled(memory_ranges.span_split(memory_ranges.spans(text), memory_ranges.spans(other))) == pieces
