@@ -20,6 +20,9 @@ from cellstate.transaction import Position
 Take = tuple[int, Resources, int]
 """(machine, amounts per task, tasks)"""
 
+UNBOUNDED = 1 << 40
+"""So many tasks that need nothing a machine holds; thousands of these still add up in 64 bits."""
+
 
 class View:
     """A cell of any size; starts empty and grows with the rows it is given.
@@ -158,6 +161,33 @@ class View:
         for word, amount in zip(self.free, need, strict=True):
             word[machine] -= amount * count
         self._open.append((machine, need, count))
+
+    def take_each(self, need: Resources, machines: list[int]) -> list[int]:
+        """Claim one task on each machine in turn, where it still fits; returns on which, in their order."""
+        stood = []
+        wanted = list(zip(self.free, need, strict=True))
+        for machine in machines:
+            if all(word[machine] >= amount and word[machine] >= 0 for word, amount in wanted):
+                self.take(machine, need, 1)
+                stood.append(machine)
+        return stood
+
+    def holding(self, need: Resources) -> list[int]:
+        """The machines that hold one more task of this need."""
+        fits = np.ones(self.size, dtype=np.bool_)
+        for room, amount in zip(self.room, need, strict=True):
+            fits &= room >= amount
+        return np.flatnonzero(fits).tolist()
+
+    def units(self, need: Resources, machines: NDArray[np.int64]) -> int:
+        """How many tasks of this need these machines hold together; very many when it needs nothing."""
+        fits = np.full(len(machines), UNBOUNDED, dtype=np.int64)
+        for room, amount in zip(self.room, need, strict=True):
+            here = room[machines]
+            if amount:
+                np.minimum(fits, here // amount, out=fits)
+            fits[here < 0] = 0
+        return int(np.maximum(fits, 0).sum())
 
     def mark(self) -> int:
         """Where the open claims stand; `undo` goes back there."""

@@ -7,27 +7,15 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cellstate.view import View
 from schedulers.work import Shape, Work
 
-_UNBOUNDED = 1 << 40  # tasks that need nothing fit everywhere; thousands of these still add up in 64 bits
 
-
-def _units(work: Work, view: View, machines: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> list[int]:
+def _units(work: Work, view: View, machines: NDArray[np.int64]) -> list[int]:
     """How many tasks of each group with tasks left the machines' room holds, as if it were alone."""
-    units = []
-    for group, left in enumerate(work.left):
-        if not left:
-            continue
-        fits = np.full(len(machines), _UNBOUNDED, dtype=np.int64)
-        for room, amount in zip(view.room, work.need(group), strict=True):
-            here = room[machines]
-            if amount:
-                np.minimum(fits, here // amount, out=fits)
-            fits[here < 0] = 0
-        units.append(int(np.maximum(fits, 0).sum()))
-    return units
+    return [view.units(work.need(group), machines) for group, left in enumerate(work.left) if left]
 
 
 @dataclass(slots=True)

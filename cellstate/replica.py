@@ -1,0 +1,222 @@
+"""The private copy as the simulator keeps it: one packed integer a machine, brought up to date by what changed.
+
+It is a `View`; its arrays are made only for those who ask for them. A commit here is judged before the
+next decision, so there are no claims in flight: what is open either stands or is given back.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cellstate.cell import Reply, StaleCopy
+from cellstate.model import MachineState
+from cellstate.packing import FIELD, GUARD, MASK, fields, packed, packed_need
+from cellstate.resources import Resources
+from cellstate.view import UNBOUNDED, View
+
+Open = tuple[Sequence[int], int]
+"""Machines that were claimed for, once for each task or run, and the packed amounts on each."""
+
+
+class Replica(View):
+    """A copy that takes over values instead of records.
+
+    `rest[i]` is what is free on machine i, packed, with guards; 0 where it takes nothing. `numbers`
+    are the sequence numbers at the last sync, kept only when `numbered`: fine detection needs none.
+    `watching` says whether `freed` will be asked for.
+    """
+
+    def __init__(self, dimensions: int, *, numbered: bool = True) -> None:
+        """Make an empty copy."""
+        self.guards = packed([GUARD] * dimensions)
+        self.rest: list[int] = []
+        self.numbers: list[int] = []
+        self.numbered = numbered
+        self.followed = -1
+        self.watching = False
+        self.changed: list[int] = []
+        self._claimed: list[Open] = []
+        self._dense = False
+        self._words: list[array[int]] = []
+        self._rooms: list[NDArray[np.int64]] = []
+        super().__init__(dimensions)
+
+    # The arrays of a View
+
+    @property
+    def free(self) -> list["array[int]"]:
+        """See View; made when first asked for, kept up to date from then on."""
+        self._make_dense()
+        return self._words
+
+    @free.setter
+    def free(self, words: list["array[int]"]) -> None:
+        self._words = words
+
+    @property
+    def room(self) -> list[NDArray[np.int64]]:
+        """See View; as `free`."""
+        self._make_dense()
+        return self._rooms
+
+    @room.setter
+    def room(self, rooms: list[NDArray[np.int64]]) -> None:
+        self._rooms = rooms
+
+    @property
+    def number(self) -> Any:
+        """See View; a list, all 0 when this copy is not `numbered`."""
+        return self.numbers
+
+    @number.setter
+    def number(self, numbers: Any) -> None:
+        """Is kept as a list."""
+
+    def _make_dense(self) -> None:
+        if self._dense or not self.size:
+            return
+        self._dense = True
+        self._words = [array("q", bytes(8 * self.size)) for _ in range(self.dimensions)]
+        self._rooms = [np.frombuffer(word, dtype=np.int64) for word in self._words]
+        self._spread(range(self.size))
+
+    def _spread(self, machines: Sequence[int]) -> None:
+        """Write the amounts of some machines into the arrays."""
+        rest, closed = self.rest, -1
+        if len(machines) > 24:
+            index = np.fromiter(machines, dtype=np.int64, count=len(machines))
+            amounts = fields([rest[machine] for machine in machines], self.dimensions) - GUARD
+            amounts[(amounts < 0).any(axis=1)] = closed
+            for d in range(self.dimensions):
+                self._rooms[d][index] = amounts[:, d]
+            return
+        for machine in machines:
+            left = rest[machine]
+            open_ = left & self.guards == self.guards
+            for d, word in enumerate(self._words):
+                word[machine] = (left >> FIELD * d & MASK) - GUARD if open_ else closed
+
+    # Following the cell
+
+    def apply(self, reply: Reply) -> None:
+        """See View.apply."""
+        if reply.full:
+            self._grow(0)
+        elif reply.position.version < self.position.version:
+            raise StaleCopy
+        if len(reply.rows):
+            self._grow(int(reply.rows[:, 0].max()) + 1)
+            self.rows[:, reply.rows[:, 0]] = reply.rows.T
+            size, rest, numbers = self.dimensions, self.rest, self.numbers
+            for index, number, state, _, *amounts in reply.rows.tolist():
+                left = [has - used for has, used in zip(amounts[:size], amounts[size:], strict=True)]
+                rest[index] = packed(left) + self.guards if state == MachineState.UP and min(left) >= 0 else 0
+                numbers[index] = number if self.numbered else 0
+            self.took_over(reply.rows[:, 0].tolist())
+        self.position = reply.position
+
+    def _grow(self, size: int) -> None:
+        """Have room for so many machines; for 0 forget what is known of all."""
+        known = len(self.rest)
+        if not size:
+            self.rest[:] = [0] * known
+            self.changed += range(known)
+        elif size > known:
+            self.rest += [0] * (size - known)
+            self.numbers += [0] * (size - known)
+            rows = np.zeros((len(self.rows), size), dtype=np.int64)
+            rows[2, :] = MachineState.GONE
+            rows[:, :known] = self.rows
+            self.rows, self.size, self._dense = rows, size, False
+
+    def took_over(self, machines: Sequence[int]) -> None:
+        """`rest` of these machines was written by whoever follows the cell."""
+        if self._dense:
+            self._spread(machines)
+        if self.watching:
+            self.changed += machines
+
+    def freed(self) -> NDArray[np.int64]:
+        """Machines that changed since this was last asked while `watching`, and so may have gained room."""
+        changed, self.changed = self.changed, []
+        return np.unique(np.array(changed, dtype=np.int64))
+
+    # Deciding
+
+    def take(self, machine: int, need: Resources, count: int) -> None:
+        """See View.take."""
+        amounts = packed_need(need) * count
+        self.rest[machine] -= amounts
+        self._claimed.append(((machine,), amounts))
+        if self._dense:
+            for word, amount in zip(self._words, need, strict=True):
+                word[machine] -= amount * count
+
+    def take_each(self, need: Resources, machines: list[int]) -> list[int]:
+        """See View.take_each."""
+        amounts, rest, guards = packed_need(need), self.rest, self.guards
+        missed = []
+        for machine in machines:
+            left = rest[machine] - amounts
+            if left & guards == guards:
+                rest[machine] = left
+            else:
+                missed.append(machine)
+        if missed:
+            machines = _without_last(machines, missed)
+        self._claimed.append((machines, amounts))
+        if self._dense:
+            self._spread(machines)
+        return machines
+
+    def mark(self) -> int:
+        """See View.mark."""
+        return len(self._claimed)
+
+    def undo(self, mark: int) -> None:
+        """See View.undo."""
+        for machines, amounts in self._claimed[mark:]:
+            for machine in machines:
+                self.rest[machine] += amounts
+            self.took_over(machines)
+        del self._claimed[mark:]
+
+    def settle(self, *, stands: bool) -> None:
+        """What was claimed stands, or else is given back; what became of it in the cell comes with the next sync."""
+        if stands:
+            self._claimed.clear()
+        else:
+            self.undo(0)
+
+    def holding(self, need: Resources) -> list[int]:
+        """See View.holding."""
+        amounts, guards = packed_need(need), self.guards
+        return [machine for machine, left in enumerate(self.rest) if (left - amounts) & guards == guards]
+
+    def units(self, need: Resources, machines: NDArray[np.int64]) -> int:
+        """See View.units."""
+        if self._dense:
+            return super().units(need, machines)
+        total, shifts = 0, [(FIELD * d, amount) for d, amount in enumerate(need) if amount]
+        for machine in machines.tolist():
+            left = self.rest[machine]
+            if left & self.guards == self.guards:
+                fits = [((left >> shift & MASK) - GUARD) // amount for shift, amount in shifts]
+                total += min(fits, default=UNBOUNDED)
+        return total
+
+
+def _without_last(machines: list[int], missed: list[int]) -> list[int]:
+    """The machines in their order without the last mentions of those missed: a full machine stays full."""
+    missing, stood = Counter(missed), []
+    for machine in reversed(machines):
+        if missing[machine]:
+            missing[machine] -= 1
+        else:
+            stood.append(machine)
+    stood.reverse()
+    return stood
