@@ -1,0 +1,107 @@
+"""A cell on a fake server with fleets on it, and a scheduler that does what it is told."""
+
+import fakeredis
+
+from cellstate.audit import verify
+from cellstate.cell import Membership
+from cellstate.model import Gang, Job, JobSpec, MachineSpec, Run, TaskGroup
+from cellstate.redis_cell import RedisCell
+from cellstate.resources import Dimensions
+from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
+from omega.live.fleet import Fleet
+from tests.unit.schedulers.rig import LEASE_MS, Clock
+
+
+class WaitingCell(RedisCell):
+    """A cell whose wait for messages moves the clock instead of passing."""
+
+    def __init__(self, server: fakeredis.FakeServer, clock: Clock) -> None:
+        super().__init__(fakeredis.FakeRedis(server=server), "c", Dimensions())
+        self.clock = clock
+
+    def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
+        found = super().receive(executor, most)
+        if not found and wait_seconds:
+            self.clock.pause(wait_seconds)
+            found = super().receive(executor, most)
+        return found
+
+
+class Yard:
+    """Two machines of 1,000 for each fleet, and a scheduler that does what it is told."""
+
+    def __init__(self, *names: str, speed: float = 1.0) -> None:
+        self.clock, self.server, self.speed = Clock(), fakeredis.FakeServer(), speed
+        self.cell = RedisCell.create(fakeredis.FakeRedis(server=self.server), "c")
+        self.member: Membership = self.cell.enlist("batch/0", "n", LEASE_MS, 0)
+        self.commits = 0
+        self.fleets = {name: self.fleet(name) for name in names or ("a",)}
+        for name, fleet in self.fleets.items():
+            fleet.join([MachineSpec(f"{name}{i}", (1_000, 1_000)) for i in range(2)])
+
+    def fleet(self, name: str = "a") -> Fleet:
+        return Fleet(WaitingCell(self.server, self.clock), name, self.clock.now, self.speed)
+
+    def submit(self, name: str, tasks: int, amount: int = 100, *, seconds: float = 10.0, precedence: int = 0) -> str:
+        group = TaskGroup((amount, amount), tasks, int(seconds * 1000))
+        self.cell.submit([JobSpec(name, name, "batch", (group,), precedence, Gang.NO)], 0, "ada")
+        return name
+
+    def place(self, name: str, *claims: tuple[int, int], evict: tuple[tuple[int, int], ...] = ()) -> None:
+        """Place (machine, tasks) of a job."""
+        self.commits += 1
+        made = tuple(Claim(machine, 0, count, 0, evict) for machine, count in claims)
+        transaction = Transaction(name, made, Mode.INCREMENTAL)
+        reply = self.cell.commit(self.member, self.commits, [transaction], Position(), 0)
+        assert reply.outcomes[0].accepted, reply.outcomes
+
+    def run(self, name: str, tasks: int, machine: int = 0, **more: float) -> str:
+        self.submit(name, tasks, **more)  # type: ignore[arg-type]
+        self.place(name, (machine, tasks))
+        return name
+
+    def placed(self, name: str) -> Run:
+        """Where a job's tasks are that are not leaving."""
+        return next(run for run in self.cell.runs(range(6)) if run.job == name and not run.leaving)
+
+    def take_back(self, name: str, tasks: str = "*", how: How = How.EVICTED) -> None:
+        run, reason = self.placed(name), "drain" if how is How.EVICTED else ""
+        self.cell.end([Ending(run.machine, run.placement, how, tasks, reason)], 0, "ada")
+
+    def job(self, name: str) -> Job:
+        found = self.cell.job(name)
+        assert found is not None
+        return found
+
+    def counts(self, name: str) -> tuple[int, int, int]:
+        """Tasks unplaced, placed, finished."""
+        group = self.job(name).groups[0]
+        return group.unplaced, group.placed, group.finished
+
+    def leaving(self) -> list[str]:
+        return [run.job for run in self.cell.runs(range(6)) if run.leaving]
+
+    def message(self, fleet: Fleet, *messages: str) -> None:
+        """Say something in a fleet's box, as the store would."""
+        self.cell.client.rpush(f"omega:{{c}}:box:{fleet.number}", *messages)
+
+    def messages(self, fleet: Fleet) -> list[str]:
+        """What waits in the box; it stays there."""
+        found = self.cell.client.lrange(f"omega:{{c}}:box:{fleet.number}", 0, -1)
+        return [message.decode() for message in found]  # type: ignore[union-attr]
+
+    def check(self) -> None:
+        report = verify(self.cell)
+        assert report.ok, report.violations
+
+
+def steps(fleet: Fleet, number: int = 4, wait: float = 0.0) -> int:
+    return sum(fleet.step(wait) for _ in range(number))
+
+
+def held_at_b(yard: Yard, *names: str) -> None:
+    """Jobs of one task that leave fleet a's machines and are placed on b's."""
+    for name in names:
+        yard.run(name, 1, seconds=0.0)
+        yard.take_back(name)
+        yard.place(name, (2, 1))

@@ -1,0 +1,158 @@
+"""The heartbeat: when it renews, what it learns, whom it removes."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from cellstate.errors import BadInput
+from cellstate.model import BUCKETS
+from schedulers import process
+from schedulers.process import HUNG_LEASES, Process
+from schedulers.sharing import owned
+from tests.unit.schedulers.rig import LEASE_MS, Rig, spec
+
+LONG_UP = 10 * LEASE_MS // 1000
+
+
+class Beating:
+    """A rig whose heartbeat the test beats; `now` is the monotonic clock, `uptime` the store's, in seconds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.uptime = 0.0, LONG_UP
+        self.rig = Rig((1_000, 1_000))
+        self.process = Process("fake://", "c", "batch/0", self.rig.scheduler, LEASE_MS, figures=self.rig.figures)
+        self.process._live = self.rig.live
+        clock = SimpleNamespace(monotonic=lambda: self.now, time=self.rig.clock.now)
+        monkeypatch.setattr(process, "time", clock)
+        monkeypatch.setattr(process, "server_info", lambda _: SimpleNamespace(uptime_seconds=self.uptime))
+
+    def beat(self, after: float = 0.0) -> None:
+        self.now += after
+        self.process.beat(self.rig.other)
+
+    def renewed(self) -> bool:
+        """Whether a beat that left figures came since this was last asked."""
+        left = self.rig.other.figures()
+        self.rig.other.client.delete("omega:{c}:stats")
+        return "batch/0" in left
+
+
+@pytest.fixture
+def beating(monkeypatch: pytest.MonkeyPatch) -> Beating:
+    return Beating(monkeypatch)
+
+
+def test_it_renews_and_leaves_figures(beating: Beating) -> None:
+    rig = beating.rig
+    rig.submit(spec("a"), spec("b", need=(5_000, 5_000)))
+    rig.until_placed("a")
+    before = rig.other.client.pttl("omega:{c}:lease:batch/0")
+    beating.process.lease_ms = 3 * LEASE_MS
+    beating.beat()
+    assert int(str(rig.other.client.pttl("omega:{c}:lease:batch/0"))) > int(str(before))
+    found = rig.other.figures()["batch/0"]
+    assert (found["tasks"], found["queued"], found["asleep"]) == (1, 0, 1)
+
+
+def test_before_the_scheduler_is_enlisted_there_is_nothing_to_renew(beating: Beating) -> None:
+    beating.process._live = None
+    beating.beat()
+    assert not beating.renewed()
+
+
+def test_a_loop_without_progress_loses_its_lease(beating: Beating) -> None:
+    lease = LEASE_MS / 1000
+    beating.beat()
+    assert beating.renewed()
+    beating.beat(after=HUNG_LEASES * lease)
+    assert beating.renewed(), "a long decision is no hang"
+    beating.beat(after=1.0)
+    assert not beating.renewed()
+    beating.rig.step()
+    beating.rig.step()
+    beating.rig.live.steps += 1
+    beating.beat(after=1.0)
+    assert beating.renewed(), "it went on after all"
+
+
+def test_waiting_for_work_is_no_hang(beating: Beating) -> None:
+    beating.rig.live.waiting = True
+    for _ in range(3):
+        beating.beat(after=10 * LEASE_MS)
+        assert beating.renewed()
+
+
+def test_a_lapsed_lease_is_reported_with_the_membership_it_was_of(beating: Beating) -> None:
+    rig = beating.rig
+    rig.expire()
+    beating.beat()
+    assert rig.live.lapsed == rig.live.membership
+    rig.submit(spec("a"))
+    rig.until_placed("a")
+    assert rig.live.membership.incarnation == 2
+    beating.beat()
+    assert rig.live.lapsed != rig.live.membership
+    rig.check()
+    assert rig.live.membership.incarnation == 2
+
+
+def test_a_lapse_noted_while_the_loop_enlists_by_itself_is_of_the_old_membership(
+    beating: Beating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig, renew = beating.rig, beating.rig.other.renew
+    rig.expire()
+
+    def slow(*arguments: object) -> list[str]:
+        try:
+            return renew(*arguments)  # type: ignore[arg-type]
+        finally:
+            rig.live.enlist()
+
+    monkeypatch.setattr(rig.other, "renew", slow)
+    beating.beat()
+    assert rig.live.lapsed is not None
+    assert rig.live.lapsed != rig.live.membership
+    rig.submit(spec("a"))
+    rig.until_placed("a")
+    assert rig.live.membership.incarnation == 2, "enlisted once"
+
+
+def test_it_learns_who_lives_and_takes_its_share(beating: Beating) -> None:
+    rig = beating.rig
+    rig.other.enlist("batch/1", "n", LEASE_MS, 0)
+    rig.other.enlist("service/0", "n", LEASE_MS, 0)
+    beating.beat()
+    assert rig.live.owned == owned("batch/0", ["batch/0", "batch/1"]) != "1" * BUCKETS
+    rig.expire("batch/1")
+    beating.beat()
+    assert rig.live.owned == "1" * BUCKETS
+
+
+def test_a_member_without_a_lease_is_removed(beating: Beating) -> None:
+    rig = beating.rig
+    rig.other.enlist("batch/1", "n", LEASE_MS, 0)
+    rig.other.enlist("batch/2", "n", LEASE_MS, 0)
+    rig.expire("batch/1")
+    beating.beat()
+    assert sorted(rig.other.members()) == ["batch/0", "batch/2"]
+    assert rig.facts("lapse") == [("batch/1", "2")]
+
+
+def test_nobody_is_removed_within_one_lease_of_a_start_of_the_store(beating: Beating) -> None:
+    """After an outage longer than a lease every lease is gone; their holders must have time to come back."""
+    rig = beating.rig
+    rig.other.enlist("batch/1", "n", LEASE_MS, 0)
+    rig.expire("batch/1")
+    beating.uptime = LEASE_MS // 1000
+    beating.beat()
+    assert "batch/1" in rig.other.members()
+    beating.uptime += 1
+    beating.beat()
+    assert "batch/1" not in rig.other.members()
+
+
+def test_a_kind_there_is_not_is_refused() -> None:
+    from schedulers.presets import preset
+
+    with pytest.raises(BadInput, match="'nosuch': there is batch"):
+        preset("nosuch")
