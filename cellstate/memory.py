@@ -13,11 +13,11 @@ import msgpack
 
 from cellstate.cell import Membership, PendingJob, Reply, Submitted
 from cellstate.errors import BadInput, Duplicate, Fenced, Refused
-from cellstate.memory_commit import MemoryCommit
 from cellstate.memory_machines import MemoryMachines
 from cellstate.memory_publish import Member
 from cellstate.memory_ranges import NONE, span_count, span_split
 from cellstate.memory_reads import MemoryReads
+from cellstate.memory_simulated import MemorySimulated
 from cellstate.memory_tasks import part_of
 from cellstate.memory_words import Group, JobRow, MachineRow
 from cellstate.model import (
@@ -38,7 +38,7 @@ from cellstate.transaction import Ending, How, Intake, Position, Transaction
 Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | None]
 
 
-class MemoryCell(MemoryCommit, MemoryMachines, MemoryReads):
+class MemoryCell(MemorySimulated, MemoryMachines, MemoryReads):
     """A cell in memory; see `Cell` for the methods of the port.
 
     Finished jobs are kept as in the store. Leases never expire by themselves: `expire` does it. `log`
@@ -184,6 +184,7 @@ class MemoryCell(MemoryCommit, MemoryMachines, MemoryReads):
 
     def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
         """See Cell.end."""
+        self.unfold()
         self.open()
         if self.shortcut and all(e.how is How.FINISHED and e.tasks == "*" and not e.reason for e in endings):
             counts = self.finish_all(endings, moves=self.release_moves_number)
@@ -214,6 +215,7 @@ class MemoryCell(MemoryCommit, MemoryMachines, MemoryReads):
 
     def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
         """For (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
+        self.unfold()
         return [self._may_start(self.M.get(machine), placement) for machine, placement in asked]
 
     def _may_start(self, m: MachineRow | None, placement: int) -> str:

@@ -178,6 +178,7 @@ class MemoryCommit(MemoryPlain):
 
     def decide(self, transaction: Transaction) -> Outcome:
         """Judge a transaction and apply what stands."""
+        self.unfold()
         self.stamp = stamp = self.stamp + 1
         j = self.J.get(transaction.job)
         if j is not None and self.shortcut and j.kind.plain and j.state is JobState.ACTIVE and not self.astray:

@@ -64,6 +64,7 @@ class MemoryMachines(MemoryTasks):
 
     def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
         """See Cell.set_machine_state."""
+        self.unfold()
         m = self.M.get(index)
         if m and m.state is state:
             return 0
@@ -108,6 +109,7 @@ class MemoryMachines(MemoryTasks):
         self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
     ) -> int:
         """See Cell.set_machine_capacity."""
+        self.unfold()
         self.check(f"machine {index}", capacity)
         m = self._machine(index)
         counts = self.needed(m, capacity, evict)

@@ -14,7 +14,7 @@ import numpy as np
 
 from cellstate.cell import Rows
 from cellstate.memory_words import JobRow, MachineRow, MemoryWords, numbered
-from cellstate.model import JobState
+from cellstate.model import JobState, MachineState
 from cellstate.packing import GUARD, fields
 from cellstate.resources import Dimensions
 from cellstate.transaction import Intake, Position
@@ -210,6 +210,10 @@ class MemoryPublish(MemoryWords):
         if m.index >= len(self._seldom):
             self._seldom = np.concatenate([self._seldom, np.zeros_like(self._seldom)])
         self._seldom[m.index, : 4 + len(m.capacity)] = (m.index, 0, m.state, m.executor, *m.capacity)
+        if m.state is MachineState.UP:
+            self.shut.discard(m.index)
+        else:
+            self.shut.add(m.index)
 
     def rows(self, machines: Iterable[int]) -> Rows:
         """The records of some machines; a machine may come several times."""

@@ -5,7 +5,8 @@ by index, for those who go over many machines at once; a MachineRow shows its ow
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
+from itertools import count as counting
+from itertools import repeat
 from typing import Any
 
 from cellstate.errors import BadInput
@@ -19,6 +20,10 @@ MANY = GUARD
 
 Run = tuple["Group", Spans]
 """Tasks of a group on a machine, by placement id; under minus the id while they are leaving."""
+
+Block = tuple["Group", Sequence[int], Sequence[int] | None, int]
+"""Runs that were placed together and not written out yet: their group, machines, tasks each (None: one
+each) and the index of the first task; their placement ids and tasks follow one another."""
 
 
 class MachineRow:
@@ -121,7 +126,7 @@ class KindRow:
 
 def numbered() -> Callable[[], str]:
     """Tags without dice: a count."""
-    source = count(1)
+    source = counting(1)
     return lambda: f"{next(source):010d}"
 
 
@@ -138,6 +143,10 @@ class MemoryWords:
         self.free: list[int] = []
         self.numbers: list[int] = []
         self.guards = packed([GUARD] * len(dimensions))
+        # By their first placement id.
+        self.blocks: dict[int, Block] = {}
+        # Machines that are not up.
+        self.shut: set[int] = set()
 
     def kind(self, name: str) -> KindRow:
         """The record of a kind, made when there is none."""
@@ -145,6 +154,16 @@ class MemoryWords:
         if found is None:
             found = self.K[name] = KindRow(name, len(self.dimensions))
         return found
+
+    def unfold(self) -> None:
+        """Write out the runs that are noted as blocks; for whoever looks at single runs."""
+        for placement, (g, machines, counts, task) in self.blocks.items():
+            run, first = placement, task
+            for machine, count in zip(machines, counts or repeat(1, len(machines)), strict=True):
+                self.M[machine].runs[run] = g, (first, first + count - 1)
+                g.runs[run] = machine
+                run, first = run + 1, first + count
+        self.blocks.clear()
 
     def check(self, what: str, amounts: Sequence[int]) -> None:
         """Raise BadInput unless `amounts` are a vector of this cell."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.cell import Reply, StaleCopy
+from cellstate.cell import Reply, Rows, StaleCopy
 from cellstate.model import MachineState
 from cellstate.packing import FIELD, GUARD, MASK, fields, packed, packed_need
 from cellstate.resources import Resources
@@ -118,6 +118,11 @@ class Replica(View):
                 numbers[index] = number if self.numbered else 0
             self.took_over(reply.rows[:, 0].tolist())
         self.position = reply.position
+
+    def start(self, rows: Rows) -> None:
+        """Take over all records, but not what is free: whoever follows the cell writes that into `rest`."""
+        self._grow(len(rows))
+        self.rows[:, :] = rows.T
 
     def _grow(self, size: int) -> None:
         """Have room for so many machines; for 0 forget what is known of all."""

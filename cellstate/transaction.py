@@ -149,6 +149,28 @@ def all_placed(size: int) -> Outcome:
     return Outcome((PLACED_ONE,) * size)
 
 
+class Placed(NamedTuple):
+    """Tasks of a group that one transaction placed: their placement ids, a run on each of the machines.
+
+    `counts` are the tasks of each run, None for one each.
+    """
+
+    placements: Sequence[int]
+    machines: Sequence[int]
+    counts: Sequence[int] | None
+    group: int
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are."""
+        return len(self.machines) if self.counts is None else sum(self.counts)
+
+    def endings(self) -> "list[Ending]":
+        """The end of all of them: they finished."""
+        runs = zip(self.machines, self.placements, strict=True)
+        return [Ending(machine, placement, How.FINISHED) for machine, placement in runs]
+
+
 class How(IntEnum):
     """How tasks end. Evicted and stopped ones stay on the machine as leaving until acknowledged."""
 
@@ -189,3 +211,16 @@ class Intake(NamedTuple):
     cursor: int
     most: int
     owned: str
+
+
+def placed_runs(transaction: Transaction, outcome: Outcome, first: int) -> list[Placed]:
+    """What a transaction placed, by group, when the first of its runs got the placement id `first`."""
+    runs: dict[int, tuple[list[int], list[int], list[int]]] = {}
+    for claim, (placed, _) in zip(transaction.claims, outcome.claims, strict=True):
+        if placed:
+            placements, machines, counts = runs.setdefault(claim.group, ([], [], []))
+            placements.append(first)
+            machines.append(claim.machine)
+            counts.append(placed)
+            first += 1
+    return [Placed(*columns, group) for group, columns in runs.items()]
