@@ -45,6 +45,7 @@ class MemoryReads(MemoryPublish):
 
     def runs(self, indices: Sequence[int]) -> list[Run]:
         """See Cell.runs."""
+        self.unfold()
         return [
             Run(abs(placement), g.job.id, index, g.number, spell(tasks), leaving=placement < 0)
             for index in indices
@@ -54,6 +55,7 @@ class MemoryReads(MemoryPublish):
 
     def snapshot_of(self, j: JobRow, *, spec: bool = True) -> Job:
         """A job as it is now, in the words of the port."""
+        self.unfold()
         return Job(
             j.id, j.name, j.kind.name, j.precedence, j.order, j.state, j.gang, j.submitted,
             [_group(g) for g in j.groups], j.spec if spec else {},
@@ -71,6 +73,10 @@ class MemoryReads(MemoryPublish):
     def jobs(self) -> list[Job]:
         """See Cell.jobs."""
         return [self.snapshot_of(j) for j in sorted(self.J.values(), key=lambda j: j.order)]
+
+    def job_id(self, name: str) -> str | None:
+        """The id of the live job of a name."""
+        return self.names.get(name)
 
     def job_names(self) -> dict[str, str]:
         """The names of live jobs, and their ids."""
