@@ -141,6 +141,9 @@ class Cell(Protocol):
     def job(self, job_id: str) -> Job | None:
         """One job, or None."""
 
+    def job_id(self, name: str) -> str | None:
+        """The id of the live job of a name, or None."""
+
     def jobs(self) -> list[Job]:
         """Every job that is kept, in order of submission."""
 

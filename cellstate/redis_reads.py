@@ -139,6 +139,11 @@ class RedisReads(RedisCalls):
         size = len(self.dimensions)
         return [fact for key, fields in entries for fact in _facts(key, fields, size)]
 
+    def job_id(self, name: str) -> str | None:
+        """The id of the live job of a name."""
+        found = self._plain(self.client.hget, self._prefix + "jobnames", name)
+        return None if found is None else found.decode()
+
     def job_names(self) -> dict[str, str]:
         """The names of live jobs, and their ids; read a few thousand at a time."""
         scan = self.client.hscan_iter(self._prefix + "jobnames", count=2000)

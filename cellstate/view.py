@@ -29,8 +29,9 @@ class View:
 
     `free[d]` is an array of machine words per dimension d: -1 where the machine takes nothing
     (drained, down, gone, over). Element access is as fast as a list's; `room[d]` is the same
-    memory as a NumPy vector. `number` holds the sequence numbers at the last sync. `attributes` and
-    `placed`, tasks by machine of jobs by id or name, are known only as far as somebody looked them up.
+    memory as a NumPy vector. `number` holds the sequence numbers at the last sync. `attributes`,
+    `placed` (tasks by machine of a job, by its id) and `others` (the same by a job's name) are known only as
+    far as somebody looked them up.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -41,6 +42,7 @@ class View:
         self.changes = 0
         self.attributes = Attributes()
         self.placed: Mapping[str, Mapping[int, int]] = {}
+        self.others: Mapping[str, Mapping[int, int]] = {}
         self._freed: list[NDArray[np.int64]] = []
         self._open: list[Take] = []
         self._flights: list[list[Take]] = []

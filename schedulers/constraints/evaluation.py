@@ -7,9 +7,12 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.attributes import Attributes
+from cellstate.attributes import MACHINE, Attributes
+from cellstate.view import View
+from schedulers.constraints.demands import Relation, demands
 from schedulers.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value
 from schedulers.constraints.grammar import parse
+from schedulers.work import Work
 
 Mask = NDArray[np.bool_]
 
@@ -62,3 +65,40 @@ def _equal(attributes: Attributes, attribute: str, wanted: Sequence[Value]) -> M
         if not isinstance(number, str):
             table |= attributes.numbers(attribute) == number
     return table
+
+
+def permitted(work: Work, group: int, view: View) -> Mask | None:
+    """Machines on which a group's tasks may run, whatever room there is and wherever its others are.
+
+    None when any machine will do; no machine when what the job says cannot be read.
+    """
+    wants = demands(work.job, group)
+    if wants.fault:
+        return np.zeros(view.size, dtype=np.bool_)
+    masks = [] if not wants.hard else [all_hold(wants.hard, view.attributes)]
+    masks += [related(relation, view) for relation in wants.near if relation.required]
+    masks += [~related(relation, view) for relation in wants.apart]
+    return reduce(operator.and_, masks) if masks else None
+
+
+def all_hold(texts: tuple[str, ...], attributes: Attributes) -> Mask:
+    """Machines for which every constraint holds. Raises BadInput when one is no constraint."""
+    if len(texts) == 1:
+        return holds(texts[0], attributes)
+    every = tuple(holds(text, attributes) for text in texts)
+    return attributes.keep(("all", texts), lambda: reduce(operator.and_, every))
+
+
+def related(relation: Relation, view: View) -> Mask:
+    """Machines in the same domain as a running task of the other job."""
+    there = np.fromiter(view.others.get(relation.job, ()), np.int64)
+    there = there[there < view.size]
+    if relation.domain == MACHINE:
+        mask = np.zeros(view.size, dtype=np.bool_)
+        mask[there] = True
+        return mask
+    codes = view.attributes.codes(relation.domain)
+    table = np.zeros(len(view.attributes.values(relation.domain)), dtype=np.bool_)
+    table[codes[there]] = True
+    table[0] = False  # machines without the attribute are in no domain
+    return table[codes]

@@ -1,0 +1,207 @@
+"""What a group of tasks demands beside room, as the job file says it and `TaskGroup.extra` keeps it.
+
+========================  ==================================================================================
+``constraints``           texts, which must hold, or ``{prefer: text, weight: 1 to 100}``
+``spread``                failure domains: attributes, to be filled evenly; or ``{domain: attribute, most: n}``
+                          or ``{domain: attribute, share: 0 to 1}``, which bound the job's tasks in one domain
+``different_machines``    no two tasks of the job on one machine
+``near``, ``apart_from``  a job's name, or ``{job: name, domain: attribute, required: true}``
+========================  ==================================================================================
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import floor
+from typing import Any
+
+from cellstate.attributes import MACHINE
+from cellstate.errors import BadInput
+from cellstate.model import Job
+from schedulers.constraints.grammar import parse
+
+FIELDS = ("constraints", "spread", "different_machines", "near", "apart_from")
+MOST_TASKS = 10_000_000
+_ATTRIBUTE = re.compile(r"[A-Za-z_][\w./-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Preferred:
+    """A constraint that had better hold; `weight` is 1 to 100."""
+
+    text: str
+    weight: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Machines whose `domain` (an attribute) is equal fail together.
+
+    `most` tasks of the job, or `share` of them (0 to 1, at least one task), may be in one domain; without
+    either the domains are filled evenly as room allows.
+    """
+
+    domain: str
+    most: int | None = None
+    share: float | None = None
+
+    def bound(self, tasks: int) -> int | None:
+        """The most tasks of a job of so many that one domain may take, None for any number."""
+        bounds = [] if self.most is None else [self.most]
+        if self.share is not None:
+            # 0.3 of 10 is 3, whatever 0.3 × 10 is in floating point.
+            bounds.append(max(1, floor(self.share * tasks + 1e-9)))
+        return min(bounds, default=None)
+
+    def __str__(self) -> str:
+        bounds = [] if self.most is None else [f" ≤ {self.most}"]
+        bounds += [] if self.share is None else [f" ≤ {self.share:.0%}"]
+        return self.domain + ",".join(bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Where another job runs matters: by machine, or by any attribute as `domain`."""
+
+    job: str
+    domain: str = MACHINE
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """All that a group demands; `fault` says what could not be read, and then no machine will do."""
+
+    hard: tuple[str, ...] = ()
+    preferred: tuple[Preferred, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    different: bool = False
+    near: tuple[Relation, ...] = ()
+    apart: tuple[Relation, ...] = ()
+    fault: str = ""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a matter of single machines, the same for each task: any policy can keep to it."""
+        return not (self.preferred or self.spread or self.different or self.near or self.apart)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it matters where other tasks of the job are."""
+        return bool(self.spread or self.different)
+
+    @property
+    def attributes(self) -> bool:
+        """Whether machines' attributes must be known."""
+        relations = (*self.near, *self.apart)
+        return bool(self.hard or self.preferred or self.spread) or any(r.domain != MACHINE for r in relations)
+
+
+NONE = Demands()
+
+
+def demands(job: Job, group: int) -> Demands:
+    """What a group of a job demands. Never raises: what cannot be read is a `fault`."""
+    groups = job.spec.get("groups") if job.spec else None
+    if not isinstance(groups, list | tuple) or group >= len(groups) or not isinstance(groups[group], Mapping):
+        return NONE
+    said = {field: groups[group][field] for field in FIELDS if field in groups[group]}
+    return _kept(json.dumps(said, default=str, skipkeys=True)) if said else NONE
+
+
+@lru_cache(maxsize=4096)
+def _kept(text: str) -> Demands:
+    try:
+        return read_demands(json.loads(text))
+    except BadInput as error:
+        return Demands(fault=str(error))
+
+
+def read_demands(said: Mapping[str, Any]) -> Demands:
+    """Read the fields of a group. Raises BadInput in one line that names the field."""
+    constraints = [read_constraint(entry) for entry in _listed("constraints", said.get("constraints"))]
+    different = said.get("different_machines", False)
+    if not isinstance(different, bool):
+        raise BadInput(f"different_machines: {different!r} is not allowed; write true or false")
+    return Demands(
+        tuple(entry for entry in constraints if isinstance(entry, str)),
+        tuple(entry for entry in constraints if isinstance(entry, Preferred)),
+        tuple(read_spread(entry) for entry in _listed("spread", said.get("spread"))),
+        different,
+        tuple(read_relation("near", entry) for entry in _several(said.get("near"))),
+        tuple(read_relation("apart_from", entry) for entry in _several(said.get("apart_from"))),
+    )
+
+
+def read_constraint(entry: Any) -> str | Preferred:
+    """Read one entry of ``constraints``. Raises BadInput."""
+    if isinstance(entry, str):
+        parse(entry)
+        return entry
+    form = "a constraint; write a text or {prefer: text, weight: 1 to 100}"
+    found = _mapping(entry, ("prefer", "weight"), form)
+    text, weight = found.get("prefer"), found.get("weight", 50)
+    if not isinstance(text, str):
+        raise BadInput(f"{entry!r} is not {form}")
+    parse(text)
+    if not isinstance(weight, int) or isinstance(weight, bool) or not 1 <= weight <= 100:
+        raise BadInput(f"weight {weight!r} is not allowed; want a whole number from 1 to 100")
+    return Preferred(text, weight)
+
+
+def read_spread(entry: Any) -> Spread:
+    """Read one entry of ``spread``. Raises BadInput."""
+    form = "a failure domain; write an attribute, {domain: rack, most: 2} or {domain: power, share: 0.5}"
+    found = {"domain": entry} if isinstance(entry, str) else _mapping(entry, ("domain", "most", "share"), form)
+    domain, most, share = found.get("domain"), found.get("most"), found.get("share")
+    _attribute(domain)
+    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MOST_TASKS):
+        raise BadInput(f"most {most!r} is not allowed; want a whole number from 1 to {MOST_TASKS}")
+    if share is not None and (not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1):
+        raise BadInput(f"share {share!r} is not allowed; want more than 0 and at most 1")
+    return Spread(str(domain), most, None if share is None else float(share))
+
+
+def read_relation(field: str, entry: Any) -> Relation:
+    """Read one entry of ``near`` or ``apart_from``: the latter is always required. Raises BadInput."""
+    form = "a job; write its name or {job: name, domain: rack}"
+    known = ("job", "domain", "required") if field == "near" else ("job", "domain")
+    found = {"job": entry} if isinstance(entry, str) else _mapping(entry, known, form)
+    job, domain, required = found.get("job"), found.get("domain", MACHINE), found.get("required", field != "near")
+    if not isinstance(job, str) or not job:
+        raise BadInput(f"{entry!r} is not {form}")
+    _attribute(domain)
+    if not isinstance(required, bool):
+        raise BadInput(f"required {required!r} is not allowed; write true or false")
+    return Relation(job, domain, required)
+
+
+def _attribute(name: Any) -> None:
+    if not isinstance(name, str) or not _ATTRIBUTE.fullmatch(name):
+        raise BadInput(f"{name!r} is not the name of a machine's attribute; write for example rack")
+
+
+def _mapping(entry: Any, known: Sequence[str], form: str) -> Mapping[str, Any]:
+    if not isinstance(entry, Mapping):
+        raise BadInput(f"{entry!r} is not {form}")
+    for name in entry:
+        if name not in known:
+            raise BadInput(f"unknown field {name!r}; allowed: {', '.join(known)}")
+    return entry
+
+
+def _listed(field: str, entry: Any) -> Sequence[Any]:
+    if entry is None:
+        return ()
+    if not isinstance(entry, list | tuple):
+        raise BadInput(f"{field}: {entry!r} is not a list")
+    return entry
+
+
+def _several(entry: Any) -> Sequence[Any]:
+    """One entry, or a list of them."""
+    if entry is None:
+        return ()
+    return entry if isinstance(entry, list | tuple) else [entry]

@@ -1,0 +1,69 @@
+"""What demands ask for beside the copy: attributes of machines, and where tasks of jobs run.
+
+It is read only when a job in hand asks for it, as one more effect of the attempt loop, so that placing stays
+a function of what it is given.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cellstate import ranges
+from cellstate.cell import Cell
+from cellstate.model import Job
+from cellstate.view import View
+from schedulers.constraints.demands import demands
+from schedulers.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Read attributes that are not known, and where the jobs `placed` (ids) and `others` (names) run."""
+
+    attributes: bool
+    placed: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+def wanted(works: Iterable[Work], view: View) -> Look | None:
+    """What must be looked up before these jobs are decided; None when they ask for nothing that lacks."""
+    attributes, placed, others = False, set[str](), set[str]()
+    for work in works:
+        if not work.job.spec:
+            continue
+        for group, left in enumerate(work.left):
+            wants = demands(work.job, group)
+            if left:
+                attributes |= wants.attributes
+                others |= {relation.job for relation in (*wants.near, *wants.apart)}
+                if wants.counts and (work.places or work.id in view.placed or any(g.runs for g in work.job.groups)):
+                    placed.add(work.id)
+    attributes = attributes and lacking(view)
+    if not (attributes or placed or others):
+        return None
+    return Look(attributes, tuple(sorted(placed)), tuple(sorted(others)))
+
+
+def lacking(view: View) -> bool:
+    """Whether attributes of some machine may not be what is known."""
+    return not view.attributes.used or bool(len(view.attributes.wanting(view.rows[2])))
+
+
+def look(asked: Look, cell: Cell, view: View) -> None:
+    """Look up in the cell what was asked for, into the copy; jobs that are not there run nowhere."""
+    if asked.attributes:
+        machines = view.attributes.wanting(view.rows[2])
+        view.describe(machines, cell.described(machines.tolist()))
+    names = {name: job_id for name in asked.others if (job_id := cell.job_id(name)) is not None}
+    running = {job_id: _running(cell, cell.job(job_id)) for job_id in {*asked.placed, *names.values()}}
+    view.placed = {job_id: running[job_id] for job_id in asked.placed}
+    view.others = {name: running[job_id] for name, job_id in names.items()}
+
+
+def _running(cell: Cell, job: Job | None) -> dict[int, int]:
+    """Tasks by machine of a job; those that are leaving do not count."""
+    found: dict[int, int] = {}
+    machines = {machine for group in job.groups for _, machine, leaving in group.runs if not leaving} if job else ()
+    for run in cell.runs(sorted(machines)):
+        if job is not None and run.job == job.id and not run.leaving:
+            found[run.machine] = found.get(run.machine, 0) + ranges.count(run.tasks)
+    return found

@@ -1,0 +1,52 @@
+"""Constraints for any placement: it is shown only the machines that a job may use."""
+
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from cellstate.transaction import Claim
+from cellstate.view import View
+from schedulers.constraints.demands import demands
+from schedulers.constraints.evaluation import Mask, permitted
+from schedulers.placement.first_fit import RandomFirstFit
+from schedulers.placement.service import Service
+from schedulers.policies import Placement
+from schedulers.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Constrained:
+    """`inner` places jobs on the machines their constraints leave; `careful` those that demand more.
+
+    More is what a choice of single machines cannot answer: spreading, other jobs, preferences.
+    """
+
+    inner: Placement = field(default_factory=RandomFirstFit)
+    careful: Placement = field(default_factory=Service)
+
+    def place(self, work: Work, view: View, rng: Random) -> list[Claim]:
+        """See Placement.place."""
+        if not work.job.spec:
+            return self.inner.place(work, view, rng)
+        groups = [group for group, left in enumerate(work.left) if left]
+        if not all(demands(work.job, group).plain for group in groups):
+            return self.careful.place(work, view, rng)
+        masks = {group: permitted(work, group, view) for group in groups}
+        if all(mask is None for mask in masks.values()):
+            return self.inner.place(work, view, rng)
+        return self._narrowed(work, view, rng, masks)
+
+    def _narrowed(self, work: Work, view: View, rng: Random, masks: dict[int, Mask | None]) -> list[Claim]:
+        """Group by group, each on a copy of its own."""
+        mark, claims, places = view.mark(), list[Claim](), dict(work.places)
+        for group, mask in masks.items():
+            left = [count if other == group else 0 for other, count in enumerate(work.left)]
+            found = self.inner.place(
+                replace(work, left=left, places=places), view if mask is None else view.narrow(mask), rng
+            )
+            if work.gang and sum(claim.count for claim in found) < work.left[group]:
+                view.undo(mark)
+                return []
+            for claim in found:
+                places[claim.machine] = places.get(claim.machine, 0) + claim.count
+            claims += found
+        return claims

@@ -1,0 +1,160 @@
+"""Careful placement of long-running jobs: constraints, failure domains, other jobs, and points for the rest."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cellstate.resources import Resources
+from cellstate.transaction import Claim
+from cellstate.view import View
+from schedulers.constraints.demands import Demands, demands
+from schedulers.constraints.evaluation import holds, permitted, related
+from schedulers.placement.domains import Level, closed, levels, most_on_machine, patches, places_of, tasks_of
+from schedulers.placement.spreading import Points, Spreading
+from schedulers.work import Work
+
+Found = NDArray[np.intp]
+_TIE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Every machine that may and can is given points; each task goes where there are most.
+
+    ==============  ============================================================================================
+    `fit`           best fit: how full the machine would be, 0 to 1
+    `balance`       how evenly its resources would be used, 0 to 1: one that is used up strands the others
+    `preferred`     for preferred constraints that hold, for weights of 100 together
+    `near`          for being where a job runs that this one wants to be near
+    `apart`         lost for each task of the job that the machine has
+    `spread`        lost for each task of the job in a domain to spread over, for each kind of domain
+    `effort`        how many machines are given points when more would do, drawn at random; 0 for all. A job
+                    that does not fit on those is tried on all
+    `tries`         how often a job is begun anew, in random order, when domains that overlap rule out what is left
+    ==============  ============================================================================================
+
+    `fit` and `balance` are weighed to at most one point together: they decide between machines on which as many
+    tasks of the job are, and ties are broken at random, so that schedulers that decide at once seldom meet.
+    """
+
+    fit: float = 1.0
+    balance: float = 0.5
+    preferred: float = 10.0
+    near: float = 5.0
+    apart: float = 1.0
+    spread: float = 1.0
+    effort: int = 10_000
+    tries: int = 8
+
+    def place(self, work: Work, view: View, rng: Random) -> list[Claim]:
+        """See Placement.place. What is bounded goes first: the rest finds room anywhere."""
+        mark, here = view.mark(), places_of(work, view)
+        found: dict[int, list[Claim]] = {}
+        groups = [group for group, left in enumerate(work.left) if left]
+        for group in sorted(groups, key=lambda group: _freedom(demands(work.job, group))):
+            left = work.left[group]
+            found[group] = self._place_group(work, group, view, here, rng)
+            if work.gang and sum(claim.count for claim in found[group]) < left:
+                view.undo(mark)
+                return []
+        return [claim for claims in found.values() for claim in claims]
+
+    def _place_group(self, work: Work, group: int, view: View, here: dict[int, int], rng: Random) -> list[Claim]:
+        need, left = work.need(group), work.left[group]
+        wants, total = demands(work.job, group), tasks_of(work)
+        over = levels(wants, total, view, here)
+        fits = self._fits(work, group, view, here, over)
+        found = np.flatnonzero(fits)
+        dice = np.random.Generator(np.random.PCG64(rng.getrandbits(64)))
+        takes = list[tuple[int, int]]()
+        if self.effort and len(found) > max(self.effort, 4 * left):
+            some = found[dice.random(len(found)) < max(self.effort, 4 * left) / len(found)]
+            takes = self._spread(work, group, view, here, over, some, fits, dice)
+        if sum(count for _, count in takes) < left:
+            takes = self._spread(work, group, view, here, over, found, fits, dice)
+        claims = []
+        for machine, count in takes:
+            view.take(machine, need, count)
+            here[machine] = here.get(machine, 0) + count
+            claims.append(Claim(machine, group, count, int(view.number[machine])))
+        return claims
+
+    def _fits(
+        self, work: Work, group: int, view: View, here: Mapping[int, int], over: list[Level]
+    ) -> NDArray[np.int64]:
+        """How many tasks each machine may and can take."""
+        fits = room_for(view, work.need(group), work.left[group])
+        may = permitted(work, group, view)
+        if may is not None:
+            fits[~may] = 0
+        most = most_on_machine(demands(work.job, group), tasks_of(work))
+        if most is not None:
+            np.minimum(fits, most, out=fits)
+            for machine, count in here.items():
+                fits[machine] = min(int(fits[machine]), max(0, most - count))
+        for level in over:
+            full = closed(level, view)
+            if full is not None:
+                fits[full] = 0
+        return fits
+
+    def _spread(
+        self, work: Work, group: int, view: View, here: Mapping[int, int], over: list[Level], found: Found,
+        fits: NDArray[np.int64], dice: np.random.Generator,
+    ) -> list[tuple[int, int]]:  # fmt: skip
+        """(machine, tasks) for as many tasks as can be had of those left."""
+        left = work.left[group]
+        points = self._points(work, group, view, here, found) + _TIE * dice.random(len(found))
+        kinds = patches(view.attributes, tuple(level.domain for level in over))
+        best, fewest = list[tuple[int, int]](), left + 1
+        # Several bounds at once: which machines come first decides how many tasks fit, so the order is thrown anew.
+        tries = self.tries if sum(level.bound is not None for level in over) > 1 else 0
+        for _ in range(1 + tries):
+            given = Spreading(found, fits[found], points, kinds, over, self.apart, self.spread)
+            lacking = given.give(left)
+            if lacking < fewest:
+                best, fewest = given.takes(), lacking
+            if not lacking or not given.held_back:
+                break
+            points = dice.random(len(found))
+        return best
+
+    def _points(self, work: Work, group: int, view: View, here: Mapping[int, int], found: Found) -> Points:
+        wants = demands(work.job, group)
+        used = usage(view, work.need(group), found)
+        points = self.fit * used.mean(axis=0) + self.balance * (1.0 - used.max(axis=0) + used.min(axis=0))
+        points /= max(1.0, self.fit + self.balance)
+        for preference in wants.preferred:
+            points += self.preferred * preference.weight / 100 * holds(preference.text, view.attributes)[found]
+        for relation in wants.near:
+            points += self.near * related(relation, view)[found]
+        had = np.zeros(view.size)
+        had[list(here)] = list(here.values())
+        lost: Points = points - self.apart * had[found]
+        return lost
+
+
+def _freedom(wants: Demands) -> int:
+    return 0 if wants.different else 1 if any(s.most or s.share for s in wants.spread) else 2
+
+
+def room_for(view: View, need: Resources, most: int) -> NDArray[np.int64]:
+    """How many tasks of a need each machine has room for, at most `most`."""
+    fits = np.full(view.size, most, dtype=np.int64)
+    for room, amount in zip(view.room, need, strict=True):
+        if amount:
+            np.minimum(fits, room // amount, out=fits)
+        else:
+            fits[room < 0] = 0
+    return np.maximum(fits, 0, out=fits)
+
+
+def usage(view: View, need: Resources, found: Found) -> Points:
+    """How much of each resource would be used with one task more, 0 to 1, by resource and machine."""
+    capacity = np.maximum(view.capacity[:, found], 1)
+    room = np.stack([room[found] for room in view.room])
+    used: Points = 1.0 - (room - np.array(need, dtype=np.int64)[:, None]) / capacity
+    return used
