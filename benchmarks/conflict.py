@@ -5,6 +5,7 @@ repeat run in turn before the next repeat begins, each on the same bytes in the 
 disturbance of the computer meets all of them, and repeats can be compared pair by pair.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -128,7 +129,7 @@ class Courses:
         join(self.cell, settings.machines)
         self.empty = Saved.save(store, "empty")
         self.filled: dict[float, Saved] = {}
-        self.queued: dict[tuple[object, ...], Saved] = {}
+        self.queued: dict[tuple[object, ...], tuple[Saved, float]] = {}
 
     def hold(self, contest: Contest) -> Run:
         """Run a contest; again with a longer queue when it ran dry."""
@@ -147,11 +148,11 @@ class Courses:
         key = contest.fullness, contest.gang, tuple(jobs.items())
         if key not in self.queued:
             filled.restore()
-            groups = task_groups(self.settings)
+            groups, submitted = task_groups(self.settings), time.time()
             for kind, count in jobs.items():
                 queue_jobs(self.cell, kind, count, groups, Gang(int(contest.gang)))
-            self.queued[key] = Saved.save(self.store, f"queued-{len(self.queued)}")
-        return Course(filled, self.queued[key])
+            self.queued[key] = Saved.save(self.store, f"queued-{len(self.queued)}"), submitted
+        return Course(filled, *self.queued[key])
 
     def _filled(self, fullness: float) -> Saved:
         if fullness not in self.filled:

@@ -78,6 +78,8 @@ class Course:
 
     filled: Saved
     queued: Saved
+    submitted: float
+    """When the queue was made (seconds of the wall clock): every run meets it older."""
 
 
 @dataclass(slots=True)
@@ -99,6 +101,7 @@ def hold(store: Store, course: Course, contest: Contest, seconds: float) -> dict
         group.start(f"fleet/{FLEET}")
         _wait_for_fleet(store, group)
         course.queued.restore()
+        age = time.time() - course.submitted
         for member in contest.members:
             group.start(member)
         cell = store.open_cell()
@@ -106,7 +109,7 @@ def hold(store: Store, course: Course, contest: Contest, seconds: float) -> dict
         time.sleep(WARM_SECONDS)
         watch = _watch(store, cell, group, contest, seconds)
         cell.close()
-        return contest.describe() | figures(watch, contest)
+        return contest.describe() | figures(watch, contest, age)
 
 
 def _wait_for_fleet(store: Store, group: Crew) -> None:
@@ -164,8 +167,8 @@ def fullness_of(cell: RedisCell) -> list[float]:
     return [round(float(u / c), 3) for u, c in zip(used, capacity, strict=True)]
 
 
-def figures(watch: Watch, contest: Contest) -> dict[str, object]:
-    """The figures of a run, from two readings (systems.md §1 defines them)."""
+def figures(watch: Watch, contest: Contest, age: float = 0.0) -> dict[str, object]:
+    """The figures of a run, from two readings. Waits count from when the queue was put back, `age` seconds old."""
     changes = {name: difference(watch.before[name], watch.after[name]) for name in contest.members}
     counted = {name: sum(int(change[name]) for change in changes.values()) for name in COUNTED}
     accepted, conflicts = counted["accepted"], counted["conflicts"]
@@ -175,7 +178,7 @@ def figures(watch: Watch, contest: Contest) -> dict[str, object]:
         "tasks_placed": counted["tasks"],
         "tasks_per_second": round(sum(change["tasks"] / change["seconds"] for change in changes.values())),
         "jobs_per_second": round(sum(change["jobs_placed"] / change["seconds"] for change in changes.values())),
-        "wait_seconds": _waits(changes, watch.after),
+        "wait_seconds": _waits(changes, watch.after, age),
         "busyness": {name: round(min(1.0, c["busy_seconds"] / c["seconds"]), 3) for name, c in changes.items()},
         "seconds": round(sum(change["seconds"] for change in changes.values()) / len(changes), 2),
         "cpu": watch.cpu,
@@ -197,7 +200,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
     return change
 
 
-def _waits(changes: Mapping[str, Mapping[str, float]], after: Readings) -> dict[str, dict[str, float]]:
+def _waits(changes: Mapping[str, Mapping[str, float]], after: Readings, age: float) -> dict[str, dict[str, float]]:
     """Waits by kind, weighted by jobs; p90 is the schedulers' own, over their last 100,000 jobs."""
     found = {}
     for kind in sorted({name.partition("/")[0] for name in changes}):
@@ -205,5 +208,5 @@ def _waits(changes: Mapping[str, Mapping[str, float]], after: Readings) -> dict[
         jobs = sum(change["jobs"] for change in mine.values()) or 1
         mean = sum(change["wait_mean"] * change["jobs"] for change in mine.values()) / jobs
         p90 = sum(after[name]["wait_p90"] * change["jobs"] for name, change in mine.items()) / jobs
-        found[kind] = {"mean": round(mean, 4), "p90": round(p90, 4)}
+        found[kind] = {"mean": round(max(0.0, mean - age), 4), "p90": round(max(0.0, p90 - age), 4)}
     return found

@@ -37,6 +37,9 @@ def test_figures_are_the_difference_of_two_readings_each_over_its_own_time() -> 
     assert found["busyness"] == {"batch/0": 0.5, "batch/1": 0.5}
     # batch/0 began 10 jobs that waited 3 s each on average, batch/1 20 that waited 4 s each.
     assert found["wait_seconds"] == {"batch": {"mean": round((10 * 3 + 20 * 4) / 30, 4), "p90": 2.0}}
+    # A queue that was made 3 s before it was put back is no wait of this run.
+    aged: dict[str, Any] = figures(watch, CONTEST, age=3.0)
+    assert aged["wait_seconds"]["batch"] == {"mean": round((10 * 3 + 20 * 4) / 30 - 3, 4), "p90": 0.0}
 
 
 def test_without_an_accepted_transaction_the_fraction_is_the_conflicts() -> None:
