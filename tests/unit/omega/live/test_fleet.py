@@ -74,6 +74,8 @@ def test_stopped_tasks_are_acknowledged_and_do_not_finish(yard: Yard, fleet: Fle
     assert yard.leaving() == ["j"]
     assert steps(fleet) == 0
     assert yard.leaving() == []
+    fleet.step(WAIT)
+    assert yard.clock.pauses == [WAIT], "said once, then it waits again"
     yard.clock.seconds += 10
     assert fleet.step(0) == 1, "the one that was left to run"
     assert yard.job("j").groups[0].stopped == 2
@@ -134,7 +136,7 @@ def test_a_task_placed_again_starts_when_it_is_gone_from_another_fleets_machine(
 def test_a_held_run_that_is_taken_back_is_forgotten() -> None:
     yard = Yard("a", "b")
     b = yard.fleets["b"]
-    held_at_b(yard, "j")
+    held_at_b(yard, "j", seconds=10.0)
     b.step(0)
     yard.take_back("j")
     steps(b)

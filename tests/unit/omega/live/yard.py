@@ -99,9 +99,9 @@ def steps(fleet: Fleet, number: int = 4, wait: float = 0.0) -> int:
     return sum(fleet.step(wait) for _ in range(number))
 
 
-def held_at_b(yard: Yard, *names: str) -> None:
+def held_at_b(yard: Yard, *names: str, seconds: float = 0.0) -> None:
     """Jobs of one task that leave fleet a's machines and are placed on b's."""
     for name in names:
-        yard.run(name, 1, seconds=0.0)
+        yard.run(name, 1, seconds=seconds)
         yard.take_back(name)
         yard.place(name, (2, 1))
