@@ -1,0 +1,71 @@
+"""What a cell leaves on a server: documented keys of documented types, all on one shard, none after its end."""
+
+import re
+from typing import Any
+
+import pytest
+
+from cellstate import keys
+from cellstate.redis_cell import RedisCell, cells
+from cellstate.transaction import Claim, Position, Transaction
+from tests.contract.conftest import Make, Member, RedisStand, job
+from tests.contract.test_resend import history
+
+pytestmark = pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
+TYPES = {
+    found[1]: found[2]
+    for found in re.finditer(r"^    (\w+)(?::\w)? +(hash|list|zset|stream|string) ", keys.__doc__ or "", re.MULTILINE)
+}
+
+
+@pytest.fixture
+def used(make: Make) -> RedisStand:
+    """A cell that has seen a bit of everything."""
+    stand = make()
+    assert isinstance(stand, RedisStand)
+    history(stand.cell, stand.lapse)
+    Member(stand.cell, "mine/0")
+    stand.cell.members()
+    stand.cell.submit([job("mine", kind="mine", extra={"user": "ada"})], 0, "ada")
+    return stand
+
+
+def found(stand: RedisStand) -> dict[str, str]:
+    client: Any = stand.cell.client
+    names: list[bytes] = client.keys(stand.key("*"))
+    return {name.decode(): client.type(name).decode() for name in names}
+
+
+def test_every_key_is_documented_with_its_type(used: RedisStand) -> None:
+    named = {key.removeprefix(used.key("")).partition(":")[0]: kind for key, kind in found(used).items()}
+    assert named == TYPES
+
+
+def test_all_keys_carry_the_name_of_the_cell_as_hash_tag(used: RedisStand) -> None:
+    assert {re.findall(r"\{(.*?)\}", key)[0] for key in found(used)} == {used.cell.name}
+
+
+def test_nothing_is_left_of_a_deleted_cell(used: RedisStand) -> None:
+    before = set(used.cell.client.keys("*"))
+    another = RedisCell.create(used.connect(), f"{used.cell.name}-x", used.cell.dimensions)
+    used.others.append(another)
+    history(another, lambda member: assert_deleted(another, member))
+    another.delete()
+    assert set(used.cell.client.keys("*")) == before
+    assert another.name not in cells(used.cell.client)
+    assert used.cell.name in cells(used.cell.client)
+
+
+def assert_deleted(cell: RedisCell, member: str) -> None:
+    assert cell.client.delete(f"{cell._prefix}lease:{member}") == 1
+
+
+def test_scripts_that_the_server_forgot_are_sent_again(used: RedisStand) -> None:
+    member = Member(used.cell, "batch/7")
+    for _ in range(2):
+        used.cell.client.script_flush()
+        used.cell.submit([job("again")], 0, "ada")
+        number = member.number = member.number + 1
+        used.cell.client.script_flush()
+        claims = [Transaction("again", (Claim(2, 0, 1),))]
+        assert len(used.cell.commit(member.membership, number, claims, Position(), 0).outcomes) == 1

@@ -1,0 +1,53 @@
+"""Connections that break around a commit: what was sent again has been done once (semantics 14)."""
+
+from typing import Any
+
+import pytest
+
+from cellstate.errors import Unreachable
+from cellstate.transaction import Claim, Position, Transaction
+from tests.contract.conftest import Make, Member, RedisStand, job
+
+pytestmark = [pytest.mark.server, pytest.mark.parametrize("make", ["resp2", "resp3"], indirect=True)]
+CLAIMS = [Transaction("a", (Claim(0, 0, 1),))]
+
+
+@pytest.fixture
+def stand(make: Make) -> RedisStand:
+    made = make()
+    assert isinstance(made, RedisStand)
+    return made
+
+
+def cut(stand: RedisStand, *connections: Any) -> None:
+    """Close connections of the cell under test from the server's side."""
+    killer = stand.connect()
+    for connection in connections:
+        connection.send_command("CLIENT", "ID")
+        killer.client_kill_filter(_id=connection.read_response())
+    killer.close()
+
+
+def test_a_reply_that_never_came(stand: RedisStand, cell: Any, member: Member) -> None:
+    cell.submit([job("a", count=9)], 0, "ada")
+    member.place("a", (0, 1))
+    other = stand.other()
+    for number in (2, 3):
+        cell.begin(member.membership, number, CLAIMS, Position(), 0, executors=[1])
+        while len(other.runs([0])) < number:
+            pass  # it is done; only its reply is lost
+        cell._link._connection.disconnect()
+        cell.resend()
+        assert cell.finish().outcomes[0].accepted
+    assert [run.tasks for run in cell.runs([0])] == ["0", "1", "2"]
+
+
+def test_a_connection_that_broke_meanwhile(stand: RedisStand, cell: Any, member: Member) -> None:
+    cell.submit([job("a", count=9)], 0, "ada")
+    member.place("a", (0, 1))
+    cut(stand, cell._link._connection)
+    with pytest.raises(Unreachable):
+        cell.commit(member.membership, 2, CLAIMS, Position(), 0)
+    cell.resend()
+    assert cell.finish().outcomes[0].accepted
+    assert [run.tasks for run in cell.runs([0])] == ["0", "1"]

@@ -1,0 +1,120 @@
+"""What the twin offers beyond the port: options for the simulator, and no clock, no dice."""
+
+import itertools
+
+import pytest
+
+from cellstate.memory import MemoryCell
+from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from cellstate.resources import LARGEST, Dimensions
+from cellstate.transaction import Claim, Ending, How, Mode, Outcome, Position, Transaction, Verdict
+
+
+def busy(cell: MemoryCell, tasks: int = 4) -> list[int]:
+    """Place some tasks of a job on two machines; returns the sequence numbers afterwards."""
+    size = len(cell.dimensions)
+    cell.join("e0", [MachineSpec(f"m{i}", (100,) * size) for i in range(2)], 0)
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1,) * size, tasks),))], 0, "ada")
+    claims = tuple(Claim(i % 2, 0, 1) for i in range(tasks))
+    reply = cell.commit(cell.enlist("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
+    assert reply.outcomes == [Outcome(((1, Verdict.PLACED),) * tasks)]
+    return [m.number for m in cell.machines()]
+
+
+def endings(cell: MemoryCell) -> list[Ending]:
+    return [Ending(run.machine, run.placement, How.FINISHED) for run in cell.runs([0, 1])]
+
+
+@pytest.mark.parametrize("how", [How.FINISHED, How.FAILED])
+def test_ends_that_leave_the_number_alone(how: How) -> None:
+    """The authors' simulator counts placements only; figures are compared with it."""
+    cell = MemoryCell(release_moves_number=False)
+    before, position = busy(cell), cell.sync(Position()).position
+    cell.end([ending._replace(how=how) for ending in endings(cell)], 1, "e0")
+    assert [m.number for m in cell.machines()] == before
+    assert cell.sync(position).rows[:, 6:].tolist() == [[0, 0], [0, 0]], "the copies learn of it all the same"
+    usual = MemoryCell()
+    before = busy(usual)
+    usual.end([ending._replace(how=how) for ending in endings(usual)], 1, "e0")
+    assert [m.number for m in usual.machines()] == [number + 1 for number in before]
+
+
+def test_without_log_and_boxes() -> None:
+    quiet, loud = MemoryCell(log=False, boxes=False), MemoryCell()
+    for cell in (quiet, loud):
+        busy(cell)
+        cell.end(endings(cell)[:3], 1, "e0")
+        cell.set_machine_state(0, MachineState.DRAINED, 1, "ada")
+    assert (quiet.facts(), quiet.receive(1)) == ([], [])
+    assert (len(loud.facts()), len(loud.receive(1))) == (12, 4)
+    assert quiet.machines() == loud.machines()
+    assert quiet.jobs() == loud.jobs()
+    assert quiet.counters() == loud.counters()
+    seen = quiet.snapshot(0)
+    assert (seen.first, seen.length, seen.seen) == (quiet.version + 1, 0, quiet.version)
+
+
+def test_tags_come_from_where_one_says() -> None:
+    source = itertools.count(7)
+    cell = MemoryCell(tag=lambda: f"t{next(source)}")
+    busy(cell)
+    assert cell.sync(Position()).position == Position(4, "t10")
+    assert MemoryCell().sync(Position()).position == Position(0, "")
+
+
+def test_two_cells_with_the_same_calls_are_the_same() -> None:
+    first, second = MemoryCell(), MemoryCell()
+    assert busy(first) == busy(second)
+    assert first.facts() == second.facts()
+    assert first.sync(Position()).position == second.sync(Position()).position
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 12])
+def test_any_number_of_dimensions(size: int) -> None:
+    cell = MemoryCell("c", Dimensions(tuple(f"r{i}" for i in range(size))))
+    busy(cell, 6)
+    assert [m.allocated for m in cell.machines()] == [(3,) * size] * 2
+    assert cell.sync(Position()).rows.shape == (2, 4 + 2 * size)
+    assert cell.kinds()["batch"].used == (6,) * size
+
+
+def test_one_dimension_overdrawn_does_not_borrow_from_the_next() -> None:
+    """All amounts stand in one integer; each has a guard of its own."""
+    cell = MemoryCell()
+    cell.join("e0", [MachineSpec("m0", (0, LARGEST)), MachineSpec("m1", (LARGEST, 0))], 0)
+    groups = (TaskGroup((1, 0), 9), TaskGroup((0, LARGEST), 9), TaskGroup((LARGEST, 0), 9))
+    cell.submit([JobSpec("a", "a", "batch", groups)], 0, "ada")
+    claims = tuple(Claim(machine, group, 2) for machine in (0, 1) for group in (0, 1, 2))
+    reply = cell.commit(cell.enlist("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
+    placed = [count for count, _ in reply.outcomes[0].claims]
+    assert placed == [0, 1, 0, 2, 0, 0]
+    assert [m.allocated for m in cell.machines()] == [(0, LARGEST), (2, 0)]
+
+
+def test_a_claim_of_more_tasks_than_a_field_holds() -> None:
+    """Amounts times tasks may pass the 64 bits of a field; judging must not."""
+    cell = MemoryCell()
+    cell.join("e0", [MachineSpec("m0", (LARGEST, LARGEST))], 0)
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((LARGEST // 2, 1), 10**9),))], 0, "ada")
+    membership = cell.enlist("batch/0", "n", 1, 0)
+    for number, mode in enumerate(Mode, 1):
+        claim = Transaction("a", (Claim(0, 0, 10**9),), mode)
+        reply = cell.commit(membership, number, [claim], Position(), 0)
+        assert reply.outcomes[0].claims == ((2 - 2 * mode, Verdict.FULL),)
+        cell.end([Ending(0, 1, How.LOST)], 1, "e0")
+    assert cell.machines()[0].allocated == (0, 0)
+
+
+def test_a_machine_or_group_that_cannot_be() -> None:
+    cell = MemoryCell()
+    busy(cell, 2)
+    cell.submit([JobSpec("b", "b", "batch", (TaskGroup((1, 1), 9),))], 0, "ada")
+    claims = (Claim(-1, 0, 1), Claim(0, -1, 1), Claim(2, 0, 1), Claim(0, 1, 1))
+    membership = cell.enlist("batch/0", "n", 1, 0)
+    for number, claim in enumerate(claims, 2):
+        reply = cell.commit(membership, number, [Transaction("b", (claim,))], Position(), 0)
+        assert reply.outcomes[0].claims == ((0, Verdict.UNKNOWN),)
+    assert (
+        cell.end([Ending(-1, 1, How.FINISHED), Ending(0, -1, How.FINISHED), Ending(0, -1, How.LOST)], 1, "e") == [0] * 3
+    )
+    assert cell.may_start([(0, -1), (-1, 1)]) == ["gone", "gone"]

@@ -1,0 +1,58 @@
+"""Amounts as people write them."""
+
+import pytest
+
+from cellstate.errors import BadInput
+from cellstate.resources import LARGEST, MOST_DIMENSIONS, Dimensions, format_amount, parse_amount
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "amount"),
+    [
+        ("cpu", "2", 2000), ("cpu", 0.5, 500), ("cpu", "500m", 500), ("cpu", "0.0001", 1), ("cpu", 0, 0),
+        ("memory", "256Mi", 256), ("memory", "1Gi", 1024), ("memory", "1.5Gi", 1536), ("memory", "1Ki", 1),
+        ("memory", 512, 512), ("memory", "2Ti", 2 * 1024**2),
+        ("gpu", "3", 3), ("disk", "2k", 2000), ("disk", "1.5M", 1_500_000), ("disk", "2G", 2_000_000_000),
+        ("gpu", " 7 ", 7), ("gpu", str(LARGEST), LARGEST), ("gpu", "1e3", 1000),
+    ],
+)  # fmt: skip
+def test_read(name: str, text: str | float, amount: int) -> None:
+    assert parse_amount(name, text) == amount
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("cpu", "many", "is not an amount"), ("cpu", "", "is not an amount"), ("memory", "1GB", "is not an amount"),
+        ("cpu", "-1", "is negative"), ("gpu", str(LARGEST + 1), "is too large"), ("cpu", "inf", "is not a finite"),
+        ("cpu", "nan", "is not a finite"), ("gpu", "1m", "is not an amount"), ("memory", "Mi", "is not an amount"),
+    ],
+)  # fmt: skip
+def test_refused(name: str, text: str, said: str) -> None:
+    with pytest.raises(BadInput, match=f"^{name}: .*{said}"):
+        parse_amount(name, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "text"),
+    [
+        ("cpu", 2000, "2"), ("cpu", 1500, "1500m"), ("cpu", 0, "0"), ("memory", 512, "512Mi"), ("memory", 2048, "2Gi"),
+        ("memory", 3 * 1024**2, "3Ti"), ("memory", 0, "0Mi"), ("gpu", 1000, "1000"),
+    ],
+)  # fmt: skip
+def test_written(name: str, amount: int, text: str) -> None:
+    assert format_amount(name, amount) == text
+
+
+def test_vectors() -> None:
+    dimensions = Dimensions(("cpu", "memory", "gpu"))
+    assert dimensions.parse({"memory": "1Gi", "cpu": "1"}) == (1000, 1024, 0)
+    assert dimensions.format((1000, 1024, 0)) == {"cpu": "1", "memory": "1Gi", "gpu": "0"}
+    with pytest.raises(BadInput, match=r"unknown resource 'disk'; this cell has cpu, memory, gpu"):
+        dimensions.parse({"disk": 1})
+
+
+@pytest.mark.parametrize("names", [(), ("a", "a"), ("a b",), ("",), tuple(f"r{i}" for i in range(MOST_DIMENSIONS + 1))])
+def test_dimensions_that_cannot_be(names: tuple[str, ...]) -> None:
+    with pytest.raises(BadInput, match="resources: "):
+        Dimensions(names)

@@ -1,0 +1,50 @@
+"""The scripts: headers that name KEYS and ARGV, parts included once, the same text every time."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import cellstate
+from cellstate import keys, scripts
+from cellstate.scripts import script
+
+FOLDER = Path(cellstate.__file__).parent / "lua"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.lua"))
+KNOWN = {line.split()[0].partition(":")[0] for line in (keys.__doc__ or "").splitlines() if line.startswith("    ")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_script_loads(name: str) -> None:
+    loaded = script(name)
+    assert loaded is script(name)
+    assert "--@include" not in loaded.text
+    assert loaded.text.count("local fixed_keys, fixed_args = ") == 1
+    assert set(loaded.keys) <= KNOWN, "a key that keys.py does not describe"
+    assert len(set(loaded.keys + loaded.arguments)) == len(loaded.keys) + len(loaded.arguments)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_key_is_given_by_its_name(name: str) -> None:
+    """No position is counted by hand: what a script calls is one of its named keys or was asked for."""
+    source = script(name).text.split("local fixed_keys", 1)[1]
+    assert not re.search(r"KEYS\[\d", source)
+    assert not re.search(r"ARGV\[\d", source)
+
+
+def test_every_part_is_used() -> None:
+    used = {part for name in NAMES for line in (FOLDER / f"{name}.lua").read_text().splitlines()
+            if line.startswith("--@include") for part in line.split()[1:]}  # fmt: skip
+    assert used == {path.stem for path in (FOLDER / "parts").glob("*.lua")}
+
+
+def test_arguments_in_the_order_of_the_header() -> None:
+    loaded = scripts.Script("x", "", "", (), ("dims", "at"))
+    assert loaded.pack_arguments({"at": 2, "dims": 1, "more": 3}, ["rest"]) == [1, 2, "rest"]
+    with pytest.raises(KeyError):
+        loaded.pack_arguments({"at": 2})
+
+
+def test_a_header_without_keys_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="KEYS"):
+        scripts._header("-- ARGV a\n", "KEYS")
