@@ -1,6 +1,7 @@
 """Instruments: the attempt loop announces, listeners count. The same ones serve live and simulated runs."""
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,14 @@ class Instrument:
 
     def decided(self, seconds: float, now: float) -> None:
         """Deciding and committing took `seconds` (from sync to the start of the next attempt)."""
+
+    def attempted(
+        self, works: Sequence[Work], began: float, now: float, results: Sequence[tuple[Transaction, Outcome]]
+    ) -> None:
+        """An attempt at these jobs that began then is over; without results when nothing fitted.
+
+        Told where one attempt follows the other, as in the simulator, before the outcomes are acted on.
+        """
 
     def committed(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
         """A transaction was judged."""

@@ -1,23 +1,23 @@
 """The attempt loop: what a scheduler does, as a generator of effects.
 
-Receive jobs → sync → think → commit → settle. It knows no clock, no store and no simulator: it yields
+Receive jobs → sync → (look up what they demand) → think → commit → settle. It knows no clock, no store and no simulator: it yields
 effects, and whoever drives it answers. The live process answers from the store and the wall clock,
 a simulator from its event queue; so the paper's retry rules exist once.
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cellstate.cell import PendingJob
 from cellstate.model import bucket_of
 from cellstate.transaction import Outcome, Transaction
 from cellstate.view import View
+from schedulers.constraints.looking import Look, lacking, wanted
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 
 
-@dataclass(frozen=True, slots=True)
-class Receive:
+class Receive(NamedTuple):
     """Jobs that became pending since the last time. The answer may wait for some until `until`.
 
     `until` is seconds on the answerer's clock: 0 when there is work to do at once, the time the next
@@ -27,8 +27,7 @@ class Receive:
     until: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
+class Arrived(NamedTuple):
     """The answer to Receive: jobs, the time (seconds), and whether some jobs now belong to others."""
 
     now: float
@@ -37,30 +36,35 @@ class Arrived:
     """The buckets that are this scheduler's from now on, when that changed (`sharing.owned`)."""
     renewed: bool = False
     """A new incarnation: nothing held or in flight counts any more, every pending job arrives again."""
+    works: Sequence[Work] = ()
+    """Jobs nobody has seen before, taken up already."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sync:
-    """Bring the private copy up to date; the answer is the View."""
+class Sync(NamedTuple):
+    """Bring the private copy up to date; the answer is the View, or Synced when that took its time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Think:
+class Synced(NamedTuple):
+    """The private copy, and the time (seconds) at which the attempt begins."""
+
+    view: View
+    now: float
+
+
+class Think(NamedTuple):
     """Decide for so many seconds (t_job + t_task × tasks); the answer is the time afterwards."""
 
     works: tuple[Work, ...]
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """Commit transactions; the answer is Committed, perhaps of earlier ones (one in flight)."""
 
     transactions: tuple[Transaction, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(NamedTuple):
     """Transactions whose outcome became known, and whether any is still in flight."""
 
     now: float
@@ -68,17 +72,19 @@ class Committed:
     in_flight: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Reread:
+class Reread(NamedTuple):
     """Jobs that are not what was thought, and jobs given up; the former arrive again if still pending."""
 
     jobs: tuple[str, ...]
     abandon: tuple[str, ...]
 
 
-Effect = Receive | Sync | Think | Commit | Reread
-Answer = Arrived | View | Committed | float | None
+Effect = Receive | Sync | Look | Think | Commit | Reread
+Answer = Arrived | View | Synced | Committed | float | None
 Attempts = Generator[Effect, Answer, None]
+
+
+_SYNC = Sync()
 
 
 def attempts(scheduler: Scheduler) -> Attempts:
@@ -90,16 +96,22 @@ def attempts(scheduler: Scheduler) -> Attempts:
             raise TypeError(arrived)
         in_flight = in_flight and not arrived.renewed
         _take_in(scheduler, arrived)
-        view = yield Sync()
+        began, view = arrived.now, (yield _SYNC)
+        if isinstance(view, Synced):
+            view, began = view
         if not isinstance(view, View):
             raise TypeError(view)
+        if view.attributes.used and len(scheduler.sleepers) and lacking(view):
+            yield Look(attributes=True)  # a machine that came, or came back otherwise, may be what a sleeper waits for
         scheduler.wake(view)
-        works = scheduler.choose(arrived.now)
+        works = scheduler.choose(began)
         if not works and not in_flight:
             continue
-        _announce_first(scheduler, works, arrived.now)
+        if (asked := wanted(works, view)) is not None:
+            yield asked
+        _announce_first(scheduler, works, began)
         thought = yield Think(tuple(works), scheduler.think_seconds(works))
-        now = thought if isinstance(thought, float) else arrived.now
+        now = thought if isinstance(thought, float) else began
         transactions = scheduler.decide(works, view, now)
         if transactions or in_flight:
             committed = yield Commit(tuple(transactions))
@@ -123,13 +135,15 @@ def _take_in(scheduler: Scheduler, arrived: Arrived) -> None:
     if arrived.owned is not None:
         buckets = arrived.owned
         scheduler.disown(lambda job_id: buckets[bucket_of(job_id)] == "1")
-    scheduler.admit(arrived.jobs)
+    if arrived.jobs:
+        scheduler.admit(arrived.jobs)
+    for work in arrived.works:
+        scheduler.ordering.add(work)
 
 
 def _announce_first(scheduler: Scheduler, works: Sequence[Work], now: float) -> None:
     for work in works:
-        fresh = all(group.unplaced == group.total for group in work.job.groups)
-        if work.attempts == 0 and fresh:
-            waited = max(0.0, now - work.job.submitted_ms / 1000)
+        if work.attempts == 0 and all(group.unplaced == group.total for group in work.job.groups):
+            waited = max(0.0, now - work.submitted)
             for instrument in scheduler.instruments:
                 instrument.began(work, now, waited)

@@ -3,7 +3,7 @@
 A policy is a small dataclass with one or two methods and no base class: its fields are its parameters.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Protocol
 
@@ -37,7 +37,7 @@ class Ordering(Protocol):
 class Placement(Protocol):
     """Where one job's tasks go. Pure: the same view, job and rng state give the same answer."""
 
-    def place(self, work: Work, view: View, rng: Random) -> list[Claim]:
+    def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
         """Return claims for what fits and mark them in the view with `view.take`.
 
         One claim for each `take`, in the same order: more claims than a transaction may hold are cut

@@ -1,15 +1,27 @@
 """A scheduler: the composition of its policies, its queue, and what it does with an outcome."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from random import Random
 
 from cellstate.cell import PendingJob
 from cellstate.model import MOST_CLAIMS, JobState
-from cellstate.transaction import CONFLICTS, Claim, Detection, Mode, Outcome, Transaction, Verdict
+from cellstate.transaction import (
+    CONFLICTS,
+    PLACED_ONE,
+    Claim,
+    Detection,
+    Mode,
+    Outcome,
+    Singles,
+    Transaction,
+    Verdict,
+)
 from cellstate.view import View
 from schedulers.instruments import Instrument
 from schedulers.ordering.fifo import Fifo
+from schedulers.patience import Patience
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.policies import Ordering, Placement
 from schedulers.sleepers import Sleepers
@@ -20,6 +32,7 @@ RETRY_LIMIT = 1_000
 
 _STALE = frozenset({Verdict.UNKNOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE})
 """Verdicts that say the job is not what its scheduler thinks: it is read anew."""
+_PLACED = frozenset({Verdict.PLACED})
 
 
 @dataclass(slots=True)
@@ -42,6 +55,10 @@ class Scheduler:
     retry_limit: int = RETRY_LIMIT
     t_job: float = 0.0
     t_task: float = 0.0
+    paths: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Other (t_job, t_task) for jobs of some kinds: the fast and the slow path of a monolithic scheduler."""
+    patience: Patience | None = None
+    """When set, every attempt counts, and a job that fits nowhere is tried again instead of sleeping."""
     rng: Random = field(default_factory=lambda: Random(0))
     instruments: list[Instrument] = field(default_factory=list)
     sleepers: Sleepers = field(default_factory=Sleepers)
@@ -98,7 +115,11 @@ class Scheduler:
 
     def think_seconds(self, works: Sequence[Work]) -> float:
         """Decision time: t_job + t_task × tasks still unplaced, per job (Omega §4)."""
-        return sum(self.t_job + self.t_task * work.remaining for work in works)
+        seconds = 0.0
+        for work in works:
+            t_job, t_task = self.paths.get(work.job.kind, (self.t_job, self.t_task))
+            seconds += t_job + t_task * work.remaining
+        return seconds
 
     # Deciding
 
@@ -111,10 +132,17 @@ class Scheduler:
             claims = self.placement.place(work, view, self.rng)
             if len(claims) > MOST_CLAIMS:
                 view.undo(mark + MOST_CLAIMS)
-                del claims[MOST_CLAIMS:]
+                claims = claims[:MOST_CLAIMS]
             if claims:
+                if not isinstance(claims, Singles):
+                    claims = tuple(claims)
+                elif self.detection is Detection.COARSE:
+                    claims.seen = [int(view.number[machine]) for machine in claims.machines]
                 mode = Mode.GANG if work.gang else self.mode
-                transactions.append(Transaction(work.id, tuple(claims), mode, self.detection))
+                transactions.append(Transaction(work.id, claims, mode, self.detection))
+            elif self.patience is not None:
+                self.working.pop(work.id, None)
+                self._persist(work, self.patience, now)
             else:
                 self._sleep(work, now)
         return transactions
@@ -138,18 +166,15 @@ class Scheduler:
         work = self.working.pop(transaction.job, None)
         if work is None:
             return
-        verdicts = set()
-        for claim, (placed, verdict) in zip(transaction.claims, outcome.claims, strict=True):
-            verdicts.add(verdict)
-            if placed:
-                work.left[claim.group] -= placed
-                work.placed += placed
-                work.places[claim.machine] = work.places.get(claim.machine, 0) + placed
+        verdicts = _count(work, transaction.claims, outcome)
         if not work.remaining:
             for instrument in self.instruments:
                 instrument.placed(work, now)
         elif verdicts & _STALE:
             self.gone.append(work.id)
+        elif self.patience is not None:
+            work.conflicts += not verdicts.isdisjoint(CONFLICTS)
+            self._persist(work, self.patience, now)
         elif verdicts & CONFLICTS:
             self._retry(work, outcome, now)
         elif verdicts & {Verdict.LIMIT, Verdict.PRECEDENCE}:
@@ -162,9 +187,7 @@ class Scheduler:
     def _retry(self, work: Work, outcome: Outcome, now: float) -> None:
         work.conflicts += 1
         if work.conflicts >= self.retry_limit:
-            self.give_up.append(work.id)
-            for instrument in self.instruments:
-                instrument.abandoned(work, now)
+            self._abandon(work, now)
             return
         if outcome.placed:
             work.fruitless = 0
@@ -173,6 +196,35 @@ class Scheduler:
             longest = min(1.0, self.backoff * 2 ** min(work.fruitless, 12))
             work.not_before = now + longest * self.rng.random()
         self.ordering.add(work)
+
+    def _persist(self, work: Work, patience: Patience, now: float) -> None:
+        if patience.is_over(work):
+            self._abandon(work, now)
+        else:
+            work.not_before = now + patience.seconds
+            self.ordering.add(work)
+
+    def _abandon(self, work: Work, now: float) -> None:
+        self.give_up.append(work.id)
+        for instrument in self.instruments:
+            instrument.abandoned(work, now)
+
+
+def _count(work: Work, claims: Sequence[Claim], outcome: Outcome) -> AbstractSet[Verdict]:
+    """Take over what stands; returns how the rest was judged, and PLACED when all stands or some does."""
+    if isinstance(claims, Singles):
+        placed = outcome.claims.count(PLACED_ONE)
+        work.left[claims.group] -= placed
+        work.placed += placed
+        return _PLACED if placed == len(claims) else {verdict for _, verdict in outcome.claims}
+    verdicts = set()
+    for claim, (placed, verdict) in zip(claims, outcome.claims, strict=True):
+        verdicts.add(verdict)
+        if placed:
+            work.left[claim.group] -= placed
+            work.placed += placed
+            work.places[claim.machine] = work.places.get(claim.machine, 0) + placed
+    return verdicts
 
 
 def rebase(transaction: Transaction, own: dict[int, int]) -> Transaction:

@@ -26,12 +26,15 @@ class Work:
     placed: int = 0
     not_before: float = 0.0
     fruitless: int = 0
+    submitted: float = 0.0
+    """When the job was submitted."""
     places: dict[int, int] = field(default_factory=dict)
+    """Tasks placed here so far by machine; not kept for claims of single tasks (`Singles`)."""
 
     @classmethod
     def of(cls, job: Job) -> "Work":
         """Take up a job as the store has it."""
-        return cls(job, [group.unplaced for group in job.groups])
+        return cls(job, [group.unplaced for group in job.groups], submitted=job.submitted_ms / 1000)
 
     @property
     def id(self) -> str:
