@@ -107,6 +107,14 @@ class Embedded:
             until(lambda: ping(self.url) is Answer.ABSENT, "the killed store is gone")
             self.pid = 0
 
+    def halt(self) -> None:
+        """Let it stand still (SIGSTOP)."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on (SIGCONT)."""
+        os.kill(self.pid, signal.SIGCONT)
+
     def write(self) -> None:
         """Return when everything acknowledged so far is in the log of writes, which a crash leaves behind."""
         with connect(self.url) as client:

@@ -1,7 +1,5 @@
 """The store dies and comes back, with all its data or with what it had a while ago; the cell goes on."""
 
-import os
-import signal
 from pathlib import Path
 from random import Random
 
@@ -92,7 +90,7 @@ def test_a_store_that_vanishes_in_the_middle_of_a_commit_is_asked_again() -> Non
         cell.commit(membership, 1, [Transaction("another", (Claim(0, 0, 1),))], Position(), 0)
         for number in (2, 3):
             store.write()
-            os.kill(store.pid, signal.SIGSTOP)
+            store.halt()
             cell.begin(membership, number, [Transaction("job", (Claim(0, 0, 2),))], Position(), 0)
             store.kill()
             with pytest.raises(Unreachable) as refusal:

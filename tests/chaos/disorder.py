@@ -1,0 +1,198 @@
+"""A cell under load, and somebody who kills, halts and restarts its processes and its store at random."""
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from cellstate.errors import StoreError
+from cellstate.model import JobSpec, MachineState
+from cellstate.redis_cell import RedisCell
+from omega.live.crew import Crew
+from tests.integration.stage import (
+    FLEET,
+    LEASE_MS,
+    Embedded,
+    check_all_ended,
+    ended,
+    halt,
+    mixed_jobs,
+    resume,
+    seen,
+    submit_again,
+    unfinished,
+    until,
+)
+
+SCHEDULERS = ("batch/0", "batch/1", "batch/2", "service/0")
+MEMBERS = (*SCHEDULERS, f"fleet/{FLEET}")
+MACHINES = 12
+WAVE_TASKS = 150
+WAVE_SECONDS = 0.1
+ACT_SECONDS = 0.4
+"""Between two acts of disorder, on average."""
+REFUSALS = ("another one runs under this name; ", "no answer from the store at ", "is still reading its data; ")
+"""Why one that was just started may end at once: its name is not free yet, or the store is away."""
+
+
+@dataclass(slots=True)
+class Disorder:
+    """Who breaks things. `rng` decides what and when; what was done is told in `done`."""
+
+    store: Embedded
+    cell: RedisCell
+    crew: Crew
+    rng: Random
+    jobs: list[JobSpec] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+    _halted: dict[str, float] = field(default_factory=dict)
+    _down: set[int] = field(default_factory=set)
+    _started: dict[str, float] = field(default_factory=dict)
+
+    def run(self, seconds: float) -> None:
+        """Work and break things for so long, mend everything, and see that nothing was lost or doubled."""
+        end = time.monotonic() + seconds
+        next_act = next_wave = time.monotonic()
+        while (now := time.monotonic()) < end:
+            self._mend(now)
+            if now >= next_wave:
+                next_wave = now + WAVE_SECONDS
+                self._submit()
+            if now >= next_act:
+                next_act = now + self.rng.uniform(0, 2 * ACT_SECONDS)
+                self._act()
+            self._pass(0.01)
+        self._end()
+
+    def _act(self) -> None:
+        acts: list[tuple[int, Callable[[], None]]] = [
+            (30, self._kill), (20, self._halt), (10, self._stop), (8, self._kill_fleet), (8, self._halt_fleet),
+            (10, self._kill_store), (8, self._halt_store), (6, self._machine),
+        ]  # fmt: skip
+        weights, functions = zip(*acts, strict=True)
+        self.rng.choices(functions, weights)[0]()
+
+    def _tell(self, what: str) -> None:
+        self.done.append(what)
+
+    def _pass(self, seconds: float) -> None:
+        """Let time go by."""
+        end = time.monotonic() + seconds
+        until(lambda: time.monotonic() >= end, "time goes by")
+
+    def _submit(self) -> None:
+        wave = mixed_jobs(self.rng, WAVE_TASKS, f"wave-{len(self.jobs)}", longest_ms=500)
+        self.jobs += wave
+        try:
+            self.cell.submit(wave, int(time.time() * 1000), "ada")
+        except StoreError:
+            self._tell("the store was away for a wave")  # it is submitted again in the end
+
+    # Processes
+
+    def _some(self) -> str | None:
+        awake = [member for member in SCHEDULERS if member not in self._halted and self._works(member)]
+        return self.rng.choice(awake) if awake else None
+
+    def _works(self, member: str) -> bool:
+        return member in self.crew.members and self.crew.members[member].poll() is None
+
+    def _kill(self) -> None:
+        if (member := self._some()) is not None:
+            self._tell(f"kill -9 {member}")
+            self.crew.kill(member)
+
+    def _stop(self) -> None:
+        """In order: it must leave with exit code 0, unless it was just starting and had no name yet."""
+        if (member := self._some()) is not None:
+            self._tell(f"stop {member}")
+            self.crew.members[member].send_signal(signal.SIGTERM)
+            code = ended(self.crew, member)
+            assert code in (0, -signal.SIGTERM), (member, code, self.crew.last_words(member))
+            del self.crew.members[member]
+
+    def _halt(self) -> None:
+        if (member := self._some()) is not None:
+            self._halt_for(member, self.rng.uniform(0, 3 * LEASE_MS / 1000))
+
+    def _halt_fleet(self) -> None:
+        if self._works(MEMBERS[-1]) and MEMBERS[-1] not in self._halted:
+            self._halt_for(MEMBERS[-1], self.rng.uniform(0, 1))
+
+    def _halt_for(self, member: str, seconds: float) -> None:
+        self._tell(f"halt {member} for {seconds:.1f} s")
+        halt(self.crew, member)
+        self._halted[member] = time.monotonic() + seconds
+
+    def _kill_fleet(self) -> None:
+        if self._works(MEMBERS[-1]):
+            self._tell("kill -9 the fleet")
+            self._halted.pop(MEMBERS[-1], None)
+            self.crew.kill(MEMBERS[-1])
+
+    def _mend(self, now: float) -> None:
+        """Wake who was halted for long enough, start who is gone."""
+        for member in [member for member, end in self._halted.items() if end <= now]:
+            del self._halted[member]
+            resume(self.crew, member)
+        for member, code in self.crew.dead().items():
+            words = self.crew.last_words(member)
+            assert not self._began(member), (member, code, words)
+            assert code == 1, (member, code, words)
+            assert any(refusal in words for refusal in REFUSALS), (member, words)
+            del self.crew.members[member]
+        for member in MEMBERS:
+            # A name is free when its lease has ended; who tries earlier is refused, and tries again.
+            if member not in self.crew.members and self.rng.random() < 0.05:
+                self._started[member] = time.time() * 1000
+                self.crew.start(member)
+
+    def _began(self, member: str) -> bool:
+        """Whether a scheduler had its name since it was started last."""
+        since = self._started.get(member, 0.0)
+        return any(fact.at_ms >= since for fact in seen(self.cell, "enlist", member))
+
+    # The store and the machines
+
+    def _kill_store(self) -> None:
+        seconds = self.rng.choice((0.0, self.rng.uniform(0, 2 * LEASE_MS / 1000)))
+        self._tell(f"kill -9 the store for {seconds:.1f} s")
+        self.store.kill()
+        self._pass(seconds)
+        self.store.start()
+
+    def _halt_store(self) -> None:
+        seconds = self.rng.uniform(0, 1.5 * LEASE_MS / 1000)
+        self._tell(f"halt the store for {seconds:.1f} s")
+        self.store.halt()
+        self._pass(seconds)
+        self.store.resume()
+
+    def _machine(self) -> None:
+        """A machine goes down with what runs on it, or comes back."""
+        index = self.rng.randrange(MACHINES)
+        state = MachineState.UP if index in self._down else MachineState.DOWN
+        try:
+            self.cell.set_machine_state(index, state, int(time.time() * 1000), "ada")
+        except StoreError:
+            return
+        self._tell(f"machine {index} {state.name.lower()}")
+        self._down ^= {index}
+
+    def _end(self) -> None:
+        """Mend everything and wait until every task has run to its end."""
+        for index in range(MACHINES):
+            until(lambda: self._up(index), "every machine is up")  # noqa: B023 - called at once
+        submit_again(self.cell, self.jobs)
+
+        def rested() -> bool:
+            self._mend(time.monotonic())
+            return not self._halted and not self.cell.queue_depths() and not unfinished(self.cell)
+
+        until(rested, "every task runs to its end")
+        check_all_ended(self.cell, self.jobs)
+
+    def _up(self, index: int) -> bool:
+        self.cell.set_machine_state(index, MachineState.UP, int(time.time() * 1000), "ada")
+        return True
