@@ -104,6 +104,8 @@ class Attributes:
 
     def wanting(self, states: NDArray[np.int64]) -> NDArray[np.intp]:
         """Machines whose attributes are to be read, given the states of all."""
+        if len(states) > self.size:
+            self.resize(len(states))
         return np.flatnonzero(self.stale & (states != MachineState.GONE))
 
     def learn(self, machines: Sequence[int] | NDArray[np.intp], described: Iterable[Described]) -> list[int]:

@@ -254,7 +254,8 @@ class Narrowed(View):
     def __init__(self, whole: View, mask: NDArray[np.bool_]) -> None:
         """Hide the machines outside `mask`."""
         self.__dict__.update(whole.__dict__)
-        self._whole, self._from = whole, whole.mark()
+        self._whole, self.number = whole, whole.number
+        self._taken: list[tuple[int, Take]] = []
         self.free = [array("q", np.where(mask, room, -1).tobytes()) for room in whole.room]
         self.room = [np.frombuffer(word, dtype=np.int64) for word in self.free]
 
@@ -262,11 +263,17 @@ class Narrowed(View):
         """See View.take."""
         for word, amount in zip(self.free, need, strict=True):
             word[machine] -= amount * count
+        self._taken.append((self.mark(), (machine, need, count)))
         self._whole.take(machine, need, count)
+
+    def mark(self) -> int:
+        """See View.mark."""
+        return self._whole.mark()
 
     def undo(self, mark: int) -> None:
         """See View.undo."""
-        for machine, need, count in self._open[max(mark, self._from) :]:
+        while self._taken and self._taken[-1][0] >= mark:
+            machine, need, count = self._taken.pop()[1]
             for word, amount in zip(self.free, need, strict=True):
                 word[machine] += amount * count
         self._whole.undo(mark)

@@ -18,6 +18,7 @@ from cellstate.model import JobState, bucket_of
 from cellstate.redis_cell import RedisCell
 from cellstate.transaction import Intake, Outcome, Transaction
 from cellstate.view import View
+from schedulers.constraints.looking import Look, look
 from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Receive, Reread, Sync, Think, attempts
 from schedulers.policies import machines_of
 from schedulers.scheduler import Scheduler, rebase
@@ -124,6 +125,9 @@ class Live:
                 self._fresh = False
                 self._since = self.now()
                 return self.view
+            case Look():
+                self._patiently(lambda: look(effect, self.cell, self.view))
+                return None
             case Think():
                 if effect.seconds:
                     self.pause(effect.seconds)

@@ -1,8 +1,8 @@
 """The attempt loop: what a scheduler does, as a generator of effects.
 
-Receive jobs → sync → (look up what they demand) → think → commit → settle. It knows no clock, no store and no simulator: it yields
-effects, and whoever drives it answers. The live process answers from the store and the wall clock,
-a simulator from its event queue; so the paper's retry rules exist once.
+Receive jobs → sync → (look up what they demand) → think → commit → settle. It knows no clock, no store and
+no simulator: it yields effects, and whoever drives it answers. The live process answers from the store and
+the wall clock, a simulator from its event queue; so the paper's retry rules exist once.
 """
 
 from collections.abc import Generator, Sequence

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from random import Random
 
 from cellstate.errors import BadInput
+from schedulers.placement.constrained import Constrained
 from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.placement.scored import BestFit
+from schedulers.placement.service import Service
 from schedulers.scheduler import Scheduler
 
 BATCH_JOBS = 16
@@ -13,13 +14,13 @@ BATCH_JOBS = 16
 
 
 def batch(seed: str = "0") -> Scheduler:
-    """Fast and cheap: randomised first fit, several jobs per round trip."""
-    return Scheduler("batch", placement=RandomFirstFit(), batch=BATCH_JOBS, rng=Random(seed))
+    """Fast and cheap: randomised first fit where constraints allow, several jobs per round trip."""
+    return Scheduler("batch", placement=Constrained(RandomFirstFit()), batch=BATCH_JOBS, rng=Random(seed))
 
 
 def service(seed: str = "0") -> Scheduler:
-    """Slow and careful: every machine scored, tasks of a job kept apart, one job at a time."""
-    return Scheduler("service", placement=BestFit(apart=1), batch=1, rng=Random(seed))
+    """Slow and careful: constraints, failure domains, every machine given points, one job at a time."""
+    return Scheduler("service", placement=Service(), batch=1, rng=Random(seed))
 
 
 PRESETS: dict[str, Callable[[str], Scheduler]] = {"batch": batch, "service": service}

@@ -10,12 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cellstate.view import View
+from schedulers.constraints.evaluation import permitted
 from schedulers.work import Shape, Work
 
 
 def _units(work: Work, view: View, machines: NDArray[np.int64]) -> list[int]:
     """How many tasks of each group with tasks left the machines' room holds, as if it were alone."""
-    return [view.units(work.need(group), machines) for group, left in enumerate(work.left) if left]
+    groups = [group for group, left in enumerate(work.left) if left]
+    return [view.units(work.need(group), _of_use(work, group, view, machines)) for group in groups]
+
+
+def _of_use(work: Work, group: int, view: View, machines: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of the machines on which the group may run, as far as that is known."""
+    may = permitted(work, group, view) if work.job.spec and view.attributes.used else None
+    return machines if may is None else machines[may[machines] | view.attributes.stale[machines]]
 
 
 @dataclass(slots=True)

@@ -55,8 +55,10 @@ def look(asked: Look, cell: Cell, view: View) -> None:
         view.describe(machines, cell.described(machines.tolist()))
     names = {name: job_id for name in asked.others if (job_id := cell.job_id(name)) is not None}
     running = {job_id: _running(cell, cell.job(job_id)) for job_id in {*asked.placed, *names.values()}}
-    view.placed = {job_id: running[job_id] for job_id in asked.placed}
-    view.others = {name: running[job_id] for name, job_id in names.items()}
+    if asked.placed:
+        view.placed = {job_id: running[job_id] for job_id in asked.placed}
+    if asked.others:
+        view.others = {name: running[job_id] for name, job_id in names.items()}
 
 
 def _running(cell: Cell, job: Job | None) -> dict[int, int]:

@@ -1,5 +1,6 @@
 """Constraints for any placement: it is shown only the machines that a job may use."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -23,7 +24,7 @@ class Constrained:
     inner: Placement = field(default_factory=RandomFirstFit)
     careful: Placement = field(default_factory=Service)
 
-    def place(self, work: Work, view: View, rng: Random) -> list[Claim]:
+    def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
         """See Placement.place."""
         if not work.job.spec:
             return self.inner.place(work, view, rng)
@@ -35,7 +36,7 @@ class Constrained:
             return self.inner.place(work, view, rng)
         return self._narrowed(work, view, rng, masks)
 
-    def _narrowed(self, work: Work, view: View, rng: Random, masks: dict[int, Mask | None]) -> list[Claim]:
+    def _narrowed(self, work: Work, view: View, rng: Random, masks: dict[int, Mask | None]) -> Sequence[Claim]:
         """Group by group, each on a copy of its own."""
         mark, claims, places = view.mark(), list[Claim](), dict(work.places)
         for group, mask in masks.items():

@@ -9,6 +9,7 @@ from cellstate.cell import PendingJob, Reply
 from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
 from cellstate.transaction import Outcome, Position, Transaction, Verdict
 from cellstate.view import View
+from schedulers.constraints.looking import Look
 from schedulers.instruments import Instrument
 from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Receive, Reread, Sync, Think, attempts
 from schedulers.scheduler import Scheduler
@@ -144,7 +145,7 @@ class Driver:
                 return self.now
             case Commit():
                 return self.commit(effect)
-            case Reread():
+            case Look() | Reread():
                 return None
 
     def commit(self, effect: Commit) -> Committed:

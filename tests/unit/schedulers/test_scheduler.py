@@ -7,6 +7,7 @@ import pytest
 from cellstate.model import MOST_CLAIMS, Gang, JobState
 from cellstate.transaction import Claim, Detection, Transaction, Verdict
 from schedulers.placement.scored import BestFit
+from schedulers.placement.service import Service
 from schedulers.presets import BATCH_JOBS, preset
 from schedulers.scheduler import Scheduler, rebase
 from schedulers.work import Work
@@ -273,5 +274,5 @@ def test_fine_transactions_and_those_with_nothing_before_them_stay_as_they_are()
 def test_presets_by_kind() -> None:
     batch, service = preset("batch", "s"), preset("service", "s")
     assert (batch.kind, batch.batch) == ("batch", BATCH_JOBS)
-    assert (service.kind, service.batch, service.placement) == ("service", 1, BestFit(apart=1))
+    assert (service.kind, service.batch, service.placement) == ("service", 1, Service())
     assert preset("batch", "s").rng.random() == batch.rng.random() != preset("batch", "t").rng.random()
