@@ -4,6 +4,7 @@ Beside the mix-in, what the policies that come with Omega prefer.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 
 import numpy as np
@@ -43,7 +44,7 @@ def room(view: View) -> list[list[int]]:
     return [amounts.tolist() for amounts in view.room]
 
 
-def uses(claims: list[Claim], asked: Work, view: View) -> list[list[int]]:
+def uses(claims: Sequence[Claim], asked: Work, view: View) -> list[list[int]]:
     """What claims take of each machine, by dimension."""
     taken = np.zeros((view.dimensions, view.size), dtype=np.int64)
     for claim in claims:
