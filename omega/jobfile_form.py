@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from cellstate.errors import BadInput
 from cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
+from schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_spread
 
 MOST_TASKS = 10_000_000
 """Tasks in one group."""
@@ -19,11 +21,6 @@ GANGS: Mapping[bool | str, Gang] = {False: Gang.NO, True: Gang.YES, "strict": Ga
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+", re.ASCII)
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
-_LABEL = re.compile(r"[A-Za-z_][\w./-]*")
-_VALUE = r"(?:'[^']*'|\"[^\"]*\"|-?\d+(?:\.\d+)?)"
-_CONSTRAINT = re.compile(
-    rf"[A-Za-z_][\w./-]*\s*(?:(?:==|!=|<=|>=|<|>)\s*{_VALUE}|\s(?:not\s+)?in\s*\[\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\])"
-)
 _POOL = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
 
 
@@ -89,12 +86,25 @@ def _gang(value: Any) -> Gang:
     return GANGS[value]
 
 
+def _demand(read: Callable[[Any], object]) -> Callable[[Any], Any]:
+    """Return a validator of an entry that schedulers read: they judge it, and it travels as it was written."""
+
+    def judge(value: Any) -> Any:
+        try:
+            read(value)
+        except BadInput as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    return judge
+
+
 Duration = Annotated[int, BeforeValidator(_milliseconds)]
 Amount = Annotated[Any, AfterValidator(_amount)]
-Label = Annotated[str, AfterValidator(_form(_LABEL, "the name of a machine's attribute; write for example rack"))]
-Constraint = Annotated[
-    str, AfterValidator(_form(_CONSTRAINT, "a constraint; write for example platform == 'x86' or zone in ['a','b']"))
-]
+Constraint = Annotated[Any, AfterValidator(_demand(read_constraint))]
+Domain = Annotated[Any, AfterValidator(_demand(read_spread))]
+Near = Annotated[Any, AfterValidator(_demand(partial(read_relations, "near")))]
+Apart = Annotated[Any, AfterValidator(_demand(partial(read_relations, "apart_from")))]
 PoolPath = Annotated[str, AfterValidator(_form(_POOL, "a path of pools; write for example analytics/adhoc"))]
 
 
@@ -120,12 +130,15 @@ class Tasks(Strict):
     command: list[str] = []
     duration: Duration = 0
     constraints: list[Constraint] = []
-    spread: list[Label] = []
+    spread: list[Domain] = []
+    different_machines: bool = False
+    near: Near = None
+    apart_from: Apart = None
     locality: Locality | None = None
 
     def extra(self) -> dict[str, Any]:
         """What only schedulers and executors read of the group, as `TaskGroup.extra` keeps it."""
-        found = {name: value for name in ("name", "command", "constraints", "spread") if (value := getattr(self, name))}
+        found = {name: value for name in ("name", "command", *FIELDS) if (value := getattr(self, name))}
         if self.locality is not None:
             found["locality"] = {"machines": self.locality.machines, "wait_ms": self.locality.wait}
         return found

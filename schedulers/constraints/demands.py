@@ -20,7 +20,7 @@ from typing import Any
 from cellstate.attributes import MACHINE
 from cellstate.errors import BadInput
 from cellstate.model import Job
-from schedulers.constraints.grammar import parse
+from schedulers.constraints.grammar import SHOWN, parse
 
 FIELDS = ("constraints", "spread", "different_machines", "near", "apart_from")
 MOST_TASKS = 10_000_000
@@ -124,14 +124,14 @@ def read_demands(said: Mapping[str, Any]) -> Demands:
     constraints = [read_constraint(entry) for entry in _listed("constraints", said.get("constraints"))]
     different = said.get("different_machines", False)
     if not isinstance(different, bool):
-        raise BadInput(f"different_machines: {different!r} is not allowed; write true or false")
+        raise BadInput(f"different_machines: {_shown(different)} is not allowed; write true or false")
     return Demands(
         tuple(entry for entry in constraints if isinstance(entry, str)),
         tuple(entry for entry in constraints if isinstance(entry, Preferred)),
         tuple(read_spread(entry) for entry in _listed("spread", said.get("spread"))),
         different,
-        tuple(read_relation("near", entry) for entry in _several(said.get("near"))),
-        tuple(read_relation("apart_from", entry) for entry in _several(said.get("apart_from"))),
+        read_relations("near", said.get("near")),
+        read_relations("apart_from", said.get("apart_from")),
     )
 
 
@@ -144,10 +144,10 @@ def read_constraint(entry: Any) -> str | Preferred:
     found = _mapping(entry, ("prefer", "weight"), form)
     text, weight = found.get("prefer"), found.get("weight", 50)
     if not isinstance(text, str):
-        raise BadInput(f"{entry!r} is not {form}")
+        raise BadInput(f"{_shown(entry)} is not {form}")
     parse(text)
     if not isinstance(weight, int) or isinstance(weight, bool) or not 1 <= weight <= 100:
-        raise BadInput(f"weight {weight!r} is not allowed; want a whole number from 1 to 100")
+        raise BadInput(f"weight {_shown(weight)} is not allowed; want a whole number from 1 to 100")
     return Preferred(text, weight)
 
 
@@ -155,40 +155,48 @@ def read_spread(entry: Any) -> Spread:
     """Read one entry of ``spread``. Raises BadInput."""
     form = "a failure domain; write an attribute, {domain: rack, most: 2} or {domain: power, share: 0.5}"
     found = {"domain": entry} if isinstance(entry, str) else _mapping(entry, ("domain", "most", "share"), form)
-    domain, most, share = found.get("domain"), found.get("most"), found.get("share")
+    if "domain" not in found:
+        raise BadInput("domain is missing; write {domain: rack, most: 2}")
+    domain, most, share = found["domain"], found.get("most"), found.get("share")
     _attribute(domain)
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MOST_TASKS):
-        raise BadInput(f"most {most!r} is not allowed; want a whole number from 1 to {MOST_TASKS}")
+        raise BadInput(f"most {_shown(most)} is not allowed; want a whole number from 1 to {MOST_TASKS}")
     if share is not None and (not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1):
-        raise BadInput(f"share {share!r} is not allowed; want more than 0 and at most 1")
+        raise BadInput(f"share {_shown(share)} is not allowed; want more than 0 and at most 1")
     return Spread(str(domain), most, None if share is None else float(share))
 
 
-def read_relation(field: str, entry: Any) -> Relation:
-    """Read one entry of ``near`` or ``apart_from``: the latter is always required. Raises BadInput."""
+def read_relations(field: str, entry: Any) -> tuple[Relation, ...]:
+    """Read ``near`` or ``apart_from``: one job or a list of them, or None. Raises BadInput."""
+    several = entry if isinstance(entry, list | tuple) else [entry]
+    return () if entry is None else tuple(_relation(field, one) for one in several)
+
+
+def _relation(field: str, entry: Any) -> Relation:
     form = "a job; write its name or {job: name, domain: rack}"
+    # Keeping apart only where it is easy would be no promise: that is always required.
     known = ("job", "domain", "required") if field == "near" else ("job", "domain")
     found = {"job": entry} if isinstance(entry, str) else _mapping(entry, known, form)
     job, domain, required = found.get("job"), found.get("domain", MACHINE), found.get("required", field != "near")
     if not isinstance(job, str) or not job:
-        raise BadInput(f"{entry!r} is not {form}")
+        raise BadInput(f"{_shown(entry)} is not {form}")
     _attribute(domain)
     if not isinstance(required, bool):
-        raise BadInput(f"required {required!r} is not allowed; write true or false")
+        raise BadInput(f"required {_shown(required)} is not allowed; write true or false")
     return Relation(job, domain, required)
 
 
 def _attribute(name: Any) -> None:
     if not isinstance(name, str) or not _ATTRIBUTE.fullmatch(name):
-        raise BadInput(f"{name!r} is not the name of a machine's attribute; write for example rack")
+        raise BadInput(f"{_shown(name)} is not the name of a machine's attribute; write for example rack")
 
 
 def _mapping(entry: Any, known: Sequence[str], form: str) -> Mapping[str, Any]:
     if not isinstance(entry, Mapping):
-        raise BadInput(f"{entry!r} is not {form}")
+        raise BadInput(f"{_shown(entry)} is not {form}")
     for name in entry:
         if name not in known:
-            raise BadInput(f"unknown field {name!r}; allowed: {', '.join(known)}")
+            raise BadInput(f"unknown field {_shown(name)}; allowed: {', '.join(known)}")
     return entry
 
 
@@ -196,12 +204,10 @@ def _listed(field: str, entry: Any) -> Sequence[Any]:
     if entry is None:
         return ()
     if not isinstance(entry, list | tuple):
-        raise BadInput(f"{field}: {entry!r} is not a list")
+        raise BadInput(f"{field}: {_shown(entry)} is not a list")
     return entry
 
 
-def _several(entry: Any) -> Sequence[Any]:
-    """One entry, or a list of them."""
-    if entry is None:
-        return ()
-    return entry if isinstance(entry, list | tuple) else [entry]
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"

@@ -30,8 +30,11 @@ tasks:
     resources: {cpu: 500m, memory: 256Mi}
     command: ["sleep", "30"]
     duration: 30s
-    constraints: ["platform == 'x86'", "zone in ['a','b']"]
-    spread: [rack, zone]
+    constraints: ["platform == 'x86'", "zone in ['a','b']", {prefer: has ssd, weight: 80}]
+    spread: [rack, {domain: zone, share: 0.5}]
+    different_machines: true
+    near: db
+    apart_from: [{job: noisy, domain: rack}]
     locality: {nodes: [m1, m7], wait: [5s, 10s]}
   - resources: {cpu: 2, memory: 1.5}
 """
@@ -52,8 +55,9 @@ def refused(text: str, name: str = "jobs.yaml") -> str:
 
 def test_every_field() -> None:
     fetch: dict[str, Any] = {
-        "name": "fetch", "command": ["sleep", "30"], "spread": ["rack", "zone"],
-        "constraints": ["platform == 'x86'", "zone in ['a','b']"],
+        "name": "fetch", "command": ["sleep", "30"], "spread": ["rack", {"domain": "zone", "share": 0.5}],
+        "constraints": ["platform == 'x86'", "zone in ['a','b']", {"prefer": "has ssd", "weight": 80}],
+        "different_machines": True, "near": "db", "apart_from": [{"job": "noisy", "domain": "rack"}],
         "locality": {"machines": ["m1", "m7"], "wait_ms": [5000, 10_000]},
     }  # fmt: skip
     groups = (TaskGroup((500, 256), 40, 30_000, fetch), TaskGroup((2000, 2), 1))
@@ -114,7 +118,7 @@ def test_the_resources_of_another_cell() -> None:
         ("name: a\ntasks: [3]", "2: tasks[0]: 3 is not a mapping of fields"),
         ("name: a\ntasks:\n- count: 1\n  cout: 2",
          ("4: tasks[0].cout: unknown field; did you mean count? allowed: name, count, resources, command, duration, "
-         "constraints, spread, locality")),
+         "constraints, spread, different_machines, near, apart_from, locality")),
         ("name: a\ntasks:\n- locality: {zones: [a]}",
          "3: tasks[0].locality.nodes: is missing (and 1 more)"),
         ("name: a\ntasks:\n- count: 0", "3: tasks[0].count: 0 is not allowed; want at least 1"),
@@ -137,8 +141,22 @@ def test_the_resources_of_another_cell() -> None:
          "3: tasks[0].duration: '5 parsec' is not a duration; write for example 30s, 5m, 1h30m or 250ms"),
         ("name: a\ntasks:\n- duration: 11000d", "3: tasks[0].duration: '11000d' is too long; the most is ten years"),
         ("name: a\ntasks:\n- constraints: [rack]",
-         ("3: tasks[0].constraints[0]: 'rack' is not a constraint; "
-         "write for example platform == 'x86' or zone in ['a','b']")),
+         ("3: tasks[0].constraints[0]: constraint 'rack': position 5: "
+         "expected ==, !=, <, <=, >, >=, in or not, found the end")),
+        ("name: a\ntasks:\n- constraints: [\"platform = 'x86'\"]",
+         ("3: tasks[0].constraints[0]: constraint \"platform = 'x86'\": position 10: "
+         "expected ==, !=, <, <=, >, >=, in or not, found '='; write ==")),
+        ("name: a\ntasks:\n- constraints:\n  - {prefer: \"a == 'x'\", weight: 101}",
+         "4: tasks[0].constraints[0]: weight 101 is not allowed; want a whole number from 1 to 100"),
+        ("name: a\ntasks:\n- constraints: [{perfer: a}]",
+         "3: tasks[0].constraints[0]: unknown field 'perfer'; allowed: prefer, weight"),
+        ("name: a\ntasks:\n- spread: [{domain: rack, most: 0}]",
+         "3: tasks[0].spread[0]: most 0 is not allowed; want a whole number from 1 to 10000000"),
+        ("name: a\ntasks:\n- spread: [{most: 2}]",
+         "3: tasks[0].spread[0]: domain is missing; write {domain: rack, most: 2}"),
+        ("name: a\ntasks:\n- different_machines: 1", "3: tasks[0].different_machines: 1 is not true or false"),
+        ("name: a\ntasks:\n- near: [{job: db}, 3]",
+         "3: tasks[0].near: 3 is not a job; write its name or {job: name, domain: rack}"),
         ("name: a\ntasks:\n- spread: ['']",
          "3: tasks[0].spread[0]: '' is not the name of a machine's attribute; write for example rack"),
         ("name: a\ngang: true\ntasks:\n- count: 10001",

@@ -1,0 +1,44 @@
+"""What is suspicious about demands although it can be read: attributes and domains that no machine has."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from cellstate.attributes import Attributes
+from schedulers.constraints.demands import Demands
+from schedulers.constraints.evaluation import holds
+from schedulers.constraints.expressions import attributes_in
+from schedulers.constraints.grammar import parse
+
+SHOWN = 8
+"""Attributes that a message lists."""
+
+
+def warnings(wants: Demands, attributes: Attributes) -> list[str]:
+    """One line each for what no machine satisfies as things are; empty when nothing is suspicious.
+
+    The attributes must have been looked up. A fault is no warning: it is refused before.
+    """
+    return list(dict.fromkeys(_warnings(wants, attributes)))
+
+
+def _warnings(wants: Demands, attributes: Attributes) -> Iterator[str]:
+    there = attributes.names()
+    for text in (*wants.hard, *(preference.text for preference in wants.preferred)):
+        for name in attributes_in(parse(text)):
+            if name not in there:
+                yield f"constraint {text}: {_unknown(name, there)}"
+        if not holds(text, attributes).any():
+            yield f"constraint {text}: matches no machine"
+    relations = [("near", relation) for relation in wants.near] + [("apart_from", relation) for relation in wants.apart]
+    domains = [(f"spread {spread}", spread.domain) for spread in wants.spread]
+    domains += [(f"{field} {relation.job}", relation.domain) for field, relation in relations]
+    for what, name in domains:
+        if name not in there:
+            yield f"{what}: {_unknown(name, there)}"
+
+
+def _unknown(name: str, there: list[str]) -> str:
+    near = get_close_matches(name, there, 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    more = ", …" if len(there) > SHOWN else ""
+    return f"no machine has the attribute {name}; {hint}there is {', '.join(there[:SHOWN])}{more}"

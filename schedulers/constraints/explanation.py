@@ -1,0 +1,204 @@
+"""Why a job is pending, in counts: which machines each of its demands excludes, one after the other.
+
+Pure: it decides on a private copy as a scheduler would, gives everything back and reports what it saw.
+What the copy knows of attributes and other jobs must have been looked up (`looking`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from random import Random
+
+import numpy as np
+
+from cellstate.cell import KindUse
+from cellstate.model import Gang, JobState, MachineState
+from cellstate.resources import format_amount
+from cellstate.view import View
+from schedulers.constraints.demands import Demands, demands
+from schedulers.constraints.evaluation import Mask, holds, related
+from schedulers.placement.domains import closed, levels, most_on_machine, places_of, tasks_of
+from schedulers.placement.service import Service
+from schedulers.work import Work
+
+
+class Reason(StrEnum):
+    """Why, in one stable word for scripts; of several the first that leaves no machine."""
+
+    READY = "READY"
+    """It would fit now: it waits for its turn."""
+    HELD = "HELD"
+    """It was submitted held, or put on hold."""
+    DONE = "DONE"
+    """Nothing of it waits for a machine."""
+    LIMIT = "LIMIT"
+    """A limit of its kind of scheduler: resources, jobs or precedence."""
+    DOWN = "DOWN"
+    """No machine is up."""
+    CONSTRAINTS = "CONSTRAINTS"
+    """No machine that is up satisfies its constraints, or they cannot be read."""
+    TOO_LARGE = "TOO_LARGE"
+    """One task of it is larger than any machine that it may use."""
+    RESOURCES = "RESOURCES"
+    """No machine that it may use has room for one more task."""
+    SPREAD = "SPREAD"
+    """There is room only where it would have too many tasks in one domain or on one machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One demand: its kind (a `Reason`), in words, how many machines it excludes of those left, how many stay."""
+
+    reason: Reason
+    what: str
+    excludes: int
+    remaining: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One group of tasks: how many are unplaced, how many of those would fit now, and what the rest meets."""
+
+    group: int
+    unplaced: int
+    fits: int
+    reason: Reason
+    steps: tuple[Step, ...]
+    fault: str = ""
+    """What cannot be read of its demands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a job is pending: the reason of the first part that does not fit, over so many machines of the cell."""
+
+    reason: Reason
+    machines: int
+    parts: tuple[Part, ...] = ()
+    detail: str = ""
+    """What limits the job as a whole; empty when nothing does."""
+
+    @property
+    def unplaced(self) -> int:
+        """Tasks that want a machine."""
+        return sum(part.unplaced for part in self.parts)
+
+
+@dataclass(slots=True)
+class _Sieve:
+    """Machines that remain, and the steps that led there."""
+
+    left: Mask
+    steps: list[Step] = field(default_factory=list)
+    emptied: Reason | None = None
+
+    def keep(self, reason: Reason, what: str, mask: Mask, *, always: bool = True) -> None:
+        """Exclude what is not in `mask`; a step that excludes nothing is told only when it is `always`."""
+        before = int(self.left.sum())
+        self.left = self.left & mask
+        remaining = int(self.left.sum())
+        if always or before > remaining:
+            self.steps.append(Step(reason, what, before - remaining, remaining))
+        if before and not remaining and self.emptied is None:
+            self.emptied = reason
+
+
+def explain(work: Work, view: View, use: KindUse | None = None, names: tuple[str, ...] = ()) -> Explanation:
+    """Explain why `work` waits on `view`, which is as it was afterwards.
+
+    `use` are the limits and use of the job's kind, when there are any; `names` the cell's resources.
+    """
+    known = int((view.rows[2] != MachineState.GONE).sum())
+    if work.job.state is JobState.HELD:
+        return Explanation(Reason.HELD, known)
+    if not work.remaining or work.job.state is not JobState.ACTIVE:
+        return Explanation(Reason.DONE, known)
+    names = names or tuple(f"resource {d}" for d in range(view.dimensions))
+    mark = view.mark()
+    here = places_of(work, view)
+    fits = _dry_run(work, view, here)
+    parts = tuple(
+        _part(work, group, left, fits.get(group, 0), view, here, names) for group, left in enumerate(work.left) if left
+    )
+    view.undo(mark)
+    detail = _limit(work, use, names)
+    lacking = [part.reason for part in parts if part.reason is not Reason.READY]
+    reason = Reason.LIMIT if detail else lacking[0] if lacking else Reason.READY
+    return Explanation(reason, known, parts, detail)
+
+
+def _dry_run(work: Work, view: View, here: dict[int, int]) -> dict[int, int]:
+    """Place what fits, a gang too; the tasks by group, and where the job then has tasks."""
+    loose = replace(work, job=replace(work.job, gang=Gang.NO))
+    fits: dict[int, int] = {}
+    for claim in Service().place(loose, view, Random(0)):
+        fits[claim.group] = fits.get(claim.group, 0) + claim.count
+        here[claim.machine] = here.get(claim.machine, 0) + claim.count
+    return fits
+
+
+def _part(
+    work: Work, group: int, left: int, fits: int, view: View, here: dict[int, int], names: tuple[str, ...]
+) -> Part:
+    wants = demands(work.job, group)
+    sieve = _Sieve(view.rows[2] != MachineState.GONE)
+    sieve.keep(Reason.DOWN, "up", view.base[0] >= 0, always=False)
+    if wants.fault:
+        sieve.keep(Reason.CONSTRAINTS, wants.fault, np.zeros(view.size, dtype=np.bool_))
+    for what, mask in _machines(wants, view):
+        sieve.keep(Reason.CONSTRAINTS, what, mask)
+    for d, amount in enumerate(work.need(group)):
+        if amount:
+            what = f"{names[d]} {format_amount(names[d], amount)}"
+            sieve.keep(Reason.TOO_LARGE, f"{what} of the whole machine", view.capacity[d] >= amount, always=False)
+    for d, amount in enumerate(work.need(group)):
+        if amount:
+            sieve.keep(Reason.RESOURCES, f"{names[d]} {format_amount(names[d], amount)}", view.room[d] >= amount)
+    _domains(sieve, wants, tasks_of(work), view, here)
+    reason = Reason.READY
+    if fits < left:
+        reason = sieve.emptied or (Reason.RESOURCES if sieve.left.any() else Reason.DOWN)
+    return Part(group, left, fits, reason, tuple(sieve.steps), wants.fault)
+
+
+def _machines(wants: Demands, view: View) -> Iterator[tuple[str, Mask]]:
+    """What is asked of single machines, in words, and which satisfy it."""
+    for text in wants.hard:
+        yield f"constraint {text}", holds(text, view.attributes)
+    for relation in wants.near:
+        if relation.required:
+            yield f"near {relation.job} by {relation.domain}", related(relation, view)
+    for relation in wants.apart:
+        yield f"apart_from {relation.job} by {relation.domain}", ~related(relation, view)
+
+
+def _domains(sieve: _Sieve, wants: Demands, tasks: int, view: View, here: dict[int, int]) -> None:
+    most = most_on_machine(wants, tasks)
+    if most is not None:
+        full = np.zeros(view.size, dtype=np.bool_)
+        full[[machine for machine, count in here.items() if count >= most]] = True
+        sieve.keep(Reason.SPREAD, "different_machines" if wants.different else f"spread machine ≤ {most}", ~full)
+    for level in levels(wants, tasks, view, here):
+        full_domains = closed(level, view)
+        if full_domains is not None:
+            nowhere = view.attributes.codes(level.domain) == 0
+            sieve.keep(Reason.SPREAD, f"spread {level.domain}: no such attribute", ~nowhere, always=False)
+            sieve.keep(Reason.SPREAD, f"spread {level.domain} ≤ {level.bound}", ~full_domains)
+
+
+def _limit(work: Work, use: KindUse | None, names: tuple[str, ...]) -> str:
+    """What of the limits of its kind keeps out one task of each group that waits; empty when nothing does."""
+    if use is None:
+        return ""
+    low, high = use.limits.precedence
+    if not low <= work.job.precedence <= high:
+        return f"precedence {work.job.precedence} is not within {low} to {high} of kind {work.job.kind}"
+    fresh = not any(group.placed for group in work.job.groups)
+    if fresh and use.limits.jobs is not None and use.jobs >= use.limits.jobs:
+        return f"{use.jobs} jobs of kind {work.job.kind} are admitted, the most there may be"
+    for d, most in enumerate(use.limits.resources):
+        least = min(work.need(group)[d] for group, left in enumerate(work.left) if left)
+        if most is not None and 0 < least > most - use.used[d]:
+            held, limit, need = (format_amount(names[d], amount) for amount in (use.used[d], most, least))
+            return f"{names[d]}: kind {work.job.kind} holds {held} of at most {limit}, a task needs {need}"
+    return ""
