@@ -207,15 +207,19 @@ class RedisCell(RedisReads):
                 break
             names += sorted(self._learn(reply[1:]))
             self._plain(self._launch)
-        self._flight = None
         if reply[0] in (b"fenced", b"stale"):
+            self._flight = None
             who = f"scheduler {values['member']}: incarnation {values['incarnation']}"
             raise Fenced(f"{who} may no longer commit; enlist again")
-        return self._reply(reply, intake, transactions)
+        # A full read may follow, and fail: until that is done the commit can be sent again.
+        answer = self._reply(reply, intake, transactions)
+        self._flight = None
+        return answer
 
     def resend(self) -> None:
         """Send the commit in flight once more, on a new connection (semantics 14)."""
-        self._plain(self._link.again)
+        self._link.close()
+        self._plain(self._launch)
 
     def commit(
         self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
