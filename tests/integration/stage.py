@@ -175,6 +175,10 @@ def made_crew(
                 group.start(member)
             group.wait_ready(cell)
             yield group
+        except BaseException as error:
+            for member, code in group.dead().items():
+                error.add_note(f"{member} ended with code {code}: " + "\n".join(words_of(group, member)))
+            raise
         finally:
             for process in group.members.values():
                 if process.poll() is None:
