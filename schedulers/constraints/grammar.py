@@ -139,8 +139,10 @@ def _reason(text: str, error: UnexpectedInput) -> str:
 
 
 def _possible(before: str, expected: set[str]) -> set[str]:
-    """What may follow; the parser's tables do not know whether a parenthesis is open."""
-    if "AND" not in expected:
+    """What may follow: the parser's tables miss keywords that look like names, and what it has reduced already."""
+    if {"NAME", "LPAR"} <= expected:
+        return expected | {"HAS", "NOT"}
+    if not expected <= {"AND", "OR", "RPAR", "$END"}:
         return expected
     plain = _QUOTED.sub("", before)
     return {"AND", "OR", "RPAR" if plain.count("(") > plain.count(")") else "$END"}

@@ -1,0 +1,61 @@
+"""Machines with attributes, and jobs that demand things of them, in a line each."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cellstate.cell import Reply
+from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from cellstate.transaction import Claim, Position
+from cellstate.view import View
+from schedulers.work import Work
+from tests.unit.schedulers.drive import group, rows
+
+Attributes = Mapping[str, str]
+ROOM = (100, 100)
+
+
+def site(*machines: Attributes, free: tuple[int, ...] = ROOM, state: int = MachineState.UP) -> View:
+    """A private copy of machines m0, m1, … with these attributes, all with so much free."""
+    view = View(len(free))
+    view.apply(Reply(Position(1, "t"), full=True, rows=rows([free] * len(machines), state=state)))
+    describe(view, *machines)
+    view.freed()
+    return view
+
+
+def describe(view: View, *machines: Attributes, start: int = 0) -> None:
+    """Somebody looked these machines up."""
+    described = [(f"m{start + i}", tuple(sorted(has.items()))) for i, has in enumerate(machines)]
+    view.describe(range(start, start + len(machines)), described)
+
+
+def racks(number: int, machines: int, **more: str) -> list[dict[str, str]]:
+    """Racks r0, r1, … with so many machines each."""
+    return [{"rack": f"r{rack}", **more} for rack in range(number) for _ in range(machines)]
+
+
+def asking(
+    extra: Mapping[str, Any], tasks: int = 1, *, need: tuple[int, ...] = (1, 1), gang: Gang = Gang.NO, name: str = "j",
+    state: JobState = JobState.ACTIVE, precedence: int = 0,
+) -> Work:  # fmt: skip
+    """A job of one group that demands what `extra` says."""
+    return demanding((group(need, tasks), extra), gang=gang, name=name, state=state, precedence=precedence)
+
+
+def demanding(
+    *groups: tuple[GroupStatus, Mapping[str, Any]], gang: Gang = Gang.NO, name: str = "j",
+    state: JobState = JobState.ACTIVE, precedence: int = 0,
+) -> Work:  # fmt: skip
+    """A job whose groups demand what is said beside them."""
+    spec = {"groups": [dict(extra) for _, extra in groups]}
+    statuses = [status for status, _ in groups]
+    return Work.of(Job(name, name, "service", precedence, 1, state, gang, 0, statuses, spec))
+
+
+def tasks_by(view: View, claims: list[Claim], attribute: str) -> dict[str | None, int]:
+    """How many tasks each value of an attribute gets."""
+    found: dict[str | None, int] = {}
+    for claim in claims:
+        value = view.attributes.get(claim.machine, attribute)
+        found[value] = found.get(value, 0) + claim.count
+    return found
