@@ -143,17 +143,17 @@ class MemoryCommit(MemoryPlain):
             sums[c.group] = sums.get(c.group, 0) + c.count
         return t.gang and all(sums.get(g.number, 0) >= g.unplaced for g in j.groups)
 
-    def remember(self, t: Judging) -> tuple[dict[int, int], list[tuple[KindRow, int]]]:
+    def remember(self, t: Judging) -> tuple[dict[int, int], list[tuple[KindRow, int, bool]]]:
         """The amounts a failed gang puts back: it leaves the running copy as it was."""
         free = {c.machine: self.M[c.machine].free for c in t.claims if c.machine in self.M}
-        return free, [(k, k.used) for k in self.K.values()]
+        return free, [(k, k.used, k.kept) for k in self.K.values()]
 
-    def undo(self, saved: tuple[dict[int, int], list[tuple[KindRow, int]]]) -> None:
+    def undo(self, saved: tuple[dict[int, int], list[tuple[KindRow, int, bool]]]) -> None:
         """Put back what `remember` saved."""
         for index, free in saved[0].items():
             self.M[index].free = free
-        for k, used in saved[1]:
-            k.used = used
+        for k, used, kept in saved[1]:
+            k.used, k.kept = used, kept
 
     def apply_evictions(self, units: list[Unit], m: MachineRow, reason: str) -> None:
         """Evict what the claim took: the last tasks of each victim's run."""

@@ -181,13 +181,13 @@ local function remember(t)
     local m = M[c.machine]
     if m and not saved[m] then saved[m] = { unpack(m, USED + 1, USED + R) } end
   end
-  local used = {}
-  for name, k in pairs(K) do used[name] = { unpack(k.used) } end
+  local kinds = {}
+  for name, k in pairs(K) do kinds[name] = { used = { unpack(k.used) }, changed = k.changed } end
   return function()
     for m, amounts in pairs(saved) do
       for d = 1, R do m[USED + d] = amounts[d] end
     end
-    for name, amounts in pairs(used) do K[name].used = amounts end
+    for name, was in pairs(kinds) do K[name].used, K[name].changed = was.used, was.changed end
   end
 end
 
