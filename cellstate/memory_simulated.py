@@ -106,8 +106,8 @@ class MemorySimulated(MemoryCommit):
             return None
         moved = False
         if transaction.detection is Detection.COARSE:
-            numbers = self.numbers
-            moved = (seen or [0] * len(machines)) != [numbers[machine] for machine in machines]
+            numbers, seen = self.numbers, seen or [0] * len(machines)
+            moved = seen != [numbers[machine] for machine in machines]
         if not moved and self.takes_all(g, machines, counts):
             return self.all_stand(j, g, machines, counts, total)
         if counts is not None:
