@@ -1,0 +1,215 @@
+"""What the simulator asks of the twin gives what the port gives: the same outcomes, the same records in the end."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from cellstate.memory import MemoryCell
+from cellstate.model import Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
+from cellstate.packing import packed
+from cellstate.replica import Replica
+from cellstate.transaction import Claim, Detection, Ending, How, Mode, Outcome, Placed, Position, Singles, Transaction
+from tests.property.worlds import DIMENSIONS, KEEP_JOBS, KEEP_MS
+
+MEMBER = "batch/0"
+sizes = st.sampled_from([(12, 12), (6, 9), (20, 30), (4, 4), (3, 0)])
+needs = st.sampled_from([(1, 1), (1, 0), (2, 1), (0, 0), (5, 5)])
+one_or_two = st.sampled_from([1, 1, 2])
+
+
+class Simulated(RuleBasedStateMachine):
+    """A cell asked through the port, and one asked as the simulator asks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        words: dict[str, Any] = {"keep_jobs": KEEP_JOBS, "keep_ms": KEEP_MS}
+        self.port = MemoryCell("c", DIMENSIONS, **words)
+        self.port.shortcut = False
+        self.quick = MemoryCell("c", DIMENSIONS, log=False, boxes=False, **words)
+        self.cells = (self.port, self.quick)
+        self.copy, self.late = Replica(2), Replica(2, numbered=False)
+        self.placed: list[Placed] = []
+        self.number = self.now = self.jobs = 0
+
+    def tick(self) -> int:
+        self.now += 7
+        return self.now
+
+    def both(self, call: Any) -> Any:
+        first, second = map(call, self.cells)
+        assert first == second
+        return first
+
+    @initialize(some=st.lists(sizes, min_size=2, max_size=5))
+    def begin(self, some: list[tuple[int, int]]) -> None:
+        machines = [MachineSpec(f"m{i}", size) for i, size in enumerate(some)]
+        self.both(lambda cell: cell.join("e0", machines, 0))
+        self.membership = self.both(lambda cell: cell.enlist(MEMBER, "n", 1, 0))
+
+    @rule(data=st.data())
+    def submit(self, data: st.DataObject) -> None:
+        self.jobs += 1
+        groups = [TaskGroup(data.draw(needs), data.draw(st.integers(1, 6))) for _ in range(data.draw(one_or_two))]
+        gang, precedence = data.draw(st.sampled_from([Gang.NO, Gang.NO, *Gang])), data.draw(st.integers(0, 2))
+        spec = JobSpec(f"j{self.jobs}", f"j{self.jobs}", "batch", tuple(groups), precedence, gang)
+        at = self.tick()
+        self.both(lambda cell: cell.submit([spec], at, "ada"))
+
+    def shape(self, data: st.DataObject, job: str) -> Transaction:
+        """A transaction of any shape."""
+        size, j = len(self.port.M), self.port.J[job]
+        group = data.draw(st.sampled_from([0, 0, 0, 0, 1, 2]))
+        left = j.groups[group].unplaced if group < len(j.groups) else 1
+        many = data.draw(st.sampled_from([max(1, left)] * 3 + [1, left + 1]))
+        machines = data.draw(st.lists(st.integers(0, size - 1), min_size=many, max_size=many))
+        seen = [self.port.M[machine].number - (data.draw(st.integers(0, 9)) == 7) for machine in machines]
+        mode, detection = data.draw(st.sampled_from(Mode)), data.draw(st.sampled_from(Detection))
+        if data.draw(st.booleans(), "singles"):
+            singles = Singles(machines, group, data.draw(st.sampled_from([seen, seen, None])))
+            return Transaction(job, singles, mode, detection)
+        runs = [run.placement for run in self.port.runs(machines[:1])] + [99]
+        victims = ((data.draw(st.sampled_from(runs)), 2),) if data.draw(st.integers(0, 3)) == 2 else ()
+        count = data.draw(st.sampled_from([1, 1, 2, left or 1, 0]))
+        claims = [Claim(machine, group, count, at, victims) for machine, at in zip(machines, seen, strict=True)]
+        return Transaction(job, tuple(claims), mode, detection)
+
+    def plain(self, data: st.DataObject, job: str) -> Transaction:
+        """All that one group still wants, seen as it is or, rarely, on one machine as it was."""
+        j, size = self.port.J[job], len(self.port.M)
+        group = next((g.number for g in j.groups if g.unplaced), 0)
+        left = max(1, j.groups[group].unplaced)
+        machines = data.draw(st.lists(st.integers(0, size - 1), min_size=left, max_size=left))
+        seen = [self.port.M[machine].number for machine in machines]
+        seen[-1] -= data.draw(st.integers(0, 5)) == 3
+        mode = Mode.GANG if j.gang else data.draw(st.sampled_from(Mode))
+        claims: Singles | tuple[Claim, ...] = Singles(machines, group, seen)
+        if data.draw(st.booleans(), "as claims"):
+            claims = tuple(claims)
+        elif data.draw(st.booleans(), "in one"):
+            claims = (Claim(machines[0], group, left, seen[0]),)
+        return Transaction(job, claims, mode, data.draw(st.sampled_from(Detection)))
+
+    def carry_out(self, data: st.DataObject, shape: Any) -> None:
+        queue = [job for ids in self.port.pending().values() for job in ids]
+        if not queue:
+            self.submit(data)
+            queue = [f"j{self.jobs}"]
+        job = data.draw(st.sampled_from([*queue * 5, *self.port.J]), "job")
+        transaction, at = shape(data, job), self.tick()
+        self.number += 1
+        first = self.port.placements + 1
+        same = transaction._replace(claims=tuple(transaction.claims))
+        expected = self.port.commit(self.membership, self.number, [same], Position(), at).outcomes[0]
+        outcome, placed = self.quick.carry_out(transaction, at, MEMBER)
+        assert outcome == expected
+        self.check_placed(transaction, outcome, placed, first)
+        self.placed += placed
+
+    @rule(data=st.data())
+    def place(self, data: st.DataObject) -> None:
+        self.carry_out(data, self.plain)
+
+    @rule(data=st.data())
+    def place_more(self, data: st.DataObject) -> None:
+        self.carry_out(data, self.plain)
+
+    @rule(data=st.data())
+    def place_anything(self, data: st.DataObject) -> None:
+        self.carry_out(data, self.shape)
+
+    def check_placed(self, transaction: Transaction, outcome: Outcome, placed: list[Placed], first: int) -> None:
+        """The placements named are those that were made, in order."""
+        told = [
+            (placement, machine, count)
+            for part in placed
+            for placement, machine, count in zip(
+                part.placements, part.machines, part.counts or [1] * len(part.machines), strict=True
+            )
+        ]
+        pairs = zip(transaction.claims, outcome.claims, strict=True)
+        made = [(claim.machine, count) for claim, (count, _) in pairs if count]
+        assert sorted(told) == [(first + i, machine, count) for i, (machine, count) in enumerate(made)]
+        assert sum(part.tasks for part in placed) == outcome.placed
+
+    @precondition(lambda self: self.placed)
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        at, placed = self.tick(), self.placed.pop(data.draw(st.integers(0, len(self.placed) - 1)))
+        expected = sum(self.port.end(placed.endings(), at, "e0"))
+        assert self.quick.finish_placed(placed, at, "e0") == expected
+
+    @precondition(lambda self: self.placed)
+    @rule(data=st.data(), how=st.sampled_from(How))
+    def end_some(self, data: st.DataObject, how: How) -> None:
+        """Ends of other sorts reach into what is noted as a block."""
+        ending: Ending = data.draw(st.sampled_from(data.draw(st.sampled_from(self.placed)).endings()))
+        at = self.tick()
+        self.both(lambda cell: cell.end([ending._replace(how=how)], at, "e0"))
+
+    @rule(data=st.data(), what=st.sampled_from(["state", "size", "limit", "stop"]))
+    def disturb(self, data: st.DataObject, what: str) -> None:
+        index, at = data.draw(st.integers(0, len(self.port.M) - 1)), self.tick()
+        if what == "size":
+            machine = MachineSpec(f"m{index}", data.draw(sizes))
+            self.both(lambda cell: cell.join("e0", [machine], at))
+        elif what == "state" and self.port.M[index].state is not MachineState.GONE:
+            state = data.draw(st.sampled_from([MachineState.UP, *MachineState]))
+            self.both(lambda cell: cell.set_machine_state(index, state, at, "ada"))
+        elif what == "limit":
+            limits = data.draw(st.sampled_from([Limits((None, None)), Limits((9, None)), Limits((None, None), 2)]))
+            self.both(lambda cell: cell.set_limits("batch", limits, at, "ada"))
+        elif what == "stop" and self.port.J:
+            job = data.draw(st.sampled_from(list(self.port.J)))
+            self.both(lambda cell: cell.stop(job, at, "ada", JobState.STOPPED))
+
+    @rule()
+    def look(self) -> None:
+        """Whoever looks sees single runs."""
+        self.both(lambda cell: (cell.runs(list(cell.M)), cell.jobs()))
+
+    @rule()
+    def follow(self) -> None:
+        self.quick.bring_up_to_date(self.late)
+        self.compare_copy(self.late)
+
+    @invariant()
+    def agrees(self) -> None:
+        self.both(lambda cell: (cell.sync(Position()).rows.tolist(), cell.kinds(), cell.pending(), cell.counters()))
+        self.quick.bring_up_to_date(self.copy)
+        self.compare_copy(self.copy)
+        if self.copy.size:
+            assert self.copy.numbers == [m.number for m in self.port.M.values()]
+
+    def compare_copy(self, copy: Replica) -> None:
+        """What is free where the copy may place anything."""
+        for m in self.port.machines():
+            free = [has - held for has, held in zip(m.capacity, m.allocated, strict=True)]
+            takes = m.state is MachineState.UP and not m.over
+            assert (copy.rest[m.index] & copy.guards == copy.guards) == takes
+            if takes:
+                assert copy.rest[m.index] - copy.guards == packed(free)
+
+    def teardown(self) -> None:
+        self.look()
+
+
+SHORT = settings(max_examples=60, stateful_step_count=40, suppress_health_check=list(HealthCheck))
+
+
+def test_the_simulators_way_is_the_ports() -> None:
+    run_state_machine_as_test(Simulated, settings=SHORT)
+
+
+@pytest.mark.chaos
+def test_the_simulators_way_is_the_ports_at_length() -> None:
+    run_state_machine_as_test(Simulated, settings=settings(SHORT, max_examples=3_000))
