@@ -149,9 +149,10 @@ class Disorder:
                 self.crew.start(member)
 
     def _began(self, member: str) -> bool:
-        """Whether a scheduler had its name since it was started last."""
+        """Whether a member was at work since it was started last: such a one never ends by itself."""
         since = self._started.get(member, 0.0)
-        return any(fact.at_ms >= since for fact in seen(self.cell, "enlist", member))
+        work = seen(self.cell, "enlist", member) if member in SCHEDULERS else seen(self.cell, "finished")
+        return any(fact.at_ms >= since for fact in work)
 
     # The store and the machines
 

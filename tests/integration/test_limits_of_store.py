@@ -129,6 +129,7 @@ def test_a_read_only_store_is_waited_out(tmp_path: Path, turn: Callable[[str, bo
         made_crew(cell, server.url, tmp_path, *members, lease_ms=600) as group,
     ):
         submit(cell, jobs[:20])
+        until(lambda: seen(cell, "finished"), "all are at work, the fleet too")
         turn(server.url, True)
         with pytest.raises(ReadOnly) as refusal:
             cell.submit(jobs[20:], 0, "ada")

@@ -39,6 +39,7 @@ def test_a_store_killed_under_load_comes_back_and_everything_ends(tmp_path: Path
         for number, start in enumerate(range(0, len(jobs), 20)):
             submit_again(cell, jobs[start : start + 20])
             if number in (3, 6):
+                until(lambda: seen(cell, "finished"), "all are at work, the fleet too")
                 store.kill()
                 until(lambda: all(len(words_of(group, each)) % 2 for each in MEMBERS), "all of them notice")
                 store.start()
