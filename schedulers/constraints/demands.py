@@ -108,7 +108,10 @@ def demands(job: Job, group: int) -> Demands:
     if not isinstance(groups, list | tuple) or group >= len(groups) or not isinstance(groups[group], Mapping):
         return NONE
     said = {field: groups[group][field] for field in FIELDS if field in groups[group]}
-    return _kept(json.dumps(said, default=str, skipkeys=True)) if said else NONE
+    try:
+        return _kept(json.dumps(said)) if said else NONE
+    except (TypeError, ValueError) as error:
+        return Demands(fault=f"demands that are not plain values: {error}")
 
 
 @lru_cache(maxsize=4096)

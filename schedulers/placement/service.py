@@ -68,6 +68,8 @@ class Service:
         over = levels(wants, total, view, here)
         fits = self._fits(work, group, view, here, over)
         found = np.flatnonzero(fits)
+        if not len(found):
+            return []
         dice = np.random.Generator(np.random.PCG64(rng.getrandbits(64)))
         takes = list[tuple[int, int]]()
         if self.effort and len(found) > max(self.effort, 4 * left):
