@@ -1,0 +1,289 @@
+"""Careful placement: bounds are never broken, room is found where there is some, points decide the rest."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cellstate.model import Gang
+from cellstate.view import View
+from schedulers.placement.domains import patches, places_of, tasks_of
+from schedulers.placement.service import Service
+from schedulers.policies import machines_of
+from schedulers.work import Work
+from tests.contract.test_placement_policies import PlacementContract
+from tests.unit.schedulers.constraints.site import asking, demanding, describe, racks, site, tasks_by
+from tests.unit.schedulers.drive import copy, group, room, work
+
+
+class TestService(PlacementContract):
+    policies = (Service(), Service(effort=0, apart=0.0), Service(effort=3, fit=0.0, balance=1.0))
+
+
+def total(claims: object) -> int:
+    return sum(claim.count for claim in claims)  # type: ignore[attr-defined]
+
+
+def place(found: Work, view: View, policy: Service | None = None, seed: int = 1) -> Any:
+    return (policy or Service()).place(found, view, Random(seed))
+
+
+# Bounds on domains
+
+
+def test_no_domain_takes_more_than_the_bound_at_any_level() -> None:
+    machines = [{"rack": f"r{i // 4}", "power": f"p{i // 8}", "zone": f"z{i // 24}"} for i in range(48)]
+    view = site(*machines)
+    asked = {"spread": [{"domain": "rack", "most": 2}, {"domain": "power", "share": 0.15}, "zone"]}
+    claims = place(asking(asked, 20), view)
+    assert total(claims) == 18, "six sources of power, three tasks each"
+    assert max(tasks_by(view, claims, "rack").values()) == 2
+    assert set(tasks_by(view, claims, "power").values()) == {3}
+    assert tasks_by(view, claims, "zone") == {"z0": 9, "z1": 9}
+
+
+def test_a_spread_that_cannot_be_met_leaves_the_rest_out_and_a_gang_wholly() -> None:
+    view = site(*racks(3, 5))
+    asked = {"spread": [{"domain": "rack", "most": 2}]}
+    before = room(view)
+    assert place(asking(asked, 7, gang=Gang.YES), view) == []
+    assert room(view) == before
+    assert total(place(asking(asked, 7), view)) == 6
+
+
+def test_machines_in_no_domain_take_nothing_when_it_is_bounded_and_count_as_one_when_it_is_not() -> None:
+    view = site({"rack": "a"}, {"rack": "b"}, {}, {})
+    assert machines_of(place(asking({"spread": [{"domain": "rack", "most": 5}]}, 8), view)) == {0, 1}
+    assert place(asking({"spread": [{"domain": "powr", "most": 5}]}, 8), view) == []
+    claims = place(asking({"spread": ["rack"]}, 6), view, Service(apart=0.0))
+    assert tasks_by(view, claims, "rack") == {"a": 2, "b": 2, None: 2}
+    assert total(place(asking({"spread": ["powr"]}, 8), view)) == 8
+
+
+def test_different_machines() -> None:
+    view = site({}, {}, {})
+    assert sorted(claim.machine for claim in place(asking({"different_machines": True}, 9), view)) == [0, 1, 2]
+    found = asking({"different_machines": True}, 9)
+    found.places = {1: 1}
+    assert sorted(claim.machine for claim in place(found, view)) == [0, 2]
+    most = place(asking({"spread": [{"domain": "machine", "most": 2}]}, 9), view)
+    assert [claim.count for claim in most] == [2, 2, 2]
+
+
+def test_groups_of_a_job_count_together_and_the_bounded_ones_go_first() -> None:
+    view = site(*racks(2, 1), free=(3, 3))
+    bounded = {"spread": [{"domain": "rack", "most": 1}]}
+    claims = place(demanding((group((1, 1), 4), {}), (group((1, 1), 2), bounded)), view)
+    assert Counter({g: sum(c.count for c in claims if c.group == g) for g in (0, 1)}) == {0: 4, 1: 2}
+    view = site(*racks(2, 1))
+    found = demanding((group((1, 1), 1), bounded), (group((1, 1), 3), bounded))
+    assert total(place(found, view)) == 2
+
+
+def test_tasks_that_run_already_count_by_lookup_or_record_or_memory() -> None:
+    asked = {"spread": [{"domain": "rack", "most": 2}]}
+
+    def left(found: Work, view: View) -> dict[str | None, int]:
+        return tasks_by(view, place(found, view), "rack")
+
+    view, found = site(*racks(2, 2)), asking(asked, 9)
+    found.places = {0: 1}
+    assert left(found, view) == {"r0": 1, "r1": 2}
+    view, found = site(*racks(2, 2)), asking(asked, 9)
+    found.job.groups[0].runs = ((5, 1, False), (6, 2, True), (7, 3, False))
+    assert left(found, view) == {"r0": 1, "r1": 1}, "one that leaves counts no more"
+    view, found = site(*racks(2, 2)), demanding((group((1, 1), 9, unplaced=7), asked))
+    found.job.groups[0].runs = ((5, 1, False),)
+    assert left(found, view) == {"r1": 2}, "a single run has all that is placed"
+    view.placed = {"j": {3: 2, 99: 1}}
+    assert left(found, site_with(view)) == {"r0": 2}
+
+
+def site_with(known: View) -> View:
+    view = site(*racks(2, 2))
+    view.placed = known.placed
+    return view
+
+
+def test_a_share_is_of_all_tasks_that_run_or_are_to_run() -> None:
+    found = demanding((group((1, 1), 20, unplaced=10), {"spread": [{"domain": "rack", "share": 0.25}]}))
+    view = site(*racks(2, 2))
+    assert tasks_of(found) == 20
+    assert set(tasks_by(view, place(found, view), "rack").values()) == {5}
+
+
+def test_domains_that_overlap_do_not_lead_into_a_dead_end() -> None:
+    """Taking the machine in rack 0 with power 0 would shut both others out."""
+    machines = [{"rack": "r0", "power": "p0"}, {"rack": "r0", "power": "p1"}, {"rack": "r1", "power": "p0"}]
+    asked = {"spread": [{"domain": "rack", "most": 1}, {"domain": "power", "most": 1}]}
+    for seed in range(30):
+        view = site(*machines)
+        assert machines_of(place(asking(asked, 2), view, seed=seed)) == {1, 2}
+
+
+MACHINES = st.lists(
+    st.fixed_dictionaries({}, optional={"rack": st.sampled_from("abc"), "power": st.sampled_from("xy"),
+                                        "gpu": st.just("1")}), min_size=1, max_size=12,
+)  # fmt: skip
+BOUNDS = st.lists(
+    st.sampled_from([{"domain": "rack", "most": 1}, {"domain": "rack", "most": 3}, {"domain": "power", "share": 0.5},
+                     {"domain": "machine", "most": 2}, "rack", "power"]), max_size=3,
+)  # fmt: skip
+
+
+@given(MACHINES, BOUNDS, st.integers(1, 15), st.booleans(), st.booleans(), st.integers(0, 9), st.data())
+def test_whatever_is_asked_nothing_is_broken_and_no_machine_that_would_do_is_left(
+    machines: list[dict[str, str]], spread: list[Any], tasks: int, different: bool, gpu: bool, seed: int,
+    data: st.DataObject,
+) -> None:  # fmt: skip
+    view = site(*machines, free=(2, 2))
+    asked = {"spread": spread, "different_machines": different, "constraints": ["has gpu"] if gpu else []}
+    found = asking(asked, tasks)
+    found.places = data.draw(st.dictionaries(st.integers(0, len(machines) - 1), st.integers(1, 2), max_size=2))
+    had = Counter(found.places)
+    claims = place(found, view, Service(effort=data.draw(st.sampled_from([0, 1, 100]))), seed)
+    assert total(claims) <= tasks
+    added = Counter({claim.machine: claim.count for claim in claims})
+    assert len(added) == len(claims), "one claim a machine"
+    bounds = [(s["domain"], s.get("most") or max(1, int(s["share"] * tasks))) for s in spread if isinstance(s, dict)]
+    bounds += [("machine", 1)] if different else []
+
+    def domain(machine: int, name: str) -> str | None:
+        return view.attributes.get(machine, name)
+
+    def counts(name: str) -> Counter[str | None]:
+        found: Counter[str | None] = Counter()
+        for machine, count in (had + added).items():
+            found[domain(machine, name)] += count
+        return found
+
+    for machine, count in added.items():
+        assert count <= 2
+        assert not gpu or "gpu" in machines[machine]
+        for name, most in bounds:
+            assert domain(machine, name) is not None
+            assert counts(name)[domain(machine, name)] <= most
+    if total(claims) < tasks:
+        for machine in range(len(machines)):
+            would_do = (
+                added[machine] < 2
+                and (not gpu or "gpu" in machines[machine])
+                and all(domain(machine, n) and counts(n)[domain(machine, n)] < most for n, most in bounds)
+            )
+            assert not would_do
+
+
+# Evenness and points
+
+
+def test_domains_are_filled_evenly_and_machines_within_them() -> None:
+    machines = [{"rack": f"r{i // 2}", "zone": f"z{i // 6}"} for i in range(18)]
+    view = site(*machines)
+    claims = place(asking({"spread": ["rack", "zone"]}, 27), view)
+    assert set(tasks_by(view, claims, "zone").values()) == {9}
+    assert set(tasks_by(view, claims, "rack").values()) == {3}
+    assert {claim.count for claim in claims} == {1, 2}
+
+
+def test_evenness_gives_way_to_room_and_bounds_do_not() -> None:
+    view = site({"zone": "a"}, {"zone": "b"}, free=(2, 2))
+    describe(view, {"zone": "b"}, start=1)
+    view.take(0, (2, 2), 1)
+    assert total(place(asking({"spread": ["zone"]}, 2), view)) == 2
+
+
+def test_a_job_without_domains_keeps_to_different_machines_while_it_can() -> None:
+    assert sorted(claim.count for claim in place(work("a", group((1, 1), 7)), copy(*[(9, 9)] * 5))) == [1, 1, 1, 2, 2]
+    whole = place(work("a", group((1, 1), 7)), copy(*[(9, 9)] * 5), Service(apart=0.0))
+    assert [claim.count for claim in whole] == [7]
+
+
+def test_best_fit_takes_the_tightest_machine_and_balance_the_most_even_one() -> None:
+    view = site({}, {}, free=(100, 100))
+    view.take(0, (50, 50), 1)
+    assert machines_of(place(work("a", group((10, 10), 1)), view, Service(balance=0.0))) == {0}
+    view = site({}, {}, free=(100, 100))
+    view.take(0, (40, 0), 1)
+    view.take(1, (0, 30), 1)
+    assert machines_of(place(work("a", group((30, 0), 1)), view, Service(fit=0.0, balance=1.0))) == {1}
+    assert machines_of(place(work("a", group((0, 30), 1)), view, Service(fit=0.0, balance=1.0))) == {0}
+
+
+def test_a_preferred_constraint_decides_while_there_is_room_and_the_heavier_wins() -> None:
+    machines = [{"ssd": "yes"}, {"zone": "a"}, {}]
+    view = site(*machines, free=(2, 2))
+    asked = {"constraints": [{"prefer": "has ssd", "weight": 90}, {"prefer": "zone == 'a'", "weight": 60}]}
+    order = []
+    for _ in range(6):
+        (claim,) = place(asking(asked), view)
+        order.append(claim.machine)
+    assert order == [0, 0, 1, 1, 2, 2]
+
+
+def test_preference_is_weighed_against_crowding() -> None:
+    view = site({"ssd": "yes"}, {}, free=(100, 100))
+    claims = place(asking({"constraints": [{"prefer": "has ssd", "weight": 50}]}, 25), view)
+    by_machine = {claim.machine: claim.count for claim in claims}
+    assert by_machine[0] - by_machine[1] in (4, 5, 6), "half of ten points are worth five tasks"
+
+
+def test_near_is_preferred_and_apart_is_kept() -> None:
+    view = site(*racks(3, 2), free=(2, 2))
+    view.others = {"db": {2: 1}, "web": {0: 1}}
+    near = {"near": {"job": "db", "domain": "rack"}, "apart_from": "web"}
+    claims = place(asking(near, 12), view)
+    assert total(claims) == 10
+    assert 0 not in machines_of(claims)
+    view = site(*racks(3, 2))
+    view.others = {"db": {2: 1}}
+    assert machines_of(place(asking(near, 2), view)) == {2, 3}
+
+
+def test_ties_are_broken_at_random_also_between_domains() -> None:
+    view, chosen = site(*racks(10, 5)), Counter[str | None]()
+    for seed in range(60):
+        chosen += Counter(tasks_by(view, place(asking({"spread": ["rack"]}), view, seed=seed), "rack"))
+        view.undo(0)
+    assert len(chosen) > 7
+
+
+def test_the_rest_of_the_cell_is_looked_at_when_a_part_is_not_enough() -> None:
+    view = site(*racks(50, 4), free=(1, 1))
+    assert total(place(asking({"spread": ["rack"]}, 200), view, Service(effort=5))) == 200
+    assert total(place(asking({"spread": ["rack"]}, 3), site(*racks(50, 4)), Service(effort=1))) == 3
+
+
+def test_ten_thousand_tasks_over_ten_thousand_machines() -> None:
+    machines = racks(500, 20)
+    view = site(*machines)
+    claims = place(asking({"spread": [{"domain": "rack", "most": 20}]}, 10_000), view)
+    assert total(claims) == 10_000
+    assert set(tasks_by(view, claims, "rack").values()) == {20}
+
+
+def test_patches_are_machines_alike_in_every_domain() -> None:
+    view = site({"a": "1", "b": "1"}, {"a": "1", "b": "2"}, {"a": "1", "b": "1"}, {})
+    found = patches(view.attributes, ("a", "b"))
+    assert found.of[0] == found.of[2]
+    assert len({*found.of.tolist()}) == 3
+    for machine in range(4):
+        for name, codes in zip(("a", "b"), found.codes, strict=True):
+            assert codes[found.of[machine]] == view.attributes.codes(name)[machine]
+    none = patches(view.attributes, ())
+    assert (none.of.tolist(), none.codes) == ([0] * 4, ())
+
+
+def test_many_kinds_of_domain_with_many_values_each_stay_apart() -> None:
+    machines = [{f"k{k}": str((i * 7919 + k) % 997) for k in range(8)} for i in range(1_000)]
+    view = site(*machines)
+    found = patches(view.attributes, tuple(f"k{k}" for k in range(8)))
+    assert len(np.unique(found.of)) == 997, "997 to the power of 8 would not fit in 64 bits"
+
+
+def test_places_are_those_of_machines_in_the_copy() -> None:
+    found = work("a")
+    found.places = {0: 2, 7: 1}
+    assert places_of(found, copy((1, 1))) == {0: 2}
