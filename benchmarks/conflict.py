@@ -31,7 +31,7 @@ SETTING = ("batch", "service", "fullness", "gang", "detection", "commit")
 """What configurations differ in."""
 MEDIANS = (
     "conflict_fraction", "tasks_per_second", "jobs_per_second", "gangs_per_second", "transactions", "accepted",
-    "conflicts", "tasks_placed", "server_cpu",
+    "conflicts", "tasks_placed", "server_cpu", "server_us_per_task",
 )  # fmt: skip
 Run = dict[str, object]
 """The figures of one run, as they stand in the document."""

@@ -171,18 +171,20 @@ def figures(watch: Watch, contest: Contest, age: float = 0.0) -> dict[str, objec
     """The figures of a run, from two readings. Waits count from when the queue was put back, `age` seconds old."""
     changes = {name: difference(watch.before[name], watch.after[name]) for name in contest.members}
     counted = {name: sum(int(change[name]) for change in changes.values()) for name in COUNTED}
+    rate = sum(change["tasks"] / change["seconds"] for change in changes.values())
     accepted, conflicts = counted["accepted"], counted["conflicts"]
     found: dict[str, object] = {
         **{name: counted[name] for name in ("transactions", "accepted", "conflicts")},
         "conflict_fraction": round(conflicts / accepted, 4) if accepted else float(conflicts),
         "tasks_placed": counted["tasks"],
-        "tasks_per_second": round(sum(change["tasks"] / change["seconds"] for change in changes.values())),
+        "tasks_per_second": round(rate),
         "jobs_per_second": round(sum(change["jobs_placed"] / change["seconds"] for change in changes.values())),
         "wait_seconds": _waits(changes, watch.after, age),
         "busyness": {name: round(min(1.0, c["busy_seconds"] / c["seconds"]), 3) for name, c in changes.items()},
         "seconds": round(sum(change["seconds"] for change in changes.values()) / len(changes), 2),
         "cpu": watch.cpu,
         "server_cpu": watch.cpu["server"],
+        "server_us_per_task": round(watch.cpu["server"] / max(rate, 1.0) * 1e6, 2),
         "utilisation": watch.fullness,
         "fleet_backlog": watch.backlog,
         "abandoned": counted["abandoned"],
