@@ -17,6 +17,7 @@ class Books:
         self.numbers: dict[int, int] = {}
         self.placements: dict[int, tuple[str, int, int]] = {}
         self.ended: Counter[tuple[str, How]] = Counter()
+        self.orders: dict[str, int] = {}
         self.moves: Counter[int] = Counter()
         self.at_most = 1
         self.gone: set[int] = set()
@@ -64,6 +65,9 @@ class Books:
         used: dict[str, list[int]] = {}
         admitted: Counter[str] = Counter()
         for job in self.cell.jobs():
+            if self.orders.setdefault(job.id, job.order) != job.order:  # its name and id were free again
+                self.orders[job.id] = job.order
+                self.ended[job.id, How.FINISHED] = self.ended[job.id, How.FAILED] = 0
             for number, group in enumerate(job.groups):
                 assert group.unplaced + group.placed + group.finished + group.failed + group.stopped == group.total
                 here = [run for run in self.cell.runs(list(self.cell.M)) if (run.job, run.group) == (job.id, number)]

@@ -203,7 +203,8 @@ class Simulated(RuleBasedStateMachine):
         self.look()
 
 
-SHORT = settings(max_examples=60, stateful_step_count=40, suppress_health_check=list(HealthCheck))
+# The same histories every time; new ones are sought in the long form.
+SHORT = settings(max_examples=60, stateful_step_count=40, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 def test_the_simulators_way_is_the_ports() -> None:
@@ -212,4 +213,4 @@ def test_the_simulators_way_is_the_ports() -> None:
 
 @pytest.mark.chaos
 def test_the_simulators_way_is_the_ports_at_length() -> None:
-    run_state_machine_as_test(Simulated, settings=settings(SHORT, max_examples=3_000))
+    run_state_machine_as_test(Simulated, settings=settings(SHORT, derandomize=False, max_examples=3_000))

@@ -306,8 +306,9 @@ class Twins(RuleBasedStateMachine):
         self.worlds.compare()
 
 
-SHORT = settings(max_examples=40, stateful_step_count=40, suppress_health_check=list(HealthCheck))
-LONG = settings(SHORT, max_examples=1_500, stateful_step_count=60)
+# The same histories every time; new ones are sought in the long form.
+SHORT = settings(max_examples=40, stateful_step_count=40, suppress_health_check=list(HealthCheck), derandomize=True)
+LONG = settings(SHORT, derandomize=False, max_examples=1_500, stateful_step_count=60)
 
 
 def test_twin_and_scripts_agree() -> None:
