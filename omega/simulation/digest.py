@@ -1,0 +1,52 @@
+"""The digest of a run: a hash over everything that was decided and ended, in order."""
+
+from array import array
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from cellstate.transaction import Outcome, Transaction
+
+FLUSH = 1 << 16
+
+
+class Digest:
+    """Numbers go in as they happen. The same run gives the same digest on every store and computer."""
+
+    def __init__(self) -> None:
+        """Nothing happened yet."""
+        self._hash = blake2b(digest_size=16)
+        self._numbers = array("q")
+
+    def decided(self, now: int, scheduler: int, order: int, transaction: Transaction, outcome: Outcome) -> None:
+        """A transaction of the job with this order was judged."""
+        numbers = self._numbers
+        numbers.extend((now, scheduler, order, len(outcome.claims)))
+        for claim, (placed, verdict) in zip(transaction.claims, outcome.claims, strict=True):
+            numbers.extend((claim.machine, claim.group, placed, verdict))
+        self._flush()
+
+    def placed(self, now: int, scheduler: int, order: int, group: int, machines: Sequence[int]) -> None:
+        """As `decided`, for single tasks of a group that all stand."""
+        numbers = self._numbers
+        numbers.extend((now, scheduler, order, -1 - len(machines), group))
+        numbers.extend(machines)
+        self._flush()
+
+    def ended(self, now: int, order: int, tasks: int) -> None:
+        """So many tasks of a job finished."""
+        self._numbers.extend((now, -1, order, tasks))
+
+    def _flush(self) -> None:
+        if len(self._numbers) >= FLUSH:
+            self._take()
+
+    def _take(self) -> None:
+        numbers, self._numbers = self._numbers, array("q")
+        if numbers.itemsize != 8 or array("H", [1]).tobytes() != b"\1\0":
+            numbers.byteswap()
+        self._hash.update(numbers.tobytes())
+
+    def hexdigest(self) -> str:
+        """The digest so far."""
+        self._take()
+        return self._hash.hexdigest()

@@ -1,0 +1,173 @@
+"""The master copy of the simulated cell: the twin in memory, or a real store that answers the same.
+
+A simulation asks six things of it; whoever keeps it, the same questions get the same answers.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Protocol
+
+from cellstate.cell import Cell, Membership
+from cellstate.errors import Refused
+from cellstate.memory import MemoryCell
+from cellstate.model import JobSpec, JobState, MachineSpec
+from cellstate.redis_cell import RedisCell
+from cellstate.replica import Replica
+from cellstate.resources import Dimensions
+from cellstate.transaction import Detection, Outcome, Placed, Position, Transaction, placed_runs
+
+EXECUTOR = "simulated"
+LEASE_MS = 7 * 24 * 3600 * 1000
+"""No simulation takes a week of real time; a lease is the server's and knows no other."""
+UNREAD = 50_000
+"""Messages to the executor are thrown away after so many."""
+
+
+class Master(Protocol):
+    """Times are milliseconds since the simulation began."""
+
+    cell: Cell
+
+    def join(self, machines: Sequence[MachineSpec]) -> None:
+        """Make the cell's machines."""
+
+    def refresh(self, copy: Replica) -> None:
+        """Bring a private copy up to date."""
+
+    def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
+        """Submit jobs."""
+
+    def commit(
+        self, member: str, transaction: Transaction, copy: Replica, at_ms: int
+    ) -> tuple[Outcome, list[Placed]]:
+        """Judge a transaction decided on `copy`, and apply what stands; also says what was placed."""
+
+    def end(self, placed: Placed, at_ms: int) -> int:
+        """These tasks finished; returns how many they were."""
+
+    def abandon(self, job_id: str, at_ms: int, by: str) -> None:
+        """A job is given up."""
+
+
+class TwinMaster:
+    """The in-memory twin. It writes no log and sends no messages."""
+
+    def __init__(self, name: str, dimensions: Dimensions, *, release_moves_number: bool = True) -> None:
+        """Make an empty cell; finished jobs are forgotten at once."""
+        self.twin = MemoryCell(
+            name, dimensions, keep_jobs=0, keep_ms=0, log=False, boxes=False, release_moves_number=release_moves_number
+        )
+        self.cell: Cell = self.twin
+
+    def join(self, machines: Sequence[MachineSpec]) -> None:
+        """See Master.join."""
+        self.twin.join(EXECUTOR, machines, 0)
+
+    def refresh(self, copy: Replica) -> None:
+        """See Master.refresh."""
+        self.twin.bring_up_to_date(copy)
+
+    def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
+        """See Master.submit."""
+        self.twin.submit(jobs, at_ms, EXECUTOR)
+
+    def commit(
+        self, member: str, transaction: Transaction, copy: Replica, at_ms: int
+    ) -> tuple[Outcome, list[Placed]]:
+        """See Master.commit."""
+        return self.twin.carry_out(transaction, at_ms, member)
+
+    def end(self, placed: Placed, at_ms: int) -> int:
+        """See Master.end."""
+        return self.twin.finish_placed(placed, at_ms, EXECUTOR)
+
+    def abandon(self, job_id: str, at_ms: int, by: str) -> None:
+        """See Master.abandon."""
+        self.twin.stop(job_id, at_ms, by, JobState.ABANDONED)
+
+
+class StoreMaster:
+    """A cell of its own on a real store, nobody else at work on it.
+
+    Its releases always move sequence numbers. Without `release_moves_number` they are counted and kept out
+    of the numbers that copies show; a transaction is committed with the numbers the store knows.
+    """
+
+    def __init__(self, cell: RedisCell, *, release_moves_number: bool = True) -> None:
+        """Take a cell that was just made."""
+        self.store = cell
+        self.cell: Cell = cell
+        self.release_moves_number = release_moves_number
+        self._released: Counter[int] = Counter()
+        self._members: dict[str, Membership] = {}
+        self._numbers: dict[str, int] = {}
+        self._position = Position()
+        self._placements = 0
+        self._unread = 0
+
+    def join(self, machines: Sequence[MachineSpec]) -> None:
+        """See Master.join."""
+        self.store.join(EXECUTOR, machines, 0)
+
+    def refresh(self, copy: Replica) -> None:
+        """See Master.refresh."""
+        reply = self.store.sync(copy.position)
+        copy.apply(reply)
+        self._position = reply.position
+        if not self.release_moves_number and copy.numbered:
+            for machine in set(reply.rows[:, 0].tolist()):
+                copy.numbers[machine] -= self._released[machine]
+
+    def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
+        """See Master.submit."""
+        self.store.submit(jobs, at_ms, EXECUTOR)
+
+    def _membership(self, member: str) -> Membership:
+        if member not in self._members:
+            self._members[member] = self.store.enlist(member, member, LEASE_MS, 0)
+            self._numbers[member] = 0
+        return self._members[member]
+
+    def commit(
+        self, member: str, transaction: Transaction, copy: Replica, at_ms: int
+    ) -> tuple[Outcome, list[Placed]]:
+        """See Master.commit."""
+        membership = self._membership(member)
+        self._numbers[member] += 1
+        since = self._position
+        if transaction.detection is Detection.COARSE:
+            since = copy.position
+            if not self.release_moves_number:
+                claims = [c._replace(seen=c.seen + self._released[c.machine]) for c in transaction.claims]
+                transaction = transaction._replace(claims=claims)
+        executors = copy.executors(claim.machine for claim in transaction.claims)
+        reply = self.store.commit(
+            membership, self._numbers[member], [transaction], since, at_ms, executors=executors
+        )
+        self._position = reply.position
+        outcome = reply.outcomes[0]
+        # Nobody else places here, and ids are given out one by one in the order of the claims.
+        placed = placed_runs(transaction, outcome, self._placements + 1)
+        runs = sum(len(each.machines) for each in placed)
+        self._placements += runs
+        self._unread += runs
+        if self._unread >= UNREAD:
+            self._unread = 0
+            for executor in executors:
+                while self.store.receive(executor):
+                    continue
+        return outcome, placed
+
+    def end(self, placed: Placed, at_ms: int) -> int:
+        """See Master.end."""
+        count = sum(self.store.end(placed.endings(), at_ms, EXECUTOR))
+        if count != placed.tasks:
+            raise Refused(
+                f"cell {self.store.name}: {count} of {placed.tasks} tasks ended; somebody else is at work on it"
+            )
+        self._released.update(set(placed.machines))
+        return count
+
+    def abandon(self, job_id: str, at_ms: int, by: str) -> None:
+        """See Master.abandon."""
+        self.store.stop(job_id, at_ms, by, JobState.ABANDONED)

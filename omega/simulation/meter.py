@@ -1,0 +1,114 @@
+"""What one scheduler did, by day: the figures of Omega §4 before they are summed up."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cellstate.transaction import PLACED_ONE, Outcome, Transaction
+from schedulers.instruments import Instrument
+from schedulers.work import Work
+
+DAY = 86_400.0
+
+
+@dataclass(slots=True)
+class Day:
+    """Seconds of thinking that led to a transaction without a conflict (`useful`), to one with a conflict
+    (`wasted`) and to none at all (`fruitless`); of all these, those of first attempts (`first`); and
+    transactions without and with a conflict.
+    """  # fmt: skip
+
+    useful: float = 0.0
+    wasted: float = 0.0
+    fruitless: float = 0.0
+    first: float = 0.0
+    accepted: int = 0
+    conflicts: int = 0
+
+
+@dataclass(slots=True)
+class Meter(Instrument):
+    """Counts for one scheduler; times are seconds.
+
+    With `completed` only attempts that came to an end within the run count, whole, on the day they ended,
+    a job's wait counts once its first attempt is over, and fruitless time is nobody's: as the authors'
+    simulator counts. Without it time is split at midnight and a wait counts from the attempt's beginning.
+    """
+
+    completed: bool = False
+    days: dict[int, Day] = field(default_factory=lambda: defaultdict(Day))
+    waits: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    scheduled: Counter[str] = field(default_factory=Counter)
+    given_up: Counter[str] = field(default_factory=Counter)
+    tasks: Counter[str] = field(default_factory=Counter)
+    attempts: int = 0
+    no_fits: int = 0
+
+    def began(self, work: Work, now: float, waited: float) -> None:
+        """See Instrument.began."""
+        if not self.completed:
+            self.waits[work.job.kind].append(waited)
+
+    def attempted(
+        self, works: Sequence[Work], began: float, now: float, results: Sequence[tuple[Transaction, Outcome]]
+    ) -> None:
+        """See Instrument.attempted."""
+        self.attempts += 1
+        first = 0
+        for work in works:
+            if work.attempts == 1:
+                first += 1
+                if self.completed:
+                    self.waits[work.job.kind].append(began - work.submitted)
+        day, conflicts = self.days[int(now / DAY)], 0
+        for transaction, outcome in results:
+            placed = outcome.claims.count(PLACED_ONE)
+            if placed != len(outcome.claims):
+                placed = outcome.placed
+                conflicts += outcome.conflicted
+            kind = works[0].job.kind if len(works) == 1 else _kind(works, transaction.job)
+            self.tasks[kind] += placed
+        day.accepted += len(results) - conflicts
+        day.conflicts += conflicts
+        self.no_fits += not results
+        self._spend(began, now, first / len(works), conflicts / len(results) if results else None)
+
+    def unfinished(self, works: Sequence[Work], began: float, now: float) -> None:
+        """The run ended during an attempt; nobody knows whether it would have been of use."""
+        if not self.completed:
+            first = sum(not work.attempts for work in works) / len(works)
+            self._spend(began, now, first, 0.0)
+
+    def _spend(self, began: float, now: float, first: float, wasted: float | None) -> None:
+        """Book thinking; `first` and `wasted` are shares of it, None when it was fruitless."""
+        if self.completed and wasted is None:
+            return
+        if self.completed or int(began / DAY) == int(now / DAY):
+            self._book(int(now / DAY), now - began, first, wasted)
+            return
+        while began < now:
+            day = int(began / DAY)
+            until = min(now, (day + 1) * DAY)
+            self._book(day, until - began, first, wasted)
+            began = until
+
+    def _book(self, number: int, seconds: float, first: float, wasted: float | None) -> None:
+        day = self.days[number]
+        day.first += seconds * first
+        if wasted is None:
+            day.fruitless += seconds
+        else:
+            day.wasted += seconds * wasted
+            day.useful += seconds * (1.0 - wasted)
+
+    def placed(self, work: Work, now: float) -> None:
+        """See Instrument.placed."""
+        self.scheduled[work.job.kind] += 1
+
+    def abandoned(self, work: Work, now: float) -> None:
+        """See Instrument.abandoned."""
+        self.given_up[work.job.kind] += 1
+
+
+def _kind(works: Sequence[Work], job_id: str) -> str:
+    return next(work.job.kind for work in works if work.id == job_id)

@@ -1,0 +1,57 @@
+"""Statically partitioned: each kind has machines of its own and one scheduler for them (Omega §3.2)."""
+
+from collections.abc import Mapping, Sequence
+
+from cellstate.replica import Replica
+from cellstate.view import View
+from omega.simulation.drive import Architecture, Desk
+
+
+class Slice(Replica):
+    """A copy in which machines outside one part have no room."""
+
+    def __init__(self, dimensions: int, part: range, *, numbered: bool = True) -> None:
+        """`part` are the indices of the machines inside."""
+        super().__init__(dimensions, numbered=numbered)
+        self.part = part
+
+    def took_over(self, machines: Sequence[int]) -> None:
+        """See Replica.took_over."""
+        for machine in machines:
+            if machine not in self.part:
+                self.rest[machine] = 0
+        super().took_over(machines)
+
+
+def parts(machines: int, shares: Mapping[str, float]) -> dict[str, range]:
+    """Cut so many machines into consecutive parts in proportion to the shares, at least one machine each."""
+    whole, start, so_far, cut = sum(shares.values()), 0, 0.0, {}
+    for i, (kind, share) in enumerate(shares.items()):
+        so_far += share
+        left = len(shares) - 1 - i
+        end = machines if not left else min(max(round(machines * so_far / whole), start + 1), machines - left)
+        cut[kind] = range(start, end)
+        start = end
+    return cut
+
+
+class Partitioned(Architecture):
+    """Every scheduler is alone in its part and decides on it as it is at that moment."""
+
+    def __init__(self, of_desk: Mapping[int, range]) -> None:
+        """`of_desk`: the part of each desk, by number."""
+        self.of_desk = of_desk
+
+    def copy(self, desk: Desk) -> Replica:
+        """See Architecture.copy."""
+        return Slice(desk.world.dimensions, self.of_desk[desk.number], numbered=desk.world.numbered)
+
+    def sync(self, desk: Desk) -> View:
+        """See Architecture.sync."""
+        if len(desk.scheduler.sleepers):
+            desk.refresh(desk.copy)
+        return desk.copy
+
+    def ready(self, desk: Desk) -> None:
+        """Take over what happened meanwhile: tasks ended."""
+        desk.refresh(desk.copy)

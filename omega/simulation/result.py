@@ -1,0 +1,209 @@
+"""What came out of a run: the figures of Omega §4, by kind of job and by scheduler."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from cellstate.model import JobSpec
+from omega.simulation.drive import Desk
+from omega.simulation.engine import SECOND
+from omega.simulation.meter import DAY, Day, Meter
+from omega.simulation.settings import KINDS, Settings
+from omega.simulation.world import World
+from omega.workload.workload import DIMENSIONS, Workload
+
+
+@dataclass(slots=True)
+class Tally:
+    """What arrived."""
+
+    jobs: Counter[str] = field(default_factory=Counter)
+    tasks: Counter[str] = field(default_factory=Counter)
+    resident_tasks: int = 0
+    residents_placed: int = 0
+
+    def submitted(self, spec: JobSpec) -> None:
+        """A job arrived."""
+        self.jobs[spec.kind] += 1
+        self.tasks[spec.kind] += spec.total
+
+
+@dataclass(frozen=True, slots=True)
+class Median:
+    """The median of daily values, and their median absolute deviation."""
+
+    median: float
+    mad: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Median":
+        """Both are 0 of nothing."""
+        if not values:
+            return cls(0.0, 0.0)
+        middle = median(values)
+        return cls(middle, median(abs(value - middle) for value in values))
+
+
+@dataclass(frozen=True, slots=True)
+class OfKind:
+    """The figures of one kind of job; waits in seconds.
+
+    Busyness is that of the schedulers that serve the kind, their mean: `useful` led to a transaction
+    without a conflict, `wasted` to one with, `no_conflict` is what first attempts alone took.
+    """
+
+    jobs_submitted: int
+    jobs_scheduled: int
+    jobs_abandoned: int
+    tasks_submitted: int
+    tasks_scheduled: int
+    wait_mean: float
+    wait_p90: float
+    busyness: Median
+    useful: Median
+    wasted: Median
+    no_conflict: Median
+    conflict_fraction: Median
+    attempts: int
+    no_fit_attempts: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Flat, with the names scripts rely on."""
+        flat: dict[str, Any] = {}
+        for name, value in asdict(self).items():
+            if isinstance(value, dict):
+                name = name if name in ("busyness", "conflict_fraction") else f"busyness_{name}"  # noqa: PLW2901 - shown so
+                flat[name if name == "conflict_fraction" else f"{name}_median"] = value["median"]
+                flat[f"{name}_mad"] = value["mad"]
+            else:
+                flat[name] = value
+        return flat
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A run and its figures. `digest` is equal exactly when everything happened alike, on whatever store."""
+
+    settings: Settings
+    kinds: dict[str, OfKind]
+    utilisation: dict[str, float]
+    residents: int
+    residents_placed: int
+    events: int
+    digest: str
+    schedulers: dict[str, dict[str, Any]]
+
+    def as_json(self) -> dict[str, Any]:
+        """The document of ``omega sim run --json``, all but the wall time."""
+        kinds = self.kinds.values()
+        return {
+            "architecture": self.settings.architecture,
+            "days": self.settings.days,
+            "seed": self.settings.seed,
+            "jobs": {
+                "submitted": sum(kind.jobs_submitted for kind in kinds),
+                "scheduled": sum(kind.jobs_scheduled for kind in kinds),
+                "abandoned": sum(kind.jobs_abandoned for kind in kinds),
+            },
+            "tasks": {
+                "submitted": sum(kind.tasks_submitted for kind in kinds),
+                "scheduled": sum(kind.tasks_scheduled for kind in kinds),
+                "resident": self.residents_placed,
+            },
+            **{name: kind.as_json() for name, kind in self.kinds.items()},
+            "utilisation": self.utilisation,
+            "schedulers": self.schedulers,
+            "events": self.events,
+            "digest": self.digest,
+            "settings": _plain(asdict(self.settings)),
+        }
+
+
+def _plain(words: dict[str, Any]) -> dict[str, Any]:
+    return words | {"detection": words["detection"].name.lower(), "commit": words["commit"].name.lower()}
+
+
+def summed_up(workload: Workload, settings: Settings, world: World, tally: Tally, desks: Sequence[Desk]) -> Result:
+    """Sum up what the desks' meters counted."""
+    capacity = workload.capacity
+    used = [amount / (has * world.horizon) if has else 0.0 for amount, has in zip(world.used, capacity, strict=True)]
+    lengths = _lengths(world.horizon / SECOND)
+    return Result(
+        settings,
+        {kind: _of_kind(kind, tally, [d for d in desks if _serves(d, kind)], lengths) for kind in KINDS},
+        dict(zip(DIMENSIONS.names, used, strict=True)),
+        tally.resident_tasks,
+        tally.residents_placed,
+        world.engine.events,
+        world.digest.hexdigest(),
+        {desk.name: _of_desk(desk, lengths) for desk in desks},
+    )
+
+
+def _serves(desk: Desk, kind: str) -> bool:
+    return desk.name.partition("/")[0] in (kind, "monolithic")
+
+
+def _lengths(seconds: float) -> list[float]:
+    """The lengths of the days of a run; the last may be a part of one."""
+    whole, rest = divmod(seconds, DAY)
+    return [DAY] * int(whole) + ([rest] if rest > 0 else [])
+
+
+def _of_kind(kind: str, tally: Tally, desks: Sequence[Desk], lengths: Sequence[float]) -> OfKind:
+    meters = [desk.meter for desk in desks]
+    waits = np.array([wait for meter in meters for wait in meter.waits[kind]])
+    return OfKind(
+        jobs_submitted=tally.jobs[kind],
+        jobs_scheduled=sum(meter.scheduled[kind] for meter in meters),
+        jobs_abandoned=sum(meter.given_up[kind] for meter in meters),
+        tasks_submitted=tally.tasks[kind],
+        tasks_scheduled=sum(meter.tasks[kind] for meter in meters),
+        wait_mean=float(waits.mean()) if len(waits) else 0.0,
+        wait_p90=float(np.percentile(waits, 90, method="lower")) if len(waits) else 0.0,
+        busyness=_busyness(meters, lengths, lambda day: day.useful + day.wasted + day.fruitless),
+        useful=_busyness(meters, lengths, lambda day: day.useful),
+        wasted=_busyness(meters, lengths, lambda day: day.wasted),
+        no_conflict=_busyness(meters, lengths, lambda day: day.first),
+        conflict_fraction=_conflict_fraction(meters, lengths),
+        attempts=sum(meter.attempts for meter in meters),
+        no_fit_attempts=sum(meter.no_fits for meter in meters),
+    )
+
+
+def _busyness(meters: Sequence[Meter], lengths: Sequence[float], of: Callable[[Day], float]) -> Median:
+    """Daily values: the mean over schedulers of the share of the day that `of` says."""
+    return Median.of([
+        sum(of(meter.days[i]) for meter in meters) / len(meters) / length for i, length in enumerate(lengths)
+    ])  # fmt: skip
+
+
+def _conflict_fraction(meters: Sequence[Meter], lengths: Sequence[float]) -> Median:
+    """Daily values of conflicts ÷ transactions without one, all schedulers together; days with neither count not."""
+    values = []
+    for i in range(len(lengths)):
+        accepted = sum(meter.days[i].accepted for meter in meters)
+        conflicts = sum(meter.days[i].conflicts for meter in meters)
+        if accepted or conflicts:
+            values.append(conflicts / accepted if accepted else float(conflicts))
+    return Median.of(values)
+
+
+def _of_desk(desk: Desk, lengths: Sequence[float]) -> dict[str, Any]:
+    meters = [desk.meter]
+    waits = [wait for of_kind in desk.meter.waits.values() for wait in of_kind]
+    return {
+        "wait_mean": sum(waits) / len(waits) if waits else 0.0,
+        "busyness_median": _busyness(meters, lengths, lambda day: day.useful + day.wasted + day.fruitless).median,
+        "busyness_wasted_median": _busyness(meters, lengths, lambda day: day.wasted).median,
+        "conflict_fraction": _conflict_fraction(meters, lengths).median,
+        "attempts": desk.meter.attempts,
+        "transactions": sum(day.accepted + day.conflicts for day in desk.meter.days.values()),
+        "conflicts": sum(day.conflicts for day in desk.meter.days.values()),
+        "jobs_scheduled": sum(desk.meter.scheduled.values()),
+        "jobs_abandoned": sum(desk.meter.given_up.values()),
+    }

@@ -1,0 +1,206 @@
+"""A simulation: a workload, settings and a seed become a result."""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import cycle
+from random import Random
+
+from cellstate.errors import BadInput
+from cellstate.model import GroupStatus, Job, JobSpec, JobState, bucket_of
+from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Detection, Mode, Transaction
+from omega.simulation.drive import Architecture, Desk
+from omega.simulation.engine import SECOND, microseconds
+from omega.simulation.master import Master, StoreMaster, TwinMaster
+from omega.simulation.monolithic import Monolithic
+from omega.simulation.partitioned import Partitioned, parts
+from omega.simulation.result import Result, Tally, summed_up
+from omega.simulation.settings import KINDS, Settings
+from omega.simulation.shared import Shared
+from omega.simulation.two_level import TwoLevel
+from omega.simulation.world import World
+from omega.workload.workload import DIMENSIONS, Workload, stream
+from schedulers.ordering.rejoin import Rejoin
+from schedulers.patience import Patience
+from schedulers.placement.first_fit import RandomFirstFit
+from schedulers.placement.random_fit import RandomFit
+from schedulers.placement.scored import BestFit
+from schedulers.policies import Placement
+from schedulers.scheduler import Scheduler
+from schedulers.sharing import owned
+from schedulers.work import Work
+
+JOBS_PER_CALL = 512
+"""Jobs are written into the cell so many at a time, ahead of their arrival at a scheduler."""
+RESIDENTS = "resident/0"
+REFERENCE_PATIENCE = Patience(seconds=1.0, attempts=1_001, fruitless=101)
+"""Given up after more than 1,000 attempts, or more than 100 with nothing placed (the authors' simulator)."""
+OFFERS_PATIENCE = Patience(seconds=0.0, attempts=1_000)
+"""A scheduler that sees only offers cannot know what to wait for; 1,000 attempts a job (Omega §4.2)."""
+PLACEMENT: Mapping[str, Callable[[], Placement]] = {
+    "random": RandomFit, "first-fit": RandomFirstFit, "best-fit": lambda: BestFit(apart=1),
+}  # fmt: skip
+
+Progress = Callable[[float], None]
+
+
+def work_of(spec: JobSpec, order: int, at: int) -> Work:
+    """A job that nobody worked on yet, submitted at a time in microseconds; `order` counts submissions."""
+    groups = [
+        GroupStatus(
+            group.need, group.duration_ms, group.count, group.count, 0, 0, 0, 0, f"0-{group.count - 1}", ()
+        )
+        for group in spec.groups
+    ]  # fmt: skip
+    more = dict(spec.extra)
+    if any(group.extra for group in spec.groups):
+        more["groups"] = [dict(group.extra) for group in spec.groups]
+    job = Job(
+        spec.id, spec.name, spec.kind, spec.precedence, order, JobState.ACTIVE, spec.gang, at // 1000, groups, more
+    )
+    return Work(job, [group.count for group in spec.groups], submitted=at / SECOND)
+
+
+class Simulation:
+    """One run of a workload.
+
+    `cell`, an empty cell on a real store, keeps the master copy instead of the twin in memory; the result
+    is the same. `progress` is called with the share of simulated time that has passed, a hundred times.
+    """
+
+    def __init__(
+        self, workload: Workload, settings: Settings, *, cell: RedisCell | None = None, progress: Progress | None = None
+    ) -> None:
+        """Raises BadInput when the workload has jobs that no scheduler is for."""
+        unknown = {arrival.job.kind for arrival in workload.arrivals} - set(KINDS)
+        if unknown:
+            kinds = ", ".join(sorted(unknown))
+            raise BadInput(f"workload: jobs of kind {kinds}; there are schedulers for {', '.join(KINDS)}")
+        self.workload, self.settings, self._progress = workload, settings, progress
+        moves = settings.releases_move
+        self.master: Master = (
+            TwinMaster("simulation", DIMENSIONS, release_moves_number=moves)
+            if cell is None
+            else StoreMaster(cell, release_moves_number=moves)
+        )
+        self.world = World(
+            self.master, settings.horizon,
+            completed=settings.reference_rules, numbered=settings.detection is Detection.COARSE,
+        )  # fmt: skip
+        self.tally = Tally()
+        self._written = 0
+        self.architecture = self._architecture()
+        self.desks = self._desks()
+        self._route = self._routes()
+
+    def run(self) -> Result:
+        """Simulate from beginning to end."""
+        world, engine = self.world, self.world.engine
+        self.master.join(self.workload.machines)
+        self._place_residents()
+        if isinstance(self.architecture, TwoLevel):
+            self.architecture.open()
+            world.on_end = self.architecture.ended
+        world.nudges = [desk.nudge for desk in self.desks if desk.scheduler.patience is None]
+        for desk in self.desks:
+            desk.start()
+        engine.feed(self._arrivals(), self._arrive)
+        if self._progress is not None:
+            for i in range(1, 101):
+                engine.at(world.horizon * i // 100, self._progress, i / 100)
+        engine.run(world.horizon)
+        engine.now, engine.seconds = world.horizon, world.horizon / SECOND
+        for desk in self.desks:
+            desk.close()
+        return summed_up(self.workload, self.settings, world, self.tally, self.desks)
+
+    # Schedulers
+
+    def _architecture(self) -> Architecture:
+        name = self.settings.architecture
+        if name == "two-level":
+            return TwoLevel(self.world, self.settings.offers)
+        if name == "partitioned":
+            return Partitioned(dict(enumerate(parts(len(self.workload.machines), self.settings.shares).values())))
+        return Shared() if name == "shared-state" else Monolithic()
+
+    def _desks(self) -> list[Desk]:
+        settings = self.settings
+        if settings.architecture.startswith("monolithic"):
+            names = ["monolithic/0"]
+        else:
+            # The parts of a partitioned cell are in the order of its shares.
+            kinds = settings.shares if settings.architecture == "partitioned" else KINDS
+            names = [f"{kind}/{i}" for kind in kinds for i in range(settings.batch if kind == "batch" else 1)]
+        return [
+            Desk(number, name, self._scheduler(name), self.world, self.architecture)
+            for number, name in enumerate(names)
+        ]
+
+    def _scheduler(self, name: str) -> Scheduler:
+        settings, kind = self.settings, name.partition("/")[0]
+        paths = {each: settings.decision_time(each) for each in KINDS}
+        scheduler = Scheduler(
+            kind, placement=PLACEMENT[settings.placement](), mode=settings.commit, detection=settings.detection,
+            batch=1, paths=paths, rng=Random(f"{settings.seed}/{name}"),
+        )  # fmt: skip
+        if settings.architecture == "two-level":
+            scheduler.detection = Detection.FINE  # what is offered to one alone cannot conflict
+            scheduler.ordering, scheduler.patience = Rejoin(), OFFERS_PATIENCE
+            if settings.offers.several_jobs:
+                scheduler.batch = 1_000_000
+        if settings.reference_rules:
+            scheduler.ordering, scheduler.patience = Rejoin(), REFERENCE_PATIENCE
+        return scheduler
+
+    def _routes(self) -> Callable[[JobSpec], Desk]:
+        """Which desk a job goes to."""
+        by_kind = {kind: [desk for desk in self.desks if desk.name.startswith(f"{kind}/")] for kind in KINDS}
+        if not by_kind["batch"]:
+            only = self.desks[0]
+            return lambda _: only
+        if self.settings.shared_by == "round-robin":
+            turns = {kind: cycle(desks) for kind, desks in by_kind.items()}
+            return lambda spec: next(turns[spec.kind])
+        owners = {kind: _owners(desks) for kind, desks in by_kind.items()}
+        return lambda spec: owners[spec.kind][bucket_of(spec.id)]
+
+    # Jobs
+
+    def _place_residents(self) -> None:
+        """Place what runs when the simulation begins, in order, each task on a random machine."""
+        world, copy = self.world, self.world.copy()
+        rng, placement = stream(self.settings.seed, "residents"), RandomFit()
+        specs = [arrival.job for arrival in self.workload.residents]
+        for start in range(0, len(specs), JOBS_PER_CALL):
+            self.master.submit(specs[start : start + JOBS_PER_CALL], 0)
+        self.tally.resident_tasks = sum(spec.total for spec in specs)
+        for order, spec in enumerate(specs):
+            self.master.refresh(copy)
+            work = work_of(spec, -1 - order, 0)
+            claims = placement.place(work, copy, rng)
+            if claims:
+                transaction = Transaction(spec.id, claims, Mode.INCREMENTAL, Detection.FINE)
+                outcome, stands = world.commit(-2, RESIDENTS, work.job, transaction, copy)
+                copy.settle(stands=stands)
+                self.tally.residents_placed += outcome.placed
+
+    def _arrivals(self) -> Iterator[tuple[int, int]]:
+        for i, arrival in enumerate(self.workload.arrivals):
+            yield microseconds(arrival.at_seconds), i
+
+    def _arrive(self, i: int) -> None:
+        arrivals, now = self.workload.arrivals, self.world.engine.now
+        if i >= self._written:
+            chunk = arrivals[self._written : self._written + JOBS_PER_CALL]
+            self.master.submit([arrival.job for arrival in chunk], now // 1000)
+            self._written += len(chunk)
+        spec = arrivals[i].job
+        self.tally.submitted(spec)
+        self._route(spec).deliver(work_of(spec, i + 1, now))
+
+
+def _owners(desks: list[Desk]) -> list[Desk]:
+    """The desk of each bucket, as live schedulers share them."""
+    names = [desk.name for desk in desks]
+    shares = [owned(name, names) for name in names]
+    return [desks[[share[bucket] for share in shares].index("1")] for bucket in range(len(shares[0]))]

@@ -1,0 +1,94 @@
+"""What to simulate: architecture, schedulers and their decision times, rules. Values with names, checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+
+from cellstate.errors import BadInput
+from cellstate.transaction import Detection, Mode
+from omega.simulation.two_level import Offers
+
+ARCHITECTURES = ("monolithic-single", "monolithic-multi", "partitioned", "two-level", "shared-state")
+PLACEMENTS = ("random", "first-fit", "best-fit")
+SHARINGS = ("hash", "round-robin")
+KINDS = ("batch", "service")
+MOST_SCHEDULERS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One run. Times are seconds. Raises BadInput when a value makes no sense.
+
+    The defaults are the paper's (Omega §4): decision times of 0.1 s a job and 5 ms a task, fine detection,
+    incremental commits; what fits nowhere sleeps until room is freed, as live.
+    """
+
+    architecture: str = "shared-state"
+    days: float = 1.0
+    seed: int = 0
+    batch: int = 1
+    """Batch schedulers; more than one only where schedulers are several."""
+    t_job_batch: float = 0.1
+    t_job_service: float = 0.1
+    """In monolithic-single it is the decision time of all jobs."""
+    t_task: float = 0.005
+    t_task_service: float | None = None
+    """When service has another one."""
+    detection: Detection = Detection.FINE
+    commit: Mode = Mode.INCREMENTAL
+    placement: str = "random"
+    """``random``: task by task on random machines (the paper's); the others as live."""
+    sharing: str | None = None
+    """How batch schedulers share jobs; None: by hash, or in turn under the reference rules."""
+    release_moves_number: bool | None = None
+    """Whether tasks that end move a machine's sequence number; None: yes, but not under the reference rules."""
+    reference_rules: bool = False
+    """Retry, give up and count as the authors' simulator does."""
+    shares: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(KINDS, 0.5))
+    """The parts of a partitioned cell."""
+    offers: Offers = field(default_factory=Offers)
+    """How offers are made in a two-level cell."""
+
+    def __post_init__(self) -> None:
+        for what, value, known in (
+            ("architecture", self.architecture, ARCHITECTURES), ("placement", self.placement, PLACEMENTS),
+            ("sharing", self.sharing or SHARINGS[0], SHARINGS),
+        ):  # fmt: skip
+            if value not in known:
+                raise BadInput(f"simulation: unknown {what} {value!r}; there is {', '.join(known)}")
+        times = {"t_job_batch": self.t_job_batch, "t_job_service": self.t_job_service, "t_task": self.t_task}
+        if self.t_task_service is not None:
+            times["t_task_service"] = self.t_task_service
+        for name, seconds in times.items():
+            if not (isfinite(seconds) and seconds >= 0):
+                raise BadInput(f"simulation: {name} is {seconds:g} s; want a time from 0 on")
+        if not (isfinite(self.days) and 0 < self.days <= 10_000):
+            raise BadInput(f"simulation: {self.days:g} days; want more than 0, at most 10,000")
+        if not 1 <= self.batch <= MOST_SCHEDULERS:
+            raise BadInput(f"simulation: {self.batch} batch schedulers; want 1 to {MOST_SCHEDULERS}")
+        if self.batch > 1 and self.architecture not in ("two-level", "shared-state"):
+            several = "two-level and shared-state have several"
+            raise BadInput(f"simulation: {self.batch} batch schedulers; {self.architecture} has one, {several}")
+        if set(self.shares) != set(KINDS) or not all(isfinite(x) and x > 0 for x in self.shares.values()):
+            raise BadInput(f"simulation: shares {dict(self.shares)}; want one above 0 for each of {', '.join(KINDS)}")
+
+    @property
+    def horizon(self) -> int:
+        """The length of the run in microseconds."""
+        return round(self.days * 86_400_000_000)
+
+    @property
+    def shared_by(self) -> str:
+        """How batch schedulers share jobs."""
+        return self.sharing or ("round-robin" if self.reference_rules else "hash")
+
+    @property
+    def releases_move(self) -> bool:
+        """Whether tasks that end move a machine's sequence number."""
+        return not self.reference_rules if self.release_moves_number is None else self.release_moves_number
+
+    def decision_time(self, kind: str) -> tuple[float, float]:
+        """(t_job, t_task) for jobs of a kind."""
+        slow = kind == "service" or self.architecture == "monolithic-single"
+        t_task = self.t_task_service if slow and self.t_task_service is not None else self.t_task
+        return (self.t_job_service if slow else self.t_job_batch), t_task

@@ -1,0 +1,82 @@
+"""What happens in a simulated cell whoever decides: jobs arrive, tasks start, run and end."""
+
+from collections.abc import Callable, Sequence
+
+from cellstate.model import Job
+from cellstate.packing import packed_need
+from cellstate.replica import Replica
+from cellstate.transaction import PLACED_ONE, Outcome, Placed, Singles, Transaction
+from omega.simulation.digest import Digest
+from omega.simulation.engine import Engine
+from omega.simulation.master import Master
+
+Ended = Callable[[Sequence[int], int, int], None]
+
+
+class World:
+    """Engine, master and books of one run of `horizon` microseconds.
+
+    `completed` is as in Meter; `numbered` says whether private copies keep sequence numbers. `on_end`
+    is told of tasks that ended: machines, packed amounts on each, the number of the desk.
+    """
+
+    def __init__(self, master: Master, horizon: int, *, completed: bool, numbered: bool) -> None:
+        """Nothing happened yet."""
+        self.engine, self.digest = Engine(), Digest()
+        self.master, self.horizon, self.completed, self.numbered = master, horizon, completed, numbered
+        self.dimensions = len(master.cell.dimensions)
+        self.used = [0] * self.dimensions
+        """Amounts × microseconds, by dimension."""
+        self.running = 0
+        self.on_end: Ended | None = None
+        self.nudges: list[Callable[[], None]] = []
+
+    def copy(self) -> Replica:
+        """A private copy, empty."""
+        return Replica(self.dimensions, numbered=self.numbered)
+
+    def commit(
+        self, number: int, member: str, job: Job, transaction: Transaction, copy: Replica
+    ) -> tuple[Outcome, bool]:
+        """Commit a transaction and let start what was placed; also returns whether all of it stands."""
+        now = self.engine.now
+        outcome, placed = self.master.commit(member, transaction, copy, now // 1000)
+        for each in placed:
+            self._start(number, job, each)
+        claims = transaction.claims
+        if isinstance(claims, Singles) and outcome.claims.count(PLACED_ONE) == len(claims):
+            self.digest.placed(now, number, job.order, claims.group, claims.machines)
+            return outcome, True
+        self.digest.decided(now, number, job.order, transaction, outcome)
+        return outcome, outcome.accepted
+
+    def _start(self, number: int, job: Job, placed: Placed) -> None:
+        group, now = job.groups[placed.group], self.engine.now
+        until = now + group.duration_ms * 1000
+        tasks = placed.tasks
+        self.running += tasks
+        span = tasks * (min(until, self.horizon) - now)
+        for d, amount in enumerate(group.need):
+            self.used[d] += span * amount
+        if until <= self.horizon:
+            self.engine.at(until, self._end, (number, job.order, group.need, placed))
+
+    def _end(self, what: tuple[int, int, tuple[int, ...], Placed]) -> None:
+        number, order, need, placed = what
+        tasks = self.master.end(placed, self.engine.now // 1000)
+        self.running -= tasks
+        self.digest.ended(self.engine.now, order, tasks)
+        if self.on_end is not None:
+            amounts = packed_need(need)
+            if placed.counts is None:
+                self.on_end(placed.machines, amounts, number)
+            else:
+                for machine, count in zip(placed.machines, placed.counts, strict=True):
+                    self.on_end((machine,), amounts * count, number)
+        for nudge in self.nudges:
+            nudge()
+
+    def abandon(self, job_id: str, by: str) -> None:
+        """A job is given up."""
+        self.master.abandon(job_id, self.engine.now // 1000, by)
+
