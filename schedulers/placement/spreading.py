@@ -54,7 +54,7 @@ class Spreading:
         for (bound, counts), codes in zip(self.levels, self.codes, strict=True):
             self.lost += spread * counts[codes]
             if bound is not None:
-                self.lost[(counts[codes] >= bound) | (codes == 0)] = np.inf
+                self.lost[counts[codes] >= bound] = np.inf
         self.now = self.best - self.lost
 
     def give(self, tasks: int) -> int:

@@ -92,6 +92,12 @@ def test_a_machine_without_the_attribute_passes_only_what_denies() -> None:
         assert holds(text, known).tolist() == [False, True]
 
 
+def test_an_attribute_that_is_empty_is_there() -> None:
+    known = site({"rack": ""}, {}).attributes
+    for text in ("rack == ''", "rack in ['', 'a']", "has rack"):
+        assert holds(text, known).tolist() == [True, False]
+
+
 def test_a_number_compares_with_what_a_value_says_and_a_text_with_how_it_is_written() -> None:
     known = site({"cores": "8"}, {"cores": "8.0"}, {"cores": "eight"}, {"cores": "16"}).attributes
     assert holds("cores == 8", known).tolist() == [True, True, False, False]

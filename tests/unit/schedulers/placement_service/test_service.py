@@ -188,6 +188,15 @@ def test_domains_are_filled_evenly_and_machines_within_them() -> None:
     assert {claim.count for claim in claims} == {1, 2}
 
 
+def test_tasks_that_run_already_count_for_evenness_too() -> None:
+    found, view = asking({"spread": ["rack"]}, 3), site(*racks(2, 4))
+    found.places = {0: 3}
+    assert tasks_by(view, place(found, view), "rack") == {"r1": 3}
+    found, view = work("a", group((1, 1), 2)), site({}, {}, {})
+    found.places = {1: 1}
+    assert machines_of(place(found, view)) == {0, 2}
+
+
 def test_evenness_gives_way_to_room_and_bounds_do_not() -> None:
     view = site({"zone": "a"}, {"zone": "b"}, free=(2, 2))
     describe(view, {"zone": "b"}, start=1)
