@@ -4,6 +4,7 @@ from collections.abc import Callable
 from random import Random
 
 from cellstate.errors import BadInput
+from schedulers.constraints.grammar import prepare
 from schedulers.placement.constrained import Constrained
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.service import Service
@@ -20,6 +21,7 @@ def batch(seed: str = "0") -> Scheduler:
 
 def service(seed: str = "0") -> Scheduler:
     """Slow and careful: constraints, failure domains, every machine given points, one job at a time."""
+    prepare()
     return Scheduler("service", placement=Service(), batch=1, rng=Random(seed))
 
 

@@ -23,6 +23,7 @@ from cellstate.model import Job
 from schedulers.constraints.grammar import SHOWN, parse
 
 FIELDS = ("constraints", "spread", "different_machines", "near", "apart_from")
+_FIELDS = frozenset(FIELDS)
 MOST_TASKS = 10_000_000
 _ATTRIBUTE = re.compile(r"[A-Za-z_][\w./-]*")
 
@@ -105,11 +106,13 @@ NONE = Demands()
 def demands(job: Job, group: int) -> Demands:
     """What a group of a job demands. Never raises: what cannot be read is a `fault`."""
     groups = job.spec.get("groups") if job.spec else None
-    if not isinstance(groups, list | tuple) or group >= len(groups) or not isinstance(groups[group], Mapping):
+    if not isinstance(groups, list) or group >= len(groups):
         return NONE
-    said = {field: groups[group][field] for field in FIELDS if field in groups[group]}
+    extra = groups[group]
+    if not isinstance(extra, dict) or _FIELDS.isdisjoint(extra):
+        return NONE
     try:
-        return _kept(json.dumps(said)) if said else NONE
+        return _kept(json.dumps({field: extra[field] for field in FIELDS if field in extra}))
     except (TypeError, ValueError) as error:
         return Demands(fault=f"demands that are not plain values: {error}")
 

@@ -99,6 +99,11 @@ def _reader() -> Lark:
     return Lark(GRAMMAR, parser="lalr", transformer=_Builder())
 
 
+def prepare() -> None:
+    """Make the parser, which takes some 50 ms once, before anybody waits for it."""
+    _reader()
+
+
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Expression:
     """Read a constraint. Raises BadInput that names the position (from 1) and what was expected there."""

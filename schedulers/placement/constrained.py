@@ -6,7 +6,7 @@ from random import Random
 
 from cellstate.transaction import Claim
 from cellstate.view import View
-from schedulers.constraints.demands import demands
+from schedulers.constraints.demands import NONE, demands
 from schedulers.constraints.evaluation import Mask, permitted
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.service import Service
@@ -29,11 +29,12 @@ class Constrained:
         if not work.job.spec:
             return self.inner.place(work, view, rng)
         groups = [group for group, left in enumerate(work.left) if left]
-        if not all(demands(work.job, group).plain for group in groups):
+        wants = [demands(work.job, group) for group in groups]
+        if all(each is NONE for each in wants):
+            return self.inner.place(work, view, rng)
+        if not all(each.plain for each in wants):
             return self.careful.place(work, view, rng)
         masks = {group: permitted(work, group, view) for group in groups}
-        if all(mask is None for mask in masks.values()):
-            return self.inner.place(work, view, rng)
         return self._narrowed(work, view, rng, masks)
 
     def _narrowed(self, work: Work, view: View, rng: Random, masks: dict[int, Mask | None]) -> Sequence[Claim]:
