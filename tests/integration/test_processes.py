@@ -100,7 +100,7 @@ def test_a_scheduler_told_to_stop_finishes_and_leaves(store_url: str, tmp_path: 
     jobs = mixed_jobs(Random("2/processes"), 3_000, "leaving", longest_ms=50)
     with (
         made_cell(store_url, "leaves", 60) as cell,
-        made_crew(cell, store_url, tmp_path, *members, f"fleet/{FLEET}", lease_ms=LONG_MS) as group,
+        made_crew(cell, store_url, tmp_path, *members, f"fleet/{FLEET}", lease_ms=3_000) as group,
     ):
         submit(cell, jobs)
         until(lambda: cell.counters()["placements"] > 50, "the work is under way")
