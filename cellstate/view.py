@@ -40,7 +40,7 @@ class View:
         self.position = Position()
         self.size = 0
         self.changes = 0
-        self.attributes = Attributes()
+        self._attributes = Attributes()
         self.placed: Mapping[str, Mapping[int, int]] = {}
         self.others: Mapping[str, Mapping[int, int]] = {}
         self._freed: list[NDArray[np.int64]] = []
@@ -70,7 +70,13 @@ class View:
                 rooms[d][:old] = self.room[d]
         self.free, self.room = words, rooms
         self.number = rows[1]
-        self.attributes.resize(size)
+
+    @property
+    def attributes(self) -> Attributes:
+        """Names and attributes of the machines, as far as they were looked up."""
+        if self._attributes.size < self.size:
+            self._attributes.resize(self.size)
+        return self._attributes
 
     @property
     def capacity(self) -> NDArray[np.int64]:

@@ -5,18 +5,23 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cellstate.cell import Reply
 from cellstate.model import Gang
+from cellstate.replica import Replica
+from cellstate.transaction import Position
 from cellstate.view import View
+from schedulers.placement.constrained import Constrained
 from schedulers.placement.domains import patches, places_of, tasks_of
 from schedulers.placement.service import Service
-from schedulers.policies import machines_of
+from schedulers.policies import Placement, machines_of
 from schedulers.work import Work
 from tests.contract.test_placement_policies import PlacementContract
 from tests.unit.schedulers.constraints.site import asking, demanding, describe, racks, site, tasks_by
-from tests.unit.schedulers.drive import copy, group, room, work
+from tests.unit.schedulers.drive import copy, group, room, rows, work
 
 
 class TestService(PlacementContract):
@@ -271,6 +276,21 @@ def test_ten_thousand_tasks_over_ten_thousand_machines() -> None:
     claims = place(asking({"spread": [{"domain": "rack", "most": 20}]}, 10_000), view)
     assert total(claims) == 10_000
     assert set(tasks_by(view, claims, "rack").values()) == {20}
+
+
+@pytest.mark.parametrize("policy", [Service(), Constrained()])
+def test_a_copy_as_the_simulator_keeps_it_gives_the_same_claims(policy: Placement) -> None:
+    asked = {"constraints": ["zone == 'a'"]} if isinstance(policy, Constrained) else {"spread": ["zone"]}
+    machines = racks(4, 3, zone="a")
+    whole, kept = site(*machines, free=(9, 9)), Replica(2)
+    kept.apply(Reply(Position(1, "t"), full=True, rows=rows([(9, 9)] * len(machines))))
+    describe(kept, *machines)
+    for view in (whole, kept):
+        view.take(0, (9, 9), 1)
+    assert policy.place(asking(asked, 7), kept, Random(1)) == policy.place(asking(asked, 7), whole, Random(1))
+    fresh = Replica(2)
+    fresh.apply(Reply(Position(1, "t"), full=True, rows=rows([(9, 9)] * 3)))
+    assert policy.place(asking({"constraints": ["has rack"]}), fresh, Random(1)) == [], "nobody looked anything up"
 
 
 def test_patches_are_machines_alike_in_every_domain() -> None:
