@@ -1,15 +1,13 @@
 """What the simulator asks of the twin: the same judgement as `commit` and `end`, with nothing sent or written out.
 
 A day of a cell is a quarter of a million tasks; each is judged, placed and ended here in a few steps.
-What is out of the ordinary takes the long way. tests/property holds both ways to the letter, but for the
-version: changes made here are announced together, when somebody asks what changed.
+What is out of the ordinary takes the long way. tests/property holds both ways to the letter.
 """
 
 from abc import abstractmethod
 from collections.abc import Sequence
 from operator import length_hint
 
-from cellstate.cell import Rows
 from cellstate.memory_commit import MemoryCommit
 from cellstate.memory_words import Group, JobRow
 from cellstate.model import Gang, JobState
@@ -22,7 +20,6 @@ from cellstate.transaction import (
     Mode,
     Outcome,
     Placed,
-    Position,
     Singles,
     Transaction,
     Verdict,
@@ -36,11 +33,7 @@ FULL_ONE, MOVED_ONE, ABORTED_ONE = (0, Verdict.FULL), (0, Verdict.MOVED), (0, Ve
 class MemorySimulated(MemoryCommit):
     """One transaction a call, by schedulers whose right to commit nobody questions."""
 
-    TRAIL_KEPT = 1 << 20
     release_moves_number = True
-    numbered = True
-    """False lets all sequence numbers stand still: for simulations in which nobody looks at them."""
-    _unannounced = False
 
     # A private copy
 
@@ -51,9 +44,8 @@ class MemorySimulated(MemoryCommit):
             return
         copy.followed = self._cut + end
         rest, free, numbers = copy.rest, self.free, self.numbers
-        if at < 0 or copy.size != len(free):
+        if at < 0 or copy.size != len(free) or (end - at > len(free) and not copy.watching):
             copy.start(self.rows(self.M))
-        if at < 0 or (end - at > len(free) and not copy.watching):
             rest[:] = free
             changed: Sequence[int] = range(len(free))
         else:
@@ -67,36 +59,6 @@ class MemorySimulated(MemoryCommit):
             rest[machine] = 0
         copy.took_over(changed)
 
-    def latest(self) -> Position:
-        """See MemoryPublish.latest; what was not announced yet is, now."""
-        self.catch_up()
-        return super().latest()
-
-    def delta(self, since: Position) -> tuple[bool, Rows]:
-        """See MemoryPublish.delta; what was not announced yet is, now."""
-        self.catch_up()
-        return super().delta(since)
-
-    def catch_up(self) -> None:
-        """Announce what was done here since anything was announced."""
-        if self._unannounced:
-            self._unannounced = False
-            self.announce(0, "")
-
-    def changed(self, machines: Sequence[int]) -> None:
-        """These machines changed, to be announced later; of a trail too long nobody follows the beginning."""
-        trail = self._trail
-        trail += machines
-        self._unannounced = True
-        if len(trail) > self.TRAIL_KEPT:
-            self.catch_up()
-            self.floor, self._tags, self._marks = self.version - 1, self._tags[-1:], self._marks[-1:]
-            drop = len(trail) // 2
-            del trail[:drop]
-            self._cut += drop
-            # A copy at the only version kept has missed nothing.
-            self._marks[-1] = self._cut + len(trail)
-
     # Placing
 
     def carry_out(self, transaction: Transaction, at_ms: int, by: str) -> tuple[Outcome, list[Placed]]:
@@ -106,7 +68,7 @@ class MemorySimulated(MemoryCommit):
         found = self.swiftly(transaction)
         if found is None:
             found = self.at_length(transaction)
-            self.announce(at_ms, by)
+        self.announce(at_ms, by)
         return found
 
     def at_length(self, transaction: Transaction) -> tuple[Outcome, list[Placed]]:
@@ -221,11 +183,10 @@ class MemorySimulated(MemoryCommit):
         self.placements += len(machines)
         self.blocks[first] = g, machines, counts, task
         g.waiting = (task + total, last) if task + total <= last else ()
-        if self.numbered:
-            numbers = self.numbers
-            for machine in set(machines):
-                numbers[machine] += 1
-        self.changed(machines)
+        numbers = self.numbers
+        for machine in set(machines):
+            numbers[machine] += 1
+        self._trail += machines
         before = j.placed
         g.unplaced, g.placed = g.unplaced - total, g.placed + total
         j.unplaced, j.placed = j.unplaced - total, before + total
@@ -257,32 +218,24 @@ class MemorySimulated(MemoryCommit):
             total = sum(counts)
             for machine, count in zip(machines, counts, strict=True):
                 free[machine] += need * count
-        if self.numbered and self.release_moves_number:
+        if self.release_moves_number:
             numbers = self.numbers
             for machine in set(machines):
                 numbers[machine] += 1
-        self.changed(machines)
+        self._trail += machines
         j = g.job
         before = j.placed
         self.book(j.kind, g, -total)
         g.placed, j.placed = g.placed - total, before - total
         g.finished += total
         self.count_admitted(j, before)
-        self.transactions += 1
         if not j.unplaced and not j.placed:
-            self.complete(j, at_ms)
-        return total
-
-    def complete(self, j: JobRow, at_ms: int) -> None:
-        """The last task of a job ended."""
-        if self.keep_jobs or j.arrival or any([g.leaving for g in j.groups]):  # noqa: C419 - faster than a generator
             self.changed_jobs, self.pend, self.retired = [j], [], []
             self.write_jobs()
             self.retire(at_ms)
-            return
-        # Nobody keeps it: out of the books, and apart, so that it takes no collector to be rid of it.
-        del self.J[j.id], self.names[j.name]
-        j.groups.clear()
+        self.transactions += 1
+        self.announce(at_ms, by)
+        return total
 
 
 def _columns(claims: Sequence[Claim]) -> tuple[list[int], int, list[int], list[int]] | None:

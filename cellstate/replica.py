@@ -5,8 +5,8 @@ next decision, so there are no claims in flight: what is open either stands or i
 """
 
 from array import array
+from collections import Counter
 from collections.abc import Sequence
-from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,6 @@ from cellstate.view import UNBOUNDED, View
 
 Open = tuple[Sequence[int], int]
 """Machines that were claimed for, once for each task or run, and the packed amounts on each."""
-
-NOBODY = np.empty(0, dtype=np.int64)
 
 
 class Replica(View):
@@ -112,7 +110,7 @@ class Replica(View):
             raise StaleCopy
         if len(reply.rows):
             self._grow(int(reply.rows[:, 0].max()) + 1)
-            self._take_in(reply.rows)
+            self.rows[:, reply.rows[:, 0]] = reply.rows.T
             size, rest, numbers = self.dimensions, self.rest, self.numbers
             for index, number, state, _, *amounts in reply.rows.tolist():
                 left = [has - used for has, used in zip(amounts[:size], amounts[size:], strict=True)]
@@ -120,14 +118,6 @@ class Replica(View):
                 numbers[index] = number if self.numbered else 0
             self.took_over(reply.rows[:, 0].tolist())
         self.position = reply.position
-
-    def _take_in(self, rows: Rows) -> None:
-        """Keep the records: executors, capacities, states."""
-        index = rows[:, 0]
-        before = self.rows[:, index] if self.attributes.used else None
-        self.rows[:, index] = rows.T
-        if before is not None:
-            self.attributes.note(index, before, self.rows[:, index])
 
     def start(self, rows: Rows) -> None:
         """Take over all records, but not what is free: whoever follows the cell writes that into `rest`."""
@@ -147,7 +137,6 @@ class Replica(View):
             rows[2, :] = MachineState.GONE
             rows[:, :known] = self.rows
             self.rows, self.size, self._dense = rows, size, False
-            self.attributes.resize(size)
 
     def took_over(self, machines: Sequence[int]) -> None:
         """`rest` of these machines was written by whoever follows the cell."""
@@ -158,8 +147,6 @@ class Replica(View):
 
     def freed(self) -> NDArray[np.int64]:
         """Machines that changed since this was last asked while `watching`, and so may have gained room."""
-        if not self.changed:
-            return NOBODY
         changed, self.changed = self.changed, []
         return np.unique(np.array(changed, dtype=np.int64))
 
@@ -177,19 +164,15 @@ class Replica(View):
     def take_each(self, need: Resources, machines: list[int]) -> list[int]:
         """See View.take_each."""
         amounts, rest, guards = packed_need(need), self.rest, self.guards
-        going = iter(machines)
-        for machine in going:
+        missed = []
+        for machine in machines:
             left = rest[machine] - amounts
-            if left & guards != guards:
-                stood = machines[: len(machines) - length_hint(going) - 1]
-                for other in going:
-                    left = rest[other] - amounts
-                    if left & guards == guards:
-                        rest[other] = left
-                        stood.append(other)
-                machines = stood
-                break
-            rest[machine] = left
+            if left & guards == guards:
+                rest[machine] = left
+            else:
+                missed.append(machine)
+        if missed:
+            machines = _without_last(machines, missed)
         self._claimed.append((machines, amounts))
         if self._dense:
             self._spread(machines)
@@ -231,3 +214,14 @@ class Replica(View):
                 total += min(fits, default=UNBOUNDED)
         return total
 
+
+def _without_last(machines: list[int], missed: list[int]) -> list[int]:
+    """The machines in their order without the last mentions of those missed: a full machine stays full."""
+    missing, stood = Counter(missed), []
+    for machine in reversed(machines):
+        if missing[machine]:
+            missing[machine] -= 1
+        else:
+            stood.append(machine)
+    stood.reverse()
+    return stood

@@ -13,7 +13,6 @@ from cellstate.view import View
 from omega.simulation.engine import SECOND
 from omega.simulation.meter import Meter
 from omega.simulation.world import World
-from schedulers.constraints.looking import Look, look
 from schedulers.loop import Answer, Arrived, Commit, Committed, Receive, Reread, Sync, Synced, Think, attempts
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
@@ -147,10 +146,7 @@ class Desk:
                 works, self._inbox = self._inbox, []
                 effect = send(Arrived(now if until is None else max(now, until), (), None, False, works))
             else:
-                if kind is Look:
-                    look(effect, self.world.master.cell, self.copy)
-                else:
-                    self._reread(effect)
+                self._reread(effect)
                 effect = send(None)
 
     def _reread(self, effect: Reread) -> None:

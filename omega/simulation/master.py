@@ -52,14 +52,11 @@ class Master(Protocol):
 class TwinMaster:
     """The in-memory twin. It writes no log and sends no messages."""
 
-    def __init__(
-        self, name: str, dimensions: Dimensions, *, release_moves_number: bool = True, numbered: bool = True
-    ) -> None:
-        """Make an empty cell; finished jobs are forgotten at once. `numbered`: whether anybody reads numbers."""
+    def __init__(self, name: str, dimensions: Dimensions, *, release_moves_number: bool = True) -> None:
+        """Make an empty cell; finished jobs are forgotten at once."""
         self.twin = MemoryCell(
             name, dimensions, keep_jobs=0, keep_ms=0, log=False, boxes=False, release_moves_number=release_moves_number
         )
-        self.twin.numbered = numbered
         self.cell: Cell = self.twin
 
     def join(self, machines: Sequence[MachineSpec]) -> None:

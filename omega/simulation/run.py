@@ -1,9 +1,8 @@
 """A simulation: a workload, settings and a seed become a result."""
 
-import gc
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from itertools import cycle
+from random import Random
 
 from cellstate.errors import BadInput
 from cellstate.model import GroupStatus, Job, JobSpec, JobState, bucket_of
@@ -20,7 +19,6 @@ from omega.simulation.shared import Shared
 from omega.simulation.two_level import TwoLevel
 from omega.simulation.world import World
 from omega.workload.workload import DIMENSIONS, Workload, stream
-from schedulers.draws import Draws
 from schedulers.ordering.rejoin import Rejoin
 from schedulers.patience import Patience
 from schedulers.placement.first_fit import RandomFirstFit
@@ -78,15 +76,16 @@ class Simulation:
             kinds = ", ".join(sorted(unknown))
             raise BadInput(f"workload: jobs of kind {kinds}; there are schedulers for {', '.join(KINDS)}")
         self.workload, self.settings, self._progress = workload, settings, progress
-        moves, numbered = settings.releases_move, settings.detection is Detection.COARSE
+        moves = settings.releases_move
         self.master: Master = (
-            TwinMaster("simulation", DIMENSIONS, release_moves_number=moves, numbered=numbered)
+            TwinMaster("simulation", DIMENSIONS, release_moves_number=moves)
             if cell is None
             else StoreMaster(cell, release_moves_number=moves)
         )
         self.world = World(
-            self.master, settings.horizon, completed=settings.reference_rules, numbered=numbered
-        )
+            self.master, settings.horizon,
+            completed=settings.reference_rules, numbered=settings.detection is Detection.COARSE,
+        )  # fmt: skip
         self.tally = Tally()
         self._written = 0
         self.architecture = self._architecture()
@@ -108,8 +107,7 @@ class Simulation:
         if self._progress is not None:
             for i in range(1, 101):
                 engine.at(world.horizon * i // 100, self._progress, i / 100)
-        with _uncollected():
-            engine.run(world.horizon)
+        engine.run(world.horizon)
         engine.now, engine.seconds = world.horizon, world.horizon / SECOND
         for desk in self.desks:
             desk.close()
@@ -143,7 +141,7 @@ class Simulation:
         paths = {each: settings.decision_time(each) for each in KINDS}
         scheduler = Scheduler(
             kind, placement=PLACEMENT[settings.placement](), mode=settings.commit, detection=settings.detection,
-            batch=1, paths=paths, rng=Draws(f"{settings.seed}/{name}"),
+            batch=1, paths=paths, rng=Random(f"{settings.seed}/{name}"),
         )  # fmt: skip
         if settings.architecture == "two-level":
             scheduler.detection = Detection.FINE  # what is offered to one alone cannot conflict
@@ -199,18 +197,6 @@ class Simulation:
         spec = arrivals[i].job
         self.tally.submitted(spec)
         self._route(spec).deliver(work_of(spec, i + 1, now))
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Let the collector of cycles rest: a run leaves none, and it would go over all live objects again and again."""
-    ran = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if ran:
-            gc.enable()
 
 
 def _owners(desks: list[Desk]) -> list[Desk]:

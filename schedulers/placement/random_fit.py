@@ -8,7 +8,6 @@ from cellstate.model import MOST_CLAIMS
 from cellstate.resources import Resources
 from cellstate.transaction import Claim, Singles
 from cellstate.view import View
-from schedulers.draws import below
 from schedulers.work import Work
 
 
@@ -41,17 +40,18 @@ class RandomFit:
         return claims
 
     def _draw(self, need: Resources, wanted: int, view: View, rng: Random) -> list[int]:
-        size, left = view.size, min(wanted, MOST_CLAIMS)
+        size, random = view.size, rng.random
+        left = min(wanted, MOST_CLAIMS)
         if not size or not left:
             return []
-        found = view.take_each(need, below(rng, size, left))
+        found = view.take_each(need, [int(random() * size) for _ in range(left)])
         left -= len(found)
         if not left:
             return found
         found, most = list(found), max(16, int(size * self.misses))
         missed = left
         while left and missed < most:
-            stood = view.take_each(need, below(rng, size, left))
+            stood = view.take_each(need, [int(random() * size) for _ in range(left)])
             found += stood
             left -= len(stood)
             missed += left
