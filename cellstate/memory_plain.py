@@ -1,22 +1,15 @@
 """The twin's short way for what is plain and frequent, with the same result as the long one.
 
 Plain is a transaction of one task group in which every claim stands whole - no victims, no limits, all
-of it fits - and the end of whole runs that finished. The simulator places and ends a quarter of a
-million tasks of a simulated day like this; tests/property holds both ways to the letter.
+of it fits - and the end of whole runs that finished. tests/property holds both ways to the letter.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from cellstate.memory_ranges import span_count, span_take
 from cellstate.memory_tasks import MemoryTasks
 from cellstate.memory_words import Group, JobRow, MachineRow
-from cellstate.transaction import Claim, Detection, Ending, Mode, Outcome, Transaction, Verdict
-
-
-@lru_cache(maxsize=1024)
-def _singles(size: int) -> Outcome:
-    return Outcome(((1, Verdict.PLACED),) * size)
+from cellstate.transaction import Claim, Detection, Ending, Mode, Outcome, Transaction, Verdict, all_placed
 
 
 class MemoryPlain(MemoryTasks):
@@ -31,7 +24,7 @@ class MemoryPlain(MemoryTasks):
         if not 0 <= number < len(j.groups):
             return None
         g = j.groups[number]
-        find, need, guards, base = self.M.get, g.need, self.guards, self.base
+        find, rest, need, guards, base = self.M.get, self.free, g.need, self.guards, self.base
         coarse, total = transaction.detection == Detection.COARSE, 0
         stands: list[MachineRow] = []
         for machine, group, count, seen, evict in claims:
@@ -39,14 +32,14 @@ class MemoryPlain(MemoryTasks):
             if m is None or m.state or evict or group != number:
                 break
             if count == 1:
-                free = m.free - need
+                free = rest[machine] - need
             elif 0 < count <= g.many:
-                free = m.free - need * count
+                free = rest[machine] - need * count
             else:
                 break
             if free & guards != guards or (coarse and seen != (m.number if m.stamp < base else m.before)):
                 break
-            m.free = free
+            rest[machine] = free
             if count != 1:
                 total += count - 1
             stands.append(m)
@@ -56,16 +49,16 @@ class MemoryPlain(MemoryTasks):
             if total <= g.unplaced and (whole or not j.gang):
                 self.place_all(j, g, stands, claims, total)
                 if total == len(claims):
-                    return _singles(total)
+                    return all_placed(total)
                 return Outcome(tuple((claim.count, Verdict.PLACED) for claim in claims))
         for m, claim in zip(stands, claims, strict=False):
-            m.free += need * claim.count
+            rest[m.index] += need * claim.count
         return None
 
     def place_all(self, j: JobRow, g: Group, stands: Sequence[MachineRow], claims: Sequence[Claim], total: int) -> None:
         """Touch and place for every claim, on its machine in `stands`; their room is taken already."""
         stamp, base, placement, loud = self.stamp, self.base, self.placements, self.log or self.boxes
-        waiting = g.waiting
+        numbers, waiting = self.numbers, g.waiting
         first = waiting[0]
         singles = total == len(stands) and waiting[1] - first + 1 >= total
         for i, m in enumerate(stands):
@@ -73,7 +66,7 @@ class MemoryPlain(MemoryTasks):
                 if m.stamp < base:
                     m.before = m.number
                 m.stamp = stamp
-                m.number += 1
+                numbers[m.index] += 1
             placement += 1
             if singles:
                 tasks: tuple[int, ...] = (first, first)
@@ -98,7 +91,7 @@ class MemoryPlain(MemoryTasks):
 
     def finish_all(self, endings: Sequence[Ending], *, moves: bool) -> list[int]:
         """End whole runs that finished; every ending must be of that sort."""
-        find, stamp, counts = self.M.get, self.stamp, list[int]()
+        find, rest, numbers, stamp, counts = self.M.get, self.free, self.numbers, self.stamp, list[int]()
         group: Group | None = None
         total = 0
         for machine, placement, _, _, _ in endings:
@@ -116,9 +109,9 @@ class MemoryPlain(MemoryTasks):
             del m.runs[placement], g.runs[placement]
             if m.stamp != stamp:
                 m.stamp = stamp
-                m.number += moves
+                numbers[machine] += moves
                 self._trail.append(m.index)
-            m.free += g.need if count == 1 else g.need * count
+            rest[machine] += g.need if count == 1 else g.need * count
             total += count
             counts.append(count)
             if self.log:
