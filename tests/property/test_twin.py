@@ -307,8 +307,10 @@ class Twins(RuleBasedStateMachine):
 
 
 # The same histories every time; new ones are sought in the long form.
-SHORT = settings(max_examples=40, stateful_step_count=40, suppress_health_check=list(HealthCheck), derandomize=True)
-LONG = settings(SHORT, derandomize=False, max_examples=1_500, stateful_step_count=60)
+SHORT = settings(
+    max_examples=40, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+LONG = settings(SHORT, derandomize=False, max_examples=600, stateful_step_count=60)
 
 
 def test_twin_and_scripts_agree() -> None:
