@@ -9,6 +9,7 @@ from typing import Protocol
 
 from cellstate.transaction import Claim
 from cellstate.view import View
+from schedulers.sizing.model import Profile, Totals
 from schedulers.work import Work
 
 
@@ -43,6 +44,17 @@ class Placement(Protocol):
         One claim for each `take`, in the same order: more claims than a transaction may hold are cut
         off and undone. Tasks that fit nowhere are left out; a gang that does not fit as a whole gives no claims
         and leaves the view as it was.
+        """
+
+
+class Sizing(Protocol):
+    """How many workers a job that can use any number gets. Pure; sees sums over the cell, never single machines."""
+
+    def size(self, profile: Profile, totals: Totals) -> int:
+        """Return the workers the job is to have, those it has already included.
+
+        Never fewer than the smaller of what was asked for and what is of use: the job waits for these. What
+        goes beyond is surplus, which the cell may take back at any time.
         """
 
 
