@@ -9,6 +9,7 @@ TABLE = {
     "run": ("cli.job_run", "Submit one job from the command line, and follow it."),
     "list": ("cli.job_list", "The jobs, their states and why they are so."),
     "status": ("cli.job_status", "One job: its tasks, where they run, its history."),
+    "why": ("cli.job_why", "Why a job is pending, in counts, and what would help."),
     "wait": ("cli.job_wait", "Wait for a job's end; exits with its fate."),
     "stop": ("cli.job_stop", "Stop jobs: nothing more is placed, what runs is ended."),
 }

@@ -1,5 +1,7 @@
 """In one word how a job is, and why: the words of ``state`` and ``reason`` columns, which scripts rely on.
 
+The words for why are those of `schedulers.constraints.reasons`.
+
 state   pending     something of it is unplaced        finished   every task finished
         running     everything is placed               failed     a task failed
         held        submitted, not to be placed yet    stopped    a person stopped it
@@ -7,30 +9,22 @@ state   pending     something of it is unplaced        finished   every task fin
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
 from cellstate.resources import Resources
+from cli.private_copy import live_kinds, look_up, private_copy
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
     from cellstate.redis_cell import RedisCell
+    from cellstate.view import View
 
 STATES = ("pending", "running", "held", "finished", "failed", "stopped", "abandoned")
-REASONS = {
-    "QUEUED": "its scheduler will come to it",
-    "NO_SCHEDULER": "no scheduler of its kind is live; start one with omega scheduler run",
-    "NO_MACHINE": "no machine is up",
-    "TOO_LARGE": "a task wants more than any machine has",
-    "RESOURCES": "no machine has room for what is left",  # of a gang: not for all of it
-    "LIMIT": "the limits of its kind are reached",
-    "HELD": "held when it was submitted",
-    "CONFLICTS": "given up after too many conflicts",
-    "STOPPING": "stopped, and tasks are still on machines",
-}
-"""The words of a ``reason`` column, and what they mean."""
+MOST_EXPLAINED = 200
+"""Jobs of different demands that are explained for a list; of those beyond only room and limits are looked at."""
 COUNTS = ("total", "queued", "placed", "finished", "failed", "stopped")
 
 
@@ -76,6 +70,8 @@ class Room:
     _live: frozenset[str] = frozenset()
     _room: dict[Resources, int] = field(default_factory=dict)
     _lacks: dict[Resources, str | None] = field(default_factory=dict)
+    _view: "View | None" = None
+    _reasons: dict[Hashable, str] = field(default_factory=dict)
 
     def reason(self, job: Job) -> str:
         """The word for why a job is as it is; empty when there is nothing to explain."""
@@ -90,6 +86,8 @@ class Room:
 
     def _pending(self, job: Job) -> str:
         self._read()
+        if self._demanding(job):
+            return self._explained(job)
         waiting = [group for group in job.groups if group.unplaced]
         if not len(self._amounts[0]):
             return "NO_MACHINE"
@@ -99,8 +97,7 @@ class Room:
             return "NO_SCHEDULER"
         if not all(self._admitted(job, group) for group in waiting):
             return "LIMIT"
-        full = [self.room(group.need) < (group.unplaced if job.gang is not Gang.NO else 1) for group in waiting]
-        return "RESOURCES" if all(full) or (any(full) and job.gang is not Gang.NO) else "QUEUED"
+        return "RESOURCES" if any(self.room(group.need) < group.unplaced for group in waiting) else "WAITING"
 
     def _read(self) -> None:
         if self._kinds is not None:
@@ -112,7 +109,29 @@ class Room:
         allocated = np.array([machine.allocated for machine in up], dtype=np.int64).reshape(capacity.shape)
         self._amounts = capacity, capacity - allocated
         self._kinds = self.cell.kinds()
-        self._live = frozenset(name.partition("/")[0] for name, (_, alive, _) in self.cell.members().items() if alive)
+        self._live = live_kinds(self.cell)
+
+    def _demanding(self, job: Job) -> bool:
+        """Whether it demands more than room, and that can be told of it at once."""
+        from schedulers.constraints.demands import NONE, demands
+
+        waits = (i for i, group in enumerate(job.groups) if group.unplaced)
+        return len(self._reasons) < MOST_EXPLAINED and any(demands(job, i) is not NONE for i in waits)
+
+    def _explained(self, job: Job) -> str:
+        """The reason as `job why` tells it; jobs of one shape share it."""
+        from schedulers.constraints.explanation import explain
+        from schedulers.work import Work
+
+        work = Work.of(job)
+        key = job.kind, job.precedence, work.shape()
+        if key not in self._reasons:
+            if self._view is None:
+                self._view = private_copy(self.cell)
+            look_up(self.cell, self._view, [work])
+            use, scheduled = (self._kinds or {}).get(job.kind), job.kind in self._live
+            self._reasons[key] = explain(work, self._view, use, self.cell.dimensions.names, scheduled=scheduled).reason
+        return self._reasons[key]
 
     def largest_lack(self, need: Resources) -> str | None:
         """The name of a resource of which no single machine that is up has enough; ``together`` when only jointly."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from cellstate.model import GroupStatus, Job
 from cli import words
 from cli.history import Event
-from cli.job_state import REASONS, counts, group_names
+from cli.job_state import counts, group_names
+from schedulers.constraints.reasons import MEANING
 
 BACK = {"lost": "lost with their machine", "evicted": "evicted"}
 
@@ -78,7 +79,7 @@ class Story:
         self.reason = reason
         queued = sum(group.unplaced for group in self.job.groups)
         since = words.seconds(max(0, now_ms - self.job.submitted_ms) / 1000)
-        return [f"  {since:<7} {words.count(queued, 'task')} queued: {REASONS.get(reason, reason)}"] if reason else []
+        return [f"  {since:<7} {words.count(queued, 'task')} queued: {MEANING.get(reason, reason)}"] if reason else []
 
     def _line(self, at_ms: int, group: int, text: str) -> str:
         name = f"{self.chapters[group].name}: " if len(self.chapters) > 1 else ""

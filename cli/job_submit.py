@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cellstate.errors import BadInput, Duplicate
-from cellstate.resources import format_amount
 from cli import render, words
 from cli.app import App
+from cli.job_warnings import warnings
 
 if TYPE_CHECKING:
     from cellstate.model import JobSpec
@@ -67,9 +67,7 @@ def _read(name: str) -> "JobFile":
         raise BadInput(f"job file {name}: not UTF-8 text at byte {error.start}; save it as such") from None
 
 
-def submit(
-    ctx: click.Context, cell: "RedisCell", specs: "Sequence[JobSpec]", follow: bool | None
-) -> None:
+def submit(ctx: click.Context, cell: "RedisCell", specs: "Sequence[JobSpec]", follow: bool | None) -> None:
     """Submit jobs, say what became of them, and follow them if so wished. Duplicate when a name or id is taken."""
     app: App = ctx.obj
     _check_names(cell, specs)
@@ -83,8 +81,8 @@ def submit(
     for spec, answer in zip(specs, answers, strict=True):
         if answer.status not in WORDS:  # somebody took it since it was checked
             raise _taken(spec, answer.holder if answer.status == "name" else spec.id, by_id=answer.status == "id")
-    warnings = oversized(cell, [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"])
-    for text in warnings:
+    doubtful = warnings(cell, [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"])
+    for text in doubtful:
         render.warning(text)
     following = follow if follow is not None else sys.stdout.isatty() and not app.as_json
     found = [
@@ -94,11 +92,11 @@ def submit(
     if not app.as_json:
         _say(found, "following (Ctrl-C detaches)" if following else f"see omega job status {specs[0].id}")
     elif not following:
-        render.document({"cell": cell.name, "jobs": found, "warnings": warnings})
+        render.document({"cell": cell.name, "jobs": found, "warnings": doubtful})
     if following:
         from cli.job_follow import follow_all
 
-        ctx.exit(follow_all(app, cell, [spec.id for spec in specs], warnings))
+        ctx.exit(follow_all(app, cell, [spec.id for spec in specs], doubtful))
 
 
 def _say(found: Sequence[dict[str, Any]], next_step: str) -> None:
@@ -132,30 +130,3 @@ def _taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:
     return Duplicate(
         f"job {spec.name}: the name is taken by the live job {holder}; wait for it, stop it, or choose another name"
     )
-
-
-def oversized(cell: "RedisCell", specs: "Sequence[JobSpec]") -> list[str]:
-    """Warnings about task groups that no machine which is up could ever hold."""
-    from cli.job_state import Room
-
-    if not specs:
-        return []
-    room, found = Room(cell), []
-    lacks = {need: room.largest_lack(need) for need in {group.need for spec in specs for group in spec.groups}}
-    for spec in specs:
-        for i, group in enumerate(spec.groups):
-            lack = lacks[group.need]
-            if lack is None:
-                continue
-            where = f"job {spec.name}, group {group.extra.get('name', i)}"
-            if not room.machines:
-                found.append(f"job {spec.name}: no machine of cell {cell.name} is up; it stays pending until one is")
-                break
-            if lack == "together":
-                need = words.amounts(cell.dimensions, group.need)
-                found.append(f"{where}: no single machine has {need} together; it stays pending")
-                continue
-            need = format_amount(lack, group.need[cell.dimensions.names.index(lack)])
-            most = format_amount(lack, room.largest(lack))
-            found.append(f"{where}: wants {need} {lack} a task, the largest machine has {most}; it stays pending")
-    return found

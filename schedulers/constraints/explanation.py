@@ -6,7 +6,6 @@ What the copy knows of attributes and other jobs must have been looked up (`look
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from random import Random
 
 import numpy as np
@@ -17,32 +16,10 @@ from cellstate.resources import format_amount
 from cellstate.view import View
 from schedulers.constraints.demands import Demands, demands
 from schedulers.constraints.evaluation import Mask, holds, related
+from schedulers.constraints.reasons import FOR_GOOD, Reason
 from schedulers.placement.domains import closed, levels, most_on_machine, places_of, tasks_of
 from schedulers.placement.service import Service
 from schedulers.work import Work
-
-
-class Reason(StrEnum):
-    """Why, in one stable word for scripts; of several the first that leaves no machine."""
-
-    READY = "READY"
-    """It would fit now: it waits for its turn."""
-    HELD = "HELD"
-    """It was submitted held, or put on hold."""
-    DONE = "DONE"
-    """Nothing of it waits for a machine."""
-    LIMIT = "LIMIT"
-    """A limit of its kind of scheduler: resources, jobs or precedence."""
-    DOWN = "DOWN"
-    """No machine is up."""
-    CONSTRAINTS = "CONSTRAINTS"
-    """No machine that is up satisfies its constraints, or they cannot be read."""
-    TOO_LARGE = "TOO_LARGE"
-    """One task of it is larger than any machine that it may use."""
-    RESOURCES = "RESOURCES"
-    """No machine that it may use has room for one more task."""
-    SPREAD = "SPREAD"
-    """There is room only where it would have too many tasks in one domain or on one machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +47,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a job is pending: the reason of the first part that does not fit, over so many machines of the cell."""
+    """Why a job is pending, over so many machines of the cell: what nothing helps with, then the first of the rest."""
 
     reason: Reason
     machines: int
@@ -103,10 +80,13 @@ class _Sieve:
             self.emptied = reason
 
 
-def explain(work: Work, view: View, use: KindUse | None = None, names: tuple[str, ...] = ()) -> Explanation:
+def explain(
+    work: Work, view: View, use: KindUse | None = None, names: tuple[str, ...] = (), *, scheduled: bool = True
+) -> Explanation:
     """Explain why `work` waits on `view`, which is as it was afterwards.
 
-    `use` are the limits and use of the job's kind, when there are any; `names` the cell's resources.
+    `use` are the limits and use of the job's kind, when there are any; `names` the cell's resources;
+    `scheduled` says whether a scheduler of its kind is live.
     """
     known = int((view.rows[2] != MachineState.GONE).sum())
     if work.job.state is JobState.HELD:
@@ -122,9 +102,11 @@ def explain(work: Work, view: View, use: KindUse | None = None, names: tuple[str
     )
     view.undo(mark)
     detail = _limit(work, use, names)
-    lacking = [part.reason for part in parts if part.reason is not Reason.READY]
-    reason = Reason.LIMIT if detail else lacking[0] if lacking else Reason.READY
-    return Explanation(reason, known, parts, detail)
+    lacking = [part.reason for part in parts if part.reason is not Reason.WAITING]
+    for_good = [reason for reason in lacking if reason in FOR_GOOD]
+    others = [] if scheduled else [Reason.NO_SCHEDULER]
+    others += [Reason.LIMIT] if detail else []
+    return Explanation([*for_good, *others, *lacking, Reason.WAITING][0], known, parts, detail)
 
 
 def _dry_run(work: Work, view: View, here: dict[int, int]) -> dict[int, int]:
@@ -142,11 +124,11 @@ def _part(
 ) -> Part:
     wants = demands(work.job, group)
     sieve = _Sieve(view.rows[2] != MachineState.GONE)
-    sieve.keep(Reason.DOWN, "up", view.base[0] >= 0, always=False)
+    sieve.keep(Reason.NO_MACHINE, "up", view.base[0] >= 0, always=False)
     if wants.fault:
-        sieve.keep(Reason.CONSTRAINTS, wants.fault, np.zeros(view.size, dtype=np.bool_))
+        sieve.keep(Reason.CONSTRAINT, wants.fault, np.zeros(view.size, dtype=np.bool_))
     for what, mask in _machines(wants, view):
-        sieve.keep(Reason.CONSTRAINTS, what, mask)
+        sieve.keep(Reason.CONSTRAINT, what, mask)
     for d, amount in enumerate(work.need(group)):
         if amount:
             what = f"{names[d]} {format_amount(names[d], amount)}"
@@ -155,9 +137,9 @@ def _part(
         if amount:
             sieve.keep(Reason.RESOURCES, f"{names[d]} {format_amount(names[d], amount)}", view.room[d] >= amount)
     _domains(sieve, wants, tasks_of(work), view, here)
-    reason = Reason.READY
+    reason = Reason.WAITING
     if fits < left:
-        reason = sieve.emptied or (Reason.RESOURCES if sieve.left.any() else Reason.DOWN)
+        reason = sieve.emptied or (Reason.RESOURCES if sieve.left.any() else Reason.NO_MACHINE)
     return Part(group, left, fits, reason, tuple(sieve.steps), wants.fault)
 
 
@@ -197,8 +179,10 @@ def _limit(work: Work, use: KindUse | None, names: tuple[str, ...]) -> str:
     if fresh and use.limits.jobs is not None and use.jobs >= use.limits.jobs:
         return f"{use.jobs} jobs of kind {work.job.kind} are admitted, the most there may be"
     for d, most in enumerate(use.limits.resources):
-        least = min(work.need(group)[d] for group, left in enumerate(work.left) if left)
+        needs = [(work.need(group)[d], left) for group, left in enumerate(work.left) if left]
+        least = sum(need * left for need, left in needs) if work.gang else min(need for need, _ in needs)
         if most is not None and 0 < least > most - use.used[d]:
             held, limit, need = (format_amount(names[d], amount) for amount in (use.used[d], most, least))
-            return f"{names[d]}: kind {work.job.kind} holds {held} of at most {limit}, a task needs {need}"
+            who = "the gang" if work.gang else "a task"
+            return f"{names[d]}: kind {work.job.kind} holds {held} of at most {limit}, {who} needs {need}"
     return ""

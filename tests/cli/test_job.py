@@ -147,14 +147,14 @@ def test_list_chooses(omega: Omega, cell: RedisCell) -> None:
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
-        (JobSpec("a", "a", "batch", (TaskGroup((100, 100), 1),)), "QUEUED"),
+        (JobSpec("a", "a", "batch", (TaskGroup((100, 100), 1),)), "WAITING"),
         (JobSpec("a", "a", "service", (TaskGroup((100, 100), 1),)), "NO_SCHEDULER"),
         (JobSpec("a", "a", "batch", (TaskGroup((100, 8192), 1),)), "TOO_LARGE"),
         (JobSpec("a", "a", "batch", (TaskGroup((3000, 0), 3),), 0, Gang.YES), "RESOURCES"),
-        (JobSpec("a", "a", "batch", (TaskGroup((3000, 0), 3),), 0), "QUEUED"),
+        (JobSpec("a", "a", "batch", (TaskGroup((3000, 0), 3),), 0), "RESOURCES"),
         (JobSpec("a", "a", "small", (TaskGroup((600, 0), 1),)), "LIMIT"),
         (JobSpec("a", "a", "small", (TaskGroup((300, 0), 2),), 0, Gang.YES), "LIMIT"),
-        (JobSpec("a", "a", "small", (TaskGroup((300, 0), 2),), 0), "QUEUED"),
+        (JobSpec("a", "a", "small", (TaskGroup((300, 0), 2),), 0), "WAITING"),
         (JobSpec("a", "a", "small", (TaskGroup((300, 0), 2),), 99), "LIMIT"),
         (JobSpec("a", "a", "few", (TaskGroup((300, 0), 2),)), "LIMIT"),
     ],

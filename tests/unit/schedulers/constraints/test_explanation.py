@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from cellstate.cell import KindUse
 from cellstate.model import Gang, JobState, Limits, MachineState
-from schedulers.constraints.explanation import Explanation, Reason, explain
+from schedulers.constraints.explanation import Explanation, explain
+from schedulers.constraints.reasons import Reason
 from schedulers.placement.service import Service
 from tests.unit.schedulers.constraints.site import asking, demanding, racks, site
 from tests.unit.schedulers.drive import copy, group, room, say, work
@@ -52,13 +53,13 @@ def test_a_step_that_rules_nothing_out_says_so() -> None:
 @pytest.mark.parametrize(
     ("extra", "more", "reason"),
     [
-        ({}, {}, Reason.READY),
-        ({"constraints": ["rack == 'r1'"]}, {}, Reason.READY),
-        ({"constraints": ["rack == 'r9'"]}, {}, Reason.CONSTRAINTS),
-        ({"constraints": ["rakc == 'r1'"]}, {}, Reason.CONSTRAINTS),
-        ({"constraints": ["rack = 'r1'"]}, {}, Reason.CONSTRAINTS),
-        ({"constraints": ["rack == 'r0'", "rack == 'r1'"]}, {}, Reason.CONSTRAINTS),
-        ({"near": {"job": "db", "required": True}}, {}, Reason.CONSTRAINTS),
+        ({}, {}, Reason.WAITING),
+        ({"constraints": ["rack == 'r1'"]}, {}, Reason.WAITING),
+        ({"constraints": ["rack == 'r9'"]}, {}, Reason.CONSTRAINT),
+        ({"constraints": ["rakc == 'r1'"]}, {}, Reason.CONSTRAINT),
+        ({"constraints": ["rack = 'r1'"]}, {}, Reason.CONSTRAINT),
+        ({"constraints": ["rack == 'r0'", "rack == 'r1'"]}, {}, Reason.CONSTRAINT),
+        ({"near": {"job": "db", "required": True}}, {}, Reason.CONSTRAINT),
         ({}, {"need": (101, 1)}, Reason.TOO_LARGE),
         ({"constraints": ["rack == 'r1'"]}, {"need": (1, 101)}, Reason.TOO_LARGE),
         ({}, {"tasks": 500}, Reason.RESOURCES),
@@ -67,7 +68,7 @@ def test_a_step_that_rules_nothing_out_says_so() -> None:
         ({"spread": [{"domain": "rack", "share": 0.3}]}, {"tasks": 10}, Reason.SPREAD),
         ({"spread": [{"domain": "machine", "most": 2}]}, {"tasks": 9}, Reason.SPREAD),
         ({"spread": [{"domain": "power", "most": 1}]}, {}, Reason.SPREAD),
-        ({"spread": ["power"]}, {}, Reason.READY),
+        ({"spread": ["power"]}, {}, Reason.WAITING),
         ({}, {"state": JobState.HELD}, Reason.HELD),
         ({}, {"state": JobState.STOPPED}, Reason.DONE),
     ],
@@ -80,8 +81,8 @@ def test_reasons(extra: dict[str, Any], more: dict[str, Any], reason: Reason) ->
 @pytest.mark.parametrize("state", [MachineState.DOWN, MachineState.DRAINED, MachineState.GONE])
 def test_a_cell_with_nothing_up(state: MachineState) -> None:
     said = explain(work("a"), site({}, {}, state=state))
-    assert said.reason is Reason.DOWN
-    assert explain(work("a"), site()).reason is Reason.DOWN
+    assert said.reason is Reason.NO_MACHINE
+    assert explain(work("a"), site()).reason is Reason.NO_MACHINE
     assert said.machines == (0 if state is MachineState.GONE else 2)
 
 
@@ -124,9 +125,9 @@ def test_groups_are_explained_one_by_one() -> None:
     found = demanding((fine, {}), (lost, {"constraints": ["has gpu"]}), (group((1, 1), 2, unplaced=0), {}))
     said = explain(found, site({}, {}))
     assert [(part.group, part.unplaced, part.fits, part.reason) for part in said.parts] == [
-        (0, 2, 2, Reason.READY), (1, 3, 0, Reason.CONSTRAINTS),
+        (0, 2, 2, Reason.WAITING), (1, 3, 0, Reason.CONSTRAINT),
     ]  # fmt: skip
-    assert said.reason is Reason.CONSTRAINTS
+    assert said.reason is Reason.CONSTRAINT
 
 
 @pytest.mark.parametrize(
@@ -142,13 +143,13 @@ def test_groups_are_explained_one_by_one() -> None:
 def test_limits_of_the_kind(limits: Limits, jobs: int, used: tuple[int, int], detail: str) -> None:
     found = asking({}, precedence=7)
     said = explain(found, site({}), KindUse(limits, jobs, used), NAMES)
-    assert (said.detail, said.reason) == (detail, Reason.LIMIT if detail else Reason.READY)
+    assert (said.detail, said.reason) == (detail, Reason.LIMIT if detail else Reason.WAITING)
 
 
 def test_a_job_that_runs_already_is_admitted() -> None:
     found = demanding((group((1, 1), 2, unplaced=1), {}))
     use = KindUse(Limits((None, None), jobs=1), 1, (1, 1))
-    assert explain(found, site({}), use).reason is Reason.READY
+    assert explain(found, site({}), use).reason is Reason.WAITING
 
 
 EXTRAS = st.sampled_from([
@@ -172,6 +173,6 @@ def test_it_agrees_with_the_placement_and_changes_nothing(
     placed = sum(claim.count for claim in Service().place(found, view, Random(seed)))
     (part,) = said.parts
     assert placed == (part.fits if not gang or part.fits == tasks else 0)
-    assert (said.reason is Reason.READY) == (part.fits == tasks)
+    assert (said.reason is Reason.WAITING) == (part.fits == tasks)
     if part.fits < tasks:
         assert part.steps[-1].remaining == 0, "nothing is left once everything was told"

@@ -1,0 +1,148 @@
+"""``omega job why``."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli import render, words
+from cli.app import App
+from cli.job_find import find
+from cli.job_state import group_names, state
+from cli.private_copy import live_kinds, look_up, private_copy
+
+if TYPE_CHECKING:
+    from cellstate.cell import KindUse
+    from cellstate.model import Job
+    from cellstate.redis_cell import RedisCell
+    from cellstate.view import View
+    from schedulers.constraints.explanation import Explanation, Part, Step
+
+WIDTH = 72
+"""Where the reason stands in the first line."""
+
+
+@click.command()
+@click.argument("job")
+@click.pass_obj
+def command(app: App, job: str) -> None:
+    """Why JOB is pending: what each of its demands excludes, machine by machine, and what would help.
+
+    Nothing is changed: it is decided on a private copy of the cell, as its scheduler would.
+    """
+    from cli.job_state import Room
+
+    cell = app.open()
+    found = find(cell, job)
+    if not found.pending:
+        reason = Room(cell).reason(found) or "DONE"
+        if app.as_json:
+            render.document(_head(cell, found) | {"reason": reason, "detail": "", "groups": [], "fits_after": []})
+        else:
+            render.line(_headline(f"{found.name} is {state(found)}: none of its tasks waits", reason))
+        return
+    told = Told(cell, found, private_copy(cell), cell.kinds().get(found.kind), scheduled=found.kind in live_kinds(cell))
+    if app.as_json:
+        render.document(told.as_json())
+    else:
+        told.show()
+
+
+class Told:
+    """What is told of one pending job."""
+
+    def __init__(self, cell: "RedisCell", job: "Job", view: "View", use: "KindUse | None", *, scheduled: bool) -> None:
+        from schedulers.constraints.explanation import explain
+        from schedulers.work import Work
+
+        self.cell, self.job, self.view = cell, job, view
+        self.work = Work.of(job)
+        look_up(cell, view, [self.work])
+        self.said: Explanation = explain(self.work, view, use, cell.dimensions.names, scheduled=scheduled)
+        self.groups = group_names(job)
+
+    def as_json(self) -> dict[str, Any]:
+        """The explanation as plain values."""
+        groups = [
+            {"group": part.group, "name": self.groups[part.group], "unplaced": part.unplaced, "fits": part.fits,
+             "reason": part.reason, "steps": [
+                 {"reason": step.reason, "what": step.what, "excludes": step.excludes, "remaining": step.remaining}
+                 for step in part.steps]} for part in self.said.parts
+        ]  # fmt: skip
+        return _head(self.cell, self.job) | {
+            "reason": self.said.reason, "detail": self.said.detail, "machines": self.said.machines, "groups": groups,
+            "fits_after": [{name: value for name, value in each.items() if name != "text"} for each in self.remedies()],
+        }  # fmt: skip
+
+    def show(self) -> None:
+        """Print it."""
+        from schedulers.constraints.reasons import MEANING
+
+        total = sum(group.total for group in self.job.groups)
+        begin = f"{self.job.name} is {state(self.job)}: {self.job.unplaced:,} of {words.count(total, 'task')} unplaced"
+        render.line(_headline(begin, self.said.reason))
+        if self.said.detail:
+            render.line(f"  {self.said.detail}")
+        for part in self.said.parts:
+            if len(self.job.groups) > 1:
+                render.line(f"  group {self.groups[part.group]}: {part.unplaced:,} unplaced · {part.reason}")
+            if part.fits:
+                render.line(f"  {part.fits:,} of them would fit now")
+            if part.fits < part.unplaced:
+                _show_steps(part, self.said.machines)
+        if not self.said.parts or self.said.reason in ("WAITING", "NO_SCHEDULER", "NO_MACHINE"):
+            render.line(f"  {MEANING[self.said.reason]}")
+        if remedies := self.remedies():
+            render.line("  would fit after: " + " · or ".join(each["text"] for each in remedies))
+
+    def remedies(self) -> list[dict[str, Any]]:
+        """What would let the rest fit, each with its ``text``."""
+        return [*self._more_machines()]
+
+    def _more_machines(self) -> Iterator[dict[str, Any]]:
+        from schedulers.constraints.remedies import more_machines
+
+        for part in self.said.parts:
+            more = more_machines(self.work, part, self.view)
+            if more is None:
+                continue
+            capacity = tuple(int(amount) for amount in self.view.capacity[:, more.like])
+            name = self.cell.described([more.like])[0][0]
+            apart = "".join(f", in {words.count(n, f'more {domain}')}" for domain, n in more.apart.items())
+            size = words.amounts(self.cell.dimensions, capacity)
+            yield {
+                "machines": more.count, "like": name, "capacity": self.cell.dimensions.numbers(capacity),
+                "apart": dict(more.apart), "group": part.group,
+                "text": f"{words.count(more.count, 'more machine')} like {name} ({size}){apart}",
+            }  # fmt: skip
+
+
+def _head(cell: "RedisCell", job: "Job") -> dict[str, Any]:
+    total = sum(group.total for group in job.groups)
+    return {"cell": cell.name, "id": job.id, "name": job.name, "kind": job.kind, "state": state(job),
+            "unplaced": job.unplaced, "total": total}  # fmt: skip
+
+
+def _headline(begin: str, reason: str) -> str:
+    return f"{begin:<{WIDTH}}  reason: {reason}"
+
+
+def _show_steps(part: "Part", machines: int) -> None:
+    steps: Sequence[Step] = part.steps
+    width = max((len(step.what) for step in steps), default=0)
+    of: Mapping[str, str] = {
+        "NO_MACHINE": "{} {are} not up", "RESOURCES": "no room on {}", "TOO_LARGE": "{} {are} too small",
+    }  # fmt: skip
+    before = machines
+    for step in steps:
+        if not step.excludes:
+            text = "excludes none" if before else "nothing is left to exclude"
+        elif step.reason in of:
+            rest = "" if step.remaining else ": none is left"
+            text = of[step.reason].format(f"{step.excludes:,}", are="is" if step.excludes == 1 else "are") + rest
+        elif not step.remaining and before < machines:
+            text = f"excludes the remaining {step.excludes:,}"
+        else:
+            text = f"excludes {step.excludes:,} of {words.count(before, 'machine')}"
+        render.line(f"  {step.what:<{width}}  {text}")
+        before = step.remaining

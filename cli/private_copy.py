@@ -1,0 +1,53 @@
+"""A private copy of the cell, as a scheduler has one, for commands that say what a scheduler would do."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cellstate.model import JobSpec
+    from cellstate.redis_cell import RedisCell
+    from cellstate.view import View
+    from schedulers.work import Work
+
+
+def private_copy(cell: "RedisCell", *, empty: bool = False) -> "View":
+    """The machines as they are now; `empty`: as if nothing were placed on them."""
+    from cellstate.transaction import Position
+    from cellstate.view import View
+
+    view, reply = View(len(cell.dimensions)), cell.sync(Position())
+    if empty:
+        reply.rows[:, 4 + len(cell.dimensions) :] = 0
+    view.apply(reply)
+    return view
+
+
+def look_up(cell: "RedisCell", view: "View", works: "Sequence[Work]") -> None:
+    """Look up in the cell what these jobs ask for beside room."""
+    from schedulers.constraints.looking import look, wanted
+
+    asked = wanted(works, view)
+    if asked is not None:
+        look(asked, cell, view)
+
+
+def live_kinds(cell: "RedisCell") -> frozenset[str]:
+    """The kinds of which a scheduler is live."""
+    return frozenset(name.partition("/")[0] for name, (_, alive, _) in cell.members().items() if alive)
+
+
+def as_work(spec: "JobSpec", order: int = 0) -> "Work":
+    """A job that is not submitted, as a scheduler would have it; `order` as if it were the so-manieth submission."""
+    from cellstate.model import GroupStatus, Job, JobState
+    from cellstate.records import opaque
+    from schedulers.work import Work
+
+    groups = [
+        GroupStatus(group.need, group.duration_ms, group.count, group.count, 0, 0, 0, 0, f"0-{group.count - 1}", ())
+        for group in spec.groups
+    ]
+    extra = opaque(spec.extra, spec.groups)
+    job = Job(
+        spec.id, spec.name, spec.kind, spec.precedence, order, JobState.ACTIVE, spec.gang, 0, groups, extra
+    )  # fmt: skip
+    return Work.of(job)

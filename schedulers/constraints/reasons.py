@@ -1,0 +1,40 @@
+"""Why a job is as it is, in one stable word for scripts and a line for people."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """The words of every ``reason`` field. `MEANING` says each in a line."""
+
+    WAITING = "WAITING"
+    NO_SCHEDULER = "NO_SCHEDULER"
+    NO_MACHINE = "NO_MACHINE"
+    TOO_LARGE = "TOO_LARGE"
+    CONSTRAINT = "CONSTRAINT"
+    SPREAD = "SPREAD"
+    RESOURCES = "RESOURCES"
+    LIMIT = "LIMIT"
+    HELD = "HELD"
+    CONFLICTS = "CONFLICTS"
+    STOPPING = "STOPPING"
+    DONE = "DONE"
+
+
+MEANING: Mapping[str, str] = {
+    Reason.WAITING: "it would fit; its scheduler will come to it",
+    Reason.NO_SCHEDULER: "no scheduler of its kind is live; start one with omega scheduler run",
+    Reason.NO_MACHINE: "no machine is up",
+    Reason.TOO_LARGE: "a task wants more than any machine that it may use has",
+    Reason.CONSTRAINT: "no machine satisfies its constraints",
+    Reason.SPREAD: "there is room only where it would have too many tasks in one domain or on one machine",
+    Reason.RESOURCES: "no machine has room for what is left",  # of a gang: not for all of it
+    Reason.LIMIT: "the limits of its kind are reached",
+    Reason.HELD: "held: it is not to be placed yet",
+    Reason.CONFLICTS: "given up after too many conflicts",
+    Reason.STOPPING: "stopped, and tasks are still on machines",
+    Reason.DONE: "nothing of it waits for a machine",
+}
+
+FOR_GOOD = frozenset({Reason.NO_MACHINE, Reason.TOO_LARGE, Reason.CONSTRAINT})
+"""What no scheduler and no limit could help with."""

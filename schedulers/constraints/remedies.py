@@ -1,0 +1,48 @@
+"""What would let the rest of a job fit: so many machines more of a size that the cell has already."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil
+
+import numpy as np
+
+from cellstate.view import View
+from schedulers.constraints.demands import demands
+from schedulers.constraints.evaluation import permitted
+from schedulers.constraints.explanation import Part
+from schedulers.constraints.reasons import FOR_GOOD, Reason
+from schedulers.placement.domains import levels, most_on_machine, tasks_of
+from schedulers.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class MoreMachines:
+    """`count` machines like the one of index `like`; `apart` says in how many more domains, by attribute."""
+
+    count: int
+    like: int
+    apart: Mapping[str, int] = field(default_factory=dict)
+
+
+def more_machines(work: Work, part: Part, view: View) -> MoreMachines | None:
+    """The fewest machines, of one size, that would hold what does not fit of a group; None when none would help."""
+    rest = part.unplaced - part.fits
+    if not rest or part.reason in FOR_GOOD:
+        return None
+    need, wants, tasks = work.need(part.group), demands(work.job, part.group), tasks_of(work)
+    may = permitted(work, part.group, view)
+    fits = np.where(view.up if may is None else view.up & may, rest, 0).astype(np.int64)
+    for capacity, amount in zip(view.capacity, need, strict=True):
+        if amount:
+            np.minimum(fits, capacity // amount, out=fits)
+    bounds = {level.domain: level.bound for level in levels(wants, tasks, view, {}) if level.bound is not None}
+    bounds = bounds if part.reason is Reason.SPREAD else {}
+    alone = most_on_machine(wants, tasks)
+    most = min(int(fits.max(initial=0)), rest if alone is None else alone, *bounds.values(), rest)
+    if most <= 0:
+        return None
+    # Of the machines that hold as many as is of use, the smallest: nobody wants to buy more than is needed.
+    enough = np.flatnonzero(fits >= most)
+    size = view.capacity[:, enough] / np.maximum(view.capacity.max(axis=1), 1)[:, None]
+    apart = {domain: ceil(rest / bound) for domain, bound in bounds.items()}
+    return MoreMachines(ceil(rest / most), int(enough[size.sum(axis=0).argmin()]), apart)

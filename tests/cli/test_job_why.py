@@ -1,0 +1,137 @@
+"""`omega job why`: counts by demand, a stable reason, what would help; and the warnings of doubtful jobs."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellstate.model import Gang, JobSpec, Limits, MachineSpec, TaskGroup
+from cellstate.redis_cell import RedisCell
+from tests.cli.conftest import Omega, eventually, join, scheduler
+
+pytestmark = pytest.mark.server
+
+BIG = JobSpec("big", "big", "service", (TaskGroup((2_000, 48_000), 12, 0, {
+    "name": "web", "constraints": ["platform == 'x86'"], "spread": [{"domain": "rack", "most": 2}],
+}),), 100)  # fmt: skip
+
+
+def machines(cell: RedisCell) -> None:
+    """Five racks of four machines, one of five of which is of another platform."""
+    has = [{"rack": f"r{i // 4}", "platform": "x86" if i % 5 else "arm"} for i in range(20)]
+    cell.join("here", [MachineSpec(f"m{i}", (16_000, 65_536), each) for i, each in enumerate(has)], 1)
+
+
+def test_a_pending_job_is_explained_in_counts(omega: Omega, cell: RedisCell) -> None:
+    machines(cell)
+    cell.enlist("service/0", "nonce", 60_000, 1)
+    cell.submit([BIG], 1, "ada")
+    said = omega.json("job", "why", "big")
+    assert {name: said[name] for name in ("id", "state", "reason", "unplaced", "total", "machines")} == {
+        "id": "big", "state": "pending", "reason": "SPREAD", "unplaced": 12, "total": 12, "machines": 20,
+    }  # fmt: skip
+    (part,) = said["groups"]
+    assert (part["name"], part["unplaced"], part["fits"], part["reason"]) == ("web", 12, 10, "SPREAD")
+    assert [(step["reason"], step["excludes"], step["remaining"]) for step in part["steps"]] == [
+        ("CONSTRAINT", 4, 16), ("RESOURCES", 0, 16), ("RESOURCES", 10, 6), ("SPREAD", 6, 0),
+    ]  # fmt: skip
+    first, *rest = omega.text("job", "why", "big").splitlines()
+    assert first.startswith("big is pending: 12 of 12 tasks unplaced ")
+    assert first.endswith("  reason: SPREAD")
+    assert [" ".join(line.split()) for line in rest] == [
+        "10 of them would fit now", "constraint platform == 'x86' excludes 4 of 20 machines", "cpu 2 excludes none",
+        "memory 48000Mi no room on 10", "spread rack ≤ 2 excludes the remaining 6",
+        "would fit after: 2 more machines like m1 (cpu 16, memory 64Gi), in 1 more rack",
+    ]  # fmt: skip
+    assert cell.pending() == {"service": ["big"]}, "nothing is changed"
+
+
+@pytest.mark.parametrize(
+    ("extra", "need", "count", "reason"),
+    [
+        ({}, (100, 100), 1, "WAITING"),
+        ({"constraints": ["rack == 'r9'"]}, (100, 100), 1, "CONSTRAINT"),
+        ({"spread": [{"domain": "rack", "most": 1}]}, (100, 100), 6, "SPREAD"),
+        ({}, (20_000, 100), 1, "TOO_LARGE"),
+        ({}, (16_000, 100), 21, "RESOURCES"),
+    ],
+)
+def test_list_and_why_give_the_same_reason(
+    omega: Omega, cell: RedisCell, extra: dict[str, Any], need: tuple[int, int], count: int, reason: str
+) -> None:
+    machines(cell)
+    cell.enlist("batch/0", "nonce", 60_000, 1)
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup(need, count, 0, extra),))], 1, "ada")
+    assert omega.json("job", "list")["jobs"][0]["reason"] == reason
+    assert omega.json("job", "why", "a")["reason"] == reason
+
+
+def test_what_the_kind_keeps_out(omega: Omega, cell: RedisCell) -> None:
+    machines(cell)
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((100, 100), 1),), 50)], 1, "ada")
+    assert omega.json("job", "why", "a")["reason"] == "NO_SCHEDULER"
+    cell.set_limits("batch", Limits((None, None), None, (0, 9)), 1, "ada")
+    cell.enlist("batch/0", "nonce", 60_000, 1)
+    said = omega.json("job", "why", "a")
+    assert (said["reason"], said["detail"]) == ("LIMIT", "precedence 50 is not within 0 to 9 of kind batch")
+    assert said["detail"] in omega.text("job", "why", "a")
+
+
+def test_a_job_that_waits_for_nothing(omega: Omega, cell: RedisCell) -> None:
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 1),))], 1, "ada", held=True)
+    assert omega.json("job", "why", "a")["reason"] == "HELD"
+    omega.run("job", "stop", "a")
+    said = omega.json("job", "why", "a")
+    assert (said["state"], said["reason"], said["groups"]) == ("stopped", "DONE", [])
+    assert omega.text("job", "why", "a").startswith("a is stopped: none of its tasks waits ")
+
+
+# Warnings
+
+
+@pytest.mark.parametrize(
+    ("fields", "warning"),
+    [
+        ("constraints: [\"plaform == 'x86'\"]", "no machine has the attribute plaform; did you mean platform?"),
+        ("constraints: [\"rack == 'r9'\"]", "constraint rack == 'r9': matches no machine"),
+        ("spread: [zone]", "spread zone: no machine has the attribute zone"),
+        ("resources: {cpu: 17}", "wants 17 cpu a task, the largest machine has 16; it stays pending"),
+    ],
+)
+def test_a_doubtful_job_is_accepted_with_a_warning(
+    omega: Omega, cell: RedisCell, tmp_path: Path, fields: str, warning: str
+) -> None:
+    machines(cell)
+    file = tmp_path / "job.yaml"
+    file.write_text(f"name: a\ntasks:\n  - name: web\n    {fields}\n")
+    result = omega.run("job", "submit", str(file))
+    assert result.stderr.startswith("warning: job a, group web: ")
+    assert warning in result.stderr
+    assert cell.pending() == {"batch": [cell.jobs()[0].id]}
+
+
+def test_a_gang_larger_than_the_cell_is_warned_of_however_full_it_is(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 3)
+    omega.run("job", "run", "--name", "full", "--cpu", "1", "--count", "12")
+    with scheduler(cell):
+        eventually(lambda: omega.json("job", "status", "full")["state"] == "running")
+    (said,) = omega.json("job", "run", "--name", "a", "--gang", "--cpu", "2", "--count", "7")["warnings"]
+    assert said == "job a: a gang of 7 tasks; an empty cell holds 6 of them at once; it stays pending"
+    assert omega.json("job", "run", "--name", "b", "--gang", "--cpu", "2", "--count", "6")["warnings"] == []
+
+
+def test_a_precedence_outside_the_limits_of_the_kind(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    cell.set_limits("batch", Limits((None, None), None, (0, 9)), 1, "ada")
+    (said,) = omega.json("job", "run", "--name", "a", "--precedence", "10")["warnings"]
+    limits = "precedence 10 is not within 0 to 9, the limits of kind batch"
+    assert said == f"job a: {limits}; it stays pending until they are changed"
+    assert omega.json("job", "run", "--name", "b", "--precedence", "9")["warnings"] == []
+
+
+def test_of_a_gang_that_is_doubtful_for_another_reason_that_is_said(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    spec = JobSpec("a", "a", "batch", (TaskGroup((9_000, 1), 2),), gang=Gang.YES)
+    said = omega.json("job", "run", "--name", "a", "--gang", "--cpu", "9", "--count", "2")["warnings"]
+    assert [text for text in said if "gang" in text] == []
+    assert len(said) == len(spec.groups)
