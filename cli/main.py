@@ -23,6 +23,7 @@ COMMANDS: dict[str, Entry] = {
     "job": ("cli.job", "Submit, follow, see and stop jobs."),
     "scheduler": ("cli.scheduler", "Run schedulers and see how they do."),
     "events": ("cli.events", "What happened: placements, conflicts, evictions, machines."),
+    "sim": ("cli.sim", "Simulate cells and compare scheduling architectures."),
     "bench": ("cli.bench", "Measure the store and the schedulers."),
 }
 

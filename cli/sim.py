@@ -1,0 +1,14 @@
+"""``omega sim``: the lightweight simulator."""
+
+import click
+
+from cli.lazy import Lazy
+
+TABLE = {
+    "run": ("cli.sim_run", "Simulate one architecture on one workload."),
+}
+
+
+@click.group(cls=Lazy, table=TABLE)
+def command() -> None:
+    """Simulate cells and compare scheduling architectures, in virtual time."""

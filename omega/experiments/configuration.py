@@ -1,0 +1,151 @@
+"""One simulation as plain values: what is simulated on which workload. What goes into a file of results."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from math import isfinite
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from cellstate.errors import BadInput
+from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Detection, Mode
+from omega.simulation import Result, Settings, Simulation
+from omega.simulation.two_level import AUTHORS, Offers
+from omega.workload import presets
+from omega.workload.reference import read_reference
+from omega.workload.workload import LARGEST_CPU, LARGEST_MEMORY, Workload
+
+OFFERS = {"paper": Offers(), "authors": AUTHORS}
+FILE_MACHINES, FILE_CPU, FILE_MEMORY = 1_000, 4_000, 16 * 1024
+"""The cell of a workload from a file when nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A run. The fields are the parameters that can be varied; times are seconds, cpu millicores, memory MiB.
+
+    None means the default: of the preset's cell, of Settings. Raises BadInput when a value makes no sense.
+    """
+
+    architecture: str = "shared-state"
+    workload: str = "C"
+    """A preset (A, B, C) or the path of a file.csv."""
+    days: float = 1.0
+    seed: int = 0
+    rate: float = 1.0
+    """Arrivals of batch jobs relative to the preset's."""
+    batch: int = 1
+    t_job_batch: float = 0.1
+    t_job_service: float = 0.1
+    t_task: float = 0.005
+    t_task_service: float | None = None
+    detection: str = "fine"
+    commit: str = "incremental"
+    placement: str = "random"
+    sharing: str | None = None
+    offers: str = "paper"
+    release_moves_number: bool | None = None
+    reference_rules: bool = False
+    machines: int | None = None
+    cpu: int | None = None
+    memory: int | None = None
+
+    def __post_init__(self) -> None:
+        self.settings()
+        if self.from_file:
+            if self.rate != 1:
+                raise BadInput(
+                    f"rate {self.rate:g}: the jobs of {self.workload} arrive as it says; rate is for presets"
+                )
+        else:
+            presets.preset(self.workload)
+        if not (isfinite(self.rate) and self.rate > 0):
+            raise BadInput(f"rate {self.rate:g}: want a number above 0")
+        for name, value in (("machines", self.machines), ("cpu", self.cpu), ("memory", self.memory)):
+            if value is not None and value < 1:
+                raise BadInput(f"{name} {value}: want at least 1")
+
+    @property
+    def from_file(self) -> bool:
+        """Whether the workload is read from a file."""
+        return self.workload.endswith(".csv") or "/" in self.workload
+
+    def settings(self) -> Settings:
+        """What Simulation is told. Raises BadInput."""
+        return Settings(
+            architecture=self.architecture, days=self.days, seed=self.seed, batch=self.batch,
+            t_job_batch=self.t_job_batch, t_job_service=self.t_job_service, t_task=self.t_task,
+            t_task_service=self.t_task_service,
+            detection=_named(Detection, "detection", self.detection), commit=_named(Mode, "commit", self.commit),
+            placement=self.placement, sharing=self.sharing, release_moves_number=self.release_moves_number,
+            reference_rules=self.reference_rules, offers=_chosen("offers", self.offers, OFFERS),
+        )  # fmt: skip
+
+    def drawn(self) -> Workload:
+        """The workload. The last one is kept: runs that differ in settings alone share theirs."""
+        size = self.machines, self.cpu, self.memory
+        if self.from_file:
+            return _read(self.workload, *size)
+        return _draw(self.workload, self.seed, self.days, self.rate, *size)
+
+    def run(self, *, cell: RedisCell | None = None, progress: Callable[[float], None] | None = None) -> Result:
+        """Simulate; `cell` and `progress` as in Simulation. Raises BadInput."""
+        return Simulation(self.drawn(), self.settings(), cell=cell, progress=progress).run()
+
+    def as_json(self) -> dict[str, Any]:
+        """Every parameter by name."""
+        return asdict(self)
+
+    def but(self, values: Mapping[str, Any]) -> "Configuration":
+        """The same with other values for some parameters, which may be words. Raises BadInput."""
+        return replace(self, **{name: parsed(name, value) for name, value in values.items()})
+
+
+PARAMETERS: dict[str, type] = {
+    name: next(each for each in (get_args(hint) or (hint,)) if each is not NoneType)
+    for name, hint in get_type_hints(Configuration).items()
+}  # fmt: skip
+"""Parameters and what their values are."""
+WANTED = {bool: "true or false", int: "a whole number", float: "a number"}
+
+
+def parsed(name: str, value: Any) -> Any:
+    """A value of a parameter, from words or a number. BadInput when there is no such parameter or value."""
+    if name not in PARAMETERS:
+        raise BadInput(f"unknown parameter {name!r}; there is {', '.join(PARAMETERS)}")
+    kind = PARAMETERS[name]
+    if value is None or kind is str:
+        return value if value is None else str(value)
+    try:
+        if kind is bool:
+            return {"true": True, "yes": True, "false": False, "no": False}[str(value).lower()]
+        number = float(value)
+        if kind is int and not number.is_integer():
+            raise ValueError
+        return int(number) if kind is int else number
+    except (KeyError, ValueError, OverflowError):
+        raise BadInput(f"{name}={value}: want {WANTED[kind]}") from None
+
+
+def _named(words: type[Detection] | type[Mode], what: str, name: str) -> Any:
+    return _chosen(what, name, {each.name.lower(): each for each in words})
+
+
+def _chosen(what: str, name: str, known: Mapping[str, Any]) -> Any:
+    if name not in known:
+        raise BadInput(f"unknown {what} {name!r}; there is {', '.join(known)}")
+    return known[name]
+
+
+@lru_cache(maxsize=1)
+def _read(path: str, machines: int | None, cpu: int | None, memory: int | None) -> Workload:
+    return read_reference(path, machines or FILE_MACHINES, (cpu or FILE_CPU, memory or FILE_MEMORY))
+
+
+@lru_cache(maxsize=1)
+def _draw(
+    name: str, seed: int, days: float, rate: float, machines: int | None, cpu: int | None, memory: int | None
+) -> Workload:
+    size = presets.Size(machines or presets.MACHINES, cpu or LARGEST_CPU, memory or LARGEST_MEMORY)
+    return presets.draw(name, seed, days, rate=rate, size=size)

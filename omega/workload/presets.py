@@ -1,0 +1,153 @@
+"""The measured cells of the Omega paper as workloads: C, drawn from the public trace; A and B, calibrated.
+
+C is the cell of that trace. All of it is measured there (tables/README.md) and fitted to nothing. A and B
+were never published. They are C at another *pace*: jobs arrive that much more often and run that much
+shorter, so that they hold what C's hold. The pace is the one parameter, fitted to where the paper saw
+one batch scheduler saturate (Omega §4.3: 2.5 times and 6 times the arrivals); nothing else about A and B
+is claimed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cellstate.errors import BadInput
+from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.workload.quantiles import pairs, quantiles
+from omega.workload.synthetic import Mix, google_mix
+from omega.workload.workload import (
+    LARGEST_CPU,
+    LARGEST_MEMORY,
+    Arrival,
+    Workload,
+    array_stream,
+    request,
+)
+
+DAY = 86_400.0
+MACHINES = 12_477
+"""Machines that are up when the trace begins."""
+FILL = 0.6
+"""How full the cell is when the simulation begins, in its scarcest dimension (Omega §4, table 2)."""
+SERVICE_SHARE = 0.536
+"""How much of the cpu that residents of the trace ask for is asked for by service jobs."""
+DECISION_SECONDS = 0.1 + 0.005 * quantiles("batch_tasks_per_job").mean
+"""Mean decision time of a batch job with the paper's t_job and t_task (Omega §4)."""
+EARLIER = 1 << 32
+"""Added to the seed for what was drawn before the beginning."""
+
+
+def pace(saturates_at: float) -> float:
+    """The pace at which so many times the arrivals take all of one batch scheduler's time."""
+    return quantiles("batch_interarrival_seconds").mean / (saturates_at * DECISION_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A cell of the paper. `saturates_at` is the landmark that a calibrated one was fitted to."""
+
+    name: str
+    pace: float = 1.0
+    saturates_at: float | None = None
+
+    @property
+    def label(self) -> str:
+        """The name as it is shown: whether it was measured or calibrated."""
+        return f"{self.name} ({'measured' if self.saturates_at is None else 'calibrated'})"
+
+
+PRESETS = {
+    preset.name: preset
+    for preset in (Preset("A", pace(2.5), 2.5), Preset("B", pace(6.0), 6.0), Preset("C"))
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large the cell is: machines, and what the largest has (millicores, MiB).
+
+    Jobs arrive at a smaller cell as often as at the whole one; their tasks run shorter in proportion, so
+    that they hold the same share of it.
+    """
+
+    machines: int = MACHINES
+    largest_cpu: int = LARGEST_CPU
+    largest_memory: int = LARGEST_MEMORY
+
+
+def preset(name: str) -> Preset:
+    """Find a preset by its name. BadInput names those there are."""
+    if name not in PRESETS:
+        raise BadInput(f"workload {name!r}: no such preset; there is {', '.join(PRESETS)}, or give a FILE.csv")
+    return PRESETS[name]
+
+
+def draw(name: str, seed: int, days: float, *, rate: float = 1.0, size: Size | None = None) -> Workload:
+    """Draw so many days of a preset; `rate` multiplies the arrivals of batch jobs alone.
+
+    The cell is about 60 % full when it begins and, at rate 1, stays so: part of that are jobs that arrived
+    before and end in their time, the rest outlives the run. Raises BadInput when no request fits a machine.
+    """
+    size, chosen = size or Size(), preset(name)
+    mix = Mix(
+        seconds=days * DAY, rate=chosen.pace * rate, service_rate=1 / rate,
+        duration=size.machines / MACHINES / chosen.pace,
+        largest_cpu=size.largest_cpu, largest_memory=size.largest_memory,
+    )  # fmt: skip
+    drawn = google_mix(seed, size.machines, mix)
+    recent = _recent(seed, size.machines, replace(mix, rate=chosen.pace, service_rate=1.0))
+    lasting = _lasting(seed, drawn.machines, recent, mix, ends_ms=round((days + 1) * DAY * 1000))
+    resident = sum(each.job.total for each in (*recent, *lasting))
+    fitted = (
+        "measured on Google's 2011 trace, fitted to nothing"
+        if chosen.saturates_at is None
+        else f"calibrated: C at {chosen.pace:.2f} times the pace, fitted to saturation at {chosen.saturates_at:g}x"
+    )
+    about = (
+        f"{chosen.label}: {fitted}; arrivals of batch jobs times {rate:g}; {resident:,} tasks there at the beginning"
+    )
+    return Workload(drawn.machines, [*recent, *lasting], drawn.arrivals, f"{about}\n{drawn.about}")
+
+
+def _recent(seed: int, machines: int, mix: Mix) -> list[Arrival]:
+    """Jobs that arrived before the beginning, at rate 1, and still run, with what is left of their durations."""
+    longest = max(float(quantiles(f"{kind}_task_seconds").values[-1]) for kind in ("batch", "service")) * mix.duration
+    before = google_mix(seed + EARLIER, machines, replace(mix, seconds=longest))
+    left = []
+    for arrival in before.arrivals:
+        (group,) = arrival.job.groups
+        ends_ms = group.duration_ms - round((longest - arrival.at_seconds) * 1000)
+        if ends_ms > 0:
+            left.append(Arrival(0.0, replace(arrival.job, groups=(replace(group, duration_ms=ends_ms),))))
+    return left
+
+
+def _lasting(
+    seed: int, machines: Sequence[MachineSpec], recent: Sequence[Arrival], mix: Mix, ends_ms: int
+) -> list[Arrival]:
+    """Jobs that outlive the run, drawn until the cell is as full as it is to be."""
+    has = np.array([machine.capacity for machine in machines], dtype=float).sum(axis=0)
+    held = np.zeros(2)
+    for arrival in recent:
+        (group,) = arrival.job.groups
+        held += np.array(group.need) * group.count
+    sizes = sorted({(m.capacity[0] / mix.largest_cpu, m.capacity[1] / mix.largest_memory) for m in machines})
+    found: list[Arrival] = []
+    shares = {"service": SERVICE_SHARE, "batch": 1.0}
+    for kind, share in shares.items():
+        room = (FILL * has - held) * share
+        rng = array_stream(seed, f"{kind}/residents")
+        counts, wanted = quantiles(f"{kind}_tasks_per_job"), pairs(f"{kind}_requests").within(sizes)
+        while True:
+            count = max(1, round(float(counts.sample(rng, 1)[0])))
+            cpu, memory = wanted.sample(rng, 1)[0].tolist()
+            need = (request(cpu, mix.largest_cpu), request(memory, mix.largest_memory))
+            count = int(min(count, *(room // need)))
+            if count < 1:
+                break
+            room -= np.array(need) * count
+            held += np.array(need) * count
+            group = TaskGroup(need, count, ends_ms)
+            found.append(Arrival(0.0, JobSpec(f"resident-{len(found)}", f"resident/{len(found)}", kind, (group,))))
+    return found

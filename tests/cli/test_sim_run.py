@@ -1,0 +1,104 @@
+"""`omega sim run`: the figures scripts rely on, the same run on a real store, errors in a line."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Omega
+
+SMALL = ("sim", "run", "--workload", "C", "--machines", "300", "--days", "0.02")
+HEADER = "job_id,workload,submit_s,num_tasks,task_duration_s,cpus_per_task,mem_gb_per_task\n"
+
+
+@pytest.fixture
+def sim() -> Omega:
+    """The program; nothing here needs a store of its own."""
+    return Omega(None)
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Path:
+    """A file with a prefill, ten batch jobs and two service jobs."""
+    rows = ["p,Prefill,0,4,100000,1.0,4.0"]
+    rows += [f"b{i},Batch,{i * 30},6,500,0.5,1.0" for i in range(10)]
+    rows += [f"s{i},Service,{i * 100},3,5000,1.0,2.0" for i in range(2)]
+    path = tmp_path / "small.csv"
+    path.write_text(HEADER + "\n".join(rows) + "\n")
+    return path
+
+
+def without_time(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name != "wall_seconds"}
+
+
+def test_the_document_has_the_agreed_fields(sim: Omega) -> None:
+    found = sim.json(*SMALL)
+    assert {"architecture", "days", "wall_seconds", "jobs", "tasks", "batch", "service", "utilisation"} <= set(found)
+    assert {"submitted", "scheduled", "abandoned"} == set(found["jobs"])
+    wanted = {"wait_mean", "wait_p90", "busyness_median", "busyness_mad", "conflict_fraction"}
+    assert wanted <= set(found["batch"])
+    assert wanted <= set(found["service"])
+    assert 0.5 < found["utilisation"]["cpu"] < 0.75
+    assert found["jobs"]["submitted"] > 200
+    assert found["configuration"]["machines"] == 300
+
+
+def test_the_same_seed_gives_the_same_run(sim: Omega) -> None:
+    first, second = sim.json(*SMALL), sim.json(*SMALL)
+    assert without_time(first) == without_time(second)
+    assert sim.json(*SMALL, "--seed", "1")["digest"] != first["digest"]
+
+
+def test_a_file_and_its_cell(sim: Omega, workload: Path) -> None:
+    found = sim.json(
+        "sim", "run", "--workload", str(workload), "--machines", "20", "--cpu", "4", "--memory", "16Gi",
+        "--days", "0.02", "--architecture", "monolithic-multi", "--t-job-service", "10",
+    )  # fmt: skip
+    assert found["jobs"] == {"submitted": 12, "scheduled": 12, "abandoned": 0}
+    assert found["service"]["busyness_median"] == pytest.approx((2 * 10.015 + 10 * 0.13) / 1728)
+
+
+def test_a_store_gives_the_same_run(sim: Omega, workload: Path, store_url: str) -> None:
+    words = ("sim", "run", "--workload", str(workload), "--machines", "12", "--days", "0.02")
+    on_store = sim.json(*words, "--store", store_url)
+    assert on_store["digest"] == sim.json(*words)["digest"]
+    assert on_store["jobs"]["scheduled"] == 12
+
+
+def test_people_get_tables(sim: Omega) -> None:
+    text = sim.text(*SMALL, "--batch", "2", "--workload", "B")
+    assert text.startswith("B (calibrated)")
+    assert "batch/1" in text
+    assert "in use" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--architecture", "anarchy"), "unknown architecture 'anarchy'; there is monolithic-single"),
+        (("--workload", "D"), "no such preset; there is A, B, C"),
+        (("--workload", "nowhere.csv"), "no such file"),
+        (("--placement", "worst"), "unknown placement 'worst'"),
+        (("--offers", "none"), "unknown offers 'none'"),
+        (("--architecture", "partitioned", "--batch", "2"), "partitioned has one"),
+        (("--cpu", "4x"), "'4x' is not an amount"),
+        (("--t-job-batch", "nan"), "want a time from 0 on"),
+        (("--store", "unix:///nowhere/store.sock"), "/nowhere/store.sock"),
+    ],
+)
+def test_what_makes_no_sense_is_said(sim: Omega, words: tuple[str, ...], says: str) -> None:
+    assert says in sim.error("sim", "run", "--days", "0.01", *words)
+
+
+def test_a_bad_row_is_named(sim: Omega, tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(HEADER + "1,Batch,0,1,-5,1,1\n")
+    said = sim.error("sim", "run", "--workload", str(path))
+    assert f"{path}:2: column 5 (task_duration_s)" in said
+    assert "rate is for presets" in sim.error("sim", "run", "--workload", str(path), "--rate", "2")
+
+
+def test_wrong_usage(sim: Omega) -> None:
+    sim.error("sim", "run", "--t-job-batch", "-1", code=2)
+    sim.error("sim", "run", "--detection", "rough", code=2)
