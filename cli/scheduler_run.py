@@ -1,14 +1,16 @@
 """``omega scheduler run``."""
 
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from cellstate.errors import Duplicate, StoreError
+from cellstate.errors import BadInput, Duplicate, StoreError
 from cli import render, words
 from cli.app import App
 from cli.scheduler_list import describe, show
@@ -18,32 +20,52 @@ if TYPE_CHECKING:
     from omega.live.crew import Crew
 
 LOOK_SECONDS = 0.2
+TAKEN = ("agent", "fleet")
 TRIES = 5
 """How often another free name is tried when somebody took the one just found."""
 
 
 @click.command()
-@click.argument("kind")
+@click.argument("kind", required=False)
+@click.option("--file", "path", type=click.Path(path_type=Path), help="A TOML file that composes the scheduler.")
 @click.option("--instances", default=1, show_default=True, type=click.IntRange(1, 256), metavar="N", help="So many.")
 @click.option("--name", metavar="NAME", help="Run as KIND/NAME (default: the first free number).")
 @click.pass_obj
-def command(app: App, kind: str, instances: int, name: str | None) -> None:
-    """Run schedulers of a KIND (batch, service) in the foreground; Ctrl-C lets them finish and leave.
+def command(app: App, kind: str | None, path: Path | None, instances: int, name: str | None) -> None:
+    """Run schedulers of a KIND in the foreground; Ctrl-C lets them finish and leave.
 
-    Several are processes of their own and share the jobs of their kind, also with those started elsewhere.
+    KIND is batch, service, what a package offers (omega scheduler policies), or MODULE:ATTRIBUTE of your own,
+    found from here. Several are processes of their own and share the jobs of their kind, also with those
+    started elsewhere.
     """
-    from schedulers.presets import preset
-
     if name is not None and instances > 1:
         raise click.UsageError("--name names one scheduler; leave it away with --instances")
-    preset(kind)  # refuses an unknown kind before anything starts
+    if (kind is None) == (path is None):
+        raise click.UsageError("want a KIND or --file, one of them")
+    if kind is not None and ":" in kind:
+        sys.path.insert(0, str(Path.cwd()))  # as `python -m` would, and as the processes of --instances do
+    chosen = {"OMEGA_SCHEDULER": kind} if kind is not None else {"OMEGA_SCHEDULER_FILE": str(path)}
+    kind = _kind(chosen)  # what cannot run is refused before anything starts
     cell = app.open()
-    ran = [_run_here(app, cell, kind, name)] if instances == 1 else _run_crew(app, cell, kind, instances)
+    ran = (
+        [_run_here(app, cell, kind, chosen, name)] if instances == 1 else _run_crew(app, cell, kind, chosen, instances)
+    )
     found = [each for each in describe(cell, everybody=True) if each["member"] in ran]
     if app.as_json:
         render.document({"cell": cell.name, "schedulers": found})
     else:
         show(found)
+
+
+def _kind(asked: Mapping[str, str]) -> str:
+    """The kind of the scheduler asked for; BadInput when it cannot run."""
+    from cellstate.model import check_member
+    from omega.live.member import chosen
+
+    kind = chosen(asked, "", "0").kind
+    if kind in TAKEN:
+        raise BadInput(f"scheduler of kind {kind!r}: that is what executors are called; choose another kind")
+    return check_member(f"{kind}/0").partition("/")[0]
 
 
 def free_names(cell: "RedisCell", kind: str, number: int) -> list[str]:
@@ -58,17 +80,17 @@ def free_names(cell: "RedisCell", kind: str, number: int) -> list[str]:
     return names
 
 
-def _run_here(app: App, cell: "RedisCell", kind: str, name: str | None) -> str:
+def _run_here(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str], name: str | None) -> str:
     """Be one scheduler until a signal; returns its member's name."""
     from cellstate.model import check_member
-    from schedulers.presets import preset
+    from omega.live.member import scheduler
     from schedulers.process import run_member
 
     for attempt in range(TRIES):
         member = check_member(f"{kind}/{name}" if name is not None else free_names(cell, kind, 1)[0])
         if attempt == 0:
             render.note(f"scheduler {member} on cell {cell.name} · Ctrl-C stops it")
-        error = run_member(app.url, cell.name, member, preset(kind, f"{cell.name}/{member}"))
+        error = run_member(app.url, cell.name, member, scheduler(chosen, kind, f"{cell.name}/{member}"))
         if error is None:
             return member
         if not isinstance(error, Duplicate) or name is not None:
@@ -76,14 +98,15 @@ def _run_here(app: App, cell: "RedisCell", kind: str, name: str | None) -> str:
     raise Duplicate(f"scheduler {kind}: every free name was taken by somebody else; say one with --name")
 
 
-def _run_crew(app: App, cell: "RedisCell", kind: str, number: int) -> list[str]:
+def _run_crew(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str], number: int) -> list[str]:
     """Start several processes and wait until a signal, or until one of them ends by itself."""
     from omega.embedded_places import state_directory
     from omega.live.crew import crew
 
     names = free_names(cell, kind, number)
     stopping = threading.Event()
-    with crew(app.url, cell.name, state_directory() / "logs" / cell.name) as group, _signals(stopping.set):
+    logs = state_directory() / "logs" / cell.name
+    with crew(app.url, cell.name, logs, settings=chosen) as group, _signals(stopping.set):
         for member in names:
             group.start(member)
         group.wait_ready(cell)

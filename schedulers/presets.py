@@ -1,9 +1,7 @@
-"""The schedulers that come with Omega, by kind."""
+"""The schedulers that come with Omega; ``pyproject.toml`` offers them by kind (schedulers/registry.py)."""
 
-from collections.abc import Callable
 from random import Random
 
-from cellstate.errors import BadInput
 from schedulers.constraints.grammar import prepare
 from schedulers.placement.constrained import Constrained
 from schedulers.placement.first_fit import RandomFirstFit
@@ -23,13 +21,3 @@ def service(seed: str = "0") -> Scheduler:
     """Slow and careful: constraints, failure domains, every machine given points, one job at a time."""
     prepare()
     return Scheduler("service", placement=Service(), batch=1, rng=Random(seed))
-
-
-PRESETS: dict[str, Callable[[str], Scheduler]] = {"batch": batch, "service": service}
-
-
-def preset(kind: str, seed: str = "0") -> Scheduler:
-    """Return a scheduler of a kind; BadInput names the kinds there are."""
-    if kind not in PRESETS:
-        raise BadInput(f"scheduler kind {kind!r}: there is {', '.join(sorted(PRESETS))}")
-    return PRESETS[kind](seed)

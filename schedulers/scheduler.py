@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
 from random import Random
 
 from cellstate.cell import PendingJob
@@ -61,10 +62,16 @@ class Scheduler:
     """When set, every attempt counts, and a job that fits nowhere is tried again instead of sleeping."""
     rng: Random = field(default_factory=lambda: Random(0))
     instruments: list[Instrument] = field(default_factory=list)
-    sleepers: Sleepers = field(default_factory=Sleepers)
-    working: dict[str, Work] = field(default_factory=dict)
-    gone: list[str] = field(default_factory=list)
-    give_up: list[str] = field(default_factory=list)
+    sleepers: Sleepers = field(default_factory=Sleepers, init=False)
+    working: dict[str, Work] = field(default_factory=dict, init=False)
+    gone: list[str] = field(default_factory=list, init=False)
+    give_up: list[str] = field(default_factory=list, init=False)
+
+    def fresh(self, seed: str) -> "Scheduler":
+        """The same composition with nothing in hand, its dice thrown from the stream `seed`."""
+        own = [each.name for each in fields(self) if each.init and each.name not in ("rng", "instruments")]
+        copies = {name: deepcopy(getattr(self, name)) for name in own}
+        return replace(self, **copies, rng=Random(seed), instruments=list(self.instruments))
 
     # Taking jobs in
 

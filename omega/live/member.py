@@ -1,9 +1,10 @@
 """The scheduler and fleet processes that `crew` starts: ``python -m omega.live.member``.
 
 What to be comes in the environment, so that a store's password is never in argv: OMEGA_STORE,
-OMEGA_CELL, OMEGA_MEMBER (``batch/0``, or ``fleet/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED; to depart from
-a preset OMEGA_DETECTION (``fine``, ``coarse``), OMEGA_MODE (``incremental``, ``gang``) and OMEGA_BATCH
-(jobs per round trip).
+OMEGA_CELL, OMEGA_MEMBER (``batch/0``, or ``fleet/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED; for another scheduler than
+the one offered as that kind OMEGA_SCHEDULER (its name, or ``module:attribute``) or OMEGA_SCHEDULER_FILE (TOML); to
+depart from it OMEGA_DETECTION (``fine``, ``coarse``), OMEGA_MODE (``incremental``, ``gang``) and OMEGA_BATCH (jobs
+per round trip).
 """
 
 import logging
@@ -11,13 +12,14 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from cellstate.errors import BadInput, OmegaError, StoreError
 from cellstate.redis_cell import RedisCell
 from cellstate.transaction import Detection, Mode
 from omega.live.fleet import Fleet
+from schedulers import registry
 from schedulers.live import LEASE_MS
-from schedulers.presets import preset
 from schedulers.process import run_member
 from schedulers.scheduler import Scheduler
 
@@ -75,9 +77,20 @@ class Stop:
         self.told = True
 
 
+def chosen(environment: Mapping[str, str], kind: str, seed: str) -> Scheduler:
+    """The scheduler that OMEGA_SCHEDULER or OMEGA_SCHEDULER_FILE names, else the one offered as `kind`."""
+    if "OMEGA_SCHEDULER_FILE" in environment:
+        from schedulers import composition  # noqa: PLC0415 - reading a schema takes longer than starting
+
+        return composition.read(Path(environment["OMEGA_SCHEDULER_FILE"])).fresh(seed)
+    return registry.scheduler(environment.get("OMEGA_SCHEDULER", kind), seed)
+
+
 def scheduler(environment: Mapping[str, str], kind: str, seed: str) -> Scheduler:
-    """The preset of a kind, with what the environment says otherwise. Raises BadInput."""
-    found = preset(kind, seed)
+    """The scheduler asked for, with what the environment says otherwise. Raises BadInput."""
+    found = chosen(environment, kind, seed)
+    if found.kind != kind:
+        raise BadInput(f"scheduler of kind {found.kind!r}: cannot run as {kind!r}; name it {found.kind}/…")
     try:
         found.detection = Detection[environment.get("OMEGA_DETECTION", found.detection.name).upper()]
         found.mode = Mode[environment.get("OMEGA_MODE", found.mode.name).upper()]

@@ -16,8 +16,8 @@ from cellstate.redis_cell import RedisCell
 from cellstate.server import connect
 from cli.main import omega as program
 from omega.live.fleet import Fleet
+from schedulers import registry
 from schedulers.live import Live
-from schedulers.presets import preset
 
 LEASE_MS = 60_000
 DEADLINE_SECONDS = 30.0
@@ -89,7 +89,7 @@ def eventually(what: Callable[[], bool]) -> None:
 def scheduler(cell: RedisCell, member: str = "batch/0") -> Iterator[Live]:
     """A live scheduler in a thread, without a heartbeat: its lease is long."""
     own = RedisCell.connect(cell.url, cell.name)
-    live = Live(own, preset(member.partition("/")[0]), member, time.time, time.sleep, LEASE_MS)
+    live = Live(own, registry.scheduler(member.partition("/")[0]), member, time.time, time.sleep, LEASE_MS)
     thread = threading.Thread(target=live.run)
     thread.start()
     try:

@@ -20,10 +20,10 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("redis", "numpy", "rich", "pydantic", "yaml", "anyio", "cellstate.redis_cell", "schedulers")
 
 
-def start(*words: str, **environment: str) -> "subprocess.Popen[str]":
+def start(*words: str, within: Path = ROOT, **environment: str) -> "subprocess.Popen[str]":
     """Start the program as a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "cli.main", *words], cwd=ROOT, env={**os.environ, **environment},
+        [sys.executable, "-m", "cli.main", *words], cwd=within, env={**os.environ, **environment},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -117,9 +117,7 @@ def test_options_may_stand_before_and_after_the_command(store_url: str, omega: O
     assert json.loads(after.stdout) == json.loads(before.stdout)
 
 
-def test_an_option_wins_over_the_environment(
-    store_url: str, omega: Omega, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_option_wins_over_the_environment(store_url: str, omega: Omega, monkeypatch: pytest.MonkeyPatch) -> None:
     with start("cell", "status", "--json", OMEGA_STORE=store_url, OMEGA_CELL=str(omega.cell)) as process:
         assert json.loads(process.communicate()[0])["cell"] == omega.cell
     with start("cell", "status", "--json", "--cell", "other", OMEGA_STORE=store_url, OMEGA_CELL="x") as process:

@@ -12,15 +12,22 @@ import pytest
 
 from cellstate.model import JobSpec, TaskGroup
 from cellstate.redis_cell import RedisCell
+from schedulers.registry import offers
 from tests.cli.conftest import Omega, eventually, join
-from tests.cli.test_main import start
+from tests.cli.test_main import ROOT, start
+
+MINE = """
+from schedulers.placement.scored import BestFit
+from schedulers.scheduler import Scheduler
+cold = Scheduler("cold", placement=BestFit(apart=1))
+"""
 
 
 @contextmanager
-def running(omega: Omega, state: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
+def running(omega: Omega, state: Path, *words: str, within: Path = ROOT) -> Iterator["subprocess.Popen[str]"]:
     """`omega scheduler run` as a process; killed at the end when the test did not end it."""
     shared = ("--store", str(omega.url), "--cell", str(omega.cell), "--json", "scheduler", "run")
-    process = start(*shared, *words, OMEGA_STATE=str(state))
+    process = start(*shared, *words, within=within, OMEGA_STATE=str(state))
     try:
         with process:
             yield process
@@ -70,6 +77,49 @@ def test_several_share_the_work_and_one_may_die(omega: Omega, cell: RedisCell, t
     assert "batch/2" not in live(cell)
 
 
+def test_one_of_ones_own_from_its_folder(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    """By module and attribute alone, and from a file as two processes; jobs of its kind are theirs."""
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "cold.toml").write_text('kind = "cold"\n[placement]\npolicy = "best-fit"\napart = 1\n')
+    join(cell, 3)
+    omega.run("job", "run", "--name", "a", "--kind", "cold", "--count", "3", "--cpu", "100m")
+    with running(omega, tmp_path, "mine:cold", within=tmp_path) as alone:
+        eventually(lambda: omega.json("job", "status", "a")["counts"]["placed"] == 3)
+        assert {len(cell.runs([machine])) for machine in range(3)} == {1}, "as the policy wants it"
+        with running(omega, tmp_path, "--file", "cold.toml", "--instances", "2", within=tmp_path) as several:
+            eventually(lambda: live(cell) == {"cold/0", "cold/1", "cold/2"})
+            several.send_signal(signal.SIGINT)
+            assert several.wait(30) == 0
+        alone.send_signal(signal.SIGINT)
+        assert alone.wait(30) == 0
+
+
+def test_a_kind_that_executors_are_called_is_refused(omega: Omega, tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text('kind = "fleet"')
+    said = omega.error("scheduler", "run", "--file", str(path))
+    assert said == "scheduler of kind 'fleet': that is what executors are called; choose another kind"
+
+
+def test_policies_say_what_can_be_set(omega: Omega, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {(each["axis"], each["name"]): each for each in omega.json("scheduler", "policies")["policies"]}
+    assert found["placement", "best-fit"]["parameters"] == [
+        {"name": "apart", "type": "int", "required": False, "default": 0}
+    ]
+    assert found["schedulers", "batch"]["target"] == "schedulers.presets:batch"
+    assert all(each["about"] and each["error"] is None for each in found.values())
+    info = tmp_path / "odd-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[omega.placement]\nodd = no_such_module:Odd\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    result = omega.run("scheduler", "policies", "placement")
+    assert result.stderr.startswith("warning: placement 'odd' of package odd: no_such_module:Odd cannot be used: ")
+    assert "window=64" in result.stdout
+    assert "from odd 1" in result.stdout
+    assert omega.error("scheduler", "policies", "nope").startswith("axis 'nope': there is schedulers, ordering, ")
+
+
 def test_a_scheduler_started_twice_under_one_name(omega: Omega, cell: RedisCell) -> None:
     cell.enlist("batch/mine", "elsewhere", 60_000, 1)
     result = omega.run("scheduler", "run", "batch", "--name", "mine", code=1)
@@ -81,7 +131,8 @@ def test_a_scheduler_started_twice_under_one_name(omega: Omega, cell: RedisCell)
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("nope",), 1, "scheduler kind 'nope': there is batch, service"),
+        (("nope",), 1, f"scheduler 'nope': there is {', '.join(sorted(offers('schedulers')))}"),
+        ((), 2, "omega scheduler run: want a KIND or --file, one of them; see omega scheduler run --help"),
         (("batch", "--name", "a b"), 1, "scheduler name 'batch/a b': want kind/instance, for example batch/0"),
         (("batch", "--name", "a", "--instances", "2"), 2,
          ("omega scheduler run: --name names one scheduler; leave it away with --instances; "

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from cellstate.redis_cell import RedisCell
-from schedulers.presets import preset
+from schedulers import registry
 from schedulers.process import Process
 from tests.integration.stage import made_cell, seen
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.server
 
 
 def test_figures_are_read_while_the_loop_counts_on(store_url: str) -> None:
-    process = Process("", "", "batch/0", preset("batch"))
+    process = Process("", "", "batch/0", registry.scheduler("batch"))
     figures, done = process.figures, threading.Event()
     failures: list[BaseException] = []
 
@@ -46,7 +46,7 @@ def test_a_heartbeat_that_fails_ends_the_scheduler(store_url: str, monkeypatch: 
 
     monkeypatch.setattr(Process, "beat", fail)
     with made_cell(store_url, "fails") as cell:
-        process = Process(store_url, "fails", "batch/0", preset("batch"))
+        process = Process(store_url, "fails", "batch/0", registry.scheduler("batch"))
         rescue = threading.Timer(20, lambda: setattr(process._live, "stopping", True))
         rescue.start()
         with pytest.raises(ExceptionGroup) as failure:

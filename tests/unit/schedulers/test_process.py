@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from cellstate.errors import BadInput
 from cellstate.model import BUCKETS
 from schedulers import process
 from schedulers.process import HUNG_LEASES, Process
@@ -149,10 +148,3 @@ def test_nobody_is_removed_within_one_lease_of_a_start_of_the_store(beating: Bea
     beating.uptime += 1
     beating.beat()
     assert "batch/1" not in rig.other.members()
-
-
-def test_a_kind_there_is_not_is_refused() -> None:
-    from schedulers.presets import preset
-
-    with pytest.raises(BadInput, match="'nosuch': there is batch"):
-        preset("nosuch")

@@ -8,7 +8,7 @@ from cellstate.model import MOST_CLAIMS, Gang, JobState
 from cellstate.transaction import Claim, Detection, Transaction, Verdict
 from schedulers.placement.scored import BestFit
 from schedulers.placement.service import Service
-from schedulers.presets import BATCH_JOBS, preset
+from schedulers.presets import BATCH_JOBS, batch, service
 from schedulers.scheduler import Scheduler, rebase
 from schedulers.work import Work
 from tests.unit.schedulers.drive import Heard, copy, group, job, outcome, pending, room, say
@@ -271,8 +271,8 @@ def test_fine_transactions_and_those_with_nothing_before_them_stay_as_they_are()
 # Presets
 
 
-def test_presets_by_kind() -> None:
-    batch, service = preset("batch", "s"), preset("service", "s")
-    assert (batch.kind, batch.batch) == ("batch", BATCH_JOBS)
-    assert (service.kind, service.batch, service.placement) == ("service", 1, Service())
-    assert preset("batch", "s").rng.random() == batch.rng.random() != preset("batch", "t").rng.random()
+def test_presets_and_their_dice() -> None:
+    quick, careful = batch("s"), service("s")
+    assert (quick.kind, quick.batch) == ("batch", BATCH_JOBS)
+    assert (careful.kind, careful.batch, careful.placement) == ("service", 1, Service())
+    assert batch("s").rng.random() == quick.rng.random() != batch("t").rng.random()

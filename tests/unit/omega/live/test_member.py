@@ -42,7 +42,7 @@ def test_an_error_is_one_line_and_code_1(monkeypatch: pytest.MonkeyPatch, caplog
         assert member.main(ENVIRONMENT | {"OMEGA_MEMBER": "nosuch/0"}) == 1
     refused, unknown = [record.getMessage() for record in caplog.records]
     assert refused == "error: scheduler batch/0: no, not on redis://nowhere c for 700 ms"
-    assert unknown.startswith("error: scheduler kind 'nosuch': there is ")
+    assert unknown.startswith("error: scheduler 'nosuch': there is ")
     assert all(record.exc_info is None for record in caplog.records), "no traceback"
 
 

@@ -10,9 +10,9 @@ from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.redis_cell import RedisCell
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from cellstate.view import View
+from schedulers import registry
 from schedulers.constraints.looking import Look, look, wanted
 from schedulers.loop import Effect
-from schedulers.presets import preset
 from schedulers.scheduler import Scheduler
 from schedulers.sleepers import Sleepers
 from schedulers.work import Work
@@ -196,7 +196,7 @@ def test_a_scheduler_of_plain_jobs_looks_nothing_up() -> None:
 
 @pytest.mark.parametrize("kind", ["batch", "service"])
 def test_a_constrained_job_goes_where_it_may(kind: str) -> None:
-    rig = live({"rack": "a"}, {"rack": "b"}, {"rack": "b"}, scheduler=preset(kind, "s"))
+    rig = live({"rack": "a"}, {"rack": "b"}, {"rack": "b"}, scheduler=registry.scheduler(kind, "s"))
     rig.submit(demanding("j", 12, kind, constraints=["rack == 'b'"]))
     rig.until_placed("j")
     assert machines_of(rig, "j") == {1, 2}
@@ -229,7 +229,7 @@ def test_a_sleeper_is_woken_by_a_machine_that_becomes_what_it_waits_for() -> Non
 
 
 def test_tasks_that_come_back_are_spread_against_those_that_stayed() -> None:
-    rig = live(*({"rack": f"r{i // 2}"} for i in range(6)), scheduler=preset("service", "s"))
+    rig = live(*({"rack": f"r{i // 2}"} for i in range(6)), scheduler=registry.scheduler("service", "s"))
     rig.submit(demanding("j", 3, "service", spread=[{"domain": "rack", "most": 1}]))
     rig.until_placed("j")
     for _ in range(5):
@@ -240,7 +240,7 @@ def test_tasks_that_come_back_are_spread_against_those_that_stayed() -> None:
 
 
 def test_a_job_keeps_apart_from_one_that_runs_and_near_another() -> None:
-    rig = live(*({"rack": f"r{i // 2}"} for i in range(6)), scheduler=preset("service", "s"))
+    rig = live(*({"rack": f"r{i // 2}"} for i in range(6)), scheduler=registry.scheduler("service", "s"))
     rig.submit(demanding("noisy", 1, "service", constraints=["machine == 'm2'"]),
                demanding("db", 1, "service", constraints=["machine == 'm4'"]))  # fmt: skip
     rig.until_placed("noisy", "db")

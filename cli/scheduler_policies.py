@@ -1,0 +1,75 @@
+"""``omega scheduler policies``."""
+
+import inspect
+from dataclasses import MISSING
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cellstate.errors import BadInput
+from cli import render
+from cli.app import App
+
+if TYPE_CHECKING:
+    from schedulers.composition import Parameter
+    from schedulers.registry import Offer
+
+
+@click.command()
+@click.argument("axis", required=False)
+@click.pass_obj
+def command(app: App, axis: str | None) -> None:
+    """The schedulers and policies that are installed: where from, what for, what can be set of each.
+
+    AXIS is schedulers, ordering, placement and so on (default: all). Names are for omega scheduler run and for
+    the files it takes with --file.
+    """
+    from schedulers.registry import AXES, OWN, offers
+
+    if axis not in (None, *AXES):
+        raise BadInput(f"axis {axis!r}: there is {', '.join(AXES)}")
+    found = [_described(each) for one in AXES if axis in (None, one) for each in offers(one).values()]
+    if app.as_json:
+        render.document({"policies": found})
+        return
+    render.table(("axis", "name", "about"), [(each["axis"], each["name"], _told(each, OWN)) for each in found])
+    for each in found:
+        if each["error"]:
+            render.warning(each["error"])
+
+
+def _described(offer: "Offer") -> dict[str, Any]:
+    from schedulers.composition import parameters
+
+    about, known, error = "", list[dict[str, Any]](), None
+    try:
+        found = offer.load()
+        about = next(iter((inspect.getdoc(found) or "").splitlines()), "")
+        known = [_parameter(each) for each in parameters(found)] if inspect.isclass(found) else []
+    except BadInput as broken:
+        error = str(broken)
+    return {
+        "axis": offer.axis, "name": offer.name, "package": offer.package, "version": offer.version,
+        "target": offer.target, "about": about, "parameters": known, "error": error,
+    }  # fmt: skip
+
+
+def _parameter(parameter: "Parameter") -> dict[str, Any]:
+    """A parameter as plain values; a default that is a policy is shown as Python writes it."""
+    default = parameter.default
+    plain = default is None or isinstance(default, bool | int | float | str)
+    return {
+        "name": parameter.name, "type": parameter.type, "required": default is MISSING,
+        "default": None if default is MISSING else default if plain else repr(default),
+    }  # fmt: skip
+
+
+def _told(each: dict[str, Any], own: str) -> str:
+    """What it is for; below that what can be set, and whose it is when it is not Omega's."""
+    settable = " ".join(
+        f"{one['name']}=…" if one["required"] or "(" in str(one["default"]) else f"{one['name']}={one['default']}"
+        for one in each["parameters"]
+    )
+    about = "cannot be used" if each["error"] else each["about"]
+    package = "" if each["package"] == own else f"from {each['package']} {each['version']}"
+    return "\n".join(line for line in (about, settable, package) if line)

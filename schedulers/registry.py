@@ -1,0 +1,119 @@
+"""Which schedulers and policies there are: entry points of the packages installed, Omega's own among them.
+
+A package offers one in its ``pyproject.toml``, under ``omega.schedulers``, ``omega.ordering`` and so on; Omega offers
+its own in the same way. Nothing is imported before it is asked for, and what cannot be imported takes nothing else
+down. OMEGA_PLUGINS restricts whose are seen: names of packages with commas between, or nothing for Omega's own alone.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from cellstate.errors import BadInput
+from schedulers.policies import Ordering, Placement
+from schedulers.scheduler import Scheduler
+
+PROTOCOLS: Mapping[str, type] = {"ordering": Ordering, "placement": Placement}
+"""The axes of a decision, and what a policy of each has to be."""
+SCHEDULERS = "schedulers"
+AXES = (SCHEDULERS, *PROTOCOLS)
+OWN = "omega-scheduler"
+RESTRICT = "OMEGA_PLUGINS"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something a package offers under a name: `target` is ``module:attribute``."""
+
+    axis: str
+    name: str
+    target: str
+    package: str
+    version: str
+
+    def load(self) -> Any:
+        """Import it; BadInput in one line whatever is wrong with it."""
+        return imported(self.target, f"{self.axis} {self.name!r} of package {self.package}")
+
+
+def offers(axis: str) -> dict[str, Offer]:
+    """What there is on an axis, by name. Of two of one name Omega's own counts, else the first package's."""
+    only = os.environ.get(RESTRICT)
+    wanted = None if only is None else {OWN, *(_plain(word) for word in only.split(","))}
+    found = [_offer(axis, point) for point in entry_points(group=f"omega.{axis}")]
+    seen = [each for each in found if wanted is None or _plain(each.package) in wanted]
+    seen.sort(key=lambda each: (each.package != OWN, each.name, each.package))
+    named: dict[str, Offer] = {}
+    for each in seen:
+        named.setdefault(each.name, each)
+    return named
+
+
+def _offer(axis: str, point: EntryPoint) -> Offer:
+    package = ("", "") if point.dist is None else (_plain(point.dist.name), point.dist.version)
+    return Offer(axis, point.name, point.value, *package)
+
+
+def _plain(package: str) -> str:
+    """A package's name as it is compared: ``My_Plugin`` is ``my-plugin``."""
+    return package.strip().lower().replace("_", "-").replace(".", "-")
+
+
+def offer(axis: str, name: str) -> Offer:
+    """What is offered under a name; BadInput names the near ones, or all there are."""
+    known = offers(axis)
+    if name in known:
+        return known[name]
+    if not known:
+        raise BadInput(f"{axis} {name!r}: none is installed, not even Omega's own; install it anew (make venv)")
+    near = get_close_matches(name, known, 3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(sorted(known))}"
+    raise BadInput(f"{axis.removesuffix('s')} {name!r}: {hint}")
+
+
+def imported(target: str, what: str) -> Any:
+    """The object ``module:attribute`` names; BadInput in one line when it cannot be had."""
+    module, _, attribute = target.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's module may fail in any way
+        said = str(error).partition("\n")[0]
+        raise BadInput(
+            f"{what}: {target} cannot be used: {type(error).__name__}: {said}; mend it or leave it out"
+        ) from None
+    return found
+
+
+def scheduler(name: str, seed: str = "0") -> Scheduler:
+    """A scheduler with nothing in hand, by the name it is offered under or by ``module:attribute``.
+
+    It is an `omega.Scheduler`, or a function of a seed that makes one. Raises BadInput.
+    """
+    if ":" in name:
+        return made(imported(name, f"scheduler {name!r}"), name, seed)
+    return made(offer(SCHEDULERS, name).load(), name, seed)
+
+
+def made(found: Any, name: str, seed: str) -> Scheduler:
+    """What was found as a scheduler with nothing in hand, its dice thrown from `seed`. Raises BadInput."""
+    if isinstance(found, Scheduler):
+        return found.fresh(seed)
+    want = "want an omega.Scheduler, or a function of a seed that returns one"
+    if not callable(found):
+        raise BadInput(f"scheduler {name!r}: is a {type(found).__name__}; {want}")
+    try:
+        result = found(seed)
+    except BadInput:
+        raise
+    except Exception as error:  # noqa: BLE001 - a stranger's function may fail in any way
+        said = str(error).partition("\n")[0]
+        raise BadInput(f"scheduler {name!r}: {type(error).__name__}: {said}; {want}") from None
+    if not isinstance(result, Scheduler):
+        raise BadInput(f"scheduler {name!r}: made a {type(result).__name__}; {want}")
+    return result
