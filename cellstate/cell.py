@@ -47,6 +47,27 @@ class Membership(NamedTuple):
     incarnation: int
 
 
+class Beat(NamedTuple):
+    """What an agent learns when it renews its lease: how many agents there are, its machine's state, what is on it."""
+
+    agents: int
+    state: MachineState | None
+    runs: list[Run]
+
+
+class AgentRecord(NamedTuple):
+    """An agent on record: its incarnation, whether its lease holds, and how long a lease is."""
+
+    incarnation: int
+    lives: bool
+    lease_ms: int
+
+
+def executor_of(agent: str) -> str:
+    """The executor, and the member's name, of the agent of a machine."""
+    return f"agent/{agent}"
+
+
 class Fact(NamedTuple):
     """One line of the log: under which version, when (ms, the client's clock), by whom, what."""
 
@@ -122,6 +143,27 @@ class Cell(Protocol):
 
     def withdraw(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
         """Give the name up, or remove a member whose lease lapsed."""
+
+    def engage(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """Take the name of an agent and of its machine; Duplicate while another lives, Refused when it is no agent's.
+
+        With the nonce of an agent that is on record its incarnation goes on, and so do its tasks.
+        """
+
+    def beat(self, membership: Membership, lease_ms: int, machine: int | None) -> Beat:
+        """Renew an agent's lease and learn what its machine is to run; Fenced when it lapsed."""
+
+    def lapse(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
+        """Put back what ran on the machine of an agent that lapsed, or, not `reaped`, that leaves; once."""
+
+    def agents(self) -> Mapping[str, AgentRecord]:
+        """Every agent on record, by its name."""
+
+    def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:
+        """Keep the last words of tasks, by job, group, task and stream; they are bounded and expire."""
+
+    def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
+        """The last words of a task, when there are any."""
 
     def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
         """Set what all jobs of a kind may hold together."""

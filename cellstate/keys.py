@@ -18,10 +18,14 @@ Redis Cluster.
     changes     list    per version: tag and the records of the machines it touched
     log         stream  per version: time, author, facts
     schedulers  hash    kind/instance → incarnation, nonce, last transaction number and its outcome
-    lease:S     string  expires when scheduler S no longer renews it
+    agents      hash    agent/NAME → incarnation, nonce, length of its lease
+    lease:S     string  expires when scheduler or agent S no longer renews it
     stats       hash    kind/instance → figures of a scheduler (MessagePack)
     box:E       list    messages for executor number E
     wake:S      list    at most one token: scheduler S has work
+    output      hash    job, group, task, stream → the last words of a task; expires
+    outputs     list    the fields of output, the oldest first; expires
+    drains      hash    index of a drained machine → when its tasks are to be moved off (ms, the server's clock)
 """
 
 SCHEMA = 1

@@ -3,7 +3,7 @@
 For the simulator and for tests. It shares no code with the store, only the words: what
 ``lua/commit.lua`` says is repeated here function by function, and a state machine holds both to the
 letter (tests/property). The parts follow the parts of the scripts: memory_words, memory_ranges,
-memory_publish, memory_tasks, memory_commit, memory_machines.
+memory_publish, memory_tasks, memory_commit, memory_machines, memory_agents.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,10 +13,9 @@ import msgpack
 
 from cellstate.cell import Membership, PendingJob, Reply, Submitted
 from cellstate.errors import BadInput, Duplicate, Fenced, Refused
-from cellstate.memory_machines import MemoryMachines
+from cellstate.memory_agents import MemoryAgents
 from cellstate.memory_publish import Member
 from cellstate.memory_ranges import NONE, span_count, span_split
-from cellstate.memory_reads import MemoryReads
 from cellstate.memory_simulated import MemorySimulated
 from cellstate.memory_tasks import part_of
 from cellstate.memory_words import Group, JobRow, MachineRow
@@ -38,7 +37,7 @@ from cellstate.transaction import Ending, How, Intake, Position, Transaction
 Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | None]
 
 
-class MemoryCell(MemorySimulated, MemoryMachines, MemoryReads):
+class MemoryCell(MemorySimulated, MemoryAgents):
     """A cell in memory; see `Cell` for the methods of the port.
 
     Finished jobs are kept as in the store. Leases never expire by themselves: `expire` does it. `log`
@@ -261,8 +260,9 @@ class MemoryCell(MemorySimulated, MemoryMachines, MemoryReads):
         return sorted(name for name, member in self.schedulers.items() if member.lives)
 
     def expire(self, member: str) -> None:
-        """Let a member's lease lapse, as the server would in time."""
-        self.schedulers[member].lives = False
+        """Let the lease of a scheduler or an agent lapse, as the server would in time."""
+        holder = self.agents_known.get(member) or self.schedulers[member]
+        holder.lives = False
 
     def withdraw(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
         """See Cell.withdraw."""

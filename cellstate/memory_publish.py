@@ -36,6 +36,16 @@ class Member:
         self.outcomes: list[Any] = []
 
 
+class Agent:
+    """An agent on record; its lease lasts `lease_ms` wherever time passes."""
+
+    __slots__ = ("incarnation", "lease_ms", "lives", "nonce")
+
+    def __init__(self, incarnation: int, nonce: str, lease_ms: int) -> None:
+        """Its lease holds."""
+        self.incarnation, self.nonce, self.lease_ms, self.lives = incarnation, nonce, lease_ms, True
+
+
 class MemoryPublish(MemoryWords):
     """What every changing call does before and after its own work."""
 
@@ -52,6 +62,8 @@ class MemoryPublish(MemoryWords):
         self.version = self.floor = self.placements = self.arrivals = self.transactions = self.submissions = 0
         self.incarnations = 0
         self.schedulers: dict[str, Member] = {}
+        self.agents_known: dict[str, Agent] = {}
+        self.output: dict[tuple[str, int, int, str], bytes] = {}
         self.wakes: set[str] = set()
         self._log: deque[tuple[int, int, str, list[Line]]] = deque(maxlen=LOG_KEPT)
         self._box: dict[int, list[Line]] = {}

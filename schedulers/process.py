@@ -23,6 +23,7 @@ from cellstate.redis_cell import RedisCell
 from cellstate.server import check_suitable, server_info
 from schedulers.instruments import Figures
 from schedulers.live import LEASE_MS, Live
+from schedulers.process_agents import look_after
 from schedulers.scheduler import Scheduler
 from schedulers.sharing import owned
 
@@ -47,6 +48,7 @@ class Process:
     _stopping: bool = False
     _seen_steps: int = -1
     _hung_since: float = 0.0
+    _looked_after: float = 0.0
 
     def run(self) -> None:
         """Run until a signal; raises OmegaError when it cannot start or the store refuses for good."""
@@ -115,6 +117,9 @@ class Process:
             return
         live.owned = owned(self.member, members)
         self._reap(cell, set(members))
+        if time.monotonic() - self._looked_after > self.lease_ms / 1000:
+            look_after(cell, int(time.time() * 1000), self.member)
+            self._looked_after = time.monotonic()
 
     def _figures_now(self, queued: int, asleep: int) -> dict[str, Any]:
         """The figures of a copy. The loop counts on meanwhile, and an array that is being read refuses to grow."""

@@ -25,6 +25,7 @@ def used(make: Make) -> RedisStand:
     assert isinstance(stand, RedisStand)
     history(stand.cell, stand.lapse)
     Member(stand.cell, "mine/0")
+    stand.cell.set_deadline(0, 1_000)
     stand.cell.members()
     stand.cell.submit([job("mine", kind="mine", extra={"user": "ada"})], 0, "ada")
     return stand

@@ -31,7 +31,7 @@ def everything(cell: AnyCell) -> list[Any]:
     rows = cell.sync(Position()).rows.tolist()
     return [
         cell.machines(), rows, cell.runs(range(9)), cell.jobs(), cell.pending(), cell.kinds(), cell.job_names(),
-        cell.facts(most=10_000), cell.members(), counters,
+        cell.facts(most=10_000), cell.members(), cell.agents(), counters,
     ]  # fmt: skip
 
 
@@ -62,6 +62,23 @@ def history(cell: AnyCell, lapse: Callable[[str], None]) -> None:
     cell.withdraw(other.membership, 9)
     lapse("batch/0")
     cell.withdraw(member.membership, 10, reaped=True)
+    agent(cell, lapse)
+
+
+def agent(cell: AnyCell, lapse: Callable[[str], None]) -> None:
+    """Two agents come; one leaves with a task on its machine, the other's lease runs out."""
+    agents = [cell.engage(name, "n", 60_000, 11) for name in ("h1", "h2", "h3")]
+    first, second = (cell.join(me.member, [MachineSpec(me.member[6:], (4, 8))], 11)[0] for me in agents[:2])
+    cell.submit([job("c", count=4, kind="service")], 12, "ada")
+    member = Member(cell, "service/1")
+    member.place("c", (first, 2), (second, 2))
+    cell.beat(agents[0], 60_000, first)
+    cell.keep_tails({("c", 0, 1, "stdout"): b"words"})
+    cell.lapse(agents[0], 13, "agent/h1", reaped=False)
+    lapse("agent/h2")
+    cell.lapse(agents[1], 14, "service/1")
+    lapse("service/1")
+    cell.withdraw(member.membership, 15, reaped=True)
 
 
 def test_sending_everything_twice_changes_nothing(make: Make) -> None:

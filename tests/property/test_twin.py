@@ -214,12 +214,14 @@ class Twins(RuleBasedStateMachine):
 
     # What happens more rarely
 
-    @rule(data=st.data(), what=st.sampled_from(["machine", "machine", "member", "limit", "stop"]))
+    @rule(data=st.data(), what=st.sampled_from(["machine", "machine", "member", "agent", "limit", "stop"]))
     def disturb(self, data: st.DataObject, what: str) -> None:
         if what == "machine":
             self.change_machine(data)
         elif what == "member":
             self.change_member(data)
+        elif what == "agent":
+            self.change_agent(data)
         elif what == "limit":
             self.limit(data)
         else:
@@ -267,6 +269,29 @@ class Twins(RuleBasedStateMachine):
             self.worlds.do(lambda world: world.cell.renew(world.memberships[name], 60_000, {"waits": [at]}))
         else:
             self.worlds.do(lambda world: world.cell.withdraw(world.memberships[name], at, reaped=what == "reap"))
+
+    def change_agent(self, data: st.DataObject) -> None:
+        name, at = data.draw(st.sampled_from(["m5", "m6"])), self.tick()
+        what = data.draw(st.sampled_from(["come", "come", "come", "beat", "expire", "lapse", "leave", "say"]))
+        member, nonce = f"agent/{name}", "first" if at % 2 else "second"
+
+        def operation(world: World) -> Any:
+            me = world.memberships.get(member, Membership(member, 1))
+            index = world.cell.machine_index(name)
+            if what == "come":
+                me = world.memberships[member] = world.cell.engage(name, nonce, 60_000, at)
+                return me, world.cell.join(member, [MachineSpec(name, self.scaled((8, 8)))], at)
+            if what == "beat":
+                return world.cell.beat(me, 60_000, index)
+            if what == "say":
+                world.cell.keep_tails({("j1", 0, at % 7, "stdout"): str(at).encode()})
+                return [world.cell.tail("j1", 0, task, "stdout") for task in range(7)]
+            if what == "expire" and member in self.twin.agents_known:
+                return world.lapse(member)
+            return world.cell.lapse(me, at, "batch/0", reaped=what == "lapse")
+
+        self.worlds.do(operation)
+        self.books.at_most = 2  # who comes may put back what the last one left, and then joins
 
     def limit(self, data: st.DataObject) -> None:
         most = data.draw(st.tuples(*[st.none() | st.integers(0, 20)] * 2))

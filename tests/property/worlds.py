@@ -69,6 +69,7 @@ class World:
             "kinds": cell.kinds(),
             "facts": cell.facts(most=100_000),
             "members": cell.members(),
+            "agents": cell.agents(),
             "figures": cell.figures(),
             "counters": {name: value for name, value in counters.items() if value},
             "boxes": [cell.receive(number) for number in numbers],
@@ -98,6 +99,7 @@ class Worlds:
         short, long = (MemoryCell("c", DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS) for _ in range(2))
         long.shortcut = False
         self.store = RedisCell.create(client, "c", DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS)
+        self.store.store_older_than = lambda milliseconds: milliseconds > 0  # type: ignore[method-assign]
         self.twin = short
         self.all = [World(cell) for cell in (short, long, self.store)]
         self.first = self.all[0]

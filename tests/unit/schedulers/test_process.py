@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cellstate.model import BUCKETS
+from cellstate.model import BUCKETS, MachineSpec, MachineState
 from schedulers import process
 from schedulers.process import HUNG_LEASES, Process
 from schedulers.sharing import owned
@@ -148,3 +148,57 @@ def test_nobody_is_removed_within_one_lease_of_a_start_of_the_store(beating: Bea
     beating.uptime += 1
     beating.beat()
     assert "batch/1" not in rig.other.members()
+
+
+def agent(beating: Beating, monkeypatch: pytest.MonkeyPatch, *, uptime: int) -> Rig:
+    """A rig with an agent's machine that runs a task; its store knows its uptime in seconds."""
+    rig = beating.rig
+    rig.other.set_machine_state(0, MachineState.DOWN, 0, "ada")
+    me = rig.other.engage("h1", "n", LEASE_MS, 0)
+    rig.other.join(me.member, [MachineSpec("h1", (1_000, 1_000))], 0)
+    rig.submit(spec("a", 2))
+    rig.until_placed("a")
+    monkeypatch.setattr(rig.other, "store_older_than", lambda milliseconds: uptime * 1000 > milliseconds)
+    return rig
+
+
+def look(beating: Beating) -> None:
+    """A beat so late that the scheduler looks after agents again; its loop goes on meanwhile."""
+    beating.rig.live.steps += 1
+    beating.beat(after=LEASE_MS / 1000 + 1)
+
+
+def test_the_tasks_of_an_agent_that_is_gone_go_back(beating: Beating, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = agent(beating, monkeypatch, uptime=LONG_UP)
+    look(beating)
+    assert rig.placed("a") == 2, "its lease holds"
+    rig.expire("agent/h1")
+    look(beating)
+    assert rig.counts()["a"] == (2, 0)
+    assert rig.facts("lapse") == [("agent/h1", "2")]
+    look(beating)
+    assert len(rig.facts("lost")) == 1
+
+
+def test_no_agent_is_given_up_within_one_lease_of_a_start_of_the_store(
+    beating: Beating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = agent(beating, monkeypatch, uptime=LEASE_MS // 1000)
+    rig.expire("agent/h1")
+    look(beating)
+    assert rig.placed("a") == 2
+
+
+def test_a_drained_machine_is_emptied_when_its_time_is_over(beating: Beating, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = agent(beating, monkeypatch, uptime=LONG_UP)
+    rig.other.set_machine_state(1, MachineState.DRAINED, 0, "ada")
+    rig.other.set_deadline(1, 60_000)
+    look(beating)
+    assert rig.placed("a") == 2
+    rig.other.set_deadline(1, 0)
+    look(beating)
+    assert rig.counts()["a"] == (2, 0)
+    assert [fact[-1] for fact in rig.facts("evicted")] == ["drain"]
+    rig.other.set_machine_state(1, MachineState.UP, 0, "ada")
+    look(beating)
+    assert rig.other.deadlines() == {}, "a machine that is up again has none"

@@ -1,0 +1,35 @@
+-- An agent takes its name: a new incarnation, unless this nonce already has it.
+--
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done names executors agents lease
+-- ARGV   dims tag at member name nonce lease_ms
+-- member is "agent/NAME", the name of its executor; name is that of its machine.
+-- Reply  {"ok", incarnation}, {"taken"} when a live agent has the name, {"lapsed", incarnation} when the tasks
+--        of one that is gone were not put back yet (lapse.lua), {"machine"} when another executor has the machine
+-- Types  names, executors, agents: hash; lease: string that expires; others as in commit.lua
+-- Rules  counter + nonce: resending is idempotent, and an agent that crashed comes back to its tasks with the
+--        nonce it kept (semantics 15); whether one lives is told by its lease alone (17)
+
+--@include words ranges publish
+
+local record = redis.call('HGET', agents_key, member)
+if record then
+  local incarnation, holder = match(record, '^(%d+) (%S+)')
+  if holder == nonce then
+    redis.call('SET', lease_key, incarnation, 'PX', lease_ms)
+    return { 'ok', incarnation }
+  end
+  if redis.call('EXISTS', lease_key) == 1 then return { 'taken' } end
+  return { 'lapsed', incarnation }
+end
+local index = redis.call('HGET', names_key, name)
+if index then
+  load_machines({ index })
+  if M[index][3] ~= GONE and M[index][4] ~= redis.call('HGET', executors_key, member) then return { 'machine' } end
+end
+redis.call('HINCRBY', meta_key, 'incarnations', 1)
+local incarnation = redis.call('HGET', meta_key, 'incarnations')
+redis.call('HSET', agents_key, member, incarnation .. ' ' .. nonce .. ' ' .. lease_ms)
+redis.call('SET', lease_key, incarnation, 'PX', lease_ms)
+fact('enlist ' .. member .. ' ' .. incarnation)
+announce('', at, member)
+return { 'ok', incarnation }

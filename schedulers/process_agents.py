@@ -1,0 +1,31 @@
+"""What any process of a cell does for all: tasks of agents that are gone go back, drained machines are emptied."""
+
+from cellstate.model import MachineState
+from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Ending, How
+
+MOST_RUNS = 1_000
+"""Runs evicted per call: some ten milliseconds of the server's time."""
+
+
+def look_after(cell: RedisCell, at_ms: int, by: str) -> None:
+    """Put back the tasks of agents that are gone, and those of drained machines whose time is over.
+
+    Whoever notices does it; done by several at once it is done once (semantics 17). `at_ms` is for the log.
+    """
+    cell.reap_agents(at_ms, by)
+    over = [machine for machine, left in cell.deadlines().items() if left <= 0]
+    if over:
+        states = {machine.index: machine.state for machine in cell.machines()}
+        for machine in over:
+            if states.get(machine) is MachineState.DRAINED:
+                empty(cell, machine, at_ms, by)
+            else:
+                cell.set_deadline(machine, None)
+
+
+def empty(cell: RedisCell, machine: int, at_ms: int, by: str) -> int:
+    """Evict what runs on a machine because it is drained; returns how many tasks go back to pending."""
+    runs = [run for run in cell.runs([machine]) if not run.leaving][:MOST_RUNS]
+    endings = [Ending(machine, run.placement, How.EVICTED, "*", "drain") for run in runs]
+    return sum(cell.end(endings, at_ms, by)) if endings else 0

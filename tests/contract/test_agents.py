@@ -1,0 +1,164 @@
+"""Agents: one name, one live agent; when it is gone its tasks go back to pending, once (semantics 2, 15, 17)."""
+
+import pytest
+
+from cellstate.cell import AgentRecord, Membership
+from cellstate.errors import BadInput, Duplicate, Fenced, Refused
+from cellstate.model import MachineSpec, MachineState
+from cellstate.transaction import Ending, How
+from tests.contract.conftest import AnyCell, Member, Stand, job
+
+LEASE_MS = 60_000
+
+
+@pytest.fixture(autouse=True)
+def old_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store has been up for longer than any lease."""
+    monkeypatch.setattr("cellstate.redis_agents.RedisAgents.store_older_than", lambda *_: True)
+
+
+def engage(cell: AnyCell, name: str = "h1", nonce: str = "n1") -> Membership:
+    """An agent that has joined with a machine of (4, 8)."""
+    me = cell.engage(name, nonce, LEASE_MS, 0)
+    cell.join(me.member, [MachineSpec(name, (4, 8))], 0)
+    return me
+
+
+def index(cell: AnyCell, name: str = "h1") -> int:
+    found = cell.machine_index(name)
+    assert found is not None
+    return found
+
+
+def state(cell: AnyCell, name: str = "h1") -> MachineState | None:
+    return {m.name: m.state for m in cell.machines()}.get(name)
+
+
+def test_a_name_belongs_to_one_live_agent(stand: Stand, cell: AnyCell) -> None:
+    first = engage(cell)
+    assert cell.engage("h1", "n1", LEASE_MS, 1) == first, "sent again, or back after a crash, with its nonce"
+    with pytest.raises(Duplicate, match="agent h1: another one lives under this name"):
+        cell.engage("h1", "n2", LEASE_MS, 1)
+    assert cell.agents() == {"h1": AgentRecord(first.incarnation, True, LEASE_MS)}
+    with pytest.raises(BadInput):
+        cell.engage("no such/name", "n1", LEASE_MS, 0)
+
+
+def test_the_machine_of_another_executor_is_not_taken(cell: AnyCell) -> None:
+    with pytest.raises(Refused, match="agent m0: the machine of this name has another executor"):
+        cell.engage("m0", "n1", LEASE_MS, 0)
+    cell.set_machine_state(0, MachineState.GONE, 0, "ada")
+    assert engage(cell, "m0").member == "agent/m0", "one that is gone is free"
+
+
+def test_a_beat_tells_what_is_to_run(cell: AnyCell, member: Member) -> None:
+    me = cell.engage("h1", "n1", LEASE_MS, 0)
+    assert cell.beat(me, LEASE_MS, None) == (1, None, [])
+    engage(cell)
+    cell.submit([job("a", count=3)], 0, "ada")
+    member.place("a", (index(cell), 3))
+    placement = cell.runs([index(cell)])[0].placement
+    cell.end([Ending(index(cell), placement, How.EVICTED, "1", "drain")], 0, "ada")
+    cell.set_machine_state(index(cell), MachineState.DRAINED, 0, "ada")
+    agents, drained, runs = cell.beat(me, LEASE_MS, index(cell))
+    assert (agents, drained) == (1, MachineState.DRAINED)
+    assert [(run.job, run.tasks, run.leaving) for run in runs] == [("a", "0,2", False), ("a", "1", True)]
+
+
+def test_a_lapsed_lease_is_not_revived_by_a_beat(stand: Stand, cell: AnyCell) -> None:
+    me = engage(cell)
+    for stranger in (Membership(me.member, me.incarnation + 1), Membership("agent/h2", me.incarnation)):
+        with pytest.raises(Fenced):
+            cell.beat(stranger, LEASE_MS, 0)
+    stand.lapse("agent/h1")
+    with pytest.raises(Fenced, match="agent/h1: its lease lapsed"):
+        cell.beat(me, LEASE_MS, index(cell))
+    assert not cell.agents()["h1"].lives
+
+
+def test_its_tasks_go_back_once(stand: Stand, cell: AnyCell, member: Member) -> None:
+    me = engage(cell)
+    cell.submit([job("a", count=3), job("b")], 0, "ada")
+    member.place("a", (index(cell), 3))
+    member.place("b", (0, 1))
+    cell.end([Ending(index(cell), 1, How.EVICTED, "2", "drain")], 0, "ada")
+    assert not cell.lapse(me, 1, "batch/0"), "its lease holds"
+    stand.lapse("agent/h1")
+    before = member.seen(index(cell))
+    assert cell.lapse(me, 1, "batch/0")
+    assert not cell.lapse(me, 1, "batch/1"), "somebody else noticed as well"
+    assert state(cell) is MachineState.DOWN
+    assert cell.runs([index(cell)]) == [], "what was leaving is gone with the machine"
+    assert (member.seen(index(cell)), cell.agents()) == (before + 1, {})
+    found = cell.job("a")
+    assert found is not None
+    assert found.groups[0].waiting == "0-2"
+    assert cell.pending() == {"batch": ["a"]}, "what runs elsewhere stays"
+    lost = [(fact.by, fact.words[-1]) for fact in cell.facts() if fact.words[0] == "lost"]
+    assert lost == [("batch/0", "agent")]
+    assert ("lapse", "agent/h1", str(me.incarnation)) in [fact.words for fact in cell.facts()]
+
+
+def test_a_drained_machine_stays_drained(stand: Stand, cell: AnyCell, member: Member) -> None:
+    me = engage(cell)
+    cell.submit([job("a", count=2)], 0, "ada")
+    member.place("a", (index(cell), 2))
+    cell.set_machine_state(index(cell), MachineState.DRAINED, 0, "ada")
+    cell.end([Ending(index(cell), 1, How.EVICTED, "*", "drain")], 0, "ada")
+    stand.lapse("agent/h1")
+    assert cell.lapse(me, 1, "batch/0")
+    assert state(cell) is MachineState.DRAINED
+    assert cell.runs([index(cell)]) == []
+
+
+def test_who_leaves_takes_its_machine_along(cell: AnyCell, member: Member) -> None:
+    me = engage(cell)
+    cell.submit([job("a")], 0, "ada")
+    member.place("a", (index(cell), 1))
+    assert cell.lapse(me, 1, me.member, reaped=False)
+    assert state(cell) is None
+    assert cell.pending() == {"batch": ["a"]}
+    assert engage(cell, nonce="n2").incarnation > me.incarnation
+    assert state(cell) is MachineState.UP
+
+
+def test_an_agent_that_never_joined_lapses_too(stand: Stand, cell: AnyCell) -> None:
+    me = cell.engage("h1", "n1", LEASE_MS, 0)
+    stand.lapse("agent/h1")
+    assert cell.lapse(me, 1, "batch/0")
+    assert cell.agents() == {}
+
+
+def test_the_next_of_its_name_puts_back_what_was_left(stand: Stand, cell: AnyCell, member: Member) -> None:
+    old = engage(cell)
+    cell.submit([job("a")], 0, "ada")
+    member.place("a", (index(cell), 1))
+    stand.lapse("agent/h1")
+    new = cell.engage("h1", "n2", LEASE_MS, 1)
+    assert new.incarnation > old.incarnation
+    assert cell.pending() == {"batch": ["a"]}
+    assert state(cell) is MachineState.DOWN, "until it joins"
+    with pytest.raises(Fenced):
+        cell.beat(old, LEASE_MS, index(cell))
+
+
+def test_a_machine_that_found_another_executor_is_left_alone(stand: Stand, cell: AnyCell, member: Member) -> None:
+    me = engage(cell)
+    cell.join("e0", [MachineSpec("h1", (4, 8))], 1)
+    stand.lapse("agent/h1")
+    assert cell.lapse(me, 1, "batch/0")
+    assert state(cell) is MachineState.UP
+
+
+def test_last_words(cell: AnyCell, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("redis_agents", "memory_agents"):
+        monkeypatch.setattr(f"cellstate.{module}.TAILS", 3)
+    cell.keep_tails({})
+    cell.keep_tails({("a", 0, 7, "stdout"): b"one\n", ("a", 0, 7, "stderr"): b"\xff\x00 raw"})
+    cell.keep_tails({("a", 0, 7, "stdout"): b"two\n", ("b", 1, 0, "stdout"): b""})
+    assert cell.tail("a", 0, 7, "stdout") == b"two\n"
+    assert cell.tail("a", 0, 7, "stderr") == b"\xff\x00 raw"
+    assert cell.tail("b", 1, 0, "stdout") == b""
+    cell.keep_tails({("c", 0, 0, "stdout"): b"three"})
+    assert cell.tail("a", 0, 7, "stdout") is None, "the oldest gave way"
+    assert cell.tail("c", 0, 0, "stdout") == b"three"
