@@ -1,1 +1,75 @@
-"""Second floor: workloads, the embedded store, and a live cell assembled from processes."""
+"""Second floor: workloads, simulation, live cells; and all that somebody writes who has a scheduler of their own.
+
+    import omega
+
+    class Coldest(omega.Placement):
+        def place(self, work, view, rng): ...
+
+    cold = omega.Scheduler("cold", placement=Coldest())
+    omega.simulate(cold, days=1).table()
+
+Every name is imported when it is first used, so that `import omega` costs nothing.
+"""
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # as checkers of types read it; importing typing would take longer than all of this
+if TYPE_CHECKING:
+    from cellstate.errors import BadInput, OmegaError
+    from cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction
+    from cellstate.view import View
+    from omega.trial import Trial, simulate
+    from omega.workload import Workload
+    from schedulers.instruments import Figures, Instrument
+    from schedulers.ordering.fifo import Fifo
+    from schedulers.ordering.rejoin import Rejoin
+    from schedulers.placement.constrained import Constrained
+    from schedulers.placement.first_fit import RandomFirstFit as FirstFit
+    from schedulers.placement.random_fit import RandomFit
+    from schedulers.placement.scored import BestFit
+    from schedulers.placement.service import Service
+    from schedulers.policies import Ordering, Placement, Sizing
+    from schedulers.scheduler import Scheduler
+    from schedulers.work import Work
+
+__all__ = [
+    "BadInput", "BestFit", "Claim", "Constrained", "Detection", "Fifo", "Figures", "FirstFit", "Instrument", "Mode",
+    "OmegaError", "Ordering", "Outcome", "Placement", "RandomFit", "Rejoin", "Scheduler", "Service", "Sizing",
+    "Transaction", "Trial", "View", "Work", "Workload", "simulate",
+]  # fmt: skip
+
+_HOMES = {
+    "cellstate.errors": ("BadInput", "OmegaError"),
+    "cellstate.transaction": ("Claim", "Detection", "Mode", "Outcome", "Transaction"),
+    "cellstate.view": ("View",),
+    "omega.trial": ("Trial", "simulate"),
+    "omega.workload": ("Workload",),
+    "schedulers.instruments": ("Figures", "Instrument"),
+    "schedulers.ordering.fifo": ("Fifo",),
+    "schedulers.ordering.rejoin": ("Rejoin",),
+    "schedulers.placement.constrained": ("Constrained",),
+    "schedulers.placement.random_fit": ("RandomFit",),
+    "schedulers.placement.scored": ("BestFit",),
+    "schedulers.placement.service": ("Service",),
+    "schedulers.policies": ("Ordering", "Placement", "Sizing"),
+    "schedulers.scheduler": ("Scheduler",),
+    "schedulers.work": ("Work",),
+}
+_PLACES = {
+    **{name: (home, name) for home, names in _HOMES.items() for name in names},
+    "FirstFit": ("schedulers.placement.first_fit", "RandomFirstFit"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a name when it is first used."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'omega' has no attribute {name!r}")
+    home, own = _PLACES[name]
+    found: object = getattr(import_module(home), own)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,8 +1,10 @@
 """The axes of a scheduler's decision. Each is a Protocol; none knows the others (architecture.md).
 
-A policy is a small dataclass with one or two methods and no base class: its fields are its parameters.
+A policy is a small dataclass with one or two methods: its fields are its parameters. It need not name the Protocol as
+its base; one that does and forgets a method cannot be made.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Protocol
@@ -16,21 +18,27 @@ from schedulers.work import Work
 class Ordering(Protocol):
     """Which job next. Sees jobs and the time, never machines."""
 
+    @abstractmethod
     def add(self, work: Work) -> None:
         """Take a job into the queue."""
 
+    @abstractmethod
     def pop(self, now: float) -> Work | None:
         """Take out the job to try next; None when none is due at `now` (seconds)."""
 
+    @abstractmethod
     def discard(self, job_id: str) -> Work | None:
         """Take a job out wherever it stands."""
 
+    @abstractmethod
     def get(self, job_id: str) -> Work | None:
         """Return a queued job."""
 
+    @abstractmethod
     def next_due(self) -> float | None:
         """When the next job is due (seconds): 0 for at once, None when none is queued."""
 
+    @abstractmethod
     def __len__(self) -> int:
         """How many jobs are queued."""
 
@@ -38,6 +46,7 @@ class Ordering(Protocol):
 class Placement(Protocol):
     """Where one job's tasks go. Pure: the same view, job and rng state give the same answer."""
 
+    @abstractmethod
     def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
         """Return claims for what fits and mark them in the view with `view.take`.
 
@@ -50,6 +59,7 @@ class Placement(Protocol):
 class Sizing(Protocol):
     """How many workers a job that can use any number gets. Pure; sees sums over the cell, never single machines."""
 
+    @abstractmethod
     def size(self, profile: Profile, totals: Totals) -> int:
         """Return the workers the job is to have, those it has already included.
 

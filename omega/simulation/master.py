@@ -37,9 +37,7 @@ class Master(Protocol):
     def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
         """Submit jobs."""
 
-    def commit(
-        self, member: str, transaction: Transaction, copy: Replica, at_ms: int
-    ) -> tuple[Outcome, list[Placed]]:
+    def commit(self, member: str, transaction: Transaction, copy: Replica, at_ms: int) -> tuple[Outcome, list[Placed]]:
         """Judge a transaction decided on `copy`, and apply what stands; also says what was placed."""
 
     def end(self, placed: Placed, at_ms: int) -> int:
@@ -71,9 +69,7 @@ class TwinMaster:
         """See Master.submit."""
         self.twin.submit(jobs, at_ms, EXECUTOR)
 
-    def commit(
-        self, member: str, transaction: Transaction, copy: Replica, at_ms: int
-    ) -> tuple[Outcome, list[Placed]]:
+    def commit(self, member: str, transaction: Transaction, copy: Replica, at_ms: int) -> tuple[Outcome, list[Placed]]:
         """See Master.commit."""
         return self.twin.carry_out(transaction, at_ms, member)
 
@@ -128,9 +124,7 @@ class StoreMaster:
             self._numbers[member] = 0
         return self._members[member]
 
-    def commit(
-        self, member: str, transaction: Transaction, copy: Replica, at_ms: int
-    ) -> tuple[Outcome, list[Placed]]:
+    def commit(self, member: str, transaction: Transaction, copy: Replica, at_ms: int) -> tuple[Outcome, list[Placed]]:
         """See Master.commit."""
         membership = self._membership(member)
         self._numbers[member] += 1
@@ -141,9 +135,7 @@ class StoreMaster:
                 claims = [c._replace(seen=c.seen + self._released[c.machine]) for c in transaction.claims]
                 transaction = transaction._replace(claims=claims)
         executors = copy.executors(claim.machine for claim in transaction.claims)
-        reply = self.store.commit(
-            membership, self._numbers[member], [transaction], since, at_ms, executors=executors
-        )
+        reply = self.store.commit(membership, self._numbers[member], [transaction], since, at_ms, executors=executors)
         self._position = reply.position
         outcome = reply.outcomes[0]
         # Nobody else places here, and ids are given out one by one in the order of the claims.

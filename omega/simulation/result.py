@@ -127,14 +127,17 @@ def _plain(words: dict[str, Any]) -> dict[str, Any]:
     return words | {"detection": words["detection"].name.lower(), "commit": words["commit"].name.lower()}
 
 
-def summed_up(workload: Workload, settings: Settings, world: World, tally: Tally, desks: Sequence[Desk]) -> Result:
-    """Sum up what the desks' meters counted."""
+def summed_up(
+    workload: Workload, settings: Settings, world: World, tally: Tally, desks: Sequence[Desk],
+    kinds: Sequence[str] = KINDS,
+) -> Result:  # fmt: skip
+    """Sum up what the desks' meters counted, by kind of job."""
     capacity = workload.capacity
     used = [amount / (has * world.horizon) if has else 0.0 for amount, has in zip(world.used, capacity, strict=True)]
     lengths = _lengths(world.horizon / SECOND)
     return Result(
         settings,
-        {kind: _of_kind(kind, tally, [d for d in desks if _serves(d, kind)], lengths) for kind in KINDS},
+        {kind: _of_kind(kind, tally, [d for d in desks if _serves(d, kind)], lengths) for kind in kinds},
         dict(zip(DIMENSIONS.names, used, strict=True)),
         tally.resident_tasks,
         tally.residents_placed,

@@ -64,17 +64,23 @@ class Simulation:
     """One run of a workload.
 
     `cell`, an empty cell on a real store, keeps the master copy instead of the twin in memory; the result
-    is the same. `progress` is called with the share of simulated time that has passed, a hundred times.
+    is the same. `progress` is called with the share of simulated time that has passed, a hundred times. `own` is
+    a scheduler of somebody's own: it decides on the jobs of its kind, beside the others or in place of one.
     """
 
     def __init__(
-        self, workload: Workload, settings: Settings, *, cell: RedisCell | None = None, progress: Progress | None = None
-    ) -> None:
+        self, workload: Workload, settings: Settings, *, own: Scheduler | None = None,
+        cell: RedisCell | None = None, progress: Progress | None = None,
+    ) -> None:  # fmt: skip
         """Raises BadInput when the workload has jobs that no scheduler is for."""
-        unknown = {arrival.job.kind for arrival in workload.arrivals} - set(KINDS)
+        self.own = own
+        self.kinds = KINDS if own is None or own.kind in KINDS else (*KINDS, own.kind)
+        if own is not None and settings.architecture != "shared-state":
+            raise BadInput(f"simulation: a scheduler of your own works in shared-state, not in {settings.architecture}")
+        unknown = {arrival.job.kind for arrival in workload.arrivals} - set(self.kinds)
         if unknown:
             kinds = ", ".join(sorted(unknown))
-            raise BadInput(f"workload: jobs of kind {kinds}; there are schedulers for {', '.join(KINDS)}")
+            raise BadInput(f"workload: jobs of kind {kinds}; there are schedulers for {', '.join(self.kinds)}")
         self.workload, self.settings, self._progress = workload, settings, progress
         moves = settings.releases_move
         self.master: Master = (
@@ -84,7 +90,8 @@ class Simulation:
         )
         self.world = World(
             self.master, settings.horizon,
-            completed=settings.reference_rules, numbered=settings.detection is Detection.COARSE,
+            completed=settings.reference_rules,
+            numbered=Detection.COARSE in (settings.detection, None if own is None else own.detection),
         )  # fmt: skip
         self.tally = Tally()
         self._written = 0
@@ -111,7 +118,7 @@ class Simulation:
         engine.now, engine.seconds = world.horizon, world.horizon / SECOND
         for desk in self.desks:
             desk.close()
-        return summed_up(self.workload, self.settings, world, self.tally, self.desks)
+        return summed_up(self.workload, self.settings, world, self.tally, self.desks, self.kinds)
 
     # Schedulers
 
@@ -129,7 +136,7 @@ class Simulation:
             names = ["monolithic/0"]
         else:
             # The parts of a partitioned cell are in the order of its shares.
-            kinds = settings.shares if settings.architecture == "partitioned" else KINDS
+            kinds = settings.shares if settings.architecture == "partitioned" else self.kinds
             names = [f"{kind}/{i}" for kind in kinds for i in range(settings.batch if kind == "batch" else 1)]
         return [
             Desk(number, name, self._scheduler(name), self.world, self.architecture)
@@ -138,6 +145,8 @@ class Simulation:
 
     def _scheduler(self, name: str) -> Scheduler:
         settings, kind = self.settings, name.partition("/")[0]
+        if self.own is not None and kind == self.own.kind:
+            return self.own.fresh(f"{settings.seed}/{name}")
         paths = {each: settings.decision_time(each) for each in KINDS}
         scheduler = Scheduler(
             kind, placement=PLACEMENT[settings.placement](), mode=settings.commit, detection=settings.detection,
@@ -154,7 +163,7 @@ class Simulation:
 
     def _routes(self) -> Callable[[JobSpec], Desk]:
         """Which desk a job goes to."""
-        by_kind = {kind: [desk for desk in self.desks if desk.name.startswith(f"{kind}/")] for kind in KINDS}
+        by_kind = {kind: [desk for desk in self.desks if desk.name.startswith(f"{kind}/")] for kind in self.kinds}
         if not by_kind["batch"]:
             only = self.desks[0]
             return lambda _: only

@@ -79,4 +79,3 @@ class World:
     def abandon(self, job_id: str, by: str) -> None:
         """A job is given up."""
         self.master.abandon(job_id, self.engine.now // 1000, by)
-

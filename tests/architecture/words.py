@@ -43,6 +43,7 @@ PLACES = (
     ("*google2011*", "priority", "a column of the published trace"),
     ("tests/unit/omega/workload/*", "priority", "a column of the published trace"),
     ("*google2011*", "cluster", "the trace's own name"),
+    ("omega/trial.py", "cluster", "what the papers call the cells that it simulates, and an argument so named"),
     ("cellstate/connect*.py", "host", "a part of a store's URL"),
     ("cellstate/redis*.py", "host", "a part of a store's URL"),
     ("cellstate/store*.py", "host", "a part of a store's URL"),

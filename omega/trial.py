@@ -1,0 +1,100 @@
+"""Trying out a scheduler: it decides on part of a measured workload, beside those that come with Omega."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cellstate.errors import BadInput
+from cellstate.model import BUCKETS, JobSpec, bucket_of
+from omega.experiments.configuration import Configuration
+from omega.simulation import Result, Settings, Simulation
+from omega.workload.workload import Arrival, Workload
+from schedulers.scheduler import Scheduler
+
+HEADINGS = ("kind", "jobs", "scheduled", "abandoned", "tasks", "wait mean", "wait p90", "busyness", "conflict fraction")
+
+
+class Text(str):
+    """Text that shows itself as it is where Python would show it in quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of it; `result` has every figure (omega.simulation.Result)."""
+
+    scheduler: str
+    workload: str
+    result: Result
+
+    def table(self) -> Text:
+        """The figures of Omega §4 by kind of job: waits in seconds, busyness as a share of the time."""
+        rows = [HEADINGS, *(_row(kind, self.result.kinds[kind].as_json()) for kind in self.result.kinds)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+        return Text("\n".join(_line(row, widths) for row in rows))
+
+    def as_json(self) -> dict[str, Any]:
+        """As ``omega sim run --json``."""
+        return self.result.as_json()
+
+    def __repr__(self) -> str:
+        return f"{self.scheduler}, simulated for {self.result.settings.days:g} days\n{self.table()}"
+
+
+def _row(kind: str, of: dict[str, Any]) -> tuple[str, ...]:
+    counts = (of["jobs_submitted"], of["jobs_scheduled"], of["jobs_abandoned"], of["tasks_scheduled"])
+    waits = (f"{of['wait_mean']:.3f} s", f"{of['wait_p90']:.3f} s")
+    return (kind, *(f"{count:,}" for count in counts), *waits,
+            f"{of['busyness_median']:.4f}", f"{of['conflict_fraction']:.4f}")  # fmt: skip
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+    return "  ".join((row[0].ljust(widths[0]), *cells))
+
+
+def simulate(
+    scheduler: Scheduler, cluster: str | Workload = "C", days: float = 1.0, *, takes: str = "batch",
+    share: float = 0.5, seed: int = 0, machines: int | None = None, progress: Callable[[float], None] | None = None,
+) -> Trial:  # fmt: skip
+    """Simulate a scheduler in a shared-state cell, beside one batch and one service scheduler.
+
+    `cluster` is a cell of the Omega paper (A, B, C), the path of a file.csv, or a workload; `machines` makes a
+    cell of the paper smaller. A scheduler of a kind of its own decides on a `share` of the jobs of the kind it
+    `takes`; which ones depends on their ids alone, so the rest is a fair comparison. One of the kind batch or
+    service decides on all jobs of that kind. Decisions take the scheduler's own `t_job` and `t_task`, or the
+    paper's when it has none, and are made one by one. The scheduler itself is left as it is.
+
+    Raises BadInput when a value makes no sense.
+    """
+    settings = Settings(days=days, seed=seed)
+    if isinstance(cluster, str):
+        workload = Configuration(workload=cluster, days=days, seed=seed, machines=machines).drawn()
+    else:
+        workload = cluster
+    if scheduler.kind not in ("batch", "service"):
+        workload = _shared(workload, scheduler.kind, takes, share)
+    own = replace(scheduler.fresh("trial"), batch=1)
+    if not (own.t_job or own.t_task or own.paths):
+        own.t_job, own.t_task = settings.decision_time("batch")
+    result = Simulation(workload, settings, own=own, progress=progress).run()
+    return Trial(scheduler.kind, workload.about, result)
+
+
+def _shared(workload: Workload, kind: str, takes: str, share: float) -> Workload:
+    """The workload with a share of the jobs of one kind given another."""
+    if not 0 < share <= 1:
+        raise BadInput(f"simulate: a share of {share:g}; want more than 0, at most 1")
+    kinds = {arrival.job.kind for arrival in workload.arrivals}
+    if takes not in kinds:
+        raise BadInput(f"simulate: takes {takes!r}; there are jobs of {', '.join(sorted(kinds))}")
+
+    def given(job: JobSpec) -> JobSpec:
+        mine = job.kind == takes and bucket_of(job.id) < share * BUCKETS
+        return replace(job, kind=kind) if mine else job
+
+    return replace(workload, arrivals=[Arrival(each.at_seconds, given(each.job)) for each in workload.arrivals])
