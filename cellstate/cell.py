@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from cellstate.attributes import Described
 from cellstate.model import Job, JobSpec, JobState, Limits, Machine, MachineSpec, MachineState, Run
 from cellstate.resources import Dimensions, Resources
+from cellstate.shards import Durations, Errand, Progress, Worker
 from cellstate.transaction import Ending, Intake, Outcome, Position, Transaction
 
 Rows = NDArray[np.int64]
@@ -164,6 +165,29 @@ class Cell(Protocol):
 
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
         """The last words of a task, when there are any."""
+
+    def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int) -> Errand:
+        """Ask what a MapReduce worker is to do; again, and it is the same until `end_shard`.
+
+        `maps` and `reduces` are the shards of each phase, as the job's first worker says.
+        """
+
+    def end_shard(
+        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *, failed: bool = False
+    ) -> bool:
+        """A worker is done with its shard, or failed on it, after so long; False when it is not its own any more.
+
+        How long activities take is remembered under the job's `name` once all are done.
+        """
+
+    def progress(self, job_id: str) -> Progress | None:
+        """How far a MapReduce job is; None before its first worker asked for a shard."""
+
+    def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
+        """The marks of the workers that finished the first `count` shards of a phase (`Worker.mark`)."""
+
+    def durations(self, name: str) -> Durations | None:
+        """How long the activities of MapReduce jobs of this name took, if one ran to its end."""
 
     def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
         """Set what all jobs of a kind may hold together."""

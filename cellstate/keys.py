@@ -26,6 +26,8 @@ Redis Cluster.
     output      hash    job, group, task, stream → the last words of a task; expires
     outputs     list    the fields of output, the oldest first; expires
     drains      hash    index of a drained machine → when its tasks are to be moved off (ms, the server's clock)
+    shards:J    hash    shards of MapReduce job J: counts, who works on them, who finished them; expires
+    durations:N string  how long activities of MapReduce jobs named N took; expires
 """
 
 SCHEMA = 1

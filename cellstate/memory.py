@@ -3,7 +3,7 @@
 For the simulator and for tests. It shares no code with the store, only the words: what
 ``lua/commit.lua`` says is repeated here function by function, and a state machine holds both to the
 letter (tests/property). The parts follow the parts of the scripts: memory_words, memory_ranges,
-memory_publish, memory_tasks, memory_commit, memory_machines, memory_agents.
+memory_publish, memory_tasks, memory_commit, memory_machines, memory_agents, memory_shards.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +16,7 @@ from cellstate.errors import BadInput, Duplicate, Fenced, Refused
 from cellstate.memory_agents import MemoryAgents
 from cellstate.memory_publish import Member
 from cellstate.memory_ranges import NONE, span_count, span_split
+from cellstate.memory_shards import MemoryShards
 from cellstate.memory_simulated import MemorySimulated
 from cellstate.memory_tasks import part_of
 from cellstate.memory_words import Group, JobRow, MachineRow
@@ -37,7 +38,7 @@ from cellstate.transaction import Ending, How, Intake, Position, Transaction
 Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | None]
 
 
-class MemoryCell(MemorySimulated, MemoryAgents):
+class MemoryCell(MemorySimulated, MemoryAgents, MemoryShards):
     """A cell in memory; see `Cell` for the methods of the port.
 
     Finished jobs are kept as in the store. Leases never expire by themselves: `expire` does it. `log`
@@ -54,6 +55,7 @@ class MemoryCell(MemorySimulated, MemoryAgents):
         """Make an empty cell."""
         super().__init__(name, dimensions or Dimensions(), keep_jobs, keep_ms, log, boxes, tag)
         self.release_moves_number = release_moves_number
+        self.tables, self.learnt = {}, {}
         self._flight: Flight | None = None
         self._answer: Reply | Fenced | None = None
 

@@ -55,12 +55,15 @@ class RedisCalls:
             raise translate(error, self.url) from error
 
     def _run(self, name: str, values: Mapping[str, object], rest: Sequence[object] = (), *, member: str = "",
-             extra: Iterable[str] = ()) -> list[Any]:  # fmt: skip
-        """Call a script, giving it further keys when it asks for them; raises StoreError."""
+             extra: Iterable[str] = (), own: Mapping[str, str] | None = None) -> list[Any]:  # fmt: skip
+        """Call a script, giving it further keys when it asks for them; raises StoreError.
+
+        `own`: what those of the script's keys are called that belong to one job, or one name.
+        """
         chosen, names = script(name), set(extra)
         arguments = chosen.pack_arguments(values, rest)
         while True:
-            reply: list[Any] = self._plain(self._exchange, chosen, self._keys(chosen, member, names), arguments)
+            reply: list[Any] = self._plain(self._exchange, chosen, self._keys(chosen, member, names, own), arguments)
             if not reply or reply[0] != b"keys":
                 return reply
             names |= self._learn(reply[1:])
@@ -78,8 +81,11 @@ class RedisCalls:
             self._known.setdefault(name.partition(":")[0], set()).add(name)
         return wanted
 
-    def _keys(self, chosen: Script, member: str, extra: Iterable[str]) -> list[str]:
-        fixed = [self._prefix + (f"lease:{member}" if key == "lease" else key) for key in chosen.keys]
+    def _keys(
+        self, chosen: Script, member: str, extra: Iterable[str], own: Mapping[str, str] | None = None
+    ) -> list[str]:
+        names = {"lease": f"lease:{member}", **(own or {})}
+        fixed = [self._prefix + names.get(key, key) for key in chosen.keys]
         return fixed + [self._prefix + name for name in sorted(extra)]
 
     def _values(self, at_ms: int, by: str) -> dict[str, object]:

@@ -12,6 +12,7 @@ from cellstate.errors import BadInput, Duplicate, Fenced, Refused, Unsuitable
 from cellstate.link import Link
 from cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, check_member
 from cellstate.redis_agents import RedisAgents
+from cellstate.redis_shards import RedisShards
 from cellstate.resources import LARGEST, Dimensions, Resources
 from cellstate.scripts import script
 from cellstate.server import connect, safe_url
@@ -28,7 +29,7 @@ def cells(client: "redis.Redis") -> list[str]:
     return sorted(name.decode() for name in members)
 
 
-class RedisCell(RedisAgents):
+class RedisCell(RedisAgents, RedisShards):
     """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
 
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:

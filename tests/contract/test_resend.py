@@ -10,6 +10,7 @@ from cellstate.errors import Fenced
 from cellstate.model import Gang, JobState, Limits, MachineSpec, MachineState
 from cellstate.redis_cell import RedisCell
 from cellstate.scripts import Script
+from cellstate.shards import Worker
 from cellstate.transaction import Claim, Ending, How, Intake, Mode, Outcome, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand, job
 
@@ -31,7 +32,7 @@ def everything(cell: AnyCell) -> list[Any]:
     rows = cell.sync(Position()).rows.tolist()
     return [
         cell.machines(), rows, cell.runs(range(9)), cell.jobs(), cell.pending(), cell.kinds(), cell.job_names(),
-        cell.facts(most=10_000), cell.members(), cell.agents(), counters,
+        cell.facts(most=10_000), cell.members(), cell.agents(), counters, cell.progress("a"), cell.durations("a"),
     ]  # fmt: skip
 
 
@@ -43,6 +44,10 @@ def history(cell: AnyCell, lapse: Callable[[str], None]) -> None:
     cell.submit([job("a", (2, 2), 6), gang, job("high", (3, 3), precedence=9), job("held")], 1, "ada")
     cell.set_limits("batch", Limits((20, None)), 2, "ada")
     member.place("a", (0, 2), (1, 1))
+    worker = Worker(0, cell.runs([0])[0].placement, 0)
+    for phase, failed in (("map", True), ("map", False), ("reduce", False)):
+        cell.claim_shard("a", worker, 1, 1)
+        cell.end_shard("a", "a", worker, phase, 0, 20, failed=failed)
     member.place("gang", (1, 1), (2, 1), mode=Mode.GANG)
     member.place("high", (1, 1), evict=((2, 1), (3, 1)))
     cell.end([Ending(0, 1, How.FINISHED, "0"), Ending(1, 2, How.LEFT), Ending(0, 9, How.LOST)], 3, "e0")

@@ -1,0 +1,211 @@
+"""The shards of a MapReduce job: each is finished once, by who holds it, whoever is evicted or lost on the way."""
+
+import pytest
+
+from cellstate.model import MachineState
+from cellstate.shards import TRIES, Durations, Errand, PhaseCount, Worker
+from cellstate.transaction import Ending, How
+from tests.contract.conftest import AnyCell, Member, job
+
+
+@pytest.fixture
+def workers(cell: AnyCell, member: Member) -> list[Worker]:
+    """Three live workers of job a, on machines 0, 0 and 1."""
+    cell.submit([job("a", count=3)], 0, "ada")
+    assert member.place("a", (0, 2), (1, 1)).accepted
+    placements = {run.machine: run.placement for run in cell.runs([0, 1])}
+    return [Worker(0, placements[0], 0), Worker(0, placements[0], 1), Worker(1, placements[1], 2)]
+
+
+def claim(cell: AnyCell, worker: Worker, maps: int = 3, reduces: int = 2) -> Errand:
+    return cell.claim_shard("a", worker, maps, reduces)
+
+
+def end(cell: AnyCell, worker: Worker, phase: str, shard: int, milliseconds: int = 10, *, failed: bool = False) -> bool:
+    return cell.end_shard("a", "words", worker, phase, shard, milliseconds, failed=failed)
+
+
+def finish_all(cell: AnyCell, worker: Worker, milliseconds: int = 10) -> list[Errand]:
+    """Let one worker do all there is."""
+    errands = []
+    while (errand := claim(cell, worker)).what in ("map", "reduce"):
+        errands.append(errand)
+        assert end(cell, worker, errand.what, errand.shard, milliseconds)
+    return errands
+
+
+def lose(cell: AnyCell, worker: Worker, how: How = How.FAILED) -> None:
+    assert cell.end([Ending(worker.machine, worker.placement, how, str(worker.task))], 1, "e0") == [1]
+
+
+def test_maps_come_first_then_reduces(cell: AnyCell, workers: list[Worker]) -> None:
+    errands = finish_all(cell, workers[0])
+    assert errands == [Errand("map", 0), Errand("map", 1), Errand("map", 2), Errand("reduce", 0), Errand("reduce", 1)]
+    assert claim(cell, workers[0]) == claim(cell, workers[1]) == Errand("done")
+
+
+def test_no_two_hold_the_same_shard(cell: AnyCell, workers: list[Worker]) -> None:
+    assert [claim(cell, worker).shard for worker in workers] == [0, 1, 2]
+
+
+def test_reduces_wait_for_the_last_map(cell: AnyCell, workers: list[Worker]) -> None:
+    first, second, _ = workers
+    for shard in (0, 1, 2):
+        assert claim(cell, first if shard < 2 else second) == Errand("map", shard)
+        if shard < 2:
+            assert end(cell, first, "map", shard)
+    assert claim(cell, first) == Errand("wait")
+    assert end(cell, second, "map", 2)
+    assert claim(cell, first) == Errand("reduce", 0)
+
+
+def test_asking_again_gives_the_same_shard(cell: AnyCell, workers: list[Worker]) -> None:
+    assert claim(cell, workers[0]) == claim(cell, workers[0]) == Errand("map", 0)
+
+
+def test_ending_again_has_no_second_effect(cell: AnyCell, workers: list[Worker]) -> None:
+    claim(cell, workers[0])
+    assert end(cell, workers[0], "map", 0)
+    before = cell.progress("a")
+    assert end(cell, workers[0], "map", 0)
+    assert cell.progress("a") == before
+
+
+@pytest.mark.parametrize("how", [How.FAILED, How.LOST, How.EVICTED, How.STOPPED, How.FINISHED])
+def test_the_shard_of_a_worker_that_is_gone_goes_back(cell: AnyCell, workers: list[Worker], how: How) -> None:
+    for worker in workers:
+        claim(cell, worker)
+    lose(cell, workers[1], how)
+    assert end(cell, workers[0], "map", 0)
+    assert claim(cell, workers[0]) == Errand("map", 1)
+
+
+def test_and_the_worker_that_is_gone_can_no_longer_end_it(cell: AnyCell, workers: list[Worker]) -> None:
+    for worker in workers:
+        claim(cell, worker)
+    lose(cell, workers[1], How.EVICTED)
+    assert end(cell, workers[0], "map", 0)
+    claim(cell, workers[0])
+    assert not end(cell, workers[1], "map", 1)
+    assert claim(cell, workers[1]) == Errand("fenced")
+    assert end(cell, workers[0], "map", 1)
+    assert cell.finishers("a", "map", 3) == [workers[0].mark, workers[0].mark, None]
+
+
+def test_what_one_that_was_evicted_finished_in_time_counts(cell: AnyCell, workers: list[Worker]) -> None:
+    claim(cell, workers[0])
+    lose(cell, workers[0], How.EVICTED)
+    assert end(cell, workers[0], "map", 0)
+
+
+def test_a_machine_that_goes_gives_its_shards_back(cell: AnyCell, workers: list[Worker]) -> None:
+    for worker in workers:
+        claim(cell, worker)
+    cell.set_machine_state(0, MachineState.DOWN, 1, "ada")
+    assert end(cell, workers[2], "map", 2)
+    assert [errand for errand in finish_all(cell, workers[2]) if errand.what == "map"] == [
+        Errand("map", 0), Errand("map", 1),
+    ]  # fmt: skip
+
+
+def test_a_worker_of_another_job_is_fenced(cell: AnyCell, member: Member, workers: list[Worker]) -> None:
+    cell.submit([job("b")], 0, "ada")
+    assert member.place("b", (2, 1)).accepted
+    (run,) = cell.runs([2])
+    stranger = Worker(2, run.placement, 0)
+    assert claim(cell, stranger) == Errand("fenced")
+    for wrong in (Worker(0, workers[0].placement, 2), Worker(1, workers[0].placement, 0), Worker(7, 99, 0)):
+        assert claim(cell, wrong) == Errand("fenced")
+    assert cell.progress("a") is None
+
+
+def test_nobody_ends_what_another_holds(cell: AnyCell, workers: list[Worker]) -> None:
+    for worker in workers[:2]:
+        claim(cell, worker)
+    assert not end(cell, workers[1], "map", 0)
+    assert not end(cell, workers[2], "map", 2)
+    assert not end(cell, workers[0], "reduce", 0)
+
+
+def test_a_late_end_of_a_map_does_not_end_the_reduce_of_its_number(cell: AnyCell, workers: list[Worker]) -> None:
+    first, second, _ = workers
+    for shard in (0, 1, 2):
+        claim(cell, first)
+        assert end(cell, first, "map", shard)
+    assert claim(cell, second) == Errand("reduce", 0)
+    assert not end(cell, second, "map", 0)
+    assert not end(cell, second, "map", 0, failed=True)
+    assert claim(cell, second) == Errand("reduce", 0)
+
+
+def test_a_shard_that_fails_too_often_fails_the_job(cell: AnyCell, workers: list[Worker]) -> None:
+    for attempt in range(TRIES):
+        worker = workers[attempt % 2]
+        while (errand := claim(cell, worker)).shard != 1:
+            assert end(cell, worker, errand.what, errand.shard)
+        assert end(cell, worker, "map", 1, failed=True)
+    assert claim(cell, workers[0]) == claim(cell, workers[2]) == Errand("failed", 1, "map")
+    progress = cell.progress("a")
+    assert progress is not None
+    assert (progress.failed, progress.phase) == ("map 1", "failed")
+
+
+def test_failures_are_counted_by_shard(cell: AnyCell, workers: list[Worker]) -> None:
+    for _ in range(TRIES - 1):
+        shards = [claim(cell, worker).shard for worker in workers]
+        for worker, shard in zip(workers, shards, strict=True):
+            assert end(cell, worker, "map", shard, failed=True)
+    assert len(finish_all(cell, workers[0])) == 5
+
+
+def test_progress(cell: AnyCell, workers: list[Worker]) -> None:
+    assert cell.progress("a") is None
+    claim(cell, workers[0])
+    claim(cell, workers[1])
+    assert end(cell, workers[0], "map", 0, 1_500)
+    progress = cell.progress("a")
+    assert progress is not None
+    assert progress == (PhaseCount(3, 1, 1, 1_500), PhaseCount(2, 2, 0, 0), 1, "")
+    assert (progress.phase, progress.map.mean, progress.reduce.mean) == ("map", 1.5, None)
+    assert end(cell, workers[1], "map", 1)
+    finish_all(cell, workers[0])
+    progress = cell.progress("a")
+    assert progress is not None
+    assert (progress.phase, progress.map.done, progress.reduce.done, progress.working) == ("done", 3, 2, 0)
+
+
+def test_who_finished(cell: AnyCell, workers: list[Worker]) -> None:
+    assert cell.finishers("a", "map", 2) == [None, None]
+    for worker in workers:
+        claim(cell, worker)
+    assert end(cell, workers[1], "map", 1)
+    assert cell.finishers("a", "map", 3) == [None, f"{workers[1].placement}-1", None]
+    assert cell.finishers("a", "reduce", 2) == [None, None]
+
+
+def test_what_is_learnt_of_durations(cell: AnyCell, member: Member, workers: list[Worker]) -> None:
+    assert cell.durations("words") is None
+    while (errand := claim(cell, workers[0])).what != "done":
+        assert end(cell, workers[0], errand.what, errand.shard, 100 if errand.what == "map" else 31)
+    assert cell.durations("words") == Durations(1, 100, 31)
+    assert cell.durations("other") is None
+    for number in range(12):
+        cell.submit([job(f"r{number}", kind="mapreduce", need=(0, 0))], 0, "ada")
+        assert member.place(f"r{number}", (2, 1)).accepted
+        worker = Worker(2, cell.runs([2])[-1].placement, 0)
+        for phase in ("map", "reduce"):
+            assert cell.claim_shard(f"r{number}", worker, 1, 1) == Errand(phase, 0)
+            assert cell.end_shard(f"r{number}", "words", worker, phase, 0, 200)
+    learnt = cell.durations("words")
+    assert learnt is not None
+    assert learnt.runs == 13
+    assert 150 < learnt.map_ms < 200
+    assert 120 < learnt.reduce_ms < learnt.map_ms
+
+
+def test_what_was_agreed_on_first_counts(cell: AnyCell, workers: list[Worker]) -> None:
+    claim(cell, workers[0], maps=3, reduces=2)
+    claim(cell, workers[1], maps=30, reduces=20)
+    progress = cell.progress("a")
+    assert progress is not None
+    assert (progress.map.total, progress.reduce.total) == (3, 2)
