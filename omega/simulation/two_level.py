@@ -12,6 +12,7 @@ from typing import Any
 from cellstate.model import Job
 from cellstate.packing import FIELD, MASK, packed_need
 from cellstate.replica import Replica
+from cellstate.resources import Resources
 from cellstate.transaction import Claim, Mode, Outcome, Transaction, Verdict
 from omega.simulation.drive import Architecture, Desk, Results
 from omega.simulation.engine import microseconds
@@ -41,6 +42,17 @@ class Offers:
 
 AUTHORS = Offers(hoard=False, several_jobs=True, batch_seconds=1.0, least_cpu=100_000, overlapping=True)
 """The rules of the authors' simulator."""
+
+
+class Part(Replica):
+    """A copy in which only the machines of an offer have room; they alone are looked through."""
+
+    offered: Sequence[int] = ()
+
+    def holding(self, need: Resources) -> list[int]:
+        """See View.holding."""
+        amounts, guards, rest = packed_need(need), self.guards, self.rest
+        return [machine for machine in self.offered if (rest[machine] - amounts) & guards == guards]
 
 
 @dataclass(slots=True)
@@ -76,7 +88,7 @@ class TwoLevel(Architecture):
         self.wanting: list[Desk] = []
         self.making = False
         self.capacity: list[int] = []
-        self._spare: list[Replica] = []
+        self._spare: list[Part] = []
 
     def open(self) -> None:
         """Everything that is free now is the allocator's."""
@@ -129,11 +141,12 @@ class TwoLevel(Architecture):
         copy = self._spare.pop() if self._spare else self._empty()
         for machine, free in loose.items():
             copy.rest[machine] += free
+        copy.offered = sorted(loose)
         copy.took_over(list(loose))
         return Offer(copy, amounts, list(loose))
 
-    def _empty(self) -> Replica:
-        copy = self.world.copy()
+    def _empty(self) -> Part:
+        copy = Part(self.world.dimensions, numbered=self.world.numbered)
         copy.start(self.whole.rows.T)
         copy.rest[:] = [copy.guards] * copy.size
         return copy
@@ -170,7 +183,8 @@ class TwoLevel(Architecture):
             for machine in offer.machines:
                 copy.rest[machine] = guards
             copy.took_over(offer.machines)
-            self._spare.append(copy)
+            if isinstance(copy, Part):
+                self._spare.append(copy)
         self._consider()
 
     def _put(self, amounts: dict[int, int]) -> None:

@@ -19,7 +19,7 @@ class RandomFit:
     ones with room are listed and drawn from.
     """
 
-    misses: float = 0.25
+    misses: float = 0.02
 
     def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
         """See Placement.place."""
