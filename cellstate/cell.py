@@ -207,6 +207,9 @@ class Cell(Protocol):
     def job(self, job_id: str) -> Job | None:
         """One job, or None."""
 
+    def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
+        """Those of some jobs that are kept, without what only schedulers and executors read."""
+
     def job_id(self, name: str) -> str | None:
         """The id of the live job of a name, or None."""
 

@@ -66,6 +66,10 @@ class MemoryReads(MemoryPublish):
         found = self.J.get(job_id)
         return None if found is None else self.snapshot_of(found)
 
+    def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
+        """See Cell.jobs_by_id."""
+        return {job_id: self.snapshot_of(self.J[job_id], spec=False) for job_id in ids if job_id in self.J}
+
     def job_ids(self) -> list[str]:
         """Ids of every job that is kept, in no order."""
         return list(self.J)

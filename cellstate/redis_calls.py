@@ -95,5 +95,9 @@ class RedisCalls:
         """Keys that freed or new work may need: boxes and queues met before, live members to wake."""
         return self._known.get("box", set()) | self._known.get("pending", set()) | self._wakes()
 
+    def may_wake(self, members: Iterable[str]) -> None:
+        """Learn which schedulers live: they are woken by what is done from here on."""
+        self._members = sorted(members)
+
     def _wakes(self) -> set[str]:
         return {f"wake:{member}" for member in self._members}

@@ -105,6 +105,17 @@ class RedisReads(RedisCalls):
         spec = self._plain(self.client.hget, self._prefix + "specs", job_id)
         return None if record is None else records.read_job(job_id, record, spec or b"", len(self.dimensions))
 
+    def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
+        """See Cell.jobs_by_id."""
+        found: dict[str, Job] = {}
+        for start in range(0, len(ids), 4000):
+            chunk = ids[start : start + 4000]
+            texts = self._plain(self.client.hmget, self._prefix + "jobs", chunk)
+            for job_id, text in zip(chunk, texts, strict=True):
+                if text:
+                    found[job_id] = records.read_job(job_id, text, b"", len(self.dimensions))
+        return found
+
     def job_ids(self) -> list[str]:
         """Ids of every job that is kept, in no order."""
         return [name.decode() for name in self._plain(self.client.hkeys, self._prefix + "jobs")]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cellstate.attributes import Attributes, Described
 from cellstate.cell import Reply, Rows, StaleCopy
 from cellstate.model import MachineState
+from cellstate.residents import Residents
 from cellstate.resources import Resources
 from cellstate.transaction import Position
 
@@ -30,8 +31,9 @@ class View:
     `free[d]` is an array of machine words per dimension d: -1 where the machine takes nothing
     (drained, down, gone, over). Element access is as fast as a list's; `room[d]` is the same
     memory as a NumPy vector. `number` holds the sequence numbers at the last sync. `attributes`,
-    `placed` (tasks by machine of a job, by its id) and `others` (the same by a job's name) are known only as
-    far as somebody looked them up.
+    `placed` (tasks by machine of a job, by its id), `others` (the same by a job's name) and `residents` are
+    known only as far as somebody looked them up. `disturbs` says, where it is known, how much a claim would
+    disturb what runs on each machine, 0 (nobody) to 1.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -43,6 +45,8 @@ class View:
         self._attributes = Attributes()
         self.placed: Mapping[str, Mapping[int, int]] = {}
         self.others: Mapping[str, Mapping[int, int]] = {}
+        self.residents = Residents()
+        self.disturbs: NDArray[np.float64] | None = None
         self._freed: list[NDArray[np.int64]] = []
         self._open: list[Take] = []
         self._flights: list[list[Take]] = []
@@ -109,6 +113,7 @@ class View:
             self.base[:] = -1
             for room in self.room:
                 room[:] = -1
+            self.residents.forget()
         elif reply.position.version < self.position.version:
             raise StaleCopy
         if len(reply.rows):
@@ -162,7 +167,16 @@ class View:
 
     def narrow(self, mask: NDArray[np.bool_]) -> "View":
         """Return this copy with room only on the machines in `mask`, for one decision: takes and undo reach both."""
-        return Narrowed(self, mask)
+        return Narrowed(self, [np.where(mask, room, -1) for room in self.room])
+
+    def relieve(self, extra: NDArray[np.int64], disturbs: NDArray[np.float64]) -> "View":
+        """Return this copy with so much `extra` room (dimensions × machines), as `narrow` does.
+
+        It is the room that evictions would make, and `disturbs` what they would disturb.
+        """
+        relieved = Narrowed(self, [room + more for room, more in zip(self.room, extra, strict=True)])
+        relieved.disturbs = disturbs
+        return relieved
 
     def take(self, machine: int, need: Resources, count: int) -> None:
         """Mark tasks as claimed in the working amounts."""
@@ -255,14 +269,14 @@ class View:
 
 
 class Narrowed(View):
-    """Part of a copy, as a placement policy sees it; it follows no store."""
+    """A copy with other room, as a placement policy sees it for one decision; it follows no store."""
 
-    def __init__(self, whole: View, mask: NDArray[np.bool_]) -> None:
-        """Hide the machines outside `mask`."""
+    def __init__(self, whole: View, room: Sequence[NDArray[np.int64]]) -> None:
+        """Show so much room, by dimension."""
         self.__dict__.update(whole.__dict__)
         self._whole, self.number = whole, whole.number
         self._taken: list[tuple[int, Take]] = []
-        self.free = [array("q", np.where(mask, room, -1).tobytes()) for room in whole.room]
+        self.free = [array("q", amounts.tobytes()) for amounts in room]
         self.room = [np.frombuffer(word, dtype=np.int64) for word in self.free]
 
     def take(self, machine: int, need: Resources, count: int) -> None:

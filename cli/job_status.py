@@ -9,6 +9,7 @@ import click
 
 from cli import render, words
 from cli.app import App
+from cli.event_words import Names
 from cli.history import events, extent, since_time
 from cli.job_find import find
 from cli.job_list import as_json
@@ -17,6 +18,7 @@ from cli.job_state import COUNTS, Room, counts, group_names, state
 if TYPE_CHECKING:
     from cellstate.model import Job, Run
     from cellstate.redis_cell import RedisCell
+    from cli.history import Event
 
 MOST_VERSIONS = 20_000
 """Versions of the log that are searched for a job's history: about a second."""
@@ -35,6 +37,18 @@ class Past:
     first_placed_ms: int | None = None
     complete: bool = False
     """Whether the log still has all of it, from the submission on."""
+    evicted_for: dict[str, int] = field(default_factory=dict)
+    """Its tasks that had to go, by the id of the more important job they made room for."""
+    evicted: dict[str, int] = field(default_factory=dict)
+    """The tasks that went for it, by the id of their job."""
+
+    def hear_eviction(self, event: "Event", job_id: str) -> None:
+        """Take note of an eviction that has to do with the job."""
+        cause, _, winner = str(event.more.get("reason", "")).partition(":")
+        if cause == "precedence" and event.job is not None:
+            found, other = (self.evicted_for, winner) if event.job == job_id else (self.evicted, event.job)
+            if job_id in (event.job, winner):
+                found[other] = found.get(other, 0) + (event.count or 0)
 
     def as_json(self) -> dict[str, Any]:
         """The history as plain values."""
@@ -62,7 +76,7 @@ def command(app: App, job: str, verbose: bool) -> None:
                 {"placement": run.placement, "machine": names.get(run.machine, str(run.machine)), "index": run.machine,
                  "group": run.group, "tasks": run.tasks, "leaving": run.leaving} for run in runs
             ],
-            "history": past.as_json(),
+            "history": past.as_json(), "evicted_for": past.evicted_for, "evicted": past.evicted,
             "spec": {name: value for name, value in found.spec.items() if name != "groups"},
         })  # fmt: skip
         return
@@ -78,6 +92,8 @@ def history(cell: "RedisCell", job: "Job") -> Past:
     past = Past()
     submitted = done = False
     for event in events(cell, start, to):
+        if event.kind == "evicted":
+            past.hear_eviction(event, job.id)
         if event.job != job.id:
             continue
         submitted |= event.kind == "submit"
@@ -115,6 +131,8 @@ def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, now: float) ->
             "submitted": f"{began} ({words.age(now - job.submitted_ms / 1000)} ago)",
             "tasks": f"{found['total']:,} · {ways}",
             "history": _history(job, past),
+            "evicted": _evictions(cell, past.evicted_for, "for"),
+            "made room": _evictions(cell, past.evicted, "of"),
         }
         | {name: str(value) for name, value in job.spec.items() if name != "groups"}
     )
@@ -138,6 +156,12 @@ def _history(job: "Job", past: Past) -> str:
     rest = "" if past.complete else " · the log does not have all of it"
     commits, conflicts = words.count(len(past.attempts), "commit"), words.count(len(past.conflicts), "conflict")
     return f"{commits} by {words.listing(list(past.by))}, {conflicts}{first}{rest}"
+
+
+def _evictions(cell: "RedisCell", found: Mapping[str, int], how: str) -> str:
+    names = Names(cell)
+    said = [f"{words.count(tasks, 'task')} {how} {names.job(job_id)}" for job_id, tasks in found.items()]
+    return words.listing(said)
 
 
 def _show_runs(job: "Job", runs: "Sequence[Run]", names: Mapping[int, str], most: int) -> None:

@@ -28,10 +28,13 @@ TRIES = 5
 @click.command()
 @click.argument("kind", required=False)
 @click.option("--file", "path", type=click.Path(path_type=Path), help="A TOML file that composes the scheduler.")
+@click.option("--preemption", metavar="POLICY", help="Whom to evict for a job that fits nowhere: none, precedence.")
 @click.option("--instances", default=1, show_default=True, type=click.IntRange(1, 256), metavar="N", help="So many.")
 @click.option("--name", metavar="NAME", help="Run as KIND/NAME (default: the first free number).")
 @click.pass_obj
-def command(app: App, kind: str | None, path: Path | None, instances: int, name: str | None) -> None:
+def command(
+    app: App, kind: str | None, path: Path | None, preemption: str | None, instances: int, name: str | None
+) -> None:
     """Run schedulers of a KIND in the foreground; Ctrl-C lets them finish and leave.
 
     KIND is batch, service, what a package offers (omega scheduler policies), or MODULE:ATTRIBUTE of your own,
@@ -45,6 +48,7 @@ def command(app: App, kind: str | None, path: Path | None, instances: int, name:
     if kind is not None and ":" in kind:
         sys.path.insert(0, str(Path.cwd()))  # as `python -m` would, and as the processes of --instances do
     chosen = {"OMEGA_SCHEDULER": kind} if kind is not None else {"OMEGA_SCHEDULER_FILE": str(path)}
+    chosen |= {"OMEGA_PREEMPTION": preemption} if preemption is not None else {}
     kind = _kind(chosen)  # what cannot run is refused before anything starts
     cell = app.open()
     ran = (
@@ -60,9 +64,10 @@ def command(app: App, kind: str | None, path: Path | None, instances: int, name:
 def _kind(asked: Mapping[str, str]) -> str:
     """The kind of the scheduler asked for; BadInput when it cannot run."""
     from cellstate.model import check_member
-    from omega.live.member import chosen
+    from omega.live.member import chosen, scheduler
 
     kind = chosen(asked, "", "0").kind
+    scheduler(asked, kind, "0")
     if kind in TAKEN:
         raise BadInput(f"scheduler of kind {kind!r}: that is what executors are called; choose another kind")
     return check_member(f"{kind}/0").partition("/")[0]

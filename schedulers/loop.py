@@ -113,6 +113,10 @@ def attempts(scheduler: Scheduler) -> Attempts:
         thought = yield Think(tuple(works), scheduler.think_seconds(works))
         now = thought if isinstance(thought, float) else began
         transactions = scheduler.decide(works, view, now)
+        if scheduler.blocked:
+            if machines := scheduler.suspects():
+                yield Look(residents=machines)
+            transactions += scheduler.preempt(view, now)
         if transactions or in_flight:
             committed = yield Commit(tuple(transactions))
             if not isinstance(committed, Committed):

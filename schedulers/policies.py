@@ -68,6 +68,23 @@ class Sizing(Protocol):
         """
 
 
+class Preemption(Protocol):
+    """Whom to evict for a job that fits nowhere. Pure, as a placement is."""
+
+    def suspects(self, work: Work, view: View, rng: Random) -> Sequence[int] | None:
+        """Machines to be looked up before `place`: it is not known what runs there, and it might have to go.
+
+        None when evicting cannot help the job, whatever runs anywhere.
+        """
+
+    def place(self, work: Work, view: View, placement: Placement, rng: Random) -> Sequence[Claim]:
+        """Return what `placement` claims of the room that evictions would make, each claim with its victims.
+
+        As Placement.place, but that the claims may take more than there is room for. Victims are in the order in
+        which they may go, and only of machines that were looked up (`view.residents`).
+        """
+
+
 def machines_of(claims: Iterable[Claim]) -> set[int]:
     """The machines that claims name."""
     return {claim.machine for claim in claims}

@@ -6,6 +6,7 @@ from schedulers.constraints.grammar import prepare
 from schedulers.placement.constrained import Constrained
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.service import Service
+from schedulers.preemption.precedence import Precedence
 from schedulers.scheduler import Scheduler
 
 BATCH_JOBS = 16
@@ -18,6 +19,6 @@ def batch(seed: str = "0") -> Scheduler:
 
 
 def service(seed: str = "0") -> Scheduler:
-    """Slow and careful: constraints, failure domains, every machine given points, one job at a time."""
+    """Slow and careful: constraints, failure domains, every machine given points, one job at a time, preemption."""
     prepare()
-    return Scheduler("service", placement=Service(), batch=1, rng=Random(seed))
+    return Scheduler("service", placement=Service(), preemption=Precedence(), batch=1, rng=Random(seed))

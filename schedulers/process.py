@@ -116,6 +116,7 @@ class Process:
             live.lapsed = membership
             return
         live.owned = owned(self.member, members)
+        live.cell.may_wake(members)
         self._reap(cell, set(members))
         if time.monotonic() - self._looked_after > self.lease_ms / 1000:
             look_after(cell, int(time.time() * 1000), self.member)

@@ -14,10 +14,12 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from cellstate.errors import BadInput
-from schedulers.policies import Ordering, Placement, Sizing
+from schedulers.policies import Ordering, Placement, Preemption, Sizing
 from schedulers.scheduler import Scheduler
 
-PROTOCOLS: Mapping[str, type] = {"ordering": Ordering, "placement": Placement, "sizing": Sizing}
+PROTOCOLS: Mapping[str, type] = {
+    "ordering": Ordering, "placement": Placement, "preemption": Preemption, "sizing": Sizing,
+}  # fmt: skip
 """The axes of a decision, and what a policy of each has to be."""
 SCHEDULERS = "schedulers"
 AXES = (SCHEDULERS, *PROTOCOLS)

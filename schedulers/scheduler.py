@@ -24,7 +24,8 @@ from schedulers.instruments import Instrument
 from schedulers.ordering.fifo import Fifo
 from schedulers.patience import Patience
 from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.policies import Ordering, Placement
+from schedulers.policies import Ordering, Placement, Preemption
+from schedulers.preemption.none import NoPreemption
 from schedulers.sleepers import Sleepers
 from schedulers.work import Work
 
@@ -49,6 +50,7 @@ class Scheduler:
     kind: str
     ordering: Ordering = field(default_factory=Fifo)
     placement: Placement = field(default_factory=RandomFirstFit)
+    preemption: Preemption = field(default_factory=NoPreemption)
     mode: Mode = Mode.INCREMENTAL
     detection: Detection = Detection.FINE
     batch: int = 8
@@ -64,6 +66,8 @@ class Scheduler:
     instruments: list[Instrument] = field(default_factory=list)
     sleepers: Sleepers = field(default_factory=Sleepers, init=False)
     working: dict[str, Work] = field(default_factory=dict, init=False)
+    blocked: list[tuple[Work, Sequence[int]]] = field(default_factory=list, init=False)
+    """Jobs in hand that fit nowhere, and the machines to be looked up before others are evicted for them."""
     gone: list[str] = field(default_factory=list, init=False)
     give_up: list[str] = field(default_factory=list, init=False)
 
@@ -131,28 +135,53 @@ class Scheduler:
     # Deciding
 
     def decide(self, works: Sequence[Work], view: View, now: float) -> list[Transaction]:
-        """Place each job on the view; one that fits nowhere goes to sleep and makes no transaction."""
+        """Place each job on the view; one that fits nowhere is `blocked`, or sleeps, and makes no transaction."""
         transactions = []
         for work in works:
             work.attempts += 1
             mark = view.mark()
             claims = self.placement.place(work, view, self.rng)
-            if len(claims) > MOST_CLAIMS:
-                view.undo(mark + MOST_CLAIMS)
-                claims = claims[:MOST_CLAIMS]
             if claims:
-                if not isinstance(claims, Singles):
-                    claims = tuple(claims)
-                elif self.detection is Detection.COARSE:
-                    claims.seen = [int(view.number[machine]) for machine in claims.machines]
-                mode = Mode.GANG if work.gang else self.mode
-                transactions.append(Transaction(work.id, claims, mode, self.detection))
+                transactions.append(self._transaction(work, claims, view, mark))
+            elif (machines := self.preemption.suspects(work, view, self.rng)) is not None:
+                self.blocked.append((work, machines))
             elif self.patience is not None:
                 self.working.pop(work.id, None)
                 self._persist(work, self.patience, now)
             else:
                 self._sleep(work, now)
         return transactions
+
+    def suspects(self) -> tuple[int, ...]:
+        """Machines to be looked up before `preempt`."""
+        return tuple(sorted({machine for _, machines in self.blocked for machine in machines}))
+
+    def preempt(self, view: View, now: float) -> list[Transaction]:
+        """Evict for blocked jobs; one that is not helped looks on while there are machines it does not know."""
+        transactions = []
+        blocked, self.blocked = self.blocked, []
+        for work, _ in blocked:
+            mark = view.mark()
+            claims = self.preemption.place(work, view, self.placement, self.rng)
+            if claims:
+                transactions.append(self._transaction(work, claims, view, mark))
+            elif self.preemption.suspects(work, view, self.rng):
+                self.working.pop(work.id, None)
+                work.not_before = now  # behind those that are due
+                self.ordering.add(work)
+            else:
+                self._sleep(work, now)
+        return transactions
+
+    def _transaction(self, work: Work, claims: Sequence[Claim], view: View, mark: int) -> Transaction:
+        if len(claims) > MOST_CLAIMS:
+            view.undo(mark + MOST_CLAIMS)
+            claims = claims[:MOST_CLAIMS]
+        if not isinstance(claims, Singles):
+            claims = tuple(claims)
+        elif self.detection is Detection.COARSE:
+            claims.seen = [int(view.number[machine]) for machine in claims.machines]
+        return Transaction(work.id, claims, Mode.GANG if work.gang else self.mode, self.detection)
 
     def _sleep(self, work: Work, now: float) -> None:
         self.working.pop(work.id, None)

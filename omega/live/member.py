@@ -95,6 +95,8 @@ def scheduler(environment: Mapping[str, str], kind: str, seed: str) -> Scheduler
         found.detection = Detection[environment.get("OMEGA_DETECTION", found.detection.name).upper()]
         found.mode = Mode[environment.get("OMEGA_MODE", found.mode.name).upper()]
         found.batch = int(environment.get("OMEGA_BATCH", found.batch))
+        if "OMEGA_PREEMPTION" in environment:
+            found.preemption = registry.offer("preemption", environment["OMEGA_PREEMPTION"]).load()()
     except (KeyError, ValueError) as error:
         raise BadInput(f"scheduler {kind}: {error} is no value of OMEGA_DETECTION, OMEGA_MODE or OMEGA_BATCH") from None
     return found

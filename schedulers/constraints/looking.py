@@ -1,15 +1,16 @@
-"""What demands ask for beside the copy: attributes of machines, and where tasks of jobs run.
+"""What is asked for beside the copy: attributes of machines, where tasks of jobs run, and what runs on machines.
 
 It is read only when a job in hand asks for it, as one more effect of the attempt loop, so that placing stays
 a function of what it is given.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cellstate import ranges
 from cellstate.cell import Cell
-from cellstate.model import Job
+from cellstate.model import Gang, Job
+from cellstate.residents import Resident
 from cellstate.view import View
 from schedulers.constraints.demands import demands
 from schedulers.work import Work
@@ -17,11 +18,14 @@ from schedulers.work import Work
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Read attributes that are not known, and where the jobs `placed` (ids) and `others` (names) run."""
+    """Read attributes that are not known, where the jobs `placed` (ids) and `others` (names) run, and what is on
+    the machines `residents` (indices).
+    """
 
-    attributes: bool
+    attributes: bool = False
     placed: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    residents: tuple[int, ...] = ()
 
 
 def wanted(works: Iterable[Work], view: View) -> Look | None:
@@ -53,6 +57,8 @@ def look(asked: Look, cell: Cell, view: View) -> None:
     if asked.attributes:
         machines = view.attributes.wanting(view.rows[2])
         view.describe(machines, cell.described(machines.tolist()))
+    if asked.residents:
+        view.residents.learn(asked.residents, view.number, _residents(asked.residents, cell))
     names = {name: job_id for name in asked.others if (job_id := cell.job_id(name)) is not None}
     running = {job_id: _running(cell, cell.job(job_id)) for job_id in {*asked.placed, *names.values()}}
     if asked.placed:
@@ -69,3 +75,15 @@ def _running(cell: Cell, job: Job | None) -> dict[int, int]:
         if job is not None and run.job == job.id and not run.leaving:
             found[run.machine] = found.get(run.machine, 0) + ranges.count(run.tasks)
     return found
+
+
+def _residents(machines: Sequence[int], cell: Cell) -> Iterator[Resident]:
+    """What runs on some machines and holds room there."""
+    runs = [run for run in cell.runs(machines) if not run.leaving]
+    jobs = cell.jobs_by_id(sorted({run.job for run in runs}))
+    for run in runs:
+        job = jobs.get(run.job)
+        if job is not None:
+            together = sum(group.placed for group in job.groups) if job.gang is Gang.STRICT else 0
+            need, tasks = job.groups[run.group].need, ranges.count(run.tasks)
+            yield Resident(run.machine, run.placement, run.job, job.precedence, need, tasks, together)

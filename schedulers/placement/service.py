@@ -31,6 +31,7 @@ class Service:
     `near`          for being where a job runs that this one wants to be near
     `apart`         lost for each task of the job that the machine has
     `spread`        lost for each task of the job in a domain to spread over, for each kind of domain
+    `precedence`    lost, 0 to 1 of it, for how important and how many the tasks are that would be evicted there
     `effort`        how many machines are given points when more would do, drawn at random; 0 for all. A job
                     that does not fit on those is tried on all
     `tries`         how often a job is begun anew, in random order, when domains that overlap rule out what is left
@@ -46,6 +47,7 @@ class Service:
     near: float = 5.0
     apart: float = 1.0
     spread: float = 1.0
+    precedence: float = 20.0
     effort: int = 10_000
     tries: int = 8
 
@@ -133,6 +135,8 @@ class Service:
             points += self.preferred * preference.weight / 100 * holds(preference.text, view.attributes)[found]
         for relation in wants.near:
             points += self.near * related(relation, view)[found]
+        if view.disturbs is not None:
+            points -= self.precedence * view.disturbs[found]
         had = np.zeros(view.size)
         had[list(here)] = list(here.values())
         lost: Points = points - self.apart * had[found]

@@ -191,6 +191,7 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
     assert found == {
         "cell": omega.cell, "id": "crawl-1", "name": "crawl", "kind": "batch", "precedence": 100, "gang": "no",
         "state": "running", "reason": None, "counts": NOTHING | {"total": 5, "placed": 5}, "spec": {},
+        "evicted_for": {}, "evicted": {},
         "groups": [
             {"name": "fetch", "need": {"cpu": 500, "memory": 256}, "duration_ms": 30_000,
              "counts": NOTHING | {"total": 4, "placed": 4}, "spec": {"command": ["sleep", "30"]}},

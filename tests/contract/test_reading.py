@@ -238,3 +238,10 @@ def test_facts_are_read_by_version(cell: AnyCell, member: Member) -> None:
     assert facts[-1].words == ("place", "1", "1", "a", "0", "0", "2", "1", "2")
     assert cell.facts(version - 2) == facts[-1:], "the last call left no fact"
     assert cell.facts(0, 1) == [fact for fact in facts if fact.version == 1]
+
+
+def test_jobs_by_id_without_what_only_schedulers_read(cell: AnyCell) -> None:
+    cell.submit([job("a", extra={"pool": "x"}), job("b", count=3)], 1, "ada")
+    found = cell.jobs_by_id(["b", "absent", "a"])
+    assert {job_id: (one.unplaced, one.spec) for job_id, one in found.items()} == {"a": (1, {}), "b": (3, {})}
+    assert cell.jobs_by_id([]) == {}

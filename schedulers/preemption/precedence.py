@@ -1,0 +1,172 @@
+"""Preemption by precedence: a job that fits nowhere takes the room of the fewest and least important tasks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cellstate.model import MachineState
+from cellstate.residents import Resident
+from cellstate.resources import Resources
+from cellstate.transaction import Claim
+from cellstate.view import View
+from schedulers.constraints.evaluation import permitted
+from schedulers.policies import Placement
+from schedulers.preemption.victims import fewest
+from schedulers.work import Work
+
+Prey = Mapping[int, Sequence[Resident]]
+"""By machine, what is less important than the job and may be evicted for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Precedence:
+    """Evict tasks of strictly lower precedence (systems.md §1).
+
+    The lowest precedence that makes enough room is found first: nothing more important is touched. Of the
+    machines those are offered to the placement where one task of the job costs the fewest tasks, as many as are
+    needed; so constraints, spreading and gangs hold as ever. On a machine the victims are chosen by `fewest`.
+
+    `looks` machines that might hold the job are looked up for an attempt, drawn at random, and what is known of a
+    machine is kept until it changes; `most` of those known are considered. The choice is the best of these and not
+    of the whole cell: that would have to be read for each job.
+    """
+
+    looks: int = 256
+    most: int = 1024
+
+    def suspects(self, work: Work, view: View, rng: Random) -> list[int] | None:
+        """See Preemption.suspects."""
+        if not work.job.precedence:
+            return None  # nothing is less important
+        might = _might_hold(work, view)
+        if not might.any():
+            return None
+        unknown = np.flatnonzero(might & ~view.residents.known(view.number))
+        if len(unknown) > self.looks:
+            dice = np.random.Generator(np.random.PCG64(rng.getrandbits(64)))
+            unknown = np.sort(dice.choice(unknown, self.looks, replace=False))
+        return [int(machine) for machine in unknown]
+
+    def place(self, work: Work, view: View, placement: Placement, rng: Random) -> Sequence[Claim]:
+        """See Preemption.place."""
+        prey = self._prey(work, view, rng)
+        levels = sorted({resident.precedence for residents in prey.values() for resident in residents})
+        low, high = 0, len(levels) - 1
+        if high < 0 or not _Trial(work, view, prey, levels[high]).succeeds(placement, rng):
+            return []
+        while low < high:
+            middle = (low + high) // 2
+            if _Trial(work, view, prey, levels[middle]).succeeds(placement, rng):
+                high = middle
+            else:
+                low = middle + 1
+        return _Trial(work, view, prey, levels[low]).fewest_machines(placement, rng)
+
+    def _prey(self, work: Work, view: View, rng: Random) -> Prey:
+        known = np.flatnonzero(_might_hold(work, view) & view.residents.known(view.number))
+        if len(known) > self.most:
+            dice = np.random.Generator(np.random.PCG64(rng.getrandbits(64)))
+            known = np.sort(dice.choice(known, self.most, replace=False))
+        below = work.job.precedence
+        prey = {
+            int(machine): [each for each in view.residents.on(int(machine)) if each.precedence < below]
+            for machine in known
+        }
+        return {machine: residents for machine, residents in prey.items() if residents}
+
+
+def _might_hold(work: Work, view: View) -> NDArray[np.bool_]:
+    """Machines that would hold a task of the job if they were empty, and are not."""
+    might = np.zeros(view.size, dtype=np.bool_)
+    for group, left in enumerate(work.left):
+        if left:
+            holds = (view.capacity >= np.array(work.need(group), dtype=np.int64)[:, None]).all(axis=0)
+            may = permitted(work, group, view)
+            might |= holds if may is None else holds & may
+    might &= (view.rows[2] == MachineState.UP) & (view.base[0] >= 0) & view.allocated.any(axis=0)
+    return might
+
+
+class _Trial:
+    """What the placement makes of the room that evicting everything up to one precedence would give."""
+
+    def __init__(self, work: Work, view: View, prey: Prey, level: int) -> None:
+        self.work, self.view = work, view
+        self.prey = {
+            machine: here
+            for machine, residents in prey.items()
+            if (here := [each for each in residents if each.precedence <= level])
+        }
+        self.needs = [work.need(group) for group, left in enumerate(work.left) if left]
+
+    def succeeds(self, placement: Placement, rng: Random) -> bool:
+        """Whether anything can be placed; the copy is as it was afterwards."""
+        mark = self.view.mark()
+        found = len(self._place(list(self.prey), placement, rng)) > 0
+        self.view.undo(mark)
+        return found
+
+    def fewest_machines(self, placement: Placement, rng: Random) -> Sequence[Claim]:
+        """Claims with victims: twice as many machines are offered, the cheapest first, until something is placed."""
+        costs = {machine: cost for machine in self.prey if (cost := self._cost(machine)) is not None}
+        ranks = {cost[:2]: rank for rank, cost in enumerate(sorted(set(costs.values())))}
+        disturbs = np.zeros(self.view.size)
+        for machine, cost in costs.items():
+            disturbs[machine] = (ranks[cost[:2]] + 1) / (len(ranks) + 1)
+        machines = sorted(costs, key=lambda machine: costs[machine])
+        offered = min(self.work.remaining, len(machines))
+        while machines:
+            claims = self._place(machines[:offered], placement, rng, disturbs)
+            if claims:
+                return self._with_victims(claims)
+            if offered == len(machines):
+                break
+            offered = min(2 * offered, len(machines))
+        return []
+
+    def _cost(self, machine: int) -> tuple[int, int, int] | None:
+        """What one task here costs: the precedence of the most important victim, the tasks, the oldest of them."""
+        costs = []
+        for need in self.needs:
+            lacking = tuple(amount - int(room[machine]) for amount, room in zip(need, self.view.room, strict=True))
+            if (victims := fewest(self.prey[machine], lacking)) is not None:
+                above = max((each.resident.precedence for each in victims), default=-1)
+                oldest = min((each.resident.placement for each in victims), default=0)
+                costs.append((above, sum(each.tasks for each in victims), -oldest))
+        return min(costs, default=None)
+
+    def _place(
+        self, machines: Sequence[int], placement: Placement, rng: Random, disturbs: NDArray[np.float64] | None = None
+    ) -> Sequence[Claim]:
+        extra = np.zeros((self.view.dimensions, self.view.size), dtype=np.int64)
+        for machine in machines:
+            for each in self.prey[machine]:
+                extra[:, machine] += np.array(each.need, dtype=np.int64) * each.tasks
+        relieved = self.view.relieve(extra, np.zeros(self.view.size) if disturbs is None else disturbs)
+        return placement.place(self.work, relieved, rng)
+
+    def _with_victims(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Name the victims of each claim; what is evicted for one of a machine's claims counts for those behind it."""
+        room: dict[int, list[int]] = {}
+        for claim in claims:
+            here = room.setdefault(claim.machine, [int(amounts[claim.machine]) for amounts in self.view.room])
+            _add(here, self.work.need(claim.group), claim.count)
+        left = {machine: {each.placement: each for each in self.prey.get(machine, ())} for machine in room}
+        found = []
+        for claim in claims:
+            here, there = room[claim.machine], left[claim.machine]
+            _add(here, self.work.need(claim.group), -claim.count)
+            victims = fewest(there.values(), tuple(-amount for amount in here)) or []
+            for resident, count in victims:
+                _add(here, resident.need, count)
+                there[resident.placement] = resident._replace(tasks=resident.tasks - count)
+            found.append(claim._replace(evict=tuple((each.resident.placement, each.number) for each in victims)))
+        return found
+
+
+def _add(amounts: list[int], need: Resources, count: int) -> None:
+    for d, amount in enumerate(need):
+        amounts[d] += amount * count

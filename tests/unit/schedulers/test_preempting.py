@@ -1,0 +1,101 @@
+"""A scheduler that may evict: it looks only when a job fits nowhere, in slices, and sleeps when nobody may go."""
+
+import pytest
+
+from cellstate.model import Gang, JobSpec, TaskGroup
+from schedulers.constraints.looking import Look
+from schedulers.preemption.precedence import Precedence
+from schedulers.scheduler import Scheduler
+from tests.unit.schedulers.rig import Rig, spec
+
+
+def rig(*machines: tuple[int, int], looks: int = 256) -> Rig:
+    return Rig(*machines, scheduler=Scheduler("batch", preemption=Precedence(looks=looks)))
+
+
+def looked(found: Rig) -> list[tuple[int, ...]]:
+    """Machines that were looked up, look by look."""
+    return [effect.residents for effect, _ in found.answers if isinstance(effect, Look) and effect.residents]
+
+
+def important(job_id: str, count: int = 1, precedence: int = 9, gang: Gang = Gang.NO) -> JobSpec:
+    return JobSpec(job_id, job_id, "batch", (TaskGroup((100, 100), count),), precedence, gang)
+
+
+def test_who_is_less_important_goes_and_is_pending_again() -> None:
+    found = rig((100, 100), (100, 100))
+    found.submit(spec("low", 2))
+    found.until_placed("low")
+    found.submit(important("high"))
+    found.until_placed("high")
+    assert found.counts() == {"low": (1, 1), "high": (0, 1)}
+    assert [fact[-1] for fact in found.facts("evicted")] == ["precedence:high"]
+    found.check()
+    found.end("high")
+    found.until(lambda: found.left("low") == 0)
+
+
+def test_nothing_is_looked_up_while_jobs_fit_or_are_the_least_important() -> None:
+    found = rig((100, 100))
+    found.submit(important("a"))
+    found.until_placed("a")
+    found.submit(spec("b"))
+    found.until(lambda: len(found.scheduler.sleepers) == 1)
+    assert looked(found) == []
+    assert found.counts()["b"] == (1, 0)
+
+
+def test_it_looks_on_slice_by_slice_and_at_nothing_twice() -> None:
+    found = rig(*[(100, 100)] * 7, looks=2)
+    found.submit(*(important(f"same{i}") for i in range(6)))
+    found.until_placed(*(f"same{i}" for i in range(6)))
+    found.submit(spec("low"))
+    found.until_placed("low")
+    found.submit(important("high"))
+    found.until_placed("high")
+    seen = [machine for machines in looked(found) for machine in machines]
+    assert len(seen) == len(set(seen))
+    assert all(len(machines) <= 2 for machines in looked(found))
+    assert found.left("low") == 1
+
+
+def test_it_sleeps_when_all_are_as_important() -> None:
+    found = rig((100, 100), (100, 100))
+    found.submit(important("a", 2))
+    found.until_placed("a")
+    found.submit(important("b"))
+    found.until(lambda: len(found.scheduler.sleepers) == 1)
+    assert found.facts("evicted") == []
+    found.end("a")
+    found.until_placed("b")
+
+
+@pytest.mark.parametrize("gang", [Gang.YES, Gang.STRICT])
+def test_a_gang_evicts_for_all_of_it_or_for_none(gang: Gang) -> None:
+    found = rig((100, 100), (100, 100), (100, 100))
+    found.submit(spec("low", 1), important("same", 1), spec("late", 1))
+    found.until_placed("low", "same", "late")
+    found.submit(important("high", 3, gang=gang))
+    found.until(lambda: len(found.scheduler.sleepers) == 1)
+    assert found.counts()["high"] == (3, 0)
+    assert found.facts("evicted") == []
+    found.end("same")
+    found.until_placed("high")
+    assert {fact[2] for fact in found.facts("evicted")} == {"low", "late"}
+    found.check()
+
+
+def test_victims_that_went_away_meanwhile_cost_one_attempt_more() -> None:
+    found = rig((100, 100), (100, 100))
+    found.submit(spec("low", 2))
+    found.until_placed("low")
+    found.submit(important("high"))
+    commit = found.until_commit()
+    found.end("low")  # all of it, and somebody else takes the room
+    other = important("other", 1, 50)
+    found.other.submit([other], 0, "ada")
+    victim = commit.transactions[0].claims[0].machine
+    found.foreign("other", victim, 1)
+    found.until_placed("high")
+    assert found.counts() == {"low": (0, 0), "high": (0, 1), "other": (0, 1)}
+    found.check()
