@@ -117,7 +117,7 @@ def gangs_commit_whole(picture: Picture, replay: Replay) -> Iterator[Violation]:
         job = picture.jobs.get(job_id)
         if job is None or job.gang is Gang.NO:
             continue
-        left = _left_unplaced(job, book)
+        left = 0 if any(group.optional for group in job.groups) else _left_unplaced(job, book)
         if left:
             yield Violation(2, f"a transaction placed some of its tasks and left {left} unplaced", f"gang {job_id}")
         if book.known and book.broken and job.gang is Gang.STRICT:

@@ -108,6 +108,8 @@ class Replay:
                 self._change(words)
             elif words[0] in ("submit", "stop", "abandon"):
                 self._job(words)
+            elif words[0] in ("resize", "drop"):
+                self._total(words)
         self._close_version()
 
     def say(self, invariant: int, what: str, where: str) -> None:
@@ -304,6 +306,17 @@ class Replay:
         job.open = False
         job.unplaced -= count
         job.stopped += count
+
+    def _total(self, words: tuple[str, ...]) -> None:
+        """4: a resize, or the end of optional tasks, takes them out of the counts they were entered in just now."""
+        job = self._owner(words[1])
+        if words[0] == "resize":
+            job.unplaced += int(words[4])
+            job.stopped -= int(words[5])
+        elif words[4] == "failed":
+            job.failed -= int(words[3])
+        else:
+            job.unplaced -= int(words[3])
 
 
 def exceeds(amounts: tuple[int, ...], capacity: tuple[int, ...]) -> bool:

@@ -157,8 +157,10 @@ def _miscounts(group: GroupStatus, live: list[Held]) -> Iterator[str]:
     if placed != group.placed:
         yield f"{group.placed} tasks count as placed and {placed} are on machines"
     running = union([span for _, spans, _ in live for span in spans])
-    if any(last >= group.total or first > last for first, last in waiting + running):
-        yield f"has tasks beyond its {group.total}: {group.waiting} wait, {ranges.spell(running)} are placed"
+    if group.indices < group.total:
+        yield f"has {group.total} tasks, and only {group.indices} indices were given out"
+    if any(last >= group.indices or first > last for first, last in waiting + running):
+        yield f"has tasks beyond its {group.indices}: {group.waiting} wait, {ranges.spell(running)} are placed"
     if twice := overlap(waiting + running):
         yield f"tasks {ranges.spell([twice])} wait twice, or wait and are placed"
 

@@ -87,11 +87,15 @@ class KindUse(NamedTuple):
 
 
 class Submitted(NamedTuple):
-    """What became of a submission: ``new``, ``same`` (already there), ``id`` or ``name`` (taken, by `holder`)."""
+    """What became of a submission: ``new``, ``same`` (already there), ``id`` or ``name`` (taken, by `holder`).
+
+    `modified` is the job's modify index, 0 when it was refused.
+    """
 
     id: str
     status: str
     holder: str = ""
+    modified: int = 0
 
 
 class Cell(Protocol):
@@ -118,8 +122,34 @@ class Cell(Protocol):
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
         """Submit jobs; one that is already there under its id changes nothing."""
 
-    def stop(self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED) -> Job:
-        """Stop or abandon a job: what is unplaced ends now; Refused when there is no such job."""
+    def stop(
+        self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None
+    ) -> Job:
+        """Stop or abandon a job: what is unplaced ends now; Refused when there is no such job.
+
+        `check`, here and below, is the modify index the caller read: Overtaken when it moved since. What is
+        so already changes nothing, whatever the index.
+        """
+
+    def hold(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
+        """Give a job no new placements from now on; what runs of it runs on. Refused when it has ended."""
+
+    def release(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
+        """Undo `hold`; a job that waits for others goes on waiting. Refused when it has ended."""
+
+    def resize(self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None) -> Job:
+        """Give task groups, by their position, other totals, 0 or more (semantics 4); returns the job afterwards.
+
+        Added tasks wait, with the next indices, which no task of the group had before. Taken away are first
+        waiting tasks, those of the highest index, and then running ones, newest index first: they are stopped
+        (an executor gets ``-`` for them), stay as leaving until their end is acknowledged, and count nowhere
+        any more. Totals are absolute, so asking again changes nothing; with several groups in one call tasks
+        move from one to the other at once. Of an optional group (`TaskGroup.optional`) the store drops tasks
+        by itself when they are evicted, lost or failed: its total falls and nothing of it becomes pending;
+        ask for more with `resize` again. Never `placed`, only `total` and `unplaced` of the answer say what
+        the job is to have; a job whose groups are all empty is done. Refused when the job or a group is not
+        there, has ended, or more tasks have ended already than `totals` says.
+        """
 
     def commit(
         self,

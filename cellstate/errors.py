@@ -4,6 +4,7 @@
     ├── BadInput               the request itself is wrong (a file, an amount, a name)
     ├── Refused                the request is well formed and the cell says no
     │   ├── Duplicate          the name or id is taken
+    │   ├── Overtaken          somebody changed it since it was read
     │   └── Fenced             this incarnation of a scheduler may no longer commit
     └── StoreError             the store cannot serve the request
         ├── Unreachable        no answer from the server
@@ -29,6 +30,10 @@ class Refused(OmegaError):
 
 class Duplicate(Refused):
     """The name or id is taken by something else."""
+
+
+class Overtaken(Refused):
+    """Compare-and-set: the job's modify index is another than the one that was read."""
 
 
 class Fenced(Refused):

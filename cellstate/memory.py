@@ -3,42 +3,31 @@
 For the simulator and for tests. It shares no code with the store, only the words: what
 ``lua/commit.lua`` says is repeated here function by function, and a state machine holds both to the
 letter (tests/property). The parts follow the parts of the scripts: memory_words, memory_ranges,
-memory_publish, memory_tasks, memory_commit, memory_machines, memory_agents, memory_shards.
+memory_publish, memory_tasks, memory_commit, memory_machines, memory_agents, memory_jobs, memory_shards.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
-import msgpack
-
-from cellstate.cell import Membership, PendingJob, Reply, Submitted
-from cellstate.errors import BadInput, Duplicate, Fenced, Refused
+from cellstate.cell import Membership, PendingJob, Reply
+from cellstate.errors import BadInput, Duplicate, Fenced
 from cellstate.memory_agents import MemoryAgents
+from cellstate.memory_jobs import MemoryJobs, plain
 from cellstate.memory_publish import Member
-from cellstate.memory_ranges import NONE, span_count, span_split
+from cellstate.memory_ranges import span_count, span_split
 from cellstate.memory_shards import MemoryShards
 from cellstate.memory_simulated import MemorySimulated
 from cellstate.memory_tasks import part_of
-from cellstate.memory_words import Group, JobRow, MachineRow
-from cellstate.model import (
-    MOST_CLAIMS,
-    MOST_PRECEDENCE,
-    Gang,
-    Job,
-    JobSpec,
-    JobState,
-    Limits,
-    bucket_of,
-    check_member,
-)
+from cellstate.memory_words import MachineRow
+from cellstate.model import MOST_CLAIMS, MOST_PRECEDENCE, Limits, check_member
 from cellstate.packing import packed
-from cellstate.resources import LARGEST, Dimensions
+from cellstate.resources import Dimensions
 from cellstate.transaction import Ending, How, Intake, Position, Transaction
 
 Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | None]
 
 
-class MemoryCell(MemorySimulated, MemoryAgents, MemoryShards):
+class MemoryCell(MemorySimulated, MemoryAgents, MemoryJobs, MemoryShards):
     """A cell in memory; see `Cell` for the methods of the port.
 
     Finished jobs are kept as in the store. Leases never expire by themselves: `expire` does it. `log`
@@ -58,60 +47,6 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryShards):
         self.tables, self.learnt = {}, {}
         self._flight: Flight | None = None
         self._answer: Reply | Fenced | None = None
-
-    # Jobs
-
-    def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
-        """See Cell.submit."""
-        for job in jobs:
-            for group in job.groups:
-                self.check(f"job {job.name}", group.need)
-                if not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST:
-                    raise BadInput(f"job {job.name}: count and duration are at most {LARGEST}, and never negative")
-        self.open()
-        answers = []
-        for spec in jobs:
-            known = self.J.get(spec.id)
-            if known:
-                answers.append(Submitted(spec.id, "same" if _essence(known) == _asked(spec) else "id"))
-            elif spec.name in self.names:
-                answers.append(Submitted(spec.id, "name", self.names[spec.name]))
-            else:
-                answers.append(Submitted(spec.id, "new"))
-                self.pend.append(self.enter(spec, at_ms, held=held))
-        if self.pend:
-            self.write_pending()
-            self.announce(at_ms, by)
-        return answers
-
-    def enter(self, spec: JobSpec, at_ms: int, *, held: bool) -> JobRow:
-        """Record a new job."""
-        state = JobState.HELD if held else JobState.ACTIVE
-        j = JobRow(spec.id, spec.name, self.kind(spec.kind), spec.precedence, state, Gang(spec.gang))
-        self.submissions += 1
-        j.order, j.submitted, j.bucket, j.unplaced = self.submissions, at_ms, bucket_of(spec.id), spec.total
-        j.groups = [Group(j, i, group.need, group.duration_ms, group.count) for i, group in enumerate(spec.groups)]
-        j.spec = _opaque(spec)
-        self.J[j.id], self.names[j.name] = j, j.id
-        self.fact("submit", j.id, j.name, j.kind.name, j.precedence, spec.total)
-        return j
-
-    def stop(self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED) -> Job:
-        """See Cell.stop."""
-        j = self.J.get(job_id)
-        if j is None:
-            raise Refused(f"job {job_id}: not in cell {self.name}; see omega job list")
-        if j.state <= JobState.HELD:
-            self.open()
-            stopped = j.unplaced
-            for g in j.groups:
-                g.stopped += g.unplaced
-                g.unplaced, g.waiting = 0, NONE
-            j.unplaced, j.state = 0, state
-            self.touch_job(j)
-            self.fact("abandon" if state is JobState.ABANDONED else "stop", job_id, stopped)
-            self.publish(at_ms, by)
-        return self.snapshot_of(j, spec=False)
 
     # Transactions
 
@@ -258,7 +193,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryShards):
         known = self.schedulers.get(membership.member)
         if known is None or not known.lives or known.incarnation != membership.incarnation:
             raise Fenced(f"scheduler {membership.member}: its lease lapsed; enlist again")
-        self.stats[membership.member] = _plain(dict(figures))
+        self.stats[membership.member] = plain(dict(figures))
         return sorted(name for name, member in self.schedulers.items() if member.lives)
 
     def expire(self, member: str) -> None:
@@ -306,27 +241,3 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryShards):
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def _plain(value: Any) -> Any:
-    """What is left of a value after a journey through MessagePack."""
-    return msgpack.unpackb(msgpack.packb(value)) if value else {}
-
-
-def _opaque(spec: JobSpec) -> dict[str, Any]:
-    """What of a job only schedulers and executors read."""
-    words = dict(spec.extra)
-    if any(group.extra for group in spec.groups):
-        words["groups"] = [dict(group.extra) for group in spec.groups]
-    return cast("dict[str, Any]", _plain(words))
-
-
-def _asked(spec: JobSpec) -> tuple[Any, ...]:
-    groups = [(tuple(group.need), group.duration_ms, group.count) for group in spec.groups]
-    return spec.name, spec.kind, spec.precedence, spec.gang, groups, _opaque(spec)
-
-
-def _essence(j: JobRow) -> tuple[Any, ...]:
-    """What stays the same of a job: everything but state, counts and ranges."""
-    groups = [(g.amounts, g.duration, g.total) for g in j.groups]
-    return j.name, j.kind.name, j.precedence, j.gang, groups, j.spec

@@ -137,11 +137,11 @@ class MemoryCommit(MemoryPlain):
         return n, verdict
 
     def covers(self, t: Judging, j: JobRow) -> bool:
-        """A gang job takes only transactions that cover all its unplaced tasks as a gang (semantics 8)."""
+        """A gang job takes only transactions that cover all its unplaced required tasks as a gang (semantics 8)."""
         sums: dict[int, int] = {}
         for c in t.claims:
             sums[c.group] = sums.get(c.group, 0) + c.count
-        return t.gang and all(sums.get(g.number, 0) >= g.unplaced for g in j.groups)
+        return t.gang and all(g.optional or sums.get(g.number, 0) >= g.unplaced for g in j.groups)
 
     def remember(self, t: Judging) -> tuple[dict[int, int], list[tuple[KindRow, int, bool]]]:
         """The amounts a failed gang puts back: it leaves the running copy as it was."""

@@ -42,7 +42,7 @@ class MemoryMachines(MemoryTasks):
                 self.indices[m.name] = m.index
             self.touch(m, self.stamp)
             m.state, m.executor, m.attributes = MachineState.UP, owner, dict(machine.attributes)
-            self.resize(m, machine.capacity)
+            self.equip(m, machine.capacity)
             self.describe(m)
             self.fact("join", m.index, m.name, m.number, *m.capacity)
             found.append(m.index)
@@ -51,7 +51,7 @@ class MemoryMachines(MemoryTasks):
             self.publish(at_ms, executor)
         return found
 
-    def resize(self, m: MachineRow, capacity: Resources) -> None:
+    def equip(self, m: MachineRow, capacity: Resources) -> None:
         """Give a machine another capacity; what is allocated stays."""
         m.free += packed(capacity) - packed(m.capacity)
         m.capacity = tuple(capacity)
@@ -120,7 +120,7 @@ class MemoryMachines(MemoryTasks):
         self.open()
         count = 0
         self.touch(m, self.stamp)
-        self.resize(m, capacity)
+        self.equip(m, capacity)
         self.describe(m)
         self.fact("machine", index, "capacity", ",".join(map(str, capacity)), m.number, m.capacity, m.free)
         for placement, n in counts.items():

@@ -10,11 +10,11 @@ from cellstate.errors import Refused
 from cellstate.memory_publish import Line, MemoryPublish
 from cellstate.memory_ranges import spell
 from cellstate.memory_words import Group, JobRow, MachineRow
-from cellstate.model import GroupStatus, Job, Machine, MachineState, Run
+from cellstate.model import After, GroupStatus, Job, Machine, MachineState, Run
 from cellstate.snapshot import Snapshot
 
 OF_TASKS = frozenset({"place", "finished", "failed", "lost", "evicted", "stopped", "left"})
-OF_JOBS = frozenset({"submit", "stop", "abandon", "done"})
+OF_JOBS = frozenset({"submit", "stop", "abandon", "done", "hold", "release", "resize", "drop"})
 
 
 class MemoryReads(MemoryPublish):
@@ -58,7 +58,8 @@ class MemoryReads(MemoryPublish):
         self.unfold()
         return Job(
             j.id, j.name, j.kind.name, j.precedence, j.order, j.state, j.gang, j.submitted,
-            [_group(g) for g in j.groups], j.spec if spec else {},
+            [_group(g) for g in j.groups], j.spec if spec else {}, j.modified, "*" in j.waits,
+            tuple(After(wait.rstrip("+"), wait[-1] == "+") for wait in j.waits if wait != "*"), tuple(j.awaited),
         )  # fmt: skip
 
     def job(self, job_id: str) -> Job | None:
@@ -188,7 +189,7 @@ def _described(m: MachineRow) -> Described:
 def _group(g: Group) -> GroupStatus:
     return GroupStatus(
         g.amounts, g.duration, g.total, g.unplaced, g.placed, g.finished, g.failed, g.stopped, spell(g.waiting),
-        tuple((abs(placement), index, placement < 0) for placement, index in g.runs.items()),
+        tuple((abs(placement), index, placement < 0) for placement, index in g.runs.items()), g.optional, g.indices,
     )  # fmt: skip
 
 

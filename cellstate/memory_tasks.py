@@ -60,7 +60,8 @@ class MemoryTasks(MemoryPublish):
     def take_off(self, m: MachineRow, placement: int, part: Spans, how: How, reason: str) -> int:
         """Take tasks of a run off its machine; the caller has freed the amounts. Returns how many there were.
 
-        Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2).
+        Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2). An optional task
+        that is evicted, lost or failed is dropped from the total and never pending again (4).
         """
         g, tasks = m.runs[placement]
         j = g.job
@@ -86,7 +87,10 @@ class MemoryTasks(MemoryPublish):
         g.placed, j.placed = g.placed - count, before - count
         self.count_admitted(j, before)
         self.touch_job(j)
-        if how is How.FINISHED:
+        dropped = g.optional and how not in (How.FINISHED, How.STOPPED) and j.state <= JobState.HELD
+        if dropped:
+            g.total -= count
+        elif how is How.FINISHED:
             g.finished += count
         elif how is How.FAILED:
             g.failed += count
@@ -96,6 +100,8 @@ class MemoryTasks(MemoryPublish):
             g.waiting = span_add(g.waiting, gone)
             g.unplaced, j.unplaced, j.returned = g.unplaced + count, j.unplaced + count, True
         self.fact(WORDS[how], placement, m.index, g, gone, m.number, m.capacity, m.free, reason)
+        if dropped:
+            self.fact("drop", j.id, g.number, count, WORDS[how])
         return count
 
     def acknowledge(self, m: MachineRow, placement: int, part: Spans | None) -> int:

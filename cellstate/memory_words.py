@@ -10,7 +10,7 @@ from itertools import repeat
 from typing import Any
 
 from cellstate.errors import BadInput
-from cellstate.memory_ranges import Spans
+from cellstate.memory_ranges import NONE, Spans
 from cellstate.model import MOST_PRECEDENCE, Gang, JobState, Limits, MachineState
 from cellstate.packing import FIELD, GUARD, MASK, packed
 from cellstate.resources import LARGEST, Dimensions, Resources
@@ -67,15 +67,17 @@ class MachineRow:
 class Group:
     """A task group of a job; `runs`: placement id → machine, in order, under minus the id while leaving."""
 
-    __slots__ = ("amounts", "duration", "failed", "finished", "job", "leaving", "many", "need", "number", "placed",
-                 "runs", "stopped", "total", "unplaced", "waiting")  # fmt: skip
+    __slots__ = ("amounts", "duration", "failed", "finished", "indices", "job", "leaving", "many", "need", "number",
+                 "optional", "placed", "runs", "stopped", "total", "unplaced", "waiting")  # fmt: skip
 
-    def __init__(self, job: "JobRow", number: int, amounts: Resources, duration: int, total: int) -> None:
+    def __init__(
+        self, job: "JobRow", number: int, amounts: Resources, duration: int, total: int, *, optional: bool = False
+    ) -> None:
         """All tasks wait."""
         self.job, self.number, self.amounts, self.need = job, number, tuple(amounts), packed(amounts)
-        self.duration, self.total, self.unplaced = duration, total, total
+        self.duration, self.total, self.unplaced, self.indices, self.optional = duration, total, total, total, optional
         self.placed = self.finished = self.failed = self.stopped = self.leaving = 0
-        self.waiting: Spans = (0, total - 1)
+        self.waiting: Spans = (0, total - 1) if total else NONE
         self.runs: dict[int, int] = {}
         # So many tasks stay within their field when packed amounts are multiplied.
         self.many = GUARD // 2 // max(1, *self.amounts)
@@ -85,11 +87,13 @@ class JobRow:
     """A job.
 
     `arrival`: its place in the queue of its kind, 0 when it is not pending; `call`: the call that last
-    touched it; `returned`: that call put tasks back.
+    touched it; `returned`: that call put tasks back; `modified`: its modify index; `waits`: what holds it back,
+    "*" for a person, a job's id, with "+" however that ends; `awaited`: ids of the jobs that wait for it.
     """
 
-    __slots__ = ("arrival", "bucket", "call", "complete", "gang", "groups", "id", "kind", "name", "order", "placed",
-                 "precedence", "returned", "spec", "state", "submitted", "unplaced")  # fmt: skip
+    __slots__ = ("arrival", "awaited", "bucket", "call", "complete", "gang", "groups", "id", "kind", "modified", "name",
+                 "order", "placed", "precedence", "returned", "spec", "state", "submitted", "unplaced",
+                 "waits")  # fmt: skip
 
     def __init__(self, id: str, name: str, kind: "KindRow", precedence: int, state: JobState, gang: Gang) -> None:
         """A job without groups."""
@@ -97,8 +101,10 @@ class JobRow:
         self.groups: list[Group] = []
         self.spec: Mapping[str, Any] = {}
         self.bucket = self.order = self.submitted = self.arrival = self.placed = self.unplaced = 0
-        self.call = 0
+        self.call = self.modified = 0
         self.complete = self.returned = False
+        self.waits: list[str] = []
+        self.awaited: list[str] = []
 
 
 class KindRow:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from re import compile as pattern
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from cellstate.errors import BadInput
@@ -96,13 +96,23 @@ class TaskGroup:
     """Identical tasks of a job. `duration_ms` is what simulated machines take.
 
     `extra` holds what only schedulers and executors read (name, command, constraints, spread, …):
-    plain values that MessagePack can carry.
+    plain values that MessagePack can carry. An `optional` group may be empty, and its tasks are given up
+    first: one that is evicted, lost or failed is dropped from the total and never pending again
+    (semantics 4: surplus MapReduce workers).
     """
 
     need: Resources
     count: int
     duration_ms: int = 0
     extra: Mapping[str, Any] = field(default_factory=dict)
+    optional: bool = False
+
+
+class After(NamedTuple):
+    """A job waits until another one, by its id, finished; with `any_end`, until it ended in whatever way."""
+
+    job: str
+    any_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +136,7 @@ class JobSpec:
             raise BadInput(f"job kind {self.kind!r}: use a lower-case letter, then up to 31 letters, digits, _ -")
         if not 0 <= self.precedence <= MOST_PRECEDENCE:
             raise BadInput(f"job {self.name}: precedence {self.precedence} is not within 0 to {MOST_PRECEDENCE}")
-        if not self.groups or any(group.count < 1 for group in self.groups):
+        if not self.total or any(group.count < (not group.optional) for group in self.groups):
             raise BadInput(f"job {self.name}: wants at least one task in every group")
         if self.gang and self.total > MOST_CLAIMS:
             most = f"the most in one transaction is {MOST_CLAIMS}"
@@ -173,11 +183,19 @@ class GroupStatus:
     """The unplaced tasks as ranges, ``-`` when there are none."""
     runs: tuple[tuple[int, int, bool], ...]
     """(placement id, machine index, leaving) of every run."""
+    optional: bool = False
+    """Whether a task that is evicted, lost or failed is dropped from the total."""
+    indices: int = 0
+    """How many indices were given out: a task that is added gets the next one, none is given out twice."""
 
 
 @dataclass(slots=True)
 class Job:
-    """A job as the store has it; `order` counts submissions, `extra` as submitted."""
+    """A job as the store has it; `order` counts submissions, `extra` as submitted.
+
+    `modified` is its modify index: the cell's version at the last change by a person (submit, hold, release,
+    resize, update, stop), for compare-and-set.
+    """
 
     id: str
     name: str
@@ -189,6 +207,13 @@ class Job:
     submitted_ms: int
     groups: list[GroupStatus]
     spec: Mapping[str, Any] = field(default_factory=dict)
+    modified: int = 0
+    held: bool = False
+    """Whether a person holds it."""
+    after: tuple[After, ...] = ()
+    """What it still waits for; of a job that was stopped for it, what can no longer come true."""
+    awaited: tuple[str, ...] = ()
+    """Ids of the jobs that wait for it."""
 
     @property
     def unplaced(self) -> int:

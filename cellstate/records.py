@@ -1,5 +1,6 @@
 """Records as the scripts write them, read into the words of the cell and back (lua/parts/words.lua)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
@@ -11,6 +12,7 @@ from cellstate.attributes import Described, Pairs
 from cellstate.cell import Rows
 from cellstate.model import (
     MOST_PRECEDENCE,
+    After,
     Gang,
     GroupStatus,
     Job,
@@ -39,13 +41,12 @@ def unpack(data: bytes) -> dict[str, Any]:
 
 def write_job(spec: JobSpec, *, held: bool) -> tuple[str, bytes]:
     """Return what submit.lua takes for a job: its line and its opaque spec."""
-    groups = ";".join(f"{' '.join(map(str, g.need))} {g.duration_ms} {g.count}" for g in spec.groups)
-    state = JobState.HELD if held else JobState.ACTIVE
-    line = (
-        f"{spec.id} {spec.name} {spec.kind} {spec.precedence} {int(state)} {int(spec.gang)}"
-        f" {bucket_of(spec.id):02x} {groups}"
+    groups = ";".join(
+        f"{' '.join(map(str, g.need))} {g.duration_ms} {g.count}{'?' if g.optional else ''}" for g in spec.groups
     )
-    return line, pack(opaque(spec.extra, spec.groups))
+    links = "<*" if held else "-"
+    head = f"{spec.id} {spec.name} {spec.kind} {spec.precedence} {int(spec.gang)} {bucket_of(spec.id):02x} {links}"
+    return f"{head} {groups}", pack(opaque(spec.extra, spec.groups))
 
 
 def opaque(extra: Mapping[str, Any], groups: Sequence[TaskGroup]) -> dict[str, Any]:
@@ -67,21 +68,39 @@ def _runs(text: str) -> tuple[tuple[int, int, bool], ...]:
 
 def _group(text: str, dimensions: int) -> GroupStatus:
     words = text.split(" ")
-    numbers = list(map(int, words[:-2]))
-    duration, total, unplaced, placed, finished, failed, stopped = numbers[dimensions:]
+    total, indices, optional = _total(words[dimensions + 1])
+    need, unplaced, placed, finished, failed, stopped = words[:dimensions], *map(int, words[dimensions + 2 : -2])
     return GroupStatus(
-        tuple(numbers[:dimensions]), duration, total, unplaced, placed, finished, failed, stopped,
-        words[-2], () if words[-1] == EMPTY else _runs(words[-1]),
+        tuple(map(int, need)), int(words[dimensions]), total, unplaced, placed, finished, failed, stopped,
+        words[-2], () if words[-1] == EMPTY else _runs(words[-1]), optional, indices,
     )  # fmt: skip
+
+
+def _total(word: str) -> tuple[int, int, bool]:
+    """Read ``total[/indices][?]``."""
+    if word.isdigit():
+        return int(word), int(word), False
+    total, _, indices = word.rstrip("?").partition("/")
+    return int(total), int(indices or total), word[-1] == "?"
+
+
+def _links(word: str) -> tuple[int, bool, tuple[After, ...], tuple[str, ...]]:
+    """Read ``modified<ID…>ID…`` (lua/parts/links.lua): modify index, held, what it waits for, who waits for it."""
+    if word.isdigit():
+        return int(word), False, (), ()
+    modified, *links = re.findall("[<>]?[^<>]+", word)
+    waits = [link[1:] for link in links if link[0] == "<"]
+    after = tuple(After(name.rstrip("+"), name[-1] == "+") for name in waits if name != "*")
+    return int(modified), "*" in waits, after, tuple(link[1:] for link in links if link[0] == ">")
 
 
 def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int) -> Job:
     """Read a job's record."""
     head, *groups = record.decode().split(";")
-    name, kind, precedence, order, state, gang, submitted, _, _ = head.split(" ")
+    name, kind, precedence, order, state, gang, submitted, _, links = head.split(" ")
     return Job(
         job_id, name, kind, int(precedence), int(order), JobState(int(state)), Gang(int(gang)), int(submitted),
-        [_group(text, dimensions) for text in groups], unpack(spec),
+        [_group(text, dimensions) for text in groups], unpack(spec), *_links(links),
     )  # fmt: skip
 
 
@@ -165,8 +184,7 @@ def fact_words(line: str, dimensions: int) -> list[tuple[str, ...]]:
     _, job, group, *items = words
     width = 4 + dimensions
     return [
-        ("place", items[i], items[i + 1], job, group, *items[i + 2 : i + width])
-        for i in range(0, len(items), width)
+        ("place", items[i], items[i + 1], job, group, *items[i + 2 : i + width]) for i in range(0, len(items), width)
     ]
 
 

@@ -7,13 +7,14 @@ from typing import Any
 import redis
 
 from cellstate import keys, records
-from cellstate.cell import Membership, PendingJob, Reply, Submitted
+from cellstate.cell import Membership, PendingJob, Reply
 from cellstate.errors import BadInput, Duplicate, Fenced, Refused, Unsuitable
 from cellstate.link import Link
-from cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, check_member
+from cellstate.model import MOST_CLAIMS, Limits, MachineSpec, MachineState, check_member
 from cellstate.redis_agents import RedisAgents
+from cellstate.redis_jobs import RedisJobs
 from cellstate.redis_shards import RedisShards
-from cellstate.resources import LARGEST, Dimensions, Resources
+from cellstate.resources import Dimensions, Resources
 from cellstate.scripts import script
 from cellstate.server import connect, safe_url
 from cellstate.transaction import Ending, Intake, Position, Transaction
@@ -29,7 +30,7 @@ def cells(client: "redis.Redis") -> list[str]:
     return sorted(name.decode() for name in members)
 
 
-class RedisCell(RedisAgents, RedisShards):
+class RedisCell(RedisAgents, RedisJobs, RedisShards):
     """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
 
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
@@ -132,40 +133,6 @@ class RedisCell(RedisAgents, RedisShards):
         if reply[0] == b"over":
             raise Refused(f"machine {index}: holds more than the new capacity; name evictions or drain it first")
         return int(reply[2])
-
-    def _check(self, what: str, amounts: Sequence[int], most: int = LARGEST) -> None:
-        """Refuse what the scripts cannot read: nothing is rolled back when one fails (semantics 12)."""
-        if len(amounts) != len(self.dimensions):
-            raise BadInput(f"{what}: {len(amounts)} amounts; want one for each of {', '.join(self.dimensions.names)}")
-        if any(not 0 <= amount <= most for amount in amounts):
-            raise BadInput(f"{what}: amounts {list(amounts)}; each is from 0 to {most}")
-
-    # Jobs
-
-    def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
-        """See Cell.submit."""
-        rest: list[object] = []
-        for job in jobs:
-            for group in job.groups:
-                self._check(f"job {job.name}", group.need)
-                if not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST:
-                    raise BadInput(f"job {job.name}: a group's tasks and duration are from 0 to {LARGEST}")
-            rest += records.write_job(job, held=held)
-        kinds = {f"pending:{job.kind}" for job in jobs}
-        reply = self._run("submit", self._values(at_ms, by), rest, extra=kinds | self._wakes())
-        answers = []
-        for job, answer in zip(jobs, reply[2:], strict=True):
-            status, _, holder = answer.decode().partition(" ")
-            answers.append(Submitted(job.id, status, holder))
-        return answers
-
-    def stop(self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED) -> Job:
-        """See Cell.stop."""
-        values = {**self._values(at_ms, by), "job": job_id, "state": int(state)}
-        reply = self._run("stop", values, extra=self._known.get("pending", set()))
-        if reply[0] == b"unknown":
-            raise Refused(f"job {job_id}: not in cell {self.name}; see omega job list")
-        return records.read_job(job_id, reply[1], b"", len(self.dimensions))
 
     # Transactions
 

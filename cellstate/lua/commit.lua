@@ -15,7 +15,7 @@
 --        Verdicts, the first that applies wins: unknown, down, duplicate, incomplete, limit, precedence,
 --        moved, full, placed; in a gang that fails the placed ones become aborted.
 
---@include words ranges publish tasks delta
+--@include words ranges publish links tasks delta
 
 local PLACED_OK, UNKNOWN, IS_DOWN, DUPLICATE, INCOMPLETE, LIMIT, PRECEDENCE, MOVED, FULL, ABORTED =
   0, 1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -164,12 +164,12 @@ local function judge(t, c)
   return n, verdict
 end
 
--- A gang job takes only transactions that cover all its unplaced tasks as a gang (semantics 8).
+-- A gang job takes only transactions that cover all its unplaced required tasks as a gang (semantics 8).
 local function covers(t)
   local sums = {}
   for _, c in ipairs(t.claims) do sums[c.group] = (sums[c.group] or 0) + c.count end
   for i, g in ipairs(t.job.groups) do
-    if (sums[i - 1] or 0) < g[UNPLACED] then return false end
+    if (sums[i - 1] or 0) < g[UNPLACED] and not optional(g) then return false end
   end
   return t.gang
 end

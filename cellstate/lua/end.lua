@@ -10,7 +10,7 @@
 -- Types  as in commit.lua
 -- Rules  begins with a deletion, so a full server lets it pass (semantics 13); idempotent (14).
 
---@include words ranges publish tasks
+--@include words ranges publish links tasks
 
 local endings, machines = {}, {}
 for i = fixed_args + 1, #ARGV do

@@ -10,7 +10,7 @@
 -- Types  as in commit.lua
 -- Rules  semantics 5, 8; idempotent (14)
 
---@include words ranges publish tasks
+--@include words ranges publish links tasks
 
 load_machines({ index })
 local m = M[index]

@@ -2,28 +2,28 @@
 -- ended afterwards in bounded batches through end.lua (semantics 4).
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds changes log done | pending:*
--- ARGV   dims tag at by job state
--- state: 2 stopped, 3 abandoned.
--- Reply  {"ok", record} with the job's record afterwards, {"unknown"}, or {"keys", name…}
+-- ARGV   dims tag at by job state check
+-- state: 2 stopped, 3 abandoned; check: the modify index the caller read, "-" for any.
+-- Reply  {"ok", record} with the job's record afterwards, {"unknown"}, {"moved", record}, or {"keys", name…}
 -- Types  as in commit.lua
 
---@include words ranges publish
+--@include words ranges publish links
 
 load_jobs({ job })
 local j = J[job]
 if not j then return { 'unknown' } end
+if j.state > HELD then return { 'ok', write_job(j) } end
+if overtaken(j, check) then return { 'moved', write_job(j) } end
 local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
-if j.state <= HELD then
-  local stopped = 0
-  for _, g in ipairs(j.groups) do
-    g[STOPPED] = g[STOPPED] + g[UNPLACED]
-    stopped = stopped + g[UNPLACED]
-    g[UNPLACED], g[WAITING], g.first = 0, '-', false
-  end
-  j.unplaced, j.state = 0, tonumber(state)
-  touch_job(j)
-  fact((j.state == ABANDONED and 'abandon ' or 'stop ') .. job .. ' ' .. stopped)
-  publish(at, by, true)
+local stopped = 0
+for _, g in ipairs(j.groups) do
+  g[STOPPED] = g[STOPPED] + g[UNPLACED]
+  stopped = stopped + g[UNPLACED]
+  g[UNPLACED], g[WAITING], g.first = 0, '-', false
 end
+j.unplaced, j.state = 0, tonumber(state)
+modify(j)
+fact((j.state == ABANDONED and 'abandon ' or 'stop ') .. job .. ' ' .. stopped)
+publish(at, by, true)
 return { 'ok', write_job(j) }

@@ -1,5 +1,7 @@
 """Numbers, times, amounts and stories as people read them."""
 
+from typing import Any
+
 import pytest
 
 from cellstate.model import Gang, GroupStatus, Job, JobState
@@ -12,7 +14,7 @@ from cli.job_story import Story
 
 def job(*groups: dict[str, int], state: JobState = JobState.ACTIVE, names: tuple[str, ...] = ()) -> Job:
     """A job submitted at 1 s whose groups have these counts."""
-    none = dict.fromkeys(("unplaced", "placed", "finished", "failed", "stopped"), 0)
+    none: dict[str, Any] = dict.fromkeys(("unplaced", "placed", "finished", "failed", "stopped"), 0)
     made = [
         GroupStatus(need=(1, 1), duration_ms=0, total=sum(counts.values()), waiting="-", runs=(), **none | counts)
         for counts in groups

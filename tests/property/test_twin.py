@@ -23,6 +23,7 @@ from tests.property.worlds import EVERY_BUCKET, HALF, KEEP_MS, MEMBERS, UP, Worl
 
 SCALES = (1, 1_000, 4_900_000_000_000)
 """Small amounts, and ones whose sums pass 10^14 (semantics 12)."""
+DISTURBANCES = ("machine", "machine", "member", "agent", "limit", "stop", "hold", "resize")
 ENDS = (How.FINISHED, How.FAILED, How.LOST, How.STOPPED, How.EVICTED)
 amounts = st.sampled_from([(1, 1), (2, 1), (1, 2), (3, 3), (0, 2), (4, 0), (0, 0)])
 capacities = st.sampled_from([(10, 10), (12, 20), (6, 4), (4, 6), (20, 12), (2, 3)])
@@ -118,7 +119,11 @@ class Twins(RuleBasedStateMachine):
             number = self.jobs if data.draw(often) else data.draw(st.integers(1, self.jobs))
             name = number if data.draw(often) else 1
             groups = data.draw(st.lists(st.tuples(amounts, st.integers(1, 5)), min_size=1, max_size=2), "groups")
-            tasks = tuple(TaskGroup(self.scaled(need), count, 5, words) for need, count in groups)
+            spare = data.draw(st.sampled_from([False, False, False, True]), "the last group is optional")
+            tasks = tuple(
+                TaskGroup(self.scaled(need), count, 5, words, optional=spare and i == 1)
+                for i, (need, count) in enumerate(groups)
+            )
             kind, precedence = data.draw(st.sampled_from(["batch", "service"])), data.draw(st.integers(0, 3))
             gang = data.draw(st.sampled_from([Gang.NO, Gang.NO, *Gang]))
             jobs.append(JobSpec(f"j{number}", f"n{name}", kind, tasks, precedence, gang, words))
@@ -129,6 +134,22 @@ class Twins(RuleBasedStateMachine):
         job_id, at = self.some_job(data), self.tick()
         state = data.draw(st.sampled_from([JobState.STOPPED, JobState.ABANDONED]))
         self.worlds.do(lambda world: world.cell.stop(job_id, at, "ada", state))
+
+    def alter(self, data: st.DataObject, what: str) -> None:
+        job_id, at = self.some_job(data), self.tick()
+        index = self.twin.J[job_id].modified if job_id in self.twin.J else 0
+        check = data.draw(st.sampled_from([None, None, index, index + 1]), "modify index")
+        if what == "resize":
+            totals = data.draw(st.dictionaries(st.sampled_from([0, 0, 0, 1, 2]), st.integers(0, 7), min_size=1))
+            self.worlds.do(lambda world: world.cell.resize(job_id, totals, at, "ada", check))
+        elif data.draw(st.booleans(), "hold"):
+            self.worlds.do(lambda world: world.cell.hold(job_id, at, "ada", check))
+        else:
+            for held in [j.id for j in self.twin.J.values() if "*" in j.waits] or [job_id]:
+                self.release(held, at)
+
+    def release(self, job_id: str, at: int) -> None:
+        self.worlds.do(lambda world: world.cell.release(job_id, at, "ada"))
 
     # Transactions
 
@@ -214,7 +235,7 @@ class Twins(RuleBasedStateMachine):
 
     # What happens more rarely
 
-    @rule(data=st.data(), what=st.sampled_from(["machine", "machine", "member", "agent", "limit", "stop"]))
+    @rule(data=st.data(), what=st.sampled_from(DISTURBANCES))
     def disturb(self, data: st.DataObject, what: str) -> None:
         if what == "machine":
             self.change_machine(data)
@@ -224,6 +245,8 @@ class Twins(RuleBasedStateMachine):
             self.change_agent(data)
         elif what == "limit":
             self.limit(data)
+        elif what in ("hold", "resize"):
+            self.alter(data, what)
         else:
             self.stop(data)
 

@@ -83,7 +83,8 @@ end
 local strict = {}
 
 -- Take tasks of a run off its machine. how: finished, failed, lost, evicted, stopped.
--- Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2).
+-- Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2). An optional
+-- task that is evicted, lost or failed is dropped from the total and never pending again (4).
 -- Returns how many there were. The caller has freed the amounts.
 local function take_off(m, placement, part, how, reason)
   local from, to, id, group, tasks = find_run(m, placement, false)
@@ -110,7 +111,11 @@ local function take_off(m, placement, part, how, reason)
   local before = j.placed
   g[PLACED], j.placed = g[PLACED] - count, before - count
   count_admitted(j, before)
-  if how == 'finished' then
+  local dropped = how ~= 'finished' and how ~= 'stopped' and j.state <= HELD and optional(g)
+  if dropped then
+    local total, indices = total_of(g)
+    set_total(g, total - count, indices)
+  elseif how == 'finished' then
     g[FINISHED] = g[FINISHED] + count
   elseif how == 'failed' then
     g[FAILED] = g[FAILED] + count
@@ -122,6 +127,7 @@ local function take_off(m, placement, part, how, reason)
   end
   touch_job(j)
   fact(how .. ' ' .. placement .. ' ' .. m[1] .. ' ' .. id .. ' ' .. group .. ' ' .. gone .. ' ' .. values(m) .. ' ' .. reason)
+  if dropped then fact('drop ' .. id .. ' ' .. group .. ' ' .. count .. ' ' .. how) end
   return count
 end
 

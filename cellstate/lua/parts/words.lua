@@ -1,8 +1,10 @@
 -- Records as text, and those read in this call. Integers stay below 10^14 (semantics 12).
 --   machine  "index number state executor capacity*R allocated*R"     number: its sequence number
 --   runs     " placement:job:group:tasks" per run on a machine, " !…" while leaving
---   job      "name kind precedence order state gang submitted bucket groups;group;group…"
+--   job      "name kind precedence order state gang submitted bucket links;group;group…"
+--            links: "modified<ID…>ID…" (parts/links.lua); modified: version of the last change by a person
 --   group    "need*R duration total unplaced placed finished failed stopped waiting runs"
+--            total: "total[/indices][?]"; indices: given out so far, where more than the total; "?": optional
 --            waiting: the unplaced tasks; runs: "placement@machine," each, "!placement@machine," leaving
 --   kind     "max_jobs lowest highest max*R jobs used*R"               "-": no limit
 
@@ -15,8 +17,8 @@ local MACHINE = '^' .. string.rep('(%d+) ', 3 + 2 * R) .. '(%d+)$'
 -- A record's leading words never change: they are captured whole as well, and written back as they are.
 local DURATION, TOTAL, UNPLACED, PLACED, FINISHED = R + 2, R + 3, R + 4, R + 5, R + 6
 local FAILED, STOPPED, WAITING, RUNS = R + 7, R + 8, R + 9, R + 10
-local GROUP = '^(' .. string.rep('(%d+) ', R) .. '(%d+) (%d+)) ' .. string.rep('(%d+) ', 5) .. '(%S+) (%S+)$'
-local HEAD = '^((%S+) (%S+) (%d+) (%d+) (%d) (%d) (%d+) (%x%x) %d+);(.*)$'
+local GROUP = '^(' .. string.rep('(%d+) ', R) .. '(%d+) (%S+)) ' .. string.rep('(%d+) ', 5) .. '(%S+) (%S+)$'
+local HEAD = '^((%S+) (%S+) (%d+) (%d+) (%d) (%d) (%d+) (%x%x) ([^;]+));(.*)$'
 local UP, DRAINED, DOWN, GONE = '0', '1', '2', '3'
 local STRICT = 2
 local ACTIVE, HELD, JOB_STOPPED, ABANDONED, DONE = 0, 1, 2, 3, 4
@@ -87,12 +89,12 @@ local function read_group(text)
 end
 
 local function read_job(id, text)
-  local lead, name, kind, precedence, order, state, gang, submitted, bucket, rest = match(text, HEAD)
+  local lead, name, kind, precedence, order, state, gang, submitted, bucket, links, rest = match(text, HEAD)
   local j = {
     id = id, name = name, kind = kind, precedence = tonumber(precedence), order = order,
     state = tonumber(state), gang = tonumber(gang), submitted = submitted, bucket = bucket,
-    groups = {}, placed = 0, unplaced = 0, lead = lead, state_read = state, was_complete = false,
-    was_pending = false, touched = false, returned = false,
+    links = links, links_read = links, groups = {}, placed = 0, unplaced = 0, lead = lead, state_read = state,
+    was_complete = false, was_pending = false, touched = false, returned = false,
   }
   for part in gmatch(rest, '[^;]+') do
     local g = read_group(part)
@@ -146,8 +148,8 @@ end
 
 local function write_job(j)
   local lead = j.lead
-  if j.state ~= tonumber(j.state_read) then
-    lead = concat({ j.name, j.kind, j.precedence, j.order, j.state, j.gang, j.submitted, j.bucket, #j.groups }, ' ')
+  if j.state ~= tonumber(j.state_read) or j.links ~= j.links_read then
+    lead = concat({ j.name, j.kind, j.precedence, j.order, j.state, j.gang, j.submitted, j.bucket, j.links }, ' ')
   end
   if #j.groups == 1 then return lead .. ';' .. write_group(j.groups[1]) end
   local parts = { lead }

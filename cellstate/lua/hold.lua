@@ -1,0 +1,32 @@
+-- Hold a job, or release it. A held job gets no new placements; what runs of it runs on. Released, it
+-- arrives anew at its schedulers, unless it waits for other jobs as well.
+--
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done | pending:* wake:*
+-- ARGV   dims tag at by job action check
+-- action: "hold" or "release"; check: the modify index the caller read, "-" for any.
+-- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, or {"keys", name…}
+-- Types  as in commit.lua
+-- Rules  what is so already changes nothing (semantics 14)
+
+--@include words ranges publish links
+
+load_jobs({ job })
+local j = J[job]
+if not j then return { 'unknown' } end
+if j.state > HELD then return { 'ended', write_job(j) } end
+local held = has_link(j, '<*')
+if held == (action == 'hold') then return { 'ok', write_job(j) } end
+if overtaken(j, check) then return { 'moved', write_job(j) } end
+local names = lacking()
+if #names > 0 then return answering({ 'keys' }, names) end
+
+modify(j)
+if action == 'hold' then
+  j.state, j.links = HELD, j.links .. '<*'
+else
+  drop_link(j, '<*')
+  if not waits(j) then set_free(j) end
+end
+fact(action .. ' ' .. job)
+publish(at, by, false)
+return { 'ok', write_job(j) }

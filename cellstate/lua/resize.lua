@@ -1,0 +1,117 @@
+-- Change how many tasks groups of a job have. What is added waits, with new indices; what is taken away is
+-- first of the waiting tasks, then of those that run, newest index first: they are stopped and leave.
+--
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done | box:* pending:* wake:*
+-- ARGV   dims tag at by job check most | groups
+-- A group is "number total". check: the modify index the caller read, "-" for any. At most this many
+-- running tasks are stopped in one call: the totals are then not reached yet, and the call is repeated.
+-- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"group", record} (one that is
+--        not there), {"few", record} (more tasks have ended than are asked for), {"many", record} (a gang of
+--        more than a transaction takes), or {"keys", name…}
+-- Types  as in commit.lua
+-- Rules  semantics 4; what is so already changes nothing (14); a call that only takes away passes when
+--        the server is full (13)
+
+--@include words ranges publish links tasks
+
+load_jobs({ job })
+local j = J[job]
+if not j then return { 'unknown' } end
+if j.state > HELD then return { 'ended', write_job(j) } end
+
+local asked, sum, differs, grows = {}, 0, false, false
+for i = fixed_args + 1, #ARGV do
+  local number, total = match(ARGV[i], '^(%d+) (%d+)$')
+  local g = j.groups[number + 1]
+  if not g then return { 'group', write_job(j) } end
+  asked[g] = tonumber(total)
+  differs = differs or asked[g] ~= total_of(g)
+  grows = grows or asked[g] > total_of(g)
+end
+if not differs then return { 'ok', write_job(j) } end
+if overtaken(j, check) then return { 'moved', write_job(j) } end
+local machines = {}
+for _, g in ipairs(j.groups) do
+  local wanted = asked[g] or (total_of(g))
+  sum = sum + wanted
+  if wanted < g[FINISHED] + g[FAILED] + g[STOPPED] then return { 'few', write_job(j) } end
+  if wanted < total_of(g) - g[UNPLACED] then
+    for index in gmatch(runs_of(g), '@(%d+)') do machines[#machines + 1] = index end
+  end
+end
+if j.gang > 0 and sum > 10000 then return { 'many', write_job(j) } end
+load_machines(machines)
+load_kinds_of_jobs()
+local names = lacking()
+if #names > 0 then return answering({ 'keys' }, names) end
+
+local function grow(g, count)
+  local total, indices = total_of(g)
+  local more = count == 1 and ('' .. indices) or (indices .. '-' .. (indices + count - 1))
+  g[WAITING] = span_add(waiting_of(g), more)
+  g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
+  set_total(g, total + count, indices + count)
+end
+
+-- What runs of a group, as {first, last, placement, machine}, newest index first.
+local function running(g, number)
+  local spans_of = {}
+  for placement, index in gmatch(runs_of(g), '(!?%d+)@(%d+)') do
+    if sub(placement, 1, 1) ~= '!' then
+      local _, _, _, _, tasks = find_run(M[index], placement, false)
+      for _, s in ipairs(spans(tasks)) do spans_of[#spans_of + 1] = { s[1], s[2], placement, M[index] } end
+    end
+  end
+  table.sort(spans_of, function(x, y) return x[1] > y[1] end)
+  return spans_of
+end
+
+-- Stop so many running tasks, newest index first. Each run is ended once.
+local function stop_newest(g, count)
+  local parts, order = {}, {}
+  for _, s in ipairs(running(g)) do
+    if count == 0 then break end
+    local n = math.min(count, s[2] - s[1] + 1)
+    local part, placement = spell({ { s[2] - n + 1, s[2] } }), s[3]
+    if not parts[placement] then order[#order + 1] = { placement, s[4] } end
+    parts[placement] = parts[placement] and span_add(parts[placement], part) or part
+    count = count - n
+  end
+  for _, run in ipairs(order) do end_tasks(run[2], run[1], parts[run[1]], 'stopped', 'resize', 1) end
+end
+
+local left = tonumber(most)
+local function shrink(g, count)
+  local total, indices = total_of(g)
+  local waiting = math.min(count, g[UNPLACED])
+  if waiting > 0 then
+    local rest = '-'
+    if waiting < g[UNPLACED] then rest = span_take(waiting_of(g), g[UNPLACED] - waiting) end
+    g[WAITING], g.first, g[UNPLACED], j.unplaced = rest, false, g[UNPLACED] - waiting, j.unplaced - waiting
+  end
+  local stopped = math.min(count - waiting, left)
+  if stopped > 0 then
+    left = left - stopped
+    stop_newest(g, stopped)
+    g[STOPPED] = g[STOPPED] - stopped
+  end
+  set_total(g, total - waiting - stopped, indices)
+  return waiting, stopped
+end
+
+modify(j)
+for i, g in ipairs(j.groups) do
+  local total, waiting, stopped = total_of(g), 0, 0
+  if asked[g] and asked[g] > total then
+    grow(g, asked[g] - total)
+    waiting = total - asked[g]
+  elseif asked[g] and asked[g] < total then
+    waiting, stopped = shrink(g, total - asked[g])
+  end
+  if waiting ~= 0 or stopped ~= 0 then
+    fact(concat({ 'resize', job, i - 1, (total_of(g)), 0 - waiting, stopped }, ' '))
+  end
+end
+if #touched > 0 then meta.transactions = meta.transactions + 1 end
+publish(at, by, not grows)
+return { 'ok', write_job(j) }

@@ -1,0 +1,21 @@
+"""Why a cell refuses a change of a job, in words; the store and its twin answer with the same statuses."""
+
+from cellstate.errors import OmegaError, Overtaken, Refused
+from cellstate.model import MOST_CLAIMS, Job
+
+
+def refusal(cell: str, job_id: str, status: str, job: Job | None = None) -> OmegaError:
+    """The error for the status of a script that changes a job: ``unknown``, or why `job` is left as it is."""
+    if job is None:
+        return Refused(f"job {job_id}: not in cell {cell}; see omega job list")
+    if status == "moved":
+        return Overtaken(
+            f"job {job_id}: somebody changed it, its modify index is {job.modified} now; look at it again and repeat"
+        )
+    said = {
+        "ended": f"has ended ({job.state.name.lower()}); submit it anew",
+        "group": f"has {len(job.groups)} task groups, numbered from 0; see omega job status {job_id}",
+        "few": "more tasks have ended than it shall have; ask for at least as many",
+        "many": f"a gang of more than {MOST_CLAIMS} tasks; that is the most in one transaction",
+    }
+    return Refused(f"job {job_id}: {said[status]}")

@@ -1,0 +1,271 @@
+"""Changing a job after its submission: hold and release, other totals (semantics 4), compare-and-set."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cellstate.errors import BadInput, Overtaken, Refused
+from cellstate.model import MOST_CLAIMS, Gang, Job, JobSpec, JobState, MachineSpec, MachineState, TaskGroup
+from cellstate.transaction import Claim, Ending, How, Intake, Mode, Position, Transaction, Verdict
+from tests.contract.conftest import AnyCell, Make, Member, job
+from tests.contract.test_jobs import kept
+
+EVERY = "1" * 256
+
+
+def arrivals(cell: AnyCell, cursor: int = 0) -> list[tuple[int, str]]:
+    """What a batch scheduler is handed, with the numbers of arrival."""
+    return [(arrival, job.id) for arrival, job in cell.sync(Position(), Intake("batch", cursor, 9, EVERY)).jobs]
+
+
+# Hold and release
+
+
+def test_a_held_job_keeps_what_runs_and_gets_nothing_new(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=3)], 0, "ada")
+    member.place("a", (0, 1))
+    held = cell.hold("a", 1, "ada")
+    assert (held.state, held.held, held.groups[0].placed) == (JobState.HELD, True, 1)
+    assert member.place("a", (0, 1)).claims == ((0, Verdict.UNKNOWN),)
+    assert cell.end([Ending(0, 1, How.FINISHED)], 2, "e0") == [1]
+    assert cell.pending() == {"batch": ["a"]}
+
+
+def test_a_released_job_arrives_anew(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a"), job("b")], 0, "ada", held=True)
+    assert kept(cell, "a").held
+    before = arrivals(cell)
+    cell.members()
+    assert cell.release("a", 1, "ada").state is JobState.ACTIVE
+    assert arrivals(cell, before[-1][0]) == [(before[-1][0] + 1, "a")]
+    assert cell.wait_for_work("batch/0", 0.01)
+    assert member.place("a", (0, 1)).accepted
+
+
+def test_tasks_of_a_held_job_that_come_back_wait_with_it(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a")], 0, "ada")
+    member.place("a", (0, 1))
+    cell.hold("a", 1, "ada")
+    cell.set_machine_state(0, MachineState.DOWN, 2, "ada")
+    assert (kept(cell, "a").state, kept(cell, "a").unplaced) == (JobState.HELD, 1)
+
+
+def test_a_held_job_whose_tasks_all_end_is_done(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a")], 0, "ada")
+    member.place("a", (0, 1))
+    cell.hold("a", 1, "ada")
+    cell.end([Ending(0, 1, How.FINISHED)], 2, "e0")
+    assert kept(cell, "a").state is JobState.DONE
+
+
+@pytest.mark.parametrize("change", ["hold", "release", "resize", "stop"])
+def test_what_is_so_already_changes_nothing(cell: AnyCell, change: str) -> None:
+    cell.submit([job("a", count=3)], 0, "ada")
+    changes = {
+        "hold": lambda: cell.hold("a", 1, "ada"), "release": lambda: cell.release("a", 1, "ada"),
+        "resize": lambda: cell.resize("a", {0: 2}, 1, "ada"), "stop": lambda: cell.stop("a", 1, "ada"),
+    }  # fmt: skip
+    first = changes[change]()
+    version = cell.counters()["version"]
+    assert changes[change]() == first
+    assert cell.counters()["version"] == version
+
+
+@pytest.mark.parametrize("change", ["hold", "release", "resize"])
+def test_only_a_job_that_is_there_and_lives_can_be_changed(cell: AnyCell, change: str) -> None:
+    changes = {
+        "hold": lambda name: cell.hold(name, 1, "ada"), "release": lambda name: cell.release(name, 1, "ada"),
+        "resize": lambda name: cell.resize(name, {0: 2}, 1, "ada"),
+    }  # fmt: skip
+    with pytest.raises(Refused, match="job absent: not in cell"):
+        changes[change]("absent")
+    cell.submit([job("a")], 0, "ada")
+    cell.stop("a", 1, "ada")
+    with pytest.raises(Refused, match="job a: has ended"):
+        changes[change]("a")
+
+
+# Compare-and-set
+
+
+def test_the_modify_index_moves_with_changes_by_people_only(cell: AnyCell, member: Member) -> None:
+    first = cell.submit([job("a", count=3)], 0, "ada")[0].modified
+    assert (first, kept(cell, "a").modified) == (cell.counters()["version"],) * 2
+    member.place("a", (0, 3))
+    cell.end([Ending(0, 1, How.FINISHED, "0")], 1, "e0")
+    assert kept(cell, "a").modified == first
+    assert cell.submit([job("a", count=3)], 2, "ada")[0].modified == first, "the same again"
+    changes: tuple[Callable[[], Job], ...] = (
+        lambda: cell.hold("a", 3, "ada"), lambda: cell.release("a", 3, "ada"),
+        lambda: cell.resize("a", {0: 2}, 3, "ada"), lambda: cell.stop("a", 3, "ada"),
+    )  # fmt: skip
+    for change in changes:
+        assert change().modified == cell.counters()["version"] == kept(cell, "a").modified
+
+
+@pytest.mark.parametrize("change", ["hold", "release", "resize", "stop"])
+def test_a_change_of_what_moved_meanwhile_is_refused(cell: AnyCell, change: str) -> None:
+    cell.submit([job("a", count=3)], 0, "ada", held=change == "release")
+    index = kept(cell, "a").modified
+    cell.resize("a", {0: 5}, 1, "bob")
+    changes = {
+        "hold": lambda check: cell.hold("a", 2, "ada", check),
+        "release": lambda check: cell.release("a", 2, "ada", check),
+        "resize": lambda check: cell.resize("a", {0: 2}, 2, "ada", check),
+        "stop": lambda check: cell.stop("a", 2, "ada", check=check),
+    }  # fmt: skip
+    before = kept(cell, "a")
+    with pytest.raises(Overtaken, match=f"its modify index is {before.modified} now"):
+        changes[change](index)
+    assert kept(cell, "a") == before
+    changes[change](before.modified)
+    assert kept(cell, "a").modified > before.modified
+
+
+# Other totals
+
+
+def test_added_tasks_wait_under_indices_of_their_own(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=2)], 0, "ada")
+    member.place("a", (0, 2))
+    cell.end([Ending(0, 1, How.FINISHED, "0")], 1, "e0")
+    group = cell.resize("a", {0: 4}, 2, "ada").groups[0]
+    assert (group.total, group.unplaced, group.waiting, group.indices) == (4, 2, "2-3", 4)
+    assert arrivals(cell)[-1][1] == "a"
+    assert member.place("a", (1, 2)).accepted
+
+
+def test_waiting_tasks_go_first_and_then_the_newest_that_run(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=9)], 0, "ada")
+    member.place("a", (0, 3), (1, 3), (2, 1))
+    cell.receive(1)
+    group = cell.resize("a", {0: 8}, 1, "ada").groups[0]
+    assert (group.unplaced, group.waiting, group.placed) == (1, "7", 7)
+    group = cell.resize("a", {0: 5}, 2, "ada").groups[0]
+    assert (group.total, group.unplaced, group.placed, group.stopped) == (5, 0, 5, 0)
+    assert group.runs == ((1, 0, False), (2, 1, False), (3, 2, True), (2, 1, True))
+    assert cell.receive(1) == ["- 3 2 6", "- 2 1 5"]
+    assert cell.pending() == {}
+    assert [m.allocated for m in cell.machines()] == [(3, 3), (2, 2), (0, 0)]
+    assert cell.end([Ending(2, 3, How.LEFT), Ending(1, 2, How.LEFT)], 3, "e0") == [1, 1]
+
+
+def test_indices_are_not_given_out_twice(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=3)], 0, "ada")
+    member.place("a", (0, 3))
+    cell.resize("a", {0: 1}, 1, "ada")
+    assert cell.resize("a", {0: 2}, 2, "ada").groups[0].waiting == "3"
+    assert kept(cell, "a").groups[0].indices == 4
+
+
+def test_tasks_move_between_groups_in_one_call(cell: AnyCell, member: Member) -> None:
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 4), TaskGroup((1, 1), 0, optional=True)))], 0, "ada")
+    member.place("a", (0, 4))
+    version = cell.counters()["version"]
+    groups = cell.resize("a", {0: 3, 1: 1}, 1, "ada").groups
+    assert cell.counters()["version"] == version + 1
+    assert [(group.total, group.placed, group.waiting) for group in groups] == [(3, 3, "-"), (1, 0, "0")]
+
+
+def test_a_job_without_tasks_is_done(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=2)], 0, "ada")
+    member.place("a", (0, 1))
+    assert cell.resize("a", {0: 0}, 1, "ada").state is JobState.DONE
+    assert cell.job_id("a") is None
+    assert next(m.allocated for m in cell.machines()) == (0, 0)
+
+
+def test_ended_tasks_cannot_be_taken_away(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=3)], 0, "ada")
+    member.place("a", (0, 2))
+    cell.end([Ending(0, 1, How.FINISHED)], 1, "e0")
+    with pytest.raises(Refused, match="more tasks have ended than it shall have"):
+        cell.resize("a", {0: 1}, 2, "ada")
+    assert cell.resize("a", {0: 2}, 2, "ada").state is JobState.DONE
+
+
+def test_totals_that_cannot_be(cell: AnyCell) -> None:
+    cell.submit([job("a"), job("g", gang=Gang.YES)], 0, "ada")
+    with pytest.raises(Refused, match="has 1 task groups, numbered from 0"):
+        cell.resize("a", {1: 2}, 1, "ada")
+    with pytest.raises(Refused, match="a gang of more than 10000 tasks"):
+        cell.resize("g", {0: MOST_CLAIMS + 1}, 1, "ada")
+    with pytest.raises(BadInput):
+        cell.resize("a", {0: -1}, 1, "ada")
+
+
+def test_a_gang_that_grew_places_what_was_added_as_a_gang(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("g", count=2, gang=Gang.YES)], 0, "ada")
+    assert member.place("g", (0, 2), mode=Mode.GANG).accepted
+    cell.resize("g", {0: 5}, 1, "ada")
+    assert member.place("g", (1, 2), mode=Mode.GANG).claims == ((0, Verdict.INCOMPLETE),)
+    assert member.place("g", (1, 3), mode=Mode.GANG).accepted
+
+
+def test_many_running_tasks_are_stopped_in_several_calls(make: Make) -> None:
+    cell, tasks = make().cell, 2 * MOST_CLAIMS + 5
+    cell.join("e0", [MachineSpec("big", (tasks, tasks))], 0)
+    cell.submit([job("a", count=tasks)], 0, "ada")
+    Member(cell).place("a", (0, tasks))
+    version = cell.counters()["version"]
+    group = cell.resize("a", {0: 1}, 1, "ada", kept(cell, "a").modified).groups[0]
+    assert (group.total, group.placed, cell.counters()["version"]) == (1, 1, version + 3)
+
+
+# Optional tasks
+
+
+@pytest.fixture
+def workers(cell: AnyCell, member: Member) -> AnyCell:
+    """A job of one task, and three optional ones, all running on machine 0 (placement 2)."""
+    groups = (TaskGroup((1, 1), 1), TaskGroup((1, 1), 3, optional=True))
+    cell.submit([JobSpec("a", "a", "batch", groups)], 0, "ada")
+    member.transact(Transaction("a", (Claim(0, 0, 1), Claim(0, 1, 3))))
+    return cell
+
+
+@pytest.mark.parametrize("how", [How.EVICTED, How.LOST, How.FAILED])
+def test_an_optional_task_that_goes_is_dropped(workers: AnyCell, how: How) -> None:
+    assert workers.end([Ending(0, 2, how, "1", "fair-share")], 1, "e0") == [1]
+    group = kept(workers, "a").groups[1]
+    assert (group.total, group.unplaced, group.placed, group.failed, group.indices) == (2, 0, 2, 0, 3)
+    assert not kept(workers, "a").pending
+
+
+def test_an_optional_task_may_finish(workers: AnyCell) -> None:
+    workers.end([Ending(0, 2, How.FINISHED, "1")], 1, "e0")
+    assert (kept(workers, "a").groups[1].total, kept(workers, "a").groups[1].finished) == (3, 1)
+
+
+def test_an_optional_task_of_a_stopped_job_is_stopped(workers: AnyCell) -> None:
+    workers.stop("a", 1, "ada")
+    workers.set_machine_state(0, MachineState.DOWN, 2, "ada")
+    assert [(group.total, group.stopped) for group in kept(workers, "a").groups] == [(1, 1), (3, 3)]
+
+
+def test_more_optional_tasks_get_new_indices(workers: AnyCell) -> None:
+    workers.end([Ending(0, 2, How.LOST)], 1, "e0")
+    group = workers.resize("a", {1: 2}, 2, "ada").groups[1]
+    assert (group.total, group.waiting, group.indices, group.optional) == (2, "3-4", 5, True)
+
+
+def test_a_job_is_done_when_only_optional_tasks_were_left_and_are_dropped(workers: AnyCell) -> None:
+    workers.end([Ending(0, 1, How.FINISHED)], 1, "e0")
+    workers.set_machine_state(0, MachineState.DOWN, 2, "ada")
+    assert (kept(workers, "a").state, kept(workers, "a").groups[1].total) == (JobState.DONE, 0)
+
+
+def test_a_gang_must_not_wait_for_its_optional_tasks(cell: AnyCell, member: Member) -> None:
+    groups = (TaskGroup((1, 1), 2), TaskGroup((9, 9), 1, optional=True))
+    cell.submit([JobSpec("g", "g", "batch", groups, gang=Gang.YES)], 0, "ada")
+    assert member.place("g", (0, 2), mode=Mode.GANG).accepted
+
+
+def test_only_optional_groups_may_be_empty(cell: AnyCell) -> None:
+    with pytest.raises(BadInput):
+        JobSpec("a", "a", "batch", (TaskGroup((1, 1), 1), TaskGroup((1, 1), 0)))
+    with pytest.raises(BadInput):
+        JobSpec("a", "a", "batch", (TaskGroup((1, 1), 0, optional=True),))
+    spec = JobSpec("a", "a", "batch", (TaskGroup((1, 1), 1), TaskGroup((1, 1), 0, optional=True)))
+    assert [cell.submit([spec], 0, "ada")[0].status for _ in range(2)] == ["new", "same"]
+    assert kept(cell, "a").groups[1].waiting == "-"
