@@ -56,7 +56,7 @@ class MemorySimulated(MemoryCommit):
             for machine in changed:
                 copy.numbers[machine] = numbers[machine]
         for machine in self.shut:
-            rest[machine] = 0
+            rest[machine] = copy.nothing
         copy.took_over(changed)
 
     # Placing
@@ -175,9 +175,7 @@ class MemorySimulated(MemoryCommit):
         placed = [self.note(j, g, stands, None, len(stands))] if stands else []
         return Outcome(tuple(verdicts)), placed
 
-    def note(
-        self, j: JobRow, g: Group, machines: Sequence[int], counts: Sequence[int] | None, total: int
-    ) -> Placed:
+    def note(self, j: JobRow, g: Group, machines: Sequence[int], counts: Sequence[int] | None, total: int) -> Placed:
         """Record runs on these machines as a block; what single runs look like is written out when asked for."""
         first, (task, last) = self.placements + 1, g.waiting
         self.placements += len(machines)

@@ -25,7 +25,7 @@ Open = tuple[Sequence[int], int]
 class Replica(View):
     """A copy that takes over values instead of records.
 
-    `rest[i]` is what is free on machine i, packed, with guards; 0 where it takes nothing. `numbers`
+    `rest[i]` is what is free on machine i, packed, with guards; `nothing` where it takes none. `numbers`
     are the sequence numbers at the last sync, kept only when `numbered`: fine detection needs none.
     `watching` says whether `freed` will be asked for.
     """
@@ -33,6 +33,8 @@ class Replica(View):
     def __init__(self, dimensions: int, *, numbered: bool = True) -> None:
         """Make an empty copy."""
         self.guards = packed([GUARD] * dimensions)
+        # No guard, and too much in each field for any need to borrow one: 0 less a need is negative, all bits set.
+        self.nothing = packed([GUARD >> 1] * dimensions)
         self.rest: list[int] = []
         self.numbers: list[int] = []
         self.numbered = numbered
@@ -114,7 +116,8 @@ class Replica(View):
             size, rest, numbers = self.dimensions, self.rest, self.numbers
             for index, number, state, _, *amounts in reply.rows.tolist():
                 left = [has - used for has, used in zip(amounts[:size], amounts[size:], strict=True)]
-                rest[index] = packed(left) + self.guards if state == MachineState.UP and min(left) >= 0 else 0
+                takes = state == MachineState.UP and min(left) >= 0
+                rest[index] = packed(left) + self.guards if takes else self.nothing
                 numbers[index] = number if self.numbered else 0
             self.took_over(reply.rows[:, 0].tolist())
         self.position = reply.position
@@ -128,10 +131,10 @@ class Replica(View):
         """Have room for so many machines; for 0 forget what is known of all."""
         known = len(self.rest)
         if not size:
-            self.rest[:] = [0] * known
+            self.rest[:] = [self.nothing] * known
             self.changed += range(known)
         elif size > known:
-            self.rest += [0] * (size - known)
+            self.rest += [self.nothing] * (size - known)
             self.numbers += [0] * (size - known)
             rows = np.zeros((len(self.rows), size), dtype=np.int64)
             rows[2, :] = MachineState.GONE

@@ -4,7 +4,7 @@ The loop is the one that runs live. What Sync and Commit mean is up to the archi
 answered, and how long thinking takes, is up to the event queue.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cellstate.replica import Replica
@@ -47,8 +47,8 @@ class Architecture:
     def gave_up(self, desk: "Desk", job_id: str) -> None:
         """The desk abandons a job."""
 
-    def ended(self, machines: Sequence[int], amounts: int, owner: int) -> None:
-        """Tasks of the desk `owner` ended: so much room (packed) on each of the machines."""
+    def ended(self, freed: Mapping[int, int], owner: int) -> None:
+        """Tasks of the desk `owner` ended together: so much room (packed) on these machines."""
 
 
 class Desk:

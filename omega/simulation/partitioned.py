@@ -19,7 +19,7 @@ class Slice(Replica):
         """See Replica.took_over."""
         for machine in machines:
             if machine not in self.part:
-                self.rest[machine] = 0
+                self.rest[machine] = self.nothing
         super().took_over(machines)
 
 

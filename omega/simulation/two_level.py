@@ -5,7 +5,7 @@ that is free and takes a millisecond for it; what is offered is locked. What is 
 offered to others. An offer is used for one attempt, then the rest goes back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,7 +187,7 @@ class TwoLevel(Architecture):
                 self._spare.append(copy)
         self._consider()
 
-    def _put(self, amounts: dict[int, int]) -> None:
+    def _put(self, amounts: Mapping[int, int]) -> None:
         """Put back what is free on some machines."""
         if self.home:
             for machine, free in amounts.items():
@@ -198,22 +198,23 @@ class TwoLevel(Architecture):
                 if free:
                     self.loose[machine] = self.loose.get(machine, 0) + free
 
-    def ended(self, machines: Sequence[int], amounts: int, owner: int) -> None:
+    def ended(self, freed: Mapping[int, int], owner: int) -> None:
         """See Architecture.ended."""
-        freed: dict[int, int] = {}
-        for machine in machines:
-            freed[machine] = freed.get(machine, 0) + amounts
+        amounts = sum(freed.values())
         self._put(freed)
-        self.pool += amounts * len(machines)
-        self.used[owner] = self.used.get(owner, 0) - amounts * len(machines)
+        self.pool += amounts
+        self.used[owner] = self.used.get(owner, 0) - amounts
         self._consider()
 
     def gave_up(self, desk: Desk, job_id: str) -> None:
         """A job is abandoned: its hoard goes back."""
         if job_id in self.hoards:
             job, claims = self.hoards.pop(job_id)
+            freed: dict[int, int] = {}
             for claim in claims:
-                self.ended((claim.machine,), packed_need(job.groups[claim.group].need) * claim.count, desk.number)
+                amounts = packed_need(job.groups[claim.group].need) * claim.count
+                freed[claim.machine] = freed.get(claim.machine, 0) + amounts
+            self.ended(freed, desk.number)
 
     # Accepting
 

@@ -1,6 +1,7 @@
 """What happens in a simulated cell whoever decides: jobs arrive, tasks start, run and end."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from itertools import repeat
 
 from cellstate.model import Job
 from cellstate.packing import packed_need
@@ -10,14 +11,14 @@ from omega.simulation.digest import Digest
 from omega.simulation.engine import Engine
 from omega.simulation.master import Master
 
-Ended = Callable[[Sequence[int], int, int], None]
+Ended = Callable[[Mapping[int, int], int], None]
 
 
 class World:
     """Engine, master and books of one run of `horizon` microseconds.
 
     `completed` is as in Meter; `numbered` says whether private copies keep sequence numbers. `on_end`
-    is told of tasks that ended: machines, packed amounts on each, the number of the desk.
+    is told of tasks that ended together: packed amounts by machine, the number of the desk.
     """
 
     def __init__(self, master: Master, horizon: int, *, completed: bool, numbered: bool) -> None:
@@ -67,12 +68,11 @@ class World:
         self.running -= tasks
         self.digest.ended(self.engine.now, order, tasks)
         if self.on_end is not None:
-            amounts = packed_need(need)
-            if placed.counts is None:
-                self.on_end(placed.machines, amounts, number)
-            else:
-                for machine, count in zip(placed.machines, placed.counts, strict=True):
-                    self.on_end((machine,), amounts * count, number)
+            amounts, freed = packed_need(need), dict[int, int]()
+            counts = repeat(1, tasks) if placed.counts is None else placed.counts
+            for machine, count in zip(placed.machines, counts, strict=True):
+                freed[machine] = freed.get(machine, 0) + amounts * count
+            self.on_end(freed, number)
         for nudge in self.nudges:
             nudge()
 

@@ -1,0 +1,116 @@
+"""Our figures beside those of the authors' simulator, on the same day of jobs (cases/day.csv, cases/results.json).
+
+A row of that file is a configuration and, for each figure, mean and spread over seeds. Ours agree when the
+mean over as many seeds is no further away than three standard deviations, 1 % or 1e-5, whichever is most.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any
+
+from cellstate.errors import BadInput
+from cellstate.transaction import Detection, Mode
+from omega.simulation import Result, Settings, Simulation
+from omega.simulation.result import OfKind
+from omega.workload.reference import read_reference
+from omega.workload.workload import Workload
+
+MACHINES, CAPACITY = 1_000, (4_000, 16 * 1024)
+ARCHITECTURES = {
+    "omega": "shared-state", "mono-multi": "monolithic-multi", "mono-single": "monolithic-single", "mesos": "two-level",
+}  # fmt: skip
+DETECTIONS = {None: Detection.FINE, "resource-fit": Detection.FINE, "sequence-numbers": Detection.COARSE}
+MODES = {None: Mode.INCREMENTAL, "incremental": Mode.INCREMENTAL, "all-or-nothing": Mode.GANG}
+FIGURES: Mapping[str, Callable[[OfKind], float]] = {
+    "conflict_fraction": lambda kind: kind.conflict_fraction.median,
+    "busyness": lambda kind: kind.busyness.median,
+    "wasted_busyness": lambda kind: kind.wasted.median,
+    "mean_wait_first_s": lambda kind: kind.wait_mean,
+    "p90_wait_first_s": lambda kind: kind.wait_p90,
+    "jobs_fully_scheduled": lambda kind: kind.jobs_scheduled,
+    "tasks_scheduled": lambda kind: kind.tasks_scheduled,
+}
+"""What is compared of each kind of job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure: theirs, and ours over `seeds` runs."""
+
+    name: str
+    reference: float
+    reference_sd: float
+    ours: float
+    ours_sd: float
+
+    @property
+    def tolerance(self) -> float:
+        """How far apart the means may be."""
+        return max(3 * self.reference_sd, 0.01 * abs(self.reference), 1e-5)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether they are no further apart."""
+        return abs(self.ours - self.reference) <= self.tolerance
+
+
+def case(name: str) -> Path:
+    """The path of a committed case: ``day.csv``, ``tiny.csv``, ``results.json``."""
+    return Path(str(files("benchmarks") / "cases" / name))
+
+
+@cache
+def day(path: Path | None = None) -> Workload:
+    """The day of jobs, for its cell of 1,000 machines. Raises BadInput."""
+    return read_reference(path or case("day.csv"), MACHINES, CAPACITY)
+
+
+def rows(path: Path | None = None) -> Iterator[Mapping[str, Any]]:
+    """The rows of results. Raises BadInput when the file is not of this form."""
+    path = path or case("results.json")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        for listed in (found["day_monolithic_multi_path"], found["day_t_job_service_sweep"]):
+            yield from listed
+    except OSError as error:
+        raise BadInput(f"results {path}: cannot be read ({error.strerror})") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"results {path}: not of the form of benchmarks/cases/results.json ({error!r})") from None
+
+
+def settings_of(row: Mapping[str, Any], seed: int) -> Settings:
+    """What a row ran, for us."""
+    return Settings(
+        architecture=ARCHITECTURES[row["arch"]], seed=seed, batch=row["n_batch_schedulers"],
+        t_job_batch=row["t_job_batch"], t_job_service=row["t_job_service"], t_task=row["t_task"],
+        detection=DETECTIONS[row["conflict_mode"]], commit=MODES[row["transaction_mode"]], reference_rules=True,
+    )  # fmt: skip
+
+
+def figures_of(result: Result) -> dict[str, float]:
+    """The figures of a run under the names of results.json."""
+    found = {f"{name}_{kind}": float(of(each)) for kind, each in result.kinds.items() for name, of in FIGURES.items()}
+    if result.settings.architecture.startswith("monolithic"):
+        found["busyness"] = found["busyness_batch"]  # of the one scheduler there is
+    return found | {"avg_cpu_util": result.utilisation["cpu"], "avg_mem_util": result.utilisation["memory"]}
+
+
+def compare(row: Mapping[str, Any], results: Sequence[Result]) -> list[Figure]:
+    """Every figure that both have."""
+    runs = [figures_of(result) for result in results]
+    return [
+        Figure(name, row[name]["mean"], row[name]["sd"], fmean(values), pstdev(values))
+        for name in runs[0]
+        if name in row
+        for values in [[run[name] for run in runs]]
+    ]
+
+
+def measure_row(row: Mapping[str, Any], seeds: Sequence[int], workload: Workload) -> list[Figure]:
+    """Run a row with these seeds and compare."""
+    return compare(row, [Simulation(workload, settings_of(row, seed)).run() for seed in seeds])

@@ -1,0 +1,71 @@
+"""The same seed gives the same run, whoever keeps the cell."""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from cellstate import server
+from cellstate.audit import verify
+from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Detection, Mode
+from omega.simulation import ARCHITECTURES, Simulation
+from omega.simulation.settings import Settings
+from omega.workload.workload import DIMENSIONS, Workload
+from tests.simulation.tiny import HOURS_2, TINY, simulated
+
+BUSY: dict[str, Any] = {"t_job_service": 30.0, "t_job_batch": 2.0}
+"""Decision times with which schedulers interfere and queues form."""
+WAYS: list[dict[str, Any]] = [
+    {"architecture": name, "reference_rules": rules} for name in ARCHITECTURES for rules in (False, True)
+]
+WAYS += [
+    {"batch": 3, "detection": detection, "commit": commit, "release_moves_number": moves}
+    for detection, commit, moves in (
+        (Detection.COARSE, Mode.INCREMENTAL, True), (Detection.COARSE, Mode.GANG, False),
+        (Detection.FINE, Mode.GANG, True), (Detection.FINE, Mode.INCREMENTAL, True),
+    )
+]  # fmt: skip
+WAYS += [{"batch": 2, "placement": "first-fit"}, {"batch": 2, "placement": "best-fit", "detection": Detection.COARSE}]
+
+EARLY = Workload(TINY.machines, TINY.residents, [each for each in TINY.arrivals if each.at_seconds < 900], TINY.about)
+
+
+def name_of(way: dict[str, Any]) -> str:
+    return "-".join(str(getattr(value, "name", value)).lower() for value in way.values())
+
+
+@pytest.fixture
+def cell(store_url: str) -> Iterator[RedisCell]:
+    made = RedisCell.create(
+        server.connect(store_url), f"sim-{uuid4().hex[:8]}", DIMENSIONS, keep_jobs=0, keep_ms=0, url=store_url
+    )
+    yield made
+    made.delete()
+    made.close()
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_same_seed_gives_the_same_run(architecture: str) -> None:
+    first, second = (simulated(architecture=architecture, seed=3, **BUSY) for _ in range(2))
+    assert first == second
+    assert first.digest != simulated(architecture=architecture, seed=4, **BUSY).digest
+
+
+def test_a_run_leaves_no_trace_on_its_workload() -> None:
+    """Sweeps simulate one workload many times."""
+    before = repr(TINY.arrivals[:50])
+    simulated(**BUSY)
+    assert repr(TINY.arrivals[:50]) == before
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("way", WAYS, ids=name_of)
+def test_a_real_store_gives_the_run_of_the_twin(cell: RedisCell, way: dict[str, Any]) -> None:
+    """Quarter of an hour; every verdict and every end goes into the digest."""
+    settings = Settings(days=HOURS_2 / 8, seed=5, **BUSY, **way)
+    twin, store = Simulation(EARLY, settings).run(), Simulation(EARLY, settings, cell=cell).run()
+    assert twin.kinds["batch"].tasks_scheduled > 200
+    assert store == twin
+    assert verify(cell).ok
