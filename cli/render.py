@@ -114,14 +114,23 @@ def _printed(grid: Any) -> None:
 
 
 @contextmanager
-def progress(*, quiet: bool = False) -> "Iterator[Progress]":
+def progress(*, quiet: bool = False, time_left: bool = False) -> "Iterator[Progress]":
     """Bars on stderr while something goes on; nothing is shown when stderr is no terminal, or `quiet`."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (
+    columns = [
         TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
         TextColumn("{task.fields[more]}"), TimeElapsedColumn(),
-    )  # fmt: skip
+    ]  # fmt: skip
+    if time_left:
+        columns += [TextColumn("left"), TimeRemainingColumn()]
     screen = console(stderr=True)
     off = quiet or not screen.is_terminal
     with Progress(*columns, console=screen, transient=True, disable=off, redirect_stdout=False) as bars:

@@ -1,0 +1,129 @@
+"""Where many simulations run: processes on this computer's cores, or a Dask cluster; progress meanwhile."""
+
+import contextlib
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, ProcessPoolExecutor
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from cellstate.errors import BadInput, OmegaError, Refused
+from cli import render, words
+
+if TYPE_CHECKING:
+    from omega.experiments.configuration import Configuration
+    from omega.experiments.results import Record, Results
+
+F = TypeVar("F", bound=Callable[..., Any])
+DASK = "dask://"
+ANSWER_SECONDS = 5.0
+
+
+def executor_options(function: F) -> F:
+    """Add --executor and --workers."""
+    for option in (
+        click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes here (default: one a core)."),
+        click.option("--executor", "where", metavar="dask://HOST:PORT", help="Run on a Dask cluster instead."),
+    ):
+        function = option(function)
+    return function
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C goes to every process of the terminal; only the one that keeps the results acts on it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def _processes(workers: int) -> "Iterator[Executor | None]":
+    if workers == 1:
+        yield None
+        return
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_ignore_interrupts)
+    try:
+        yield pool
+    except BaseException:
+        for process in active_children():  # nobody waits for what they do any more
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _dask(where: str) -> "Iterator[Executor]":
+    try:
+        import distributed
+    except ImportError:
+        raise BadInput(f"executor {where}: needs dask; pip install 'omega-scheduler[dask]'") from None
+    for name in ("distributed", "tornado", "asyncio"):  # what they have to say is said in one line
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    address = where.removeprefix(DASK)
+    connect: Any = distributed.Client
+    try:
+        client = connect(f"tcp://{address}", timeout=ANSWER_SECONDS, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise Refused(f"executor {where}: out of reach ({error}); is a dask scheduler there?") from None
+    try:
+        yield client.get_executor(pure=False)
+    finally:
+        with contextlib.suppress(OSError, TimeoutError):
+            client.close(timeout=1)
+
+
+def _executor(where: str | None, workers: int | None) -> "contextlib.AbstractContextManager[Executor | None]":
+    if where is None:
+        return _processes(workers or _cores())
+    if not where.startswith(DASK) or ":" not in where.removeprefix(DASK):
+        raise BadInput(f"executor {where!r}: want dask://HOST:PORT, or leave it out for processes here")
+    return _dask(where)
+
+
+def _kept(results: "Results") -> str:
+    return f"{words.count(len(results), 'finished point')} in {results.path}; run it again to go on"
+
+
+def finish(
+    configurations: "Sequence[Configuration]", path: Path, where: str | None, workers: int | None, *, quiet: bool
+) -> "list[Record]":
+    """Run what `path` does not have yet and return the records of all; what is finished is kept whatever happens.
+
+    Raises Refused when the executor fails, click.Abort after Ctrl-C.
+    """
+    from omega.experiments.results import Results
+    from omega.experiments.sweep import Sweep
+
+    results = Results(path)
+    sweep = Sweep(configurations, results)
+    if not sweep.left:
+        return sweep.records()
+    if len(sweep.left) == 1 and where is None:
+        workers = 1
+    total = len({*configurations})
+    try:
+        with _executor(where, workers) as executor, render.progress(quiet=quiet, time_left=True) as bars:
+            bar = bars.add_task("simulations", total=total, completed=total - len(sweep.left), more="")
+
+            def done(record: "Record") -> None:
+                bars.update(bar, advance=1, more=f"last took {words.seconds(record['seconds'])}")
+
+            return sweep.run(executor, time.process_time, done)
+    except KeyboardInterrupt:
+        render.note(f"interrupted: {_kept(results)}")
+        raise click.Abort from None
+    except (BrokenExecutor, CancelledError, OSError) as error:
+        name = where or "processes here"
+        said = str(error) or "the connection was lost"
+        raise Refused(f"executor {name}: it failed ({said}); {_kept(results)}") from None
+    except OmegaError as error:
+        raise type(error)(f"{error}; {_kept(results)}" if len(results) else str(error)) from None

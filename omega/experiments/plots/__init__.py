@@ -1,0 +1,1 @@
+"""Figures drawn from finished simulations only, with matplotlib (extra `plots`)."""

@@ -1,0 +1,117 @@
+"""Finished simulations in a file of JSON lines, so that what was interrupted goes on where it stopped."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from cellstate.errors import BadInput
+from omega.experiments.configuration import Configuration
+
+Record = Mapping[str, Any]
+"""A finished simulation: configuration, seed, version, digest, seconds it took, result."""
+FIELDS = ("key", "configuration", "seed", "version", "digest", "seconds", "result")
+
+
+def program_version() -> str:
+    """The version of Omega that simulates."""
+    try:
+        return version("omega-scheduler")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def key_of(configuration: Configuration) -> str:
+    """What a result is found by: every parameter, the version, and of a workload file what is in it."""
+    facts: dict[str, Any] = {**configuration.as_json(), "version": program_version()}
+    if configuration.from_file:
+        try:
+            content = Path(configuration.workload).read_bytes()
+        except OSError as error:
+            raise BadInput(f"workload {configuration.workload}: cannot be read ({error.strerror})") from None
+        facts["content"] = blake2b(content, digest_size=16).hexdigest()
+    text = json.dumps(facts, sort_keys=True)
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def simulated(parameters: Mapping[str, Any], clock: Callable[[], float]) -> dict[str, Any]:
+    """Run one simulation and return its record; `clock` tells the seconds it takes. Runs in worker processes."""
+    configuration = Configuration(**parameters)
+    key = key_of(configuration)
+    workload = configuration.drawn()
+    began = clock()
+    result = configuration.run()
+    return {
+        "key": key, "configuration": configuration.as_json(), "seed": configuration.seed,
+        "version": program_version(), "digest": result.digest, "seconds": round(clock() - began, 3),
+        "workload": workload.about.partition("\n")[0], "result": result.as_json(),
+    }  # fmt: skip
+
+
+class Results:
+    """The records of a file, by key; without a path they are only kept in memory.
+
+    A last line that an interruption cut short is dropped. Raises BadInput (file, line) when the file holds
+    something else, or cannot be read or written.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Read what is there."""
+        self.path = path
+        self._records: dict[str, Record] = {}
+        if path is not None and path.exists():
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise BadInput(f"results {path}: cannot be read ({error.strerror}); name another file") from None
+        whole = content.rfind(b"\n") + 1
+        for number, line in enumerate(content[:whole].splitlines(), start=1):
+            try:
+                record = json.loads(line)
+                if not set(FIELDS) <= set(record):
+                    raise ValueError
+            except (ValueError, TypeError):
+                raise BadInput(f"{path}:{number}: no result of a simulation; name another file") from None
+            self._records[record["key"]] = record
+        if whole < len(content):
+            self._write(lambda: _cut(path, whole))
+
+    def _write(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except OSError as error:
+            raise BadInput(f"results {self.path}: cannot be written ({error.strerror}); name another file") from None
+
+    def add(self, record: Record) -> None:
+        """Keep a record, in the file at once."""
+        self._records[record["key"]] = record
+        if self.path is not None:
+            self._write(lambda: _append(self.path or Path(), json.dumps(record, allow_nan=False) + "\n"))
+
+    def get(self, configuration: Configuration) -> Record | None:
+        """The record of a configuration, made by this version."""
+        return self._records.get(key_of(configuration))
+
+    def __iter__(self) -> Iterator[Record]:
+        """All records, oldest first."""
+        return iter(self._records.values())
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._records)
+
+
+def _cut(path: Path, length: int) -> None:
+    with path.open("r+b") as file:
+        file.truncate(length)
+
+
+def _append(path: Path, line: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line)
