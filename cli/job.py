@@ -7,6 +7,7 @@ from cli.lazy import Lazy
 TABLE = {
     "submit": ("cli.job_submit", "Submit the jobs of files, and follow them."),
     "run": ("cli.job_run", "Submit one job from the command line, and follow it."),
+    "plan": ("cli.job_plan", "What would become of the jobs of files; nothing is submitted."),
     "list": ("cli.job_list", "The jobs, their states and why they are so."),
     "status": ("cli.job_status", "One job: its tasks, where they run, its history."),
     "why": ("cli.job_why", "Why a job is pending, in counts, and what would help."),

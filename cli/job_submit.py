@@ -49,12 +49,13 @@ def command(ctx: click.Context, files: Sequence[str], follow: bool | None) -> No
     from omega.jobfile import load
 
     app: App = ctx.obj
-    read = [_read(name) for name in files]
+    read = [read_file(name) for name in files]
     cell = app.open(to_change=True)
     submit(ctx, cell, load(read, cell.dimensions, new_id), follow)
 
 
-def _read(name: str) -> "JobFile":
+def read_file(name: str) -> "JobFile":
+    """A job file's text, - for stdin. Raises BadInput."""
     from omega.jobfile import JobFile
 
     try:
@@ -70,7 +71,8 @@ def _read(name: str) -> "JobFile":
 def submit(ctx: click.Context, cell: "RedisCell", specs: "Sequence[JobSpec]", follow: bool | None) -> None:
     """Submit jobs, say what became of them, and follow them if so wished. Duplicate when a name or id is taken."""
     app: App = ctx.obj
-    _check_names(cell, specs)
+    if len(specs) > 1:
+        check_names(cell, specs)  # of a single job the store's own answer says all
     answers = []
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("submitting", total=len(specs), more="jobs", visible=len(specs) > CHUNK)
@@ -80,7 +82,7 @@ def submit(ctx: click.Context, cell: "RedisCell", specs: "Sequence[JobSpec]", fo
             bars.advance(bar, len(chunk))
     for spec, answer in zip(specs, answers, strict=True):
         if answer.status not in WORDS:  # somebody took it since it was checked
-            raise _taken(spec, answer.holder if answer.status == "name" else spec.id, by_id=answer.status == "id")
+            raise taken(spec, answer.holder if answer.status == "name" else spec.id, by_id=answer.status == "id")
     doubtful = warnings(cell, [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"])
     for text in doubtful:
         render.warning(text)
@@ -111,17 +113,16 @@ def _say(found: Sequence[dict[str, Any]], next_step: str) -> None:
     render.line(f"{words.count(len(fresh), 'job')} submitted, {words.count(tasks, 'task')}{also} · {next_step}")
 
 
-def _check_names(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
+def check_names(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
     """Refuse names that live jobs have before anything is submitted, so that a file goes in whole or not at all."""
-    if len(specs) == 1:
-        return  # the store's own answer says all
     holders = cell.job_names()
     for spec in specs:
         if holders.get(spec.name, spec.id) != spec.id:
-            raise _taken(spec, holders[spec.name], by_id=False)
+            raise taken(spec, holders[spec.name], by_id=False)
 
 
-def _taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:
+def taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:
+    """What is said of a job whose name, or id, another one has."""
     if by_id:
         return Duplicate(
             f"job {spec.name}: the id {holder} is that of another job, or of this one with other contents; "

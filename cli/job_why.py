@@ -97,10 +97,23 @@ class Told:
 
     def remedies(self) -> list[dict[str, Any]]:
         """What would let the rest fit, each with its ``text``."""
-        return [*self._more_machines()]
+        return [*self._evictions(), *self._more_machines()]
+
+    def _evictions(self) -> Iterator[dict[str, Any]]:
+        """How many less important tasks stand in the way of all that is left, if that is all."""
+        from schedulers.remedies import evictions
+
+        found = evictions(self.work, self.view, self.cell)
+        if found:
+            below, may = self.job.precedence, may_evict(self.cell, self.job.kind)
+            who = "its scheduler may" if may else "its scheduler may not"
+            yield {
+                "evictions": found, "precedence_below": below, "allowed": may,
+                "text": f"{words.count(found, 'task')} of precedence < {below:,} evicted ({who})",
+            }  # fmt: skip
 
     def _more_machines(self) -> Iterator[dict[str, Any]]:
-        from schedulers.constraints.remedies import more_machines
+        from schedulers.remedies import more_machines
 
         for part in self.said.parts:
             more = more_machines(self.work, part, self.view)
@@ -115,6 +128,24 @@ class Told:
                 "apart": dict(more.apart), "group": part.group,
                 "text": f"{words.count(more.count, 'more machine')} like {name} ({size}){apart}",
             }  # fmt: skip
+
+
+def may_evict(cell: "RedisCell", kind: str) -> bool:
+    """Whether schedulers of a kind evict: those that live, else those that would be started."""
+    from cellstate.errors import BadInput
+    from schedulers import registry
+    from schedulers.preemption.none import NoPreemption
+
+    said = [
+        figures["evicts"] for name, (_, alive, figures) in cell.members().items()
+        if alive and name.partition("/")[0] == kind and "evicts" in figures
+    ]  # fmt: skip
+    if said:
+        return any(said)
+    try:
+        return not isinstance(registry.scheduler(kind).preemption, NoPreemption)
+    except BadInput:
+        return False
 
 
 def _head(cell: "RedisCell", job: "Job") -> dict[str, Any]:

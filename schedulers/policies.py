@@ -5,9 +5,12 @@ its base; one that does and forgets a method cannot be made.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cellstate.transaction import Claim
 from cellstate.view import View
@@ -71,18 +74,31 @@ class Sizing(Protocol):
 class Preemption(Protocol):
     """Whom to evict for a job that fits nowhere. Pure, as a placement is."""
 
+    @abstractmethod
     def suspects(self, work: Work, view: View, rng: Random) -> Sequence[int] | None:
         """Machines to be looked up before `place`: it is not known what runs there, and it might have to go.
 
         None when evicting cannot help the job, whatever runs anywhere.
         """
 
+    @abstractmethod
     def place(self, work: Work, view: View, placement: Placement, rng: Random) -> Sequence[Claim]:
         """Return what `placement` claims of the room that evictions would make, each claim with its victims.
 
         As Placement.place, but that the claims may take more than there is room for. Victims are in the order in
         which they may go, and only of machines that were looked up (`view.residents`).
         """
+
+
+@runtime_checkable
+class Scoring(Protocol):
+    """A placement that can say why it prefers a machine."""
+
+    @abstractmethod
+    def scores(
+        self, work: Work, group: int, view: View, machines: NDArray[np.intp]
+    ) -> Mapping[str, NDArray[np.float64]]:
+        """Points of one more task of a group on each of these machines, by what they are for; their sum decides."""
 
 
 def machines_of(claims: Iterable[Claim]) -> set[int]:

@@ -23,6 +23,7 @@ from cellstate.redis_cell import RedisCell
 from cellstate.server import check_suitable, server_info
 from schedulers.instruments import Figures
 from schedulers.live import LEASE_MS, Live
+from schedulers.preemption.none import NoPreemption
 from schedulers.process_agents import look_after
 from schedulers.scheduler import Scheduler
 from schedulers.sharing import owned
@@ -126,7 +127,8 @@ class Process:
         """The figures of a copy. The loop counts on meanwhile, and an array that is being read refuses to grow."""
         waits = replace(self.figures.waits, last=self.figures.waits.last[:])
         still = replace(self.figures, waits=waits, rejections=dict(self.figures.rejections))
-        return still.as_dict(time.time(), queued, asleep)
+        evicts = not isinstance(self.scheduler.preemption, NoPreemption)
+        return still.as_dict(time.time(), queued, asleep) | {"evicts": evicts}
 
     def _hung(self, live: Live) -> bool:
         now = time.monotonic()

@@ -111,7 +111,7 @@ class Service:
     ) -> list[tuple[int, int]]:  # fmt: skip
         """(machine, tasks) for as many tasks as can be had of those left."""
         left = work.left[group]
-        points = self._points(work, group, view, here, found) + _TIE * dice.random(len(found))
+        points = sum(self._scores(work, group, view, here, found).values(), _TIE * dice.random(len(found)))
         kinds = patches(view.attributes, tuple(level.domain for level in over))
         best, fewest = list[tuple[int, int]](), left + 1
         # Several bounds at once: which machines come first decides how many tasks fit, so the order is thrown anew.
@@ -126,21 +126,30 @@ class Service:
             points = dice.random(len(found))
         return best
 
-    def _points(self, work: Work, group: int, view: View, here: Mapping[int, int], found: Found) -> Points:
+    def scores(self, work: Work, group: int, view: View, machines: Found) -> dict[str, Points]:
+        """See Scoring.scores; what is lost for spreading changes with each task and is not among them."""
+        return self._scores(work, group, view, places_of(work, view), machines)
+
+    def _scores(self, work: Work, group: int, view: View, here: Mapping[int, int], found: Found) -> dict[str, Points]:
         wants = demands(work.job, group)
-        used = usage(view, work.need(group), found)
-        points = self.fit * used.mean(axis=0) + self.balance * (1.0 - used.max(axis=0) + used.min(axis=0))
-        points /= max(1.0, self.fit + self.balance)
-        for preference in wants.preferred:
-            points += self.preferred * preference.weight / 100 * holds(preference.text, view.attributes)[found]
-        for relation in wants.near:
-            points += self.near * related(relation, view)[found]
+        used, most = usage(view, work.need(group), found), max(1.0, self.fit + self.balance)
+        points = {
+            "fit": self.fit / most * used.mean(axis=0),
+            "balance": self.balance / most * (1.0 - used.max(axis=0) + used.min(axis=0)),
+        }
+        if wants.preferred:
+            masks = [(each.weight / 100, holds(each.text, view.attributes)[found]) for each in wants.preferred]
+            points["preferred"] = self.preferred * sum((weight * mask for weight, mask in masks), np.zeros(len(found)))
+        if wants.near:
+            near = [related(relation, view)[found] for relation in wants.near]
+            points["near"] = self.near * np.sum(near, axis=0, dtype=np.float64)
         if view.disturbs is not None:
-            points -= self.precedence * view.disturbs[found]
-        had = np.zeros(view.size)
-        had[list(here)] = list(here.values())
-        lost: Points = points - self.apart * had[found]
-        return lost
+            points["precedence"] = -self.precedence * view.disturbs[found]
+        if here:
+            had = np.zeros(view.size)
+            had[list(here)] = list(here.values())
+            points["apart"] = -self.apart * had[found]
+        return points
 
 
 def _freedom(wants: Demands) -> int:

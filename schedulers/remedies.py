@@ -1,18 +1,27 @@
-"""What would let the rest of a job fit: so many machines more of a size that the cell has already."""
+"""What would let the rest of a job fit: evicting less important tasks, or so many machines more of a size there is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
+from random import Random
 
 import numpy as np
 
+from cellstate.cell import Cell
+from cellstate.model import Gang
 from cellstate.view import View
 from schedulers.constraints.demands import demands
 from schedulers.constraints.evaluation import permitted
 from schedulers.constraints.explanation import Part
+from schedulers.constraints.looking import Look, look
 from schedulers.constraints.reasons import FOR_GOOD, Reason
 from schedulers.placement.domains import levels, most_on_machine, tasks_of
+from schedulers.placement.service import Service
+from schedulers.preemption.precedence import Precedence
 from schedulers.work import Work
+
+MOST_LOOKED_UP = 2_000
+"""Machines that are looked up to count victims: a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +55,22 @@ def more_machines(work: Work, part: Part, view: View) -> MoreMachines | None:
     size = view.capacity[:, enough] / np.maximum(view.capacity.max(axis=1), 1)[:, None]
     apart = {domain: ceil(rest / bound) for domain, bound in bounds.items()}
     return MoreMachines(ceil(rest / most), int(enough[size.sum(axis=0).argmin()]), apart)
+
+
+def evictions(work: Work, view: View, cell: Cell) -> int:
+    """How many tasks of less precedence would have to go so that all that is left fits; 0 when that is no remedy.
+
+    The copy is as it was afterwards. Of a large cell as many machines are looked at as would be of use.
+    """
+    policy, rng, mark = Precedence(looks=MOST_LOOKED_UP, most=MOST_LOOKED_UP), Random(0), view.mark()
+    whole = replace(work, job=replace(work.job, gang=Gang.YES))
+    suspects = policy.suspects(whole, view, rng)
+    if suspects is None:
+        return 0
+    look(Look(residents=tuple(suspects)), cell, view)
+    claims = policy.place(whole, view, Service(), rng)
+    view.undo(mark)
+    residents = {each.placement: each for claim in claims for each in view.residents.on(claim.machine)}
+    victims = [(residents[placement], count) for claim in claims for placement, count in claim.evict]
+    together = {each.job: each.together for each, _ in victims if each.together}
+    return sum(together.values()) + sum(count for each, count in victims if not each.together)

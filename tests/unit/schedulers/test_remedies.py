@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from schedulers.constraints.explanation import explain
-from schedulers.constraints.remedies import MoreMachines, more_machines
+from schedulers.remedies import MoreMachines, more_machines
 from schedulers.work import Work
 from tests.unit.schedulers.constraints.site import asking, racks, site
 from tests.unit.schedulers.drive import copy, group, say, work

@@ -1,0 +1,83 @@
+"""A dry run: the attempt loop on a private copy, as if all that is claimed stood; nothing is committed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from cellstate.cell import Cell
+from cellstate.transaction import Claim, Outcome, Transaction, Verdict
+from cellstate.view import View
+from schedulers.constraints.looking import Look, look
+from schedulers.loop import Arrived, Commit, Committed, Effect, Receive, Sync, Think, attempts
+from schedulers.preemption.victims import Victims
+from schedulers.scheduler import Scheduler
+from schedulers.work import Work
+
+
+@dataclass(slots=True)
+class Planned:
+    """What would become of a job: its claims, and whom they would evict."""
+
+    claims: list[Claim] = field(default_factory=list)
+    victims: list[Victims] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DryRun:
+    """Plans one job after the other on `view`; each finds the room that the ones before it left.
+
+    `cell` is only read: for attributes, other jobs and what runs on machines.
+    """
+
+    scheduler: Scheduler
+    view: View
+    cell: Cell
+
+    def plan(self, work: Work) -> Planned:
+        """Try a job until all of it is placed or nothing more fits; the claims stay in the copy."""
+        planned, arriving = Planned(), [work]
+        loop = attempts(self.scheduler)
+        effect: Effect = next(loop)
+        while True:
+            match effect:
+                case Receive(until):
+                    if until is None and not arriving:
+                        loop.close()
+                        return planned
+                    effect = loop.send(Arrived(until or 0.0, works=arriving))
+                    arriving = []
+                case Sync():
+                    effect = loop.send(self.view)
+                case Look():
+                    # Its own tasks are nowhere but in this copy.
+                    look(replace(effect, placed=()), self.cell, self.view)
+                    self.view.placed = {}
+                    effect = loop.send(None)
+                case Think():
+                    effect = loop.send(0.0)
+                case Commit():
+                    effect = loop.send(Committed(0.0, self._all_stand(effect.transactions, planned), False))
+                case _:
+                    effect = loop.send(None)
+
+    def _all_stand(self, transactions: Sequence[Transaction], planned: Planned) -> list[tuple[Transaction, Outcome]]:
+        results = []
+        for transaction in transactions:
+            claims = list(transaction.claims)
+            planned.claims += claims
+            for claim in claims:
+                planned.victims += self._evict(claim)
+            results.append((transaction, Outcome(tuple((claim.count, Verdict.PLACED) for claim in claims))))
+        return results
+
+    def _evict(self, claim: Claim) -> list[Victims]:
+        residents = {each.placement: each for each in self.view.residents.on(claim.machine)}
+        found = []
+        for placement, count in claim.evict:
+            resident = residents[placement]
+            found.append(Victims(resident, count))
+            self.view.take(claim.machine, resident.need, -count)
+            residents[placement] = resident._replace(tasks=resident.tasks - count)
+        if found:
+            stay = [each for each in residents.values() if each.tasks]
+            self.view.residents.learn([claim.machine], self.view.number, stay)
+        return found
