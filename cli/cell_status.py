@@ -40,8 +40,8 @@ def describe(cell: "RedisCell", kinds: "Mapping[str, KindUse]") -> dict[str, Any
     return {
         "version": cell.counters()["version"],
         "resources": list(cell.dimensions.names),
-        "machines": _machines(machines),
-        "utilisation": _utilisation(cell.dimensions.names, machines),
+        "machines": machine_states(machines),
+        "utilisation": utilisation(cell.dimensions.names, machines),
         "jobs": {"total": len(jobs)} | tally(jobs),
         "tasks": counts([group for job in jobs for group in job.groups]),
         "pending": {kind: len(ids) for kind, ids in sorted(cell.pending().items())},
@@ -54,13 +54,14 @@ def describe(cell: "RedisCell", kinds: "Mapping[str, KindUse]") -> dict[str, Any
     }
 
 
-def _machines(machines: "Sequence[Machine]") -> dict[str, int]:
+def machine_states(machines: "Sequence[Machine]") -> dict[str, int]:
+    """How many machines there are, in each state, and how many hold more than they have."""
     states = Counter(machine.state.name.lower() for machine in machines)
     found = {"total": len(machines)} | {word: states[word] for word in ("up", "drained", "down")}
     return found | {"over": sum(machine.over for machine in machines)}
 
 
-def _utilisation(names: Sequence[str], machines: "Sequence[Machine]") -> dict[str, dict[str, float]]:
+def utilisation(names: Sequence[str], machines: "Sequence[Machine]") -> dict[str, dict[str, float]]:
     """What is given out of what machines that are up or drained have; a machine that is down has nothing to give."""
     there = [machine for machine in machines if machine.state.name != "DOWN"]
     found = {}

@@ -1,6 +1,6 @@
 """Events in the words of people: a line for every version, what belongs together in one sentence."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,10 @@ class Names:
         self._cell = cell
         self._jobs: dict[str, str] = {}
         self._machines: dict[int, str] = {}
+
+    def know(self, machines: Mapping[int, str]) -> None:
+        """Learn names of machines, by index."""
+        self._machines.update(machines)
 
     def hear(self, event: Event) -> None:
         """Learn the names that an event brings."""
@@ -58,12 +62,17 @@ class Names:
 
 def lines(events: Iterable[Event], names: Names, now_ms: int | None = None) -> Iterator[str]:
     """Yield a line for every version of which there are events."""
-    for version, together in groupby(events, lambda event: event.version):
+    for same, said in sentences(events, names):
+        yield f"{clock(same[0].at_ms, now_ms)}  {f'v{same[0].version}':<6}  {same[0].by:<9}  {said}"
+
+
+def sentences(events: Iterable[Event], names: Names) -> Iterator[tuple[list[Event], str]]:
+    """Yield the events of every version, and what they say together."""
+    for _, together in groupby(events, lambda event: event.version):
         same = list(together)
         for event in same:
             names.hear(event)
-        said = " · ".join(_sentences(same, names))
-        yield f"{clock(same[0].at_ms, now_ms)}  {f'v{version}':<6}  {same[0].by:<9}  {said}"
+        yield same, " · ".join(_sentences(same, names))
 
 
 def clock(at_ms: int, now_ms: int | None = None) -> str:

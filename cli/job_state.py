@@ -99,6 +99,16 @@ class Room:
             return "LIMIT"
         return "RESOURCES" if any(self.room(group.need) < group.unplaced for group in waiting) else "WAITING"
 
+    @classmethod
+    def of(cls, view: "View", cell: "RedisCell", kinds: "Mapping[str, KindUse]", live: frozenset[str]) -> "Room":
+        """The same for somebody who follows the cell with a private copy, and has read what else is asked for."""
+        room = cls(cell, _kinds=kinds, _live=live, _view=view)
+        size = len(cell.dimensions)
+        up = view.rows[:, view.rows[2] == MachineState.UP]
+        capacity, allocated = up[4 : 4 + size].T, up[4 + size :].T
+        room._amounts = capacity, capacity - allocated
+        return room
+
     def _read(self) -> None:
         if self._kinds is not None:
             return

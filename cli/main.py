@@ -24,6 +24,7 @@ COMMANDS: dict[str, Entry] = {
     "scheduler": ("cli.scheduler", "Run schedulers and see how they do."),
     "events": ("cli.events", "What happened: placements, conflicts, evictions, machines."),
     "sim": ("cli.sim", "Simulate cells and compare scheduling architectures."),
+    "top": ("cli.top.command", "The cell as it is now, in the terminal."),
     "bench": ("cli.bench", "Measure the store and the schedulers."),
 }
 

@@ -1,6 +1,6 @@
 """``omega scheduler list``, and the rows about schedulers that other commands show."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,18 +35,22 @@ def describe(cell: "RedisCell", everybody: bool = False) -> list[dict[str, Any]]
     The figures are those of its last heartbeat, null before the first.
     """
     members, figures = cell.members(), cell.figures() if everybody else {}
-    found = []
-    for member in sorted({*members, *figures}):
-        incarnation, alive, own = members.get(member, (None, False, figures.get(member, {})))
-        state = "live" if alive else "lapsed" if incarnation is not None else "left"
-        plain = {name: own.get(name) for name in PLAIN}
-        found.append({
-            "member": member, "state": state, "alive": alive, "incarnation": incarnation, **plain,
-            "conflict_fraction": own.get("conflict_fraction"),
-            "wait_seconds": {"mean": own.get("wait_mean"), "p90": own.get("wait_p90")},
-            "busyness": own.get("busyness"), "seconds": own.get("seconds"),
-        })  # fmt: skip
-    return found
+    return [
+        as_plain(member, *members.get(member, (None, False, figures.get(member, {}))))
+        for member in sorted({*members, *figures})
+    ]
+
+
+def as_plain(member: str, incarnation: int | None, alive: bool, own: Mapping[str, Any]) -> dict[str, Any]:
+    """A scheduler as plain values; `own` are the figures it left, `incarnation` is None when it left itself."""
+    state = "live" if alive else "lapsed" if incarnation is not None else "left"
+    return {
+        "member": member, "state": state, "alive": alive, "incarnation": incarnation,
+        **{name: own.get(name) for name in PLAIN},
+        "conflict_fraction": own.get("conflict_fraction"),
+        "wait_seconds": {"mean": own.get("wait_mean"), "p90": own.get("wait_p90")},
+        "busyness": own.get("busyness"), "seconds": own.get("seconds"),
+    }  # fmt: skip
 
 
 def show(found: Sequence[dict[str, Any]]) -> None:

@@ -1,0 +1,30 @@
+"""Shares as bars and histories as curves, in characters of a terminal."""
+
+from collections.abc import Sequence
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_HEIGHTS = "▁▂▃▄▅▆▇█"
+
+
+def bar(share: float, width: int) -> str:
+    """A share from 0 to 1 as a bar of so many characters; more than 1 fills it."""
+    eighths = round(8 * width * min(max(share, 0.0), 1.0))
+    if share > 0:
+        eighths = max(eighths, 1)  # something is never shown as nothing
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width, "░")
+
+
+def curve(values: Sequence[float], width: int, most: float | None = None) -> str:
+    """The last `width` values as a curve; `most` is the top of the scale, that of the values when it is not said."""
+    shown = list(values)[-width:] if width > 0 else []
+    top = most if most is not None else max(shown, default=0.0)
+    if top <= 0:
+        return _HEIGHTS[0] * len(shown)
+    steps = (round(min(max(value / top, 0.0), 1.0) * (len(_HEIGHTS) - 1)) for value in shown)
+    return "".join(_HEIGHTS[step] for step in steps)
+
+
+def cut(text: str, width: int) -> str:
+    """The text, with ``…`` for what does not fit."""
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"

@@ -1,0 +1,53 @@
+"""``omega top``: the command."""
+
+import sys
+
+import click
+
+from cellstate.errors import BadInput, OmegaError
+from cli import render
+from cli.app import App
+
+
+def at_a_terminal() -> bool:
+    """Whether somebody can press keys and see what they do."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+@click.command("top")
+@click.option("--once", is_flag=True, help="Print one frame and end.")
+@click.option("--every", type=click.FloatRange(1, 60), default=1.0, show_default=True, metavar="SECONDS",
+              help="How often to look.")  # fmt: skip
+@click.pass_obj
+def command(app: App, once: bool, every: float) -> None:
+    """The cell as it is now: what is in use, schedulers, what waits and why, machines, conflicts and evictions.
+
+    Keys: 1 to 4 and Tab choose a table, arrows a line, Enter opens it; / filters, s sorts, r reverses; Space
+    pauses, ? helps, q ends.
+    """
+    from cli.top.watch import Watch
+
+    cell = app.open()
+    watch = Watch(cell, app.shown_url)
+    if once or app.as_json:
+        from cli.top.once import document, show
+
+        picture = watch.look(app.now_ms())
+        if app.as_json:
+            render.document(document(picture))
+        else:
+            show(picture)
+        return
+    if not at_a_terminal():
+        raise BadInput("omega top: wants a terminal; omega top --once prints one frame")
+    try:
+        from cli.top.screen import Top
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "textual":
+            raise
+        raise OmegaError(
+            "omega top: textual is not installed; pip install 'omega-scheduler[top]', or use omega top --once"
+        ) from None
+    failure = Top(watch, app.now_ms, every).run()
+    if failure:
+        raise OmegaError(failure)

@@ -1,0 +1,218 @@
+"""The tables of ``omega top``: what each lists, in which columns, and how it is sorted when nobody says otherwise."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cellstate.model import Machine, MachineState
+from cli import words
+from cli.event_words import clock
+from cli.job_state import counts
+from cli.top.bars import bar, curve
+from cli.top.picture import Happened, Member, Picture, Waiting, condition, fullness
+
+BAR, SHORT_BAR = 8, 4
+CURVE = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `show` and `order` take a thing that the pane lists; without `order` one cannot sort by it."""
+
+    title: str
+    show: Callable[[Any], str]
+    order: Callable[[Any], Any] | None = None
+    right: bool = False
+    weight: int = 9
+    """When there is no room, the column of the least weight goes first."""
+    least: int = 0
+    """A column that may be cut keeps so many characters; 0 is never cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """One table: what it lists, its columns, and by what a thing is told from others."""
+
+    name: str
+    columns: Sequence[Column]
+    things: Sequence[Any]
+    """In the order of choice."""
+    identity: Callable[[Any], str]
+    note: str = ""
+    """What stands beside its name: a count."""
+
+
+def panes(picture: Picture) -> list[Pane]:
+    """All of them, in order."""
+    return [_queue(picture), _schedulers(picture), _machines(picture), _events(picture)]
+
+
+NAMES = ("queue", "schedulers", "machines", "events")
+EMPTY = {
+    "queue": "nothing waits",
+    "schedulers": "no schedulers; start one with omega scheduler run batch",
+    "machines": "no machines; add some with omega machine add",
+    "events": "no conflicts, evictions or other trouble in the log",
+}
+
+
+def _queue(picture: Picture) -> Pane:
+    def age(each: Waiting) -> str:
+        return words.age((picture.at_ms - each.job.submitted_ms) / 1000)
+
+    def tasks(each: Waiting) -> str:
+        return f"{each.queued:,}/{counts(each.job.groups)['total']:,}"
+
+    def wants(each: Waiting) -> str:
+        needs = [words.amounts(picture.dimensions, group.need) for group in each.job.groups if group.unplaced]
+        return words.listing(list(dict.fromkeys(needs)), 1)
+
+    columns = (
+        Column("id", lambda each: each.job.id[:8], lambda each: each.job.id, weight=3),
+        Column("name", lambda each: each.job.name, lambda each: each.job.name, least=12),
+        Column("kind", lambda each: each.job.kind, lambda each: each.job.kind, weight=5),
+        Column("prec", lambda each: f"{each.job.precedence:,}", lambda each: -each.job.precedence, True, 4),
+        Column("reason", lambda each: each.reason, lambda each: each.reason),
+        Column("queued", tasks, lambda each: -each.queued, right=True),
+        Column("each wants", wants, weight=2, least=16),
+        Column("age", age, lambda each: each.arrival, right=True, weight=8),
+    )
+    seen = len(picture.queue)
+    note = f"{picture.waiting:,}" if seen >= picture.waiting else f"{seen:,} of {picture.waiting:,}"
+    return Pane("queue", columns, picture.queue, lambda each: f"job {each.job.id}", note)
+
+
+def _schedulers(picture: Picture) -> Pane:
+    def number(title: str, weight: int = 9, name: str = "") -> Column:
+        def value(each: Member) -> int:
+            return int(each.figures[name or title] or 0)
+
+        def show(each: Member) -> str:
+            return "" if each.figures[name or title] is None else f"{value(each):,}"
+
+        return Column(title, show, lambda each: -value(each), True, weight)
+
+    def wait(each: Member) -> str:
+        waits = each.figures["wait_seconds"]
+        return "" if waits["mean"] is None else f"{words.seconds(waits['mean'])}/{words.seconds(waits['p90'])}"
+
+    columns = (
+        Column("scheduler", lambda each: each.name, lambda each: each.name),
+        Column("state", lambda each: each.figures["state"], lambda each: each.figures["alive"]),
+        Column("busy", lambda each: _share(each.busyness), lambda each: -(each.busyness or 0)),
+        Column("history", lambda each: curve(each.past, CURVE, 1.0), weight=1),
+        Column("wait/p90", wait, lambda each: -(each.figures["wait_seconds"]["p90"] or 0), right=True, weight=7),
+        Column("conflicts", _conflicts, lambda each: -(each.conflict_fraction or 0), right=True),
+        number("queued"),
+        number("blocked", name="asleep"),
+        number("jobs", 2),
+        number("tasks", 3),
+        number("abandoned", 1),
+    )
+    live = sum(each.figures["alive"] for each in picture.members)
+    note = f"{live}" if live == len(picture.members) else f"{live} of {len(picture.members)} live"
+    return Pane("schedulers", columns, picture.members, lambda each: f"scheduler {each.name}", note)
+
+
+def _conflicts(each: Member) -> str:
+    return "" if each.conflict_fraction is None else words.fraction(each.conflict_fraction)
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{bar(value, SHORT_BAR)} {100 * value:3.0f} %"
+
+
+TROUBLE = {"down": 0, "full": 2, "drained": 3, "up": 4}
+
+
+def trouble(machine: Machine) -> int:
+    """How much a machine wants attention: down first, then over, full, drained, up."""
+    return TROUBLE.get(condition(machine), 1)
+
+
+def _machines(picture: Picture) -> Pane:
+    def use(place: int, name: str) -> Column:
+        def show(each: Machine) -> str:
+            return f"{bar(_part(each, place), BAR)} {words.in_use(name, each.allocated[place], each.capacity[place])}"
+
+        return Column(name, show, lambda each: -_part(each, place), weight=8 - place)
+
+    columns = (
+        Column("machine", lambda each: each.name, lambda each: each.index),
+        Column("state", condition, trouble),
+        *(use(place, name) for place, name in enumerate(picture.dimensions.names)),
+        Column("use", lambda each: f"{100 * fullness(each):.0f} %", lambda each: -fullness(each), right=True),
+        Column("changes", lambda each: f"{each.number:,}", lambda each: -each.number, right=True, weight=1),
+        Column("attributes", attributes, weight=1, least=10),
+    )
+    things = sorted(picture.machines, key=lambda each: (trouble(each), -fullness(each), each.index))
+    bad = sum(trouble(each) < TROUBLE["drained"] for each in things)
+    note = f"{len(things):,}" + (f", {bad:,} full or worse" if bad else "")
+    return Pane("machines", columns, things, lambda each: f"machine {each.index}", note)
+
+
+def attributes(machine: Machine) -> str:
+    """``rack=r1 zone=a``."""
+    return " ".join(f"{key}={value}" for key, value in machine.attributes.items())
+
+
+def _part(machine: Machine, place: int) -> float:
+    if machine.state is MachineState.DOWN or not machine.capacity[place]:
+        return 0.0
+    return machine.allocated[place] / machine.capacity[place]
+
+
+def _events(picture: Picture) -> Pane:
+    columns = (
+        Column("time", lambda each: clock(each.first.at_ms, picture.at_ms)[:-4], lambda each: -each.first.version),
+        Column("by", lambda each: each.first.by, lambda each: each.first.by),
+        Column("what", lambda each: each.what, lambda each: each.what, least=30),
+    )
+    return Pane("events", columns, picture.happened, _opens)
+
+
+def _opens(each: Happened) -> str:
+    """What an event is about: the version makes it one of its own."""
+    job = next((event.job for event in each.events if event.job), None)
+    machine = next((event.machine for event in each.events if event.machine is not None), None)
+    about = f"job {job}" if job else f"machine {machine}" if machine is not None else "event"
+    return f"{about} {each.first.version}"
+
+
+def chosen(pane: Pane, column: int | None, *, reverse: bool, wanted: str, most: int) -> list[Any]:
+    """What a pane lists, sorted by a column, only what has the text `wanted` in any of its columns, at most so many."""
+    things = list(pane.things)
+    if wanted:
+        things = [each for each in things if wanted in " ".join(one.show(each) for one in pane.columns).lower()]
+    order = pane.columns[column].order if column is not None else None
+    if order is not None:
+        things.sort(key=order)
+    return (things[::-1] if reverse else things)[:most]
+
+
+def fit(pane: Pane, things: Sequence[Any], width: int) -> list[tuple[Column, int]]:
+    """The columns that have room, and how wide each may be; two characters stand between them, and a
+    heading has room for the mark of the order.
+    """
+    shown = [
+        (column, max(map(len, (column.title + (column.order is not None) * "▼", *map(column.show, things)))))
+        for column in _said(pane, things)
+    ]
+    while len(shown) > 1 and sum(min(wide, column.least or wide) + 2 for column, wide in shown) > width:
+        least = min(column.weight for column, _ in shown)
+        last = max(place for place, (column, _) in enumerate(shown) if column.weight == least)
+        del shown[last]
+    rest = width - sum(wide + 2 for _, wide in shown)
+    for place in range(len(shown) - 1, -1, -1):
+        column, wide = shown[place]
+        if rest < 0 and column.least:
+            shown[place] = column, max(column.least, wide + rest)
+            rest += wide - shown[place][1]
+    return shown
+
+
+def _said(pane: Pane, things: Sequence[Any]) -> list[Column]:
+    """The columns that say something of any of these; the first one always."""
+    return [
+        column for place, column in enumerate(pane.columns) if not place or not things or any(map(column.show, things))
+    ]

@@ -1,0 +1,120 @@
+"""What ``omega top`` shows: a cell at one moment, as plain values."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cellstate.model import Job, Machine, MachineState
+from cellstate.resources import Dimensions
+from cli.job_state import counts, state
+from cli.machine_find import state_word
+
+if TYPE_CHECKING:
+    from cli.history import Event
+
+FULL = 0.95
+"""From this share of any one resource on, a machine counts as full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A pending job, in the order jobs became pending, and the word for why it waits."""
+
+    arrival: int
+    job: Job
+    reason: str
+
+    @property
+    def queued(self) -> int:
+        """Tasks that want a machine."""
+        return self.job.unplaced
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A scheduler: its figures as `omega scheduler list` has them, and how it did between its last heartbeats."""
+
+    figures: Mapping[str, Any]
+    busyness: float | None
+    """Share of the time between heartbeats spent deciding and committing; since its start before the second one."""
+    conflict_fraction: float | None
+    past: Sequence[float]
+    """Its busyness at the heartbeats before, oldest first."""
+
+    @property
+    def name(self) -> str:
+        """Its kind and instance: ``batch/0``."""
+        return str(self.figures["member"])
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """What a version of the log says that may want attention, in a sentence."""
+
+    events: "Sequence[Event]"
+    what: str
+
+    @property
+    def first(self) -> "Event":
+        """Its version, time, author, and one of the jobs and machines that it is about."""
+        return self.events[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What happened per second since the look before."""
+
+    placed: float
+    """Tasks."""
+    conflict_fraction: float
+    evicted: float
+    """Tasks evicted or lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A cell at `at_ms`."""
+
+    cell: str
+    store: str
+    dimensions: Dimensions
+    at_ms: int
+    version: int
+    machines: Sequence[Machine]
+    members: Sequence[Member]
+    queue: Sequence[Waiting]
+    """The first pending jobs of each kind."""
+    depths: Mapping[str, int]
+    """How many jobs of each kind are pending."""
+    happened: Sequence[Happened]
+    """Newest first."""
+    rates: Rates
+    past: Mapping[str, Sequence[float]]
+    """Looks before, oldest first: the share in use of each resource, and under "placed" tasks per second."""
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs are pending."""
+        return sum(self.depths.values())
+
+
+def fullness(machine: Machine) -> float:
+    """The largest share in use of any resource."""
+    pairs = zip(machine.allocated, machine.capacity, strict=True)
+    return max((used / has if has else float(used > 0) for used, has in pairs), default=0.0)
+
+
+def condition(machine: Machine) -> str:
+    """``full``, or the word for its state."""
+    full = machine.state is MachineState.UP and not machine.over and fullness(machine) >= FULL
+    return "full" if full else state_word(machine)
+
+
+def waiting_json(each: Waiting, now_ms: int) -> dict[str, Any]:
+    """A pending job as plain values."""
+    job = each.job
+    return {
+        "id": job.id, "name": job.name, "kind": job.kind, "precedence": job.precedence, "state": state(job),
+        "reason": each.reason or None, "age_seconds": max(0, now_ms - job.submitted_ms) / 1000,
+        "counts": counts(job.groups),
+    }  # fmt: skip

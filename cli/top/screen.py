@@ -1,0 +1,257 @@
+"""The live screen: a head, four tables, and what is opened of them. All reading is done in a thread."""
+
+import threading
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events, work
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.geometry import Size
+from textual.widgets import DataTable, Footer, Input, Static
+
+from cellstate.errors import OmegaError, StoreError
+from cli.top.details import details
+from cli.top.head import head
+from cli.top.leaf import Help, Leaf
+from cli.top.panes import NAMES, panes
+from cli.top.picture import Picture
+from cli.top.table import PaneTable
+from cli.top.watch import Watch
+
+WIDE, HIGH = 150, 36
+"""From this size on all tables are shown at once."""
+
+KEYS = """\
+1 2 3 4      queue, schedulers, machines, events
+Tab          the next table          Shift-Tab   the one before
+↑ ↓ PgUp …   choose a line           Enter       open it
+/            only lines with a text  Esc         all of them; close
+s            sort by the next column r           the other way round
+Space        pause, and go on        q           end
+
+machines     full: 95 % of a resource or more is in use
+             over: it holds more than it has, and takes nothing
+schedulers   busy: share of the time spent deciding and committing, between its last heartbeats
+             conflicts: commits with a conflict ÷ commits without one, in the same time
+             blocked: jobs that wait for room and are woken by it"""
+
+
+class Top(App[str]):
+    """The program; it returns what made it end, if anything did."""
+
+    ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = "#queue"
+    CSS = """
+    Screen { background: $background; }
+    #head { height: auto; padding: 0 1; }
+    #tabs { height: 1; padding: 0 1; }
+    #filter { height: 1; border: none; padding: 0 1; display: none; }
+    #tables { height: 1fr; }
+    .wide #tabs { display: none; }
+    .narrow PaneTable { display: none; }
+    .narrow PaneTable.chosen { display: block; }
+    .wide #tables { layout: grid; grid-size: 2 2; grid-gutter: 0 1; }
+    .wide PaneTable { border-top: solid $surface-lighten-2; }
+    .wide PaneTable.chosen { border-top: solid $accent; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(str(number), f"choose({number - 1})", name, show=False) for number, name in enumerate(NAMES, 1)),
+        Binding("tab", "turn(1)", "next", priority=True),
+        Binding("shift+tab", "turn(-1)", "before", show=False, priority=True),
+        Binding("slash", "filter", "filter", key_display="/"),
+        Binding("s", "sort", "sort"),
+        Binding("r", "reverse", "reverse"),
+        Binding("space", "pause", "pause"),
+        Binding("question_mark", "help", "help", key_display="?"),
+        Binding("escape", "clear", "all", show=False),
+        Binding("q", "quit", "end"),
+        Binding("ctrl+c", "quit", "end", show=False, priority=True),
+    ]
+
+    def __init__(self, watch: Watch, now_ms: Callable[[], int], every: float = 1.0) -> None:
+        """Show what `watch` sees; `now_ms` tells the time, and a look is taken `every` so many seconds."""
+        super().__init__()
+        self.looker, self.now_ms, self.every = watch, now_ms, every
+        self.picture: Picture | None = None
+        self.said = ""
+        self.paused = False
+        self.chosen = 0
+        self._reading = threading.Lock()
+
+    def compose(self) -> ComposeResult:
+        """Head, tabs, tables, keys."""
+        yield Static(id="head")
+        yield Static(id="tabs")
+        with Container(id="tables"):
+            yield from (PaneTable(name, id=name) for name in NAMES)
+        yield Input(placeholder="only lines with …", id="filter", compact=True, disabled=True)
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Look at once, then again and again."""
+        self._arrange(self.size)
+        self.look()
+        self.set_interval(self.every, self.look)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Show all tables at once when there is room."""
+        self._arrange(event.size)
+        self.show()
+
+    # Looking
+
+    @work(thread=True)
+    def look(self) -> None:
+        """Read the cell, unless the look before still goes on or this is paused."""
+        if self.paused or not self._reading.acquire(blocking=False):
+            return
+        try:
+            picture = self.looker.look(self.now_ms())
+        except StoreError as error:
+            self.call_from_thread(self._fail, str(error))
+        except OmegaError as error:
+            self.call_from_thread(self.exit, str(error))
+        else:
+            self.call_from_thread(self._take, picture)
+        finally:
+            self._reading.release()
+
+    def _take(self, picture: Picture) -> None:
+        self.picture, self.said = picture, ""
+        self.show()
+
+    def _fail(self, said: str) -> None:
+        self.said = said
+        self.show()
+
+    @work(thread=True)
+    def open(self, identity: str) -> None:
+        """Read what is told of a job, machine or scheduler, and lay it over the screen."""
+        leaf = Leaf(identity, *self._details(identity))
+        self.call_from_thread(self.push_screen, leaf)
+
+    @work(thread=True)
+    def renew(self, leaf: Leaf) -> None:
+        """Write anew what was opened."""
+        told = self._details(leaf.identity)
+        if leaf.is_attached:
+            self.call_from_thread(leaf.write, *told)
+
+    def _details(self, identity: str) -> tuple[str, list[str]]:
+        if self.picture is None:
+            return identity, []
+        with self._reading:
+            try:
+                return details(self.looker.cell, self.picture, identity)
+            except OmegaError as error:
+                return identity, [str(error)]
+
+    # Showing
+
+    @property
+    def tables(self) -> list[PaneTable]:
+        """The four tables, in order."""
+        return [self.query_one(f"#{name}", PaneTable) for name in NAMES]
+
+    def _arrange(self, size: Size) -> None:
+        wide = size.width >= WIDE and size.height >= HIGH
+        self.set_class(wide, "wide")
+        self.set_class(not wide, "narrow")
+        for number, table in enumerate(self.tables):
+            table.set_class(number == self.chosen, "chosen")
+
+    def show(self) -> None:
+        """Draw what was seen last, unless this is closing and there is nothing left to draw on."""
+        if not self.query("#filter"):
+            return
+        picture = self.picture
+        if picture is None:
+            self.query_one("#head", Static).update(self.said or "looking …")
+            return
+        width = self.size.width - 2
+        said = "paused" if self.paused else "no answer, trying again" if self.said else ""
+        self.query_one("#head", Static).update(Text("\n").join(head(picture, width, said)))
+        tabs = []
+        wide = self.has_class("wide")
+        for number, (pane, table) in enumerate(zip(panes(picture), self.tables, strict=True)):
+            table.show(pane, number + 1, self.size.width // 2 if wide else self.size.width)
+            tabs.append((f" {table.title} ", "reverse" if number == self.chosen else "dim"))
+        self.query_one("#tabs", Static).update(Text.assemble(*tabs))
+        if isinstance(self.screen, Leaf):
+            self.renew(self.screen)
+
+    # Keys
+
+    def action_choose(self, number: int) -> None:
+        """Turn to a table."""
+        self.chosen = number
+        self._arrange(self.size)
+        self.tables[number].focus()
+        self.show()
+
+    def action_turn(self, step: int) -> None:
+        """Turn to the next table, or the one before."""
+        self.action_choose((self.chosen + step) % len(NAMES))
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self.tables[self.chosen].sort_by_next()
+        self.show()
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        self.tables[self.chosen].turn_round()
+        self.show()
+
+    def action_pause(self) -> None:
+        """Stand still, or go on."""
+        self.paused = not self.paused
+        self.show()
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        self.push_screen(Help(KEYS))
+
+    def action_filter(self) -> None:
+        """Ask for the text that lines must have."""
+        asked = self.query_one("#filter", Input)
+        asked.value = self.tables[self.chosen].wanted
+        asked.display, asked.disabled = True, False
+        asked.focus()
+
+    def action_clear(self) -> None:
+        """Show all lines again."""
+        asked = self.query_one("#filter", Input)
+        asked.value = ""
+        self._leave_filter()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter as it is typed."""
+        self.tables[self.chosen].wanted = event.value.strip().lower()
+        self.show()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Keep the filter and go back to the table."""
+        self._leave_filter()
+
+    def _leave_filter(self) -> None:
+        asked = self.query_one("#filter", Input)
+        self.tables[self.chosen].wanted = asked.value.strip().lower()
+        asked.display, asked.disabled = False, True
+        self.tables[self.chosen].focus()
+        self.show()
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Open a line."""
+        if event.row_key.value:
+            self.open(event.row_key.value)
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """A table that was clicked is the one that is chosen."""
+        if isinstance(event.widget, PaneTable) and event.widget.id in NAMES:
+            number = NAMES.index(event.widget.id)
+            if number != self.chosen:
+                self.action_choose(number)

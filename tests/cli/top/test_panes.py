@@ -1,0 +1,110 @@
+"""What the tables of `omega top` list, how it is sorted and filtered, and what is left out when there is no room."""
+
+import pytest
+
+from cellstate.model import Gang, GroupStatus, Job, JobState, Machine, MachineState
+from cellstate.resources import Dimensions
+from cli.top.bars import bar, curve, cut
+from cli.top.head import head
+from cli.top.panes import Pane, chosen, fit, panes
+from cli.top.picture import Member, Picture, Rates, Waiting, condition
+
+
+def machine(index: int, cpu: int, memory: int = 0, state: MachineState = MachineState.UP) -> Machine:
+    return Machine(index, f"m{index}", 7, state, 0, (4000, 4096), (cpu, memory), {"rack": f"r{index % 2}"})
+
+
+def waiting(number: int, name: str, precedence: int = 0) -> Waiting:
+    group = GroupStatus((500, 256), 0, 10, 4, 6, 0, 0, 0, "0-3", ())
+    job = Job(f"id-{number}", name, "batch", precedence, number, JobState.ACTIVE, Gang.NO, 1_000, [group])
+    return Waiting(number, job, "RESOURCES")
+
+
+FIGURES = {
+    "member": "batch/0", "state": "live", "alive": True, "incarnation": 1, "jobs": 3, "tasks": 40, "transactions": 5,
+    "accepted": 4, "conflicts": 1, "queued": 2, "asleep": 1, "abandoned": 0, "conflict_fraction": 0.25,
+    "wait_seconds": {"mean": 0.02, "p90": 0.3}, "busyness": 0.41, "seconds": 9.5,
+}  # fmt: skip
+MACHINES = [
+    machine(0, 1000), machine(1, 3900), machine(2, 4001), machine(3, 0, state=MachineState.DOWN),
+    machine(4, 0, state=MachineState.DRAINED), machine(5, 2000),
+]  # fmt: skip
+PICTURE = Picture(
+    "default", "unix:///store.sock", Dimensions(), 61_000, 1234, MACHINES, [Member(FIGURES, 0.5, 0.1, (0.1, 0.5))],
+    [waiting(1, "crawl"), waiting(2, "shop", 100)], {"batch": 2}, (), Rates(14_900.0, 0.031, 2.0),
+    {"cpu": (0.1, 0.9), "memory": (0.0, 0.0), "placed": (0.0, 14_900.0)},
+)  # fmt: skip
+
+
+def named(name: str) -> Pane:
+    return next(pane for pane in panes(PICTURE) if pane.name == name)
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"), [(0, "░░░░"), (0.001, "▏░░░"), (0.5, "██░░"), (0.9, "███▋"), (1, "████"), (7, "████")]
+)
+def test_a_bar_shows_a_share_and_something_is_never_nothing(share: float, shown: str) -> None:
+    assert bar(share, 4) == shown
+
+
+def test_a_curve_shows_the_newest_values_on_its_scale() -> None:
+    assert curve((9, 0, 0.5, 1), 3, 1.0) == "▁▅█"
+    assert curve((0, 5, 10), 9) == "▁▅█"
+    assert curve((0, 0), 9) == "▁▁"
+    assert curve((), 9) == curve((1, 2), 0) == ""
+
+
+def test_what_is_cut_says_so() -> None:
+    assert (cut("crawl", 5), cut("crawler", 5)) == ("crawl", "craw…")
+
+
+def test_machines_that_want_attention_come_first() -> None:
+    assert [condition(each) for each in MACHINES] == ["up", "full", "up, over", "down", "drained", "up"]
+    assert [each.name for each in named("machines").things] == ["m3", "m2", "m1", "m4", "m5", "m0"]
+    assert named("machines").note == "6, 3 full or worse"
+
+
+def test_sorting_by_a_column_and_the_other_way_round() -> None:
+    pane = named("machines")
+    by_name = [each.name for each in chosen(pane, 0, reverse=False, wanted="", most=9)]
+    assert by_name == ["m0", "m1", "m2", "m3", "m4", "m5"]
+    assert [each.name for each in chosen(pane, 0, reverse=True, wanted="", most=2)] == ["m5", "m4"]
+    by_precedence = chosen(named("queue"), 3, reverse=False, wanted="", most=9)
+    assert [each.job.name for each in by_precedence] == ["shop", "crawl"]
+
+
+def test_only_lines_with_a_text() -> None:
+    assert [each.name for each in chosen(named("machines"), 0, reverse=False, wanted="rack=r1", most=9)] == [
+        "m1", "m3", "m5",
+    ]  # fmt: skip
+    assert chosen(named("queue"), None, reverse=False, wanted="nothing", most=9) == []
+
+
+def test_columns_of_less_weight_go_when_there_is_no_room() -> None:
+    pane = named("machines")
+    shown = {width: [column.title for column, _ in fit(pane, pane.things, width)] for width in (200, 60, 20)}
+    assert shown[200] == ["machine", "state", "cpu", "memory", "use", "changes", "attributes"]
+    assert shown[60] == ["machine", "state", "cpu", "memory", "use"]
+    assert shown[20] == ["machine", "state"]
+    for width in range(12, 200):
+        assert sum(wide + 2 for _, wide in fit(pane, pane.things, width)) <= max(width, 12)
+
+
+def test_a_column_that_says_nothing_is_left_out() -> None:
+    plain = [machine(0, 0)]
+    plain[0] = Machine(0, "m0", 1, MachineState.UP, 0, (1, 1), (0, 0), {})
+    pane = named("machines")
+    assert "attributes" not in [column.title for column, _ in fit(pane, plain, 200)]
+
+
+@pytest.mark.parametrize("width", [78, 100, 200])
+def test_the_head_fits_its_width(width: int) -> None:
+    lines = [line.plain for line in head(PICTURE, width, "")]
+    assert all(len(line) <= width for line in lines)
+    assert lines[1] == "6 machines: 4 up (1 full), 1 over, 1 drained, 1 down · waiting jobs: 2 batch"
+    assert "55 %  10.9 of 20" in lines[2]
+    assert lines[4].startswith("placed   14,900 tasks/s · conflict fraction 0.031 · 2 evicted or lost/s")
+
+
+def test_the_head_says_when_something_is_wrong() -> None:
+    assert head(PICTURE, 80, "no answer, trying again")[0].plain.endswith("no answer, trying again")

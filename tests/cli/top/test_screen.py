@@ -1,0 +1,125 @@
+"""The live screen, driven as a person would: by keys."""
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from cellstate.model import JobSpec, TaskGroup
+from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Claim, Position, Transaction
+from cli.top.leaf import Help, Leaf
+from cli.top.screen import Top
+from cli.top.table import PaneTable
+from cli.top.watch import Watch
+from tests.cli.conftest import join
+
+pytestmark = [pytest.mark.server, pytest.mark.anyio]
+
+
+@pytest.fixture
+def top(cell: RedisCell) -> Top:
+    """The screen of a cell with three machines, one of them full, and two jobs that wait."""
+    join(cell, 3)
+    groups = (TaskGroup((4000, 256), 5),)
+    cell.submit([JobSpec("j1", "crawl", "batch", groups), JobSpec("j2", "shop", "batch", groups)], 5_000, "ada")
+    me = cell.enlist("batch/0", "nonce", 60_000, 5_000)
+    cell.commit(me, 1, [Transaction("j1", (Claim(1, 0, 2),))], Position(), 6_000)
+    times = iter(range(10_000, 10_000_000, 1_000))
+    return Top(Watch(cell, "store"), times.__next__, every=60)
+
+
+async def looked(pilot: "Pilot[str]") -> None:
+    """Wait until the workers of a look have ended and what they saw is drawn."""
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+async def press(pilot: "Pilot[str]", *keys: str) -> None:
+    """Press keys and wait until what they do is drawn."""
+    await pilot.press(*keys)
+    await looked(pilot)
+
+
+def lines(top: Top, number: int) -> list[str]:
+    table: PaneTable = top.tables[number]
+    rows = [table.get_row_at(place) for place in range(table.row_count)]
+    return [" ".join(cell.plain for cell in row) for row in rows]
+
+
+async def test_tables_and_head(top: Top) -> None:
+    async with top.run_test(size=(80, 24)) as pilot:
+        await looked(pilot)
+        assert "3 machines: 3 up (1 full) · waiting jobs: 2 batch" in str(top.query_one("#head", Static).content)
+        assert [table.display for table in top.tables] == [True, False, False, False]
+        assert [line.split()[1] for line in lines(top, 0)] == ["crawl", "shop"]
+        await press(pilot, "3")
+        assert [table.display for table in top.tables] == [False, False, True, False]
+        assert [line.split()[0] for line in lines(top, 2)] == ["m1", "m0", "m2"]
+        await press(pilot, "tab")
+        assert top.chosen == 3
+        assert "conflict of crawl (j1) on m1: full" in "\n".join(lines(top, 3))
+
+
+async def test_all_tables_at_once_where_there_is_room(top: Top) -> None:
+    async with top.run_test(size=(200, 50)) as pilot:
+        await looked(pilot)
+        assert all(table.display for table in top.tables)
+        await pilot.resize_terminal(80, 24)
+        await looked(pilot)
+        assert [table.display for table in top.tables] == [True, False, False, False]
+
+
+async def test_filter_and_order(top: Top) -> None:
+    async with top.run_test(size=(100, 30)) as pilot:
+        await looked(pilot)
+        await press(pilot, "slash", *"shop", "enter")
+        await pilot.pause()
+        assert [line.split()[1] for line in lines(top, 0)] == ["shop"]
+        await press(pilot, "escape")
+        await press(pilot, "3", "s", "r")
+        await pilot.pause()
+        assert [line.split()[0] for line in lines(top, 2)] == ["m2", "m1", "m0"]
+
+
+async def test_open_and_close(top: Top, cell: RedisCell) -> None:
+    async with top.run_test(size=(80, 24)) as pilot:
+        await looked(pilot)
+        await press(pilot, "down", "enter")
+        await looked(pilot)
+        assert isinstance(top.screen, Leaf)
+        assert top.screen.heading == "job shop (j2)"
+        assert "5 tasks of cpu 4, memory 256Mi: 5 queued" in str(top.screen.query_one(Static).content)
+        await press(pilot, "escape", "3", "enter")
+        await looked(pilot)
+        assert isinstance(top.screen, Leaf)
+        assert "crawl (j1)" in str(top.screen.query_one(Static).content)
+        await press(pilot, "escape", "question_mark")
+        assert type(top.screen) is Help
+        await press(pilot, "escape", "2", "enter")
+        await looked(pilot)
+        assert isinstance(top.screen, Leaf)
+        assert top.screen.heading == "scheduler batch/0"
+
+
+async def test_pause_stands_still(top: Top, cell: RedisCell) -> None:
+    async with top.run_test(size=(80, 24)) as pilot:
+        await looked(pilot)
+        seen = top.picture
+        await press(pilot, "space")
+        top.look()
+        await looked(pilot)
+        assert top.picture is seen
+        await press(pilot, "space")
+        top.look()
+        await looked(pilot)
+        assert top.picture is not seen
+
+
+async def test_a_deleted_cell_ends_it_with_the_reason(top: Top, cell: RedisCell) -> None:
+    async with top.run_test(size=(80, 24)) as pilot:
+        await looked(pilot)
+        cell.delete()
+        top.look()
+        while top.return_value is None:
+            await pilot.pause(0.01)
+    assert str(top.return_value).startswith("unknown cell")

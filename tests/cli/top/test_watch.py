@@ -1,0 +1,138 @@
+"""`omega top` follows a cell by what changed; `--once` prints a frame, `--json` a document."""
+
+import sys
+
+import pytest
+
+from cellstate.cell import Membership
+from cellstate.errors import Refused
+from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from cli.top import command
+from cli.top.watch import MOST_WAITING, Watch
+from tests.cli.conftest import Omega, join
+
+pytestmark = pytest.mark.server
+
+
+def job(name: str, count: int = 1, kind: str = "batch", cpu: int = 1000) -> JobSpec:
+    return JobSpec(name, name, kind, (TaskGroup((cpu, 256), count),))
+
+
+def place(cell: RedisCell, me: Membership, number: int, name: str, machine: int, count: int) -> None:
+    cell.commit(me, number, [Transaction(name, (Claim(machine, 0, count),))], Position(), 11_000)
+
+
+def test_machines_are_followed_from_look_to_look(cell: RedisCell) -> None:
+    join(cell, 3)
+    watch = Watch(cell, "store")
+    assert [each.name for each in watch.look(10_000).machines] == ["m0", "m1", "m2"]
+    cell.set_machine_state(1, MachineState.GONE, 10_000, "ada")
+    cell.set_machine_state(2, MachineState.DOWN, 10_000, "ada")
+    cell.join("here", [MachineSpec("m3", (1000, 1024), {"rack": "r1"})], 10_000)
+    seen = watch.look(11_000)
+    assert [(each.name, each.state, each.attributes) for each in seen.machines] == [
+        ("m0", MachineState.UP, {}), ("m2", MachineState.DOWN, {}), ("m3", MachineState.UP, {"rack": "r1"}),
+    ]  # fmt: skip
+    cell.join("here", [MachineSpec("m1", (2000, 1024), {"rack": "r2"})], 10_000)
+    assert watch.look(12_000).machines == cell.machines()
+
+
+def test_what_waits_and_why(cell: RedisCell) -> None:
+    join(cell, 1)
+    cell.submit([job("small"), job("large", cpu=99_000), job("web", kind="service")], 5_000, "ada")
+    cell.enlist("batch/0", "nonce", 60_000, 5_000)
+    seen = Watch(cell, "store").look(10_000)
+    assert [(each.job.name, each.reason) for each in seen.queue] == [
+        ("small", "WAITING"), ("large", "TOO_LARGE"), ("web", "NO_SCHEDULER"),
+    ]  # fmt: skip
+    assert seen.depths == {"batch": 2, "service": 1}
+
+
+def test_of_many_waiting_jobs_the_first_are_read(cell: RedisCell) -> None:
+    cell.submit([job(f"j{number}") for number in range(MOST_WAITING + 50)], 5_000, "ada")
+    seen = Watch(cell, "store").look(10_000)
+    assert (len(seen.queue), seen.waiting) == (MOST_WAITING, MOST_WAITING + 50)
+    assert seen.queue[0].job.name == "j0"
+
+
+def test_rates_are_of_the_time_between_two_looks(cell: RedisCell) -> None:
+    join(cell, 2)
+    cell.submit([job("a", 8)], 5_000, "ada")
+    me = cell.enlist("batch/0", "nonce", 60_000, 5_000)
+    watch = Watch(cell, "store")
+    watch.look(10_000)
+    place(cell, me, 1, "a", 0, 3)
+    place(cell, me, 2, "a", 0, 3)  # one fits, two are a conflict
+    seen = watch.look(12_000)
+    assert (seen.rates.placed, seen.rates.conflict_fraction) == (2.0, 1.0)
+    assert seen.past["placed"] == (0.0, 2.0)
+    assert seen.past["cpu"] == (0.0, 0.5)
+    assert seen.happened[0].what == "conflict of a (a) on m0: full"
+    cell.set_machine_state(0, MachineState.DOWN, 12_500, "ada")
+    seen = watch.look(13_000)
+    assert seen.rates.evicted == 4.0
+    assert seen.happened[0].what == "m0 is down · 4 tasks of a (a) lost on m0"
+    assert watch.look(14_000).rates.evicted == 0.0
+
+
+def test_a_scheduler_is_judged_between_its_last_two_heartbeats(cell: RedisCell) -> None:
+    me = cell.enlist("batch/0", "nonce", 60_000, 5_000)
+    watch = Watch(cell, "store")
+    assert watch.look(10_000).members[0].busyness is None
+
+    def beat(seconds: float, busy: float, conflicts: int, accepted: int) -> None:
+        figures = {"seconds": seconds, "busy_seconds": busy, "conflicts": conflicts, "accepted": accepted}
+        cell.renew(me, 60_000, figures)
+
+    beat(10.0, 1.0, 0, 10)
+    assert watch.look(11_000).members[0].busyness == pytest.approx(0.1)
+    beat(12.0, 2.0, 5, 20)
+    member = watch.look(12_000).members[0]
+    assert (member.busyness, member.conflict_fraction) == (0.5, 0.5)
+    assert watch.look(13_000).members[0].past == (0.1, 0.5)
+    beat(1.0, 1.0, 0, 0)  # started again
+    assert watch.look(14_000).members[0].busyness == 1.0
+
+
+def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 2)
+    cell.submit([job("a", 3), job("b", 99)], 5_000, "ada")
+    me = cell.enlist("batch/0", "nonce", 60_000, 5_000)
+    place(cell, me, 1, "a", 0, 3)
+    cell.end([Ending(run.machine, run.placement, How.FAILED, "0") for run in cell.runs([0])], 11_000, "here")
+    cell.set_machine_state(1, MachineState.DRAINED, 12_000, "ada")
+    text = omega.text("top", "--once")
+    for part in ("2 machines: 1 up, 1 drained", "waiting jobs: 1 batch", "queue 1", "RESOURCES", "batch/0    live",
+                 "m1       drained", "1 task of a (a) failed on m0"):  # fmt: skip
+        assert part in text, text
+    found = omega.json("top")
+    assert found["machines"] == {"total": 2, "up": 1, "drained": 1, "down": 0, "over": 0, "full": 0}
+    assert found["utilisation"]["cpu"] == {"allocated": 2000, "capacity": 8000, "fraction": 0.25}
+    assert found["queue"][0]["counts"]["queued"] == 99
+    assert [each["name"] for each in found["troubled"]] == ["m1"]
+    assert {each["kind"] for each in found["events"]} == {"enlist", "failed", "machine"}
+    assert found["schedulers"][0]["lately"] == {"busyness": None, "conflict_fraction": None}
+
+
+def test_it_wants_a_terminal(omega: Omega, cell: RedisCell) -> None:
+    assert omega.error("top") == "omega top: wants a terminal; omega top --once prints one frame"
+
+
+def test_textual_may_be_missing(omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("cli.top.screen", "cli.top.table", "cli.top.leaf"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "textual", None)
+    monkeypatch.setattr(command, "at_a_terminal", lambda: True)
+    assert omega.error("top") == (
+        "omega top: textual is not installed; pip install 'omega-scheduler[top]', or use omega top --once"
+    )
+
+
+def test_a_cell_that_is_deleted_ends_it(store_url: str, cell: RedisCell) -> None:
+    watch = Watch(cell, "store")
+    watch.look(10_000)
+    cell.delete()
+    with pytest.raises(Refused, match="unknown cell"):
+        watch.look(11_000)
