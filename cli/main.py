@@ -22,6 +22,7 @@ COMMANDS: dict[str, Entry] = {
     "machine": ("cli.machine", "See and change machines."),
     "job": ("cli.job", "Submit, follow, see and stop jobs."),
     "scheduler": ("cli.scheduler", "Run schedulers and see how they do."),
+    "mapreduce": ("cli.mapreduce", "What the tasks of MapReduce jobs run."),
     "events": ("cli.events", "What happened: placements, conflicts, evictions, machines."),
     "sim": ("cli.sim", "Simulate cells and compare scheduling architectures."),
     "top": ("cli.top.command", "The cell as it is now, in the terminal."),

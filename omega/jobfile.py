@@ -17,6 +17,7 @@ from cellstate.model import JobSpec, TaskGroup
 from cellstate.resources import Dimensions, Resources
 from omega.jobfile_form import JobEntry, Tasks, fields_at, parse_duration
 from omega.jobfile_lines import Document, Path, parse
+from omega.jobfile_mapreduce import MapReduceEntry
 
 __all__ = ["JobFile", "load", "parse_duration"]
 
@@ -62,10 +63,11 @@ def load(files: Iterable[JobFile], dimensions: Dimensions, new_id: Callable[[], 
 def _entry(document: Document, here: Path, entry: Any) -> JobEntry:
     if not isinstance(entry, dict):
         raise BadInput(f"{document.where(here)}: {_shown(entry)} is not a job; write fields such as name and tasks")
+    kind = MapReduceEntry if entry.get("kind") == "mapreduce" else JobEntry
     try:
-        return JobEntry.model_validate(entry)
+        return kind.model_validate(entry)
     except ValidationError as error:
-        raise BadInput(_message(document, here, error.errors(include_url=False))) from None
+        raise BadInput(_message(document, here, error.errors(include_url=False), kind)) from None
 
 
 def _take(document: Document, here: Path, job: JobEntry, taken: dict[tuple[str, str], str]) -> None:
@@ -80,8 +82,8 @@ def _take(document: Document, here: Path, job: JobEntry, taken: dict[tuple[str, 
 
 def _spec(document: Document, here: Path, job: JobEntry, dimensions: Dimensions, new_id: Callable[[], str]) -> JobSpec:
     groups = tuple(
-        TaskGroup(_need(document, (*here, "tasks", i), tasks, dimensions), tasks.count, tasks.duration, tasks.extra())
-        for i, tasks in enumerate(job.tasks)
+        TaskGroup(_need(document, (*here, *place), tasks, dimensions), tasks.count, tasks.duration, tasks.extra())
+        for place, tasks in job.groups()
     )
     job_id = new_id() if job.id is None else job.id
     try:
@@ -116,21 +118,21 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
-def _message(document: Document, here: Path, errors: Sequence[Any]) -> str:
+def _message(document: Document, here: Path, errors: Sequence[Any], kind: type[JobEntry]) -> str:
     """Return the first error in one line, and how many more there are."""
     first = errors[0]
     path: Path = (*here, *(step for step in first["loc"] if step != "[key]"))
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{document.where(path)}: {_field(path)}: {_reason(first)}{more}"
+    return f"{document.where(path)}: {_field(path)}: {_reason(first, kind)}{more}"
 
 
-def _reason(error: Any) -> str:
+def _reason(error: Any, job: type[JobEntry]) -> str:
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "missing":
         return "is missing"
     if kind == "extra_forbidden":
         *around, name = error["loc"]
-        known = fields_at(tuple(around))
+        known = fields_at(tuple(around), job)
         near = get_close_matches(str(name), known, 1)
         hint = f"did you mean {near[0]}? " if near else ""
         return f"unknown field; {hint}allowed: {', '.join(known)}"

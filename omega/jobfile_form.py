@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -158,14 +158,27 @@ class JobEntry(Strict):
     environment: dict[str, str] = {}
     directory: str | None = None
 
+    def groups(self) -> list[tuple[tuple[str | int, ...], Tasks]]:
+        """Its task groups, and where in the job each stands."""
+        return [(("tasks", i), tasks) for i, tasks in enumerate(self.tasks)]
+
     def extra(self) -> dict[str, Any]:
         """What only schedulers and executors read of the job, as `JobSpec.extra` keeps it."""
         names = ("pool", "user", "environment", "directory")
         return {name: value for name in names if (value := getattr(self, name))}
 
 
-def fields_at(path: tuple[str | int, ...]) -> list[str]:
+def fields_at(path: tuple[str | int, ...], job: type[JobEntry] = JobEntry) -> list[str]:
     """The fields allowed in the mapping at a path within a job."""
-    names = tuple(step for step in path if isinstance(step, str))
-    model: dict[tuple[str, ...], type[Strict]] = {(): JobEntry, ("tasks",): Tasks, ("tasks", "locality"): Locality}
-    return list(model[names].model_fields) if names in model else []
+    model: type[Strict] | None = job
+    for name in path:
+        if isinstance(name, str) and model is not None:
+            model = _within(model.model_fields[name].annotation) if name in model.model_fields else None
+    return list(model.model_fields) if model else []
+
+
+def _within(annotation: Any) -> type[Strict] | None:
+    """The fields' class that an annotation holds: ``list[Tasks]``, ``Locality | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, Strict):
+        return annotation
+    return next((found for each in get_args(annotation) if (found := _within(each))), None)

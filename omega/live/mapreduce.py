@@ -1,0 +1,192 @@
+"""A worker of a MapReduce job: takes shards from the store, runs the job's commands over them, keeps what they say.
+
+Any number of workers do this at once, and any of them may be evicted, lost or killed at any moment. What a
+worker writes carries its mark until the store has its shard as finished by it, and only then is it read by
+others (shards.py); so the answer is that of one run of every shard, whoever worked on it in vain.
+"""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from signal import Signals
+from typing import IO, TypeVar
+
+from cellstate.errors import Fenced, OmegaError, Refused, StoreError
+from cellstate.redis_cell import RedisCell
+from cellstate.shards import MAP, REDUCE, TRIES, Errand, Worker
+from omega.mapreduce import shuffle
+from omega.mapreduce.plan import Plan
+
+SHORTEST_WAIT, LONGEST_WAIT = 0.05, 1.0
+"""Seconds before a worker that had to wait asks again: others work on what is left of the phase."""
+AFTER_FAILURE = 0.2
+T = TypeVar("T")
+
+
+class CommandFailed(OmegaError):
+    """A mapper or a reducer could not be run to a good end."""
+
+
+@dataclass(slots=True)
+class ShardWorker:
+    """One worker at work on job `job_id` of this `name`. `now` is seconds of any clock, `pause` sleeps.
+
+    `report` hears in one line each what went wrong. `surplus`: it may leave when there is nothing more to begin.
+    """
+
+    cell: RedisCell
+    job_id: str
+    name: str
+    plan: Plan
+    worker: Worker
+    environment: Mapping[str, str]
+    now: Callable[[], float]
+    pause: Callable[[float], None]
+    report: Callable[[str], None]
+    surplus: bool = False
+    done: int = 0
+
+    def run(self) -> int:
+        """Work until nothing is left to do; returns the shards done here.
+
+        Raises Fenced when the task is not this worker's any more, Refused when the job cannot be finished.
+        """
+        wait = SHORTEST_WAIT
+        while True:
+            errand = self._patiently(self._claim)
+            match errand.what:
+                case "done":
+                    self._publish()
+                    return self.done
+                case "failed":
+                    where = f"{errand.phase} shard {errand.shard}"
+                    raise Refused(f"job {self.name}: {where} failed {TRIES} times; see the logs of its tasks for why")
+                case "fenced":
+                    raise Fenced(f"job {self.name}: task {self.worker.task} is not placed here any more; it ends")
+                case "wait":
+                    if self.surplus and self._reducing():
+                        return self.done
+                    self.pause(wait)
+                    wait = min(LONGEST_WAIT, 2 * wait)
+                case _:
+                    wait = SHORTEST_WAIT
+                    self._do(errand)
+
+    def _claim(self) -> Errand:
+        return self.cell.claim_shard(self.job_id, self.worker, self.plan.maps, self.plan.reduces)
+
+    def _reducing(self) -> bool:
+        progress = self._patiently(lambda: self.cell.progress(self.job_id))
+        return progress is not None and progress.phase == REDUCE
+
+    def _do(self, errand: Errand) -> None:
+        phase, shard, _ = errand
+        began, failed = self.now(), False
+        try:
+            if phase == MAP:
+                self._map(shard)
+            else:
+                self._reduce(shard)
+        except (OSError, OmegaError) as error:
+            failed = True
+            self.report(f"{phase} shard {shard}: {error}")
+        milliseconds = int((self.now() - began) * 1000)
+
+        def end() -> bool:
+            return self.cell.end_shard(self.job_id, self.name, self.worker, phase, shard, milliseconds, failed=failed)
+
+        if self._patiently(end) and not failed:
+            self.done += 1
+        elif failed:
+            self.pause(AFTER_FAILURE)
+
+    # The two phases
+
+    @property
+    def _scratch(self) -> Path:
+        return Path(self.plan.scratch) / self.job_id
+
+    def _mapped(self, shard: int, mark: str) -> Path:
+        return self._scratch / f"map-{shard:05d}.{mark}"
+
+    def _reduced(self, shard: int, mark: str) -> Path:
+        """Beside what it becomes: a file does not change its name across file systems."""
+        return Path(self.plan.output) / f".part-{shard:05d}.{mark}"
+
+    def _map(self, shard: int) -> None:
+        self._scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile() as said:
+            self._run(self.plan.map, self.plan.input(shard), said, MAP, shard)
+            said.seek(0)
+            shuffle.write(self._mapped(shard, self.worker.mark), shuffle.partition(said, self.plan.reduces))
+
+    def _reduce(self, shard: int) -> None:
+        Path(self.plan.output).mkdir(parents=True, exist_ok=True)
+        marks = self._patiently(lambda: self.cell.finishers(self.job_id, MAP, self.plan.maps))
+        sources = [self._mapped(number, mark or "") for number, mark in enumerate(marks)]
+        target = self._reduced(shard, self.worker.mark)
+        with shuffle.draft(target).open("wb") as said:
+            self._run(self.plan.reduce, shuffle.gather(sources, shard), said, REDUCE, shard)
+        shuffle.settle(target)
+
+    def _publish(self) -> None:
+        """Give every part of the answer its name; whoever sees that all is done does so, once or again."""
+        marks = self._patiently(lambda: self.cell.finishers(self.job_id, REDUCE, self.plan.reduces))
+        for shard, mark in enumerate(marks):
+            target = Path(self.plan.output) / f"part-{shard:05d}"
+            try:
+                self._reduced(shard, mark or "").replace(target)
+            except FileNotFoundError:
+                if not target.exists():  # otherwise another worker was first
+                    raise Refused(f"job {self.name}: {target} is gone; run the job again") from None
+        for leftover in Path(self.plan.output).glob(".part-*"):
+            leftover.unlink(missing_ok=True)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _run(self, command: Sequence[str], blocks: Iterable[bytes], said: IO[bytes], phase: str, shard: int) -> None:
+        """Run a command over its input; what it says goes to a file, what it complains of to this task's log."""
+        surroundings = {**self.environment, "OMEGA_PHASE": phase, "OMEGA_SHARD": str(shard)}
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, env=surroundings)
+        except FileNotFoundError:
+            raise CommandFailed(f"command not found: {command[0]}") from None
+        except OSError as error:
+            raise CommandFailed(f"cannot run {command[0]}: {error.strerror}") from None
+        try:
+            _feed(process, blocks)
+            code = process.wait()
+        finally:
+            process.kill()
+            process.wait()
+        if code:
+            raise CommandFailed(f"{command[0]}: {f'exit {code}' if code > 0 else f'killed by {Signals(-code).name}'}")
+
+    def _patiently(self, call: Callable[[], T]) -> T:
+        """Repeat a call while the store does not serve; the agent ends this task when that takes too long."""
+        wait, told = SHORTEST_WAIT, False
+        while True:
+            try:
+                return call()
+            except StoreError as error:
+                if not told:
+                    self.report(f"waits: {error}")
+                told = True
+                self.pause(wait)
+                wait = min(LONGEST_WAIT, 2 * wait)
+
+
+def _feed(process: "subprocess.Popen[bytes]", blocks: Iterable[bytes]) -> None:
+    """Give a command its input; one that wants no more of it has had enough."""
+    stdin = process.stdin
+    if stdin is None:
+        raise RuntimeError("started without a pipe")
+    with suppress(BrokenPipeError):
+        try:
+            for block in blocks:
+                stdin.write(block)
+        finally:
+            stdin.close()

@@ -1,0 +1,99 @@
+"""What a MapReduce job is to do, as its spec carries it; how its input falls into shards."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cellstate import ranges
+
+FIELD = "mapreduce"
+"""Where a job's spec keeps its plan."""
+BLOCK = 1 << 20
+
+
+class Piece(NamedTuple):
+    """The lines of a file that begin within [start, end)."""
+
+    path: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Commands, input and places of a MapReduce job.
+
+    Input is either `files` with their sizes when the job was submitted, cut every `shard` bytes as if they
+    were one, or `numbers`, ranges of integers of which a mapper gets `shard` at a time, one a line. `output`
+    and `scratch` are directories that every worker reaches.
+    """
+
+    map: Sequence[str]
+    reduce: Sequence[str]
+    reduces: int
+    shard: int
+    output: str
+    scratch: str
+    files: Sequence[tuple[str, int]] = ()
+    numbers: str = ranges.EMPTY
+
+    @classmethod
+    def read(cls, spec: Mapping[str, Any]) -> "Plan | None":
+        """The plan in a job's spec; None when it is no MapReduce job."""
+        said = spec.get(FIELD)
+        return None if said is None else cls(**{**said, "files": [(path, size) for path, size in said["files"]]})
+
+    def write(self) -> dict[str, Any]:
+        """What `read` reads."""
+        return asdict(self)
+
+    @property
+    def maps(self) -> int:
+        """How many shards the input falls into: at least one, so that an empty input has an answer too."""
+        size = sum(size for _, size in self.files) + ranges.count(self.numbers)
+        return max(1, -(-size // self.shard))
+
+    def input(self, shard: int) -> Iterator[bytes]:
+        """The input of a shard in blocks of whole lines, the last line ended like the others. Raises OSError."""
+        for piece in self.pieces(shard):
+            yield from read(piece)
+        for first, last in self.spans(shard):
+            for start in range(first, last + 1, BLOCK // 8):
+                yield b"".join(b"%d\n" % number for number in range(start, min(start + BLOCK // 8, last + 1)))
+
+    def pieces(self, shard: int) -> list[Piece]:
+        """The pieces of files that make up a shard."""
+        start, end = shard * self.shard, (shard + 1) * self.shard
+        ends = list(accumulate(size for _, size in self.files))
+        found = []
+        for i in range(bisect_right(ends, start), len(ends)):
+            path, size = self.files[i]
+            offset = ends[i] - size
+            if offset >= end:
+                break
+            found.append(Piece(path, max(0, start - offset), min(size, end - offset)))
+        return found
+
+    def spans(self, shard: int) -> ranges.Spans:
+        """The numbers of a shard, as ranges."""
+        rest = ranges.take(self.numbers, shard * self.shard)[1]
+        return ranges.spans(ranges.take(rest, self.shard)[0])
+
+
+def read(piece: Piece) -> Iterator[bytes]:
+    """The lines of a piece, in blocks: a line belongs to the piece in which it begins."""
+    with Path(piece.path).open("rb") as file:
+        at = 0
+        if piece.start:
+            file.seek(piece.start - 1)
+            at = piece.start - 1 + len(file.readline())
+        while at < piece.end:
+            block = file.read(min(BLOCK, piece.end - at))
+            if not block:
+                return
+            block += b"" if block.endswith(b"\n") else file.readline()
+            at += len(block)
+            yield block if block.endswith(b"\n") else block + b"\n"

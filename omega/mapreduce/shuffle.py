@@ -1,0 +1,82 @@
+"""Between the phases: lines ``key<TAB>value`` of mappers, sorted by which reduce they go to, kept in files.
+
+The file of a map shard holds one part per reduce, each sorted; its first line says how long each part is.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from io import BytesIO
+from pathlib import Path
+from zlib import crc32
+
+from cellstate.errors import OmegaError
+
+BLOCK = 1 << 16
+Part = list[bytes]
+
+
+class Damaged(OmegaError):
+    """A file between the phases is not what was written."""
+
+
+def partition(lines: Iterable[bytes], reduces: int) -> list[Part]:
+    """Sort lines into the parts of so many reduces, by a hash of their key that is the same everywhere.
+
+    A line without a tab is a key with an empty value. Lines of one key follow one another in a part.
+    """
+    parts: list[Part] = [[] for _ in range(reduces)]
+    for line in lines:
+        key, tab, value = line.rstrip(b"\n").partition(b"\t")
+        whole = line if tab and line[-1:] == b"\n" else b"%b\t%b\n" % (key, value)
+        parts[crc32(key) % reduces].append(whole)
+    for part in parts:
+        part.sort()
+    return parts
+
+
+def write(path: Path, parts: Iterable[Part]) -> None:
+    """Write the file of a map shard as a whole or not at all, and see that it is on the disk."""
+    texts = [b"".join(part) for part in parts]
+    blocks = [b" ".join(b"%d" % len(text) for text in texts) + b"\n", *texts]
+    with draft(path).open("wb") as file:
+        file.writelines(blocks)
+    settle(path)
+
+
+def draft(path: Path) -> Path:
+    """The name under which a file is written that `settle` gives its own."""
+    return path.with_name(f"{path.name}.draft")
+
+
+def settle(path: Path) -> None:
+    """Bring what was written under the draft's name to the disk and give it its name."""
+    with draft(path).open("rb") as file:
+        os.fsync(file.fileno())
+    draft(path).replace(path)
+
+
+def read(path: Path, number: int) -> Iterator[bytes]:
+    """The lines of one part of a map shard's file. Raises Damaged, OSError.
+
+    The file is open only while a block is read: a reduce reads one of every map shard at the same time.
+    """
+    with path.open("rb") as file:
+        sizes = [int(word) for word in file.readline().split()]
+        at = file.tell() + sum(sizes[:number])
+        whole = path.stat().st_size == file.tell() + sum(sizes)
+    if not whole or number >= len(sizes):
+        raise Damaged(f"{path}: is not as it was written; run the job again")
+    end = at + sizes[number]
+    while at < end:
+        with path.open("rb") as file:
+            file.seek(at)
+            block = file.read(min(BLOCK, end - at))
+            block += b"" if block.endswith(b"\n") else file.readline()
+        at += len(block)
+        yield from BytesIO(block)
+
+
+def gather(paths: Iterable[Path], number: int) -> Iterator[bytes]:
+    """The lines of a reduce from all map shards, in order; those of one key follow one another."""
+    return merge(*(read(path, number) for path in paths))

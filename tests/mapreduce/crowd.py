@@ -1,0 +1,167 @@
+"""Workers for the tests of MapReduce: placed in a cell of a real server, run in threads or as processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from uuid import uuid4
+
+from cellstate.errors import OmegaError
+from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from cellstate.redis_cell import RedisCell
+from cellstate.server import connect
+from cellstate.shards import Worker
+from cellstate.transaction import Ending, How
+from omega.live.mapreduce import ShardWorker
+from omega.mapreduce.plan import FIELD, Plan
+from tests.contract.conftest import Member
+from tests.mapreduce.words import ADD, EACH, Command
+
+PATIENCE_SECONDS = 60.0
+_numbers = count(1)
+
+
+def until(true: Callable[[], object], what: str) -> None:
+    """Return once `true()` is; fails with `what` when that takes a minute."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+@dataclass
+class Crowd:
+    """One MapReduce job in a cell of two machines, and its workers by task."""
+
+    url: str
+    folder: Path
+    files: Sequence[Path] = ()
+    numbers: str = "-"
+    map: Command = field(default_factory=lambda: EACH)
+    reduce: Command = field(default_factory=lambda: ADD)
+    shard: int = 300_000
+    reduces: int = 3
+    workers: int = 1
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Submit the job and place its workers."""
+        self.cell = RedisCell.create(connect(self.url), f"mr-{uuid4().hex[:8]}", url=self.url)
+        self.cell.join("e0", [MachineSpec(f"m{i}", (100_000, 100_000)) for i in range(2)], 0)
+        self.job = f"job{next(_numbers)}"
+        files = [(str(path), path.stat().st_size) for path in self.files]
+        self.plan = Plan(
+            self.map, self.reduce, self.reduces, self.shard, str(self.output), str(self.folder / "scratch"), files,
+            self.numbers,
+        )  # fmt: skip
+        group = TaskGroup((1000, 100), self.workers)
+        spec = JobSpec(self.job, "words", "mapreduce", (group,), extra={FIELD: self.plan.write()})
+        self.cell.submit([spec], 0, "ada")
+        self.member = Member(self.cell, "mapreduce/0")
+        self.said: list[str] = []
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.place()
+
+    @property
+    def output(self) -> Path:
+        """Where the answer goes."""
+        return self.folder / "out"
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        for process in self.processes.values():
+            kill(process)
+        self.cell.delete()
+        self.cell.close()
+
+    # Placements
+
+    def place(self) -> None:
+        """Place what is pending, half on each machine."""
+        job = self.cell.job(self.job)
+        assert job
+        left = job.unplaced
+        claims = [(machine, each) for machine, each in ((0, left // 2), (1, left - left // 2)) if each]
+        assert self.member.place(self.job, *claims).accepted
+
+    def worker(self, task: int) -> Worker:
+        """Where a task is placed."""
+        from cellstate import ranges
+
+        for run in self.cell.runs([0, 1]):
+            if not run.leaving and task in ranges.indices(run.tasks):
+                return Worker(run.machine, run.placement, task)
+        raise AssertionError(f"task {task} is not placed")
+
+    def end(self, task: int, how: How = How.EVICTED) -> None:
+        """A task ends: evicted, it is to be placed anew."""
+        machine, placement, _ = self.worker(task)
+        assert self.cell.end([Ending(machine, placement, how, str(task))], 1, "e0") == [1]
+
+    # Running them
+
+    def here(self, task: int = 0, *, surplus: bool = False) -> ShardWorker:
+        """A worker for this process; `said` keeps what it reports."""
+        environment = {**os.environ, **self.environment, "OMEGA_TASK": str(task)}
+        own = RedisCell.connect(self.url, self.cell.name)
+        return ShardWorker(
+            own, self.job, "words", self.plan, self.worker(task), environment, time.monotonic, time.sleep,
+            self.said.append, surplus=surplus,
+        )  # fmt: skip
+
+    def thread(self, task: int) -> "Running":
+        """A worker in a thread."""
+        return Running(self.here(task))
+
+    def start(self, task: int) -> "subprocess.Popen[bytes]":
+        """Start a worker as an agent would: a process group of its own."""
+        machine, placement, _ = self.worker(task)
+        said = {"JOB": self.job, "MACHINE": f"m{machine}", "PLACEMENT": placement, "TASK": task, "STORE": self.url}
+        surroundings = {f"OMEGA_{name}": str(value) for name, value in {**said, "CELL": self.cell.name}.items()}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cli.main", "mapreduce", "worker"], stdout=subprocess.DEVNULL,
+            env={**os.environ, **self.environment, **surroundings}, start_new_session=True,
+        )  # fmt: skip
+        self.processes[task] = process
+        return process
+
+    def finish(self) -> None:
+        """Wait until every process has ended well."""
+        for task, process in self.processes.items():
+            assert process.wait(PATIENCE_SECONDS) == 0, f"worker {task}"
+
+
+class Running:
+    """A worker at work in a thread, and how that ended."""
+
+    def __init__(self, worker: ShardWorker) -> None:
+        self.worker, self.error = worker, OmegaError()
+        self.done = -1
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.done = self.worker.run()
+        except OmegaError as error:
+            self.error = error
+
+    def join(self) -> int:
+        """Wait for its end; returns the shards it did, -1 when it could not go on."""
+        self.thread.join(PATIENCE_SECONDS)
+        assert not self.thread.is_alive()
+        self.worker.cell.close()
+        return self.done
+
+
+def kill(process: "subprocess.Popen[bytes]") -> None:
+    """End a worker and its commands at once."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,219 @@
+"""What a worker does when something goes wrong: commands that fail, workers that are gone, files that are damaged."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellstate.errors import Fenced, Refused, Unreachable
+from cellstate.shards import TRIES, Errand
+from cellstate.transaction import How
+from omega.live.mapreduce import ShardWorker
+from tests.mapreduce.conftest import Make
+from tests.mapreduce.crowd import until
+from tests.mapreduce.words import answer, script
+
+WHO = script("import os\nprint('by\\t'+os.environ['OMEGA_TASK'])")
+"""A mapper that says which worker's it is."""
+AT_GATE = script(
+    "import os,time\nfrom pathlib import Path\n"
+    "gate=Path(os.environ['GATE'],os.environ['OMEGA_TASK'])\ngate.with_suffix('.reached').touch()\n"
+    "while not gate.exists(): time.sleep(0.02)\n"
+    "print('by\\t'+os.environ['OMEGA_TASK'])"
+)
+"""The same, each worker's at a gate of its own."""
+SHOW = script("import sys\nsys.stdout.writelines(sys.stdin)")
+
+
+def said(output: Path) -> list[str]:
+    """All lines of an answer, in order."""
+    return [line for part in sorted(output.iterdir()) for line in part.read_text().splitlines()]
+
+
+def test_numbers_as_input(crowd: Make) -> None:
+    odd = script("import sys\nfor l in sys.stdin: print('odd' if int(l)%2 else 'even',1,sep='\\t')")
+    job = crowd(numbers="0-99,200-210", shard=20, map=odd, reduces=2)
+    assert job.here().run() == 6 + 2
+    assert answer(job.output) == {b"even": 56, b"odd": 55}
+
+
+def test_commands_learn_what_they_work_on(crowd: Make) -> None:
+    words = "os.environ['OMEGA_PHASE'],os.environ['OMEGA_SHARD'],os.environ['COLOUR']"
+    tell = script(f"import os,sys\nprint({words},sep='\\t')\nsys.stdout.writelines(sys.stdin)")
+    job = crowd(numbers="0", reduces=2, map=tell, reduce=tell, environment={"COLOUR": "red"})
+    job.here().run()
+    assert set(said(job.output)) == {"reduce\t0\tred", "reduce\t1\tred", "map\t0\tred", "0\t"}
+
+
+def test_an_empty_input(crowd: Make) -> None:
+    job = crowd(reduces=2)
+    job.here().run()
+    assert sorted(each.name for each in job.output.iterdir()) == ["part-00000", "part-00001"]
+    assert answer(job.output) == {}
+
+
+def test_a_command_that_wants_no_more(crowd: Make, texts: list[Path]) -> None:
+    first = script("import sys\nprint(sys.stdin.buffer.readline()[:0].decode()+'first\\t1')")
+    job = crowd(files=texts, map=first, reduces=1)
+    job.here().run()
+    assert answer(job.output) == {b"first": job.plan.maps}
+
+
+def test_a_command_that_fails_once(crowd: Make, tmp_path: Path) -> None:
+    once = script(
+        "import os,sys\nfrom pathlib import Path\nflag=Path(os.environ['FLAG'])\n"
+        "print('x\\t1',flush=True)\nif not flag.exists(): flag.touch(); sys.exit(3)"
+    )
+    job = crowd(numbers="0-1", shard=1, map=once, reduces=1, environment={"FLAG": str(tmp_path / "flag")})
+    job.here().run()
+    assert job.said == [f"map shard 0: {once[0]}: exit 3"]
+    assert answer(job.output) == {b"x": 2}
+
+
+@pytest.mark.parametrize("phase", ["map", "reduce"])
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (script("import sys; sys.exit(1)"), "exit 1"),
+        (script("import os; os.kill(os.getpid(),9)"), "killed by SIGKILL"),
+        (["no-such-command"], "command not found: no-such-command"),
+    ],
+)
+def test_a_command_that_always_fails(crowd: Make, phase: str, command: list[str], why: str) -> None:
+    job = crowd(numbers="0-1", shard=1, reduces=2, workers=2, **{phase: command})
+    worker = job.here(0)
+    worker.pause = lambda _: None
+    with pytest.raises(Refused, match=rf"job words: {phase} shard 0 failed {TRIES} times; see the logs"):
+        worker.run()
+    assert len(job.said) == TRIES
+    assert all(line.startswith(f"{phase} shard 0: ") and line.endswith(why) for line in job.said)
+    with pytest.raises(Refused):
+        job.here(1).run()
+    assert not list(job.output.glob("part-*"))
+
+
+def test_an_input_that_is_gone(crowd: Make, tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_text("a b\n")
+    job = crowd(files=[path])
+    path.unlink()
+    worker = job.here()
+    worker.pause = lambda _: None
+    with pytest.raises(Refused, match="map shard 0 failed"):
+        worker.run()
+    assert "No such file" in job.said[0]
+
+
+def test_what_a_fenced_worker_wrote_counts_for_nothing(crowd: Make, tmp_path: Path) -> None:
+    """A worker is evicted and does not hear of it; its shard is done by another; then it ends its own."""
+    job = crowd(numbers="0", map=AT_GATE, reduce=SHOW, reduces=1, workers=2, environment={"GATE": str(tmp_path)})
+    (tmp_path / "1").touch()
+    late = job.thread(0)
+    until((tmp_path / "0.reached").exists, "the first worker is at its gate")
+    job.end(0, How.LOST)
+    assert job.here(1).run() == 2
+    assert said(job.output) == ["by\t1"]
+    (tmp_path / "0").touch()
+    assert late.join() == -1
+    assert isinstance(late.error, Fenced)
+    assert said(job.output) == ["by\t1"]
+
+
+def test_what_an_evicted_worker_still_finished_is_not_done_again(crowd: Make, tmp_path: Path) -> None:
+    job = crowd(numbers="0", map=AT_GATE, reduce=SHOW, reduces=1, workers=2, environment={"GATE": str(tmp_path)})
+    leaving = job.thread(0)
+    until((tmp_path / "0.reached").exists, "the first worker is at its gate")
+    job.end(0, How.EVICTED)
+    (tmp_path / "0").touch()
+    leaving.join()
+    assert job.here(1).run() == 1
+    assert said(job.output) == ["by\t0"]
+
+
+def test_the_answer_of_one_that_died_before_it_said_so(crowd: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All is done, and the last worker is gone before the parts have their names: the next one names them."""
+    job = crowd(numbers="0", map=WHO, reduce=SHOW, reduces=2, workers=2)
+    dead = job.here(0)
+    monkeypatch.setattr(ShardWorker, "_publish", lambda _: None)
+    dead.run()
+    monkeypatch.undo()
+    assert not list(job.output.glob("part-*"))
+    assert job.here(1).run() == 0
+    assert said(job.output) == ["by\t0"]
+    assert job.here(0).run() == 0
+
+
+def test_a_part_that_somebody_took_away(crowd: Make) -> None:
+    job = crowd(numbers="0", map=WHO, reduce=SHOW, reduces=1, workers=2)
+    job.here(0).run()
+    (job.output / "part-00000").unlink()
+    with pytest.raises(Refused, match=r"part-00000 is gone; run the job again"):
+        job.here(1).run()
+
+
+def test_a_file_between_the_phases_that_is_damaged(crowd: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = crowd(numbers="0-1", shard=1, map=WHO, reduces=1)
+    worker = job.here()
+    worker.pause = lambda _: None
+    reduce = ShardWorker._reduce
+
+    def spoil(self: ShardWorker, shard: int) -> None:
+        for path in (job.folder / "scratch" / job.job).glob("map-*"):
+            path.write_bytes(path.read_bytes()[:-1])
+        reduce(self, shard)
+
+    monkeypatch.setattr(ShardWorker, "_reduce", spoil)
+    with pytest.raises(Refused, match="reduce shard 0 failed"):
+        worker.run()
+    assert "is not as it was written; run the job again" in job.said[0]
+
+
+def test_a_worker_waits_for_what_others_hold(crowd: Make, tmp_path: Path) -> None:
+    job = crowd(numbers="0", map=AT_GATE, reduce=SHOW, reduces=1, workers=2, environment={"GATE": str(tmp_path)})
+    other = job.thread(0)
+    until((tmp_path / "0.reached").exists, "the first worker is at its gate")
+    waiting = job.here(1)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 8:
+            (tmp_path / "0").touch()
+            other.join()
+
+    waiting.pause = pause
+    waiting.run()
+    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
+
+
+def test_a_surplus_worker_leaves_when_nothing_more_is_to_begin(crowd: Make) -> None:
+    job = crowd(numbers="0", workers=2, reduces=1)
+    first = job.here(0)
+    for phase in ("map", "reduce"):
+        assert job.cell.claim_shard(job.job, first.worker, 1, 1) == Errand(phase, 0)
+        if phase == "map":
+            assert job.cell.end_shard(job.job, "words", first.worker, "map", 0, 1)
+    assert job.here(1, surplus=True).run() == 0
+
+
+def test_a_store_that_is_away_for_a_while(crowd: Make) -> None:
+    job = crowd(numbers="0", map=WHO, reduce=SHOW, reduces=1)
+    worker = job.here()
+    worker.pause = lambda _: None
+
+    def failing(call: Callable[..., Any]) -> Callable[..., Any]:
+        left = [None, None]
+
+        def attempt(*words: Any, **named: Any) -> Any:
+            if left:
+                left.pop()
+                raise Unreachable("store: no answer")
+            return call(*words, **named)
+
+        return attempt
+
+    for name in ("claim_shard", "end_shard", "finishers"):
+        setattr(worker.cell, name, failing(getattr(worker.cell, name)))
+    assert worker.run() == 2
+    assert job.said == ["waits: store: no answer"] * 3

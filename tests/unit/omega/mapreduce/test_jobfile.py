@@ -1,0 +1,125 @@
+"""MapReduce jobs in job files: what they may say, and the one line that says what is wrong with them."""
+
+from pathlib import Path
+
+import pytest
+
+from cellstate.errors import BadInput
+from cellstate.model import JobSpec
+from cellstate.resources import Dimensions
+from omega.jobfile import JobFile, load
+from omega.mapreduce.plan import Plan
+
+WORDS = """
+name: words
+kind: mapreduce
+workers: 4
+resources: {cpu: 500m, memory: 256Mi}
+constraints: ["shared == 'yes'"]
+precedence: 10
+environment: {LC_ALL: C}
+input: {files: [texts/*.txt], shard: 1Ki}
+map: {command: [python3, split.py]}
+reduce: {command: [python3, add.py], count: 3}
+output: counts
+"""
+NUMBERS = """
+name: primes
+kind: mapreduce
+input: {ranges: 0-9999}
+map: {command: [factor]}
+reduce: {command: [cat]}
+output: /data/primes
+scratch: /data/scratch
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current directory with two texts."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "b.txt").write_bytes(b"b" * 1000)
+    (tmp_path / "texts" / "a.txt").write_bytes(b"a" * 1500)
+    return tmp_path
+
+
+def read(text: str) -> JobSpec:
+    (found,) = load([JobFile("jobs.yaml", text)], Dimensions(), lambda: "made")
+    return found
+
+
+def refused(text: str) -> str:
+    with pytest.raises(BadInput) as caught:
+        read(text)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_every_field(here: Path) -> None:
+    spec = read(WORDS)
+    (workers,) = spec.groups
+    assert (spec.kind, spec.precedence, spec.extra["environment"]) == ("mapreduce", 10, {"LC_ALL": "C"})
+    assert (workers.need, workers.count) == ((500, 256), 4)
+    assert workers.extra["command"] == ["omega", "mapreduce", "worker"]
+    assert workers.extra["constraints"] == ["shared == 'yes'"]
+    plan = Plan.read(spec.extra)
+    assert plan == Plan(
+        ["python3", "split.py"], ["python3", "add.py"], 3, 1024, str(here / "counts"), str(here / "counts/.scratch"),
+        [(str(here / "texts/a.txt"), 1500), (str(here / "texts/b.txt"), 1000)],
+    )  # fmt: skip
+    assert plan.maps == 3
+
+
+def test_defaults() -> None:
+    spec = read(NUMBERS)
+    plan = Plan.read(spec.extra)
+    assert plan is not None
+    assert (spec.groups[0].count, plan.reduces, plan.shard, plan.maps) == (1, 1, 1000, 10)
+    assert (plan.output, plan.scratch, plan.files, plan.numbers) == ("/data/primes", "/data/scratch", [], "0-9999")
+    assert Plan.read(read(WORDS.replace(", count: 3", "").replace(", shard: 1Ki", "")).extra) == Plan.read(
+        read(WORDS.replace("count: 3", "count: 4").replace("1Ki", "8MiB")).extra
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "said"),
+    [
+        ("input: {files: [texts/*.txt], shard: 1Ki}", "", "jobs.yaml:2: input: is missing"),
+        ("files: [texts/*.txt]", "files: [no/*]", "jobs.yaml:2: input: no file is called 'no/*'; names count from the"),
+        ("files: [texts/*.txt]", "file: [a]", "jobs.yaml:9: input.file: unknown field; did you mean files? allowed: f"),
+        ("files: [texts/*.txt]", "files: [texts/a.txt], ranges: 0-9", "jobs.yaml:9: input: want either files or range"),
+        ("files: [texts/*.txt], ", "", "jobs.yaml:9: input: want either files or ranges"),
+        ("shard: 1Ki", "shard: none", "jobs.yaml:9: input.shard: 'none' is not a size; write for example 8Mi"),
+        ("shard: 1Ki", "shard: 0", "jobs.yaml:9: input.shard: 0 is not a size"),
+        ("files: [texts/*.txt]", "ranges: 9-0", "jobs.yaml:9: input.ranges: '9-0': numbers rise, and none"),
+        ("files: [texts/*.txt]", "ranges: '0-5,5'", "jobs.yaml:9: input.ranges: '0-5,5': numbers rise, and none"),
+        ("files: [texts/*.txt]", "ranges: many", "jobs.yaml:9: input.ranges: 'many' is not a range of numbers; write"),
+        ("shard: 1Ki", "ranges: 0-999999, shard: 1", "jobs.yaml:9: input: want either files or ranges"),
+        ("files: [texts/*.txt], shard: 1Ki", "ranges: 0-999999, shard: 1", "jobs.yaml:2: input: 1000000 shards, the m"),
+        ("map: {command: [python3, split.py]}", "map: {command: []}", "jobs.yaml:10: map.command: [] is not a list"),
+        ("map: {command: [python3, split.py]}", "", "jobs.yaml:2: map: is missing"),
+        ("count: 3", "count: 0", "jobs.yaml:11: reduce.count: 0 is not allowed; want at least 1"),
+        ("output: counts", "", "jobs.yaml:2: output: is missing"),
+        ("workers: 4", "workers: none", "jobs.yaml:4: workers: 'none' is not a whole number"),
+        ("workers: 4", "workers: 4\ntasks: [{}]", "jobs.yaml:5: tasks: a job of kind mapreduce has workers, map"),
+        ("cpu: 500m", "gpu: 1", "jobs.yaml:5: resources.gpu: unknown resource 'gpu'; this cell has cpu, memory"),
+        ("workers: 4", "worker: 4", "jobs.yaml:4: worker: unknown field; did you mean workers?"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong(line: str, instead: str, said: str) -> None:
+    assert line in WORDS
+    assert refused(WORDS.replace(line, instead)).startswith(said)
+
+
+def test_an_output_that_holds_an_answer(here: Path) -> None:
+    (here / "counts").mkdir()
+    read(WORDS)
+    (here / "counts" / "part-00000").touch()
+    assert "holds the answer of an earlier run; remove it" in refused(WORDS)
+
+
+def test_a_file_named_twice_counts_once() -> None:
+    plan = Plan.read(read(WORDS.replace("texts/*.txt", "texts/*.txt, texts/a.txt")).extra)
+    assert plan is not None
+    assert len(plan.files) == 2
