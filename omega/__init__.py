@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cellstate.errors import BadInput, OmegaError
     from cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction
     from cellstate.view import View
+    from omega import testing
     from omega.trial import Trial, simulate
     from omega.workload import Workload
     from schedulers.instruments import Figures, Instrument
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BadInput", "BestFit", "Claim", "Constrained", "Detection", "Fifo", "Figures", "FirstFit", "Instrument", "Mode",
     "OmegaError", "Ordering", "Outcome", "Placement", "RandomFit", "Rejoin", "Scheduler", "Service", "Sizing",
-    "Transaction", "Trial", "View", "Work", "Workload", "simulate",
+    "Transaction", "Trial", "View", "Work", "Workload", "simulate", "testing",
 ]  # fmt: skip
 
 _HOMES = {
@@ -63,6 +64,8 @@ _PLACES = {
 
 def __getattr__(name: str) -> object:
     """Import a name when it is first used."""
+    if name == "testing":  # a package of its own, which needs pytest
+        return import_module("omega.testing")
     if name not in _PLACES:
         raise AttributeError(f"module 'omega' has no attribute {name!r}")
     home, own = _PLACES[name]

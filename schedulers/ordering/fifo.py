@@ -28,11 +28,13 @@ class Fifo:
             _, order, job_id = heappop(self._later)
             heappush(self._ready, (order, job_id))
         while self._ready:
-            _, job_id = heappop(self._ready)
+            order, job_id = heappop(self._ready)
             work = self._works.get(job_id)
             if work is not None and work.not_before <= now:
                 del self._works[job_id]
                 return work
+            if work is not None:  # it left and came back, or the clock stepped back
+                heappush(self._later, (work.not_before, order, job_id))
         return None
 
     def discard(self, job_id: str) -> Work | None:

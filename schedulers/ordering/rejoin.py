@@ -11,31 +11,35 @@ class Rejoin:
     """Jobs in the order in which they joined: when they were submitted, or when they are due again."""
 
     _queue: list[tuple[float, int, str]] = field(default_factory=list)
-    _works: dict[str, Work] = field(default_factory=dict)
+    _works: dict[str, tuple[int, Work]] = field(default_factory=dict)
     _joined: int = 0
 
     def add(self, work: Work) -> None:
         """See Ordering.add."""
         self._joined += 1
-        self._works[work.id] = work
+        self._works[work.id] = self._joined, work
         heappush(self._queue, (work.not_before or work.submitted, self._joined, work.id))
 
     def pop(self, now: float) -> Work | None:
         """See Ordering.pop."""
         queue = self._queue
         while queue and queue[0][0] <= now:
-            work = self._works.pop(heappop(queue)[2], None)
-            if work is not None:
-                return work
+            _, joined, job_id = heappop(queue)
+            found = self._works.get(job_id)
+            if found is not None and found[0] == joined:  # otherwise it left, and perhaps came back since
+                del self._works[job_id]
+                return found[1]
         return None
 
     def discard(self, job_id: str) -> Work | None:
         """See Ordering.discard."""
-        return self._works.pop(job_id, None)
+        found = self._works.pop(job_id, None)
+        return None if found is None else found[1]
 
     def get(self, job_id: str) -> Work | None:
         """See Ordering.get."""
-        return self._works.get(job_id)
+        found = self._works.get(job_id)
+        return None if found is None else found[1]
 
     def next_due(self) -> float | None:
         """See Ordering.next_due."""

@@ -33,7 +33,7 @@ class RandomFit:
         claims: list[Claim] = []
         for group, wanted in enumerate(left):
             machines = self._draw(work.need(group), min(wanted, MOST_CLAIMS - len(claims)), view, rng)
-            claims += Singles(machines, group)
+            claims += Singles(machines, group, [int(view.number[machine]) for machine in machines])
             if work.gang and len(machines) < wanted:
                 view.undo(mark)
                 return []

@@ -1,168 +1,42 @@
-"""What every placement policy keeps to, whatever it prefers. A new one: subclass the mix-in, name the policy.
-
-Beside the mix-in, what the policies that come with Omega prefer.
-"""
+"""The placement policies that come with Omega keep to the contract of all; beside that, what each prefers."""
 
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from cellstate.cell import Reply
-from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
-from cellstate.transaction import Claim, Position
+from cellstate.model import MOST_CLAIMS
+from cellstate.transaction import Claim
 from cellstate.view import View
+from omega.testing import PlacementContract, work
+from omega.testing import view as copy
+from omega.testing.scenes import room
+from schedulers.placement.constrained import Constrained
 from schedulers.placement.first_fit import RandomFirstFit
+from schedulers.placement.random_fit import RandomFit
 from schedulers.placement.scored import BestFit, tightness
-from schedulers.policies import Placement, machines_of
+from schedulers.policies import machines_of
 from schedulers.work import Work
-
-Need = tuple[int, ...]
-Asked = list[tuple[Need, int]]
-
-
-def work(*groups: tuple[Need, int], gang: bool = False) -> Work:
-    statuses = [GroupStatus(need, 0, n, n, 0, 0, 0, 0, f"0-{n - 1}" if n else "-", ()) for need, n in groups]
-    return Work.of(Job("a", "a", "batch", 0, 0, JobState.ACTIVE, Gang(gang), 0, statuses))
-
-
-def copy(*free: Need, used: int = 0, state: int = MachineState.UP) -> View:
-    """Machines with so much free, each of another number."""
-    size = len(free[0]) if free else 1
-    view = View(size)
-    records = [(i, 10 + i, state, 0, *(f + used for f in amounts), *[used] * size) for i, amounts in enumerate(free)]
-    rows = np.array(records, dtype=np.int64).reshape(-1, 4 + 2 * size)
-    view.apply(Reply(Position(1, "t"), full=True, rows=rows))
-    return view
-
-
-def room(view: View) -> list[list[int]]:
-    return [amounts.tolist() for amounts in view.room]
-
-
-def uses(claims: Sequence[Claim], asked: Work, view: View) -> list[list[int]]:
-    """What claims take of each machine, by dimension."""
-    taken = np.zeros((view.dimensions, view.size), dtype=np.int64)
-    for claim in claims:
-        taken[:, claim.machine] += np.array(asked.need(claim.group), dtype=np.int64) * claim.count
-    return taken.tolist()
-
-
-def cells(dimensions: int) -> st.SearchStrategy[list[Need]]:
-    """Up to a dozen machines; -1 in every dimension is one that takes nothing."""
-    amounts = st.tuples(*[st.integers(0, 12)] * dimensions)
-    return st.lists(st.one_of(amounts, st.just((-1,) * dimensions)), max_size=12)
-
-
-def jobs(dimensions: int) -> st.SearchStrategy[Asked]:
-    need = st.tuples(*[st.integers(0, 5)] * dimensions)
-    return st.lists(st.tuples(need, st.integers(0, 20)), min_size=1, max_size=3)
-
-
-class PlacementContract:
-    """The mix-in; `policies` are the ways to set the policy up that are held to it."""
-
-    policies: tuple[Placement, ...] = ()
-
-    @pytest.fixture(params=range(3))
-    def policy(self, request: pytest.FixtureRequest) -> Placement:
-        index: int = request.param
-        return self.policies[index % len(self.policies)]
-
-    @pytest.mark.parametrize("dimensions", [1, 2, 3])
-    @settings(max_examples=40)
-    @given(data=st.data())
-    def test_it_keeps_to_the_copy_and_to_the_job(self, dimensions: int, data: st.DataObject) -> None:
-        """Any cell, any job, any seed."""
-        policy = data.draw(st.sampled_from(self.policies))
-        free, asked, seed = data.draw(cells(dimensions)), data.draw(jobs(dimensions)), data.draw(st.integers(0, 9))
-        gang = data.draw(st.booleans())
-        view, found = copy(*free) if free else View(dimensions), work(*asked, gang=gang)
-        before = room(view)
-        claims = policy.place(found, view, Random(seed))
-        counts = Counter[int]()
-        for claim in claims:
-            counts[claim.group] += claim.count
-            assert claim.count > 0
-            assert claim.seen == int(view.number[claim.machine]) == 10 + claim.machine
-            assert before[0][claim.machine] >= 0, "a machine that takes nothing"
-            assert claim.evict == ()
-        taken = uses(claims, found, view)
-        left = [[b - t for b, t in zip(row, used, strict=True)] for row, used in zip(before, taken, strict=True)]
-        assert room(view) == left, "the copy lacks what was claimed and nothing else"
-        assert all(
-            amount >= 0 for row, used in zip(left, taken, strict=True) for amount, t in zip(row, used, strict=True) if t
-        )
-        assert all(counts[group] <= count for group, (_, count) in enumerate(asked))
-        missing = [need for group, (need, count) in enumerate(asked) if counts[group] < count]
-        if gang:
-            assert not missing or claims == []
-        elif missing:
-            for machine in range(len(free)):
-                fits = [all(row[machine] >= amount for row, amount in zip(left, need, strict=True)) for need in missing]
-                assert not (any(fits) and left[0][machine] >= 0), f"machine {machine} had room for what was left out"
-        assert [(claim.machine, claim.count) for claim in claims] == [(machine, n) for machine, _, n in view._open]
-        view.undo(0)
-        assert room(view) == before
-        assert policy.place(work(*asked, gang=gang), view, Random(seed)) == claims, "the same seed, the same claims"
-
-    @pytest.mark.parametrize("dimensions", [1, 3])
-    def test_the_one_machine_of_ten_thousand_is_found(self, policy: Placement, dimensions: int) -> None:
-        free = [(1,) * dimensions] * 10_000
-        free[7_777] = (2,) * dimensions
-        view, found = copy(*free), work(((2,) * dimensions, 3))
-        for seed in range(3):
-            assert machines_of(policy.place(found, view, Random(seed))) == {7_777}
-            view.undo(0)
-
-    def test_an_empty_cell_and_a_full_one_give_no_claims(self, policy: Placement) -> None:
-        for view in (View(2), copy((0, 0), (0, 5)), copy((9, 9), state=MachineState.DRAINED)):
-            before = room(view)
-            assert policy.place(work(((1, 1), 2)), view, Random(1)) == []
-            assert room(view) == before
-
-    def test_a_gang_is_placed_whole_or_not_at_all(self, policy: Placement) -> None:
-        view = copy((2, 2), (2, 2), (3, 3))
-        before, mark = room(view), view.mark()
-        assert policy.place(work(((1, 1), 4), ((2, 2), 2), gang=True), view, Random(1)) == []
-        assert (room(view), view.mark()) == (before, mark)
-        view.take(0, (1, 1), 1)
-        assert policy.place(work(((1, 1), 7), gang=True), view, Random(1)) == []
-        assert view.free[0][0] == 1, "what was claimed before it is still claimed"
-        claims = policy.place(work(((1, 1), 1), ((2, 2), 1), gang=True), view, Random(1))
-        assert sum(claim.count for claim in claims) == 2
-
-    def test_tasks_that_need_nothing_go_to_any_machine_that_is_up(self, policy: Placement) -> None:
-        view = copy((0, 0), (0, 0))
-        view.apply(Reply(Position(2, "t"), full=False, rows=np.array([[0, 2, MachineState.DOWN, 0, 0, 0, 0, 0]])))
-        claims = policy.place(work(((0, 0), 5)), view, Random(1))
-        assert (machines_of(claims), sum(claim.count for claim in claims)) == ({1}, 5)
-
-    def test_a_dimension_a_task_does_not_need_does_not_keep_it_out(self, policy: Placement) -> None:
-        for need, free in (((0, 3), (0, 9)), ((3, 0), (9, 0))):
-            claims = policy.place(work((need, 3)), copy(free), Random(1))
-            assert sum(claim.count for claim in claims) == 3
-
-    def test_only_what_is_left_is_placed(self, policy: Placement) -> None:
-        found = work(((1, 1), 5), ((1, 1), 5))
-        found.left = [0, 2]
-        claims = policy.place(found, copy((9, 9), (9, 9)), Random(1))
-        assert {claim.group for claim in claims} == {1}
-        assert sum(claim.count for claim in claims) == 2
-
-    def test_large_amounts_do_not_overflow(self, policy: Placement) -> None:
-        large = 10**15
-        view = copy((large, large))
-        claims = policy.place(work(((large // 1000, 1), 1_500)), view, Random(1))
-        assert sum(claim.count for claim in claims) == 1_000
 
 
 class TestRandomFirstFit(PlacementContract):
     policies = (RandomFirstFit(), RandomFirstFit(window=0), RandomFirstFit(window=3))
+
+
+class TestRandomFit(PlacementContract):
+    """It marks many tasks at once, and so never claims more than a transaction holds."""
+
+    def _marked(self, claims: Sequence[Claim], found: Work, copy: View, before: list[list[int]]) -> None:
+        assert len(claims) <= MOST_CLAIMS
+        copy.undo(0)
+        assert room(copy) == before
+
+    policies = (RandomFit(), RandomFit(misses=0.0))
+
+
+class TestConstrained(PlacementContract):
+    policy = Constrained()
 
 
 class TestBestFit(PlacementContract):

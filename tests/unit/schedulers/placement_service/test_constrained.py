@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cellstate.model import Gang
 from cellstate.transaction import Claim
 from cellstate.view import View
+from omega.testing import PlacementContract
 from schedulers.placement.constrained import Constrained
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.random_fit import RandomFit
@@ -20,7 +21,6 @@ from schedulers.placement.scored import BestFit
 from schedulers.placement.service import Service
 from schedulers.policies import Placement, machines_of
 from schedulers.work import Work
-from tests.contract.test_placement_policies import PlacementContract
 from tests.unit.schedulers.constraints.site import asking, demanding, racks, site, tasks_by
 from tests.unit.schedulers.drive import group, room, work
 

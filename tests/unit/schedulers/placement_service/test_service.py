@@ -14,12 +14,12 @@ from cellstate.model import Gang
 from cellstate.replica import Replica
 from cellstate.transaction import Position
 from cellstate.view import View
+from omega.testing import PlacementContract
 from schedulers.placement.constrained import Constrained
 from schedulers.placement.domains import patches, places_of, tasks_of
 from schedulers.placement.service import Service
 from schedulers.policies import Placement, machines_of
 from schedulers.work import Work
-from tests.contract.test_placement_policies import PlacementContract
 from tests.unit.schedulers.constraints.site import asking, demanding, describe, racks, site, tasks_by
 from tests.unit.schedulers.drive import copy, group, room, rows, work
 

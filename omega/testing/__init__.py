@@ -1,0 +1,22 @@
+"""For whoever writes a policy: what every one keeps to, as tests to inherit from, and small cells to try things on.
+
+    import omega.testing
+
+    class TestColdest(omega.testing.PlacementContract):
+        policy = Coldest()
+
+Plain pytest runs them; they need pytest and hypothesis, which `pip install omega-scheduler[testing]` brings.
+"""
+
+import pytest
+
+for _part in ("ordering", "placement", "scheduler", "sizing"):
+    pytest.register_assert_rewrite(f"omega.testing.{_part}")
+
+from omega.testing.ordering import OrderingContract
+from omega.testing.placement import PlacementContract
+from omega.testing.scenes import view, work
+from omega.testing.scheduler import SchedulerContract
+from omega.testing.sizing import SizingContract
+
+__all__ = ["OrderingContract", "PlacementContract", "SchedulerContract", "SizingContract", "view", "work"]

@@ -1,0 +1,186 @@
+"""What every placement policy keeps to, whatever it prefers."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cellstate.cell import Reply
+from cellstate.model import MachineState
+from cellstate.replica import Replica
+from cellstate.transaction import Claim, Position, Singles
+from cellstate.view import View
+from omega.testing.scenes import FIRST_NUMBER, Need, filled, for_all, less, room, uses, view, work
+from schedulers.policies import Placement, machines_of
+from schedulers.work import Work
+
+COPIES: tuple[Callable[[int], View], ...] = (View, Replica)
+"""The private copy of a live scheduler, and that of a simulated one."""
+
+
+def cells(dimensions: int) -> st.SearchStrategy[list[Need]]:
+    """What is free on up to a dozen machines; -1 in every dimension is one that takes nothing."""
+    amounts = st.tuples(*[st.integers(0, 12)] * dimensions)
+    return st.lists(st.one_of(amounts, st.just((-1,) * dimensions)), max_size=12)
+
+
+def jobs(dimensions: int) -> st.SearchStrategy[list[tuple[Need, int]]]:
+    """Up to three groups: what a task needs, and how many there are."""
+    need = st.tuples(*[st.integers(0, 5)] * dimensions)
+    return st.lists(st.tuples(need, st.integers(0, 20)), min_size=1, max_size=3)
+
+
+class PlacementContract:
+    """Inherit, and say which `policy`; several settings of it are `policies`.
+
+    A policy may leave tasks out that would fit (it waits for a better machine, it bounds how many go where).
+    One that never does is `greedy`, which is more to hold it to.
+    """
+
+    policy: Placement
+    policies: Sequence[Placement] = ()
+    greedy: bool = True
+
+    def each(self) -> Sequence[Placement]:
+        """The policy in every setting."""
+        return self.policies or (self.policy,)
+
+    @pytest.mark.parametrize("kind", COPIES, ids=lambda kind: kind.__name__)
+    @pytest.mark.parametrize("dimensions", [1, 2, 3])
+    @settings(for_all, max_examples=30)
+    @given(data=st.data())
+    def test_it_keeps_to_the_copy_and_to_the_job(
+        self, dimensions: int, kind: Callable[[int], View], data: st.DataObject
+    ) -> None:
+        """Any cell, any job, any seed: claims are for what is there and what is asked for, and marked in the copy."""
+        policy = data.draw(st.sampled_from(self.each()))
+        free, asked, seed = data.draw(cells(dimensions)), data.draw(jobs(dimensions)), data.draw(st.integers(0, 9))
+        gang = data.draw(st.booleans())
+        copy, found = filled(kind(dimensions), free), work(*asked, gang=gang)
+        before = room(copy)
+        claims = policy.place(found, copy, Random(seed))
+        assert (found.left, found.placed) == ([count for _, count in asked], 0), "the job is not the policy's to change"
+        counts = self._sound(claims, copy, before)
+        left = less(before, uses(claims, found, copy))
+        assert room(copy) == left, "the copy lacks what was claimed and nothing else: view.take for each claim"
+        assert all(amount >= 0 for amounts, was in zip(left, before, strict=True) for amount in _taken(amounts, was))
+        assert all(counts[group] <= count for group, (_, count) in enumerate(asked)), "more tasks than were left"
+        missing = [need for group, (need, count) in enumerate(asked) if counts[group] < count]
+        if gang:
+            assert not missing or not claims, "a gang is placed whole or not at all"
+        elif self.greedy:
+            self._nothing_fits(missing, left, len(free))
+        self._marked(claims, found, copy, before)
+        again = policy.place(work(*asked, gang=gang), copy, Random(seed))
+        assert list(again) == list(claims), (
+            "the same copy, job and seed, the same claims: draw from the rng given alone"
+        )
+
+    def _sound(self, claims: Sequence[Claim], copy: View, before: list[list[int]]) -> Counter[int]:
+        """Check claims one by one; returns tasks by group."""
+        counts = Counter[int]()
+        packed = [0] if isinstance(claims, Singles) else []  # their numbers are looked up by the scheduler
+        for claim in claims:
+            counts[claim.group] += claim.count
+            assert claim.count > 0, "a claim is for one task at least"
+            assert before[0][claim.machine] >= 0, "that machine takes nothing"
+            assert claim.evict == (), "placement evicts nobody"
+            number = FIRST_NUMBER + claim.machine
+            assert int(copy.number[claim.machine]) == number
+            assert claim.seen in (number, *packed), "seen is view.number[machine]"
+        return counts
+
+    def _nothing_fits(self, missing: Sequence[Need], left: list[list[int]], size: int) -> None:
+        for machine in range(size):
+            fits = [all(row[machine] >= amount for row, amount in zip(left, need, strict=True)) for need in missing]
+            assert not (any(fits) and left[0][machine] >= 0), f"machine {machine} had room for what was left out"
+
+    def _marked(self, claims: Sequence[Claim], found: Work, copy: View, before: list[list[int]]) -> None:
+        """One take for each claim, in their order: what is undone is what was claimed last."""
+        assert copy.mark() == len(claims), "one view.take for each claim"
+        some = len(claims) // 2
+        copy.undo(some)
+        assert room(copy) == less(before, uses(claims[:some], found, copy)), "takes in the order of the claims"
+        copy.undo(0)
+        assert room(copy) == before
+
+    def test_an_empty_cell_and_a_full_one_give_no_claims(self) -> None:
+        """There is nothing to claim, and nothing is marked."""
+        for policy in self.each():
+            for copy in (View(2), view((0, 0), (0, 5)), view((9, 9), state=MachineState.DRAINED)):
+                before = room(copy)
+                assert list(policy.place(work(((1, 1), 2)), copy, Random(1))) == []
+                assert room(copy) == before
+
+    def test_a_gang_is_placed_whole_or_not_at_all(self) -> None:
+        """What a gang took in vain is given back, and nothing else."""
+        for policy in self.each():
+            copy = view((2, 2), (2, 2), (3, 3))
+            before, mark = room(copy), copy.mark()
+            assert list(policy.place(work(((1, 1), 4), ((2, 2), 2), gang=True), copy, Random(1))) == []
+            assert (room(copy), copy.mark()) == (before, mark)
+            copy.take(0, (1, 1), 1)
+            assert list(policy.place(work(((1, 1), 7), gang=True), copy, Random(1))) == []
+            assert copy.free[0][0] == 1, "what was claimed before it is still claimed"
+            claims = policy.place(work(((1, 1), 1), ((2, 2), 1), gang=True), copy, Random(1))
+            assert sum(claim.count for claim in claims) in ({2} if self.greedy else {0, 2})
+
+    def test_only_what_is_left_is_placed(self) -> None:
+        """Tasks that have a machine are not placed again."""
+        for policy in self.each():
+            found = work(((1, 1), 5), ((1, 1), 5))
+            found.left = [0, 2]
+            claims = policy.place(found, view((9, 9), (9, 9)), Random(1))
+            assert {claim.group for claim in claims} <= {1}
+            assert sum(claim.count for claim in claims) in ({2} if self.greedy else {0, 1, 2})
+
+    def test_large_amounts_do_not_overflow(self) -> None:
+        """Amounts go up to 2^53; sums of them must not leave 64 bits."""
+        large = 10**15
+        for policy in self.each():
+            claims = policy.place(work(((large // 1000, 1), 1_500)), view((large, large)), Random(1))
+            count = sum(claim.count for claim in claims)
+            assert count == 1_000 or (not self.greedy and count < 1_000)
+
+    # Of those that leave nothing out
+
+    def greed(self) -> Sequence[Placement]:
+        """The policy in every setting, when it never leaves out what would fit; else the test is skipped."""
+        if not self.greedy:
+            pytest.skip("this policy may leave out what would fit")
+        return self.each()
+
+    @pytest.mark.parametrize("dimensions", [1, 3])
+    def test_the_one_machine_of_ten_thousand_is_found(self, dimensions: int) -> None:
+        """However full the cell is."""
+        for policy in self.greed():
+            free = [(1,) * dimensions] * 10_000
+            free[7_777] = (2,) * dimensions
+            copy, found = view(*free), work(((2,) * dimensions, 3))
+            for seed in range(3):
+                assert machines_of(policy.place(found, copy, Random(seed))) == {7_777}
+                copy.undo(0)
+
+    def test_tasks_that_need_nothing_go_to_any_machine_that_is_up(self) -> None:
+        """There is always room for nothing."""
+        for policy in self.greed():
+            copy = view((0, 0), (0, 0))
+            copy.apply(Reply(Position(2, "t"), full=False, rows=np.array([[0, 2, MachineState.DOWN, 0, 0, 0, 0, 0]])))
+            claims = policy.place(work(((0, 0), 5)), copy, Random(1))
+            assert (machines_of(claims), sum(claim.count for claim in claims)) == ({1}, 5)
+
+    def test_a_dimension_a_task_does_not_need_does_not_keep_it_out(self) -> None:
+        """A machine without memory left takes a task that needs none."""
+        for policy in self.greed():
+            for need, free in (((0, 3), (0, 9)), ((3, 0), (9, 0))):
+                claims = policy.place(work((need, 3)), view(free), Random(1))
+                assert sum(claim.count for claim in claims) == 3
+
+
+def _taken(left: Sequence[int], before: Sequence[int]) -> list[int]:
+    """What is left of the machines that lost something."""
+    return [now for now, was in zip(left, before, strict=True) if now != was]

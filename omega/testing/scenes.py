@@ -1,0 +1,71 @@
+"""Small cells and jobs, as policies see them."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+from hypothesis import HealthCheck, settings
+
+from cellstate.cell import Reply
+from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from cellstate.transaction import Claim, Position
+from cellstate.view import View
+from schedulers.work import Work
+
+Need = tuple[int, ...]
+Copy = TypeVar("Copy", bound=View)
+for_all = settings(deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+"""Nothing here watches the clock; and many classes inherit one test, which is what a contract is for."""
+FIRST_NUMBER = 10
+"""The sequence number of the first machine; each further one has the next."""
+
+
+def work(
+    *groups: tuple[Need, int], gang: bool = False, name: str = "a", kind: str = "batch", order: int = 0,
+    precedence: int = 0, submitted: float = 0.0, not_before: float = 0.0,
+) -> Work:  # fmt: skip
+    """A job as its scheduler holds it: for each group what one task needs, and how many tasks there are.
+
+    `order` counts submissions; `submitted`, and `not_before` when it backs off, are seconds.
+    """
+    statuses = [GroupStatus(need, 0, n, n, 0, 0, 0, 0, f"0-{n - 1}" if n else "-", ()) for need, n in groups]
+    job = Job(name, name, kind, precedence, order, JobState.ACTIVE, Gang(gang), round(submitted * 1000), statuses)
+    found = Work.of(job)
+    found.not_before = not_before
+    return found
+
+
+def view(*free: Need, used: int = 0, state: int = MachineState.UP) -> View:
+    """A private copy of machines with so much free, by dimension, and so much used; a free -1 takes nothing."""
+    return filled(View(len(free[0]) if free else 1), free, used, state)
+
+
+def filled(copy: Copy, free: Sequence[Need], used: int = 0, state: int = MachineState.UP) -> Copy:
+    """An empty copy, of whatever kind, with such machines."""
+    size = copy.dimensions
+    records = [
+        (i, FIRST_NUMBER + i, state, 0, *(amount + used for amount in amounts), *[used] * size)
+        for i, amounts in enumerate(free)
+    ]
+    rows = np.array(records, dtype=np.int64).reshape(-1, 4 + 2 * size)
+    copy.apply(Reply(Position(1, "t"), full=True, rows=rows))
+    return copy
+
+
+def room(copy: View) -> list[list[int]]:
+    """What is free, dimension by dimension; -1 where a machine takes nothing."""
+    return [[int(amount) for amount in amounts] for amounts in copy.room] or [[] for _ in range(copy.dimensions)]
+
+
+def uses(claims: Sequence[Claim], asked: Work, copy: View) -> list[list[int]]:
+    """What claims take of each machine, dimension by dimension."""
+    taken = [[0] * copy.size for _ in range(copy.dimensions)]
+    for claim in claims:
+        for amounts, amount in zip(taken, asked.need(claim.group), strict=True):
+            amounts[claim.machine] += amount * claim.count
+    return taken
+
+
+def less(before: Sequence[Sequence[int]], taken: Sequence[Sequence[int]]) -> list[list[int]]:
+    """What is left of the room."""
+    return [[has - takes for has, takes in zip(*each, strict=True)] for each in zip(before, taken, strict=True)]

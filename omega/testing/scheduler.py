@@ -1,0 +1,60 @@
+"""What every scheduler does, whatever it is composed of: its policies at work together in a simulated cell."""
+
+from random import Random
+
+import pytest
+
+from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from omega.trial import Trial, simulate
+from omega.workload.workload import Arrival, Workload
+from schedulers.scheduler import Scheduler
+
+MACHINES, CAPACITY = 25, (8_000, 16_384)
+JOBS, EVERY_SECONDS, TASKS, LONGEST_MS = 120, 1.2, 12, 90_000
+DAYS = 0.02
+"""Half an hour: some minutes of arrivals, more than there is room for,, and time for the last of them to find room."""
+
+
+def workload(seed: str, kind: str) -> Workload:
+    """Jobs that fit the cell one by one, and now and then do not all fit at once."""
+    rng = Random(seed)
+    arrivals = []
+    for i in range(JOBS):
+        need = (rng.choice((250, 500, 1_000, 2_000)), rng.choice((256, 1_024, 4_096)))
+        group = TaskGroup(need, rng.randint(1, TASKS), rng.randint(1_000, LONGEST_MS))
+        gang = Gang.YES if i % 10 == 9 else Gang.NO
+        arrivals.append(Arrival(i * EVERY_SECONDS, JobSpec(f"j{i}", f"j{i}", kind, (group,), gang=gang)))
+    return Workload([MachineSpec(f"m{i}", CAPACITY) for i in range(MACHINES)], [], arrivals, "jobs of a contract")
+
+
+class SchedulerContract:
+    """Inherit, and say which `scheduler`."""
+
+    scheduler: Scheduler
+
+    def trial(self, seed: str = "1") -> Trial:
+        """Half an hour of work for this scheduler alone."""
+        kind = self.scheduler.kind
+        return simulate(self.scheduler, workload(seed, kind), days=DAYS, takes=kind, share=1)
+
+    @pytest.mark.parametrize("seed", ["1", "2", "3"])
+    def test_every_job_that_fits_is_placed(self, seed: str) -> None:
+        """None is given up, none is left behind."""
+        figures = self.trial(seed).result.kinds[self.scheduler.kind]
+        assert (figures.jobs_scheduled, figures.jobs_abandoned) == (JOBS, 0)
+        assert figures.tasks_scheduled == figures.tasks_submitted
+
+    def test_alone_in_a_cell_it_meets_no_conflict(self) -> None:
+        """A claim is rejected only for what others did; one's own picture of the cell is exact."""
+        figures = self.trial().result.kinds[self.scheduler.kind]
+        assert figures.conflict_fraction.median == 0
+
+    def test_the_same_seed_gives_the_same_history(self) -> None:
+        """To the letter: every claim, every verdict, every end."""
+        assert self.trial().result.digest == self.trial().result.digest
+
+    def test_it_can_be_copied_and_begun_anew(self) -> None:
+        """Each process of it starts with nothing in hand."""
+        fresh = self.scheduler.fresh("seed")
+        assert (len(fresh.ordering), len(fresh.sleepers), fresh.working) == (0, 0, {})
+        assert fresh.ordering is not self.scheduler.ordering

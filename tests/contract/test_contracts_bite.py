@@ -1,0 +1,146 @@
+"""The contracts that are shipped notice what they are there for: each fault here is found by one of them."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+from hypothesis import Phase, settings
+
+from cellstate.transaction import Claim
+from cellstate.view import View
+from omega.testing import OrderingContract, PlacementContract, SchedulerContract, SizingContract
+from omega.testing.scenes import for_all
+from schedulers.ordering.fifo import Fifo
+from schedulers.placement.first_fit import RandomFirstFit
+from schedulers.policies import Sizing
+from schedulers.scheduler import Scheduler
+from schedulers.sizing.model import Profile, Totals
+from schedulers.work import Work
+
+
+@dataclass
+class Faulty:
+    """First fit with a fault."""
+
+    fault: str
+
+    def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
+        fault, mark = self.fault, view.mark()
+        if fault == "dice of its own":
+            rng = Random(next(_TURNS))
+        claims: list[Claim] = RandomFirstFit().place(work, view, rng)
+        if not claims:
+            return claims
+        if fault == "takes nothing from the copy":
+            view.undo(mark)
+        elif fault == "takes more than it claims":
+            view.take(claims[0].machine, work.need(claims[0].group), 1)
+        elif fault == "claims in another order":
+            claims.reverse()
+        elif fault == "places nothing":
+            view.undo(mark)
+            claims = []
+        elif fault == "seen is 0":
+            claims = [claim._replace(seen=0) for claim in claims]
+        elif fault == "leaves some out":
+            view.undo(mark + len(claims) - 1)
+            claims = claims[:-1]
+        elif fault == "changes the job":
+            work.left = [0] * len(work.left)
+        return claims
+
+
+_TURNS = itertools.count()
+FAULTS = (
+    "takes nothing from the copy", "takes more than it claims", "claims in another order", "seen is 0",
+    "leaves some out", "changes the job", "dice of its own",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def found_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failing example need not be made small here."""
+    quick = settings(for_all, phases=[Phase.generate], database=None, report_multiple_bugs=False)
+    for test in (
+        PlacementContract.test_it_keeps_to_the_copy_and_to_the_job,
+        OrderingContract.test_a_job_comes_out_once_and_when_it_is_due,
+        SizingContract.test_never_fewer_than_asked_for_while_they_are_of_use,
+    ):
+        monkeypatch.setattr(test, "_hypothesis_internal_use_settings", quick)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_placement(fault: str) -> None:
+    class Held(PlacementContract):
+        policy = Faulty(fault)
+
+    with pytest.raises(AssertionError):
+        Held().test_it_keeps_to_the_copy_and_to_the_job(dimensions=1, kind=View)
+
+
+def test_a_placement_that_may_leave_out_is_held_to_less() -> None:
+    class Held(PlacementContract):
+        policy = Faulty("none")
+        greedy = False
+
+    Held().test_it_keeps_to_the_copy_and_to_the_job(dimensions=1, kind=View)
+    Held().test_only_what_is_left_is_placed()
+    with pytest.raises(pytest.skip.Exception):
+        Held().greed()
+
+
+@dataclass
+class Impatient(Fifo):
+    """Does not wait until a job is due."""
+
+    def pop(self, now: float) -> Work | None:
+        return Fifo.pop(self, float("inf"))
+
+
+@dataclass
+class Forgetful(Fifo):
+    """Loses every job that backs off."""
+
+    def add(self, work: Work) -> None:
+        if not work.not_before:
+            Fifo.add(self, work)
+
+
+@dataclass
+class Restless(Fifo):
+    """Always says that something is due."""
+
+    def next_due(self) -> float | None:
+        return 0.0 if len(self) else None
+
+
+@pytest.mark.parametrize("policy", [Impatient(), Forgetful(), Restless()], ids=lambda policy: type(policy).__name__)
+def test_a_faulty_ordering(policy: Fifo) -> None:
+    class Held(OrderingContract):
+        pass
+
+    Held.policy = policy
+    with pytest.raises(AssertionError):
+        Held().test_a_job_comes_out_once_and_when_it_is_due()
+
+
+def test_a_faulty_sizing() -> None:
+    class Stingy(Sizing):
+        def size(self, profile: Profile, totals: Totals) -> int:
+            return 1
+
+    class Held(SizingContract):
+        policy = Stingy()
+
+    with pytest.raises(AssertionError):
+        Held().test_never_fewer_than_asked_for_while_they_are_of_use()
+
+
+def test_a_faulty_scheduler() -> None:
+    class Held(SchedulerContract):
+        scheduler = Scheduler("cold", ordering=Forgetful(), placement=Faulty("places nothing"))
+
+    with pytest.raises(AssertionError):
+        Held().test_every_job_that_fits_is_placed("1")

@@ -1,0 +1,42 @@
+"""Orderings, sizes and whole schedulers that come with Omega keep to the contracts of all."""
+
+from omega.testing import OrderingContract, SchedulerContract, SizingContract
+from schedulers.ordering.fifo import Fifo
+from schedulers.ordering.rejoin import Rejoin
+from schedulers.presets import batch, service
+from schedulers.sizing.as_asked import AsAsked
+from schedulers.sizing.global_cap import GlobalCap
+from schedulers.sizing.max_parallelism import MaxParallelism
+from schedulers.sizing.relative_size import RelativeSize
+
+
+class TestFifo(OrderingContract):
+    policy = Fifo()
+
+
+class TestRejoin(OrderingContract):
+    policy = Rejoin()
+
+
+class TestAsAsked(SizingContract):
+    policy = AsAsked()
+
+
+class TestMaxParallelism(SizingContract):
+    policy = MaxParallelism()
+
+
+class TestRelativeSize(SizingContract):
+    policy = RelativeSize()
+
+
+class TestGlobalCap(SizingContract):
+    policy = GlobalCap()
+
+
+class TestBatch(SchedulerContract):
+    scheduler = batch()
+
+
+class TestService(SchedulerContract):
+    scheduler = service()
