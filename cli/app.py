@@ -1,6 +1,7 @@
 """What every command needs to know: which store, which cell, who asks, and in what form to answer."""
 
 import getpass
+import os
 import time
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,13 +91,17 @@ class App:
         return cell
 
     @cached_property
+    def user(self) -> str:
+        """Who uses the program: OMEGA_USER, else the account. A name and no proof of it."""
+        try:
+            return os.environ.get("OMEGA_USER") or getpass.getuser()
+        except (OSError, KeyError):
+            return "somebody"
+
+    @cached_property
     def by(self) -> str:
         """Who acts, as the log will name them: the user."""
-        try:
-            name = getpass.getuser()
-        except (OSError, KeyError):
-            name = ""
-        return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name) or "somebody"
+        return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in self.user) or "somebody"
 
     @staticmethod
     def now_ms() -> int:

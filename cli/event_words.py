@@ -17,7 +17,7 @@ SHORT = 4
 MOST_JOBS = 3
 """Jobs that are named; of more only the number is said."""
 _VERBS = {kind: kind for kind in (*ENDINGS, "left")}
-_VERBS |= {"submit": "submitted", "stop": "stopped", "abandon": "abandoned"}
+_VERBS |= {"submit": "submitted", "stop": "stopped", "abandon": "abandoned", "hold": "held", "release": "released"}
 _STATES = {"done": "done", "stopped": "ended as stopped", "abandoned": "ended as abandoned"}
 
 
@@ -111,6 +111,10 @@ def _of_many(same: Sequence[Event], jobs: int, names: Names) -> str:
     tasks = f"{words.count(count, 'task')} of {words.count(jobs, 'job')}"
     if kind == "done":
         return f"{words.count(jobs, 'job')} {_STATES[same[0].more['state']]}"
+    if kind in ("hold", "release"):
+        return f"{_VERBS[kind]} {words.count(jobs, 'job')}"
+    if kind == "drop":
+        return f"{tasks} given up"
     if kind in ("submit", "stop", "abandon"):
         return f"{_VERBS[kind]} {words.count(jobs, 'job')}, {words.count(count, 'task')}"
     if kind == "place":
@@ -137,6 +141,15 @@ def _sentence(same: Sequence[Event], names: Names) -> str:
         return f"submitted {names.job(job)}, {tasks} of kind {first.more['job_kind']}{more}"
     if kind in ("stop", "abandon"):
         return f"{_VERBS[kind]} {names.job(job)}" + (f", {tasks} not placed any more" if count else "")
+    if kind in ("hold", "release"):
+        return f"{_VERBS[kind]} {names.job(job)}"
+    if kind == "resize":
+        totals = ", ".join(
+            f"group {event.more['group']} to {words.count(event.more['total'], 'task')}" for event in same
+        )
+        return f"resized {names.job(job)}: {totals}"
+    if kind == "drop":
+        return f"{tasks} of {names.job(job)} given up: optional"
     if kind == "done":
         return f"{names.job(job)} {_STATES[first.more['state']]}"
     return _about_cell(same, where)

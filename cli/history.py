@@ -17,7 +17,7 @@ CHUNK = 1_000
 """Versions read at once: a few milliseconds of the server's time."""
 ENDINGS = ("finished", "failed", "lost", "evicted", "stopped")
 KINDS = (
-    "submit", "place", "conflict", *ENDINGS, "left", "stop", "abandon", "done",
+    "submit", "place", "conflict", *ENDINGS, "left", "drop", "hold", "release", "resize", "stop", "abandon", "done",
     "join", "machine", "enlist", "leave", "lapse", "limit",
 )  # fmt: skip
 """Every kind of event, as ``omega events --kind`` takes it."""
@@ -116,6 +116,21 @@ def _stop(words: Sequence[str], _: "Dimensions") -> _Read:
     return words[0], None, int(words[1]), {}
 
 
+def _resize(words: Sequence[str], _: "Dimensions") -> _Read:
+    job, group, total, waiting, stopped = words
+    change = int(waiting) - int(stopped)
+    return job, None, abs(change), {"group": int(group), "total": int(total), "change": change}
+
+
+def _drop(words: Sequence[str], _: "Dimensions") -> _Read:
+    job, group, count, how = words
+    return job, None, int(count), {"group": int(group), "how": how}
+
+
+def _hold(words: Sequence[str], _: "Dimensions") -> _Read:
+    return words[0], None, None, {}
+
+
 def _done(words: Sequence[str], _: "Dimensions") -> _Read:
     return words[0], None, None, {"state": JobState(int(words[1])).name.lower()}
 
@@ -152,5 +167,6 @@ def _plain(words: Sequence[str], _: "Dimensions") -> _Read:
 _READERS = {
     **dict.fromkeys(("place", "left", *ENDINGS), _tasks),
     "conflict": _conflict, "submit": _submit, "stop": _stop, "abandon": _stop, "done": _done,
+    "hold": _hold, "release": _hold, "resize": _resize, "drop": _drop,
     "join": _join, "machine": _machine, "enlist": _member, "leave": _member, "lapse": _member, "limit": _limit,
 }  # fmt: skip

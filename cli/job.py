@@ -1,4 +1,4 @@
-"""``omega job``: submit, follow, see and stop jobs."""
+"""``omega job``: submit, follow, see, change and stop jobs."""
 
 import click
 
@@ -12,10 +12,13 @@ TABLE = {
     "status": ("cli.job_status", "One job: its tasks, where they run, its history."),
     "why": ("cli.job_why", "Why a job is pending, in counts, and what would help."),
     "wait": ("cli.job_wait", "Wait for a job's end; exits with its fate."),
+    "hold": ("cli.job_hold", "Give jobs no new placements; what runs, runs on."),
+    "release": ("cli.job_release", "Let held jobs be placed again."),
+    "resize": ("cli.job_resize", "Give a job more tasks, or fewer."),
     "stop": ("cli.job_stop", "Stop jobs: nothing more is placed, what runs is ended."),
 }
 
 
 @click.group(cls=Lazy, table=TABLE)
 def command() -> None:
-    """Submit, follow, see and stop jobs. A job is given by its id, the beginning of its id, or its name."""
+    """Submit, follow, see, change and stop jobs. A job is given by its id, the beginning of its id, or its name."""

@@ -8,7 +8,7 @@ import click
 from cellstate.errors import Duplicate
 from cli.amounts import amount_options, named, vector
 from cli.app import App
-from cli.job_submit import follow_options, new_id, submit
+from cli.job_submit import follow_options, hold_option, new_id, submit
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -21,13 +21,14 @@ from cli.job_submit import follow_options, new_id, submit
               help="Larger is more important.")  # fmt: skip
 @click.option("--gang", is_flag=True, help="Place all tasks at once, or none.")
 @click.option("--strict-gang", is_flag=True, help="A gang that is evicted as a whole when one of it is.")
+@hold_option
 @follow_options
 @click.argument("words", nargs=-1, metavar="[-- CMD…]")
 @click.pass_context
 def command(
     ctx: click.Context, *, name: str | None, kind: str, count: int, cpu: str | None, memory: str | None,
     others: Mapping[str, str], duration: str | None, precedence: int, gang: bool, strict_gang: bool,
-    follow: bool | None, words: Sequence[str],
+    hold: bool, follow: bool | None, words: Sequence[str],
 ) -> None:  # fmt: skip
     """Submit one job of identical tasks that run CMD, and follow it to its end."""
     from cellstate.model import Gang, JobSpec, TaskGroup
@@ -47,11 +48,11 @@ def command(
         return JobSpec(job_id, called, kind, (group,), precedence, together)
 
     try:
-        submit(ctx, cell, [spec(name or stem(words))], follow)
+        submit(ctx, cell, [spec(name or stem(words))], follow, hold=hold)
     except Duplicate:
         if name is not None:
             raise
-        submit(ctx, cell, [spec(f"{stem(words)}-{job_id[:4]}")], follow)
+        submit(ctx, cell, [spec(f"{stem(words)}-{job_id[:4]}")], follow, hold=hold)
 
 
 SCRIPTS = (".py", ".sh", ".rb", ".pl", ".js")

@@ -129,6 +129,7 @@ def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, now: float) ->
             "job": f"{job.name} ({job.id}) · {job.kind}{rank}{gang}",
             "state": state(job) + (f" · {reason}" if reason else ""),
             "submitted": f"{began} ({words.age(now - job.submitted_ms / 1000)} ago)",
+            "modify index": job.modified,
             "tasks": f"{found['total']:,} · {ways}",
             "history": _history(job, past),
             "evicted": _evictions(cell, past.evicted_for, "for"),

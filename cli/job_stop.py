@@ -7,6 +7,7 @@ import click
 
 from cli import render, words
 from cli.app import App
+from cli.job_change import check_option, one_only
 from cli.job_find import find
 from cli.job_state import state
 
@@ -20,9 +21,11 @@ BATCH = 1_000
 
 @click.command()
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB…")
+@check_option
 @click.pass_obj
-def command(app: App, jobs: Sequence[str]) -> None:
+def command(app: App, jobs: Sequence[str], check: int | None) -> None:
     """Stop jobs: what is unplaced ends at once, what runs is ended after that. Repeating it does no harm."""
+    one_only(jobs, check)
     cell = app.open(to_change=True)
     answers: list[dict[str, Any]] = []
     for job in {found.id: found for found in (find(cell, asked) for asked in jobs)}.values():
@@ -30,12 +33,12 @@ def command(app: App, jobs: Sequence[str]) -> None:
         with render.progress(quiet=app.as_json) as bars:
             bar = bars.add_task(f"stopping {job.name}", total=total, more="tasks", visible=total > BATCH)
             ended = 0
-            for count in stop(app, cell, job.id):
+            for count in stop(app, cell, job.id, check):
                 ended += count
                 bars.advance(bar, count)
         after = cell.job(job.id) or job
         answers.append({"id": job.id, "name": job.name, "before": state(job), "state": state(after),
-                        "unplaced": job.unplaced, "ended": ended})  # fmt: skip
+                        "unplaced": job.unplaced, "ended": ended, "modify_index": after.modified})  # fmt: skip
     if app.as_json:
         render.document({"cell": cell.name, "jobs": answers})
         return
@@ -46,11 +49,11 @@ def command(app: App, jobs: Sequence[str]) -> None:
         render.line(f"job  {answer['id']}  {answer['name']}  {how}{what}")
 
 
-def stop(app: App, cell: "RedisCell", job_id: str) -> Iterator[int]:
+def stop(app: App, cell: "RedisCell", job_id: str, check: int | None = None) -> Iterator[int]:
     """Stop a job and end what runs of it, batch by batch (semantics 4); yields how many tasks each batch ended."""
     from cellstate.transaction import Ending, How
 
-    job: Job | None = cell.stop(job_id, app.now_ms(), app.by)
+    job: Job | None = cell.stop(job_id, app.now_ms(), app.by, check=check)
     while job is not None:
         runs = [run for group in job.groups for run in group.runs if not run[2]]
         took_effect = 0

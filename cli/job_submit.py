@@ -3,6 +3,7 @@
 import secrets
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,11 +38,17 @@ def follow_options(function: F) -> F:
     )(function)  # fmt: skip
 
 
+def hold_option(function: F) -> F:
+    """Add --hold."""
+    return click.option("--hold", is_flag=True, help="Do not place them until omega job release.")(function)
+
+
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@hold_option
 @follow_options
 @click.pass_context
-def command(ctx: click.Context, files: Sequence[str], follow: bool | None) -> None:
+def command(ctx: click.Context, files: Sequence[str], hold: bool, follow: bool | None) -> None:
     """Submit the jobs in YAML or JSON files, - for stdin: all of them, or none when something is wrong.
 
     The same file again is refused because its names are taken, unless its jobs have ids: then it changes nothing.
@@ -51,7 +58,7 @@ def command(ctx: click.Context, files: Sequence[str], follow: bool | None) -> No
     app: App = ctx.obj
     read = [read_file(name) for name in files]
     cell = app.open(to_change=True)
-    submit(ctx, cell, load(read, cell.dimensions, new_id), follow)
+    submit(ctx, cell, load(read, cell.dimensions, new_id), follow, hold=hold)
 
 
 def read_file(name: str) -> "JobFile":
@@ -68,9 +75,12 @@ def read_file(name: str) -> "JobFile":
         raise BadInput(f"job file {name}: not UTF-8 text at byte {error.start}; save it as such") from None
 
 
-def submit(ctx: click.Context, cell: "RedisCell", specs: "Sequence[JobSpec]", follow: bool | None) -> None:
+def submit(
+    ctx: click.Context, cell: "RedisCell", specs: "Sequence[JobSpec]", follow: bool | None, *, hold: bool = False
+) -> None:
     """Submit jobs, say what became of them, and follow them if so wished. Duplicate when a name or id is taken."""
     app: App = ctx.obj
+    specs = [replace(spec, extra={"user": app.user, **spec.extra}) for spec in specs]
     if len(specs) > 1:
         check_names(cell, specs)  # of a single job the store's own answer says all
     answers = []
@@ -78,7 +88,7 @@ def submit(ctx: click.Context, cell: "RedisCell", specs: "Sequence[JobSpec]", fo
         bar = bars.add_task("submitting", total=len(specs), more="jobs", visible=len(specs) > CHUNK)
         for start in range(0, len(specs), CHUNK):
             chunk = specs[start : start + CHUNK]
-            answers += cell.submit(chunk, app.now_ms(), app.by)
+            answers += cell.submit(chunk, app.now_ms(), app.by, held=hold)
             bars.advance(bar, len(chunk))
     for spec, answer in zip(specs, answers, strict=True):
         if answer.status not in WORDS:  # somebody took it since it was checked
@@ -88,9 +98,10 @@ def submit(ctx: click.Context, cell: "RedisCell", specs: "Sequence[JobSpec]", fo
         render.warning(text)
     following = follow if follow is not None else sys.stdout.isatty() and not app.as_json
     found = [
-        {"id": spec.id, "name": spec.name, "status": WORDS[answer.status], "tasks": spec.total}
+        {"id": spec.id, "name": spec.name, "status": WORDS[answer.status], "tasks": spec.total,
+         "modify_index": answer.modified}
         for spec, answer in zip(specs, answers, strict=True)
-    ]
+    ]  # fmt: skip
     if not app.as_json:
         _say(found, "following (Ctrl-C detaches)" if following else f"see omega job status {specs[0].id}")
     elif not following:

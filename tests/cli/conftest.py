@@ -27,13 +27,13 @@ class Omega:
     """The program, with the store and the cell of a test set. `cell` may be None for what needs none."""
 
     def __init__(self, url: str | None, cell: str | None = None) -> None:
-        self.url, self.cell = url, cell
+        self.url, self.cell, self.user = url, cell, "ada"
 
     def run(self, *words: str, code: int = 0, given: str | None = None) -> click.testing.Result:
         """Run a command; it must end with `code`."""
         named = [("--store", self.url), ("--cell", self.cell)]
         before = [word for option, value in named if value is not None for word in (option, value)]
-        environment = {"OMEGA_STORE": None, "OMEGA_CELL": None}
+        environment = {"OMEGA_STORE": None, "OMEGA_CELL": None, "OMEGA_USER": self.user}
         result = click.testing.CliRunner().invoke(program, [*before, *words], input=given, env=environment)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception

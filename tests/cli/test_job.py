@@ -32,7 +32,7 @@ def crawl(tmp_path: Path) -> str:
 
 def test_submit_says_what_became_of_each_job(omega: Omega, cell: RedisCell, crawl: str) -> None:
     join(cell, 1)
-    submitted = {"id": "crawl-1", "name": "crawl", "status": "submitted", "tasks": 5}
+    submitted = {"id": "crawl-1", "name": "crawl", "status": "submitted", "tasks": 5, "modify_index": 2}
     assert omega.json("job", "submit", crawl) == {"cell": omega.cell, "jobs": [submitted], "warnings": []}
 
 
@@ -71,7 +71,7 @@ def test_run_submits_one_job(omega: Omega, cell: RedisCell) -> None:
     assert job is not None
     assert (job.name, job.kind, job.precedence, job.gang) == ("n", "service", 7, Gang.STRICT)
     assert (job.groups[0].need, job.groups[0].total, job.groups[0].duration_ms) == ((500, 1024), 3, 90_000)
-    assert job.spec == {"groups": [{"command": ["python3", "-c", "pass"]}]}
+    assert job.spec == {"user": "ada", "groups": [{"command": ["python3", "-c", "pass"]}]}
 
 
 def test_run_names_a_job_after_its_command(omega: Omega) -> None:
@@ -123,7 +123,8 @@ def test_list(omega: Omega, cell: RedisCell) -> None:
     assert found.pop("age_seconds") > 0
     assert found == {
         "id": "one", "name": "first", "kind": "batch", "precedence": 5, "gang": "yes", "state": "pending",
-        "reason": "NO_SCHEDULER", "submitted_ms": 1000, "counts": NOTHING | {"total": 3, "queued": 3},
+        "reason": "NO_SCHEDULER", "user": None, "modify_index": 2, "held": False, "after": [], "submitted_ms": 1000,
+        "counts": NOTHING | {"total": 3, "queued": 3},
     }  # fmt: skip
     header, row = omega.text("job", "list").splitlines()
     assert header.split() == ["id", "name", "kind", "prec", "state", "reason", "tasks", "placed", "age"]
@@ -190,7 +191,8 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
     assert found.pop("submitted_ms") > 0
     assert found == {
         "cell": omega.cell, "id": "crawl-1", "name": "crawl", "kind": "batch", "precedence": 100, "gang": "no",
-        "state": "running", "reason": None, "counts": NOTHING | {"total": 5, "placed": 5}, "spec": {},
+        "state": "running", "reason": None, "counts": NOTHING | {"total": 5, "placed": 5}, "spec": {"user": "ada"},
+        "user": "ada", "modify_index": 2, "held": False, "after": [],
         "evicted_for": {}, "evicted": {},
         "groups": [
             {"name": "fetch", "need": {"cpu": 500, "memory": 256}, "duration_ms": 30_000,
@@ -234,7 +236,7 @@ def test_stop_ends_what_runs_and_may_be_repeated(omega: Omega, cell: RedisCell) 
         omega.run("job", "run", "--name", "late", "--count", "30", "--cpu", "300m", "--duration", "1h")
         eventually(lambda: omega.json("job", "status", "late")["counts"]["placed"] == 9)
         stopped = omega.json("job", "stop", "long", "late")["jobs"]
-        assert set(stopped[0]) == {"id", "name", "before", "state", "unplaced", "ended"}
+        assert set(stopped[0]) == {"id", "name", "before", "state", "unplaced", "ended", "modify_index"}
         assert [(job["before"], job["state"], job["unplaced"], job["ended"]) for job in stopped] == [
             ("running", "stopped", 0, 30), ("pending", "stopped", 21, 9),
         ]  # fmt: skip
