@@ -28,12 +28,15 @@ def command(app: App, jobs: Sequence[str], check: int | None) -> None:
     one_only(jobs, check)
     cell = app.open(to_change=True)
     answers: list[dict[str, Any]] = []
-    for job in {found.id: found for found in (find(cell, asked) for asked in jobs)}.values():
+    named = {found.id: found for found in (find(cell, asked) for asked in jobs)}
+    # All of them first: what one of them leaves is not for another to take.
+    stopped = {job_id: cell.stop(job_id, app.now_ms(), app.by, check=check) for job_id in named}
+    for job in named.values():
         total = sum(group.placed for group in job.groups)
         with render.progress(quiet=app.as_json) as bars:
             bar = bars.add_task(f"stopping {job.name}", total=total, more="tasks", visible=total > BATCH)
             ended = 0
-            for count in stop(app, cell, job.id, check):
+            for count in end(app, cell, stopped[job.id]):
                 ended += count
                 bars.advance(bar, count)
         after = cell.job(job.id) or job
@@ -49,11 +52,11 @@ def command(app: App, jobs: Sequence[str], check: int | None) -> None:
         render.line(f"job  {answer['id']}  {answer['name']}  {how}{what}")
 
 
-def stop(app: App, cell: "RedisCell", job_id: str, check: int | None = None) -> Iterator[int]:
-    """Stop a job and end what runs of it, batch by batch (semantics 4); yields how many tasks each batch ended."""
+def end(app: App, cell: "RedisCell", stopped: "Job") -> Iterator[int]:
+    """End what runs of a stopped job, batch by batch (semantics 4); yields how many tasks each batch ended."""
     from cellstate.transaction import Ending, How
 
-    job: Job | None = cell.stop(job_id, app.now_ms(), app.by, check=check)
+    job: Job | None = stopped
     while job is not None:
         runs = [run for group in job.groups for run in group.runs if not run[2]]
         took_effect = 0
@@ -64,4 +67,4 @@ def stop(app: App, cell: "RedisCell", job_id: str, check: int | None = None) -> 
             yield count
         if not took_effect:  # nothing runs, or others ended it meanwhile
             return
-        job = cell.job(job_id)
+        job = cell.job(stopped.id)
