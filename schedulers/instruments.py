@@ -11,6 +11,8 @@ from cellstate.transaction import CONFLICTS, Outcome, Transaction
 from schedulers.work import Work
 
 WAITS_KEPT = 100_000
+MOST_REJECTING = 5
+"""Machines that are named as rejecting claims."""
 
 
 class Instrument:
@@ -89,6 +91,10 @@ class Figures(Instrument):
     busy_seconds: float = 0.0
     waits: Waits = field(default_factory=Waits)
     rejections: dict[int, int] = field(default_factory=dict)
+    in_a_row: dict[int, int] = field(default_factory=dict)
+    """Rejections by machine since a claim there last stood: over and over is a fault, and no contention."""
+    last_cycle: tuple[float, float] = (0.0, 0.0)
+    """When the last decision was committed, and how many seconds it took."""
 
     def began(self, work: Work, now: float, waited: float) -> None:
         """See Instrument.began."""
@@ -98,16 +104,24 @@ class Figures(Instrument):
     def decided(self, seconds: float, now: float) -> None:
         """See Instrument.decided."""
         self.busy_seconds += seconds
+        self.last_cycle = now, seconds
 
     def committed(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
         """See Instrument.committed."""
         self.transactions += 1
         self.tasks += outcome.placed
-        if outcome.conflicted:
-            self.conflicts += 1
-            for claim, (_, verdict) in zip(transaction.claims, outcome.claims, strict=True):
-                if verdict in CONFLICTS:
-                    self.rejections[claim.machine] = self.rejections.get(claim.machine, 0) + 1
+        conflicted = outcome.conflicted
+        self.conflicts += conflicted
+        if conflicted or self.in_a_row:
+            self._reject(transaction, outcome)
+
+    def _reject(self, transaction: Transaction, outcome: Outcome) -> None:
+        for claim, (placed, verdict) in zip(transaction.claims, outcome.claims, strict=True):
+            if verdict in CONFLICTS:
+                self.rejections[claim.machine] = self.rejections.get(claim.machine, 0) + 1
+                self.in_a_row[claim.machine] = self.in_a_row.get(claim.machine, 0) + 1
+            if placed:
+                self.in_a_row.pop(claim.machine, None)
 
     def placed(self, work: Work, now: float) -> None:
         """See Instrument.placed."""
@@ -134,7 +148,8 @@ class Figures(Instrument):
     def as_dict(self, now: float, queued: int, asleep: int) -> dict[str, Any]:
         """What a scheduler leaves in the store with its heartbeat."""
         lasted = max(now - self.since, 1e-9)
-        worst = sorted(self.rejections.items(), key=lambda item: -item[1])[:5]
+        worst = sorted(self.rejections, key=lambda machine: (-self.in_a_row.get(machine, 0), -self.rejections[machine]))
+        last, took = self.last_cycle
         return {
             "jobs": self.jobs, "jobs_placed": self.finished_jobs, "tasks": self.tasks,
             "transactions": self.transactions, "accepted": self.accepted, "conflicts": self.conflicts,
@@ -142,5 +157,8 @@ class Figures(Instrument):
             "wait_mean": self.waits.mean(), "wait_p90": self.waits.p90(),
             "busyness": min(self.busy_seconds / lasted, 1.0), "busy_seconds": self.busy_seconds,
             "seconds": lasted, "queued": queued, "asleep": asleep,
-            "rejecting_machines": [[machine, count] for machine, count in worst],
+            "last_cycle": took if last else None, "last_cycle_ago": max(0.0, now - last) if last else None,
+            "rejecting_machines": [
+                [machine, self.rejections[machine], self.in_a_row.get(machine, 0)] for machine in worst[:MOST_REJECTING]
+            ],
         }  # fmt: skip

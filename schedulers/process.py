@@ -125,8 +125,8 @@ class Process:
 
     def _figures_now(self, queued: int, asleep: int) -> dict[str, Any]:
         """The figures of a copy. The loop counts on meanwhile, and an array that is being read refuses to grow."""
-        waits = replace(self.figures.waits, last=self.figures.waits.last[:])
-        still = replace(self.figures, waits=waits, rejections=dict(self.figures.rejections))
+        figures, waits = self.figures, replace(self.figures.waits, last=self.figures.waits.last[:])
+        still = replace(figures, waits=waits, rejections=dict(figures.rejections), in_a_row=dict(figures.in_a_row))
         evicts = not isinstance(self.scheduler.preemption, NoPreemption)
         return still.as_dict(time.time(), queued, asleep) | {"evicts": evicts}
 

@@ -61,7 +61,7 @@ def test_the_machines_that_rejected_are_named_worst_first() -> None:
     assert 2 not in figures.rejections
     assert 4 not in figures.rejections
     worst = figures.as_dict(1.0, 0, 0)["rejecting_machines"]
-    assert worst[:2] == [[7, 3], [3, 3]]
+    assert worst[:2] == [[7, 3, 3], [3, 3, 3]]
     assert len(worst) == 5
 
 
@@ -123,3 +123,22 @@ def test_they_count_what_the_loop_announces_beside_listeners_that_hear_little() 
     counts = (figures.jobs, figures.finished_jobs, figures.tasks, figures.sleeps, figures.abandoned_jobs)
     assert counts == (3, 1, 3, 1, 1)
     assert (figures.transactions, figures.conflicts, figures.conflict_fraction) == (4, 3, 3.0)
+
+
+def test_rejections_in_a_row_end_with_a_claim_that_stands() -> None:
+    figures = Figures()
+    claims = (Claim(3, 0, 1), Claim(4, 0, 1))
+    for _ in range(12):
+        figures.committed(Transaction("a", claims), outcome((0, Verdict.FULL), (0, Verdict.FULL)), 1.0)
+    figures.committed(Transaction("a", claims[1:]), outcome((1, Verdict.PLACED)), 1.0)
+    figures.committed(Transaction("a", claims[1:]), outcome((0, Verdict.MOVED)), 1.0)
+    assert (figures.rejections, figures.in_a_row) == ({3: 12, 4: 13}, {3: 12, 4: 1})
+    assert figures.as_dict(1.0, 0, 0)["rejecting_machines"] == [[3, 12, 12], [4, 13, 1]], "the stubborn one first"
+
+
+def test_the_last_cycle() -> None:
+    figures = Figures()
+    assert figures.as_dict(9.0, 0, 0)["last_cycle"] is None
+    figures.decided(0.5, 7.0)
+    told = figures.as_dict(9.0, 0, 0)
+    assert (told["last_cycle"], told["last_cycle_ago"]) == (0.5, 2.0)
