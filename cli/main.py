@@ -23,6 +23,7 @@ COMMANDS: dict[str, Entry] = {
     "job": ("cli.job", "Submit, follow, see and stop jobs."),
     "scheduler": ("cli.scheduler", "Run schedulers and see how they do."),
     "mapreduce": ("cli.mapreduce", "What the tasks of MapReduce jobs run."),
+    "agent": ("cli.agent", "Offer this computer to a cell and run tasks on it."),
     "events": ("cli.events", "What happened: placements, conflicts, evictions, machines."),
     "sim": ("cli.sim", "Simulate cells and compare scheduling architectures."),
     "top": ("cli.top.command", "The cell as it is now, in the terminal."),

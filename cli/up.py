@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cellstate.errors import Refused
-from cli import render
+from cli import render, words
 from cli.app import DEFAULT_CELL, App
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def _open(app: App, name: str) -> "RedisCell":
     return cell
 
 
-def _join(cell: "RedisCell", machines: int, cpu: str, memory: str) -> int:
-    """Let missing machines join; returns how many there are."""
+def _join(cell: "RedisCell", machines: int, cpu: str, memory: str) -> None:
+    """Let missing machines join that are played."""
     from cellstate.model import MachineSpec
     from omega.live.fleet import Fleet
 
@@ -40,7 +40,19 @@ def _join(cell: "RedisCell", machines: int, cpu: str, memory: str) -> int:
     there = {machine.name for machine in cell.machines()}
     wanted = [MachineSpec(f"m{number}", capacity) for number in range(machines)]
     Fleet(cell, FLEET, time.time).join([machine for machine in wanted if machine.name not in there])
-    return len(there | {machine.name for machine in wanted})
+
+
+def _played(cell: "RedisCell", *, expected: bool) -> bool:
+    """Whether machines are to be played: those of this run, or of an earlier one, which is said."""
+    try:
+        number = cell.executor_number(FLEET)
+    except Refused:
+        return False
+    count = sum(machine.executor == number for machine in cell.machines())
+    if count and not expected:
+        there = f"cell {cell.name}: has {words.count(count, 'machine')} that are played and run nothing"
+        render.warning(f"{there}; remove them with omega machine remove, or name another cell with --cell")
+    return count > 0
 
 
 def _line(cell: "RedisCell", group: "Crew") -> str:
@@ -71,36 +83,52 @@ def _watch(app: App, cell: "RedisCell", group: "Crew", seconds: float | None) ->
 @click.command("up")
 @click.option("--batch", default=2, show_default=True, type=click.IntRange(0, 64), help="Batch schedulers.")
 @click.option("--service", default=1, show_default=True, type=click.IntRange(0, 64), help="Service schedulers.")
-@click.option("--machines", default=100, show_default=True, type=click.IntRange(0), help="Machines that are played.")
-@click.option("--cpu", default="16", show_default=True, help="Cpu of each.")
-@click.option("--memory", default="64Gi", show_default=True, help="Memory of each.")
-@click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0.01), help="How fast tasks run.")
+@click.option(
+    "--machines",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Play so many machines, which run nothing, instead of offering this computer.",
+)
+@click.option("--cpu", default="16", show_default=True, help="Cpu of each that is played.")
+@click.option("--memory", default="64Gi", show_default=True, help="Memory of each that is played.")
+@click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0.01), help="How fast they play tasks.")
 @click.option("--for", "seconds", type=click.FloatRange(0), metavar="SECONDS", help="Stop after so long.")
 @click.pass_obj
 def command(
-    app: App, batch: int, service: int, machines: int, cpu: str, memory: str, speed: float, seconds: float | None
-) -> None:
-    """Everything on this computer: store, cell, schedulers, machines. Ctrl-C stops it; the state stays."""
+    app: App, batch: int, service: int, machines: int | None, cpu: str, memory: str, speed: float,
+    seconds: float | None,
+) -> None:  # fmt: skip
+    """Everything on this computer: store, cell, schedulers, and the computer itself as a machine that runs tasks.
+
+    Ctrl-C stops it; the state stays.
+    """
     from omega.embedded_places import state_directory
+    from omega.live.agent.offer import default_name
     from omega.live.crew import crew
 
     name = app.cell_name or DEFAULT_CELL
     cell = _open(app, name)
-    count = _join(cell, machines, cpu, memory)
     members = [f"batch/{n}" for n in range(batch)] + [f"service/{n}" for n in range(service)]
+    members += [f"agent/{default_name()}"] if machines is None else []
+    if machines:
+        _join(cell, machines, cpu, memory)
+    members += [f"fleet/{FLEET}"] if _played(cell, expected=machines is not None) else []
     with crew(app.url, name, state_directory() / "logs" / name, speed=speed) as group:
-        for member in [*members, *([f"fleet/{FLEET}"] if count else [])]:
+        for member in members:
             group.start(member)
         group.wait_ready(cell)
         pids = {member: process.pid for member, process in group.members.items()}
+        count = len(cell.machines())
         if app.as_json:
             render.json_line({"store": app.shown_url, "cell": name, "machines": count, "processes": pids})
         else:
             render.facts({
-                "store": app.shown_url, "cell": f"{name} · {count:,} machines",
+                "store": app.shown_url, "cell": f"{name} · {words.count(count, 'machine')}",
                 "workers": "  ".join(f"{member} (pid {pid})" for member, pid in pids.items()),
             })  # fmt: skip
-            render.line(f"ready: omega --cell {name} job run --cpu 1 --duration 5s -- true   (Ctrl-C here stops all)")
+            what = "echo hello" if machines is None else "true"
+            more = "" if machines is None else " --duration 5s"
+            render.line(f"ready: omega --cell {name} job run --cpu 1{more} -- {what}   (Ctrl-C here stops all)")
         try:
             _watch(app, cell, group, seconds)
         except KeyboardInterrupt:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cellstate.cell import executor_of
 from cellstate.errors import StoreError
 from cellstate.redis_cell import RedisCell
 from schedulers.live import LEASE_MS
@@ -32,7 +33,7 @@ class Crew:
     members: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     def start(self, member: str) -> int:
-        """Start ``batch/0``, ``fleet/NAME`` and so on; returns the process id."""
+        """Start ``batch/0``, ``fleet/NAME``, ``agent/NAME`` and so on; returns the process id."""
         self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         environment = os.environ | {
             "OMEGA_STORE": self.url, "OMEGA_CELL": self.cell, "OMEGA_MEMBER": member,
@@ -48,20 +49,21 @@ class Crew:
         return process.pid
 
     def wait_ready(self, cell: RedisCell) -> None:
-        """Wait until every scheduler holds its lease; StoreError with its last words when one ended."""
+        """Wait until every scheduler and agent holds its lease; StoreError with its last words when one ended."""
         wanted = {member for member in self.members if not member.startswith("fleet/")}
         deadline = time.monotonic() + STARTING_SECONDS
         while True:
             live = {member for member, (_, alive, _) in cell.members().items() if alive}
+            live |= {executor_of(name) for name, agent in cell.agents().items() if agent.lives and _joined(cell, name)}
             if wanted <= live:
                 return
             for member in sorted(wanted - live):
                 code = self.members[member].poll()
                 if code is not None:
-                    raise StoreError(f"scheduler {member}: ended with code {code}: {self.last_words(member)}")
+                    raise StoreError(f"{_called(member)}: ended with code {code}: {self.last_words(member)}")
             if time.monotonic() > deadline:
                 late = ", ".join(sorted(wanted - live))
-                raise StoreError(f"schedulers {late}: not ready after {STARTING_SECONDS:.0f} s; see {self.logs}")
+                raise StoreError(f"members {late}: not ready after {STARTING_SECONDS:.0f} s; see {self.logs}")
             time.sleep(0.02)
 
     def last_words(self, member: str) -> str:
@@ -92,6 +94,16 @@ class Crew:
                 process.kill()
                 process.wait()
         self.members.clear()
+
+
+def _joined(cell: RedisCell, agent: str) -> bool:
+    """Whether the machine of an agent is there."""
+    return cell.machine_index(agent) is not None
+
+
+def _called(member: str) -> str:
+    """``scheduler batch/0``, ``agent/h1``."""
+    return member if member.startswith("agent/") else f"scheduler {member}"
 
 
 @contextmanager

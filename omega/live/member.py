@@ -1,10 +1,10 @@
 """The scheduler and fleet processes that `crew` starts: ``python -m omega.live.member``.
 
 What to be comes in the environment, so that a store's password is never in argv: OMEGA_STORE,
-OMEGA_CELL, OMEGA_MEMBER (``batch/0``, or ``fleet/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED; for another scheduler than
-the one offered as that kind OMEGA_SCHEDULER (its name, or ``module:attribute``) or OMEGA_SCHEDULER_FILE (TOML); to
-depart from it OMEGA_DETECTION (``fine``, ``coarse``), OMEGA_MODE (``incremental``, ``gang``) and OMEGA_BATCH (jobs
-per round trip).
+OMEGA_CELL, OMEGA_MEMBER (``batch/0``, ``fleet/NAME`` or ``agent/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED; for
+another scheduler than the one offered as that kind OMEGA_SCHEDULER (its name, or ``module:attribute``) or
+OMEGA_SCHEDULER_FILE (TOML); to depart from it OMEGA_DETECTION (``fine``, ``coarse``), OMEGA_MODE
+(``incremental``, ``gang``) and OMEGA_BATCH (jobs per round trip).
 """
 
 import logging
@@ -17,6 +17,8 @@ from pathlib import Path
 from cellstate.errors import BadInput, OmegaError, StoreError
 from cellstate.redis_cell import RedisCell
 from cellstate.transaction import Detection, Mode
+from omega.embedded_places import state_directory
+from omega.live.agent.process import run_agent
 from omega.live.fleet import Fleet
 from schedulers import registry
 from schedulers.live import LEASE_MS
@@ -29,6 +31,8 @@ PACE_SECONDS = 0.03
 """A fleet gathers messages and ends for so long: a call for each would cost the store more than the work."""
 
 
+AGENT_LEASES = 4
+"""An agent's lease is so many of a scheduler's: that its tasks must be placed again costs more than a wait."""
 AWAY_SECONDS = 0.2
 LOOK_SECONDS = 1.0
 """How often a fleet looks whether it still faces the same store: one that started anew may have gone back in time."""
@@ -112,6 +116,9 @@ def main(environment: Mapping[str, str]) -> int:
             run_fleet(RedisCell.connect(url, cell), name, speed, Stop())
             return 0
         lease_ms = int(environment.get("OMEGA_LEASE_MS", str(LEASE_MS)))
+        if kind == "agent":
+            run_agent(url, cell, name, state_directory(), lease_ms=AGENT_LEASES * lease_ms)
+            return 0
         error = run_member(url, cell, member, scheduler(environment, kind, f"{cell}/{member}"), lease_ms)
         if error is not None:
             raise error

@@ -1,0 +1,1 @@
+"""An agent: offers this computer to a cell and runs the tasks placed on it."""

@@ -1,0 +1,225 @@
+"""An agent: one executor, one machine, whose tasks are processes.
+
+Every look renews the lease and brings the reply of the same call, what the machine is to run; what is
+missing is started, what is not listed is ended. So it needs no memory of what it was told: a message in
+its box only says that a look is worth while, and a store that went back in time, or an agent that did,
+comes right with the next one (semantics 16). Its tasks run under keepers (keeper.py), which end them
+when the lease is not renewed.
+"""
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from cellstate import ranges
+from cellstate.cell import Beat, Membership, executor_of
+from cellstate.errors import Fenced
+from cellstate.model import Job, MachineSpec, MachineState, Run
+from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Ending, How
+from omega.live.agent import keeper
+from omega.live.agent.cgroups import Cgroups
+from omega.live.agent.kept import Kept
+from omega.live.agent.orders import order
+from omega.live.agent.output import Tails
+from omega.live.agent.places import AgentPlaces, Key
+from schedulers.process_agents import look_after
+
+log = logging.getLogger("omega")
+
+LEASE_MS = 20_000
+BEATS = 5
+"""Renewals in a lease."""
+ENDING, ENDED = 0.75, 0.9
+"""When the tasks of an agent that cannot renew its lease are told to end, and are killed, as parts of the lease."""
+KEPT_ENDED = 200
+"""Directories of tasks that ended, kept for whoever wants to read what they said."""
+
+
+@dataclass(slots=True)
+class Agent:
+    """Offers `machine` to a cell. `cell` is used by one thread; `surroundings` is the environment tasks begin with."""
+
+    cell: RedisCell
+    machine: MachineSpec
+    places: AgentPlaces
+    lease_ms: int = LEASE_MS
+    surroundings: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    cgroups: Cgroups = field(default_factory=lambda: Cgroups(None))
+    kept: dict[Key, Kept] = field(default_factory=dict)
+    waiting: bool = False
+    """Whether something may not start yet, because something else has not ended (semantics 2)."""
+    _membership: Membership | None = None
+    _index: int | None = None
+    _tails: Tails = field(default_factory=Tails)
+    _rng: Random = field(default_factory=lambda: Random(0))
+    _clock: tuple[int, float] = (0, 0.0)
+
+    @property
+    def name(self) -> str:
+        """Its own name and its machine's."""
+        return self.machine.name
+
+    @property
+    def executor(self) -> str:
+        """Its executor's name."""
+        return executor_of(self.name)
+
+    def ms(self) -> int:
+        """The time by the store's clock, read once a lease: this computer's may be hours off."""
+        at = keeper.now()
+        if not self._clock[0] or at - self._clock[1] > self.lease_ms / 1000:
+            self._clock = self.cell.store_ms(), at
+        return self._clock[0] + int((at - self._clock[1]) * 1000)
+
+    # Coming and going
+
+    def find(self) -> None:
+        """Take the tasks in hand that an earlier agent of this name left behind."""
+        for key in self.places.found():
+            if key not in self.kept and not (self.places.task(key) / "told").exists():
+                self.kept[key] = Kept(key, self.places.task(key))
+
+    def come(self, until_gone: Callable[[], None]) -> None:
+        """Take the name, end what is no longer ours, and offer the machine.
+
+        `until_gone` waits until tasks that are being ended are gone: the room that is offered must be
+        free. A machine that somebody drained stays so. Raises Duplicate when another agent has the name.
+        """
+        self._rng = Random(f"{self.name}/{self.places.nonce()}")
+        self._membership = self.cell.engage(self.name, self.places.nonce(), self.lease_ms, self.ms())
+        self._index = self.cell.machine_index(self.name)
+        state = self._reconcile().state
+        if any(kept.unlisted for kept in self.kept.values()):
+            until_gone()
+        if state is not MachineState.DRAINED:
+            self._index = self.cell.join(self.executor, [self.machine], self.ms())[0]
+
+    def leave(self) -> None:
+        """Give the name up; the machine goes with it, and what has not ended goes back to pending."""
+        if self._membership is not None:
+            self.renew()
+            self._report()
+            self.cell.lapse(self._membership, self.ms(), self.executor, reaped=False)
+
+    def stop(self) -> None:
+        """Ask all tasks to end."""
+        for kept in self.kept.values():
+            kept.stop()
+
+    # Looking
+
+    def look(self) -> None:
+        """Renew the lease, report what ended, start and end what is to start and to end.
+
+        Raises Fenced when the lease lapsed: come again.
+        """
+        beat = self._reconcile()
+        self.cell.keep_tails(self._tails.changed(self.kept.values()))
+        if self._rng.random() * beat.agents < 1:  # of all agents about one a round looks after the cell
+            look_after(self.cell, self.ms(), self.executor)
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is something to report."""
+        return any(not kept.lives for kept in self.kept.values())
+
+    def renew(self) -> Beat:
+        """Renew the lease, and let tasks run on for as long as it surely holds. Raises Fenced, StoreError."""
+        if self._membership is None:
+            raise Fenced(f"{self.executor}: has not come yet")
+        asked, lease = keeper.now(), self.lease_ms / 1000
+        beat = self.cell.beat(self._membership, self.lease_ms, self._index)
+        keeper.write(self.places.lease, f"{asked + ENDING * lease} {asked + ENDED * lease}")
+        return beat
+
+    def _reconcile(self) -> Beat:
+        """Bring what runs here in line with what is to run; what was just reported does not start again."""
+        beat = self.renew()
+        listed = {
+            Key(run.job, run.group, task, run.placement): run for run in beat.runs for task in ranges.indices(run.tasks)
+        }
+        for key, kept in self.kept.items():
+            kept.unlisted, kept.leaving = key not in listed, key in listed and listed[key].leaving
+            if kept.unlisted or kept.leaving:
+                kept.stop()
+        wanted = {key: run for key, run in listed.items() if key not in self.kept}
+        self._report()
+        self._acknowledge([key for key, run in wanted.items() if run.leaving])
+        self._begin({key: run for key, run in wanted.items() if not run.leaving})
+        return beat
+
+    def _acknowledge(self, keys: Sequence[Key]) -> None:
+        """What is to leave and never ran here, or has ended, is gone."""
+        if keys and self._index is not None:
+            endings = [Ending(self._index, key.placement, How.LEFT, str(key.task)) for key in keys]
+            self.cell.end(endings, self.ms(), self.executor)
+
+    def _begin(self, wanted: Mapping[Key, Run]) -> None:
+        runs = {run.placement: run for run in wanted.values()}
+        answers = self.cell.may_start([(run.machine, placement) for placement, run in runs.items()]) if runs else []
+        answer = dict(zip(runs, answers, strict=True))
+        self.waiting = "wait" in answers
+        jobs: dict[str, Job | None] = {}
+        for key in wanted:
+            if answer[key.placement] == "go":
+                if key.job not in jobs:
+                    jobs[key.job] = self.cell.job(key.job)
+                job = jobs[key.job]
+                if job is not None:
+                    self._start(key, job)
+
+    def _start(self, key: Key, job: Job) -> None:
+        place = self.places.task(key)
+        what = order(job, key, place, self.places.lease, self.cell.dimensions, self.surroundings, self.name)
+        if not what["command"]:
+            self._fail(key, "no command: nothing to run on a machine that is not played")
+            return
+        self.cgroups.make(str(key), what)
+        try:
+            self.kept[key] = Kept.start(key, place, what)
+        except OSError as error:
+            self._fail(key, f"agent {self.name}: {error.strerror or error}")
+
+    def _fail(self, key: Key, reason: str) -> None:
+        if self._index is not None:
+            ending = Ending(self._index, key.placement, How.FAILED, str(key.task), reason)
+            self.cell.end([ending], self.ms(), self.executor)
+
+    # What ended
+
+    def _report(self) -> None:
+        """Tell the store what ended, right after it listed what is ours; nothing is forgotten before it knows."""
+        over = [kept for kept in self.kept.values() if not kept.lives]
+        if not over or self._index is None:
+            return
+        endings = []
+        for kept in over:
+            how, reason = kept.ending()
+            if not kept.unlisted:
+                endings.append(Ending(self._index, kept.key.placement, how, str(kept.key.task), reason))
+        self.cell.keep_tails(self._tails.last(over))
+        if endings:
+            self.cell.end(endings, self.ms(), self.executor)
+        for kept in over:
+            (kept.place / "told").touch()
+            self.cgroups.remove(str(kept.key))
+            del self.kept[kept.key]
+        self._forget()
+
+    def _forget(self) -> None:
+        """Remove the directories of tasks that ended longest ago."""
+        told = [self.places.task(key) for key in self.places.found() if key not in self.kept]
+        for place in sorted(told, key=_modified)[: max(0, len(told) - KEPT_ENDED)]:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _modified(place: Path) -> float:
+    try:
+        return place.stat().st_mtime
+    except OSError:
+        return 0.0

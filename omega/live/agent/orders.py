@@ -1,0 +1,51 @@
+"""What a keeper is told to do for a task: the job's words, with what every task gets. Pure."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cellstate.model import Job
+from cellstate.resources import Dimensions
+from omega.live.agent.places import Key
+
+GRACE_MS = 10_000
+LOG_BYTES = 10 << 20
+"""What is kept of each stream of a task when its job says nothing else."""
+DELAY_MS, FACTOR = 1_000, 2.0
+MIB = 1 << 20
+
+
+def order(
+    job: Job, key: Key, place: Path, lease: Path, dimensions: Dimensions, surroundings: Mapping[str, str], machine: str
+) -> dict[str, Any]:  # fmt: skip
+    """The order for one task; `surroundings` is the environment of the agent.
+
+    The task sees that environment without the agent's own OMEGA_ settings, then what its job says, then
+    who it is.
+    """
+    groups = job.spec.get("groups") or []
+    said: Mapping[str, Any] = groups[key.group] if key.group < len(groups) else {}
+    restart = said.get("restart", {})
+    plain = {name: value for name, value in surroundings.items() if not name.startswith("OMEGA_")}
+    need = dict(zip(dimensions.names, job.groups[key.group].need, strict=True))
+    return {
+        "command": said.get("command", []),
+        "environment": {
+            **plain, **job.spec.get("environment", {}),
+            "OMEGA_JOB": job.id, "OMEGA_JOB_NAME": job.name, "OMEGA_GROUP": said.get("name") or str(key.group),
+            "OMEGA_TASK": str(key.task), "OMEGA_MACHINE": machine,
+        },
+        "directory": job.spec.get("directory") or str(place / "work"),
+        "restart": {
+            "attempts": restart.get("attempts", 0),
+            "delay_ms": restart.get("delay", DELAY_MS),
+            "factor": restart.get("factor", FACTOR),
+        },
+        "time_limit_ms": said.get("time_limit", 0),
+        "grace_ms": said.get("grace", GRACE_MS),
+        "log_bytes": said.get("log_limit", LOG_BYTES),
+        "cpu_millicores": need.get("cpu", 0),
+        "memory_bytes": need.get("memory", 0) * MIB,
+        "cgroup": "",
+        "lease": str(lease),
+    }  # fmt: skip

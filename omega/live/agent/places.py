@@ -1,0 +1,115 @@
+"""Where an agent keeps its files: in the state directory, for nobody else to read.
+
+agents/CELL/NAME/
+lock      held while the agent lives
+nonce     by which the store knows it again (semantics 15)
+lease     until when its tasks may run (keeper.py)
+tasks/JOB.GROUP.TASK.PLACEMENT/    a task: see keeper.py; work/ is its own directory
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+from cellstate.errors import Duplicate, StoreError
+from omega.live.agent.keeper import write
+
+
+class Key(NamedTuple):
+    """A task of a job as it was placed once: another placement of it is another key (semantics 1)."""
+
+    job: str
+    group: int
+    task: int
+    placement: int
+
+    @classmethod
+    def read(cls, name: str) -> "Key":
+        """The key of a directory's name. Raises ValueError."""
+        job, group, task, placement = name.rsplit(".", 3)
+        return cls(job, int(group), int(task), int(placement))
+
+    def __str__(self) -> str:
+        return f"{self.job}.{self.group}.{self.task}.{self.placement}"
+
+
+def take_lock(path: Path) -> int | None:
+    """Return the locked file, open; None while somebody else holds it."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPlaces:
+    """The files of one agent under the state directory `state`."""
+
+    state: Path
+    cell: str
+    name: str
+
+    @property
+    def top(self) -> Path:
+        """The agent's own directory."""
+        return self.state / "agents" / self.cell / self.name
+
+    @property
+    def tasks(self) -> Path:
+        """The directory of its tasks."""
+        return self.top / "tasks"
+
+    @property
+    def lease(self) -> Path:
+        """The file that says until when tasks may run."""
+        return self.top / "lease"
+
+    def make(self) -> None:
+        """Create the directories, for this user alone. Raises StoreError."""
+        try:
+            self.tasks.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for place in (self.top, self.tasks):
+                place.chmod(0o700)
+        except OSError as error:
+            what = f"agent {self.name}: no directory {self.top}: {error.strerror}"
+            raise StoreError(f"{what}; set OMEGA_STATE to a directory of your own") from None
+
+    def lock(self) -> int:
+        """Take the agent's lock, held until the returned file is closed; Duplicate while another has it."""
+        handle = take_lock(self.top / "lock")
+        if handle is None:
+            raise Duplicate(f"agent {self.name}: runs on this computer already; choose another name, or stop it")
+        return handle
+
+    def nonce(self) -> str:
+        """What the store knows this agent by, made when there is none."""
+        path = self.top / "nonce"
+        if not path.exists():
+            write(path, uuid4().hex)
+        return path.read_text()
+
+    def found(self) -> Iterator[Key]:
+        """Tasks whose directories are there."""
+        for entry in sorted(self.tasks.iterdir()) if self.tasks.is_dir() else []:
+            try:
+                yield Key.read(entry.name)
+            except ValueError:
+                continue  # not ours
+
+    def task(self, key: Key) -> Path:
+        """The directory of a task."""
+        return self.tasks / str(key)
+
+
+def all_places(state: Path, cell: str) -> Iterator[AgentPlaces]:
+    """The places of every agent that this computer has had in a cell."""
+    folder = state / "agents" / cell
+    for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
+        yield AgentPlaces(state, cell, entry.name)

@@ -1,0 +1,206 @@
+"""An agent as a process: it looks when its box rings, when a task ends, and in time for its lease.
+
+One thread does everything with the store; another only waits at the agent's box, because that wait and
+the wait for processes cannot be one. SIGTERM and SIGINT end the tasks, and the agent leaves in order.
+"""
+
+import logging
+import os
+import select
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from cellstate.errors import Fenced, Refused, StoreError
+from cellstate.model import MachineSpec
+from cellstate.redis_cell import RedisCell
+from cellstate.server import check_suitable, server_info
+from omega.live.agent import keeper, offer
+from omega.live.agent.agent import BEATS, LEASE_MS, Agent
+from omega.live.agent.cgroups import Cgroups
+from omega.live.agent.places import AgentPlaces
+
+log = logging.getLogger("omega")
+
+RING_SECONDS = 1.0
+AWAY_SECONDS = 0.5
+SOON_SECONDS = 0.1
+"""How often to ask whether something may start that must wait for another's end."""
+FOUND_SECONDS = 0.25
+"""How often to see whether tasks ended that an earlier agent started: nobody tells their end."""
+
+
+class Bell:
+    """Wakes the agent: a socket that signals, and whoever rings, write to."""
+
+    def __init__(self) -> None:
+        """Nobody rang; nobody asked to stop."""
+        self.stopped = False
+        self._ear, self._rope = socket.socketpair()
+        for end in (self._ear, self._rope):
+            end.setblocking(False)
+
+    def ring(self) -> None:
+        """Wake the agent."""
+        with suppress(BlockingIOError, OSError):
+            self._rope.send(b".")
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for so long; returns whether somebody rang."""
+        ready, _, _ = select.select([self._ear], [], [], max(0.0, seconds))
+        with suppress(BlockingIOError):
+            while self._ear.recv(4096):
+                pass
+        return bool(ready)
+
+    def stop(self, *_: object) -> None:
+        """Ask the agent to leave."""
+        self.stopped = True
+        self.ring()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Let SIGTERM and SIGINT stop the agent and a child's end wake it, for as long as the block runs."""
+        handlers = {signal.SIGTERM: self.stop, signal.SIGINT: self.stop, signal.SIGCHLD: lambda *_: self.ring()}
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            self._ear.close()
+            self._rope.close()
+
+
+def wait_at_box(url: str, cell: str, executor: str, bell: Bell) -> None:
+    """Ring whenever the box of an executor has something; the messages say no more than that."""
+    own: RedisCell | None = None
+    while not bell.stopped:
+        try:
+            own = own or RedisCell.connect(url, cell)
+            if own.receive(own.executor_number(executor), wait_seconds=RING_SECONDS):
+                bell.ring()
+        except (StoreError, Refused):
+            threading.Event().wait(AWAY_SECONDS)  # whoever looks meets the same error and tells of it
+    if own is not None:
+        own.close()
+
+
+class Watch:
+    """Keeps one agent at work until its bell is told to stop."""
+
+    def __init__(self, agent: Agent, bell: Bell) -> None:
+        """The agent has not come yet."""
+        self.agent, self.bell = agent, bell
+        self.come = self.away = False
+        self.looked = 0.0
+
+    def run(self) -> None:
+        """Look, wait, look again; a store that is away is waited for. Raises Refused when the cell is gone."""
+        while not self.bell.stopped:
+            try:
+                self.step()
+            except StoreError as error:
+                if not self.away:
+                    log.warning("agent %s: waits: %s", self.agent.name, error)
+                self.away = True
+                self.bell.wait(AWAY_SECONDS)
+            else:
+                if self.away:
+                    log.warning("agent %s: the store serves again", self.agent.name)
+                self.away = False
+                self.rest()
+        self.end()
+
+    def step(self) -> None:
+        """Come when it must, else look."""
+        self.looked = keeper.now()
+        try:
+            if self.come:
+                self.agent.look()
+                return
+        except Fenced:
+            log.warning("agent %s: its lease lapsed; it comes again", self.agent.name)
+            self.agent.cell.check_exists()
+        self.agent.come(self.until_gone)
+        self.come = True
+
+    def rest(self) -> None:
+        """Wait until there is a reason to look."""
+        due = self.looked + self.agent.lease_ms / 1000 / BEATS
+        while not self.agent.ended and (left := due - keeper.now()) > 0:
+            if self.agent.waiting:
+                left = min(left, SOON_SECONDS)
+            elif any(kept.process is None for kept in self.agent.kept.values()):
+                left = min(left, FOUND_SECONDS)
+            rang = self.bell.wait(left)
+            if rang or self.agent.waiting:
+                return
+
+    def until_gone(self) -> None:
+        """Wait until the tasks that are not ours any more are gone."""
+        while any(kept.unlisted and kept.lives for kept in self.agent.kept.values()):
+            self.bell.wait(FOUND_SECONDS)
+
+    def end(self) -> None:
+        """End all tasks and leave; a store that is away finds out by the lease."""
+        while any(kept.lives for kept in self.agent.kept.values()):
+            self.agent.stop()
+            self.bell.wait(FOUND_SECONDS)
+            if keeper.now() - self.looked > self.agent.lease_ms / 1000 / BEATS:
+                self.looked = keeper.now()
+                with suppress(StoreError, Fenced):
+                    self.agent.renew()
+        if self.come:
+            with suppress(StoreError, Fenced):
+                self.agent.leave()
+
+
+def _nobody(agent: Agent) -> None:
+    """Nobody wants to be told."""
+
+
+def run_agent(
+    url: str, cell: str, name: str, state: Path, *, amounts: Mapping[str, str] | None = None,
+    attributes: Mapping[str, str] | None = None, lease_ms: int = LEASE_MS, came: Callable[[Agent], None] = _nobody,
+) -> None:  # fmt: skip
+    """Offer this computer to a cell until a signal; `state` is the state directory.
+
+    `amounts` and `attributes` win over what is found out; `came` hears that the machine is offered.
+    Raises OmegaError when it cannot come, or the cell is gone.
+    """
+    check_suitable(server_info(url))
+    places = AgentPlaces(state, cell, name)
+    places.make()
+    lock = places.lock()
+    own = RedisCell.connect(url, cell)
+    try:
+        found = {"cpu": f"{offer.cpu_millicores()}m", "memory": f"{offer.memory_mib()}Mi"}
+        wanted = {each: text for each, text in found.items() if each in own.dimensions.names} | dict(amounts or {})
+        machine = MachineSpec(name, own.dimensions.parse(wanted), offer.attributes() | dict(attributes or {}))
+        agent = Agent(own, machine, places, lease_ms, cgroups=Cgroups.prepare(f"{cell}-{name}"))
+        agent.find()
+        _stay(agent, url, cell, came)
+    finally:
+        own.close()
+        os.close(lock)
+
+
+def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> None:
+    bell = Bell()
+    with bell.listening():
+        watch = Watch(agent, bell)
+        watch.step()
+        came(agent)
+        if agent.cgroups.top is None:
+            log.warning("agent %s: tasks run without cgroups (%s)", agent.name, agent.cgroups.why_not)
+        box = threading.Thread(target=wait_at_box, args=(url, cell, agent.executor, bell), daemon=True)
+        box.start()
+        try:
+            watch.run()
+        finally:
+            bell.stop()
+            box.join(2 * RING_SECONDS)

@@ -1,0 +1,285 @@
+"""An agent on a real store, with real processes: what it starts, finds again, ends and tells."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from cellstate.cell import Membership
+from cellstate.errors import Duplicate, Fenced
+from cellstate.model import GroupStatus, JobSpec, MachineSpec, MachineState, TaskGroup
+from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.live.agent.agent import Agent
+from omega.live.agent.keeper import started
+from omega.live.agent.places import AgentPlaces
+from omega.live.agent.process import Bell, Watch, run_agent
+from tests.integration.stage import all_facts, check, made_cell, until
+
+pytestmark = pytest.mark.server
+LEASE_MS = 120_000
+SLEEP = ("sh", "-c", "echo $$; exec sleep 60")
+
+
+class Ground:
+    """A cell, a scheduler that does what it is told, and agents on this computer."""
+
+    def __init__(self, cell: RedisCell, state: Path) -> None:
+        self.cell, self.state = cell, state
+        self.member: Membership = cell.enlist("batch/0", "n", LEASE_MS, 0)
+        self.commits = 0
+        self.agents: list[Agent] = []
+        cell.store_older_than = lambda milliseconds: milliseconds > 0  # type: ignore[method-assign]
+
+    def agent(self, name: str = "h1", state: Path | None = None, **more: Any) -> Agent:
+        """An agent that has come; one of the same name and state comes after the other."""
+        places = AgentPlaces(state or self.state, self.cell.name, name)
+        places.make()
+        own = RedisCell.connect(self.cell.url, self.cell.name)
+        own.store_older_than = self.cell.store_older_than  # type: ignore[method-assign]
+        agent = Agent(own, MachineSpec(name, (4_000, 4_096)), places, LEASE_MS, **more)
+        self.agents.append(agent)
+        agent.find()
+        agent.come(lambda: gone(agent))
+        return agent
+
+    def run(self, *command: str, count: int = 1, machine: str = "h1", job: str = "", **more: Any) -> str:
+        """Submit a job and place it; returns its id."""
+        name = job or f"j{self.commits}"
+        extra = {"command": list(command), "grace": 500, **more}
+        spec = JobSpec(name, name, "batch", (TaskGroup((100, 64), count, 0, extra),), extra={"environment": {"A": "b"}})
+        self.cell.submit([spec], 0, "ada")
+        self.place(name, count, machine)
+        return name
+
+    def place(self, name: str, count: int = 1, machine: str = "h1") -> None:
+        self.commits += 1
+        index = self.cell.machine_index(machine)
+        assert index is not None
+        transaction = Transaction(name, (Claim(index, 0, count),))
+        assert self.cell.commit(self.member, self.commits, [transaction], Position(), 0).outcomes[0].accepted
+
+    def group(self, name: str) -> GroupStatus:
+        job = self.cell.job(name)
+        assert job is not None
+        return job.groups[0]
+
+    def pid(self, name: str) -> int:
+        """The process of a job's task, which says it first."""
+        found: list[bytes] = []
+
+        def said() -> bool:
+            text = self.cell.tail(name, 0, 0, "stdout") or b"".join(
+                path.read_bytes() for path in self.state.glob(f"agents/*/*/tasks/{name}.*/stdout.0")
+            )
+            found[:] = text.split()
+            return bool(found)
+
+        until(said, f"{name} says its process id")
+        return int(found[0])
+
+    def told(self, word: str) -> list[str]:
+        """The reasons of facts about tasks."""
+        return [" ".join(fact.words[6 + 3 :]) for fact in all_facts(self.cell) if fact.words[0] == word]
+
+
+def alive(pid: int) -> bool:
+    return bool(started(pid)) and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def gone(agent: Agent) -> None:
+    until(lambda: not any(kept.unlisted and kept.lives for kept in agent.kept.values()), "what is not listed is gone")
+
+
+def look_until(agent: Agent, true: Callable[[], object], what: str) -> None:
+    def looked() -> object:
+        agent.look()
+        return true()
+
+    until(looked, what)
+
+
+@pytest.fixture
+def ground(store_url: str, tmp_path: Path) -> Iterator[Ground]:
+    with made_cell(store_url, f"agent-{uuid4().hex[:8]}") as cell:
+        made = Ground(cell, tmp_path)
+        yield made
+        check(cell)
+        for agent in made.agents:
+            agent.find()
+            agent.stop()
+            until(lambda: not any(kept.lives for kept in agent.kept.values()), "its tasks are gone")  # noqa: B023
+            agent.cell.close()
+
+
+def test_it_runs_what_is_placed_on_it(ground: Ground) -> None:
+    agent = ground.agent()
+    words = (
+        "sh",
+        "-c",
+        "echo $OMEGA_JOB_NAME $OMEGA_GROUP $OMEGA_TASK $OMEGA_ATTEMPT $A $OMEGA_STORE.; exit $OMEGA_TASK",
+    )
+    name = ground.run(*words, count=2, job="greet")
+    look_until(agent, lambda: ground.group(name).placed == 0, "both tasks ended")
+    assert (ground.group(name).finished, ground.group(name).failed) == (1, 1)
+    assert ground.told("failed") == ["exit 1"]
+    assert [ground.cell.tail(name, 0, task, "stdout") for task in (0, 1)] == [
+        b"greet 0 0 1 b .\n", b"greet 0 1 1 b .\n"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (("no-such-command",), "command not found: no-such-command"),
+        ((), "no command: nothing to run on a machine that is not played"),
+    ],
+)
+def test_what_cannot_run_fails_with_its_reason(ground: Ground, command: tuple[str, ...], reason: str) -> None:
+    agent = ground.agent()
+    name = ground.run(*command)
+    look_until(agent, lambda: ground.group(name).failed, "it failed")
+    assert ground.told("failed") == [reason]
+
+
+def test_the_end_of_an_evicted_task_is_acknowledged_when_it_is_gone(ground: Ground) -> None:
+    agent = ground.agent()
+    name = ground.run("sh", "-c", "trap '' TERM; echo $$; while :; do sleep 0.05; done")
+    agent.look()
+    pid = ground.pid(name)
+    index = ground.cell.machine_index("h1") or 0
+    run = ground.cell.runs([index])[0]
+    ground.cell.end([Ending(index, run.placement, How.EVICTED, "*", "drain")], 0, "ada")
+    ground.place(name)
+    agent.look()
+    assert alive(pid)
+    assert agent.waiting, "its next placement waits for it"
+    look_until(agent, lambda: not ground.cell.runs([index])[0].leaving, "it left")
+    assert not alive(pid)
+    look_until(agent, lambda: ground.pid(name) != pid, "it runs again")
+
+
+def test_an_agent_that_was_killed_finds_its_tasks_again(ground: Ground) -> None:
+    first = ground.agent()
+    runs, ended = ground.run(*SLEEP), ground.run("true")
+    first.look()
+    pid = ground.pid(runs)
+    until(lambda: first.ended, "one of them ended, which nobody told the store")
+    second = ground.agent()
+    look_until(second, lambda: ground.group(ended).finished, "the end is told")
+    assert alive(pid)
+    assert ground.group(runs).placed == 1
+    os.kill(pid, signal.SIGKILL)
+    look_until(second, lambda: ground.group(runs).failed, "it ended")
+    assert ground.told("failed") == ["killed by SIGKILL"]
+    assert [fact.words[0] for fact in all_facts(ground.cell)].count("place") == 2
+
+
+def test_a_keeper_that_was_killed_takes_its_task_along(ground: Ground) -> None:
+    agent = ground.agent()
+    name = ground.run(*SLEEP)
+    agent.look()
+    pid = ground.pid(name)
+    next(iter(agent.kept.values())).process.kill()  # type: ignore[union-attr]
+    look_until(agent, lambda: ground.group(name).unplaced, "it is to be placed again")
+    until(lambda: not alive(pid), "the task is gone")
+
+
+def test_who_lost_its_lease_ends_what_is_no_longer_its_own(ground: Ground) -> None:
+    agent = ground.agent()
+    name = ground.run(*SLEEP)
+    agent.look()
+    pid = ground.pid(name)
+    ground.cell.client.delete(f"omega:{{{ground.cell.name}}}:lease:agent/h1")
+    assert ground.cell.reap_agents(0, "batch/0") == ["h1"]
+    assert ground.group(name).unplaced == 1
+    with pytest.raises(Fenced):
+        agent.look()
+    assert alive(pid)
+    agent.come(lambda: gone(agent))
+    assert not alive(pid), "before its room is offered again"
+    assert [m.state for m in ground.cell.machines()] == [MachineState.UP]
+    agent.look()
+    assert (ground.group(name).unplaced, ground.told("lost")) == (1, ["agent"])
+
+
+def test_a_lease_that_lapsed_unnoticed_goes_on(ground: Ground) -> None:
+    agent = ground.agent()
+    name = ground.run(*SLEEP)
+    agent.look()
+    pid = ground.pid(name)
+    ground.cell.client.delete(f"omega:{{{ground.cell.name}}}:lease:agent/h1")
+    agent.come(lambda: gone(agent))
+    agent.look()
+    assert alive(pid)
+    assert ground.group(name).placed == 1
+
+
+def test_what_the_store_does_not_list_is_ended(ground: Ground) -> None:
+    agent = ground.agent()
+    name = ground.run(*SLEEP)
+    agent.look()
+    pid = ground.pid(name)
+    ground.cell.set_machine_state(ground.cell.machine_index("h1") or 0, MachineState.DOWN, 0, "ada")
+    look_until(agent, lambda: not agent.kept, "it is ended")
+    assert not alive(pid)
+    assert ground.group(name).unplaced == 1
+
+
+def test_a_drained_machine_stays_drained_when_its_agent_comes_back(ground: Ground) -> None:
+    ground.agent()
+    ground.cell.set_machine_state(ground.cell.machine_index("h1") or 0, MachineState.DRAINED, 0, "ada")
+    ground.agent()
+    assert ground.cell.machines()[0].state is MachineState.DRAINED
+
+
+def test_two_agents_of_one_name(ground: Ground, tmp_path: Path) -> None:
+    ground.agent()
+    with pytest.raises(Duplicate, match="agent h1: another one lives under this name"):
+        ground.agent(state=tmp_path / "elsewhere")
+    ground.agents.pop()
+    lock = ground.agents[0].places.lock()
+    try:
+        with pytest.raises(Duplicate, match="agent h1: runs on this computer already"):
+            run_agent(ground.cell.url, ground.cell.name, "h1", tmp_path)
+    finally:
+        os.close(lock)
+
+
+def test_a_clock_that_is_hours_off_changes_nothing(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 6 * 3600)
+    agent = ground.agent()
+    name = ground.run("true")
+    look_until(agent, lambda: ground.group(name).finished, "it finished")
+    times = [fact.at_ms for fact in all_facts(ground.cell) if fact.by == "agent/h1"]
+    assert times
+    assert all(abs(at - ground.cell.store_ms()) < 60_000 for at in times)
+
+
+def test_only_the_newest_directories_of_ended_tasks_are_kept(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omega.live.agent.agent.KEPT_ENDED", 2)
+    agent = ground.agent()
+    names = [ground.run("true") for _ in range(3)]
+    for name in names:
+        look_until(agent, lambda: ground.group(name).finished, "it finished")  # noqa: B023
+    assert len(list(agent.places.found())) == 2
+
+
+def test_who_leaves_ends_its_tasks_and_takes_its_machine_along(ground: Ground) -> None:
+    agent, bell = ground.agent(), Bell()
+    name = ground.run(*SLEEP)
+    agent.look()
+    pid = ground.pid(name)
+    watch = Watch(agent, bell)
+    watch.come = True
+    with bell.listening():
+        bell.stop()
+        watch.run()
+    assert not alive(pid)
+    assert (ground.group(name).unplaced, ground.cell.machines(), ground.cell.agents()) == (1, [], {})

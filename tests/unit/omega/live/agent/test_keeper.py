@@ -1,0 +1,184 @@
+"""A keeper: it runs one task as ordered, reads what it says, and ends it in time."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omega.live.agent import keeper
+from omega.live.agent.output import Reader, files, tail
+
+PATIENCE_SECONDS = 30.0
+Order = Callable[..., Path]
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Order:
+    """Write an order into a directory of its own; what is not said is harmless."""
+
+    def write(*command: str, lease: tuple[float, float] = (600.0, 700.0), **more: Any) -> Path:
+        (tmp_path / "work").mkdir(exist_ok=True)
+        said = {
+            "command": command, "environment": {"PATH": os.environ["PATH"]}, "directory": str(tmp_path / "work"),
+            "restart": {"attempts": 0, "delay_ms": 10, "factor": 2.0}, "time_limit_ms": 0, "grace_ms": 200,
+            "log_bytes": 1 << 20, "memory_bytes": 0, "cgroup": "", "lease": str(tmp_path / "lease"),
+        }  # fmt: skip
+        (tmp_path / "lease").write_text(" ".join(str(keeper.now() + seconds) for seconds in lease))
+        (tmp_path / "order.json").write_text(json.dumps(said | more))
+        return tmp_path
+
+    return write
+
+
+def start(place: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-I", "-S", keeper.__file__, str(place)])
+
+
+def until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not true():
+        assert time.monotonic() < deadline, "did not come true"
+        time.sleep(0.01)
+
+
+def ended(process: "subprocess.Popen[bytes]", place: Path) -> tuple[str, str]:
+    """How the task ended, and why."""
+    process.wait(PATIENCE_SECONDS)
+    found = json.loads((place / "result").read_text())
+    return found["how"], found["reason"]
+
+
+def kept(place: Path) -> tuple[str, str]:
+    return ended(start(place), place)
+
+
+def said(place: Path, stream: str = "stdout") -> str:
+    return b"".join(Reader(place, stream).more()).decode()
+
+
+def test_it_runs_a_command_and_keeps_what_it_says(order: Order) -> None:
+    place = order("sh", "-c", "echo out; echo err >&2; echo $A; pwd", environment={"PATH": "/bin:/usr/bin", "A": "b"})
+    assert kept(place) == ("finished", "")
+    assert said(place) == f"out\nb\n{place.resolve()}/work\n"
+    assert said(place, "stderr") == "err\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (("sh", "-c", "exit 3"), "exit 3"),
+        (("sh", "-c", "kill -9 $$"), "killed by SIGKILL"),
+        (("no-such-command",), "command not found: no-such-command"),
+        (("/dev/null",), "not executable: /dev/null"),
+    ],
+)
+def test_why_it_failed(order: Order, command: tuple[str, ...], reason: str) -> None:
+    assert kept(order(*command)) == ("failed", reason)
+
+
+def test_a_working_directory_that_is_not_there(order: Order) -> None:
+    place = order("true", directory="/no/such/place", restart={"attempts": 9, "delay_ms": 60_000, "factor": 1})
+    assert kept(place) == ("failed", "directory /no/such/place: no such file or directory")
+
+
+def test_what_fails_is_run_again_so_often_and_no_more(order: Order) -> None:
+    place = order("sh", "-c", "echo $OMEGA_ATTEMPT; exit 1", restart={"attempts": 2, "delay_ms": 1, "factor": 2})
+    assert kept(place) == ("failed", "exit 1")
+    assert said(place) == "1\n2\n3\n"
+
+
+def test_what_works_in_the_end_has_finished(order: Order) -> None:
+    place = order("sh", "-c", "[ $OMEGA_ATTEMPT = 2 ]", restart={"attempts": 5, "delay_ms": 1, "factor": 2})
+    assert kept(place) == ("finished", "")
+    assert json.loads((place / "result").read_text())["attempts"] == 2
+
+
+def test_a_time_limit_holds_for_all_attempts_together(order: Order) -> None:
+    place = order(
+        "sh", "-c", "exit 1", time_limit_ms=300, restart={"attempts": 9_999, "delay_ms": 20, "factor": 1}
+    )  # fmt: skip
+    assert kept(place) == ("failed", "time limit of 0.3 s")
+
+
+def test_a_task_that_ignores_sigterm_is_killed_with_all_its_children(order: Order) -> None:
+    place = order("sh", "-c", "trap '' TERM; sleep 60 & echo $!; while :; do sleep 0.1; done", time_limit_ms=200)
+    assert kept(place) == ("failed", "time limit of 0.2 s")
+    child = int(said(place))
+    until(lambda: not keeper.started(child) or "Z" in Path(f"/proc/{child}/stat").read_text())
+
+
+def test_it_is_stopped_with_time_for_its_last_words(order: Order) -> None:
+    place = order("sh", "-c", "trap 'echo bye; exit 0' TERM; echo hi; while :; do sleep 0.05; done", grace_ms=60_000)
+    process = start(place)
+    until(lambda: said(place))
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGTERM)
+    assert ended(process, place) == ("stopped", "")
+    assert said(place) == "hi\nbye\n"
+
+
+def test_it_ends_when_the_lease_is_not_renewed(order: Order) -> None:
+    assert kept(order("sleep", "60", lease=(0.1, 0.3))) == ("lease", "")
+    assert kept(order("sleep", "60", lease=(-2.0, -1.0))) == ("lease", "")
+
+
+def test_a_renewed_lease_is_noticed(order: Order) -> None:
+    place = order("sleep", "0.6", lease=(0.3, 0.4))
+    process = start(place)
+    keeper.write(place / "lease", f"{keeper.now() + 600} {keeper.now() + 700}")
+    assert ended(process, place) == ("finished", "")
+
+
+def test_who_waits_for_another_attempt_can_be_stopped(order: Order) -> None:
+    place = order("sh", "-c", "echo $$; exit 1", restart={"attempts": 1, "delay_ms": 60_000, "factor": 1})
+    process = start(place)
+    until(lambda: said(place) and not keeper.started(int(said(place))))
+    process.send_signal(signal.SIGTERM)
+    assert ended(process, place) == ("stopped", "exit 1")
+
+
+def test_a_flood_fills_no_disk_and_stalls_no_task(order: Order) -> None:
+    flood = "import sys\nfor i in range(300_000): sys.stdout.write('%09d\\n' % i)"
+    place = order(sys.executable, "-c", flood, log_bytes=100_000)
+    assert kept(place) == ("finished", "")
+    there = files(place, "stdout")
+    size = sum(path.stat().st_size for _, path in there)
+    assert 50_000 <= size <= 100_000
+    assert there[0][0] + size == 3_000_000
+    assert tail(place, "stdout", 10) == b"000299999\n"
+
+
+def test_output_that_somebody_else_holds_open_is_not_waited_for(order: Order) -> None:
+    place = order("sh", "-c", "echo done; (setsid sleep 60 &)")
+    process = start(place)
+    assert ended(process, place) == ("finished", "")
+    assert said(place) == "done\n"
+
+
+def test_memory_is_limited_where_there_is_no_cgroup(order: Order) -> None:
+    place = order(sys.executable, "-c", "bytearray(1 << 30)", memory_bytes=256 << 20)
+    assert kept(place) == ("failed", "exit 1")
+    assert "MemoryError" in said(place, "stderr")
+
+
+def test_reading_on_while_files_give_way(tmp_path: Path) -> None:
+    output = keeper.Output(tmp_path, "stdout", 20)
+    reader, late = Reader(tmp_path, "stdout"), Reader(tmp_path, "stdout")
+    output.take(b"0123456")
+    assert b"".join(reader.more()) == b"0123456"
+    output.take(b"789abc")
+    assert b"".join(reader.more()) == b"789abc"
+    assert b"".join(late.more()) == b"0123456789abc"
+    output.take(b"defghijklmnopqrstuvwxyz")
+    assert b"".join(reader.more()) == b"klmnopqrstuvwxyz"
+    assert (reader.at, reader.cut) == (36, 7)
+    assert [start for start, _ in files(tmp_path, "stdout")] == [20, 30]
+    assert tail(tmp_path, "stdout", 8) == b"stuvwxyz"
+    output.file.close()
