@@ -105,12 +105,9 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int) -> Job:
 
 
 def read_rows(text: bytes, dimensions: int) -> Rows:
-    """Read machine records, one after another, into rows."""
+    """Read machine records, one after another, as rows that cannot be written to (lua/parts/binary.lua)."""
     width = 4 + 2 * dimensions
-    if not text:
-        return np.empty((0, width), dtype=np.int64)
-    # Text mode of fromstring: about 80 ns a number, three times as fast as split and int.
-    return np.fromstring(text.decode(), dtype=np.int64, sep=" ").reshape(-1, width)
+    return np.frombuffer(text, dtype="<i8").reshape(-1, width)
 
 
 def read_machine(row: Sequence[int], static: bytes, dimensions: int) -> Machine:

@@ -39,7 +39,7 @@ class RedisAgents(RedisReads):
         if reply[0] == b"fenced":
             raise Fenced(f"{membership.member}: its lease lapsed; its tasks go elsewhere")
         _, agents, record, runs = reply
-        state = MachineState(int(record.split(b" ", 3)[2])) if record else None
+        state = MachineState(int(records.read_rows(record, len(self.dimensions))[0, 2])) if record else None
         return Beat(int(agents), state, [] if machine is None else records.read_runs(machine, runs.decode()))
 
     def lapse(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:

@@ -176,7 +176,7 @@ class RedisReads(RedisCalls):
         found = {job_id: records.read_job(job_id, text, b"", size) for job_id, text, _, _ in asked if text}
         return Snapshot(
             version, seen, first, length, placements,
-            rows=records.read_rows(b" ".join(row for _, row, _ in described if row), size),
+            rows=records.read_rows(b"".join(row for _, row, _ in described if row), size),
             runs=[run for index, _, text in described for run in records.read_runs(int(index), text.decode())],
             jobs=list(found.values()),
             queued=frozenset(job_id for job_id, _, queued, _ in asked if queued == b"1"),

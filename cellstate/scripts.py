@@ -3,8 +3,13 @@
 A header line ``-- KEYS   meta machines | box:*`` fixes the order of the keys and allows more behind the
 bar; ``-- ARGV   dims at | texts`` does the same for arguments. The loader writes the matching local
 variables in front of the script, so positions cannot drift between Lua and Python.
+
+``--@include words ranges`` stands for those files of ``lua/parts``. ``--@const UP 0, DOWN 2`` names numbers: they
+are written into the text in place of the names, because Lua has room for 200 local variables in a script and
+looks each one up for every function that uses it, at every call.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +17,7 @@ from hashlib import sha1
 from importlib.resources import files
 
 _FOLDER = files("cellstate") / "lua"
+_CONSTANT = re.compile(r"([A-Z_]+) (\d+)")
 
 
 def _header(source: str, word: str) -> list[str]:
@@ -29,6 +35,15 @@ def _include(source: str) -> str:
         else:
             lines.append(line)
     return "\n".join(lines)
+
+
+def _with_constants(source: str) -> str:
+    lines = [line for line in source.splitlines() if line.startswith("--@const ")]
+    constants: dict[str, str] = dict(_CONSTANT.findall(" ".join(lines)))
+    if not constants:
+        return source
+    quoted_or_named = re.compile(r"'[^'\n]*'|\b(" + "|".join(constants) + r")\b")
+    return quoted_or_named.sub(lambda found: constants[found[1]] if found[1] else found[0], source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +78,6 @@ def script(name: str) -> Script:
         _locals(keys, "_key", "KEYS")
         + _locals(arguments, "", "ARGV")
         + f"local fixed_keys, fixed_args = {len(keys)}, {len(arguments)}\n"
-        + _include(source)
+        + _with_constants(_include(source))
     )
     return Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest(), tuple(keys), tuple(arguments))

@@ -25,9 +25,7 @@ WINDOW = 2_000
 @click.option("--job", "asked", metavar="ID", help="Only those of a job (id, beginning of it, or name).")
 @click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, metavar="KIND", help="Only such.")
 @click.pass_obj
-def command(
-    app: App, follow: bool, since: int | None, limit: int, asked: str | None, kinds: Sequence[str]
-) -> None:
+def command(app: App, follow: bool, since: int | None, limit: int, asked: str | None, kinds: Sequence[str]) -> None:
     """What happened, oldest first: placements, conflicts and their cause, evictions, machines, schedulers.
 
     With --since the first --limit events after that version, without it the last ones. With --json and

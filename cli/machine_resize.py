@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 @amount_options("it is to have")
 @click.option("--evict", is_flag=True, help="Evict what no longer fits: lowest precedence first, newest first.")
 @click.pass_obj
-def command(
-    app: App, name: str, cpu: str | None, memory: str | None, others: Mapping[str, str], evict: bool
-) -> None:
+def command(app: App, name: str, cpu: str | None, memory: str | None, others: Mapping[str, str], evict: bool) -> None:
     """Change what the machine NAME has. What is not given stays.
 
     Refused when more is placed on it, unless --evict is given.

@@ -10,7 +10,7 @@
 -- Rules  a shard belongs to a placement: that of a worker evicted, lost or ended goes back (semantics 1); asking
 --        again gives the same shard (14); begins with HSET (13)
 
---@include words ranges shards
+--@include lists binary words ranges shards
 
 local texts = {}
 local function is_live(index, run, number)

@@ -15,45 +15,41 @@
 --        Verdicts, the first that applies wins: unknown, down, duplicate, incomplete, limit, precedence,
 --        moved, full, placed; in a gang that fails the placed ones become aborted.
 
---@include words ranges publish links tasks delta
+--@include lists binary words ranges publish links tasks delta
 
-local PLACED_OK, UNKNOWN, IS_DOWN, DUPLICATE, INCOMPLETE, LIMIT, PRECEDENCE, MOVED, FULL, ABORTED =
-  0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+--@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9
 local astray = false  -- the copy belongs to a lost history: its numbers say nothing (semantics 16)
 local CLAIM = '(%d+) (%d+) (%d+) (%d+)([^;]*)'
 
-local function read_claim(machine, group, count, seen, evict)
-  local c = {
-    machine = machine, group = tonumber(group), count = tonumber(count), seen = tonumber(seen), taken = 0,
-    evict = false, units = false,
-  }
-  if evict ~= '' then
-    c.evict = {}
-    for placement, n in gmatch(evict, '(%d+)%*(%d+)') do
-      c.evict[#c.evict + 1] = { placement = placement, count = tonumber(n) }
-    end
+local function read_victims(text)
+  local list = {}
+  for placement, n in gmatch(text, '(%d+)%*(%d+)') do
+    list[#list + 1] = { placement = placement, count = tonumber(n) }
   end
-  return c
+  return list
 end
 
+-- The claims of a transaction are kept as lists, a word each: thousands of tables cost more than their judging.
 local function read_transactions(texts, from)
-  local list, machines, ids, evicting = {}, {}, {}, {}
+  local list, machines, ids, evicting, all = {}, {}, {}, {}, 0
   for i = from, #texts do
-    local id, mode, detection, rest = match(texts[i], '^(%S+) (%d) (%d);(.*)$')
-    local t = {
-      id = id, gang = mode == '1', coarse = detection == '1', claims = {}, job = false, claimed = {}, evicted = {},
-      placed = {}, verdicts = {}, incomplete = false, placing = false,
-    }
-    ids[#ids + 1] = id
-    local claims, n = t.claims, 0
-    for machine, group, count, seen, evict in gmatch(rest, CLAIM) do
-      local c = read_claim(machine, group, count, seen, evict)
-      n = n + 1
-      claims[n] = c
-      machines[#machines + 1] = machine
-      if c.evict then evicting[#evicting + 1] = c.machine end
+    local id, mode, detection, at = match(texts[i], '^(%S+) (%d) (%d);()')
+    local index, group, count, seen, evict, taken, n = {}, {}, {}, {}, false, false, 0
+    for machine, g, want, number, victims in gmatch(sub(texts[i], at), CLAIM) do
+      n, all = n + 1, all + 1
+      index[n], group[n], count[n], seen[n], machines[all] = machine, tonumber(g), tonumber(want), number, machine
+      if victims ~= '' then
+        evict, taken = evict or {}, taken or {}
+        evict[n] = read_victims(victims)
+        evicting[#evicting + 1] = machine
+      end
     end
-    list[#list + 1] = t
+    ids[#ids + 1] = id
+    list[#list + 1] = {
+      id = id, gang = mode == '1', coarse = detection == '1', n = n, index = index, group = group, count = count,
+      seen = seen, evict = evict, taken = taken, units = taken and {}, job = false, kind = false, precedence = false,
+      claimed = {}, evicted = {}, placed = {}, verdicts = {}, incomplete = false, placing = false,
+    }
   end
   return list, machines, ids, evicting
 end
@@ -71,103 +67,103 @@ end
 -- Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
 -- Nil when one of them is not of strictly lower precedence.
 local NONE = {}
-local function victims_of(t, c, m)
-  if not c.evict then return NONE end
+local function victims_of(t, i, m)
+  if not t.evict or not t.evict[i] then return NONE end
   local units, listed = {}, {}
-  for _, v in ipairs(c.evict) do
+  for _, v in ipairs(t.evict[i]) do
     local from, _, id, group, tasks = find_run(m, v.placement, false)
     if from then
       local victim = J[id]
-      if victim.precedence >= t.job.precedence then return nil end
+      if precedence_of(victim) >= precedence_of(t.job) then return nil end
       local left = span_count(tasks) - (t.evicted[v.placement] or 0) - (listed[v.placement] or 0)
       local n = math.min(v.count, left)
       listed[v.placement] = (listed[v.placement] or 0) + n
       for _ = 1, n do
-        units[#units + 1] = { placement = v.placement, kind = victim.kind, need = victim.groups[group + 1].need }
+        units[#units + 1] = { placement = v.placement, kind = K[victim.kind], group = victim.groups[group + 1] }
       end
     end
   end
   return units
 end
 
--- How many tasks the limits of the job's kind still admit; freed: what evictions gave back (semantics 9).
-local function admitted(t, need)
-  local j, k = t.job, K[t.job.kind]
-  if k.lowest and (j.precedence < k.lowest or j.precedence > k.highest) then return 0 end
-  if k.max_jobs and j.placed == 0 and not t.placing and k.jobs >= k.max_jobs then return 0 end
+-- How many tasks of a group the limits of the job's kind still admit, after what evictions gave back (semantics 9).
+local function admitted(t, g)
+  local j, k = t.job, t.kind
   if not k.limited then return math.huge end
+  local precedence = k.lowest and precedence_of(j)
+  if k.lowest and (precedence < k.lowest or precedence > k.highest) then return 0 end
+  if k.max_jobs and j.placed == 0 and not t.placing and k.jobs >= k.max_jobs then return 0 end
   local most = math.huge
   for d = 1, R do
-    if k.limit[d] and need[d] > 0 then
-      most = math.min(most, math.max(0, floor((k.limit[d] - k.used[d]) / need[d])))
-    end
+    local limit, need = k.limit[d], g[NEED + d]
+    if limit and need > 0 then most = math.min(most, math.max(0, floor((limit - k.used[d]) / need))) end
   end
   return most
 end
 
-local function evict(t, c, m, units, from, to, sign)
+local function evict(t, m, units, from, to, sign)
   for i = from, to do
     local u = units[i]
-    occupy(m, u.need, -sign)
-    book(u.kind, u.need, -sign)
+    occupy(m, u.group, -sign)
+    book(u.kind, u.group, -sign)
     t.evicted[u.placement] = (t.evicted[u.placement] or 0) + sign
   end
 end
 
 -- Place as many of want as fit, evicting one task after another and only while that helps: a task
 -- that does not fit in the end evicts nothing (semantics 7). Returns the number and what stopped it.
-local function fit(t, c, m, need, want, units)
+local function fit(t, i, m, g, want, units)
   local n, taken, tried = 0, 0, 0
   local verdict = PLACED_OK
   while true do
-    local fits, limit = math.min(want, room(m, need)), admitted(t, need)
+    local fits, limit = math.min(want, room(m, g)), admitted(t, g)
     local possible = math.min(fits, limit)
     if possible > n then n, taken = possible, tried end
     if n >= want then break end
     verdict = limit <= n and LIMIT or FULL
     if tried == #units or (limit <= n and fits > n) then break end
     tried = tried + 1
-    evict(t, c, m, units, tried, tried, 1)
+    evict(t, m, units, tried, tried, 1)
   end
-  evict(t, c, m, units, taken + 1, tried, -1)
-  c.taken, c.units = taken, units
+  evict(t, m, units, taken + 1, tried, -1)
+  if taken > 0 then t.taken[i], t.units[i] = taken, units end
   return n, n >= want and PLACED_OK or verdict
 end
 
 -- Judge one claim against the running copy. Returns how many tasks stand, and the verdict of the
 -- rest: a run of identical tasks shares the verdict of the first that failed.
-local function judge(t, c)
-  local j, m = t.job, M[c.machine]
-  local g = j and j.groups[c.group + 1]
-  if not g or j.state ~= ACTIVE or not m or m[3] == GONE then return 0, UNKNOWN end
-  if m[3] ~= UP or over(m) then return 0, IS_DOWN end
-  local left = g[UNPLACED] - (t.claimed[c.group] or 0)
+local function judge(t, i)
+  local j, m, group = t.job, M[t.index[i]], t.group[i]
+  local g = j and j.groups[group + 1]
+  if not g or j.state ~= ACTIVE or not m or m[STATE] == GONE then return 0, UNKNOWN end
+  if m[STATE] ~= UP or over(m) then return 0, IS_DOWN end
+  local claimed, count = t.claimed[group] or 0, t.count[i]
+  local left = g[UNPLACED] - claimed
   if left <= 0 then return 0, DUPLICATE end
   if t.incomplete then return 0, INCOMPLETE end
-  local units = victims_of(t, c, m)
+  local units = victims_of(t, i, m)
   -- Own earlier transactions of this call are no interference: only a foreign change is a move.
-  local moved = t.coarse and (astray or c.seen + m.own ~= m.number)
+  local moved = t.coarse and (astray or t.seen[i] + m.own ~= m[NUMBER])
   if not units or moved then
-    if admitted(t, g.need) <= 0 then return 0, LIMIT end
+    if admitted(t, g) <= 0 then return 0, LIMIT end
     return 0, units and MOVED or PRECEDENCE
   end
-  local want = math.min(c.count, left)
-  local n, verdict = math.min(want, room(m, g.need), admitted(t, g.need)), PLACED_OK
-  if n < want then n, verdict = fit(t, c, m, g.need, want, units) end
+  local want = count < left and count or left
+  local n, verdict = math.min(want, room(m, g), admitted(t, g)), PLACED_OK
+  if n < want then n, verdict = fit(t, i, m, g, want, units) end
   if n > 0 then
-    occupy(m, g.need, n)
-    book(j.kind, g.need, n)
-    t.claimed[c.group] = (t.claimed[c.group] or 0) + n
-    t.placing = true
+    occupy(m, g, n)
+    book(t.kind, g, n)
+    t.claimed[group], t.placing = claimed + n, true
   end
-  if verdict == PLACED_OK and c.count > want then verdict = DUPLICATE end
+  if verdict == PLACED_OK and count > want then verdict = DUPLICATE end
   return n, verdict
 end
 
 -- A gang job takes only transactions that cover all its unplaced required tasks as a gang (semantics 8).
 local function covers(t)
   local sums = {}
-  for _, c in ipairs(t.claims) do sums[c.group] = (sums[c.group] or 0) + c.count end
+  for i = 1, t.n do sums[t.group[i]] = (sums[t.group[i]] or 0) + t.count[i] end
   for i, g in ipairs(t.job.groups) do
     if (sums[i - 1] or 0) < g[UNPLACED] and not optional(g) then return false end
   end
@@ -177,8 +173,8 @@ end
 -- In memory only, before anything is written: a failed gang leaves the running copy as it was.
 local function remember(t)
   local saved = {}
-  for _, c in ipairs(t.claims) do
-    local m = M[c.machine]
+  for i = 1, t.n do
+    local m = M[t.index[i]]
     if m and not saved[m] then saved[m] = { unpack(m, USED + 1, USED + R) } end
   end
   local kinds = {}
@@ -192,79 +188,90 @@ local function remember(t)
 end
 
 -- Evict what the claim took: the last tasks of each victim's run.
-local function apply_evictions(t, c, m, reason)
+local function apply_evictions(taken, units, m, reason)
   local counts, order = {}, {}
-  for i = 1, c.taken do
-    local placement = c.units[i].placement
+  for i = 1, taken do
+    local placement = units[i].placement
     if not counts[placement] then order[#order + 1] = placement end
     counts[placement] = (counts[placement] or 0) + 1
   end
   for _, placement in ipairs(order) do
-    local _, _, _, _, tasks = find_run(m, placement, false)
-    take_off(m, placement, (span_tail(tasks, counts[placement])), 'evicted', reason)
+    local from, to, id, group, tasks = find_run(m, placement, false)
+    local part = span_tail(tasks, counts[placement])
+    take_off(m, placement, part, 'evicted', reason, from, to, id, group, tasks)
   end
 end
 
 local function apply(t, stamp)
-  local reason = 'precedence:' .. t.id
-  for i, c in ipairs(t.claims) do
-    local m = M[c.machine]
-    if t.placed[i] > 0 then
+  for i = 1, t.n do
+    local count = t.placed[i]
+    if count > 0 then
+      local m = M[t.index[i]]
       touch(m, stamp)
-      if c.taken > 0 then apply_evictions(t, c, m, reason) end
-      place(t.job, c.group, m, t.placed[i])
+      if t.taken and t.taken[i] then apply_evictions(t.taken[i], t.units[i], m, 'precedence:' .. t.id) end
+      place(t.job, t.group[i], m, count)
     end
   end
-  evict_gangs(reason, stamp)
+  if t.taken then evict_gangs('precedence:' .. t.id, stamp) end
+end
+
+-- A failed gang leaves nothing behind: what would have stood is aborted.
+local function abort(t, undo)
+  undo()
+  for i = 1, t.n do
+    t.placed[i] = 0
+    if t.verdicts[i] == PLACED_OK then t.verdicts[i] = ABORTED end
+  end
+end
+
+-- What conflicts, for the log; returns the outcome's words.
+local function announce_failure(t)
+  local words = {}
+  for i = 1, t.n do
+    local placed, v = t.placed[i], t.verdicts[i]
+    if v == MOVED or v == FULL then
+      fact(format('conflict %s %s %d %d', t.id, t.index[i], v, t.count[i] - placed))
+    end
+    words[i] = format('%d %d', placed, v)
+  end
+  return concat(words, ',')
 end
 
 local function decide(t, stamp)
-  t.job = J[t.id]
-  t.incomplete = t.job and t.job.gang > 0 and not covers(t)
+  local j, placed, verdicts = J[t.id], t.placed, t.verdicts
+  t.job, t.kind = j, j and K[j.kind]
+  t.incomplete = j and j.gang > 0 and not covers(t)
   local undo = t.gang and remember(t)
-  local failed, placed = false, false
-  for i, c in ipairs(t.claims) do
-    t.placed[i], t.verdicts[i] = judge(t, c)
-    if t.verdicts[i] ~= PLACED_OK then failed = true end
-    if t.placed[i] > 0 then placed = true end
+  local failed, any = false, false
+  for i = 1, t.n do
+    local n, verdict = judge(t, i)
+    placed[i], verdicts[i] = n, verdict
+    if verdict ~= PLACED_OK then failed = true end
+    if n > 0 then any = true end
   end
   if failed and t.gang then
-    undo()
-    placed = false
-    for i in ipairs(t.claims) do
-      t.placed[i] = 0
-      if t.verdicts[i] == PLACED_OK then t.verdicts[i] = ABORTED end
-    end
+    abort(t, undo)
+    any = false
   end
-  if failed then
-    for i, c in ipairs(t.claims) do
-      local v = t.verdicts[i]
-      if v == MOVED or v == FULL then
-        fact('conflict ' .. t.id .. ' ' .. c.machine .. ' ' .. v .. ' ' .. (c.count - t.placed[i]))
-      end
-    end
-  end
-  if placed then
+  local words = failed and announce_failure(t) or '+'
+  if any then
     meta.transactions = meta.transactions + 1
     apply(t, stamp)
   end
-  if not failed then return '+' end
-  local words = {}
-  for i in ipairs(t.claims) do words[i] = t.placed[i] .. ' ' .. t.verdicts[i] end
-  return concat(words, ',')
+  return words
 end
 
 local function reply(outcomes)
   local mode, text = delta(meta.version, meta.floor, tonumber(since), since_tag)
   local latest = redis.call('LINDEX', changes_key, -1)
-  local answer = { 'ok', string.format('%.0f', meta.version), latest and sub(latest, 1, 10) or '', outcomes, mode, text }
+  local answer = { 'ok', format('%d', meta.version), latest and sub(latest, 1, 10) or '', outcomes, mode, text }
   if tonumber(most) > 0 then intake(answer, named['pending:' .. kind], cursor, tonumber(most), owned) end
   return answer
 end
 
 local record = redis.call('HGET', schedulers_key, member)
-local was, last, outcomes
-if record then was, last, outcomes = match(record, '^(%d+) %S+ (%d+)\n(.*)$') end
+local was, nonce, last, outcomes
+if record then was, nonce, last, outcomes = match(record, '^(%d+) (%S+) (%d+)\n(.*)$') end
 if was ~= incarnation or redis.call('EXISTS', lease_key) == 0 then return { 'fenced' } end
 if last == number then return reply(outcomes) end
 if tonumber(number) < tonumber(last) then return { 'stale' } end
@@ -275,12 +282,14 @@ local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
 
 local answers = {}
-for _, t in ipairs(transactions) do
-  if t.coarse and not astray then astray = strange(meta.version, meta.floor, tonumber(since), since_tag) end
+for i = 1, #transactions do
+  if transactions[i].coarse then
+    astray = strange(meta.version, meta.floor, tonumber(since), since_tag)
+    break
+  end
 end
-for i, t in ipairs(transactions) do answers[i] = decide(t, i) end
+for i = 1, #transactions do answers[i] = decide(transactions[i], i) end
 outcomes = concat(answers, ';')
 publish(at, member, false)
-local nonce = match(record, '^%d+ (%S+)')
-redis.call('HSET', schedulers_key, member, incarnation .. ' ' .. nonce .. ' ' .. number .. '\n' .. outcomes)
+redis.call('HSET', schedulers_key, member, concat({ incarnation, ' ', nonce, ' ', number, '\n', outcomes }))
 return reply(outcomes)

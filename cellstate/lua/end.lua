@@ -10,7 +10,7 @@
 -- Types  as in commit.lua
 -- Rules  begins with a deletion, so a full server lets it pass (semantics 13); idempotent (14).
 
---@include words ranges publish links tasks
+--@include lists binary words ranges publish links tasks
 
 local endings, machines = {}, {}
 for i = fixed_args + 1, #ARGV do
@@ -55,4 +55,4 @@ if any then
   meta.transactions = meta.transactions + 1
   publish(at, by, true)
 end
-return answering({ 'ok', string.format('%.0f', meta.version) }, counts)
+return answering({ 'ok', format('%d', meta.version) }, counts)

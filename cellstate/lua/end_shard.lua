@@ -10,7 +10,7 @@
 -- Rules  a shard is finished exactly once, by who holds it (semantics 1); the same again is ok (14); begins
 --        with HSET (13)
 
---@include words ranges shards
+--@include lists binary words ranges shards
 
 local field = sub(phase, 1, 1) .. shard
 local p = read_phase(table_of[phase == 'map' and 1 or 2] or '0 - 0 0')

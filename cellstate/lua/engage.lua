@@ -9,7 +9,7 @@
 -- Rules  counter + nonce: resending is idempotent, and an agent that crashed comes back to its tasks with the
 --        nonce it kept (semantics 15); whether one lives is told by its lease alone (17)
 
---@include words ranges publish
+--@include lists binary words ranges publish
 
 local record = redis.call('HGET', agents_key, member)
 if record then
@@ -24,7 +24,8 @@ end
 local index = redis.call('HGET', names_key, name)
 if index then
   load_machines({ index })
-  if M[index][3] ~= GONE and M[index][4] ~= redis.call('HGET', executors_key, member) then return { 'machine' } end
+  local owner = tonumber(redis.call('HGET', executors_key, member) or 0)
+  if M[index][STATE] ~= GONE and M[index][EXECUTOR] ~= owner then return { 'machine' } end
 end
 redis.call('HINCRBY', meta_key, 'incarnations', 1)
 local incarnation = redis.call('HGET', meta_key, 'incarnations')

@@ -6,7 +6,7 @@
 -- Types  lease: string that expires; others as in commit.lua
 -- Rules  counter + nonce, resending is idempotent (semantics 15)
 
---@include words ranges publish
+--@include lists binary words ranges publish
 
 local record = redis.call('HGET', schedulers_key, member)
 if record then

@@ -9,13 +9,14 @@
 --        no ABA for coarse detection (semantics 10); one that holds more than it now has is over (5).
 --        A machine that is there already just so changes nothing (14).
 
---@include words ranges publish
+--@include lists binary words ranges publish
 
 local owner = redis.call('HGET', executors_key, executor)
 if not owner then
-  owner = tostring(redis.call('HLEN', executors_key) + 1)
+  owner = redis.call('HLEN', executors_key) + 1
   redis.call('HSET', executors_key, executor, owner)
 end
+owner = tonumber(owner)
 local wanted, names, capacities, opaque = {}, {}, {}, {}
 for i = fixed_args + 1, #ARGV, 2 do
   local name, capacity = match(ARGV[i], '^(%S+) (.*)$')
@@ -31,39 +32,42 @@ for i, index in ipairs(wanted) do M[index].static = statics[i] end
 local lack = lacking()
 if #lack > 0 then return answering({ 'keys' }, lack) end
 
+local function set_capacity(m, amounts)
+  local d = CAPACITY
+  for amount in gmatch(amounts, '%d+') do
+    d = d + 1
+    m[d] = tonumber(amount)
+  end
+end
+
 local function is_so(m, capacity, static)
-  return m[3] == UP and m[4] == owner and m.static == static and concat(m, ' ', 5, 4 + R) == capacity
+  return m[STATE] == UP and m[EXECUTOR] == owner and m.static == static and capacity_of(m) == ' ' .. capacity
 end
 
 local next_index = redis.call('HLEN', names_key)
-local named_rows, static_rows, indices, zeros, seen = {}, {}, {}, string.rep(' 0', R), {}
+local named_rows, static_rows, indices, seen = {}, {}, {}, {}
 for i, name in ipairs(names) do
   local index, static = known[i] or seen[name], name .. '\n' .. opaque[i]
   local same = index and is_so(M[index], capacities[i], static)
   if index and not same then
     local m = M[index]
-    if m[3] == GONE then m.number = math.max(m.number, meta.transactions) end
+    if m[STATE] == GONE then m[NUMBER] = math.max(m[NUMBER], meta.transactions) end
     touch(m, 1)
-    m[3], m[4] = UP, owner
-    local d = 0
-    for amount in gmatch(capacities[i], '%d+') do
-      d = d + 1
-      m[4 + d] = tonumber(amount)
-    end
+    m[STATE], m[EXECUTOR] = UP, owner
+    set_capacity(m, capacities[i])
   elseif not same then
-    index = tostring(next_index)
-    next_index, seen[name] = next_index + 1, index
-    local m = { match(index .. ' ' .. meta.transactions .. ' 0 ' .. owner .. ' ' .. capacities[i] .. zeros, MACHINE) }
-    m.number, m.own, m.runs = meta.transactions, 0, ''
+    index = format('%d', next_index)
+    local m = machine_of(index, '', next_index, meta.transactions, UP, owner)
+    set_capacity(m, capacities[i])
     for d = 1, R do m[USED + d] = 0 end
-    M[index] = m
+    next_index, seen[name], M[index] = next_index + 1, index, m
     touch(m, 1)
     named_rows[#named_rows + 1] = name
     named_rows[#named_rows + 1] = index
   end
   if not same then
     M[index].static = static
-    fact('join ' .. index .. ' ' .. name .. ' ' .. M[index].number .. ' ' .. capacities[i])
+    fact(format('join %s %s %d %s', index, name, M[index][NUMBER], capacities[i]))
     static_rows[#static_rows + 1] = index
     static_rows[#static_rows + 1] = static
   end
@@ -75,4 +79,4 @@ if #touched > 0 then
   meta.transactions = meta.transactions + 1
   publish(at, by, false)
 end
-return answering({ 'ok', string.format('%.0f', meta.version), owner }, indices)
+return answering({ 'ok', format('%d', meta.version), format('%d', owner) }, indices)

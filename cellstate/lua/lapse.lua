@@ -10,7 +10,7 @@
 -- Types  names, executors, agents: hash; lease: string that expires; others as in commit.lua
 -- Rules  semantics 2 (a machine that goes acknowledges for itself), 17; begins with a deletion (13)
 
---@include words ranges publish links tasks
+--@include lists binary words ranges publish links tasks
 
 local record = redis.call('HGET', agents_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'ok', 0, 0 } end
@@ -20,7 +20,7 @@ local m = false
 if index and owner then
   load_machines({ index })
   m = M[index]
-  if m[4] ~= owner or m[3] == GONE then m = false end
+  if m[EXECUTOR] ~= tonumber(owner) or m[STATE] == GONE then m = false end
 end
 if m then
   load_jobs_on({ index })
@@ -34,11 +34,11 @@ redis.call('DEL', lease_key)
 fact((reaped == '1' and 'lapse ' or 'leave ') .. member .. ' ' .. incarnation)
 local count = 0
 if m then
-  local state = reaped == '0' and GONE or (m[3] == UP and DOWN or m[3])
-  if m[3] ~= state then
+  local state = reaped == '0' and GONE or (m[STATE] == UP and DOWN or m[STATE])
+  if m[STATE] ~= state then
     touch(m, 1)
-    m[3] = state
-    fact('machine ' .. index .. ' state ' .. state .. ' ' .. values(m))
+    m[STATE] = state
+    fact(with_values(format('machine %s state %d', index, state), m))
   end
   for placement in gmatch(m.runs, ' (%d+):') do
     count = count + end_tasks(m, placement, '*', 'lost', 'agent', 1)

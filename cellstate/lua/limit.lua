@@ -7,7 +7,7 @@
 -- Types  as in commit.lua
 -- Rules  the limits it has already change nothing (14)
 
---@include words ranges publish
+--@include lists binary words ranges publish
 
 load_kinds({ kind })
 local k, before = K[kind], redis.call('HGET', kinds_key, kind)
@@ -15,7 +15,7 @@ local words = {}
 for word in gmatch(limits, '%S+') do words[#words + 1] = word end
 k.max_jobs, k.lowest, k.highest = tonumber(words[1]), tonumber(words[2]), tonumber(words[3])
 for d = 1, R do k.limit[d] = tonumber(words[3 + d]) end
-if before == write_kind(k) then return { 'ok', string.format('%.0f', meta.version) } end
+if before == write_kind(k) then return { 'ok', format('%d', meta.version) } end
 k.changed = true
 fact('limit ' .. kind .. ' ' .. limits)
 for name, key in pairs(named) do
@@ -25,4 +25,4 @@ for name, key in pairs(named) do
 end
 write_kinds()
 announce('', at, by)
-return { 'ok', string.format('%.0f', meta.version) }
+return { 'ok', format('%d', meta.version) }

@@ -10,14 +10,15 @@
 -- Types  as in commit.lua
 -- Rules  semantics 5, 8; idempotent (14)
 
---@include words ranges publish links tasks
+--@include lists binary words ranges publish links tasks
 
 load_machines({ index })
 local m = M[index]
-if m and m[3] == GONE and action == 'state' and change == GONE then
+local to_state = action == 'state' and tonumber(change)
+if m and m[STATE] == GONE and to_state == GONE then
   return { 'ok', redis.call('HGET', meta_key, 'version'), 0 }
 end
-if not m or m[3] == GONE then return { 'unknown' } end
+if not m or m[STATE] == GONE then return { 'unknown' } end
 load_jobs_on({ index })
 if action == 'capacity' then load_strict_gangs() end
 load_kinds_of_jobs()
@@ -25,12 +26,12 @@ local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
 
 local function set_state()
-  if m[3] == change then return 0 end
+  if m[STATE] == to_state then return 0 end
   local count = 0
   touch(m, 1)
-  m[3] = change
-  fact('machine ' .. index .. ' state ' .. change .. ' ' .. values(m))
-  if change == DOWN or change == GONE then
+  m[STATE] = to_state
+  fact(with_values('machine ' .. index .. ' state ' .. change, m))
+  if to_state == DOWN or to_state == GONE then
     for placement in gmatch(m.runs, ' (%d+):') do count = count + end_tasks(m, placement, '*', 'lost', '-', 1) end
     for placement in gmatch(m.runs, ' !(%d+):') do acknowledge(m, placement, '*') end
   end
@@ -51,10 +52,10 @@ local function needed(capacity)
   for placement, count in gmatch(change, '(%d+)%*(%d+)') do
     local from, _, id, group, tasks = find_run(m, placement, false)
     if from then
-      local need, n = J[id].groups[group + 1].need, counts[placement] or 0
+      local g, n = J[id].groups[group + 1], counts[placement] or 0
       local most = math.min(n + tonumber(count), span_count(tasks))
       while n < most and exceeds(used, capacity) do
-        for d = 1, R do used[d] = used[d] - need[d] end
+        for d = 1, R do used[d] = used[d] - g[NEED + d] end
         n = n + 1
         if n == 1 then order[#order + 1] = placement end
       end
@@ -72,11 +73,12 @@ local function shrink()
   end
   local order, counts = needed(capacity)
   if not order then return nil end
-  if #order == 0 and concat(capacity, ' ') == concat(m, ' ', 5, 4 + R) then return 0 end
+  if #order == 0 and capacity_of(m) == format(AMOUNTS, unpack(capacity)) then return 0 end
   local count = 0
   touch(m, 1)
-  for d = 1, R do m[4 + d] = capacity[d] end
-  fact('machine ' .. index .. ' capacity ' .. concat(capacity, ',') .. ' ' .. values(m))
+  for d = 1, R do m[CAPACITY + d] = capacity[d] end
+  local amounts = string.gsub(format(AMOUNTS, unpack(capacity)), ' ', ',')
+  fact(with_values('machine ' .. index .. ' capacity ' .. sub(amounts, 2), m))
   for _, placement in ipairs(order) do
     local from, _, _, _, tasks = find_run(m, placement, false)
     if from then
@@ -98,4 +100,4 @@ if #touched > 0 then
   meta.transactions = meta.transactions + 1
   publish(at, by, change ~= '0')
 end
-return { 'ok', string.format('%.0f', meta.version), count }
+return { 'ok', format('%d', meta.version), count }

@@ -19,4 +19,4 @@ for low = tonumber(from), math.min(tonumber(to), count) - 1, 4000 do
     texts[n] = rows[i]
   end
 end
-return { version, latest and string.sub(latest, 1, 10) or '', count, table.concat(texts, ' ') }
+return { version, latest and string.sub(latest, 1, 10) or '', count, table.concat(texts) }

@@ -12,7 +12,7 @@
 -- Rules  semantics 4; what is so already changes nothing (14); a call that only takes away passes when
 --        the server is full (13)
 
---@include words ranges publish links tasks
+--@include lists binary words ranges publish links tasks
 
 load_jobs({ job })
 local j = J[job]
@@ -34,7 +34,8 @@ local machines = {}
 for _, g in ipairs(j.groups) do
   local wanted = asked[g] or (total_of(g))
   sum = sum + wanted
-  if wanted < g[FINISHED] + g[FAILED] + g[STOPPED] then return { 'few', write_job(j) } end
+  local ended = ended_of(g)
+  if wanted < ended[1] + ended[2] + ended[3] then return { 'few', write_job(j) } end
   if wanted < total_of(g) - g[UNPLACED] then
     for index in gmatch(runs_of(g), '@(%d+)') do machines[#machines + 1] = index end
   end
@@ -47,7 +48,7 @@ if #names > 0 then return answering({ 'keys' }, names) end
 
 local function grow(g, count)
   local total, indices = total_of(g)
-  local more = count == 1 and ('' .. indices) or (indices .. '-' .. (indices + count - 1))
+  local more = count == 1 and format('%d', indices) or format('%d-%d', indices, indices + count - 1)
   g[WAITING] = span_add(waiting_of(g), more)
   g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
   set_total(g, total + count, indices + count)
@@ -93,7 +94,7 @@ local function shrink(g, count)
   if stopped > 0 then
     left = left - stopped
     stop_newest(g, stopped)
-    g[STOPPED] = g[STOPPED] - stopped
+    count_ended(g, 3, -stopped)
   end
   set_total(g, total - waiting - stopped, indices)
   return waiting, stopped
@@ -109,7 +110,7 @@ for i, g in ipairs(j.groups) do
     waiting, stopped = shrink(g, total - asked[g])
   end
   if waiting ~= 0 or stopped ~= 0 then
-    fact(concat({ 'resize', job, i - 1, (total_of(g)), 0 - waiting, stopped }, ' '))
+    fact(format('resize %s %d %d %d %d', job, i - 1, (total_of(g)), 0 - waiting, stopped))
   end
 end
 if #touched > 0 then meta.transactions = meta.transactions + 1 end

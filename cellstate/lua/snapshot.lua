@@ -14,7 +14,7 @@
 -- Types  meta, machines, runs, jobs, jobnames, kinds: hash; log: stream; pending: sorted set
 -- Rules  semantics 18
 
---@include words
+--@include lists binary words
 
 local OF_TASKS = {
   place = true, finished = true, failed = true, lost = true, evicted = true, stopped = true, left = true }

@@ -6,7 +6,7 @@
 -- Reply  per question "go", "wait" (what leaves is not gone yet) or "gone" (no such run any more)
 -- Types  machines, runs, jobs: hash
 
---@include words ranges
+--@include lists binary words ranges
 
 local machines = {}
 for i = fixed_args + 1, #ARGV do machines[#machines + 1] = match(ARGV[i], '^(%d+)') end
@@ -18,11 +18,11 @@ local function physically_fits(m)
   local sums = {}
   for d = 1, R do sums[d] = 0 end
   for id, group, tasks in gmatch(m.runs, ' !?%d+:([^:]+):(%d+):(%S+)') do
-    local need, n = J[id] and J[id].groups[group + 1].need, span_count(tasks)
-    for d = 1, R do sums[d] = sums[d] + (need and need[d] * n or 0) end
+    local g, n = J[id] and J[id].groups[group + 1], span_count(tasks)
+    for d = 1, R do sums[d] = sums[d] + (g and g[NEED + d] * n or 0) end
   end
   for d = 1, R do
-    if m[4 + d] - sums[d] < 0 then return false end
+    if m[CAPACITY + d] < sums[d] then return false end
   end
   return true
 end

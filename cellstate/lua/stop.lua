@@ -7,7 +7,7 @@
 -- Reply  {"ok", record} with the job's record afterwards, {"unknown"}, {"moved", record}, or {"keys", name…}
 -- Types  as in commit.lua
 
---@include words ranges publish links
+--@include lists binary words ranges publish links
 
 load_jobs({ job })
 local j = J[job]
@@ -18,12 +18,12 @@ local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
 local stopped = 0
 for _, g in ipairs(j.groups) do
-  g[STOPPED] = g[STOPPED] + g[UNPLACED]
+  count_ended(g, 3, g[UNPLACED])
   stopped = stopped + g[UNPLACED]
   g[UNPLACED], g[WAITING], g.first = 0, '-', false
 end
 j.unplaced, j.state = 0, tonumber(state)
 modify(j)
-fact((j.state == ABANDONED and 'abandon ' or 'stop ') .. job .. ' ' .. stopped)
+fact(format('%s %s %d', j.state == ABANDONED and 'abandon' or 'stop', job, stopped))
 publish(at, by, true)
 return { 'ok', write_job(j) }

@@ -9,7 +9,7 @@
 -- Types  as in commit.lua
 -- Rules  pending tasks are ranges, not records (semantics 21); begins with HSET (13).
 
---@include words ranges publish
+--@include lists binary words ranges publish
 
 local asked, ids, jobnames = {}, {}, {}
 for i = fixed_args + 1, #ARGV, 2 do
@@ -35,16 +35,14 @@ local records, specs, holders = fetch(jobs_key, ids), fetch(specs_key, ids), fet
 -- What stays the same of a record: everything but state, links, counts and ranges.
 local function essence(record)
   local j = read_job('', record)
-  local parts = { j.name, j.kind, tostring(j.precedence), tostring(j.gang) }
-  for _, g in ipairs(j.groups) do
-    parts[#parts + 1] = concat(g.need, ' ') .. ' ' .. g[DURATION] .. ' ' .. g[TOTAL]
-  end
+  local parts = { name_of(j), j.kind, format('%d', precedence_of(j)), j.gang }
+  for _, g in ipairs(j.groups) do parts[#parts + 1] = g[LEAD] end
   return concat(parts, ';')
 end
 
 local function modified_of(record) return (match(record, '^%S+ %S+ %d+ %d+ %d %d %d+ %x%x (%d+)')) end
 
-local version = string.format('%.0f', meta.version + 1)
+local version = format('%d', meta.version + 1)
 local answers, rows, opaque, named_rows, fresh = {}, {}, {}, {}, {}
 local seen_ids, seen_names = {}, {}
 for i, a in ipairs(asked) do
@@ -62,7 +60,7 @@ for i, a in ipairs(asked) do
     for part in gmatch(a.groups, '[^;]+') do
       local lead, count, may_drop = match(part, '^(.*) (%d+)(%??)$')
       total = total + count
-      local waiting = count == '0' and '-' or count == '1' and '0' or ('0-' .. (count - 1))
+      local waiting = count == '0' and '-' or count == '1' and '0' or format('0-%d', count - 1)
       parts[#parts + 1] = lead .. ' ' .. count .. may_drop .. ' ' .. count .. ' 0 0 0 0 ' .. waiting .. ' -'
     end
     rows[#rows + 1] = a.id
@@ -76,7 +74,7 @@ for i, a in ipairs(asked) do
     named_rows[#named_rows + 1] = a.name
     named_rows[#named_rows + 1] = a.id
     fresh[#fresh + 1] = { kind = a.kind, id = a.id, bucket = a.bucket }
-    fact(concat({ 'submit', a.id, a.name, a.kind, a.precedence, total }, ' '))
+    fact(format('submit %s %s %s %s %d', a.id, a.name, a.kind, a.precedence, total))
   end
 end
 if #fresh > 0 then
@@ -87,4 +85,4 @@ if #fresh > 0 then
   write_pending()
   announce('', at, by)
 end
-return answering({ 'ok', string.format('%.0f', meta.version) }, answers)
+return answering({ 'ok', format('%d', meta.version) }, answers)

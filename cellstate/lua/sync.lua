@@ -6,12 +6,12 @@
 -- Types  as in commit.lua
 -- Rules  semantics 16, 18
 
---@include words ranges delta
+--@include lists delta
 
 local meta = redis.call('HMGET', meta_key, 'version', 'floor')
 local version, low = tonumber(meta[1] or 0), tonumber(meta[2] or 0)
 local mode, text = delta(version, low, tonumber(since), since_tag)
 local latest = redis.call('LINDEX', changes_key, -1)
-local answer = { 'ok', string.format('%.0f', version), latest and sub(latest, 1, 10) or '', '', mode, text }
+local answer = { 'ok', format('%d', version), latest and sub(latest, 1, 10) or '', '', mode, text }
 if tonumber(most) > 0 then intake(answer, KEYS[fixed_keys + 1], cursor, tonumber(most), owned) end
 return answer

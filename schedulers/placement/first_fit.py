@@ -32,9 +32,7 @@ class RandomFirstFit:
                     return []
         return claims
 
-    def _place_group(
-        self, work: Work, group: int, left: int, view: View, rng: Random, claims: list[Claim]
-    ) -> int:
+    def _place_group(self, work: Work, group: int, left: int, view: View, rng: Random, claims: list[Claim]) -> int:
         need, size = work.need(group), view.size
         if not size:
             return left

@@ -18,7 +18,7 @@ COMMANDS = {
 }
 LIBRARIES = {
     "cmsgpack": "pass plain numbers; MessagePack values are opaque to scripts, and fakeredis has no cmsgpack",
-    "struct": "pass plain numbers; fakeredis has no struct",
+    "struct": "use pack_numbers and unpack_numbers of parts/binary.lua; fakeredis has no struct",
     "bit": "use arithmetic; fakeredis has no bit",
 }
 
@@ -59,4 +59,6 @@ def lua_calls(source: Source) -> Iterator[str]:
         for found in _DICE.finditer(line):
             yield f"{source.path}:{number}: {found[0]}; take it as an argument"
         for found in _LIBRARY.finditer(line):
+            if found[1] == "struct" and PurePosixPath(source.path).name == "binary.lua":
+                continue  # the one place that stands in for it
             yield f"{source.path}:{number}: {found[1]}; {LIBRARIES[found[1]]}"

@@ -13,7 +13,7 @@ local function delta(version, low, since, since_tag)
       records[n] = sub(entries[i], 11)
     end
   end
-  return 'delta', concat(records, ' ')
+  return 'delta', concat(records)
 end
 
 -- Whether a copy stands in a history this store does not have: it went back in time. What was trimmed

@@ -4,7 +4,7 @@
 
 -- A change by a person: the modify index is the version that this call will leave.
 local function modify(j)
-  j.links = string.gsub(j.links, '^%d+', string.format('%.0f', meta.version + 1))
+  j.links = string.gsub(j.links, '^%d+', format('%d', meta.version + 1))
   touch_job(j)
 end
 
@@ -37,14 +37,13 @@ end
 
 -- A group's total, and how many indices were given out: none is given out twice.
 local function total_of(g)
-  local total, indices = match(g[TOTAL], '^(%d+)/?(%d*)')
+  local total, indices = match(g[LEAD], '(%d+)/?(%d*)%??$')
   return tonumber(total), tonumber(indices) or tonumber(total)
 end
 
-local function optional(g) return find(g[TOTAL], '?', 1, true) ~= nil end
+local function optional(g) return find(g[LEAD], '?', 1, true) ~= nil end
 
 local function set_total(g, total, indices)
-  local text = total == indices and ('' .. total) or (total .. '/' .. indices)
-  g[TOTAL] = text .. (optional(g) and '?' or '')
-  g[1] = concat(g, ' ', 2, TOTAL)
+  local text = total == indices and format('%d', total) or format('%d/%d', total, indices)
+  g[LEAD] = string.gsub(g[LEAD], '%S+$', text .. (optional(g) and '?' or ''))
 end

@@ -2,38 +2,44 @@
 -- Every call that changes anything raises the cell's version by one and leaves, under that version,
 -- one entry in the change list (its tag, then the touched machines' records) and one in the log.
 
-local META = { 'version', 'floor', 'placements', 'arrivals', 'transactions', 'jobs', 'keep_jobs', 'keep_ms' }
-local meta = {}
+local COUNTERS = { 'version', 'floor', 'placements', 'arrivals', 'transactions', 'jobs', 'keep_jobs', 'keep_ms' }
+local meta, meta_was = {}, {}
 do
-  local values = redis.call('HMGET', meta_key, unpack(META))
-  for i, name in ipairs(META) do meta[name] = tonumber(values[i]) or 0 end
+  local values = redis.call('HMGET', meta_key, unpack(COUNTERS))
+  for i = 1, #COUNTERS do
+    local value = tonumber(values[i]) or 0
+    meta[COUNTERS[i]], meta_was[i] = value, value
+  end
 end
 
 -- Keys beyond the fixed ones, by what follows the cell's tag: pending:KIND, box:EXECUTOR, wake:MEMBER.
 local named = {}
-for i = fixed_keys + 1, #KEYS do named[match(KEYS[i], '}:(.*)$')] = KEYS[i] end
+do
+  local after = #meta_key - 3  -- they begin alike; meta ends the first
+  for i = fixed_keys + 1, #KEYS do named[sub(KEYS[i], after)] = KEYS[i] end
+end
 
 local facts, boxes, pend, unpend, retired = {}, {}, {}, {}, {}
-local CHANGES_KEPT, LOG_KEPT, BOX_MOST = 8192, 50000, 200000
+--@const CHANGES_KEPT 8192, LOG_KEPT 50000, BOX_MOST 200000
 
 -- What this call would write but was not given: reported before anything is judged, so that the
 -- caller sends it again with those keys. Checked first, because nothing is rolled back (semantics 12).
 local function lacking()
   local names, seen = {}, {}
   local function want(name)
-    if not named[name] and not seen[name] then
-      seen[name] = true
-      names[#names + 1] = name
-    end
+    if not named[name] then names[#names + 1] = name end
   end
   for _, j in pairs(J) do
-    if j then want('pending:' .. j.kind) end
+    if j and not seen[j.kind] then
+      seen[j.kind] = true
+      want('pending:' .. j.kind)
+    end
   end
-  local executors = {}
   for _, m in pairs(M) do
-    if m and not executors[m[4]] then
-      executors[m[4]] = true
-      want('box:' .. m[4])
+    local executor = m and m[EXECUTOR]
+    if executor and not seen[executor] then
+      seen[executor] = true
+      want('box:' .. executor)
     end
   end
   table.sort(names)
@@ -57,19 +63,19 @@ local function close()
   if not open then return end
   local o = open
   open = false
-  facts[#facts + 1] = 'places ' .. o.job.id .. ' ' .. o.group .. ' ' .. concat(o.facts, ' ')
+  facts[#facts + 1] = format('places %s %d %s', o.job.id, o.group, concat(o.facts, ' '))
   local box = box_of(o.executor)
-  box[#box + 1] = '+ ' .. o.job.id .. ' ' .. o.group .. ' ' .. o.duration .. ' ' .. o.hold .. ' ' .. concat(o.items, ' ')
+  box[#box + 1] = format('+ %s %d %s %d %s', o.job.id, o.group, o.duration, o.hold, concat(o.items, ' '))
 end
 
 local function fact(line)
-  close()
+  if open then close() end
   facts[#facts + 1] = line
 end
 
 local function message(m, line)
-  close()
-  local box = box_of(m[4])
+  if open then close() end
+  local box = box_of(m[EXECUTOR])
   box[#box + 1] = line
 end
 
@@ -79,8 +85,7 @@ local function touch(m, transaction)
   if m.transaction ~= transaction then
     m.transaction = transaction
     m.own = m.own + 1
-    m.number = m.number + 1
-    m[2] = '' .. m.number
+    m[NUMBER] = m[NUMBER] + 1
   end
   if not m.touched then
     m.touched = true
@@ -95,47 +100,42 @@ local function touch_job(j)
   end
 end
 
--- The allocated amounts as text, made once until they change (occupy).
-local function amounts(m)
-  local text = m.amounts
-  if not text then
-    text = concat(m, ' ', USED + 1, USED + R)
-    m.amounts = text
-  end
-  return text
-end
-
--- Number and amounts of a machine after the change, for facts.
-local function values(m) return m[2] .. ' ' .. amounts(m) end
+-- A list of words whose first ones are these, ended by number and amounts of a machine after the change.
+local VALUES = '%s %d' .. AMOUNTS
+local function with_values(text, m) return format(VALUES, text, m[NUMBER], unpack(m, USED + 1, USED + R)) end
 
 local function announce_place(j, group, duration, hold, m, placement, tasks)
   local o = open
-  if not o or o.job ~= j or o.group ~= group or o.hold ~= hold or o.executor ~= m[4] then
-    close()
-    o = { job = j, group = group, duration = duration, hold = hold, executor = m[4], items = {}, facts = {} }
+  if not o or o.job ~= j or o.group ~= group or o.hold ~= hold or o.executor ~= m[EXECUTOR] then
+    if o then close() end
+    o = {
+      job = j, group = group, duration = duration, hold = hold, executor = m[EXECUTOR], items = {}, facts = {}, n = 0 }
     open = o
   end
-  local item, n = placement .. ' ' .. m[1] .. ' ' .. tasks, #o.items + 1
-  o.items[n] = item
-  o.facts[n] = item .. ' ' .. m[2] .. ' ' .. amounts(m)
+  local item, n = placement .. ' ' .. m.key .. ' ' .. tasks, o.n + 1
+  o.n, o.items[n], o.facts[n] = n, item, with_values(item, m)
 end
 
 local function write_machines()
   local rows, texts, records = {}, {}, {}
-  for i, m in ipairs(touched) do
-    local record = concat(m, ' ', 1, USED) .. ' ' .. amounts(m)
+  local at = 1
+  for i = 1, #touched do
+    local m = touched[i]
+    local record, key = pack_numbers(MACHINE, unpack(m, 1, USED + R)), m.key
     records[i] = record
-    rows[2 * i - 1], rows[2 * i] = m[1], record
-    texts[2 * i - 1], texts[2 * i] = m[1], m.runs
+    rows[at], rows[at + 1] = key, record
+    texts[at], texts[at + 1] = key, m.runs
+    at = at + 2
   end
   store(machines_key, rows)
   store(runs_key, texts)
-  return concat(records, ' ')
+  return concat(records)
 end
 
 local function write_jobs()
   local rows = {}
-  for _, j in ipairs(changed_jobs) do
+  for i = 1, #changed_jobs do
+    local j = changed_jobs[i]
     local pending = j.unplaced > 0 and j.state <= HELD
     if j.unplaced == 0 and j.placed == 0 and not j.was_complete then
       if j.state <= HELD then j.state = DONE end
@@ -147,8 +147,7 @@ local function write_jobs()
     elseif j.was_pending and not pending then
       unpend[#unpend + 1] = j
     end
-    rows[#rows + 1] = j.id
-    rows[#rows + 1] = write_job(j)
+    rows[2 * i - 1], rows[2 * i] = j.id, write_job(j)
   end
   store(jobs_key, rows)
 end
@@ -164,24 +163,27 @@ local function write_kinds()
   store(kinds_key, rows)
 end
 
-local function write_pending()
+-- Jobs by kind, as members of its queue; with an arrival before each if asked.
+local function queued(jobs, arriving)
   local by_kind = {}
-  for _, j in ipairs(unpend) do
+  for i = 1, #jobs do
+    local j = jobs[i]
     local list = by_kind[j.kind] or {}
     by_kind[j.kind] = list
+    if arriving then
+      meta.arrivals = meta.arrivals + 1
+      list[#list + 1] = format('%d', meta.arrivals)
+    end
     list[#list + 1] = j.bucket .. j.id
   end
-  for kind, list in pairs(by_kind) do
-    for from = 1, #list, 4000 do
-      redis.call('ZREM', named['pending:' .. kind], unpack(list, from, math.min(from + 3999, #list)))
-    end
-  end
-  local woken = {}
-  for _, j in ipairs(pend) do
-    meta.arrivals = meta.arrivals + 1
-    redis.call('ZADD', named['pending:' .. j.kind], meta.arrivals, j.bucket .. j.id)
-    woken[j.kind] = true
-  end
+  return by_kind
+end
+
+local function write_pending()
+  for kind, list in pairs(queued(unpend, false)) do in_chunks('ZREM', named['pending:' .. kind], list) end
+  if #pend == 0 then return end
+  local woken = queued(pend, true)
+  for kind, list in pairs(woken) do in_chunks('ZADD', named['pending:' .. kind], list) end
   -- One token at most until it is consumed (semantics 19).
   for name, key in pairs(named) do
     local kind = match(name, '^wake:([^/]+)/')
@@ -191,41 +193,50 @@ end
 
 local function write_boxes()
   for executor, lines in pairs(boxes) do
-    local key, length = named['box:' .. executor], 0
-    for from = 1, #lines, 4000 do
-      length = redis.call('RPUSH', key, unpack(lines, from, math.min(from + 3999, #lines)))
-    end
+    local key = named['box:' .. executor]
+    in_chunks('RPUSH', key, lines)
     -- Nobody reads it: keep a mark that tells its executor to read everything afresh.
-    if length > BOX_MOST then
+    if redis.call('LLEN', key) > BOX_MOST then
       redis.call('DEL', key)
       redis.call('RPUSH', key, '!')
     end
   end
 end
 
--- Finished jobs are kept by count and by age, trimmed a few per call (semantics 21). One whose tasks
--- are still leaving goes to the back: what is placed in their room needs its amounts (2).
-local function retire(at)
-  if #retired == 0 then return end
-  for _, j in ipairs(retired) do
-    redis.call('HDEL', jobnames_key, j.name)
-    redis.call('RPUSH', done_key, j.id .. ' ' .. at)
+-- Which of the oldest finished jobs are to be forgotten, and which go to the back of the list: one whose tasks
+-- are still leaving stays, because what is placed in their room needs its amounts (semantics 2).
+local function outlived(at)
+  local kept, gone, back, ids, old = redis.call('LLEN', done_key), {}, {}, {}, {}
+  local oldest = redis.call('LRANGE', done_key, 0, #retired + 3)
+  for i = 1, #oldest do
+    local id, since = match(oldest[i], '^(%S+) (%d+)$')
+    ids[i], old[i] = id, tonumber(since) + meta.keep_ms <= tonumber(at)
+    if kept <= meta.keep_jobs and not old[i] then break end
   end
-  local kept = redis.call('LLEN', done_key)
-  for _ = 1, #retired + 4 do
-    local oldest = redis.call('LINDEX', done_key, 0)
-    if not oldest then return end
-    local id, since = match(oldest, '^(%S+) (%d+)$')
-    if kept <= meta.keep_jobs and tonumber(since) + meta.keep_ms > tonumber(at) then return end
-    redis.call('LPOP', done_key)
-    if find(redis.call('HGET', jobs_key, id) or '', '!', 1, true) then
-      redis.call('RPUSH', done_key, oldest)
+  local records = fetch(jobs_key, ids)
+  for i = 1, #ids do
+    if kept <= meta.keep_jobs and not old[i] then break end
+    if find(records[i] or '', '!', 1, true) then
+      back[#back + 1] = oldest[i]
     else
-      redis.call('HDEL', jobs_key, id)
-      redis.call('HDEL', specs_key, id)
-      kept = kept - 1
+      gone[#gone + 1], kept = ids[i], kept - 1
     end
   end
+  return gone, back
+end
+
+-- Finished jobs are kept by count and by age, trimmed a few per call (semantics 21).
+local function retire(at)
+  if #retired == 0 then return end
+  local names, entries = {}, {}
+  for i = 1, #retired do names[i], entries[i] = name_of(retired[i]), retired[i].id .. ' ' .. at end
+  in_chunks('HDEL', jobnames_key, names)
+  in_chunks('RPUSH', done_key, entries)
+  local gone, back = outlived(at)
+  if #gone + #back > 0 then redis.call('LTRIM', done_key, #gone + #back, -1) end
+  in_chunks('RPUSH', done_key, back)
+  in_chunks('HDEL', jobs_key, gone)
+  in_chunks('HDEL', specs_key, gone)
 end
 
 -- Announce the touched machines and the facts under the next version.
@@ -236,10 +247,17 @@ local function announce(records, at, by)
     redis.call('LTRIM', changes_key, -CHANGES_KEPT, -1)
     meta.floor = meta.version - CHANGES_KEPT
   end
-  redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, string.format('%.0f-0', meta.version),
+  redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, format('%d-0', meta.version),
     'at', at, 'by', by, 'facts', concat(facts, '\n'))
-  redis.call('HSET', meta_key, 'version', meta.version, 'floor', meta.floor, 'placements', meta.placements,
-    'arrivals', meta.arrivals, 'transactions', meta.transactions, 'jobs', meta.jobs)
+  local counters = {}
+  for i = 1, #COUNTERS do
+    local name = COUNTERS[i]
+    if meta[name] ~= meta_was[i] then
+      counters[#counters + 1] = name
+      counters[#counters + 1] = format('%d', meta[name])
+    end
+  end
+  store(meta_key, counters)
 end
 
 -- Write everything. A call that frees begins with a deletion, which a full server lets pass; a call

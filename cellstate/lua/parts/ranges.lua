@@ -13,27 +13,28 @@ local function spell(list)
   if #list == 0 then return '-' end
   local parts = {}
   for i, s in ipairs(list) do
-    parts[i] = s[1] == s[2] and tostring(s[1]) or (s[1] .. '-' .. s[2])
+    parts[i] = s[1] == s[2] and format('%d', s[1]) or format('%d-%d', s[1], s[2])
   end
   return concat(parts, ',')
 end
 
 local function span_count(text)
-  local a, b = match(text, '^(%d+)%-(%d+)$')
-  if a then return b - a + 1 end
+  local a, b = match(text, '^(%d+)%-?(%d*)$')
+  if a then return b == '' and 1 or b - a + 1 end
   local n = 0
   for _, s in ipairs(spans(text)) do n = n + s[2] - s[1] + 1 end
   return n
 end
 
--- The first k of text, and what is left. k is at most the count of text.
+-- The first k of text, and what is left. k is from 0 to the count of text.
 local function span_take(text, k)
+  if k == 0 then return '-', text end
   local a, b = match(text, '^(%d+)%-(%d+)$')
   if a then
     a, b = tonumber(a), tonumber(b)
     if b - a + 1 == k then return text, '-' end
-    local taken = k == 1 and tostring(a) or (a .. '-' .. (a + k - 1))
-    return taken, (a + k == b) and tostring(b) or ((a + k) .. '-' .. b)
+    local taken = k == 1 and format('%d', a) or format('%d-%d', a, a + k - 1)
+    return taken, (a + k == b) and format('%d', b) or format('%d-%d', a + k, b)
   end
   local taken, rest = {}, {}
   for _, s in ipairs(spans(text)) do

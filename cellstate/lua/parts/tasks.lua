@@ -1,15 +1,14 @@
 -- What happens to tasks: placed, ended, put back. Amounts on machines (occupy) and of kinds (book)
 -- are separate from the records, because a commit judges with the first and writes the second later.
 
-local function occupy(m, need, count)
-  m.amounts = false
-  for d = 1, R do m[USED + d] = m[USED + d] + need[d] * count end
+local function occupy(m, g, count)
+  for d = 1, R do m[USED + d] = m[USED + d] + g[NEED + d] * count end
 end
 
-local function book(kind, need, count)
-  local k = K[kind]
+local function book(k, g, count)
   k.changed = true
-  for d = 1, R do k.used[d] = k.used[d] + need[d] * count end
+  local used = k.used
+  for d = 1, R do used[d] = used[d] + g[NEED + d] * count end
 end
 
 local function count_admitted(j, before)
@@ -21,17 +20,21 @@ local function count_admitted(j, before)
   end
 end
 
+-- A dropped run is replaced by nothing.
 local function drop_run(g, item)
   g.dropped = g.dropped or {}
   g.dropped[item .. ','] = ''
-  if g.leaves then g.leaves = nil end
+  g.leaves = nil
 end
 
 local function add_run(g, item)
   if g.dropped and g.dropped[item .. ','] then runs_of(g) end
-  g.added = g.added or {}
-  g.added[#g.added + 1] = item
-  if sub(item, 1, 1) == '!' then g.leaves = true end
+  local added = g.added
+  if added then
+    added[#added + 1] = item
+  else
+    g.added = { item }
+  end
 end
 
 -- Whether tasks of a group are leaving anywhere.
@@ -45,13 +48,18 @@ end
 local function take_waiting(g, count)
   local first, last = g.first, g.last
   if not first then
-    first, last = match(g[WAITING], '^(%d+)%-(%d+)$')
+    local text = g[WAITING]
+    first, last = match(text, '^(%d+)%-(%d+)$')
     if not first then
       local tasks
-      tasks, g[WAITING] = span_take(g[WAITING], count)
+      tasks, g[WAITING] = span_take(text, count)
       return tasks
     end
     first, last = tonumber(first), tonumber(last)
+    if last - first + 1 == count then
+      g[WAITING] = '-'
+      return text
+    end
   end
   local to = first + count - 1
   if to >= last then
@@ -59,7 +67,7 @@ local function take_waiting(g, count)
   else
     g.first, g.last = to + 1, last
   end
-  return first == to and ('' .. first) or (first .. '-' .. to)
+  return first == to and format('%d', first) or format('%d-%d', first, to)
 end
 
 -- Record count tasks of a group as one run on a machine.
@@ -69,10 +77,10 @@ local function place(j, group, m, count)
   -- Starts only when what leaves this machine, or this group elsewhere, is gone (semantics 2).
   local hold = (find(m.runs, '!', 1, true) or leaves(g)) and 1 or 0
   meta.placements = meta.placements + 1
-  local placement = '' .. meta.placements
+  local placement = format('%d', meta.placements)
   g[UNPLACED], g[PLACED] = g[UNPLACED] - count, g[PLACED] + count
-  m.runs = m.runs .. ' ' .. placement .. ':' .. j.id .. ':' .. group .. ':' .. tasks
-  add_run(g, placement .. '@' .. m[1])
+  m.runs = format('%s %s:%s:%d:%s', m.runs, placement, j.id, group, tasks)
+  add_run(g, placement .. '@' .. m.key)
   local before = j.placed
   j.placed, j.unplaced = before + count, j.unplaced - count
   count_admitted(j, before)
@@ -81,20 +89,20 @@ local function place(j, group, m, count)
 end
 
 local strict = {}
+local ENDED = { finished = 1, failed = 2, stopped = 3 }
 
 -- Take tasks of a run off its machine. how: finished, failed, lost, evicted, stopped.
 -- Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2). An optional
 -- task that is evicted, lost or failed is dropped from the total and never pending again (4).
--- Returns how many there were. The caller has freed the amounts.
-local function take_off(m, placement, part, how, reason)
-  local from, to, id, group, tasks = find_run(m, placement, false)
+-- Returns how many there were. The caller has freed the amounts; what follows reason is what find_run found.
+local function take_off(m, placement, part, how, reason, from, to, id, group, tasks)
   local j = J[id]
   local g = j.groups[group + 1]
   local gone, rest = span_split(tasks, part)
   local count = span_count(gone)
   local stays = rest ~= '-' and (' ' .. placement .. ':' .. id .. ':' .. group .. ':' .. rest) or ''
   m.runs = sub(m.runs, 1, from - 1) .. stays .. sub(m.runs, to + 1)
-  if rest == '-' then drop_run(g, placement .. '@' .. m[1]) end
+  if rest == '-' then drop_run(g, placement .. '@' .. m.key) end
   if how == 'evicted' or how == 'stopped' then
     local lfrom, lto, _, _, leaving = find_run(m, placement, true)
     if lfrom then
@@ -102,32 +110,31 @@ local function take_off(m, placement, part, how, reason)
       leaving = span_add(leaving, gone)
     else
       leaving = gone
-      add_run(g, '!' .. placement .. '@' .. m[1])
+      add_run(g, '!' .. placement .. '@' .. m.key)
+      g.leaves = true
     end
     m.runs = m.runs .. ' !' .. placement .. ':' .. id .. ':' .. group .. ':' .. leaving
-    message(m, '- ' .. placement .. ' ' .. m[1] .. ' ' .. gone)
+    message(m, '- ' .. placement .. ' ' .. m.key .. ' ' .. gone)
     if how == 'evicted' and j.gang == STRICT then strict[#strict + 1] = j end
   end
   local before = j.placed
   g[PLACED], j.placed = g[PLACED] - count, before - count
   count_admitted(j, before)
   local dropped = how ~= 'finished' and how ~= 'stopped' and j.state <= HELD and optional(g)
+  local ended = ENDED[how] or (j.state > HELD and ENDED.stopped)
   if dropped then
     local total, indices = total_of(g)
     set_total(g, total - count, indices)
-  elseif how == 'finished' then
-    g[FINISHED] = g[FINISHED] + count
-  elseif how == 'failed' then
-    g[FAILED] = g[FAILED] + count
-  elseif how == 'stopped' or j.state > HELD then
-    g[STOPPED] = g[STOPPED] + count
+  elseif ended then
+    count_ended(g, ended, count)
   else
     g[WAITING] = span_add(waiting_of(g), gone)
     g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
   end
   touch_job(j)
-  fact(how .. ' ' .. placement .. ' ' .. m[1] .. ' ' .. id .. ' ' .. group .. ' ' .. gone .. ' ' .. values(m) .. ' ' .. reason)
-  if dropped then fact('drop ' .. id .. ' ' .. group .. ' ' .. count .. ' ' .. how) end
+  local line = format('%s %s %s %s %d %s', how, placement, m.key, id, group, gone)
+  fact(with_values(line, m) .. ' ' .. reason)
+  if dropped then fact(format('drop %s %d %d %s', id, group, count, how)) end
   return count
 end
 
@@ -142,25 +149,26 @@ local function acknowledge(m, placement, part)
   m.runs = sub(m.runs, 1, from - 1) .. stays .. sub(m.runs, to + 1)
   local j = J[id]
   if rest == '-' and j then
-    drop_run(j.groups[group + 1], '!' .. placement .. '@' .. m[1])
+    drop_run(j.groups[group + 1], '!' .. placement .. '@' .. m.key)
     touch_job(j)
   end
-  fact('left ' .. placement .. ' ' .. m[1] .. ' ' .. id .. ' ' .. group .. ' ' .. gone)
+  fact('left ' .. placement .. ' ' .. m.key .. ' ' .. id .. ' ' .. group .. ' ' .. gone)
   return count
 end
 
 -- Free the amounts of tasks and take them off; part "*" means the whole run. Returns how many.
 local function end_tasks(m, placement, part, how, reason, transaction)
-  local from, _, id, group, tasks = find_run(m, placement, false)
+  local from, to, id, group, tasks = find_run(m, placement, false)
   if not from then return 0 end
   local gone = part == '*' and tasks or (span_split(tasks, part))
   local count = span_count(gone)
   if count == 0 then return 0 end
-  local g = J[id].groups[group + 1]
+  local j = J[id]
+  local g = j.groups[group + 1]
   touch(m, transaction)
-  occupy(m, g.need, -count)
-  book(J[id].kind, g.need, -count)
-  return take_off(m, placement, gone, how, reason)
+  occupy(m, g, -count)
+  book(K[j.kind], g, -count)
+  return take_off(m, placement, gone, how, reason, from, to, id, group, tasks)
 end
 
 -- Evicting one member of a strict gang evicts all: their machines are needed too (semantics 8).

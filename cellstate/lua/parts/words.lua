@@ -1,5 +1,7 @@
--- Records as text, and those read in this call. Integers stay below 10^14 (semantics 12).
---   machine  "index number state executor capacity*R allocated*R"     number: its sequence number
+-- Records, and those read in this call. Integers stay below 2^53; text is written with %d, because Lua's own
+-- number format loses digits from 10^14 on (semantics 12) and costs four times as much.
+--   machine  index number state executor capacity*R allocated*R, eight bytes each (binary.lua); number: its
+--            sequence number
 --   runs     " placement:job:group:tasks" per run on a machine, " !…" while leaving
 --   job      "name kind precedence order state gang submitted bucket links;group;group…"
 --            links: "modified<ID…>ID…" (parts/links.lua); modified: version of the last change by a person
@@ -8,111 +10,90 @@
 --            waiting: the unplaced tasks; runs: "placement@machine," each, "!placement@machine," leaving
 --   kind     "max_jobs lowest highest max*R jobs used*R"               "-": no limit
 
-local match, gmatch, find, sub = string.match, string.gmatch, string.find, string.sub
-local concat, floor = table.concat, math.floor
-
 local R = tonumber(dims)
-local USED = 4 + R
-local MACHINE = '^' .. string.rep('(%d+) ', 3 + 2 * R) .. '(%d+)$'
--- A record's leading words never change: they are captured whole as well, and written back as they are.
-local DURATION, TOTAL, UNPLACED, PLACED, FINISHED = R + 2, R + 3, R + 4, R + 5, R + 6
-local FAILED, STOPPED, WAITING, RUNS = R + 7, R + 8, R + 9, R + 10
-local GROUP = '^(' .. string.rep('(%d+) ', R) .. '(%d+) (%S+)) ' .. string.rep('(%d+) ', 5) .. '(%S+) (%S+)$'
-local HEAD = '^((%S+) (%S+) (%d+) (%d+) (%d) (%d) (%d+) (%x%x) ([^;]+));(.*)$'
-local UP, DRAINED, DOWN, GONE = '0', '1', '2', '3'
-local STRICT = 2
-local ACTIVE, HELD, JOB_STOPPED, ABANDONED, DONE = 0, 1, 2, 3, 4
+-- Where a machine's words are in its table; capacity and use are those plus the dimension.
+--@const NUMBER 2, STATE 3, EXECUTOR 4, CAPACITY 4
+local USED = CAPACITY + R
+local MACHINE = '<' .. string.rep('i8', 4 + 2 * R)
+local AMOUNTS = string.rep(' %d', R)
+-- Where a group's words are; its need is NEED plus the dimension. A record's leading words never change: they are
+-- captured whole as well, and written back as they are. ENDS: how many finished, failed, were stopped.
+--@const LEAD 1, NEED 1
+local DURATION, UNPLACED, PLACED, ENDS, WAITING, RUNS = R + 2, R + 3, R + 4, R + 5, R + 6, R + 7
+local GROUP = '^(' .. string.rep('(%d+) ', R + 1) .. '%S+) (%d+) (%d+) (%d+ %d+ %d+) (%S+) (%S+)$'
+local HEAD = '^(%S+ (%S+) %d+ %d+ (%d) (%d) %d+ (%x%x) ([^;]+));(.*)$'
+--@const UP 0, DRAINED 1, DOWN 2, GONE 3
+--@const STRICT 2
+--@const ACTIVE 0, HELD 1, JOB_STOPPED 2, ABANDONED 3, DONE 4
 
 local M, J, K = {}, {}, {}
 local touched, changed_jobs = {}, {}
 
--- unpack fails near 8,000 arguments (semantics 11): ask in chunks.
-local function fetch(key, fields)
-  local n = #fields
-  if n == 0 then return {} end
-  if n <= 4000 then return redis.call('HMGET', key, unpack(fields)) end
-  local all = {}
-  for from = 1, n, 4000 do
-    local to = math.min(from + 3999, n)
-    local part = redis.call('HMGET', key, unpack(fields, from, to))
-    for i = 1, to - from + 1 do all[from + i - 1] = part[i] end
-  end
-  return all
+-- A machine's table: its words, and what this call does to it. key: its index as text.
+local function machine_of(key, runs, ...)
+  return { key = key, runs = runs, transaction = 0, own = 0, touched = false, record = false, ... }
 end
 
-local function store(key, pairs_flat)
-  for from = 1, #pairs_flat, 4000 do
-    redis.call('HSET', key, unpack(pairs_flat, from, math.min(from + 3999, #pairs_flat)))
-  end
-end
-
--- A reply: its first words, then a list that may be longer than unpack takes.
-local function answering(words, list)
-  for i = 1, #list do words[#words + 1] = list[i] end
-  return words
-end
-
-local function missing(wanted, known)
-  local list, seen = {}, {}
-  for _, field in ipairs(wanted) do
-    if known[field] == nil and not seen[field] then
-      seen[field] = true
-      list[#list + 1] = field
-    end
-  end
-  return list
-end
+local function capacity_of(m) return format(AMOUNTS, unpack(m, CAPACITY + 1, USED)) end
 
 local function load_machines(wanted)
   local list = missing(wanted, M)
   local rows, texts = fetch(machines_key, list), fetch(runs_key, list)
-  for i, index in ipairs(list) do
-    local m = false
-    if rows[i] then
-      m = {
-        number = 0, own = 0, runs = texts[i] or '', transaction = 0, touched = false, amounts = false,
-        match(rows[i], MACHINE) }
-      m.number = tonumber(m[2])
-      for d = 1, R do m[USED + d] = tonumber(m[USED + d]) end
-    end
-    M[index] = m
+  for i = 1, #list do
+    local row, key = rows[i], list[i]
+    M[key] = row and machine_of(key, texts[i] or '', unpack_numbers(MACHINE, row))
   end
 end
 
 local function read_group(text)
-  local need = {}
-  local g = { need = need, first = false, last = 0, match(text, GROUP) }
-  for d = 1, R do need[d] = tonumber(g[1 + d]) end
-  g[UNPLACED] = tonumber(g[UNPLACED])
-  g[PLACED] = tonumber(g[PLACED])
+  local g = { first = false, last = 0, added = false, dropped = false, leaves = nil, match(text, GROUP) }
+  for i = NEED + 1, NEED + R do g[i] = tonumber(g[i]) end
+  g[UNPLACED], g[PLACED] = tonumber(g[UNPLACED]), tonumber(g[PLACED])
   return g
 end
 
 local function read_job(id, text)
-  local lead, name, kind, precedence, order, state, gang, submitted, bucket, links, rest = match(text, HEAD)
-  local j = {
-    id = id, name = name, kind = kind, precedence = tonumber(precedence), order = order,
-    state = tonumber(state), gang = tonumber(gang), submitted = submitted, bucket = bucket,
-    links = links, links_read = links, groups = {}, placed = 0, unplaced = 0, lead = lead, state_read = state,
-    was_complete = false, was_pending = false, touched = false, returned = false,
-  }
-  for part in gmatch(rest, '[^;]+') do
-    local g = read_group(part)
-    j.groups[#j.groups + 1] = g
-    j.placed = j.placed + g[PLACED]
-    j.unplaced = j.unplaced + g[UNPLACED]
+  local lead, kind, state, gang, bucket, links, rest = match(text, HEAD)
+  local groups, placed, unplaced = {}, 0, 0
+  if not find(rest, ';', 1, true) then
+    local g = read_group(rest)
+    groups[1], placed, unplaced = g, g[PLACED], g[UNPLACED]
+  else
+    for part in gmatch(rest, '[^;]+') do
+      local g = read_group(part)
+      groups[#groups + 1] = g
+      placed, unplaced = placed + g[PLACED], unplaced + g[UNPLACED]
+    end
   end
-  j.was_complete = j.unplaced == 0 and j.placed == 0
-  j.was_pending = j.unplaced > 0 and j.state <= HELD
-  return j
+  state = tonumber(state)
+  return {
+    id = id, kind = kind, state = state, state_read = state, gang = tonumber(gang), bucket = bucket, lead = lead,
+    links = links, links_read = links, groups = groups, placed = placed, unplaced = unplaced, was_complete = unplaced == 0 and placed == 0,
+    was_pending = unplaced > 0 and state <= HELD, touched = false, returned = false,
+  }
 end
 
 local function load_jobs(wanted)
   local list = missing(wanted, J)
   local rows = fetch(jobs_key, list)
-  for i, id in ipairs(list) do
-    J[id] = rows[i] and read_job(id, rows[i]) or false
+  for i = 1, #list do
+    local id = list[i]
+    J[id] = rows[i] and read_job(id, rows[i])
   end
+end
+
+local function name_of(j) return (match(j.lead, '^%S+')) end
+
+local function precedence_of(j) return tonumber((match(j.lead, '^%S+ %S+ (%d+)'))) end
+
+-- How many tasks of a group finished, failed, were stopped.
+local function ended_of(g) return { match(g[ENDS], '^(%d+) (%d+) (%d+)$') } end
+
+-- Count tasks of a group as ended: which of finished 1, failed 2, stopped 3.
+local function count_ended(g, which, count)
+  local ends = ended_of(g)
+  ends[which] = ends[which] + count
+  g[ENDS] = format('%d %d %d', ends[1], ends[2], ends[3])
 end
 
 -- The text of a group's runs. What one call adds and drops is kept apart until somebody asks: a job on
@@ -120,36 +101,36 @@ end
 local function runs_of(g)
   local text = g[RUNS]
   if g.added then
-    text = (text == '-' and '' or text) .. concat(g.added, ',') .. ','
-    g.added = nil
+    local more = concat(g.added, ',') .. ','
+    text = text == '-' and more or text .. more
+    g.added = false
   end
   if g.dropped then
-    text = string.gsub(text, '[^,]+,', g.dropped)
-    g.dropped = nil
+    text = g.dropped[text] or string.gsub(text, '[^,]+,', g.dropped)
+    g.dropped = false
   end
-  g[RUNS] = text == '' and '-' or text
-  return g[RUNS]
+  if text == '' then text = '-' end
+  g[RUNS] = text
+  return text
 end
 
 -- The unplaced tasks as text (tasks.lua take_waiting keeps one range as numbers).
 local function waiting_of(g)
   if g.first then
-    g[WAITING] = g.first == g.last and ('' .. g.first) or (g.first .. '-' .. g.last)
+    g[WAITING] = g.first == g.last and format('%d', g.first) or format('%d-%d', g.first, g.last)
     g.first = false
   end
   return g[WAITING]
 end
 
 local function write_group(g)
-  runs_of(g)
-  waiting_of(g)
-  return g[1] .. ' ' .. concat(g, ' ', UNPLACED)
+  return format('%s %d %d %s %s %s', g[LEAD], g[UNPLACED], g[PLACED], g[ENDS], waiting_of(g), runs_of(g))
 end
 
 local function write_job(j)
   local lead = j.lead
-  if j.state ~= tonumber(j.state_read) or j.links ~= j.links_read then
-    lead = concat({ j.name, j.kind, j.precedence, j.order, j.state, j.gang, j.submitted, j.bucket, j.links }, ' ')
+  if j.state ~= j.state_read or j.links ~= j.links_read then
+    lead = string.gsub(lead, '^(%S+ %S+ %d+ %d+) %d( %d %d+ %x%x ).*$', '%1 ' .. j.state .. '%2' .. j.links)
   end
   if #j.groups == 1 then return lead .. ';' .. write_group(j.groups[1]) end
   local parts = { lead }
@@ -161,7 +142,7 @@ local function load_kinds(names)
   local list = missing(names, K)
   local rows = fetch(kinds_key, list)
   for i, name in ipairs(list) do
-    local k, n = { limit = {}, used = {}, jobs = 0 }, 0
+    local k, n = { limit = {}, used = {}, jobs = 0, changed = false, limited = false }, 0
     local words = {}
     for word in gmatch(rows[i] or '', '%S+') do words[#words + 1] = word end
     k.max_jobs = tonumber(words[1])
@@ -172,17 +153,17 @@ local function load_kinds(names)
       if k.limit[d] then n = n + 1 end
       k.used[d] = tonumber(words[4 + R + d]) or 0
     end
-    k.limited = n > 0
+    k.amounts_limited = n > 0
+    k.limited = n > 0 or k.max_jobs or k.lowest
     K[name] = k
   end
 end
 
--- Sums over a cell may pass 10^14, where Lua's own number format loses digits.
 local function write_kind(k)
   local words = { k.max_jobs or '-', k.lowest or '-', k.highest or '-' }
-  for d = 1, R do words[3 + d] = k.limit[d] and string.format('%.0f', k.limit[d]) or '-' end
+  for d = 1, R do words[3 + d] = k.limit[d] and format('%d', k.limit[d]) or '-' end
   words[4 + R] = k.jobs
-  for d = 1, R do words[4 + R + d] = string.format('%.0f', k.used[d]) end
+  for d = 1, R do words[4 + R + d] = format('%d', k.used[d]) end
   return concat(words, ' ')
 end
 
@@ -208,27 +189,27 @@ end
 
 -- The position and content of a run on a machine; nil when there is none of that id.
 local function find_run(m, placement, leaving)
-  local from = find(m.runs, (leaving and ' !' or ' ') .. placement .. ':', 1, true)
+  local lead = (leaving and ' !' or ' ') .. placement .. ':'
+  local from, at = find(m.runs, lead, 1, true)
   if not from then return nil end
-  local to = (find(m.runs, ' ', from + 1, true) or #m.runs + 1) - 1
-  local job, group, tasks = match(sub(m.runs, from, to), '^ !?%d+:([^:]+):(%d+):(.*)$')
+  local _, to, job, group, tasks = find(m.runs, '^([^:]+):(%d+):(%S+)', at + 1)
   return from, to, job, tonumber(group), tasks
 end
 
 local function over(m)
   for d = 1, R do
-    if m[4 + d] - m[USED + d] < 0 then return true end
+    if m[CAPACITY + d] < m[USED + d] then return true end
   end
   return false
 end
 
--- How many tasks of this need the machine still holds.
-local function room(m, need)
+-- How many tasks of a group the machine still holds; 0 when it is over.
+local function room(m, g)
   local most = math.huge
   for d = 1, R do
-    local free = m[4 + d] - m[USED + d]
+    local free, need = m[CAPACITY + d] - m[USED + d], g[NEED + d]
     if free < 0 then return 0 end
-    if need[d] > 0 and free < need[d] * most then most = floor(free / need[d]) end
+    if need > 0 and free < need * most then most = floor(free / need) end
   end
   return most
 end

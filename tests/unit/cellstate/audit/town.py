@@ -1,5 +1,6 @@
 """A small cell in which everything has happened once, and ways to edit its store behind its back."""
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -126,7 +127,13 @@ class Town:
         return self.put(key, name, text.replace(old, new, 1))
 
     def words(self, key: str, name: object, at: int, value: object) -> "Town":
-        """Replace one word of a record."""
+        """Replace one word of a record; a machine's are numbers of eight bytes."""
+        if key == "machines":
+            record = self.client.hget(self.prefix + key, str(name))
+            numbers = list(struct.unpack(f"<{len(record) // 8}q", record))
+            numbers[at] = int(str(value))
+            self.client.hset(self.prefix + key, str(name), struct.pack(f"<{len(numbers)}q", *numbers))
+            return self
         words = self.text(key, name).split(" ")
         words[at] = str(value)
         return self.put(key, name, " ".join(words))

@@ -1,0 +1,44 @@
+-- Short names, and lists of any length in commands and replies.
+
+local match, gmatch, find, sub, format = string.match, string.gmatch, string.find, string.sub, string.format
+local concat, floor = table.concat, math.floor
+
+-- unpack fails near 8,000 arguments (semantics 11): ask in chunks.
+local function fetch(key, fields)
+  local n = #fields
+  if n == 0 then return {} end
+  if n <= 4000 then return redis.call('HMGET', key, unpack(fields)) end
+  local all = {}
+  for from = 1, n, 4000 do
+    local to = math.min(from + 3999, n)
+    local part = redis.call('HMGET', key, unpack(fields, from, to))
+    for i = 1, to - from + 1 do all[from + i - 1] = part[i] end
+  end
+  return all
+end
+
+-- Run a command on a key with many words; they come in pairs, or single.
+local function in_chunks(command, key, words)
+  for from = 1, #words, 4000 do redis.call(command, key, unpack(words, from, math.min(from + 3999, #words))) end
+end
+
+local function store(key, pairs_flat) in_chunks('HSET', key, pairs_flat) end
+
+-- A reply: its first words, then a list that may be longer than unpack takes.
+local function answering(words, list)
+  for i = 1, #list do words[#words + 1] = list[i] end
+  return words
+end
+
+local function missing(wanted, known)
+  local list, seen, n = {}, {}, 0
+  for i = 1, #wanted do
+    local field = wanted[i]
+    if known[field] == nil and not seen[field] then
+      seen[field] = true
+      n = n + 1
+      list[n] = field
+    end
+  end
+  return list
+end
