@@ -11,6 +11,7 @@ TABLE = {
     "list": ("cli.job_list", "The jobs, their states and why they are so."),
     "status": ("cli.job_status", "One job: its tasks, where they run, its history."),
     "why": ("cli.job_why", "Why a job is pending, in counts, and what would help."),
+    "logs": ("cli.job_logs", "What a task of a job said."),
     "wait": ("cli.job_wait", "Wait for a job's end; exits with its fate."),
     "hold": ("cli.job_hold", "Give jobs no new placements; what runs, runs on."),
     "release": ("cli.job_release", "Let held jobs be placed again."),

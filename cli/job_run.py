@@ -1,12 +1,13 @@
 """``omega job run``."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
+from typing import Any
 
 import click
 
 from cellstate.errors import Duplicate
-from cli.amounts import amount_options, named, vector
+from cli.amounts import amount_options, named, pairs, vector
 from cli.app import App
 from cli.job_submit import follow_options, hold_option, new_id, submit
 
@@ -17,6 +18,13 @@ from cli.job_submit import follow_options, hold_option, new_id, submit
 @click.option("--count", default=1, show_default=True, type=click.IntRange(1, 10_000_000), metavar="N", help="Tasks.")
 @amount_options("of each task")
 @click.option("--duration", metavar="TIME", help="What simulated machines take, such as 30s.")
+@click.option("--env", "environment", metavar="NAME=VALUE", multiple=True, callback=pairs,
+              help="A variable of its environment; may be given several times.")  # fmt: skip
+@click.option("--directory", metavar="DIR",
+              help="Where to run it (default: here, on machines that have this directory).")  # fmt: skip
+@click.option("--time-limit", metavar="TIME", help="When to end a task that still runs.")
+@click.option("--restart", default=0, show_default=True, type=click.IntRange(0, 1_000), metavar="N",
+              help="Run a task that failed so many times again.")  # fmt: skip
 @click.option("--precedence", default=0, show_default=True, type=click.IntRange(0, 1_000_000), metavar="N",
               help="Larger is more important.")  # fmt: skip
 @click.option("--gang", is_flag=True, help="Place all tasks at once, or none.")
@@ -27,7 +35,8 @@ from cli.job_submit import follow_options, hold_option, new_id, submit
 @click.pass_context
 def command(
     ctx: click.Context, *, name: str | None, kind: str, count: int, cpu: str | None, memory: str | None,
-    others: Mapping[str, str], duration: str | None, precedence: int, gang: bool, strict_gang: bool,
+    others: Mapping[str, str], duration: str | None, environment: Mapping[str, str], directory: str | None,
+    time_limit: str | None, restart: int, precedence: int, gang: bool, strict_gang: bool,
     hold: bool, follow: bool | None, words: Sequence[str],
 ) -> None:  # fmt: skip
     """Submit one job of identical tasks that run CMD, and follow it to its end."""
@@ -40,12 +49,22 @@ def command(
     cell = app.open(to_change=True)
     need = vector(cell.dimensions, named(cpu, memory, others))
     milliseconds = 0 if duration is None else parse_duration(duration)
-    group = TaskGroup(need, count, milliseconds, {"command": list(words)} if words else {})
+    extra: dict[str, Any] = {"command": list(words)} if words else {}
+    if time_limit is not None:
+        extra["time_limit"] = parse_duration(time_limit)
+    if restart:
+        extra["restart"] = {"attempts": restart}
+    group = TaskGroup(need, count, milliseconds, extra)
+    about: dict[str, Any] = {"environment": dict(environment)} if environment else {}
+    if directory is not None:
+        about["directory"] = str(Path(directory).absolute())
+    elif words:
+        about["submitted_in"] = str(Path.cwd())
     together = Gang.STRICT if strict_gang else Gang.YES if gang else Gang.NO
     job_id = new_id()
 
     def spec(called: str) -> JobSpec:
-        return JobSpec(job_id, called, kind, (group,), precedence, together)
+        return JobSpec(job_id, called, kind, (group,), precedence, together, about)
 
     try:
         submit(ctx, cell, [spec(name or stem(words))], follow, hold=hold)

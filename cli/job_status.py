@@ -41,6 +41,8 @@ class Past:
     """Its tasks that had to go, by the id of the more important job they made room for."""
     evicted: dict[str, int] = field(default_factory=dict)
     """The tasks that went for it, by the id of their job."""
+    failures: dict[str, int] = field(default_factory=dict)
+    """Its tasks that failed, by what is said of it: ``exit 3``, ``command not found: …``."""
 
     def hear_eviction(self, event: "Event", job_id: str) -> None:
         """Take note of an eviction that has to do with the job."""
@@ -77,6 +79,7 @@ def command(app: App, job: str, verbose: bool) -> None:
                  "group": run.group, "tasks": run.tasks, "leaving": run.leaving} for run in runs
             ],
             "history": past.as_json(), "evicted_for": past.evicted_for, "evicted": past.evicted,
+            "failures": past.failures,
             "spec": {name: value for name, value in found.spec.items() if name != "groups"},
         })  # fmt: skip
         return
@@ -98,6 +101,8 @@ def history(cell: "RedisCell", job: "Job") -> Past:
             continue
         submitted |= event.kind == "submit"
         done |= event.kind == "done"
+        if event.kind == "failed" and (why := event.more.get("reason")):
+            past.failures[why] = past.failures.get(why, 0) + (event.count or 0)
         if event.kind in ("place", "conflict"):
             past.attempts.add(event.version)
             past.by[event.by] = None
@@ -132,6 +137,7 @@ def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, now: float) ->
             "modify index": job.modified,
             "tasks": f"{found['total']:,} · {ways}",
             "history": _history(job, past),
+            "failed": words.listing([f"{words.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
             "evicted": _evictions(cell, past.evicted_for, "for"),
             "made room": _evictions(cell, past.evicted, "of"),
         }

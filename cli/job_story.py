@@ -22,6 +22,10 @@ class Chapter:
     by: dict[str, None] = field(default_factory=dict)
     transactions: set[int] = field(default_factory=set)
     last_ms: int = 0
+    ran: bool = False
+    """Whether an agent ran it: what is only played has no exit code."""
+    failures: dict[str, int] = field(default_factory=dict)
+    """Tasks that failed, by their reason."""
 
 
 @dataclass
@@ -50,6 +54,11 @@ class Story:
             chapter.by[event.by] = None
             chapter.transactions.add(event.version)
             chapter.last_ms = max(chapter.last_ms, event.at_ms)
+        elif event.kind in ("finished", "failed"):
+            chapter = self.chapters[event.more["group"]]
+            chapter.ran |= event.by.startswith("agent/")
+            if why := event.more.get("reason"):
+                chapter.failures[why] = chapter.failures.get(why, 0) + (event.count or 0)
         elif event.kind in BACK:
             chapter = self.chapters[event.more["group"]]
             key = event.more["group"], event.kind
@@ -69,7 +78,7 @@ class Story:
                 told.append(self._line(min(chapter.last_ms or now_ms, now_ms), i, self._placed(chapter, group)))
             if not chapter.ended and not group.unplaced and not group.placed:
                 chapter.ended = True
-                told.append(self._line(now_ms, i, _ended(group)))
+                told.append(self._line(now_ms, i, _ended(group, chapter)))
         return told
 
     def wait(self, reason: str, now_ms: int) -> list[str]:
@@ -93,9 +102,18 @@ class Story:
         return f"{text} by {words.listing(list(chapter.by))} in {attempts} ({words.count(self.conflicts, 'conflict')})"
 
 
-def _ended(group: GroupStatus) -> str:
+def _ended(group: GroupStatus, chapter: Chapter) -> str:
     found = counts([group])
-    ways = [f"{found[word]:,} {word}" for word in ("finished", "failed", "stopped") if found[word]]
+    why = {
+        "finished": "exit 0" if chapter.ran else "",
+        "failed": words.listing([text if count == found["failed"] else f"{count:,} × {text}"
+                                 for text, count in chapter.failures.items()]),
+    }  # fmt: skip
+    ways = [
+        f"{found[word]:,} {word}" + (f" ({why[word]})" if why.get(word) else "")
+        for word in ("finished", "failed", "stopped")
+        if found[word]
+    ]
     return ", ".join(ways)
 
 

@@ -9,19 +9,24 @@ from cli.machine_find import find
 from cli.machine_list import tasks_on
 
 
-def change(app: App, names: Sequence[str], to: MachineState, done: str) -> None:
-    """Give the machines a state and say what became of each; `done` is the word for it."""
+def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline_ms: int | None = None) -> None:
+    """Give the machines a state and say what became of each; `done` is the word for it.
+
+    `deadline_ms`: after so long their tasks are moved off; None forgets an earlier deadline.
+    """
     cell = app.open(to_change=True)
     machines = find(cell, names)
     answers = []
     for machine in machines:
         put_back = cell.set_machine_state(machine.index, to, app.now_ms(), app.by)
+        cell.set_deadline(machine.index, deadline_ms)
         answers.append((machine, put_back))
     left = tasks_on(cell.runs([machine.index for machine in machines]))
     if app.as_json:
+        deadline = {} if deadline_ms is None else {"deadline_ms": deadline_ms}
         found = [
             {"name": machine.name, "index": machine.index, "before": machine.state.name.lower(),
-             "state": to.name.lower(), "put_back": put_back, "tasks": left.get(machine.index, 0)}
+             "state": to.name.lower(), "put_back": put_back, "tasks": left.get(machine.index, 0), **deadline}
             for machine, put_back in answers
         ]  # fmt: skip
         render.document({"cell": cell.name, "machines": found})
@@ -31,4 +36,6 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str) -> None:
         more = f" · {words.count(put_back, 'task')} to be placed again" if put_back else ""
         tasks = left.get(machine.index, 0)
         more += f" · {words.count(tasks, 'task')} still on it" if tasks and to is MachineState.DRAINED else ""
+        if deadline_ms is not None:
+            more += f" · moved off after {words.seconds(deadline_ms / 1000)}" if deadline_ms else " · moved off now"
         render.line(f"machine {machine.name} {done}{was}{more}")

@@ -16,10 +16,17 @@ MOST_TASKS = 10_000_000
 MOST_MS = 10 * 365 * 86_400_000
 """The longest duration, ten years."""
 
+MOST_RESTARTS = 1_000
+LEAST_LOG, MOST_LOG = 4 << 10, 1 << 30
+"""What is kept of a task's output, in bytes."""
+PLAIN = ("name", "command", "time_limit", "log_limit")
+"""What of a group travels as it is, times in milliseconds."""
+
 GANGS: Mapping[bool | str, Gang] = {False: Gang.NO, True: Gang.YES, "strict": Gang.STRICT}
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+", re.ASCII)
+_SIZE = re.compile(r"(\d{1,9})(Ki|Mi|Gi)", re.ASCII)
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _POOL = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
 
@@ -80,6 +87,16 @@ def _milliseconds(value: Any) -> int:
         raise ValueError(str(error)) from None
 
 
+def _bytes(value: Any) -> int:
+    found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"{value!r} is not a size; write for example 64Ki, 10Mi or 1Gi")
+    size = int(found[1]) << {"Ki": 10, "Mi": 20, "Gi": 30}[found[2]]
+    if not LEAST_LOG <= size <= MOST_LOG:
+        raise ValueError(f"{value!r} is not allowed; want 4Ki to 1Gi")
+    return size
+
+
 def _gang(value: Any) -> Gang:
     if not isinstance(value, bool | str) or value not in GANGS:
         raise ValueError(f"{value!r} is not allowed; write true, false or strict")
@@ -99,6 +116,7 @@ def _demand(read: Callable[[Any], object]) -> Callable[[Any], Any]:
     return judge
 
 
+Size = Annotated[int, BeforeValidator(_bytes)]
 Duration = Annotated[int, BeforeValidator(_milliseconds)]
 Amount = Annotated[Any, AfterValidator(_amount)]
 Constraint = Annotated[Any, AfterValidator(_demand(read_constraint))]
@@ -121,6 +139,14 @@ class Locality(Strict):
     wait: list[Duration] = []
 
 
+class Restart(Strict):
+    """How often an agent runs a task again that failed, on the same machine, and how long it waits before."""
+
+    attempts: int = Field(ge=0, le=MOST_RESTARTS)
+    delay: Duration = 1_000
+    factor: float = Field(2.0, ge=1, le=10)
+
+
 class Tasks(Strict):
     """A group of identical tasks."""
 
@@ -135,12 +161,20 @@ class Tasks(Strict):
     near: Near = None
     apart_from: Apart = None
     locality: Locality | None = None
+    restart: Restart | None = None
+    time_limit: Duration = 0
+    grace: Duration | None = None
+    log_limit: Size = 0
 
     def extra(self) -> dict[str, Any]:
         """What only schedulers and executors read of the group, as `TaskGroup.extra` keeps it."""
-        found = {name: value for name in ("name", "command", *FIELDS) if (value := getattr(self, name))}
+        found = {name: value for name in (*PLAIN, *FIELDS) if (value := getattr(self, name))}
         if self.locality is not None:
             found["locality"] = {"machines": self.locality.machines, "wait_ms": self.locality.wait}
+        if self.restart is not None:
+            found["restart"] = self.restart.model_dump()
+        if self.grace is not None:
+            found["grace"] = self.grace
         return found
 
 

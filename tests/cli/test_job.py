@@ -71,7 +71,8 @@ def test_run_submits_one_job(omega: Omega, cell: RedisCell) -> None:
     assert job is not None
     assert (job.name, job.kind, job.precedence, job.gang) == ("n", "service", 7, Gang.STRICT)
     assert (job.groups[0].need, job.groups[0].total, job.groups[0].duration_ms) == ((500, 1024), 3, 90_000)
-    assert job.spec == {"user": "ada", "groups": [{"command": ["python3", "-c", "pass"]}]}
+    here = {"user": "ada", "submitted_in": str(Path.cwd())}
+    assert job.spec == here | {"groups": [{"command": ["python3", "-c", "pass"]}]}
 
 
 def test_run_names_a_job_after_its_command(omega: Omega) -> None:
@@ -193,7 +194,7 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
         "cell": omega.cell, "id": "crawl-1", "name": "crawl", "kind": "batch", "precedence": 100, "gang": "no",
         "state": "running", "reason": None, "counts": NOTHING | {"total": 5, "placed": 5}, "spec": {"user": "ada"},
         "user": "ada", "modify_index": 2, "held": False, "after": [],
-        "evicted_for": {}, "evicted": {},
+        "evicted_for": {}, "evicted": {}, "failures": {},
         "groups": [
             {"name": "fetch", "need": {"cpu": 500, "memory": 256}, "duration_ms": 30_000,
              "counts": NOTHING | {"total": 4, "placed": 4}, "spec": {"command": ["sleep", "30"]}},

@@ -175,7 +175,8 @@ class Agent:
 
     def _start(self, key: Key, job: Job) -> None:
         place = self.places.task(key)
-        what = order(job, key, place, self.places.lease, self.cell.dimensions, self.surroundings, self.name)
+        lease, size = self.places.lease, self.cell.dimensions
+        what = order(job, key, place, lease, size, self.surroundings, self.name, os.path.isdir)
         if not what["command"]:
             self._fail(key, "no command: nothing to run on a machine that is not played")
             return

@@ -1,6 +1,6 @@
 """What a keeper is told to do for a task: the job's words, with what every task gets. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,20 @@ MIB = 1 << 20
 
 
 def order(
-    job: Job, key: Key, place: Path, lease: Path, dimensions: Dimensions, surroundings: Mapping[str, str], machine: str
+    job: Job, key: Key, place: Path, lease: Path, dimensions: Dimensions, surroundings: Mapping[str, str], machine: str,
+    there: Callable[[str], bool],
 ) -> dict[str, Any]:  # fmt: skip
-    """The order for one task; `surroundings` is the environment of the agent.
+    """The order for one task; `surroundings` is the environment of the agent, `there` tells a directory that exists.
 
     The task sees that environment without the agent's own OMEGA_ settings, then what its job says, then
-    who it is.
+    who it is. It runs where its job says, else where that was submitted from if there is such a place,
+    else in its own directory.
     """
     groups = job.spec.get("groups") or []
     said: Mapping[str, Any] = groups[key.group] if key.group < len(groups) else {}
     restart = said.get("restart", {})
     plain = {name: value for name, value in surroundings.items() if not name.startswith("OMEGA_")}
+    origin = str(job.spec.get("submitted_in", ""))
     need = dict(zip(dimensions.names, job.groups[key.group].need, strict=True))
     return {
         "command": said.get("command", []),
@@ -35,7 +38,7 @@ def order(
             "OMEGA_JOB": job.id, "OMEGA_JOB_NAME": job.name, "OMEGA_GROUP": said.get("name") or str(key.group),
             "OMEGA_TASK": str(key.task), "OMEGA_MACHINE": machine,
         },
-        "directory": job.spec.get("directory") or str(place / "work"),
+        "directory": job.spec.get("directory") or (origin if there(origin) else str(place / "work")),
         "restart": {
             "attempts": restart.get("attempts", 0),
             "delay_ms": restart.get("delay", DELAY_MS),

@@ -12,11 +12,14 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from re import compile as pattern
 from typing import NamedTuple
 from uuid import uuid4
 
-from cellstate.errors import Duplicate, StoreError
+from cellstate.errors import BadInput, Duplicate, StoreError
 from omega.live.agent.keeper import write
+
+_NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class Key(NamedTuple):
@@ -55,6 +58,10 @@ class AgentPlaces:
     state: Path
     cell: str
     name: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise BadInput(f"agent name {self.name!r}: use 1 to 64 letters, digits, . _ -")
 
     @property
     def top(self) -> Path:

@@ -67,10 +67,18 @@ class Bell:
         handlers = {signal.SIGTERM: self.stop, signal.SIGINT: self.stop, signal.SIGCHLD: lambda *_: self.ring()}
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
-            yield
+            with self.ringing():
+                yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    @contextmanager
+    def ringing(self) -> Iterator[None]:
+        """Be a bell for as long as the block runs, without signals."""
+        try:
+            yield
+        finally:
             self._ear.close()
             self._rope.close()
 

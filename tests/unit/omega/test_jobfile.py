@@ -36,6 +36,10 @@ tasks:
     near: db
     apart_from: [{job: noisy, domain: rack}]
     locality: {nodes: [m1, m7], wait: [5s, 10s]}
+    restart: {attempts: 3, delay: 500ms, factor: 1.5}
+    time_limit: 1h
+    grace: 0s
+    log_limit: 64Ki
   - resources: {cpu: 2, memory: 1.5}
 """
 
@@ -59,6 +63,8 @@ def test_every_field() -> None:
         "constraints": ["platform == 'x86'", "zone in ['a','b']", {"prefer": "has ssd", "weight": 80}],
         "different_machines": True, "near": "db", "apart_from": [{"job": "noisy", "domain": "rack"}],
         "locality": {"machines": ["m1", "m7"], "wait_ms": [5000, 10_000]},
+        "restart": {"attempts": 3, "delay": 500, "factor": 1.5}, "time_limit": 3_600_000, "grace": 0,
+        "log_limit": 65_536,
     }  # fmt: skip
     groups = (TaskGroup((500, 256), 40, 30_000, fetch), TaskGroup((2000, 2), 1))
     extra = {"pool": "analytics/adhoc", "user": "ada", "environment": {"LANG": "C"}, "directory": "/data"}
@@ -118,7 +124,7 @@ def test_the_resources_of_another_cell() -> None:
         ("name: a\ntasks: [3]", "2: tasks[0]: 3 is not a mapping of fields"),
         ("name: a\ntasks:\n- count: 1\n  cout: 2",
          ("4: tasks[0].cout: unknown field; did you mean count? allowed: name, count, resources, command, duration, "
-         "constraints, spread, different_machines, near, apart_from, locality")),
+         "constraints, spread, different_machines, near, apart_from, locality, restart, time_limit, grace, log_limit")),
         ("name: a\ntasks:\n- locality: {zones: [a]}",
          "3: tasks[0].locality.nodes: is missing (and 1 more)"),
         ("name: a\ntasks:\n- count: 0", "3: tasks[0].count: 0 is not allowed; want at least 1"),
@@ -154,6 +160,15 @@ def test_the_resources_of_another_cell() -> None:
          "3: tasks[0].spread[0]: most 0 is not allowed; want a whole number from 1 to 10000000"),
         ("name: a\ntasks:\n- spread: [{most: 2}]",
          "3: tasks[0].spread[0]: domain is missing; write {domain: rack, most: 2}"),
+        ("name: a\ntasks:\n- restart: 3", "3: tasks[0].restart: 3 is not a mapping of fields"),
+        ("name: a\ntasks:\n- restart: {tries: 3}", "3: tasks[0].restart.attempts: is missing (and 1 more)"),
+        ("name: a\ntasks:\n- restart: {attempts: 3, factor: 0}",
+         "3: tasks[0].restart.factor: 0 is not allowed; want at least 1.0"),
+        ("name: a\ntasks:\n- log_limit: 10",
+         "3: tasks[0].log_limit: 10 is not a size; write for example 64Ki, 10Mi or 1Gi"),
+        ("name: a\ntasks:\n- log_limit: 2Gi", "3: tasks[0].log_limit: '2Gi' is not allowed; want 4Ki to 1Gi"),
+        ("name: a\ntasks:\n- time_limit: soon",
+         "3: tasks[0].time_limit: 'soon' is not a duration; write for example 30s, 5m, 1h30m or 250ms"),
         ("name: a\ntasks:\n- different_machines: 1", "3: tasks[0].different_machines: 1 is not true or false"),
         ("name: a\ntasks:\n- near: [{job: db}, 3]",
          "3: tasks[0].near: 3 is not a job; write its name or {job: name, domain: rack}"),

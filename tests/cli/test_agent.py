@@ -1,0 +1,132 @@
+"""Commands that really run, as a person sees it: followed to their exit codes, read, limited, moved off."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cellstate.model import MachineSpec
+from cellstate.redis_cell import RedisCell
+from omega.live.agent.agent import Agent
+from omega.live.agent.places import AgentPlaces
+from omega.live.agent.process import Bell, Watch
+from tests.cli.conftest import Omega, eventually, join, scheduler
+
+pytestmark = pytest.mark.server
+LEASE_MS = 120_000
+
+
+@contextmanager
+def agent(cell: RedisCell, state: Path) -> Iterator[Agent]:
+    """An agent in a thread, which looks again and again instead of being woken."""
+    own = RedisCell.connect(cell.url, cell.name)
+    places = AgentPlaces(state, cell.name, "h1")
+    places.make()
+    made, bell = Agent(own, MachineSpec("h1", (4_000, 4_096)), places, LEASE_MS), Bell()
+    watch = Watch(made, bell)
+
+    def work() -> None:
+        with bell.ringing():
+            while not bell.stopped:
+                watch.step()
+                time.sleep(0.02)
+            watch.end()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield made
+    finally:
+        bell.stop()
+        thread.join(30)
+        own.close()
+
+
+@pytest.fixture
+def at_home(cell: RedisCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
+    """An agent on this computer, and a scheduler."""
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path))
+    with scheduler(cell), agent(cell, tmp_path) as made:
+        eventually(lambda: cell.machine_index("h1") is not None)
+        yield made
+
+
+def test_a_command_is_followed_to_its_exit_code(omega: Omega, at_home: Agent) -> None:
+    words = ("--name", "count", "--count", "2", "--env", "WORD=hi", "--follow", "--", "sh", "-c")
+    said = omega.text("job", "run", *words, "echo $WORD $OMEGA_TASK; exit $OMEGA_TASK", code=1)
+    assert said.splitlines()[-1].split(None, 2)[2] == "1 finished (exit 0), 1 failed (exit 1)"
+    assert omega.json("job", "status", "count")["failures"] == {"exit 1": 1}
+    assert "1 task: exit 1" in omega.text("job", "status", "count")
+    assert omega.text("job", "logs", "count", "--task", "1") == "hi 1\n"
+    assert omega.text("job", "run", "--follow", "--", "true").splitlines()[-1].endswith("1 finished (exit 0)")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--", "no-such-command"), "command not found: no-such-command"),
+        (("--directory", "/no/such/place", "--", "true"), "directory /no/such/place: no such file or directory"),
+        (("--time-limit", "50ms", "--restart", "3", "--", "sleep", "60"), "time limit of 0.05 s"),
+    ],
+)
+def test_why_it_failed(omega: Omega, at_home: Agent, words: tuple[str, ...], reason: str) -> None:
+    omega.run("job", "run", "--name", "bad", "--follow", *words, code=1)
+    assert omega.json("job", "status", "bad")["failures"] == {reason: 1}
+
+
+def test_logs(omega: Omega, at_home: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "echo one; echo two; echo three; echo wrong >&2"
+    job = omega.json("job", "run", "--name", "talk", "--follow", "--", "sh", "-c", text)["jobs"][0]["id"]
+    assert omega.text("job", "logs", "talk") == "one\ntwo\nthree\n"
+    assert omega.text("job", "logs", "talk", "--tail", "2") == "two\nthree\n"
+    assert omega.text("job", "logs", "talk", "--follow", "--stderr") == "wrong\n"
+    found = {"cell": omega.cell, "job": job, "group": 0, "task": 0, "stream": "stdout", "cut_bytes": 0}
+    assert omega.json("job", "logs", job) == found | {"source": "files", "text": "one\ntwo\nthree\n"}
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "elsewhere"))
+    assert omega.json("job", "logs", job, "--tail", "1") == found | {"source": "store", "text": "three\n"}
+    assert omega.error("job", "logs", "talk", "--task", "1") == "job talk: has no task 1; the last one is 0"
+    assert omega.error("job", "logs", "talk", "--group", "x") == "job talk: has no task group 'x'; it has 0"
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_logs_are_followed_to_the_end(
+    omega: Omega, at_home: Agent, here: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not here:
+        monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "elsewhere"))
+    text = "for i in 1 2 3; do echo $i; sleep 0.2; done"
+    omega.run("job", "run", "--name", "slow", "--detach", "--", "sh", "-c", text)
+    assert omega.text("job", "logs", "slow", "--follow") == "1\n2\n3\n"
+
+
+def test_what_never_ran_has_no_logs(omega: Omega, cell: RedisCell) -> None:
+    omega.run("job", "run", "--name", "later", "--detach", "--", "true")
+    said = omega.run("job", "logs", "later")
+    assert (said.stdout, said.stderr[:44]) == ("", "task 0 of later: no stdout here nor in the s")
+
+
+def test_a_drained_machine_is_emptied_by_its_deadline(omega: Omega, at_home: Agent, cell: RedisCell) -> None:
+    omega.run("job", "run", "--name", "move", "--detach", "--", "sleep", "60")
+    eventually(lambda: omega.json("job", "status", "move")["counts"]["placed"] == 1)
+    assert omega.json("machine", "drain", "h1", "--deadline", "1h")["machines"][0]["deadline_ms"] == 3_600_000
+    assert "moved off after 1h00m" in omega.text("machine", "drain", "h1", "--deadline", "1h")
+    assert omega.json("job", "status", "move")["counts"]["placed"] == 1
+    omega.run("machine", "drain", "h1", "--deadline", "0")
+    eventually(lambda: omega.json("job", "status", "move")["counts"]["queued"] == 1)
+    assert [event["reason"] for event in omega.json("events", "--kind", "evicted")["events"]] == ["drain"]
+    omega.run("machine", "up", "h1")
+    assert cell.deadlines() == {}
+
+
+def test_a_name_that_is_taken(omega: Omega, cell: RedisCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path))
+    cell.engage("h1", "another", LEASE_MS, 0)
+    said = omega.error("agent", "--name", "h1")
+    assert said == "agent h1: another one lives under this name; choose another with --name, or stop it"
+    join(cell, 1)
+    said = omega.error("agent", "--name", "m0")
+    assert said == "agent m0: the machine of this name has another executor; choose another with --name"
+    assert omega.error("agent", "--name", "..") == "agent name '..': use 1 to 64 letters, digits, . _ -"
