@@ -246,8 +246,8 @@ class Cell(Protocol):
     def jobs(self) -> list[Job]:
         """Every job that is kept, in order of submission."""
 
-    def pending(self) -> Mapping[str, list[str]]:
-        """Ids of the pending jobs by kind, in the order they became pending."""
+    def pending(self, most: int | None = None) -> Mapping[str, list[str]]:
+        """Ids of the pending jobs by kind, in the order they became pending; at most so many of each kind."""
 
     def facts(self, since: int = 0, most: int = 1000) -> list[Fact]:
         """Facts of versions after `since`, at most `most` versions."""

@@ -87,13 +87,13 @@ class MemoryReads(MemoryPublish):
         """The names of live jobs, and their ids."""
         return dict(self.names)
 
-    def pending(self) -> dict[str, list[str]]:
+    def pending(self, most: int | None = None) -> dict[str, list[str]]:
         """See Cell.pending."""
         queues = {
             name: [j.id for a, j in zip(k.arrivals, k.queue, strict=True) if j.arrival == a]
             for name, k in self.K.items()
         }  # fmt: skip
-        return {name: ids for name, ids in queues.items() if ids}
+        return {name: ids[:most] for name, ids in queues.items() if ids}
 
     def queue_depths(self) -> dict[str, int]:
         """How many jobs of each kind are pending."""

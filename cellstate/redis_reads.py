@@ -130,11 +130,11 @@ class RedisReads(RedisCalls):
                 found.append(records.read_job(job_id.decode(), record, spec or b"", len(self.dimensions)))
         return sorted({job.id: job for job in found}.values(), key=lambda job: job.order)
 
-    def pending(self) -> dict[str, list[str]]:
+    def pending(self, most: int | None = None) -> dict[str, list[str]]:
         """See Cell.pending."""
         found = {}
         for key in self._plain(list, self.client.scan_iter(match=self._prefix + "pending:*", count=500)):
-            members = self._plain(self.client.zrange, key, 0, -1)
+            members = self._plain(self.client.zrange, key, 0, -1 if most is None else most - 1)
             found[key.decode().removeprefix(self._prefix + "pending:")] = [member.decode()[2:] for member in members]
         return found
 

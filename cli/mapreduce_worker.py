@@ -9,18 +9,15 @@ from cellstate.errors import BadInput, Refused
 from cli import render, words
 from cli.app import App
 
-SURPLUS = 1
-"""The task group of the workers beyond those that were asked for."""
-
 
 @click.command()
 @click.option("--job", "job_id", envvar="OMEGA_JOB", required=True, metavar="ID", help="Its job.")
 @click.option("--machine", envvar="OMEGA_MACHINE", required=True, metavar="NAME", help="Where it is placed.")
 @click.option("--placement", envvar="OMEGA_PLACEMENT", required=True, type=int, metavar="N", help="Its placement's id.")
-@click.option("--group", envvar="OMEGA_GROUP_NUMBER", default=0, metavar="N", help="Its task group's number.")
+@click.option("--group", envvar="OMEGA_GROUP", default="workers", metavar="NAME", help="Its task group.")
 @click.option("--task", envvar="OMEGA_TASK", required=True, type=int, metavar="N", help="Its number among the tasks.")
 @click.pass_obj
-def command(app: App, job_id: str, machine: str, placement: int, group: int, task: int) -> None:
+def command(app: App, job_id: str, machine: str, placement: int, group: str, task: int) -> None:
     """Work on the shards of a MapReduce job until none is left.
 
     An agent runs this for each task of such a job and says all of this in the environment.
@@ -38,7 +35,7 @@ def command(app: App, job_id: str, machine: str, placement: int, group: int, tas
         raise BadInput(f"job {job.name}: is no MapReduce job; submit one of kind mapreduce")
     worker = ShardWorker(
         cell, job.id, job.name, plan, Worker(index, placement, task), dict(os.environ), time.monotonic, time.sleep,
-        render.warning, surplus=group == SURPLUS,
+        render.warning, surplus=group == "surplus",
     )  # fmt: skip
     done = worker.run()
     if app.as_json:

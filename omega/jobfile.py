@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from cellstate.errors import BadInput
-from cellstate.model import JobSpec, TaskGroup
+from cellstate.model import JobSpec
 from cellstate.resources import Dimensions, Resources
 from omega.jobfile_form import JobEntry, Tasks, fields_at, parse_duration
 from omega.jobfile_lines import Document, Path, parse
@@ -81,10 +81,7 @@ def _take(document: Document, here: Path, job: JobEntry, taken: dict[tuple[str, 
 
 
 def _spec(document: Document, here: Path, job: JobEntry, dimensions: Dimensions, new_id: Callable[[], str]) -> JobSpec:
-    groups = tuple(
-        TaskGroup(_need(document, (*here, *place), tasks, dimensions), tasks.count, tasks.duration, tasks.extra())
-        for place, tasks in job.groups()
-    )
+    groups = job.groups(lambda place, tasks: _need(document, (*here, *place), tasks, dimensions))
     job_id = new_id() if job.id is None else job.id
     try:
         return JobSpec(job_id, job.name, job.kind, groups, job.precedence, job.gang, job.extra())

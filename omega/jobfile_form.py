@@ -9,6 +9,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, C
 
 from cellstate.errors import BadInput
 from cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
+from cellstate.resources import Resources
 from schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_spread
 
 MOST_TASKS = 10_000_000
@@ -166,6 +167,10 @@ class Tasks(Strict):
     grace: Duration | None = None
     log_limit: Size = 0
 
+    def group(self, need: Resources) -> TaskGroup:
+        """The task group as it is submitted."""
+        return TaskGroup(need, self.count, self.duration, self.extra())
+
     def extra(self) -> dict[str, Any]:
         """What only schedulers and executors read of the group, as `TaskGroup.extra` keeps it."""
         found = {name: value for name in (*PLAIN, *FIELDS) if (value := getattr(self, name))}
@@ -176,6 +181,9 @@ class Tasks(Strict):
         if self.grace is not None:
             found["grace"] = self.grace
         return found
+
+
+Need = Callable[[tuple[str | int, ...], Tasks], Resources]
 
 
 class JobEntry(Strict):
@@ -192,9 +200,9 @@ class JobEntry(Strict):
     environment: dict[str, str] = {}
     directory: str | None = None
 
-    def groups(self) -> list[tuple[tuple[str | int, ...], Tasks]]:
-        """Its task groups, and where in the job each stands."""
-        return [(("tasks", i), tasks) for i, tasks in enumerate(self.tasks)]
+    def groups(self, need: Need) -> tuple[TaskGroup, ...]:
+        """Its task groups; `need` reads the resources of one, given where it stands in the job."""
+        return tuple(tasks.group(need(("tasks", i), tasks)) for i, tasks in enumerate(self.tasks))
 
     def extra(self) -> dict[str, Any]:
         """What only schedulers and executors read of the job, as `JobSpec.extra` keeps it."""

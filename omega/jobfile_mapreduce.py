@@ -1,6 +1,7 @@
 """The fields of a MapReduce job in a job file: commands over shards of an input instead of task groups."""
 
 import re
+from dataclasses import replace
 from glob import glob
 from itertools import pairwise
 from pathlib import Path
@@ -10,8 +11,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from cellstate import ranges
 from cellstate.errors import BadInput
-from omega.jobfile_form import MOST_TASKS, Amount, Constraint, Duration, JobEntry, Strict, Tasks
-from omega.mapreduce.plan import FIELD, Plan
+from cellstate.model import TaskGroup
+from omega.jobfile_form import MOST_TASKS, Amount, Constraint, Duration, JobEntry, Need, Strict, Tasks
+from omega.mapreduce.plan import Plan
+from schedulers.resizing import PLAN
 
 MOST_FILES = 10_000
 MOST_SHARDS = 100_000
@@ -89,17 +92,18 @@ class MapReduceEntry(JobEntry):
     output: str = Field(min_length=1)
     scratch: str | None = None
 
-    def groups(self) -> list[tuple[tuple[str | int, ...], Tasks]]:
-        """Its workers; what they take stands in the job itself."""
+    def groups(self, need: Need) -> tuple[TaskGroup, ...]:
+        """The workers that were asked for and, none yet, the surplus that a scheduler may add."""
         tasks = Tasks(
             name="workers", count=self.workers, resources=self.resources, command=WORKER, duration=self.duration,
             constraints=self.constraints,
         )  # fmt: skip
-        return [((), tasks)]
+        workers = tasks.group(need((), tasks))
+        return workers, replace(workers, count=0, extra={**workers.extra, "name": "surplus"}, optional=True)
 
     def extra(self) -> dict[str, Any]:
         """As JobEntry.extra, with the plan. Raises BadInput for an input that cannot be read."""
-        return {**super().extra(), FIELD: self.plan().write()}
+        return {**super().extra(), PLAN: self.plan().write()}
 
     def plan(self) -> Plan:
         """What is to be done; names of files count from the current directory."""

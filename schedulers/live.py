@@ -21,6 +21,7 @@ from cellstate.view import View
 from schedulers.constraints.looking import Look, look
 from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Receive, Reread, Sync, Think, attempts
 from schedulers.policies import machines_of
+from schedulers.resizing import Measure, Resize, measure, resize
 from schedulers.scheduler import Scheduler, rebase
 from schedulers.sharing import owned
 
@@ -128,6 +129,10 @@ class Live:
             case Look():
                 self._patiently(lambda: look(effect, self.cell, self.view))
                 return None
+            case Measure():
+                return self._patiently(lambda: measure(effect, self.cell, self.scheduler.kind, self._buckets))
+            case Resize():
+                return self._patiently(lambda: resize(effect, self.cell, self._ms(), self.member))
             case Think():
                 if effect.seconds:
                     self.pause(effect.seconds)

@@ -1,8 +1,8 @@
 """The attempt loop: what a scheduler does, as a generator of effects.
 
-Receive jobs → sync → (look up what they demand) → think → commit → settle. It knows no clock, no store and
-no simulator: it yields effects, and whoever drives it answers. The live process answers from the store and
-the wall clock, a simulator from its event queue; so the paper's retry rules exist once.
+Receive jobs → sync → (give jobs another size, look up what they demand) → think → commit → settle. It knows no
+clock, no store and no simulator: it yields effects, and whoever drives it answers. The live process answers from the
+store and the wall clock, a simulator from its event queue; so the paper's retry rules exist once.
 """
 
 from collections.abc import Generator, Sequence
@@ -13,6 +13,7 @@ from cellstate.model import bucket_of
 from cellstate.transaction import Outcome, Transaction
 from cellstate.view import View
 from schedulers.constraints.looking import Look, lacking, wanted
+from schedulers.resizing import Measure, Measured, Resize, Resized
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 
@@ -79,8 +80,8 @@ class Reread(NamedTuple):
     abandon: tuple[str, ...]
 
 
-Effect = Receive | Sync | Look | Think | Commit | Reread
-Answer = Arrived | View | Synced | Committed | float | None
+Effect = Receive | Sync | Look | Measure | Resize | Think | Commit | Reread
+Answer = Arrived | View | Synced | Measured | Resized | Committed | float | None
 Attempts = Generator[Effect, Answer, None]
 
 
@@ -91,7 +92,7 @@ def attempts(scheduler: Scheduler) -> Attempts:
     """Run `scheduler` for ever; see the module's first lines for the order of effects."""
     in_flight = False
     while True:
-        arrived = yield Receive(0.0 if in_flight else scheduler.ordering.next_due())
+        arrived = yield Receive(0.0 if in_flight else scheduler.next_due())
         if not isinstance(arrived, Arrived):
             raise TypeError(arrived)
         in_flight = in_flight and not arrived.renewed
@@ -104,6 +105,8 @@ def attempts(scheduler: Scheduler) -> Attempts:
         if view.attributes.used and len(scheduler.sleepers) and lacking(view):
             yield Look(attributes=True)  # a machine that came, or came back otherwise, may be what a sleeper waits for
         scheduler.wake(view)
+        if scheduler.sizes_at(began):
+            yield from _resize(scheduler, view, began)
         works = scheduler.choose(began)
         if not works and not in_flight:
             continue
@@ -124,10 +127,30 @@ def attempts(scheduler: Scheduler) -> Attempts:
             for transaction, outcome in committed.results:
                 scheduler.settle(transaction, outcome, committed.now)
             in_flight = committed.in_flight
-        if scheduler.gone or scheduler.give_up:
-            gone, given_up = tuple(scheduler.gone), tuple(scheduler.give_up)
-            scheduler.gone, scheduler.give_up = [], []
-            yield Reread(gone, given_up)
+        yield from _follow_up(scheduler)
+
+
+def _resize(scheduler: Scheduler, view: View, now: float) -> Attempts:
+    """Ask how far jobs are that can use any number of workers, and give them as many as they are to have."""
+    measured = yield scheduler.care.ask(now)
+    if not isinstance(measured, Measured):
+        raise TypeError(measured)
+    if totals := scheduler.targets(measured, view, now):
+        resized = yield Resize(totals)
+        if not isinstance(resized, Resized):
+            raise TypeError(resized)
+        scheduler.admit(scheduler.care.with_specs(resized.jobs))
+
+
+def _follow_up(scheduler: Scheduler) -> Attempts:
+    """Have the store do what the outcomes ask for beside commits."""
+    if scheduler.care.spare:
+        spare, scheduler.care.spare = scheduler.care.spare, {}
+        yield Resize(spare)
+    if scheduler.gone or scheduler.give_up:
+        gone, given_up = tuple(scheduler.gone), tuple(scheduler.give_up)
+        scheduler.gone, scheduler.give_up = [], []
+        yield Reread(gone, given_up)
 
 
 def _take_in(scheduler: Scheduler, arrived: Arrived) -> None:

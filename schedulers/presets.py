@@ -8,6 +8,7 @@ from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.service import Service
 from schedulers.preemption.precedence import Precedence
 from schedulers.scheduler import Scheduler
+from schedulers.sizing.relative_size import RelativeSize
 
 BATCH_JOBS = 16
 """Jobs per round trip of the batch preset (docs/decisions/0003): more only raises conflicts."""
@@ -22,3 +23,9 @@ def service(seed: str = "0") -> Scheduler:
     """Slow and careful: constraints, failure domains, every machine given points, one job at a time, preemption."""
     prepare()
     return Scheduler("service", placement=Service(), preemption=Precedence(), batch=1, rng=Random(seed))
+
+
+def mapreduce(seed: str = "0") -> Scheduler:
+    """Jobs that can use any number of workers: up to four times those asked for while there is room (Omega §6)."""
+    placement = Constrained(RandomFirstFit())
+    return Scheduler("mapreduce", placement=placement, sizing=RelativeSize(), batch=1, rng=Random(seed))

@@ -24,8 +24,9 @@ from schedulers.instruments import Instrument
 from schedulers.ordering.fifo import Fifo
 from schedulers.patience import Patience
 from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.policies import Ordering, Placement, Preemption
+from schedulers.policies import Ordering, Placement, Preemption, Sizing
 from schedulers.preemption.none import NoPreemption
+from schedulers.resizing import Care, Measured, spares
 from schedulers.sleepers import Sleepers
 from schedulers.work import Work
 
@@ -51,6 +52,8 @@ class Scheduler:
     ordering: Ordering = field(default_factory=Fifo)
     placement: Placement = field(default_factory=RandomFirstFit)
     preemption: Preemption = field(default_factory=NoPreemption)
+    sizing: Sizing | None = None
+    """How many workers jobs get that can use any number; None: as many as they ask for."""
     mode: Mode = Mode.INCREMENTAL
     detection: Detection = Detection.FINE
     batch: int = 8
@@ -68,6 +71,7 @@ class Scheduler:
     working: dict[str, Work] = field(default_factory=dict, init=False)
     blocked: list[tuple[Work, Sequence[int]]] = field(default_factory=list, init=False)
     """Jobs in hand that fit nowhere, and the machines to be looked up before others are evicted for them."""
+    care: Care = field(default_factory=Care, init=False)
     gone: list[str] = field(default_factory=list, init=False)
     give_up: list[str] = field(default_factory=list, init=False)
 
@@ -84,6 +88,8 @@ class Scheduler:
         for _, job in arrivals:
             if job.state is not JobState.ACTIVE:
                 continue
+            if self.sizing is not None:
+                self.care.take(job)
             if job.id in self.working:
                 self.working[job.id].takes_over(job)
                 continue
@@ -104,11 +110,31 @@ class Scheduler:
         queued = []
         while (work := self.ordering.pop(float("inf"))) is not None:
             queued.append(work)
+        for job_id in [job_id for job_id in self.care.jobs if not keeps(job_id)]:
+            self.care.forget(job_id)
+        self.care.strangers = True
         kept = [work for work in queued if keeps(work.id)]
         if len(kept) < len(queued):
             kept += self.sleepers.clear()
         for work in kept:
             self.ordering.add(work)
+
+    def next_due(self) -> float | None:
+        """When there is something to do next (seconds): 0 for at once, None when nothing is in hand."""
+        due = [self.ordering.next_due(), None if self.sizing is None else self.care.next_due()]
+        return min((each for each in due if each is not None), default=None)
+
+    def sizes_at(self, now: float) -> bool:
+        """Whether the sizes of jobs are to be looked at."""
+        due = None if self.sizing is None else self.care.next_due()
+        return due is not None and due <= now
+
+    def targets(self, measured: Measured, view: View, now: float) -> dict[str, dict[int, int]]:
+        """New totals of the jobs that are to have another size; those in hand wait for their outcome."""
+        if self.sizing is None:
+            return {}
+        found = self.care.targets(self.sizing, measured, view, now)
+        return {job_id: totals for job_id, totals in found.items() if job_id not in self.working}
 
     def wake(self, view: View) -> None:
         """Queue the sleeping jobs that the room freed since may fit."""
@@ -143,6 +169,10 @@ class Scheduler:
             claims = self.placement.place(work, view, self.rng)
             if claims:
                 transactions.append(self._transaction(work, claims, view, mark))
+            elif self._spare(work, now):
+                self.working.pop(work.id, None)
+                if work.remaining:
+                    self.ordering.add(work)
             elif (machines := self.preemption.suspects(work, view, self.rng)) is not None:
                 self.blocked.append((work, machines))
             elif self.patience is not None:
@@ -203,6 +233,7 @@ class Scheduler:
         if work is None:
             return
         verdicts = _count(work, transaction.claims, outcome)
+        self._spare(work, now)
         if not work.remaining:
             for instrument in self.instruments:
                 instrument.placed(work, now)
@@ -219,6 +250,15 @@ class Scheduler:
             self.ordering.add(work)
         else:
             self.ordering.add(work)
+
+    def _spare(self, work: Work, now: float) -> bool:
+        """Give up surplus workers that found no machine; whether there were any."""
+        if self.sizing is None or not (found := spares(work.job, work.left)):
+            return False
+        for group, total in found:
+            self.care.give_up(work.id, group, total, now)
+            work.left[group] = 0
+        return True
 
     def _retry(self, work: Work, outcome: Outcome, now: float) -> None:
         work.conflicts += 1

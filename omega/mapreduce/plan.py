@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cellstate import ranges
+from schedulers.resizing import PLAN
 
-FIELD = "mapreduce"
-"""Where a job's spec keeps its plan."""
 BLOCK = 1 << 20
 
 
@@ -43,12 +42,15 @@ class Plan:
     @classmethod
     def read(cls, spec: Mapping[str, Any]) -> "Plan | None":
         """The plan in a job's spec; None when it is no MapReduce job."""
-        said = spec.get(FIELD)
-        return None if said is None else cls(**{**said, "files": [(path, size) for path, size in said["files"]]})
+        said = spec.get(PLAN)
+        if said is None:
+            return None
+        words = {name: value for name, value in said.items() if name != "maps"}
+        return cls(**words | {"files": [(path, size) for path, size in said["files"]]})
 
     def write(self) -> dict[str, Any]:
-        """What `read` reads."""
-        return asdict(self)
+        """What `read` reads, and how many `maps` there are, for schedulers."""
+        return asdict(self) | {"maps": self.maps}
 
     @property
     def maps(self) -> int:

@@ -19,7 +19,8 @@ from cellstate.server import connect
 from cellstate.shards import Worker
 from cellstate.transaction import Ending, How
 from omega.live.mapreduce import ShardWorker
-from omega.mapreduce.plan import FIELD, Plan
+from omega.mapreduce.plan import Plan
+from schedulers.resizing import PLAN
 from tests.contract.conftest import Member
 from tests.mapreduce.words import ADD, EACH, Command
 
@@ -61,7 +62,7 @@ class Crowd:
             self.numbers,
         )  # fmt: skip
         group = TaskGroup((1000, 100), self.workers)
-        spec = JobSpec(self.job, "words", "mapreduce", (group,), extra={FIELD: self.plan.write()})
+        spec = JobSpec(self.job, "words", "mapreduce", (group,), extra={PLAN: self.plan.write()})
         self.cell.submit([spec], 0, "ada")
         self.member = Member(self.cell, "mapreduce/0")
         self.said: list[str] = []

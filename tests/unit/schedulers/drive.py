@@ -12,6 +12,7 @@ from cellstate.view import View
 from schedulers.constraints.looking import Look
 from schedulers.instruments import Instrument
 from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Receive, Reread, Sync, Think, attempts
+from schedulers.resizing import Measure, Measured, Resize, Resized
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 
@@ -113,6 +114,7 @@ class Driver:
     ) -> None:  # fmt: skip
         self.scheduler, self.view, self.judge, self.in_flight = scheduler, view, judge, in_flight
         self.now = 100.0
+        self.measured = Measured((), ())
         self.arrivals: list[Arrived] = []
         self.effects: list[Effect] = []
         self.flight: tuple[Transaction, ...] = ()
@@ -147,6 +149,10 @@ class Driver:
                 return self.commit(effect)
             case Look() | Reread():
                 return None
+            case Measure():
+                return self.measured
+            case Resize():
+                return Resized(())
 
     def commit(self, effect: Commit) -> Committed:
         if effect.transactions:

@@ -54,9 +54,9 @@ class Restless(RedisCell):
         self._happen(self.after, "jobs")
         return found
 
-    def pending(self) -> dict[str, list[str]]:
+    def pending(self, most: int | None = None) -> dict[str, list[str]]:
         self._happen(self.before, "pending")
-        found = super().pending()
+        found = super().pending(most)
         self._happen(self.after, "pending")
         return found
 

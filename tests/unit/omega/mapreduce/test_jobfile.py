@@ -1,5 +1,6 @@
 """MapReduce jobs in job files: what they may say, and the one line that says what is wrong with them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,11 +59,13 @@ def refused(text: str) -> str:
 
 def test_every_field(here: Path) -> None:
     spec = read(WORDS)
-    (workers,) = spec.groups
+    workers, surplus = spec.groups
     assert (spec.kind, spec.precedence, spec.extra["environment"]) == ("mapreduce", 10, {"LC_ALL": "C"})
     assert (workers.need, workers.count) == ((500, 256), 4)
     assert workers.extra["command"] == ["omega", "mapreduce", "worker"]
     assert workers.extra["constraints"] == ["shared == 'yes'"]
+    assert surplus == replace(workers, count=0, extra={**workers.extra, "name": "surplus"}, optional=True)
+    assert not workers.optional
     plan = Plan.read(spec.extra)
     assert plan == Plan(
         ["python3", "split.py"], ["python3", "add.py"], 3, 1024, str(here / "counts"), str(here / "counts/.scratch"),

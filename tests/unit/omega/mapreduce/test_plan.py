@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from omega.mapreduce.plan import FIELD, Piece, Plan
+from omega.mapreduce.plan import Piece, Plan
+from schedulers.resizing import PLAN
 
 lines = st.lists(st.binary(max_size=12).map(lambda text: text.replace(b"\n", b"")), max_size=12)
 texts = st.tuples(lines, st.booleans()).map(lambda both: b"\n".join(both[0]) + (b"\n" if both[1] and both[0] else b""))
@@ -81,6 +82,6 @@ def test_an_empty_input_has_one_empty_shard() -> None:
 
 def test_it_travels_in_a_spec() -> None:
     made = plan(4, [("/a", 4)])
-    spec = msgpack.unpackb(msgpack.packb({FIELD: made.write()}))
+    spec = msgpack.unpackb(msgpack.packb({PLAN: made.write()}))
     assert Plan.read(spec) == made
     assert Plan.read({"user": "ada"}) is None
