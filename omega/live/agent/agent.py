@@ -10,6 +10,7 @@ when the lease is not renewed.
 import logging
 import os
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,8 @@ BEATS = 5
 """Renewals in a lease."""
 ENDING, ENDED = 0.75, 0.9
 """When the tasks of an agent that cannot renew its lease are told to end, and are killed, as parts of the lease."""
+OWN_KINDS = ("mapreduce",)
+"""Kinds of jobs whose tasks run a command of Omega's own."""
 KEPT_ENDED = 200
 """Directories of tasks that ended, kept for whoever wants to read what they said."""
 
@@ -176,7 +179,8 @@ class Agent:
     def _start(self, key: Key, job: Job) -> None:
         place = self.places.task(key)
         lease, size = self.places.lease, self.cell.dimensions
-        what = order(job, key, place, lease, size, self.surroundings, self.name, os.path.isdir)
+        own = self._own() if job.kind in OWN_KINDS else {}
+        what = order(job, key, place, lease, size, self.surroundings, self.name, os.path.isdir, own)
         if not what["command"]:
             self._fail(key, "no command: nothing to run on a machine that is not played")
             return
@@ -185,6 +189,11 @@ class Agent:
             self.kept[key] = Kept.start(key, place, what)
         except OSError as error:
             self._fail(key, f"agent {self.name}: {error.strerror or error}")
+
+    def _own(self) -> dict[str, str]:
+        """How a command of Omega's finds itself, and the cell; other commands are not told where the store is."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), self.surroundings.get("PATH", os.defpath)])
+        return {"PATH": path, "OMEGA_STORE": self.cell.url, "OMEGA_CELL": self.cell.name}
 
     def _fail(self, key: Key, reason: str) -> None:
         if self._index is not None:

@@ -17,12 +17,12 @@ MIB = 1 << 20
 
 def order(
     job: Job, key: Key, place: Path, lease: Path, dimensions: Dimensions, surroundings: Mapping[str, str], machine: str,
-    there: Callable[[str], bool],
+    there: Callable[[str], bool], own: Mapping[str, str],
 ) -> dict[str, Any]:  # fmt: skip
     """The order for one task; `surroundings` is the environment of the agent, `there` tells a directory that exists.
 
     The task sees that environment without the agent's own OMEGA_ settings, then what its job says, then
-    who it is. It runs where its job says, else where that was submitted from if there is such a place,
+    who it is, then `own`: what only tasks get that run a command of Omega's. It runs where its job says, else where that was submitted from if there is such a place,
     else in its own directory.
     """
     groups = job.spec.get("groups") or []
@@ -36,7 +36,8 @@ def order(
         "environment": {
             **plain, **job.spec.get("environment", {}),
             "OMEGA_JOB": job.id, "OMEGA_JOB_NAME": job.name, "OMEGA_GROUP": said.get("name") or str(key.group),
-            "OMEGA_TASK": str(key.task), "OMEGA_MACHINE": machine,
+            "OMEGA_GROUP_NUMBER": str(key.group), "OMEGA_TASK": str(key.task), "OMEGA_MACHINE": machine,
+            "OMEGA_PLACEMENT": str(key.placement), **own,
         },
         "directory": job.spec.get("directory") or (origin if there(origin) else str(place / "work")),
         "restart": {

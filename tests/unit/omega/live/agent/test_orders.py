@@ -1,0 +1,57 @@
+"""What a keeper is told: the job's words, what every task gets, and nothing of the agent's own."""
+
+from pathlib import Path
+from typing import Any
+
+from cellstate.model import Gang, GroupStatus, Job, JobState
+from cellstate.resources import Dimensions
+from omega.live.agent.orders import FACTOR, GRACE_MS, LOG_BYTES, order
+from omega.live.agent.places import Key
+
+PLACE = Path("/state/tasks/j.1.7.3")
+
+
+def job(**spec: Any) -> Job:
+    groups = [GroupStatus((500, 64), 0, 9, 0, 9, 0, 0, 0, "-", ()) for _ in range(2)]
+    return Job("j", "crunch", "batch", 0, 1, JobState.ACTIVE, Gang.NO, 0, groups, spec)
+
+
+def ordered(spec: dict[str, Any], *there: str, own: dict[str, str] | None = None, **around: str) -> dict[str, Any]:
+    key, lease = Key("j", 1, 7, 3), Path("/state/lease")
+    return order(job(**spec), key, PLACE, lease, Dimensions(), around, "h1", lambda path: path in there, own or {})
+
+
+def test_a_job_that_says_little() -> None:
+    found = ordered({"groups": [{}, {"command": ["true"]}]}, PATH="/bin", OMEGA_STORE="redis://secret")
+    assert found == {
+        "command": ["true"],
+        "environment": {
+            "PATH": "/bin", "OMEGA_JOB": "j", "OMEGA_JOB_NAME": "crunch", "OMEGA_GROUP": "1", "OMEGA_GROUP_NUMBER": "1",
+            "OMEGA_TASK": "7", "OMEGA_MACHINE": "h1", "OMEGA_PLACEMENT": "3",
+        },
+        "directory": "/state/tasks/j.1.7.3/work", "restart": {"attempts": 0, "delay_ms": 1000, "factor": FACTOR},
+        "time_limit_ms": 0, "grace_ms": GRACE_MS, "log_bytes": LOG_BYTES, "cpu_millicores": 500,
+        "memory_bytes": 64 << 20, "cgroup": "", "lease": "/state/lease",
+    }  # fmt: skip
+
+
+def test_a_job_that_says_all() -> None:
+    said = {
+        "name": "work", "command": ["a", "b"], "restart": {"attempts": 3, "delay": 5, "factor": 1.5},
+        "time_limit": 9, "grace": 0, "log_limit": 4096,
+    }  # fmt: skip
+    found = ordered({"groups": [{}, said], "environment": {"A": "1", "PATH": "/mine"}}, PATH="/bin")
+    assert (found["command"], found["restart"]) == (["a", "b"], {"attempts": 3, "delay_ms": 5, "factor": 1.5})
+    assert (found["time_limit_ms"], found["grace_ms"], found["log_bytes"]) == (9, 0, 4096)
+    surroundings = found["environment"]
+    assert (surroundings["A"], surroundings["PATH"], surroundings["OMEGA_GROUP"]) == ("1", "/mine", "work")
+
+
+def test_where_it_runs() -> None:
+    assert ordered({"directory": "/data", "submitted_in": "/home/ada"}, "/home/ada")["directory"] == "/data"
+    assert ordered({"submitted_in": "/home/ada"}, "/home/ada")["directory"] == "/home/ada"
+    assert ordered({"submitted_in": "/home/ada"})["directory"] == str(PLACE / "work"), "not on this machine"
+
+
+def test_only_omegas_own_commands_are_told_of_the_store() -> None:
+    assert ordered({}, own={"OMEGA_STORE": "redis://x"})["environment"]["OMEGA_STORE"] == "redis://x"
