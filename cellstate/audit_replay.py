@@ -110,6 +110,8 @@ class Replay:
                 self._job(words)
             elif words[0] in ("resize", "drop"):
                 self._total(words)
+            elif words[0] == "restore":
+                self._restore(words)
         self._close_version()
 
     def say(self, invariant: int, what: str, where: str) -> None:
@@ -130,6 +132,14 @@ class Replay:
             if evictor not in self._placers:
                 self.say(5, f"evicted for {evictor}, which placed nothing", f"placement {placement}")
         self._placers, self._victims, self._evictors = set(), set(), {}
+
+    def _restore(self, words: tuple[str, ...]) -> None:
+        """5: a cell restored from a backup gives out ids above all that were given out after it was made."""
+        _, _, placements = words
+        if self.last_placement is not None and int(placements) < self.last_placement:
+            self.say(5, f"restored with {placements} as the last id, after {self.last_placement}", "placements")
+        if self.last_placement is not None or self.placements:
+            self.last_placement = int(placements)
 
     def _close_version(self) -> None:
         self._close_block()

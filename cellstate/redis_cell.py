@@ -30,6 +30,13 @@ def cells(client: "redis.Redis") -> list[str]:
     return sorted(name.decode() for name in members)
 
 
+def check_name(name: str) -> str:
+    """Return the name of a cell; raises BadInput when it is not of its form."""
+    if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        raise BadInput(f"cell name {name!r}: use letters, digits, . _ -")
+    return name
+
+
 class RedisCell(RedisAgents, RedisJobs, RedisShards):
     """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
 
@@ -48,9 +55,7 @@ class RedisCell(RedisAgents, RedisJobs, RedisShards):
     ) -> "RedisCell":  # fmt: skip
         """Make a cell; one that exists with the same resources is opened. Refused with others."""
         dimensions = dimensions or Dimensions()
-        if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
-            raise BadInput(f"cell name {name!r}: use letters, digits, . _ -")
-        cell = cls(client, name, dimensions, url)
+        cell = cls(client, check_name(name), dimensions, url)
         resources = ",".join(dimensions.names)
         values = {"schema": keys.SCHEMA, "resources": resources, "keep_jobs": keep_jobs, "keep_ms": keep_ms}
         status, schema, known = (word.decode() for word in cell._run("create", values))

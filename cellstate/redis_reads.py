@@ -11,6 +11,7 @@ from cellstate.attributes import Described
 from cellstate.cell import Fact, KindUse
 from cellstate.errors import Refused
 from cellstate.model import Job, Machine, MachineState, Run
+from cellstate.raw_snapshot import RawSnapshot
 from cellstate.redis_calls import RedisCalls
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Intake, Position
@@ -83,6 +84,14 @@ class RedisReads(RedisCalls):
             statics = self._plain(self.client.hmget, self._prefix + "static", chunk)
             found += [records.read_described(static or b"") for static in statics]
         return found
+
+    def machine_count(self) -> int:
+        """How many machines ever joined."""
+        return int(self._plain(self.client.hlen, self._prefix + "names"))
+
+    def log_length(self) -> int:
+        """How many versions are in the log."""
+        return int(self._plain(self.client.xlen, self._prefix + "log"))
 
     def machine_index(self, name: str) -> int | None:
         """The index of a machine by its name."""
@@ -167,24 +176,18 @@ class RedisReads(RedisCalls):
         """See Audited.snapshot."""
         size = len(self.dimensions)
         values = {"dims": size, "since": since, "most": most}
-        reply = self._run("snapshot", values, extra=self._known.get("pending", set()))
-        version, seen, first, length, placements, machines, jobs = map(int, reply[1:8])
-        end = 8 + 3 * machines
-        last = end + 4 * jobs
-        described = [reply[i : i + 3] for i in range(8, end, 3)]
-        asked = [(reply[i].decode(), *reply[i + 1 : i + 4]) for i in range(end, last, 4)]
-        found = {job_id: records.read_job(job_id, text, b"", size) for job_id, text, _, _ in asked if text}
+        raw = RawSnapshot.of(self._run("snapshot", values, extra=self._known.get("pending", set())))
+        found = {job_id: records.read_job(job_id, text, b"", size) for job_id, text, *_ in raw.jobs if text}
         return Snapshot(
-            version, seen, first, length, placements,
-            rows=records.read_rows(b"".join(row for _, row, _ in described if row), size),
-            runs=[run for index, _, text in described for run in records.read_runs(int(index), text.decode())],
+            raw.version, raw.seen, raw.first, raw.length, raw.placements,
+            rows=records.read_rows(b"".join(row for _, row, *_ in raw.machines if row), size),
+            runs=[run for index, _, text, _ in raw.machines for run in records.read_runs(int(index), text.decode())],
             jobs=list(found.values()),
-            queued=frozenset(job_id for job_id, _, queued, _ in asked if queued == b"1"),
-            holders={found[job_id].name: holder.decode() for job_id, text, _, holder in asked if text},
-            absent=frozenset(job_id for job_id, text, _, _ in asked if not text),
+            queued=frozenset(job_id for job_id, _, queued, *_ in raw.jobs if queued == b"1"),
+            holders={found[job_id].name: holder.decode() for job_id, text, _, holder, _ in raw.jobs if text},
+            absent=frozenset(job_id for job_id, text, *_ in raw.jobs if not text),
             kinds={
-                reply[i].decode(): KindUse(*records.read_kind(reply[i + 1].decode(), size))
-                for i in range(last, len(reply), 2)
+                name.decode(): KindUse(*records.read_kind(text.decode(), size)) for name, text in raw.kinds
             },
         )  # fmt: skip
 

@@ -178,6 +178,8 @@ def _about_cell(same: Sequence[Event], where: str) -> str:
         return f"{more['member']} left"
     if first.kind == "lapse":
         return f"lease of {more['member']} lapsed"
+    if first.kind == "restore":
+        return f"the cell was restored from a backup of version {more['of_version']:,}"
     if first.kind == "limit":
         return f"limits of kind {more['job_kind']} changed"
     return " ".join((first.kind, *more.get("words", ())))

@@ -32,7 +32,7 @@ def command(app: App, follow: bool, since: int | None, limit: int, asked: str | 
     --follow every event is a line of its own.
 
     A KIND is submit, place, conflict, finished, failed, lost, evicted, stopped, left, stop, abandon, done, join,
-    machine, enlist, leave, lapse or limit; several may be given.
+    machine, enlist, leave, lapse, limit or restore; several may be given.
     """
     cell = app.open()
     job = _job_id(cell, asked) if asked is not None else None

@@ -18,7 +18,7 @@ CHUNK = 1_000
 ENDINGS = ("finished", "failed", "lost", "evicted", "stopped")
 KINDS = (
     "submit", "place", "conflict", *ENDINGS, "left", "drop", "hold", "release", "resize", "stop", "abandon", "done",
-    "join", "machine", "enlist", "leave", "lapse", "limit",
+    "join", "machine", "enlist", "leave", "lapse", "limit", "restore",
 )  # fmt: skip
 """Every kind of event, as ``omega events --kind`` takes it."""
 
@@ -160,6 +160,10 @@ def _limit(words: Sequence[str], dimensions: "Dimensions") -> _Read:
     return None, None, None, more
 
 
+def _restore(words: Sequence[str], _: "Dimensions") -> _Read:
+    return None, None, None, {"of_version": int(words[0])}
+
+
 def _plain(words: Sequence[str], _: "Dimensions") -> _Read:
     return None, None, None, {"words": list(words)}
 
@@ -169,4 +173,5 @@ _READERS = {
     "conflict": _conflict, "submit": _submit, "stop": _stop, "abandon": _stop, "done": _done,
     "hold": _hold, "release": _hold, "resize": _resize, "drop": _drop,
     "join": _join, "machine": _machine, "enlist": _member, "leave": _member, "lapse": _member, "limit": _limit,
+    "restore": _restore,
 }  # fmt: skip

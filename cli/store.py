@@ -7,11 +7,12 @@ import click
 from cellstate.errors import BadInput
 from cli import render, words
 from cli.app import App
+from cli.store_backup import backup, restore
 
 
 @click.group()
 def command() -> None:
-    """See, start and stop the store that is used when no other is named."""
+    """See, start and stop the store that is used when no other is named; back up and restore cells."""
 
 
 def _own(app: App) -> None:
@@ -96,3 +97,7 @@ def stop(app: App) -> None:
         render.document({"url": embedded.default_url(), "stopped": stopped})
         return
     render.line("stopped; its data stays" if stopped else "was not running")
+
+
+command.add_command(backup)
+command.add_command(restore)

@@ -1,24 +1,27 @@
 -- Everything the facts after a version name, as it is now, in one look: machines with their runs, jobs
 -- with their place in queue and name, and the cell's counters. Read only; for the audit, which reads a
--- live cell in chunks and then asks what changed meanwhile until it has caught up.
+-- live cell in chunks and then asks what changed meanwhile until it has caught up, and for backups, which do
+-- the same.
 --
--- KEYS   meta machines runs jobs jobnames kinds log | pending:*
+-- KEYS   meta machines runs static jobs specs jobnames kinds log | pending:*
 -- ARGV   dims since most
 -- most: after the fact with which this many machines and jobs are reached no further facts are read, so
 -- that the server is held up for some milliseconds only; 0 reads the counters alone.
 -- Reply  {"ok", version, seen, first, length, placements, machines, jobs,
---         (index, record, runs) per machine, (id, record, pending 1 or 0, holder of its name) per job,
+--         (index, record, runs, static part) per machine, (id, record, pending 1 or 0, holder of its name,
+--         spec) per job,
 --         (kind, record)…}, or {"keys", name…}. seen: the last version whose facts were read; first: the
 --        oldest version in the log, version + 1 when it is empty; length: its entries. A machine or job
 --        that is not kept has empty records.
--- Types  meta, machines, runs, jobs, jobnames, kinds: hash; log: stream; pending: sorted set
+-- Types  meta, machines, runs, static, jobs, specs, jobnames, kinds: hash; log: stream; pending: sorted set
 -- Rules  semantics 18
 
 --@include lists binary words
 
 local OF_TASKS = {
   place = true, finished = true, failed = true, lost = true, evicted = true, stopped = true, left = true }
-local OF_NO_RECORD = { conflict = true, enlist = true, leave = true, lapse = true, limit = true }
+local OF_NO_RECORD = {
+  conflict = true, enlist = true, leave = true, lapse = true, limit = true, restore = true }
 
 local indices, ids, known_indices, known_ids = {}, {}, {}, {}
 
@@ -87,11 +90,13 @@ local reply = {
   'ok', string.format('%.0f', version), string.format('%.0f', seen), first, redis.call('XLEN', log_key),
   counters[2] or '0', #indices, #ids }
 local function add(value) reply[#reply + 1] = value or '' end
-local rows, runs, holders = fetch(machines_key, indices), fetch(runs_key, indices), fetch(jobnames_key, names)
+local rows, runs, statics = fetch(machines_key, indices), fetch(runs_key, indices), fetch(static_key, indices)
+local holders, specs = fetch(jobnames_key, names), fetch(specs_key, ids)
 for i, index in ipairs(indices) do
   add(index)
   add(rows[i])
   add(runs[i])
+  add(statics[i])
 end
 for i, id in ipairs(ids) do
   local owner = owners[i]
@@ -99,6 +104,7 @@ for i, id in ipairs(ids) do
   add(records[i])
   add(owner.queue and redis.call('ZSCORE', named[owner.queue], owner.member) and '1' or '0')
   add(holders[i])
+  add(specs[i])
 end
 for _, value in ipairs(redis.call('HGETALL', kinds_key)) do add(value) end
 return reply

@@ -29,7 +29,20 @@ HISTORY = 240
 LATELY_MS = 10_000
 """How far the first look reads back for its rates."""
 ATTENTION = frozenset(
-    ("conflict", "evicted", "lost", "failed", "abandon", "stop", "machine", "lapse", "enlist", "leave", "limit")
+    (
+        "conflict",
+        "evicted",
+        "lost",
+        "failed",
+        "abandon",
+        "stop",
+        "machine",
+        "lapse",
+        "enlist",
+        "leave",
+        "limit",
+        "restore",
+    )
 )
 """Kinds of event that are shown."""
 

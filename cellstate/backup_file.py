@@ -1,0 +1,138 @@
+"""Backups as files: MessagePack objects one after another, read with care, as anybody may have written them.
+
+    ["omega-backup", 1, {"cell", "resources", "schema", "at_ms", "version", "by"}]      a cell begins
+    [key, type, ttl_ms or nil, [bytes, …]]                                              at most 2,000 items each
+    ["end", number of these, BLAKE2b of all objects of the cell so far]                 a cell ends
+
+Keys are named without the cell's prefix. Items of a hash are names and values in turn, of a sorted set members and
+scores, of the log an entry's id and then its number of words and the words.
+"""
+
+import re
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any, BinaryIO
+
+import msgpack
+
+from cellstate.backup import BULK, CHUNK, Backup, Key
+from cellstate.errors import BadInput
+
+MAGIC, FORMAT = "omega-backup", 1
+LARGEST_OBJECT = 256 * 2**20
+_KINDS = ("hash", "list", "zset", "string", "stream")
+_KEY = re.compile(r"[a-z]+(:[A-Za-z0-9._/-]{1,200})?")
+_ENTRY = re.compile(rb"[0-9]{1,15}-0")
+
+
+def write(backup: Backup, to: BinaryIO, by: str) -> int:
+    """Write a cell; returns the bytes written. `by`: the program and version that do."""
+    digest, count, size = blake2b(), 0, 0
+
+    def put(item: object) -> int:
+        data: bytes = msgpack.packb(item)
+        digest.update(data)
+        return to.write(data)
+
+    header = {"cell": backup.cell, "resources": list(backup.resources), "schema": backup.schema,
+              "at_ms": backup.at_ms, "version": backup.version, "by": by}  # fmt: skip
+    size += put([MAGIC, FORMAT, header])
+    for name, key in _keys(backup):
+        for start in range(0, len(key.items), 2 * CHUNK):
+            size += put([name, key.kind, key.ttl_ms, key.items[start : start + 2 * CHUNK]])
+            count += 1
+    return size + to.write(msgpack.packb(["end", count, digest.digest()]))
+
+
+def _keys(backup: Backup) -> Iterator[tuple[str, Key]]:
+    for name, records in backup.bulk.items():
+        yield name, Key("hash", [word for pair in records.items() for word in pair])
+    yield from backup.small.items()
+    for start in range(0, len(backup.log), CHUNK // 2):
+        entries = backup.log[start : start + CHUNK // 2]
+        flat = [word for entry, fields in entries for word in (entry, b"%d" % len(fields), *fields)]
+        yield "log", Key("stream", flat)
+
+
+def read(source: BinaryIO, what: str) -> list[Backup]:
+    """Read all cells of a file, and check every object; `what` is its name in messages. Raises BadInput."""
+    unpacker = msgpack.Unpacker(source, max_buffer_size=LARGEST_OBJECT, strict_map_key=True)
+    found: list[Backup] = []
+    try:
+        while True:
+            try:
+                first = unpacker.unpack()
+            except msgpack.OutOfData:
+                break
+            found.append(_cell(unpacker, first))
+    except (msgpack.UnpackException, ValueError, TypeError, KeyError, IndexError) as error:
+        reason = str(error) if isinstance(error, _Damaged) else "it is damaged, or something else"
+        raise BadInput(f"backup {what}: {reason}; nothing was changed; take another copy of it") from error
+    if not found or unpacker.tell() != source.tell():
+        raise BadInput(f"backup {what}: not written by omega store backup, or something follows that was not")
+    return found
+
+
+class _Damaged(ValueError):
+    """What is wrong, in words for a person."""
+
+
+def _check(true: object, wrong: str) -> None:
+    if not true:
+        raise _Damaged(wrong)
+
+
+def _cell(unpacker: "msgpack.Unpacker", first: Any) -> Backup:
+    _check(isinstance(first, list) and len(first) == 3 and first[0] == MAGIC, "not written by omega store backup")
+    _check(first[1] == FORMAT, f"written in format {first[1]!r}, this Omega reads format {FORMAT}; use the newer Omega")
+    backup = _header(first[2])
+    digest, count = blake2b(msgpack.packb(first)), 0
+    while True:
+        try:
+            item = unpacker.unpack()
+        except msgpack.OutOfData:
+            raise _Damaged(f"ends in the middle of cell {backup.cell}") from None
+        _check(isinstance(item, list) and len(item) in (3, 4), "an object of unknown form in it")
+        if item[0] == "end":
+            _check(item[1:] == [count, digest.digest()], f"cell {backup.cell} is not as it was written")
+            _check("meta" in backup.small, f"cell {backup.cell} has no counters")
+            return backup
+        digest.update(msgpack.packb(item))
+        count += 1
+        _take(backup, *item)
+
+
+def _header(header: Any) -> Backup:
+    _check(isinstance(header, dict), "a header of unknown form")
+    cell, resources = header["cell"], header["resources"]
+    numbers = [header[name] for name in ("schema", "at_ms", "version")]
+    good = isinstance(cell, str) and all(type(number) is int and number >= 0 for number in numbers)
+    good = good and isinstance(resources, list) and all(isinstance(name, str) for name in resources)
+    _check(good, "a header of unknown form")
+    schema, at_ms, version = numbers
+    return Backup(cell, tuple(resources), schema, at_ms, version)
+
+
+def _take(backup: Backup, name: Any, kind: Any, ttl_ms: Any, items: Any) -> None:
+    good = isinstance(name, str) and _KEY.fullmatch(name) and kind in _KINDS
+    good = good and (ttl_ms is None or (type(ttl_ms) is int and ttl_ms > 0))
+    good = good and isinstance(items, list) and all(type(item) is bytes for item in items)
+    _check(good, "a key of unknown form in it")
+    _check(kind not in ("hash", "zset") or len(items) % 2 == 0, f"key {name} has half a pair")
+    if kind == "stream":
+        backup.log += _entries(items)
+    elif name in BULK:
+        backup.bulk[name].update(zip(items[::2], items[1::2], strict=True))
+    elif name in backup.small:
+        backup.small[name].items.extend(items)
+    else:
+        backup.small[name] = Key(kind, items, ttl_ms)
+
+
+def _entries(items: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
+    at = 0
+    while at < len(items):
+        entry, size = items[at], int(items[at + 1])
+        _check(_ENTRY.fullmatch(entry) and 0 < size <= len(items) - at - 2 and size % 2 == 0, "a bad entry of the log")
+        yield entry, items[at + 2 : at + 2 + size]
+        at += 2 + size

@@ -1,0 +1,115 @@
+"""A backup written into a store, as the cell that it was."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import redis
+
+from cellstate import keys
+from cellstate.backup import CHUNK, NAMES, Backup, Key, Told
+from cellstate.errors import Unsuitable
+from cellstate.redis_cell import RedisCell
+from cellstate.resources import Dimensions
+from cellstate.server import translate
+
+META = "meta"
+AHEAD = {"placements": 1_000_000, "incarnations": 1_000}
+"""How far these counters are set ahead. Executors and schedulers that went on after the backup was made may have
+newer numbers than it; what they say of those must not be taken for what gets them anew (semantics 1, 15). The log
+says so in a fact of its own, ``restore VERSION PLACEMENTS``."""
+
+
+def check_schema(backup: Backup) -> None:
+    """Raise Unsuitable when records of the backup's form cannot be written here."""
+    if backup.schema != keys.SCHEMA:
+        which = "newer" if backup.schema > keys.SCHEMA else "older"
+        raise Unsuitable(
+            f"cell {backup.cell}: was written with schema {backup.schema}, this Omega has schema {keys.SCHEMA}; "
+            f"restore it with the {which} Omega that made the backup"
+        )
+
+
+def restore(
+    client: "redis.Redis", backup: Backup, name: str, at_ms: int, by: str, *, url: str = "",
+    told: Told = lambda _: None,
+) -> RedisCell:  # fmt: skip
+    """Write the backup as cell `name`; one that is there is deleted first. Raises StoreError, Unsuitable.
+
+    Until all is written there is no cell of this name: one that was interrupted is written again from the start.
+    """
+    check_schema(backup)
+    cell = RedisCell(client, name, Dimensions(backup.resources), url)
+    try:
+        before = {each: int(_asked(client, name, each) or 0) for each in AHEAD}
+        cell.delete()
+        _write(client, cell, backup, told)
+        _begin(client, cell, _counters(backup, before), at_ms, by)
+    except (redis.RedisError, OSError) as error:
+        raise translate(error, url) from error
+    return cell
+
+
+def _asked(client: Any, name: str, counter: str) -> Any:
+    return client.hget(keys.prefix(name) + META, counter)
+
+
+def _write(client: Any, cell: RedisCell, backup: Backup, told: Told) -> None:
+    """Everything but the counters."""
+    prefix = keys.prefix(cell.name)
+    names = {static.partition(b"\n")[0]: index for index, static in backup.bulk["static"].items()}
+    for name, records in (*backup.bulk.items(), (NAMES, names)):
+        for chunk in _chunks([word for pair in records.items() for word in pair]):
+            client.hset(prefix + name, items=chunk)
+            told(len(chunk) // 2)
+    for name, key in backup.small.items():
+        if name != META:
+            _write_key(client, prefix + name, key, told)
+    for start in range(0, len(backup.log), CHUNK):
+        entries = backup.log[start : start + CHUNK]
+        with client.pipeline(transaction=False) as pipe:
+            for entry, fields in entries:
+                pipe.xadd(prefix + "log", dict(zip(fields[::2], fields[1::2], strict=True)), id=entry)
+            pipe.execute()
+        told(len(entries))
+    for executor in backup.small.get("executors", Key("hash", [])).items[1::2]:
+        client.rpush(f"{prefix}box:{executor.decode()}", "!")  # read everything afresh
+
+
+def _counters(backup: Backup, before: Mapping[str, int]) -> dict[str, bytes]:
+    """The counters to go on with. The change list is empty: what happened up to now is read afresh."""
+    items = backup.small[META].items
+    counters = {name.decode(): value for name, value in zip(items[::2], items[1::2], strict=True)}
+    for name, ahead in AHEAD.items():
+        counters[name] = b"%d" % (max(before[name], int(counters.get(name, b"0"))) + ahead)
+    counters["version"] = counters["floor"] = b"%d" % (backup.version + 1)
+    return counters
+
+
+def _begin(client: Any, cell: RedisCell, counters: Mapping[str, bytes], at_ms: int, by: str) -> None:
+    """Say in the log what was done; with its counters the cell is there."""
+    prefix = keys.prefix(cell.name)
+    version = int(counters["version"])
+    fact = f"restore {version - 1} {counters['placements'].decode()}"
+    client.xadd(prefix + "log", {"at": at_ms, "by": by, "facts": fact}, id=f"{version}-0")
+    client.hset(prefix + META, mapping=dict(counters))
+    client.sadd(keys.CELLS, cell.name)
+
+
+def _write_key(client: Any, name: str, key: Key, told: Told) -> None:
+    for chunk in _chunks(key.items):
+        if key.kind == "hash":
+            client.hset(name, items=chunk)
+        elif key.kind == "list":
+            client.rpush(name, *chunk)
+        elif key.kind == "zset":
+            client.zadd(name, {member: int(score) for member, score in zip(chunk[::2], chunk[1::2], strict=True)})
+        else:
+            client.set(name, chunk[0])
+        told(len(chunk))
+    if key.ttl_ms is not None:
+        client.pexpire(name, key.ttl_ms)
+
+
+def _chunks(items: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Even numbers of items at a time."""
+    return (items[start : start + 2 * CHUNK] for start in range(0, len(items), 2 * CHUNK))

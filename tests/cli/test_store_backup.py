@@ -1,0 +1,79 @@
+"""`omega store backup` and `restore`: a cell as a file, and back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cellstate.redis_cell import RedisCell, cells
+from tests.cli.conftest import Omega, join
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def omega(store_url: str, cell: RedisCell) -> Iterator[Omega]:
+    """The program on a cell with two machines and a job; what was restored beside it is deleted."""
+    join(cell, 2)
+    program = Omega(store_url, cell.name)
+    program.run("job", "run", "--name", "crawl", "--count", "3", "--detach")
+    yield program
+    if f"{cell.name}-b" in cells(cell.client):
+        RedisCell.open(cell.client, f"{cell.name}-b").delete()
+
+
+def test_there_and_back(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    file = str(tmp_path / "cell.omega")
+    header, row = omega.text("store", "backup", file).splitlines()
+    assert header.split() == ["cell", "version", "machines", "jobs", "records", "bytes"]
+    assert row.split()[:4] == [cell.name, "2", "2", "1"]
+    assert (tmp_path / "cell.omega").stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [tmp_path / "cell.omega"]
+
+    beside = Omega(omega.url)
+    name = f"{cell.name}-b"
+    header, row = beside.text("store", "restore", file, "--as", name).splitlines()
+    assert row.split() == [name, "2", "2", "3", "1", "ok"]
+    restored = Omega(omega.url, name)
+    assert restored.json("job", "status", "crawl")["counts"]["queued"] == 3
+    assert "the cell was restored from a backup of version 2" in restored.text("events")
+
+    omega.run("job", "stop", "crawl")
+    assert omega.error("store", "restore", file) == (
+        f"cell {cell.name}: is there already, with 2 machines and 0 live jobs; "
+        "--force overwrites it, --as NAME restores beside it"
+    )
+    found = omega.json("store", "restore", file, "--force")
+    assert found == {
+        "file": file, "ok": True,
+        "cells": [{"cell": cell.name, "version": 2, "checked": {"machines": 2, "tasks": 3, "jobs": 1}, "ok": True,
+                   "violations": []}],
+    }  # fmt: skip
+    assert omega.json("job", "status", "crawl")["state"] == "pending"
+
+
+def test_the_file_is_not_overwritten_unasked(omega: Omega, tmp_path: Path) -> None:
+    file = tmp_path / "cell.omega"
+    file.write_text("mine")
+    assert omega.error("store", "backup", str(file)) == f"backup {file}: is there already; --force overwrites it"
+    assert file.read_text() == "mine"
+    assert omega.json("store", "backup", str(file), "--force")["bytes"] == file.stat().st_size
+
+
+def test_into_a_pipe(omega: Omega, tmp_path: Path) -> None:
+    result = omega.run("store", "backup", "-")
+    (tmp_path / "piped").write_bytes(result.stdout_bytes)
+    assert result.stderr == "1 cell written\n"
+    assert "is there already" in omega.error("store", "restore", str(tmp_path / "piped"))
+
+
+def test_what_cannot_be_restored(omega: Omega, tmp_path: Path) -> None:
+    other = tmp_path / "jobs.yaml"
+    other.write_text("name: crawl\n")
+    assert "not written by omega store backup" in omega.error("store", "restore", str(other))
+    assert "No such file" in omega.error("store", "restore", str(tmp_path / "none"))
+    file = str(tmp_path / "cell.omega")
+    omega.run("store", "backup", file)
+    assert Omega(omega.url, "elsewhere").error("store", "restore", file) == f"backup {file}: has no cell 'elsewhere'"
+    assert omega.error("store", "restore", file, "--as", "a b") == "cell name 'a b': use letters, digits, . _ -"
+    assert "choose another place" in omega.error("store", "backup", str(tmp_path / "none" / "file"))

@@ -1,0 +1,218 @@
+"""A backup is a cell at one version, whatever goes on; what is restored from it is that cell and goes on."""
+
+import io
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import msgpack
+import pytest
+
+from cellstate import backup_file, keys
+from cellstate.audit import verify
+from cellstate.backup import Backup, read_backup
+from cellstate.errors import BadInput, Fenced, Unsuitable
+from cellstate.model import MachineSpec
+from cellstate.redis_cell import RedisCell, cells
+from cellstate.restore import AHEAD, check_schema, restore
+from cellstate.transaction import Ending, How, Position
+from tests.contract.conftest import Make, Member, RedisStand, job
+from tests.contract.test_resend import everything, history
+
+pytestmark = pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
+Again = Callable[[Backup], RedisCell]
+
+
+@pytest.fixture
+def stand(make: Make) -> RedisStand:
+    """A cell that has seen a bit of everything."""
+    found = make()
+    assert isinstance(found, RedisStand)
+    history(found.cell, found.lapse)
+    return found
+
+
+@pytest.fixture
+def again(stand: RedisStand) -> Iterator[Again]:
+    """Restores a backup beside the cell it is of, through its file."""
+    made: list[RedisCell] = []
+
+    def build(backup: Backup) -> RedisCell:
+        made.append(restore(stand.connect(), through_a_file(backup), f"{stand.cell.name}-again", 99, "ada"))
+        return made[-1]
+
+    yield build
+    for cell in made:
+        cell.delete()
+        cell.close()
+
+
+def written(backup: Backup) -> bytes:
+    to = io.BytesIO()
+    assert backup_file.write(backup, to, "test") == len(to.getvalue())
+    return to.getvalue()
+
+
+def through_a_file(backup: Backup) -> Backup:
+    return backup_file.read(io.BytesIO(written(backup)), "file")[0]
+
+
+def test_what_is_restored_is_the_cell(stand: RedisStand, again: Again) -> None:
+    before = everything(stand.cell)
+    copy = again(read_backup(stand.cell, 1))
+    after = everything(copy)
+    # The log has one fact more, counters are ahead, and nobody's lease was taken along.
+    facts, members, agents, counters = 7, 8, 9, 10
+    assert after[:facts] == before[:facts]
+    assert after[facts][:-1] == before[facts]
+    assert after[facts][-1].words == ("restore", str(before[counters]["version"]), str(after[counters]["placements"]))
+    assert {name: found[0] for name, found in after[members].items()} == {
+        name: found[0] for name, found in before[members].items()
+    }
+    assert after[agents].keys() == before[agents].keys()
+    assert after[counters + 1 :] == before[counters + 1 :]
+    moved = {"version": 1, **AHEAD}
+    same = {name: value for name, value in before[counters].items() if name not in (*moved, "floor")}
+    assert {name: after[counters][name] for name in same} == same
+    assert {name: after[counters][name] - before[counters][name] for name in moved} == moved
+    assert verify(copy).ok
+    assert copy.name in cells(stand.cell.client)
+
+
+def test_a_restored_cell_goes_on(stand: RedisStand, again: Again) -> None:
+    copy = again(read_backup(stand.cell, 1))
+    member = Member(copy, "batch/7")
+    copy.submit([job("new", count=2)], 100, "ada")
+    assert member.place("new", (0, 1)).accepted
+    placed = [run.placement for run in copy.runs([0]) if run.job == "new"]
+    copy.end([Ending(0, placed[0], How.FINISHED)], 101, "e1")
+    found = copy.job("new")
+    assert found is not None
+    assert (found.groups[0].finished, found.groups[0].unplaced) == (1, 1)
+    assert verify(copy).ok
+
+
+def test_executors_are_told_to_read_afresh(stand: RedisStand, again: Again) -> None:
+    copy = again(read_backup(stand.cell, 1))
+    assert copy.receive(copy.executor_number("e1")) == ["!"]
+
+
+def test_where_the_history_was_trimmed_it_stays_so(stand: RedisStand, again: Again) -> None:
+    client: Any = stand.cell.client
+    client.xtrim(stand.key("log"), minid="6-0")
+    kept = stand.cell.facts()
+    copy = again(read_backup(stand.cell, 1))
+    assert copy.facts()[: len(kept)] == kept
+    assert verify(copy).ok
+    # Who stands anywhere before the restore reads everything; who stands after it gets what changed.
+    version = copy.counters()["version"]
+    old = stand.cell.sync(Position()).position
+    for position in (Position(), old, Position(version, old.tag), Position(version + 3, old.tag)):
+        assert copy.sync(position).full
+    copy.submit([job("new")], 100, "ada")
+    now = copy.sync(Position()).position
+    copy.submit([job("newer")], 100, "ada")
+    assert not copy.sync(now).full
+
+
+def test_a_cell_that_changes_while_it_is_read(stand: RedisStand, again: Again) -> None:
+    """Whatever is being read, somebody has just changed it: the result is the cell at one version all the same."""
+    other, rng, number = stand.other(), Random("backup/changes"), 0
+    member = Member(other, "batch/9")
+
+    def change(_: int) -> None:
+        nonlocal number
+        number += 1
+        other.submit([job(f"late-{number}", count=2, kind=rng.choice(("batch", "mine")))], number, "ada")
+        index = other.join("e9", [MachineSpec(f"late{number}", (4, 8), {"rack": f"r{number}"})], number)[0]
+        if rng.random() < 0.7:
+            member.place(f"late-{number}", (index, 1))
+        ended = [Ending(0, run.placement, How.FINISHED) for run in other.runs([0])[:1]]
+        ended += [Ending(index - 1, run.placement, How.FAILED) for run in other.runs([index - 1])[:1]]
+        other.end(ended, number, "e1")
+
+    backup = read_backup(stand.cell, 1, change)
+    assert number > 5
+    copy = again(backup)
+    report = verify(copy)
+    assert (report.ok, report.violations) == (True, ())
+
+
+def test_a_cell_is_written_over_and_what_worked_on_it_is_fenced(stand: RedisStand) -> None:
+    backup = read_backup(stand.cell, 1)
+    member = Member(stand.cell, "batch/3")
+    stand.cell.submit([job("later", count=3)], 100, "ada")
+    member.place("later", (0, 1))
+    given = stand.cell.counters()
+    restore(stand.connect(), backup, stand.cell.name, 200, "ada").close()
+    assert stand.cell.job("later") is None
+    with pytest.raises(Fenced):
+        member.place("held", (0, 1))
+    now = stand.cell.counters()
+    assert now["placements"] > given["placements"]
+    assert now["incarnations"] > given["incarnations"]
+    assert verify(stand.cell).ok
+
+
+def test_until_all_is_written_there_is_no_cell(stand: RedisStand, monkeypatch: pytest.MonkeyPatch) -> None:
+    backup, name = read_backup(stand.cell, 1), f"{stand.cell.name}-half"
+
+    def stop(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        restore(stand.connect(), backup, name, 1, "ada", told=stop)
+    assert name not in cells(stand.cell.client)
+    copy = restore(stand.connect(), backup, name, 1, "ada")
+    assert verify(copy).ok
+    copy.delete()
+    copy.close()
+
+
+def test_a_key_that_no_cell_has_is_named(stand: RedisStand) -> None:
+    stand.cell.client.sadd(stand.key("mine"), "x")
+    with pytest.raises(Exception, match="mine is a set, which no part of a cell is"):
+        read_backup(stand.cell, 1)
+
+
+# Files
+
+
+def test_a_file_may_hold_several_cells(stand: RedisStand) -> None:
+    backup = read_backup(stand.cell, 1)
+    both = io.BytesIO(written(backup) + written(backup))
+    assert [each.records for each in backup_file.read(both, "file")] == [backup.records] * 2
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "not written by omega store backup"),
+        (b"jobs: []\n", "not written by omega store backup"),
+        (b"\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x8c\x07builtins.", "not written by omega store backup"),
+        (msgpack.packb(["omega-backup", 2, {}]), "written in format 2, this Omega reads format 1; use the newer Omega"),
+        (msgpack.packb(["omega-backup", 1, {"cell": 7}]), "it is damaged, or something else"),
+    ],
+)
+def test_what_is_no_backup_is_refused(make: Make, data: bytes, reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        backup_file.read(io.BytesIO(data), "file")
+
+
+def test_a_damaged_file_is_refused_wherever_it_is_damaged(stand: RedisStand) -> None:
+    data, rng = written(read_backup(stand.cell, 1)), Random("backup/damage")
+    for _ in range(200):
+        at = rng.randrange(len(data))
+        with pytest.raises(BadInput):
+            backup_file.read(io.BytesIO(data[:at]), "cut")
+        changed = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+        with pytest.raises(BadInput):
+            backup_file.read(io.BytesIO(changed), "changed")
+
+
+@pytest.mark.parametrize(("schema", "which"), [(keys.SCHEMA + 1, "newer"), (keys.SCHEMA - 1, "older")])
+def test_another_schema_is_refused_with_the_remedy(stand: RedisStand, schema: int, which: str) -> None:
+    backup = read_backup(stand.cell, 1)
+    backup.schema = schema
+    with pytest.raises(Unsuitable, match=f"restore it with the {which} Omega that made the backup"):
+        check_schema(through_a_file(backup))
