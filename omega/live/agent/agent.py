@@ -25,7 +25,7 @@ from cellstate.transaction import Ending, How
 from omega.live.agent import keeper
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.kept import Kept
-from omega.live.agent.orders import order
+from omega.live.agent.orders import Site, order
 from omega.live.agent.output import Tails
 from omega.live.agent.places import AgentPlaces, Key
 from schedulers.process_agents import look_after
@@ -178,9 +178,8 @@ class Agent:
 
     def _start(self, key: Key, job: Job) -> None:
         place = self.places.task(key)
-        lease, size = self.places.lease, self.cell.dimensions
-        own = self._own() if job.kind in OWN_KINDS else {}
-        what = order(job, key, place, lease, size, self.surroundings, self.name, os.path.isdir, own)
+        site = Site(self.name, self.places.lease, self.cell.dimensions, self.surroundings, os.path.isdir)
+        what = order(job, key, place, site, self._own() if job.kind in OWN_KINDS else {})
         if not what["command"]:
             self._fail(key, "no command: nothing to run on a machine that is not played")
             return

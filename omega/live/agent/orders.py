@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cellstate.model import Job
 from cellstate.resources import Dimensions
@@ -15,31 +15,38 @@ DELAY_MS, FACTOR = 1_000, 2.0
 MIB = 1 << 20
 
 
-def order(
-    job: Job, key: Key, place: Path, lease: Path, dimensions: Dimensions, surroundings: Mapping[str, str], machine: str,
-    there: Callable[[str], bool], own: Mapping[str, str],
-) -> dict[str, Any]:  # fmt: skip
-    """The order for one task; `surroundings` is the environment of the agent, `there` tells a directory that exists.
+class Site(NamedTuple):
+    """What is the same for all tasks of an agent: its environment, and `there`, which tells a directory that exists."""
 
-    The task sees that environment without the agent's own OMEGA_ settings, then what its job says, then
-    who it is, then `own`: what only tasks get that run a command of Omega's. It runs where its job says, else where that was submitted from if there is such a place,
-    else in its own directory.
+    machine: str
+    lease: Path
+    dimensions: Dimensions
+    surroundings: Mapping[str, str]
+    there: Callable[[str], bool]
+
+
+def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -> dict[str, Any]:
+    """The order for one task; `own` is what only those get that run a command of Omega's.
+
+    The task sees the agent's environment without its OMEGA_ settings, then what its job says, then who it
+    is. It runs where its job says, else where that was submitted from if there is such a place, else in
+    its own directory.
     """
     groups = job.spec.get("groups") or []
     said: Mapping[str, Any] = groups[key.group] if key.group < len(groups) else {}
     restart = said.get("restart", {})
-    plain = {name: value for name, value in surroundings.items() if not name.startswith("OMEGA_")}
+    plain = {name: value for name, value in site.surroundings.items() if not name.startswith("OMEGA_")}
     origin = str(job.spec.get("submitted_in", ""))
-    need = dict(zip(dimensions.names, job.groups[key.group].need, strict=True))
+    need = dict(zip(site.dimensions.names, job.groups[key.group].need, strict=True))
     return {
         "command": said.get("command", []),
         "environment": {
             **plain, **job.spec.get("environment", {}),
             "OMEGA_JOB": job.id, "OMEGA_JOB_NAME": job.name, "OMEGA_GROUP": said.get("name") or str(key.group),
-            "OMEGA_GROUP_NUMBER": str(key.group), "OMEGA_TASK": str(key.task), "OMEGA_MACHINE": machine,
+            "OMEGA_GROUP_NUMBER": str(key.group), "OMEGA_TASK": str(key.task), "OMEGA_MACHINE": site.machine,
             "OMEGA_PLACEMENT": str(key.placement), **own,
         },
-        "directory": job.spec.get("directory") or (origin if there(origin) else str(place / "work")),
+        "directory": job.spec.get("directory") or (origin if site.there(origin) else str(place / "work")),
         "restart": {
             "attempts": restart.get("attempts", 0),
             "delay_ms": restart.get("delay", DELAY_MS),
@@ -51,5 +58,5 @@ def order(
         "cpu_millicores": need.get("cpu", 0),
         "memory_bytes": need.get("memory", 0) * MIB,
         "cgroup": "",
-        "lease": str(lease),
+        "lease": str(site.lease),
     }  # fmt: skip

@@ -5,7 +5,7 @@ from typing import Any
 
 from cellstate.model import Gang, GroupStatus, Job, JobState
 from cellstate.resources import Dimensions
-from omega.live.agent.orders import FACTOR, GRACE_MS, LOG_BYTES, order
+from omega.live.agent.orders import FACTOR, GRACE_MS, LOG_BYTES, Site, order
 from omega.live.agent.places import Key
 
 PLACE = Path("/state/tasks/j.1.7.3")
@@ -17,8 +17,8 @@ def job(**spec: Any) -> Job:
 
 
 def ordered(spec: dict[str, Any], *there: str, own: dict[str, str] | None = None, **around: str) -> dict[str, Any]:
-    key, lease = Key("j", 1, 7, 3), Path("/state/lease")
-    return order(job(**spec), key, PLACE, lease, Dimensions(), around, "h1", lambda path: path in there, own or {})
+    site = Site("h1", Path("/state/lease"), Dimensions(), around, lambda path: path in there)
+    return order(job(**spec), Key("j", 1, 7, 3), PLACE, site, own or {})
 
 
 def test_a_job_that_says_little() -> None:
