@@ -93,8 +93,8 @@ class Attributes:
 
         A join brings a machine up, or changes its executor, its capacity, or nothing but its number: the
         last is also what an end and a claim of equal amounts leave, so more may be marked than joined.
-        A join that changes nothing but attributes between two syncs that also see claims on the machine
-        goes unseen: whoever changes attributes takes the machine down first.
+        A change of nothing but attributes, together with claims, cannot be told from the rows before and after:
+        the change list names such a machine as drained in between, and who sees that calls it stale too.
         """
         half = 4 + (len(now) - 4) // 2
         joined = (before[2] != MachineState.UP) & (now[2] == MachineState.UP)

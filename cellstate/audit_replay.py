@@ -190,7 +190,7 @@ class Replay:
         self._number(book, index, int(number))
         if action == "state":
             book.state = int(change)
-        else:
+        elif action == "capacity":
             book.capacity, book.over, book.peak = tuple(map(int, change.split(","))), False, None
         self._amounts(book, tuple(map(int, amounts)))
 

@@ -119,6 +119,9 @@ class Cell(Protocol):
     ) -> int:
         """Change a machine's capacity, with the evictions it needs; Refused when it would be over."""
 
+    def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
+        """Give a machine other attributes: those named, None takes one away. Refused when there is no such machine."""
+
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
         """Submit jobs; one that is already there under its id changes nothing."""
 
@@ -239,6 +242,9 @@ class Cell(Protocol):
 
     def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
         """Those of some jobs that are kept, without what only schedulers and executors read."""
+
+    def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
+        """The ids of the live jobs among those of some names."""
 
     def job_id(self, name: str) -> str | None:
         """The id of the live job of a name, or None."""

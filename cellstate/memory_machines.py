@@ -1,12 +1,12 @@
 """Machines of the twin come, change and go; ``lua/join.lua`` and ``lua/machine.lua``."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cellstate.errors import Refused
 from cellstate.memory_ranges import span_count, span_tail
 from cellstate.memory_tasks import MemoryTasks
 from cellstate.memory_words import MachineRow
-from cellstate.model import MachineSpec, MachineState
+from cellstate.model import MachineSpec, MachineState, merged
 from cellstate.packing import packed
 from cellstate.resources import Resources
 from cellstate.transaction import How
@@ -24,6 +24,7 @@ class MemoryMachines(MemoryTasks):
         self.open()
         owner = self.executors.setdefault(executor, len(self.executors) + 1)
         start, found = len(self._trail), []
+        known = {machine.name for machine in machines if machine.name in self.indices}
         for machine in machines:
             m = self.M.get(self.indices.get(machine.name, -1))
             if m and m.state is MachineState.GONE:
@@ -41,6 +42,8 @@ class MemoryMachines(MemoryTasks):
                 self.M[m.index] = m
                 self.indices[m.name] = m.index
             self.touch(m, self.stamp)
+            if machine.name in known and m.attributes != dict(machine.attributes):
+                self.restate(m)
             m.state, m.executor, m.attributes = MachineState.UP, owner, dict(machine.attributes)
             self.equip(m, machine.capacity)
             self.describe(m)
@@ -83,6 +86,20 @@ class MemoryMachines(MemoryTasks):
         self.transactions += 1
         self.publish(at_ms, by)
         return count
+
+    def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
+        """See Cell.set_machine_attributes."""
+        m = self._machine(index)
+        after = merged(m.attributes, changes)
+        if after == m.attributes:
+            return
+        self.open()
+        self.touch(m, self.stamp)
+        self.restate(m)
+        m.attributes = after
+        self.transactions += 1
+        self.fact("machine", index, "attributes", len(after), m.number, m.capacity, m.free)
+        self.publish(at_ms, by)
 
     def needed(self, m: MachineRow, capacity: Resources, evict: Sequence[tuple[int, int]]) -> dict[int, int] | None:
         """How many tasks to evict of each run named, in order, so that what stays fits.

@@ -77,6 +77,8 @@ class MemoryPublish(MemoryWords):
         self._marks: list[int] = []
         self._trail: list[int] = []
         self._cut = 0
+        # (version, machine) where the change list names a machine as drained before it names it as it is.
+        self._restated: list[tuple[int, int]] = []
         # Records of all machines without their numbers and amounts, which change all the time.
         self._seldom: Rows = np.zeros((8, 4 + 2 * len(dimensions)), dtype=np.int64)
         self.stamp = self.base = 0
@@ -111,6 +113,10 @@ class MemoryPublish(MemoryWords):
                 self._trail.append(m.index)
             m.stamp = transaction
             m.number += moves
+
+    def restate(self, m: MachineRow) -> None:
+        """Name a machine as if it were drained, before it is named as it is: it has other attributes now."""
+        self._restated.append((self.version + 1, m.index))
 
     def touch_job(self, j: JobRow) -> None:
         """Remember that a job's record changes."""
@@ -202,6 +208,7 @@ class MemoryPublish(MemoryWords):
             del self._trail[: self._marks[drop - 1] - self._cut]
             self._cut = self._marks[drop - 1]
             del self._tags[:drop], self._marks[:drop]
+            self._restated = [each for each in self._restated if each[0] > self.floor]
         if self.log:
             self._log.append((self.version, at, by, self.facts_now))
 
@@ -249,7 +256,13 @@ class MemoryPublish(MemoryWords):
         if at < 0 or self.strange(since):
             return True, self.rows(self.M)
         changed = self._trail[self._marks[at] - self._cut :]
-        return False, self.rows(changed if len(changed) < 64 else dict.fromkeys(changed))
+        rows = self.rows(changed if len(changed) < 64 else dict.fromkeys(changed))
+        restated = [index for version, index in self._restated if version > since.version]
+        if restated:
+            drained = self.rows(restated).copy()
+            drained[:, 2] = MachineState.DRAINED
+            rows = np.concatenate([drained, rows])
+        return False, rows
 
     def latest(self) -> Position:
         """The version and the tag left with it."""

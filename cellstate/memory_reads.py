@@ -83,6 +83,10 @@ class MemoryReads(MemoryPublish):
         """The id of the live job of a name."""
         return self.names.get(name)
 
+    def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
+        """See Cell.ids_by_name."""
+        return {name: self.names[name] for name in names if name in self.names}
+
     def job_names(self) -> dict[str, str]:
         """The names of live jobs, and their ids."""
         return dict(self.names)

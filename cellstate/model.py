@@ -72,6 +72,12 @@ class MachineSpec:
             raise BadInput(f"machine name {self.name!r}: use 1 to 128 letters, digits, . _ / -")
 
 
+def merged(attributes: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Attributes with some changed, and those taken away whose change is None."""
+    found = {**attributes, **changes}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """A machine as the store has it. `number` is its sequence number, `index` its row."""

@@ -10,7 +10,7 @@ from cellstate import keys, records
 from cellstate.cell import Membership, PendingJob, Reply
 from cellstate.errors import BadInput, Duplicate, Fenced, Refused, Unsuitable
 from cellstate.link import Link
-from cellstate.model import MOST_CLAIMS, Limits, MachineSpec, MachineState, check_member
+from cellstate.model import MOST_CLAIMS, Limits, MachineSpec, MachineState, check_member, merged
 from cellstate.redis_agents import RedisAgents
 from cellstate.redis_jobs import RedisJobs
 from cellstate.redis_shards import RedisShards
@@ -129,6 +129,19 @@ class RedisCell(RedisAgents, RedisJobs, RedisShards):
         self._check(f"machine {index}", capacity)
         words = [*map(str, capacity), *(f"{placement}*{count}" for placement, count in evict)]
         return self._change(index, "capacity", " ".join(words), at_ms, by)
+
+    def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
+        """See Cell.set_machine_attributes. Compared and set: what somebody else changes meanwhile is kept."""
+        while True:
+            before = self._plain(self.client.hget, self._prefix + "static", str(index)) or b""
+            name, _, packed = before.partition(b"\n")
+            after = merged(records.unpack(packed), changes)
+            words = {"before": before, "after": name + b"\n" + records.pack(after), "count": len(after)}
+            reply = self._run("describe", {**self._values(at_ms, by), "index": index, **words})
+            if reply[0] == b"unknown":
+                raise Refused(f"machine {index}: not in cell {self.name}; see omega machine list")
+            if reply[0] == b"ok":
+                return
 
     def _change(self, index: int, action: str, change: str, at_ms: int, by: str) -> int:
         values = {**self._values(at_ms, by), "index": index, "action": action, "change": change}

@@ -164,6 +164,13 @@ class RedisReads(RedisCalls):
         found = self._plain(self.client.hget, self._prefix + "jobnames", name)
         return None if found is None else found.decode()
 
+    def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
+        """See Cell.ids_by_name."""
+        if not names:
+            return {}
+        found = self._plain(self.client.hmget, self._prefix + "jobnames", list(names))
+        return {name: job_id.decode() for name, job_id in zip(names, found, strict=True) if job_id is not None}
+
     def job_names(self) -> dict[str, str]:
         """The names of live jobs, and their ids; read a few thousand at a time."""
         scan = self.client.hscan_iter(self._prefix + "jobnames", count=2000)

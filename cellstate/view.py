@@ -114,6 +114,7 @@ class View:
             for room in self.room:
                 room[:] = -1
             self.residents.forget()
+            self.attributes.stale[:] = True
         elif reply.position.version < self.position.version:
             raise StaleCopy
         if len(reply.rows):
@@ -136,6 +137,7 @@ class View:
         now = self.rows[:, index]
         if before is not None:
             self.attributes.note(index, before, now)
+            self.attributes.stale[rows[rows[:, 2] != MachineState.UP, 0]] = True
         free = now[4 : 4 + size] - now[4 + size :]
         free[:, (now[2] != MachineState.UP) | (free < 0).any(axis=0)] = -1
         grown = (free > self.base[:, index]).any(axis=0)

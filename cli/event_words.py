@@ -170,6 +170,8 @@ def _about_cell(same: Sequence[Event], where: str) -> str:
     if first.kind == "machine":
         if "state" in more:
             return f"{where} is {more['state']}"
+        if "attributes" in more:
+            return f"{where} has other attributes from now on"
         amounts = [f"{name} {format_amount(name, amount)}" for name, amount in more["capacity"].items()]
         return f"{where} has {', '.join(amounts)} from now on"
     if first.kind == "enlist":

@@ -144,6 +144,8 @@ def _machine(words: Sequence[str], dimensions: "Dimensions") -> _Read:
     index, what, value = words[:3]
     if what == "state":
         return None, int(index), None, {"state": MachineState(int(value)).name.lower()}
+    if what == "attributes":
+        return None, int(index), None, {"attributes": int(value)}
     return None, int(index), None, {"capacity": dimensions.numbers([int(word) for word in value.split(",")])}
 
 

@@ -8,6 +8,7 @@ TABLE = {
     "list": ("cli.machine_list", "The machines, their states and what is in use."),
     "status": ("cli.machine_status", "One machine and what runs on it."),
     "add": ("cli.machine_add", "Add machines."),
+    "set": ("cli.machine_set", "Change attributes of a machine."),
     "resize": ("cli.machine_resize", "Change what a machine has."),
     "drain": ("cli.machine_drain", "Let machines finish what they run and take nothing new."),
     "up": ("cli.machine_up", "Let machines take tasks again."),

@@ -7,7 +7,7 @@
 -- Types  names, static, executors: hash; others as in commit.lua
 -- Rules  a machine that was gone continues above its old number and above every transaction so far:
 --        no ABA for coarse detection (semantics 10); one that holds more than it now has is over (5).
---        A machine that is there already just so changes nothing (14).
+--        A machine that is there already just so changes nothing (14). Other attributes: as in describe.lua.
 
 --@include lists binary words ranges publish
 
@@ -45,7 +45,7 @@ local function is_so(m, capacity, static)
 end
 
 local next_index = redis.call('HLEN', names_key)
-local named_rows, static_rows, indices, seen = {}, {}, {}, {}
+local named_rows, static_rows, indices, seen, before = {}, {}, {}, {}, ''
 for i, name in ipairs(names) do
   local index, static = known[i] or seen[name], name .. '\n' .. opaque[i]
   local same = index and is_so(M[index], capacities[i], static)
@@ -66,6 +66,7 @@ for i, name in ipairs(names) do
     named_rows[#named_rows + 1] = index
   end
   if not same then
+    if known[i] and M[index].static ~= static then before = before .. restated(M[index]) end
     M[index].static = static
     fact(format('join %s %s %d %s', index, name, M[index][NUMBER], capacities[i]))
     static_rows[#static_rows + 1] = index
@@ -77,6 +78,6 @@ if #touched > 0 then
   store(names_key, named_rows)
   store(static_key, static_rows)
   meta.transactions = meta.transactions + 1
-  publish(at, by, false)
+  publish(at, by, false, before)
 end
 return answering({ 'ok', format('%d', meta.version), format('%d', owner) }, indices)

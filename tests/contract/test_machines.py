@@ -2,9 +2,11 @@
 
 import pytest
 
+from cellstate.audit import verify
 from cellstate.errors import BadInput, Refused
 from cellstate.model import MachineSpec, MachineState
-from cellstate.transaction import Claim, Detection, Ending, How, Transaction, Verdict
+from cellstate.transaction import Claim, Detection, Ending, How, Position, Transaction, Verdict
+from cellstate.view import View
 from tests.contract.conftest import AnyCell, Member, job
 
 
@@ -134,3 +136,40 @@ def test_a_number_rises_by_one_per_transaction(cell: AnyCell, member: Member) ->
     placed = [(run.machine, run.placement) for run in cell.runs([0, 1, 2])]
     cell.end([Ending(machine, run, How.FINISHED) for machine, run in placed], 1, "e0")
     assert numbers(cell) == [before[0] + 3, before[1] + 2, before[2] + 2]
+
+
+# Attributes
+
+
+def test_attributes_are_changed_one_by_one(cell: AnyCell) -> None:
+    cell.join("e0", [MachineSpec("n", (1, 2), {"rack": "r1", "gpu": "yes"})], 1)
+    number, version = numbers(cell)[3], cell.counters()["version"]
+    cell.set_machine_attributes(3, {"rack": "r2", "gpu": None, "zone": "a"}, 5, "ada")
+    assert cell.machines()[3].attributes == {"rack": "r2", "zone": "a"}
+    assert (numbers(cell)[3], cell.counters()["version"]) == (number + 1, version + 1)
+    (fact,) = cell.facts(version)
+    assert (fact.by, fact.words[:4]) == ("ada", ("machine", "3", "attributes", "2"))
+    cell.set_machine_attributes(3, {"rack": "r2", "gpu": None}, 6, "ada")
+    assert cell.counters()["version"] == version + 1, "what it has already changes nothing"
+    with pytest.raises(Refused, match="machine 9: not in cell"):
+        cell.set_machine_attributes(9, {"rack": "r1"}, 7, "ada")
+    assert verify(cell).ok
+
+
+@pytest.mark.parametrize("how", ["set", "join"])
+def test_a_copy_notices_other_attributes_whatever_else_happens_on_the_machine(
+    cell: AnyCell, member: Member, how: str
+) -> None:
+    view = View(2)
+    view.apply(cell.sync(Position()))
+    view.describe([0, 1, 2], cell.described([0, 1, 2]))
+    cell.submit([job("a", count=3)], 0, "ada")
+    member.place("a", (0, 1), (1, 1))
+    if how == "set":
+        cell.set_machine_attributes(1, {"rack": "r1"}, 5, "ada")
+    else:
+        cell.join("e0", [MachineSpec("m1", (4, 8), {"rack": "r1"})], 5)
+    member.place("a", (1, 1))
+    view.apply(cell.sync(view.position))
+    assert view.attributes.wanting(view.rows[2]).tolist() == [1]
+    assert view.room[0].tolist() == [3, 2, 4], "the machine takes tasks as before"

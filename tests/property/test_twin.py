@@ -251,7 +251,7 @@ class Twins(RuleBasedStateMachine):
             self.stop(data)
 
     def change_machine(self, data: st.DataObject) -> None:
-        what = data.draw(st.sampled_from(["join", "state", "capacity", "repair"]))
+        what = data.draw(st.sampled_from(["join", "state", "capacity", "repair", "attributes"]))
         index, at, wanted = self.machine(data), self.tick(), self.scaled(data.draw(capacities))
         if what == "join":
             executor = data.draw(st.sampled_from(["e0", "e1"]))
@@ -259,6 +259,9 @@ class Twins(RuleBasedStateMachine):
             attributes = data.draw(st.sampled_from([{}, {"rack": "r1"}]))
             machines = [MachineSpec(name, wanted, attributes) for name in names]
             self.worlds.do(lambda world: world.cell.join(executor, machines, at))
+        elif what == "attributes":
+            changes = data.draw(st.dictionaries(st.sampled_from(["rack", "gpu"]), st.sampled_from(["r1", "r2", None])))
+            self.worlds.do(lambda world: world.cell.set_machine_attributes(index, changes, at, "ada"))
         elif what == "state":
             state = data.draw(st.sampled_from([UP, UP, *MachineState]))
             self.worlds.do(lambda world: world.cell.set_machine_state(index, state, at, "ada"))

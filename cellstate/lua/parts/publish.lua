@@ -260,9 +260,18 @@ local function announce(records, at, by)
   store(meta_key, counters)
 end
 
+-- The record of a machine as if it were drained, to stand before the true one: it has other attributes now.
+local function restated(m)
+  local state = m[STATE]
+  m[STATE] = DRAINED
+  local record = pack_numbers(MACHINE, unpack(m, 1, USED + R))
+  m[STATE] = state
+  return record
+end
+
 -- Write everything. A call that frees begins with a deletion, which a full server lets pass; a call
 -- that grows begins with HSET, which it refuses before anything is written (semantics 13).
-local function publish(at, by, frees)
+local function publish(at, by, frees, before)
   if frees then redis.call('HDEL', meta_key, '-') end
   local records = write_machines()
   close()
@@ -271,5 +280,5 @@ local function publish(at, by, frees)
   write_pending()
   write_boxes()
   retire(at)
-  announce(records, at, by)
+  announce((before or '') .. records, at, by)
 end

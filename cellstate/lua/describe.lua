@@ -1,0 +1,24 @@
+-- Give a machine other attributes, if it still has those that the caller saw.
+--
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done static
+-- ARGV   dims tag at by index before after count
+-- before, after: name and opaque attributes, as kept; count: how many attributes there are then.
+-- Reply  {"ok", version}, {"unknown"}, or {"moved"} when somebody changed them meanwhile
+-- Types  static: hash; others as in commit.lua
+-- Rules  what it has already changes nothing (14); begins with HSET (13). The change list names the machine
+--        twice, first as drained: a copy that sees it reads its attributes anew, whatever else changed meanwhile.
+
+--@include lists binary words ranges publish
+
+load_machines({ index })
+local m = M[index]
+if not m or m[STATE] == GONE then return { 'unknown' } end
+local now = redis.call('HGET', static_key, index)
+if now == after then return { 'ok', format('%d', meta.version) } end
+if now ~= before then return { 'moved' } end
+redis.call('HSET', static_key, index, after)
+touch(m, 1)
+meta.transactions = meta.transactions + 1
+fact(with_values('machine ' .. index .. ' attributes ' .. count, m))
+publish(at, by, false, restated(m))
+return { 'ok', format('%d', meta.version) }
