@@ -83,6 +83,7 @@ def _watch(app: App, cell: "RedisCell", group: "Crew", seconds: float | None) ->
 @click.command("up")
 @click.option("--batch", default=2, show_default=True, type=click.IntRange(0, 64), help="Batch schedulers.")
 @click.option("--service", default=1, show_default=True, type=click.IntRange(0, 64), help="Service schedulers.")
+@click.option("--mapreduce", default=0, show_default=True, type=click.IntRange(0, 64), help="MapReduce schedulers.")
 @click.option(
     "--machines",
     type=click.IntRange(0),
@@ -95,7 +96,7 @@ def _watch(app: App, cell: "RedisCell", group: "Crew", seconds: float | None) ->
 @click.option("--for", "seconds", type=click.FloatRange(0), metavar="SECONDS", help="Stop after so long.")
 @click.pass_obj
 def command(
-    app: App, batch: int, service: int, machines: int | None, cpu: str, memory: str, speed: float,
+    app: App, *, batch: int, service: int, mapreduce: int, machines: int | None, cpu: str, memory: str, speed: float,
     seconds: float | None,
 ) -> None:  # fmt: skip
     """Everything on this computer: store, cell, schedulers, and the computer itself as a machine that runs tasks.
@@ -108,7 +109,8 @@ def command(
 
     name = app.cell_name or DEFAULT_CELL
     cell = _open(app, name)
-    members = [f"batch/{n}" for n in range(batch)] + [f"service/{n}" for n in range(service)]
+    kinds = {"batch": batch, "service": service, "mapreduce": mapreduce}
+    members = [f"{kind}/{n}" for kind, number in kinds.items() for n in range(number)]
     members += [f"agent/{default_name()}"] if machines is None else []
     if machines:
         _join(cell, machines, cpu, memory)

@@ -146,6 +146,9 @@ class ShardWorker:
         for leftover in Path(self.plan.output).glob(".part-*"):
             leftover.unlink(missing_ok=True)
         shutil.rmtree(self._scratch, ignore_errors=True)
+        if self._scratch.parent.parent == Path(self.plan.output):  # a place of our own making
+            with suppress(OSError):
+                self._scratch.parent.rmdir()
 
     def _run(self, command: Sequence[str], blocks: Iterable[bytes], said: IO[bytes], phase: str, shard: int) -> None:
         """Run a command over its input; what it says goes to a file, what it complains of to this task's log."""

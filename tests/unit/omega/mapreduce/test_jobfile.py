@@ -66,6 +66,7 @@ def test_every_field(here: Path) -> None:
     assert workers.extra["constraints"] == ["shared == 'yes'"]
     assert surplus == replace(workers, count=0, extra={**workers.extra, "name": "surplus"}, optional=True)
     assert not workers.optional
+    assert workers.extra["restart"]["attempts"] == 3
     plan = Plan.read(spec.extra)
     assert plan == Plan(
         ["python3", "split.py"], ["python3", "add.py"], 3, 1024, str(here / "counts"), str(here / "counts/.scratch"),

@@ -1,0 +1,64 @@
+"""The whole way: a job file, a MapReduce scheduler, an agent that runs the workers, the answer."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cellstate.model import JobState
+from cellstate.redis_cell import RedisCell
+from omega.jobfile import JobFile, load
+from omega.live.crew import crew
+from tests.integration.stage import check, made_cell
+from tests.mapreduce.crowd import until
+from tests.mapreduce.words import ADD, EACH, answer, counted
+
+pytestmark = pytest.mark.server
+JOB = """
+name: words
+id: words-{run}
+kind: mapreduce
+workers: 1
+resources: {{cpu: 100m, memory: 512Mi}}
+input: {{files: [{texts}/*.txt], shard: 500Ki}}
+map: {{command: {map}}}
+reduce: {{command: {reduce}, count: 2}}
+output: {output}
+"""
+
+
+def submit(cell: RedisCell, texts: Path, output: Path, run: int) -> str:
+    text = JOB.format(run=run, texts=texts, output=output, map=json.dumps(EACH), reduce=json.dumps(ADD))
+    (spec,) = load([JobFile("words.yaml", text)], cell.dimensions, lambda: "made")
+    cell.members()
+    cell.submit([spec], 0, "ada")
+    return spec.id
+
+
+def ended(cell: RedisCell, job_id: str) -> bool:
+    job = cell.job(job_id)
+    return job is not None and job.state is JobState.DONE
+
+
+def test_words_counted_by_agents(store_url: str, texts: list[Path], tmp_path: Path) -> None:
+    """The second run knows from the first how long a shard takes, and gets four workers instead of one."""
+    settings = {"OMEGA_STATE": str(tmp_path / "state")}
+    with (
+        made_cell(store_url, "mr-live") as cell,
+        crew(store_url, cell.name, tmp_path / "logs", settings=settings) as group,
+    ):
+        group.start("mapreduce/0")
+        group.start("agent/h1")
+        group.wait_ready(cell)
+        for run in (1, 2):
+            output = tmp_path / f"counts{run}"
+            job_id = submit(cell, texts[0].parent, output, run)
+            until(lambda job_id=job_id: ended(cell, job_id), "all is counted")  # type: ignore[misc]
+            assert answer(output) == counted(texts)
+            durations = cell.durations("words")
+            assert durations is not None
+            assert durations.runs == run
+        workers, surplus = cell.job("words-2").groups  # type: ignore[union-attr]
+        assert (workers.finished, workers.failed) == (1, 0)
+        assert surplus.indices == 3
+        check(cell)
