@@ -1,6 +1,6 @@
 """``omega agent``: offer this computer to a cell."""
 
-import logging
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ import click
 from cli import render, words
 from cli.amounts import amount_options, named, pairs
 from cli.app import App
+from cli.process_options import process_options
 
 if TYPE_CHECKING:
     from omega.live.agent.agent import Agent
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--attribute", "attributes", metavar="KEY=VALUE", multiple=True, callback=pairs, help="For constraints.")
 @click.option("--lease", default="20s", show_default=True, metavar="TIME",
               help="When the cell gives this machine up after it was last heard of.")  # fmt: skip
+@process_options
 @click.pass_obj
 def command(
     app: App, name: str | None, cpu: str | None, memory: str | None, others: Mapping[str, str],
@@ -35,8 +37,9 @@ def command(
     from omega.jobfile import parse_duration
     from omega.live.agent.offer import default_name
     from omega.live.agent.process import run_agent
+    from schedulers.process_log import configure
 
-    logging.basicConfig(format="%(message)s")
+    configure(os.environ)
     cell = app.open()
     called = name or default_name()
 

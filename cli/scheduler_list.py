@@ -49,7 +49,7 @@ def as_plain(member: str, incarnation: int | None, alive: bool, own: Mapping[str
         **{name: own.get(name) for name in PLAIN},
         "conflict_fraction": own.get("conflict_fraction"),
         "wait_seconds": {"mean": own.get("wait_mean"), "p90": own.get("wait_p90")},
-        "busyness": own.get("busyness"), "seconds": own.get("seconds"),
+        "busyness": own.get("busyness"), "seconds": own.get("seconds"), "metrics": own.get("metrics"),
     }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """``omega scheduler run``."""
 
+import os
 import signal
 import sys
 import threading
@@ -13,6 +14,7 @@ import click
 from cellstate.errors import BadInput, Duplicate, StoreError
 from cli import render, words
 from cli.app import App
+from cli.process_options import process_options
 from cli.scheduler_list import describe, show
 
 if TYPE_CHECKING:
@@ -31,10 +33,11 @@ TRIES = 5
 @click.option("--preemption", metavar="POLICY", help="Whom to evict for a job that fits nowhere: none, precedence.")
 @click.option("--instances", default=1, show_default=True, type=click.IntRange(1, 256), metavar="N", help="So many.")
 @click.option("--name", metavar="NAME", help="Run as KIND/NAME (default: the first free number).")
+@process_options
 @click.pass_obj
 def command(
-    app: App, kind: str | None, path: Path | None, preemption: str | None, instances: int, name: str | None
-) -> None:
+    app: App, kind: str | None, path: Path | None, preemption: str | None, instances: int, name: str | None,
+) -> None:  # fmt: skip
     """Run schedulers of a KIND in the foreground; Ctrl-C lets them finish and leave.
 
     KIND is batch, service, what a package offers (omega scheduler policies), or MODULE:ATTRIBUTE of your own,
@@ -90,12 +93,16 @@ def _run_here(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str],
     from cellstate.model import check_member
     from omega.live.member import scheduler
     from schedulers.process import run_member
+    from schedulers.process_log import configure
+
+    configure(os.environ)
 
     for attempt in range(TRIES):
         member = check_member(f"{kind}/{name}" if name is not None else free_names(cell, kind, 1)[0])
         if attempt == 0:
             render.note(f"scheduler {member} on cell {cell.name} · Ctrl-C stops it")
-        error = run_member(app.url, cell.name, member, scheduler(chosen, kind, f"{cell.name}/{member}"))
+        own = scheduler(chosen, kind, f"{cell.name}/{member}")
+        error = run_member(app.url, cell.name, member, own)
         if error is None:
             return member
         if not isinstance(error, Duplicate) or name is not None:

@@ -1,5 +1,6 @@
 """``omega up``: a whole cell on this computer, until Ctrl-C."""
 
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ import click
 from cellstate.errors import Refused
 from cli import render, words
 from cli.app import DEFAULT_CELL, App
+from cli.process_options import process_options
 
 if TYPE_CHECKING:
     from cellstate.redis_cell import RedisCell
@@ -94,6 +96,7 @@ def _watch(app: App, cell: "RedisCell", group: "Crew", seconds: float | None) ->
 @click.option("--memory", default="64Gi", show_default=True, help="Memory of each that is played.")
 @click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0.01), help="How fast they play tasks.")
 @click.option("--for", "seconds", type=click.FloatRange(0), metavar="SECONDS", help="Stop after so long.")
+@process_options
 @click.pass_obj
 def command(
     app: App, *, batch: int, service: int, mapreduce: int, machines: int | None, cpu: str, memory: str, speed: float,
@@ -107,6 +110,7 @@ def command(
     from omega.live.agent.offer import default_name
     from omega.live.crew import crew
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever asks so is to leave no member behind either
     name = app.cell_name or DEFAULT_CELL
     cell = _open(app, name)
     kinds = {"batch": batch, "service": service, "mapreduce": mapreduce}

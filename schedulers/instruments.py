@@ -1,6 +1,7 @@
 """Instruments: the attempt loop announces, listeners count. The same ones serve live and simulated runs."""
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +45,35 @@ class Instrument:
     def abandoned(self, work: Work, now: float) -> None:
         """A job reached the limit of conflicted attempts."""
 
+    # Of a live scheduler alone
+
+    def received(self, seconds: float, jobs: int, now: float) -> None:
+        """Asking for jobs took so long, waiting for some included."""
+
+    def synced(self, seconds: float, machines: int, now: float, *, full: bool) -> None:
+        """The copy was brought up to date: so many machines changed, or the cell was read afresh (`full`)."""
+
+    def thought(self, seconds: float, jobs: int, now: float) -> None:
+        """Deciding on some jobs took so long."""
+
+    def submitted(self, seconds: float, transactions: int, now: float) -> None:
+        """The outcome of transactions is known, so long after they were sent."""
+
+    def enlisted(self, incarnation: int, now: float) -> None:
+        """The scheduler took its name."""
+
+    def withdrew(self, now: float) -> None:
+        """It gave its name back."""
+
+    def fenced(self, now: float) -> None:
+        """Its incarnation may not commit any more; it enlists anew."""
+
+    def store_away(self, error: str, now: float) -> None:
+        """The store does not serve; the scheduler waits."""
+
+    def store_back(self, seconds: float, now: float) -> None:
+        """The store serves again, after so long."""
+
 
 @dataclass(slots=True)
 class Waits:
@@ -71,6 +101,29 @@ class Waits:
         return float(np.percentile(np.frombuffer(self.last), 90)) if self.last else 0.0
 
 
+BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Upper bounds of the classes in which durations are counted, in seconds; one more has no bound."""
+
+
+@dataclass(slots=True)
+class Durations:
+    """How often something happened, how long it took in all (seconds), and how often by class of BOUNDS."""
+
+    count: int = 0
+    total: float = 0.0
+    classes: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+
+    def add(self, seconds: float) -> None:
+        """Record one duration."""
+        self.count += 1
+        self.total += seconds
+        self.classes[bisect_left(BOUNDS, seconds)] += 1
+
+    def mean(self) -> float | None:
+        """Mean in seconds, None when there were none."""
+        return self.total / self.count if self.count else None
+
+
 @dataclass(slots=True)
 class Figures(Instrument):
     """The figures of one scheduler as systems.md §1 defines them.
@@ -95,11 +148,22 @@ class Figures(Instrument):
     """Rejections by machine since a claim there last stood: over and over is a fault, and no contention."""
     last_cycle: tuple[float, float] = (0.0, 0.0)
     """When the last decision was committed, and how many seconds it took."""
+    attempts: int = 0
+    wait: Durations = field(default_factory=Durations)
+    dequeue: Durations = field(default_factory=Durations)
+    sync: Durations = field(default_factory=Durations)
+    think: Durations = field(default_factory=Durations)
+    submit: Durations = field(default_factory=Durations)
+    resyncs: int = 0
+    fencings: int = 0
+    stalls: int = 0
+    """How often the store did not serve."""
 
     def began(self, work: Work, now: float, waited: float) -> None:
         """See Instrument.began."""
         self.jobs += 1
         self.waits.add(waited)
+        self.wait.add(waited)
 
     def decided(self, seconds: float, now: float) -> None:
         """See Instrument.decided."""
@@ -135,6 +199,32 @@ class Figures(Instrument):
         """See Instrument.abandoned."""
         self.abandoned_jobs += 1
 
+    def received(self, seconds: float, jobs: int, now: float) -> None:
+        """See Instrument.received."""
+        self.dequeue.add(seconds)
+
+    def synced(self, seconds: float, machines: int, now: float, *, full: bool) -> None:
+        """See Instrument.synced."""
+        self.sync.add(seconds)
+        self.resyncs += full
+
+    def thought(self, seconds: float, jobs: int, now: float) -> None:
+        """See Instrument.thought."""
+        self.attempts += jobs
+        self.think.add(seconds)
+
+    def submitted(self, seconds: float, transactions: int, now: float) -> None:
+        """See Instrument.submitted."""
+        self.submit.add(seconds)
+
+    def fenced(self, now: float) -> None:
+        """See Instrument.fenced."""
+        self.fencings += 1
+
+    def store_away(self, error: str, now: float) -> None:
+        """See Instrument.store_away."""
+        self.stalls += 1
+
     @property
     def accepted(self) -> int:
         """Transactions without a conflict."""
@@ -151,13 +241,14 @@ class Figures(Instrument):
         worst = sorted(self.rejections, key=lambda machine: (-self.in_a_row.get(machine, 0), -self.rejections[machine]))
         last, took = self.last_cycle
         return {
-            "jobs": self.jobs, "jobs_placed": self.finished_jobs, "tasks": self.tasks,
+            "attempts": self.attempts, "jobs": self.jobs, "jobs_placed": self.finished_jobs, "tasks": self.tasks,
             "transactions": self.transactions, "accepted": self.accepted, "conflicts": self.conflicts,
             "conflict_fraction": self.conflict_fraction, "abandoned": self.abandoned_jobs,
             "wait_mean": self.waits.mean(), "wait_p90": self.waits.p90(),
             "busyness": min(self.busy_seconds / lasted, 1.0), "busy_seconds": self.busy_seconds,
             "seconds": lasted, "queued": queued, "asleep": asleep,
             "last_cycle": took if last else None, "last_cycle_ago": max(0.0, now - last) if last else None,
+            "mean_seconds": {name: getattr(self, name).mean() for name in ("dequeue", "sync", "think", "submit")},
             "rejecting_machines": [
                 [machine, self.rejections[machine], self.in_a_row.get(machine, 0)] for machine in worst[:MOST_REJECTING]
             ],

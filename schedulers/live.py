@@ -19,6 +19,7 @@ from cellstate.redis_cell import RedisCell
 from cellstate.transaction import Intake, Outcome, Transaction
 from cellstate.view import View
 from schedulers.constraints.looking import Look, look
+from schedulers.instruments import Instrument
 from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Receive, Reread, Sync, Think, attempts
 from schedulers.policies import machines_of
 from schedulers.resizing import Measure, Resize, measure, resize
@@ -33,16 +34,12 @@ T = TypeVar("T")
 Results = list[tuple[Transaction, Outcome]]
 
 
-def _unheard(line: str) -> None:
-    """Nobody wants to be told."""
-
-
 @dataclass(slots=True)
 class Live:
     """Answers the effects of one scheduler. `now` is the wall clock in seconds, `pause` sleeps.
 
-    `report` hears, in one line each, that the store does not serve and that it does again. Making one
-    raises what the store or the cell objects: only a scheduler that has begun waits for its store.
+    The scheduler's instruments hear what happens. Making one raises what the store or the cell objects:
+    only a scheduler that has begun waits for its store.
     """
 
     cell: RedisCell
@@ -52,7 +49,6 @@ class Live:
     pause: Callable[[float], None]
     lease_ms: int = LEASE_MS
     pipelined: bool = True
-    report: Callable[[str], None] = _unheard
     view: View = field(init=False)
     membership: Membership = field(init=False)
     owned: str = field(init=False)
@@ -75,7 +71,11 @@ class Live:
     _asked: Intake = field(default_factory=lambda: Intake("-", 0, 0, ""))
     _since: float = 0.0
     _rng: Random = field(default_factory=lambda: Random(0))
-    _away: bool = False
+    _thinking: float | None = None
+    _jobs_at_hand: int = 0
+    _launched: float = 0.0
+    _away: float | None = None
+    """Since when the store does not serve."""
 
     def __post_init__(self) -> None:
         """Take the name."""
@@ -87,6 +87,8 @@ class Live:
     def enlist(self) -> None:
         """Take the name with a new incarnation; everything in flight is void. Refused when the cell is gone."""
         nonce = uuid4().hex
+        for each in self._listeners:
+            each.fenced(self.now())
 
         def again() -> Membership:
             self.cell.check_exists()
@@ -97,11 +99,17 @@ class Live:
     def _enlist(self, nonce: str) -> Membership:
         return self.cell.enlist(self.member, nonce, self.lease_ms, self._ms())
 
+    @property
+    def _listeners(self) -> list[Instrument]:
+        return self.scheduler.instruments
+
     def _begin_anew(self, membership: Membership) -> None:
         self.membership = membership
         self._number, self._cursor, self._flight = 0, 0, None
         self._fresh, self._renewed = False, True
         self.view.forget()
+        for each in self._listeners:
+            each.enlisted(membership.incarnation, self.now())
 
     def run(self) -> None:
         """Drive the attempt loop until `stopping`; the attempt in hand is finished first."""
@@ -113,12 +121,19 @@ class Live:
         for transaction, outcome in self._land():
             self.scheduler.settle(transaction, outcome, self.now())
         self.cell.withdraw(self.membership, self._ms())
+        for each in self._listeners:
+            each.withdrew(self.now())
 
     def answer(self, effect: Effect) -> Answer:
         """Answer one effect."""
         match effect:
             case Receive():
-                return self._receive(effect)
+                self._decided()
+                began = self.now()
+                arrived = self._receive(effect)
+                for each in self._listeners:
+                    each.received(arrived.now - began, len(arrived.jobs), arrived.now)
+                return arrived
             case Sync():
                 # With a commit in flight its reply brings the changes; a sync could overtake it.
                 if not self._fresh and self._flight is None:
@@ -134,14 +149,25 @@ class Live:
             case Resize():
                 return self._patiently(lambda: resize(effect, self.cell, self._ms(), self.member))
             case Think():
+                self._thinking, self._jobs_at_hand = self.now() if effect.works else None, len(effect.works)
                 if effect.seconds:
                     self.pause(effect.seconds)
                 return self.now()
             case Commit():
+                self._decided()
                 return self._commit(effect.transactions)
             case Reread():
                 self._reread(effect)
                 return None
+
+    def _decided(self) -> None:
+        """The decision in hand, if there is one, is made."""
+        if self._thinking is None:
+            return
+        now = self.now()
+        seconds, self._thinking = now - self._thinking, None
+        for each in self._listeners:
+            each.thought(seconds, self._jobs_at_hand, now)
 
     # Jobs and the private copy
 
@@ -193,11 +219,14 @@ class Live:
         self._sync()
 
     def _sync(self) -> None:
-        intake = self._intake()
+        intake, began = self._intake(), self.now()
         reply = self._patiently(lambda: self.cell.sync(self.view.position, intake))
         self._take(reply, intake)
         self.view.apply(reply)
         self._fresh = True
+        now = self.now()
+        for each in self._listeners:
+            each.synced(now - began, len(reply.rows), now, full=reply.full)
 
     def _take(self, reply: Reply, intake: Intake) -> None:
         if intake.most and intake.owned == self._buckets:
@@ -237,7 +266,7 @@ class Live:
         self._number += 1
         claims = [claim for transaction in transactions for claim in transaction.claims]
         executors = self.view.executors(machines_of(claims))
-        self._flight, self._asked = transactions, self._intake()
+        self._flight, self._asked, self._launched = transactions, self._intake(), self.now()
         self.view.launch()
         try:
             self.cell.begin(
@@ -255,7 +284,9 @@ class Live:
         except Fenced:
             self.enlist()
             return []
-        transactions, self._flight = self._flight, None
+        transactions, self._flight, now = self._flight, None, self.now()
+        for each in self._listeners:
+            each.submitted(now - self._launched, len(transactions), now)
         self.view.land(reply)
         self._take(reply, self._asked)
         self._fresh = True
@@ -280,16 +311,19 @@ class Live:
             except StoreError as error:
                 if self.stopping:
                     raise
-                if not self._away:
-                    self._away = True
-                    self.report(f"scheduler {self.member}: waits: {error}")
+                if self._away is None:
+                    self._away = self.now()
+                    for each in self._listeners:
+                        each.store_away(str(error), self._away)
                 self.steps += 1
                 self.pause(delay * (0.5 + self._rng.random()))
                 delay = min(2.0, delay * 2)
             else:
-                if self._away:
-                    self._away = False
-                    self.report(f"scheduler {self.member}: the store serves again")
+                if self._away is not None:
+                    now = self.now()
+                    for each in self._listeners:
+                        each.store_back(now - self._away, now)
+                    self._away = None
                 return answer
 
     def _ms(self) -> int:

@@ -6,10 +6,11 @@ scheduler that hangs must lose its jobs to the others (semantics 17). SIGTERM an
 the attempt in hand.
 """
 
-import logging
+import os
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,10 +26,10 @@ from schedulers.instruments import Figures
 from schedulers.live import LEASE_MS, Live
 from schedulers.preemption.none import NoPreemption
 from schedulers.process_agents import look_after
+from schedulers.process_endpoint import METRICS, endpoint
+from schedulers.process_log import Diary, log
 from schedulers.scheduler import Scheduler
 from schedulers.sharing import owned
-
-log = logging.getLogger("omega")
 
 HUNG_LEASES = 2
 """After so many leases without a step the loop counts as hung and the lease is left to lapse."""
@@ -45,6 +46,9 @@ class Process:
     lease_ms: int = LEASE_MS
     pipelined: bool = True
     figures: Figures = field(default_factory=Figures)
+    pending: int = 0
+    """Jobs of its kind that want a machine, as of the last heartbeat; kept only for the metrics."""
+    _url: str | None = None
     _live: Live | None = None
     _stopping: bool = False
     _seen_steps: int = -1
@@ -55,8 +59,24 @@ class Process:
         """Run until a signal; raises OmegaError when it cannot start or the store refuses for good."""
         check_suitable(server_info(self.url))
         self.figures.since = time.time()
-        self.scheduler.instruments.append(self.figures)
-        anyio.run(self._supervise)
+        self.scheduler.instruments += [self.figures, Diary(self.member)]
+        with self._shown() as self._url:
+            anyio.run(self._supervise)
+
+    @contextmanager
+    def _shown(self) -> Iterator[str | None]:
+        """Show metrics where OMEGA_METRICS wants them; yields their URL."""
+        where = os.environ.get(METRICS)
+        if not where:
+            yield None
+            return
+        from schedulers.metrics import SchedulerMetrics  # noqa: PLC0415 - imports prometheus_client
+
+        metrics = SchedulerMetrics(
+            self.cell, self.member, self.scheduler, self.figures, lambda: self._live, lambda: self.pending
+        )
+        with endpoint(self.member, where, metrics) as url:
+            yield url
 
     async def _supervise(self) -> None:
         async with anyio.create_task_group() as group:
@@ -81,7 +101,7 @@ class Process:
     def _enlist(self) -> None:
         self._live = Live(
             RedisCell.connect(self.url, self.cell), self.scheduler, self.member, time.time, time.sleep,
-            self.lease_ms, self.pipelined, log.warning,
+            self.lease_ms, self.pipelined,
         )  # fmt: skip
         self._live.stopping = self._stopping
 
@@ -118,6 +138,8 @@ class Process:
             return
         live.owned = owned(self.member, members)
         live.cell.may_wake(members)
+        if self._url is not None:
+            self.pending = cell.queue_depths().get(self.scheduler.kind, 0)
         self._reap(cell, set(members))
         if time.monotonic() - self._looked_after > self.lease_ms / 1000:
             look_after(cell, int(time.time() * 1000), self.member)
@@ -128,7 +150,7 @@ class Process:
         figures, waits = self.figures, replace(self.figures.waits, last=self.figures.waits.last[:])
         still = replace(figures, waits=waits, rejections=dict(figures.rejections), in_a_row=dict(figures.in_a_row))
         evicts = not isinstance(self.scheduler.preemption, NoPreemption)
-        return still.as_dict(time.time(), queued, asleep) | {"evicts": evicts}
+        return still.as_dict(time.time(), queued, asleep) | {"evicts": evicts, "metrics": self._url}
 
     def _hung(self, live: Live) -> bool:
         now = time.monotonic()
@@ -143,6 +165,7 @@ class Process:
         if lapsed and server_info(self.url).uptime_seconds * 1000 > self.lease_ms:
             for name, number in lapsed:
                 cell.withdraw(Membership(name, number), int(time.time() * 1000), reaped=True)
+                log.info("reaped", member=name, incarnation=number, by=self.member)
 
 
 def run_member(url: str, cell: str, member: str, scheduler: Scheduler, lease_ms: int = LEASE_MS) -> OmegaError | None:

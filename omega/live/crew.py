@@ -1,6 +1,7 @@
 """The processes of a cell on this computer: schedulers and fleets, started, watched and stopped."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,10 @@ from cellstate.cell import executor_of
 from cellstate.errors import StoreError
 from cellstate.redis_cell import RedisCell
 from schedulers.live import LEASE_MS
+from schedulers.process_endpoint import METRICS, parse
 
+TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z ")
+"""The beginning of a line of a log (schedulers/process_log.py)."""
 STARTING_SECONDS = 20.0
 LEAVING_SECONDS = 10.0
 
@@ -30,6 +34,8 @@ class Crew:
     speed: float = 1.0
     settings: Mapping[str, str] = field(default_factory=dict)
     """Further variables of the members' environment, such as OMEGA_DETECTION (see member.py)."""
+    ports: dict[str, str] = field(default_factory=dict)
+    """Where members show their metrics: the first where OMEGA_METRICS says, each further one on the next port."""
     members: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     def start(self, member: str) -> int:
@@ -38,6 +44,7 @@ class Crew:
         environment = os.environ | {
             "OMEGA_STORE": self.url, "OMEGA_CELL": self.cell, "OMEGA_MEMBER": member,
             "OMEGA_LEASE_MS": str(self.lease_ms), "OMEGA_SPEED": str(self.speed), **self.settings,
+            **self._metrics(member),
         }  # fmt: skip
         with (self.logs / f"{member.replace('/', '-')}.log").open("ab") as log:
             # A group of its own: Ctrl-C reaches the terminal's command first, which lets members finish.
@@ -47,6 +54,16 @@ class Crew:
             )  # fmt: skip
         self.members[member] = process
         return process.pid
+
+    def _metrics(self, member: str) -> dict[str, str]:
+        """A member that is started again has the port it had."""
+        where = os.environ.get(METRICS)
+        if not where:
+            return {}
+        if member not in self.ports:
+            address, port = parse(where)
+            self.ports[member] = f"{address}:{port + len(self.ports) if port else 0}"
+        return {METRICS: self.ports[member]}
 
     def wait_ready(self, cell: RedisCell) -> None:
         """Wait until every scheduler and agent holds its lease; StoreError with its last words when one ended."""
@@ -67,9 +84,9 @@ class Crew:
             time.sleep(0.02)
 
     def last_words(self, member: str) -> str:
-        """The last line a member wrote on its error stream."""
+        """The last line a member wrote on its error stream, without its time."""
         lines = (self.logs / f"{member.replace('/', '-')}.log").read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return TIME.sub("", lines[-1]) if lines else "it said nothing"
 
     def dead(self) -> dict[str, int]:
         """Members that ended by themselves, with their exit codes."""

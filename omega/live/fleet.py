@@ -85,6 +85,16 @@ class Fleet:
                 hold = run.machine in left or any(leaving for _, _, leaving in group.runs)
                 self._begin(run.placement, run.machine, run.job, run.tasks, group.duration_ms, hold=hold)
 
+    @property
+    def playing(self) -> int:
+        """Placements that are played."""
+        return len(self._runs)
+
+    @property
+    def held(self) -> int:
+        """Placements that wait until others have left their room."""
+        return len(self._held)
+
     def step(self, wait_seconds: float) -> int:
         """Take messages and end what is due; waits up to `wait_seconds` for messages. Returns tasks ended."""
         for message in self.cell.receive(self.number, wait_seconds=self._patience(wait_seconds)):

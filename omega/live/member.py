@@ -4,81 +4,28 @@ What to be comes in the environment, so that a store's password is never in argv
 OMEGA_CELL, OMEGA_MEMBER (``batch/0``, ``fleet/NAME`` or ``agent/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED; for
 another scheduler than the one offered as that kind OMEGA_SCHEDULER (its name, or ``module:attribute``) or
 OMEGA_SCHEDULER_FILE (TOML); to depart from it OMEGA_DETECTION (``fine``, ``coarse``), OMEGA_MODE
-(``incremental``, ``gang``) and OMEGA_BATCH (jobs per round trip).
+(``incremental``, ``gang``) and OMEGA_BATCH (jobs per round trip). OMEGA_LOG, OMEGA_LOG_FORMAT and OMEGA_METRICS
+say what it tells of itself (schedulers/process_log.py, process_endpoint.py).
 """
 
-import logging
 import os
-import signal
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from cellstate.errors import BadInput, OmegaError, StoreError
+from cellstate.errors import BadInput, OmegaError
 from cellstate.redis_cell import RedisCell
 from cellstate.transaction import Detection, Mode
 from omega.embedded_places import state_directory
 from omega.live.agent.process import run_agent
-from omega.live.fleet import Fleet
+from omega.live.fleet_process import Stop, run_fleet
 from schedulers import registry
 from schedulers.live import LEASE_MS
 from schedulers.process import run_member
+from schedulers.process_log import configure, log
 from schedulers.scheduler import Scheduler
-
-log = logging.getLogger("omega")
-
-PACE_SECONDS = 0.03
-"""A fleet gathers messages and ends for so long: a call for each would cost the store more than the work."""
-
 
 AGENT_LEASES = 4
 """An agent's lease is so many of a scheduler's: that its tasks must be placed again costs more than a wait."""
-AWAY_SECONDS = 0.2
-LOOK_SECONDS = 1.0
-"""How often a fleet looks whether it still faces the same store: one that started anew may have gone back in time."""
-
-
-def run_fleet(cell: RedisCell, name: str, speed: float, still: "Stop") -> None:
-    """Play the machines of the executor `name` until `still` is told to stop; waits out a store that is away.
-
-    Raises Refused when the cell, or the executor in it, is not there any more.
-    """
-    fleet = Fleet(cell, name, time.time, speed)
-    fresh, away, looked, faced = False, False, 0.0, ("", 0)
-    while not still.told:
-        try:
-            if not fresh or time.monotonic() - looked > LOOK_SECONDS:
-                looked, before = time.monotonic(), faced
-                cell.check_exists()
-                faced = cell.store_run(), cell.executor_number(name)
-                fresh = fresh and faced == before
-            if not fresh:
-                fleet.resume()
-                fresh = True
-            fleet.step(0.5)
-        except StoreError as error:
-            if not away:
-                log.warning("fleet %s: waits: %s", name, error)
-            fresh, away = False, True
-            time.sleep(AWAY_SECONDS)
-        else:
-            if away:
-                log.warning("fleet %s: the store serves again", name)
-                away = False
-            time.sleep(PACE_SECONDS)
-
-
-class Stop:
-    """Remembers that a signal asked to stop."""
-
-    def __init__(self) -> None:
-        """Listen for SIGTERM and SIGINT."""
-        self.told = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._tell)
-
-    def _tell(self, *_: object) -> None:
-        self.told = True
 
 
 def chosen(environment: Mapping[str, str], kind: str, seed: str) -> Scheduler:
@@ -111,6 +58,7 @@ def main(environment: Mapping[str, str]) -> int:
     url, cell, member = (environment[f"OMEGA_{name}"] for name in ("STORE", "CELL", "MEMBER"))
     kind, _, name = member.partition("/")
     try:
+        configure(environment)
         if kind == "fleet":
             speed = float(environment.get("OMEGA_SPEED", "1"))
             run_fleet(RedisCell.connect(url, cell), name, speed, Stop())
@@ -123,11 +71,10 @@ def main(environment: Mapping[str, str]) -> int:
         if error is not None:
             raise error
     except OmegaError as error:
-        log.error("error: %s", error)  # noqa: TRY400 - one line for a person, no traceback
+        log.error(str(error))
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    logging.basicConfig(format="%(message)s")
     raise SystemExit(main(os.environ))

@@ -148,7 +148,7 @@ def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
     membership = cell.enlist("batch/0", "nonce", 60_000, 1)
     unknown = dict.fromkeys(
         ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "asleep", "abandoned",
-         "conflict_fraction", "busyness", "seconds"))  # fmt: skip
+         "conflict_fraction", "busyness", "seconds", "metrics"))  # fmt: skip
     fresh = {
         "member": "batch/0", "state": "live", "alive": True, "incarnation": 1,
         "wait_seconds": {"mean": None, "p90": None}, **unknown,

@@ -1,5 +1,6 @@
 """What the tests of whole cells share: bounded waiting, servers to hurt, mixed work, and a reader of the log."""
 
+import json
 import os
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
 from cellstate.redis_cell import RedisCell
 from cellstate.server import Answer, connect, ping
 from omega import embedded
-from omega.live.crew import Crew, crew
+from omega.live.crew import TIME, Crew, crew
 from omega.live.fleet import Fleet
 from schedulers.sharing import owned
 from tests.conftest import absent, find_server, socket_directory, wait_for
@@ -186,8 +187,14 @@ def made_crew(
 
 
 def words_of(group: Crew, member: str) -> list[str]:
-    """Everything a member said on its error stream, by line."""
-    return (group.logs / f"{member.replace('/', '-')}.log").read_text().splitlines()
+    """What a member said on its error stream, by line, without the times; that its lease lapsed is chance."""
+    lines = (group.logs / f"{member.replace('/', '-')}.log").read_text().splitlines()
+    return [TIME.sub("", line) for line in lines if "warning: fenced" not in line]
+
+
+def waited_for_store(member: str, error: str) -> list[str]:
+    """What a member says of a store that does not serve for a while, up to how long that was."""
+    return [f"warning: store away member={member} error={json.dumps(error)}", f"warning: store back member={member}"]
 
 
 def ended(group: Crew, member: str) -> int:

@@ -7,7 +7,6 @@ comes right with the next one (semantics 16). Its tasks run under keepers (keepe
 when the lease is not renewed.
 """
 
-import logging
 import os
 import shutil
 import sys
@@ -29,8 +28,6 @@ from omega.live.agent.orders import Site, order
 from omega.live.agent.output import Tails
 from omega.live.agent.places import AgentPlaces, Key
 from schedulers.process_agents import look_after
-
-log = logging.getLogger("omega")
 
 LEASE_MS = 20_000
 BEATS = 5

@@ -4,7 +4,6 @@ One thread does everything with the store; another only waits at the agent's box
 the wait for processes cannot be one. SIGTERM and SIGINT end the tasks, and the agent leaves in order.
 """
 
-import logging
 import os
 import select
 import signal
@@ -22,8 +21,9 @@ from omega.live.agent import keeper, offer
 from omega.live.agent.agent import BEATS, LEASE_MS, Agent
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.places import AgentPlaces
-
-log = logging.getLogger("omega")
+from omega.live.metrics import shown
+from schedulers.process_endpoint import METRICS
+from schedulers.process_log import log
 
 RING_SECONDS = 1.0
 AWAY_SECONDS = 0.5
@@ -103,6 +103,7 @@ class Watch:
     def __init__(self, agent: Agent, bell: Bell) -> None:
         """The agent has not come yet."""
         self.agent, self.bell = agent, bell
+        self.log = log.bind(member=agent.executor)
         self.come = self.away = False
         self.looked = 0.0
 
@@ -113,12 +114,12 @@ class Watch:
                 self.step()
             except StoreError as error:
                 if not self.away:
-                    log.warning("agent %s: waits: %s", self.agent.name, error)
+                    self.log.warning("store away", error=str(error))
                 self.away = True
                 self.bell.wait(AWAY_SECONDS)
             else:
                 if self.away:
-                    log.warning("agent %s: the store serves again", self.agent.name)
+                    self.log.warning("store back")
                 self.away = False
                 self.rest()
         self.end()
@@ -131,10 +132,11 @@ class Watch:
                 self.agent.look()
                 return
         except Fenced:
-            log.warning("agent %s: its lease lapsed; it comes again", self.agent.name)
+            self.log.warning("fenced", why="its lease lapsed; it comes again")
             self.agent.cell.check_exists()
         self.agent.come(self.until_gone)
         self.come = True
+        self.log.info("joined")
 
     def rest(self) -> None:
         """Wait until there is a reason to look."""
@@ -165,6 +167,7 @@ class Watch:
         if self.come:
             with suppress(StoreError, Fenced):
                 self.agent.leave()
+                self.log.info("left")
 
 
 def _nobody(agent: Agent) -> None:
@@ -191,7 +194,12 @@ def run_agent(
         machine = MachineSpec(name, own.dimensions.parse(wanted), offer.attributes() | dict(attributes or {}))
         agent = Agent(own, machine, places, lease_ms, cgroups=Cgroups.prepare(f"{cell}-{name}"))
         agent.find()
-        _stay(agent, url, cell, came)
+        numbers = {
+            "omega_agent_tasks": ("Tasks that run", lambda: sum(kept.lives for kept in list(agent.kept.values()))),
+            "omega_agent_kept": ("Tasks in hand, ended ones not reported yet included", lambda: len(agent.kept)),
+        }
+        with shown(os.environ.get(METRICS), cell, agent.executor, numbers):
+            _stay(agent, url, cell, came)
     finally:
         own.close()
         os.close(lock)
@@ -204,7 +212,7 @@ def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> N
         watch.step()
         came(agent)
         if agent.cgroups.top is None:
-            log.warning("agent %s: tasks run without cgroups (%s)", agent.name, agent.cgroups.why_not)
+            watch.log.warning("no cgroups", why=agent.cgroups.why_not)
         box = threading.Thread(target=wait_at_box, args=(url, cell, agent.executor, bell), daemon=True)
         box.start()
         try:

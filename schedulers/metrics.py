@@ -1,0 +1,106 @@
+"""A scheduler's figures as metrics of Prometheus: the same that `omega scheduler list` shows.
+
+They are read when somebody asks, on another thread, while the attempt loop counts on: a number may be one ahead
+of its neighbour, and nothing waits.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from schedulers.instruments import BOUNDS, Durations, Figures
+from schedulers.live import Live
+from schedulers.scheduler import Scheduler
+
+MOST_MACHINES = 20
+"""How many rejecting machines are named; the others are counted together as ``other``."""
+
+DURATIONS: Mapping[str, str] = {
+    "wait": "From a job's submission to its first attempt",
+    "dequeue": "Asking for jobs, waiting for some included",
+    "sync": "Bringing the private copy up to date",
+    "think": "Deciding on the jobs of an attempt",
+    "submit": "From sending transactions until their outcome is known",
+}
+COUNTS: Mapping[str, tuple[str, str]] = {
+    "jobs": ("jobs", "Jobs taken up for the first time"),
+    "jobs_placed": ("finished_jobs", "Jobs placed whole"),
+    "jobs_abandoned": ("abandoned_jobs", "Jobs given up after too many conflicts"),
+    "sleeps": ("sleeps", "Times a job went to sleep because it fitted nowhere"),
+    "tasks_placed": ("tasks", "Tasks placed"),
+    "attempts": ("attempts", "Decisions on a job"),
+    "transactions": ("transactions", "Transactions that claimed something"),
+    "conflicts": ("conflicts", "Transactions with a claim judged moved or full"),
+    "accepted": ("accepted", "Transactions without a conflict; conflict fraction is conflicts ÷ accepted"),
+    "busy_seconds": ("busy_seconds", "Time spent deciding and committing"),
+    "resyncs": ("resyncs", "Times the whole cell was read afresh"),
+    "fencings": ("fencings", "Times its lease lapsed or its name was taken"),
+    "store_losses": ("stalls", "Times the store did not serve"),
+}
+
+
+@dataclass(slots=True, eq=False)
+class SchedulerMetrics(Collector):
+    """The metrics of one scheduler. `live` gives what has its private copy, once there is one; `pending` the jobs
+    of its kind in the store that want a machine, as of the last heartbeat.
+    """  # fmt: skip
+
+    cell: str
+    member: str
+    scheduler: Scheduler
+    figures: Figures
+    live: Callable[[], Live | None]
+    pending: Callable[[], int]
+
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus_client's Collector."""
+        names, values = ["cell", "scheduler"], [self.cell, self.member]
+        for name, (field, about) in COUNTS.items():
+            count = CounterMetricFamily(f"omega_scheduler_{name}", about, labels=names)
+            count.add_metric(values, getattr(self.figures, field))
+            yield count
+        for name, about in DURATIONS.items():
+            yield _histogram(f"omega_scheduler_{name}_seconds", about, names, values, getattr(self.figures, name))
+        scheduler = self.scheduler
+        for name, about, now in (
+            ("queue_depth", "Jobs in the queue, those that back off included", len(scheduler.ordering)),
+            ("blocked", "Jobs that fit nowhere and sleep until room is freed", len(scheduler.sleepers)),
+            ("unacknowledged", "Jobs whose transaction was sent and not answered", len(scheduler.working)),
+            ("pending", "Jobs of this kind that want a machine, whoever works on them", self.pending()),
+        ):
+            gauge = GaugeMetricFamily(f"omega_scheduler_{name}", about, labels=names)
+            gauge.add_metric(values, now)
+            yield gauge
+        yield self._rejections(names, values)
+        yield self._utilisation(names, values)
+
+    def _rejections(self, names: list[str], values: list[str]) -> Metric:
+        about = "Claims judged moved or full since the start, by machine: one rejected over and over is a fault"
+        found = GaugeMetricFamily("omega_scheduler_rejections", about, labels=[*names, "machine"])
+        worst = sorted(dict(self.figures.rejections).items(), key=lambda item: -item[1])
+        for machine, count in worst[:MOST_MACHINES]:
+            found.add_metric([*values, str(machine)], count)
+        if others := sum(count for _, count in worst[MOST_MACHINES:]):
+            found.add_metric([*values, "other"], others)
+        return found
+
+    def _utilisation(self, names: list[str], values: list[str]) -> Metric:
+        about = "Allocated share of the cell's capacity that is up, as this scheduler's copy has it"
+        found = GaugeMetricFamily("omega_cell_utilisation", about, labels=[*names, "resource"])
+        live = self.live()
+        if live is not None:
+            for resource, share in zip(live.cell.dimensions.names, live.view.utilisation(), strict=True):
+                found.add_metric([*values, resource], share)
+        return found
+
+
+def _histogram(name: str, about: str, names: list[str], values: list[str], durations: Durations) -> Metric:
+    """Classes added up, as Prometheus wants them."""
+    found, so_far, buckets = HistogramMetricFamily(name, about, labels=names), 0, []
+    for bound, count in zip((*map(str, BOUNDS), "+Inf"), list(durations.classes), strict=True):
+        so_far += count
+        buckets.append((bound, so_far))
+    found.add_metric(values, buckets, sum_value=durations.total)
+    return found

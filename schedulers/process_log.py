@@ -1,0 +1,113 @@
+"""What long processes say of themselves on stderr: structured lines, quiet by default.
+
+OMEGA_LOG is the least level that is written (debug, info, warning, error; default warning), OMEGA_LOG_FORMAT is
+text or json (a document a line). A line is what happened, in few words, and fields; whoever reads logs by program
+relies on the fields.
+"""
+
+import json
+import logging
+from collections.abc import Mapping, MutableMapping
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from cellstate.errors import BadInput
+from schedulers.instruments import Instrument
+
+LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("text", "json")
+NAME = "omega"
+
+
+def _for_logging(_: Any, __: str, said: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Hand an event to the standard library: the words as message, the fields beside it."""
+    return {"msg": said.pop("event"), "extra": {"said": dict(said)}}
+
+
+log = structlog.wrap_logger(
+    logging.getLogger(NAME),
+    wrapper_class=structlog.stdlib.BoundLogger,
+    processors=[structlog.stdlib.filter_by_level, _for_logging],
+)
+"""``log.info("joined", member="batch/0")``."""
+
+
+class Lines(logging.Formatter):
+    """A record as a line of text, or as a JSON document."""
+
+    def __init__(self, form: str) -> None:
+        """`form` is one of FORMATS."""
+        super().__init__()
+        self.form = form
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See logging.Formatter."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        level, said = record.levelname.lower(), dict(getattr(record, "said", {}))
+        if record.exc_info:
+            said["traceback"] = self.formatException(record.exc_info)
+        event = record.getMessage()
+        if self.form == "json":
+            return json.dumps({"at": at, "level": level, "event": event, **said}, ensure_ascii=False, default=str)
+        fields = "".join(f" {name}={_shown(value)}" for name, value in said.items())
+        return f"{at} {level}: {event}{fields}"
+
+
+def _shown(value: Any) -> str:
+    """A value in text; in quotes where it would not end by itself."""
+    text = str(value)
+    return text if text and not set(text) & set(' "=\n') else json.dumps(text, ensure_ascii=False)
+
+
+def configure(environment: Mapping[str, str]) -> None:
+    """Write to stderr what OMEGA_LOG and OMEGA_LOG_FORMAT ask for. Raises BadInput on a word that is none."""
+    level = environment.get("OMEGA_LOG") or "warning"
+    form = environment.get("OMEGA_LOG_FORMAT") or "text"
+    for name, value, known in (("OMEGA_LOG", level, LEVELS), ("OMEGA_LOG_FORMAT", form, FORMATS)):
+        if value not in known:
+            raise BadInput(f"{name} {value!r}: want {', '.join(known)}")
+    handler = logging.StreamHandler()
+    handler.setFormatter(Lines(form))
+    logger = logging.getLogger(NAME)
+    logger.handlers[:] = [handler]
+    logger.setLevel(level.upper())
+    logger.propagate = False
+
+
+class Diary(Instrument):
+    """Writes down what happens to one scheduler."""
+
+    def __init__(self, member: str) -> None:
+        """`member` is its name, ``batch/0``."""
+        self._log = log.bind(member=member)
+
+    def enlisted(self, incarnation: int, now: float) -> None:
+        """See Instrument.enlisted."""
+        self._log.info("joined", incarnation=incarnation)
+
+    def withdrew(self, now: float) -> None:
+        """See Instrument.withdrew."""
+        self._log.info("left")
+
+    def fenced(self, now: float) -> None:
+        """See Instrument.fenced."""
+        self._log.warning("fenced", why="its lease lapsed, or its name was taken")
+
+    def store_away(self, error: str, now: float) -> None:
+        """See Instrument.store_away."""
+        self._log.warning("store away", error=error)
+
+    def store_back(self, seconds: float, now: float) -> None:
+        """See Instrument.store_back."""
+        self._log.warning("store back", seconds=round(seconds, 3))
+
+    def synced(self, seconds: float, machines: int, now: float, *, full: bool) -> None:
+        """See Instrument.synced."""
+        if full:
+            self._log.info("resync", machines=machines, seconds=round(seconds, 4))
+
+    def abandoned(self, work: Any, now: float) -> None:
+        """See Instrument.abandoned."""
+        self._log.warning("job abandoned", job=work.id, conflicts=work.conflicts)
