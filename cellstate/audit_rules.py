@@ -178,6 +178,21 @@ def states_fit_counts(picture: Picture) -> Iterator[Violation]:
             yield Violation(4, f"is done with {placed} tasks placed", f"job {job.id}")
 
 
+def waits_are_mutual(picture: Picture) -> Iterator[Violation]:
+    """4: a job is held exactly while a person holds it or it waits; those it waits for live and know of it."""
+    for job in picture.jobs.values():
+        where = f"job {job.id}"
+        if job.state in _OPEN and (job.state is JobState.HELD) != (job.held or bool(job.after)):
+            why = "a person" if job.held else ", ".join(wait.job for wait in job.after) or "nobody"
+            yield Violation(4, f"is {job.state.name.lower()} and held back by {why}", where)
+        for wait in job.after if job.state is JobState.HELD else ():
+            awaited = picture.jobs.get(wait.job)
+            if awaited is None or job.id not in awaited.awaited:
+                yield Violation(4, f"waits for {wait.job}, which does not know of it", where)
+            elif not any(group.unplaced or group.placed for group in awaited.groups):
+                yield Violation(4, f"waits for {wait.job}, which has ended", where)
+
+
 def queues_hold_pending_jobs(picture: Picture) -> Iterator[Violation]:
     """4: a job is in its kind's queue exactly while something is unplaced and it is active or held."""
     for job in picture.jobs.values():
@@ -233,6 +248,7 @@ RULES: tuple[Rule, ...] = (
     placement_ids_are_unique,
     counts_add_up,
     states_fit_counts,
+    waits_are_mutual,
     queues_hold_pending_jobs,
     names_belong_to_live_jobs,
     kinds_follow_from_jobs,

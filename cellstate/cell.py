@@ -89,6 +89,7 @@ class KindUse(NamedTuple):
 class Submitted(NamedTuple):
     """What became of a submission: ``new``, ``same`` (already there), ``id`` or ``name`` (taken, by `holder`).
 
+    ``after``: it would wait for `holder`, which is not there; ``never``: which did not finish and never will.
     `modified` is the job's modify index, 0 when it was refused.
     """
 
@@ -123,7 +124,11 @@ class Cell(Protocol):
         """Give a machine other attributes: those named, None takes one away. Refused when there is no such machine."""
 
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
-        """Submit jobs; one that is already there under its id changes nothing."""
+        """Submit jobs; one that is already there under its id changes nothing.
+
+        One that waits for others (`JobSpec.after`) is held by the store until the call that ends the last of
+        them, which releases it; or stops it when one ended otherwise than it should, and so on along the chain.
+        """
 
     def stop(
         self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None

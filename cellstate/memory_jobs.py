@@ -1,6 +1,6 @@
 """Jobs of the twin are submitted, held, resized and stopped, as ``lua/`` has a script for each.
 
-``lua/parts/links.lua`` is here as well: `waits` and `awaited` of a JobRow.
+What holds them back is in memory_waits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,6 +39,8 @@ class MemoryJobs(MemoryTasks, MemoryReads):
                 answers.append(Submitted(spec.id, "same" if same else "id", "", known.modified if same else 0))
             elif spec.name in self.names:
                 answers.append(Submitted(spec.id, "name", self.names[spec.name]))
+            elif why := self.hopeless(spec):
+                answers.append(why)
             else:
                 answers.append(Submitted(spec.id, "new", "", self.version + 1))
                 self.pend.append(self.enter(spec, at_ms, held=held))
@@ -47,13 +49,29 @@ class MemoryJobs(MemoryTasks, MemoryReads):
             self.announce(at_ms, by)
         return answers
 
+    def hopeless(self, spec: JobSpec) -> Submitted | None:
+        """Why a job cannot be taken: it would wait for one that is not there, or that did not finish."""
+        for wait in spec.after:
+            j = self.J.get(wait.job)
+            if j is None:
+                return Submitted(spec.id, "after", wait.job)
+            over = j.complete or j.state in (JobState.STOPPED, JobState.ABANDONED)
+            if not wait.any_end and over and not self.finished(j):
+                return Submitted(spec.id, "never", wait.job)
+        return None
+
     def enter(self, spec: JobSpec, at_ms: int, *, held: bool) -> JobRow:
         """Record a new job."""
-        state = JobState.HELD if held else JobState.ACTIVE
-        j = JobRow(spec.id, spec.name, self.kind(spec.kind), spec.precedence, state, Gang(spec.gang))
+        j = JobRow(spec.id, spec.name, self.kind(spec.kind), spec.precedence, JobState.ACTIVE, Gang(spec.gang))
         self.submissions += 1
         j.order, j.submitted, j.bucket, j.unplaced = self.submissions, at_ms, bucket_of(spec.id), spec.total
         j.modified, j.waits = self.version + 1, ["*"] if held else []
+        for wait in spec.after:
+            if not self.J[wait.job].complete:
+                j.waits.append(f"{wait.job}{'+' if wait.any_end else ''}")
+                self.J[wait.job].awaited.append(j.id)
+                self.waited = True
+        j.state = JobState.HELD if j.waits else JobState.ACTIVE
         j.groups = [
             Group(j, i, group.need, group.duration_ms, group.count, optional=group.optional)
             for i, group in enumerate(spec.groups)
@@ -61,6 +79,9 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         j.spec = _opaque(spec)
         self.J[j.id], self.names[j.name] = j, j.id
         self.fact("submit", j.id, j.name, j.kind.name, j.precedence, spec.total)
+        for link in j.waits:
+            if link != "*":
+                self.fact("awaited", link.rstrip("+"), j.id)
         return j
 
     def stop(
@@ -98,16 +119,6 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         """Raise Overtaken when somebody who read another modify index asks."""
         if check is not None and check != j.modified:
             raise refusal(self.name, j.id, "moved", self.snapshot_of(j, spec=False))
-
-    def modify(self, j: JobRow) -> None:
-        """A change by a person: the modify index is the version that this call will leave."""
-        j.modified = self.version + 1
-        self.touch_job(j)
-
-    def set_free(self, j: JobRow) -> None:
-        """Nothing holds it back any more: it arrives anew at its schedulers."""
-        self.touch_job(j)
-        j.state, j.returned = JobState.ACTIVE, True
 
     def hold(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
         """See Cell.hold."""

@@ -14,7 +14,9 @@ from cellstate.model import After, GroupStatus, Job, Machine, MachineState, Run
 from cellstate.snapshot import Snapshot
 
 OF_TASKS = frozenset({"place", "finished", "failed", "lost", "evicted", "stopped", "left"})
-OF_JOBS = frozenset({"submit", "stop", "abandon", "done", "hold", "release", "resize", "drop"})
+OF_JOBS = frozenset(
+    {"submit", "stop", "abandon", "done", "hold", "release", "resize", "drop", "awaited", "met"}
+)  # fmt: skip
 
 
 class MemoryReads(MemoryPublish):

@@ -230,6 +230,8 @@ class MemorySimulated(MemoryCommit):
         if not j.unplaced and not j.placed:
             self.changed_jobs, self.pend, self.retired = [j], [], []
             self.write_jobs()
+            if self.pend:
+                self.write_pending()
             self.retire(at_ms)
         self.transactions += 1
         self.announce(at_ms, by)

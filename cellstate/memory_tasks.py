@@ -4,8 +4,8 @@ Amounts on machines (occupy) and of kinds (book) are separate from the records, 
 with the first and writes the second later.
 """
 
-from cellstate.memory_publish import MemoryPublish
 from cellstate.memory_ranges import Spans, span_add, span_count, span_split, span_take, spans
+from cellstate.memory_waits import MemoryWaits
 from cellstate.memory_words import Group, JobRow, KindRow, MachineRow
 from cellstate.model import Gang, JobState
 from cellstate.transaction import How
@@ -13,7 +13,7 @@ from cellstate.transaction import How
 WORDS = {how: how.name.lower() for how in How}
 
 
-class MemoryTasks(MemoryPublish):
+class MemoryTasks(MemoryWaits):
     """The words of tasks."""
 
     strict: list[JobRow]

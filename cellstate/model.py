@@ -17,6 +17,8 @@ from cellstate.resources import Resources
 
 MOST_CLAIMS = 10_000
 """Tasks a transaction may claim, and so the largest gang: 65 ms of the server's time (semantics 11)."""
+MOST_WAITS = 1_000
+"""Jobs that one may wait for."""
 BUCKETS = 256
 """Jobs are spread over this many buckets by a hash of their id; members of a kind share the buckets."""
 MOST_PRECEDENCE = 1_000_000
@@ -132,6 +134,8 @@ class JobSpec:
     precedence: int = 0
     gang: Gang = Gang.NO
     extra: Mapping[str, Any] = field(default_factory=dict)
+    after: tuple[After, ...] = ()
+    """What it waits for before it is placed: jobs submitted before it, or earlier in the same call."""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
@@ -144,6 +148,8 @@ class JobSpec:
             raise BadInput(f"job {self.name}: precedence {self.precedence} is not within 0 to {MOST_PRECEDENCE}")
         if not self.total or any(group.count < (not group.optional) for group in self.groups):
             raise BadInput(f"job {self.name}: wants at least one task in every group")
+        if not all(_ID.fullmatch(wait.job) for wait in self.after) or len(self.after) > MOST_WAITS:
+            raise BadInput(f"job {self.name}: waits for at most {MOST_WAITS} jobs, named by their ids")
         if self.gang and self.total > MOST_CLAIMS:
             most = f"the most in one transaction is {MOST_CLAIMS}"
             raise BadInput(f"job {self.name}: a gang of {self.total} tasks; {most}")

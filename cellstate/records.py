@@ -44,7 +44,8 @@ def write_job(spec: JobSpec, *, held: bool) -> tuple[str, bytes]:
     groups = ";".join(
         f"{' '.join(map(str, g.need))} {g.duration_ms} {g.count}{'?' if g.optional else ''}" for g in spec.groups
     )
-    links = "<*" if held else "-"
+    waits = "".join(f"<{wait.job}{'+' if wait.any_end else ''}" for wait in spec.after)
+    links = ("<*" if held else "") + waits or "-"
     head = f"{spec.id} {spec.name} {spec.kind} {spec.precedence} {int(spec.gang)} {bucket_of(spec.id):02x} {links}"
     return f"{head} {groups}", pack(opaque(spec.extra, spec.groups))
 

@@ -113,6 +113,8 @@ def _of_many(same: Sequence[Event], jobs: int, names: Names) -> str:
         return f"{words.count(jobs, 'job')} {_STATES[same[0].more['state']]}"
     if kind in ("hold", "release"):
         return f"{_VERBS[kind]} {words.count(jobs, 'job')}"
+    if kind in ("awaited", "met"):
+        return f"{words.count(jobs, 'job')} {'awaited' if kind == 'awaited' else 'not waiting any more'}"
     if kind == "drop":
         return f"{tasks} given up"
     if kind in ("submit", "stop", "abandon"):
@@ -140,9 +142,16 @@ def _sentence(same: Sequence[Event], names: Names) -> str:
         more = f", precedence {first.more['precedence']}" if first.more["precedence"] else ""
         return f"submitted {names.job(job)}, {tasks} of kind {first.more['job_kind']}{more}"
     if kind in ("stop", "abandon"):
-        return f"{_VERBS[kind]} {names.job(job)}" + (f", {tasks} not placed any more" if count else "")
+        _, _, awaited = str(first.more.get("reason", "")).partition("after:")
+        why = f": {names.job(awaited)} did not finish" if awaited else ""
+        return f"{_VERBS[kind]} {names.job(job)}" + (f", {tasks} not placed any more" if count else "") + why
     if kind in ("hold", "release"):
-        return f"{_VERBS[kind]} {names.job(job)}"
+        after = f", now that {names.job(first.more['other'])} has ended" if "other" in first.more else ""
+        return f"{_VERBS[kind]} {names.job(job)}{after}"
+    if kind == "awaited":
+        return f"{names.job(first.more['other'])} waits for {names.job(job)}"
+    if kind == "met":
+        return f"{names.job(job)} does not wait for {names.job(first.more['other'])} any more"
     if kind == "resize":
         totals = ", ".join(
             f"group {event.more['group']} to {words.count(event.more['total'], 'task')}" for event in same

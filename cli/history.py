@@ -17,8 +17,8 @@ CHUNK = 1_000
 """Versions read at once: a few milliseconds of the server's time."""
 ENDINGS = ("finished", "failed", "lost", "evicted", "stopped")
 KINDS = (
-    "submit", "place", "conflict", *ENDINGS, "left", "drop", "hold", "release", "resize", "stop", "abandon", "done",
-    "join", "machine", "enlist", "leave", "lapse", "limit", "restore",
+    "submit", "place", "conflict", *ENDINGS, "left", "drop", "hold", "release", "awaited", "met", "resize", "stop",
+    "abandon", "done", "join", "machine", "enlist", "leave", "lapse", "limit", "restore",
 )  # fmt: skip
 """Every kind of event, as ``omega events --kind`` takes it."""
 
@@ -113,7 +113,7 @@ def _submit(words: Sequence[str], _: "Dimensions") -> _Read:
 
 
 def _stop(words: Sequence[str], _: "Dimensions") -> _Read:
-    return words[0], None, int(words[1]), {}
+    return words[0], None, int(words[1]), {"reason": words[2]} if len(words) > 2 else {}
 
 
 def _resize(words: Sequence[str], _: "Dimensions") -> _Read:
@@ -128,7 +128,7 @@ def _drop(words: Sequence[str], _: "Dimensions") -> _Read:
 
 
 def _hold(words: Sequence[str], _: "Dimensions") -> _Read:
-    return words[0], None, None, {}
+    return words[0], None, None, {"other": words[1]} if len(words) > 1 else {}
 
 
 def _done(words: Sequence[str], _: "Dimensions") -> _Read:
@@ -173,7 +173,7 @@ def _plain(words: Sequence[str], _: "Dimensions") -> _Read:
 _READERS = {
     **dict.fromkeys(("place", "left", *ENDINGS), _tasks),
     "conflict": _conflict, "submit": _submit, "stop": _stop, "abandon": _stop, "done": _done,
-    "hold": _hold, "release": _hold, "resize": _resize, "drop": _drop,
+    "hold": _hold, "release": _hold, "awaited": _hold, "met": _hold, "resize": _resize, "drop": _drop,
     "join": _join, "machine": _machine, "enlist": _member, "leave": _member, "lapse": _member, "limit": _limit,
     "restore": _restore,
 }  # fmt: skip

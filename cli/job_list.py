@@ -26,8 +26,8 @@ def command(app: App, kind: str | None, wanted: str | None, user: str | None, li
     """The jobs in order of submission, with their state and its reason.
 
     States: pending (something of it is unplaced), running, held, finished, failed, stopped, abandoned.
-    Reasons: WAITING, NO_SCHEDULER, NO_MACHINE, TOO_LARGE, CONSTRAINT, SPREAD, RESOURCES, LIMIT, HELD, CONFLICTS,
-    STOPPING. Why in full: omega job why JOB.
+    Reasons: WAITING, NO_SCHEDULER, NO_MACHINE, TOO_LARGE, CONSTRAINT, SPREAD, RESOURCES, LIMIT, HELD, DEPENDENCY,
+    CONFLICTS, STOPPING. Why in full: omega job why JOB.
     """
     cell = app.open()
     jobs = [job for job in cell.jobs() if kind in (None, job.kind) and wanted in (None, state(job))]

@@ -2,14 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cellstate.errors import Duplicate
 from cli.amounts import amount_options, named, pairs, vector
 from cli.app import App
+from cli.job_find import find
 from cli.job_submit import follow_options, hold_option, new_id, submit
+
+if TYPE_CHECKING:
+    from cellstate.model import After
+    from cellstate.redis_cell import RedisCell
+    from omega.arrays import Array
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -29,6 +35,14 @@ from cli.job_submit import follow_options, hold_option, new_id, submit
               help="Larger is more important.")  # fmt: skip
 @click.option("--gang", is_flag=True, help="Place all tasks at once, or none.")
 @click.option("--strict-gang", is_flag=True, help="A gang that is evicted as a whole when one of it is.")
+@click.option(
+    "--after",
+    "waits",
+    multiple=True,
+    metavar="JOB[:any]",
+    help="Wait until JOB finished, or with :any ended in whatever way. May be given several times.",
+)
+@click.option("--array", metavar="A-B", help="A task for each index of 0-99 or 1-9:2, instead of --count.")
 @hold_option
 @follow_options
 @click.argument("words", nargs=-1, metavar="[-- CMD…]")
@@ -37,7 +51,7 @@ def command(
     ctx: click.Context, *, name: str | None, kind: str, count: int, cpu: str | None, memory: str | None,
     others: Mapping[str, str], duration: str | None, environment: Mapping[str, str], directory: str | None,
     time_limit: str | None, restart: int, precedence: int, gang: bool, strict_gang: bool,
-    hold: bool, follow: bool | None, words: Sequence[str],
+    waits: Sequence[str], array: str | None, hold: bool, follow: bool | None, words: Sequence[str],
 ) -> None:  # fmt: skip
     """Submit one job of identical tasks that run CMD, and follow it to its end."""
     from cellstate.model import Gang, JobSpec, TaskGroup
@@ -54,6 +68,9 @@ def command(
         extra["time_limit"] = parse_duration(time_limit)
     if restart:
         extra["restart"] = {"attempts": restart}
+    if array is not None:
+        indices = _array(array)
+        count, extra["array"] = indices.count, indices.extra()
     group = TaskGroup(need, count, milliseconds, extra)
     about: dict[str, Any] = {"environment": dict(environment)} if environment else {}
     if directory is not None:
@@ -62,9 +79,10 @@ def command(
         about["submitted_in"] = str(Path.cwd())
     together = Gang.STRICT if strict_gang else Gang.YES if gang else Gang.NO
     job_id = new_id()
+    after, said = _after(cell, waits)
 
     def spec(called: str) -> JobSpec:
-        return JobSpec(job_id, called, kind, (group,), precedence, together, about)
+        return JobSpec(job_id, called, kind, (group,), precedence, together, about | said, after)
 
     try:
         submit(ctx, cell, [spec(name or stem(words))], follow, hold=hold)
@@ -72,6 +90,24 @@ def command(
         if name is not None:
             raise
         submit(ctx, cell, [spec(f"{stem(words)}-{job_id[:4]}")], follow, hold=hold)
+
+
+def _array(text: str) -> "Array":
+    from omega.arrays import parse_array
+
+    indices, _, step = text.partition(":")
+    return parse_array(indices, int(step) if step.isdecimal() else 0 if step else 1)
+
+
+def _after(cell: "RedisCell", waits: Sequence[str]) -> "tuple[tuple[After, ...], dict[str, Any]]":
+    """What --after says: by ids, and as a job file would. Refused when there is no such job."""
+    from cellstate.model import After
+
+    if not waits:
+        return (), {}
+    asked = [(name.removesuffix(":ok").removesuffix(":any"), name.endswith(":any")) for name in waits]
+    after = tuple(After(find(cell, name).id, any_end) for name, any_end in asked)
+    return after, {"after": [{"job": name, "outcome": "any" if any_end else "ok"} for name, any_end in asked]}
 
 
 SCRIPTS = (".py", ".sh", ".rb", ".pl", ".js")

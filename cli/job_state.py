@@ -79,9 +79,9 @@ class Room:
             case JobState.ABANDONED:
                 return "CONFLICTS"
             case JobState.STOPPED:
-                return "" if ended(job) else "STOPPING"
+                return ("DEPENDENCY" if job.after else "") if ended(job) else "STOPPING"
             case JobState.HELD if job.unplaced:
-                return "HELD"
+                return "DEPENDENCY" if job.after and not job.held else "HELD"
         return self._pending(job) if job.pending else ""
 
     def _pending(self, job: Job) -> str:

@@ -13,7 +13,7 @@ from cli.event_words import Names
 from cli.history import events, extent, since_time
 from cli.job_find import find
 from cli.job_list import as_json
-from cli.job_state import COUNTS, Room, counts, group_names, state
+from cli.job_state import COUNTS, Room, counts, ended, group_names, state
 
 if TYPE_CHECKING:
     from cellstate.model import Job, Run
@@ -118,7 +118,8 @@ def _groups(cell: "RedisCell", job: "Job") -> list[dict[str, Any]]:
     said: Sequence[Mapping[str, Any]] = job.spec.get("groups") or [{}] * len(job.groups)
     return [
         {"name": name, "need": cell.dimensions.numbers(group.need), "duration_ms": group.duration_ms,
-         "counts": counts([group]), "spec": {key: value for key, value in extra.items() if key != "name"}}
+         "counts": counts([group]), "optional": group.optional, "indices": group.indices,
+         "spec": {key: value for key, value in extra.items() if key != "name"}}
         for name, group, extra in zip(group_names(job), job.groups, said, strict=True)
     ]  # fmt: skip
 
@@ -141,17 +142,36 @@ def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, now: float) ->
             "evicted": _evictions(cell, past.evicted_for, "for"),
             "made room": _evictions(cell, past.evicted, "of"),
         }
-        | {name: str(value) for name, value in job.spec.items() if name != "groups"}
+        | {"waits for": _waits(cell, job)}
+        | {name: str(value) for name, value in job.spec.items() if name not in ("groups", "after")}
     )
+    from omega.arrays import shown
+
     render.line()
     durations = any(group.duration_ms for group in job.groups)
     rows = []
-    for each, name in zip(job.groups, group_names(job), strict=True):
+    said = job.spec.get("groups") or [{}] * len(job.groups)
+    for each, name, extra in zip(job.groups, group_names(job), said, strict=True):
         numbers = counts([each])
         took = [words.seconds(each.duration_ms / 1000)] if durations else []
-        rows.append((name, words.amounts(cell.dimensions, each.need), *took, *(numbers[word] for word in COUNTS)))
+        rows.append(
+            (
+                name + shown(extra, each.indices),
+                words.amounts(cell.dimensions, each.need),
+                *took,
+                *(numbers[word] for word in COUNTS),
+            )
+        )
     headings = ("group", "each task", ">duration") if durations else ("group", "each task")
     render.table((*headings, *(f">{word}" for word in COUNTS)), rows)
+
+
+def _waits(cell: "RedisCell", job: "Job") -> str:
+    """What it waits for; of one that was stopped for it, what did not come true."""
+    names = Names(cell)
+    if ended(job):
+        return ", ".join(f"{names.job(wait.job)}, which did not finish" for wait in job.after)
+    return ", ".join(f"{names.job(wait.job)} to {'end' if wait.any_end else 'finish'}" for wait in job.after)
 
 
 def _history(job: "Job", past: Past) -> str:

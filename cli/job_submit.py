@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cellstate.errors import BadInput, Duplicate
+from cellstate.errors import BadInput, Duplicate, Refused
 from cli import render, words
 from cli.app import App
+from cli.job_find import find
 from cli.job_warnings import warnings
 
 if TYPE_CHECKING:
+    from cellstate.cell import Submitted
     from cellstate.model import JobSpec
     from cellstate.redis_cell import RedisCell
     from omega.jobfile import JobFile
@@ -58,7 +60,7 @@ def command(ctx: click.Context, files: Sequence[str], hold: bool, follow: bool |
     app: App = ctx.obj
     read = [read_file(name) for name in files]
     cell = app.open(to_change=True)
-    submit(ctx, cell, load(read, cell.dimensions, new_id), follow, hold=hold)
+    submit(ctx, cell, load(read, cell.dimensions, new_id, lambda name: find(cell, name).id), follow, hold=hold)
 
 
 def read_file(name: str) -> "JobFile":
@@ -92,7 +94,7 @@ def submit(
             bars.advance(bar, len(chunk))
     for spec, answer in zip(specs, answers, strict=True):
         if answer.status not in WORDS:  # somebody took it since it was checked
-            raise taken(spec, answer.holder if answer.status == "name" else spec.id, by_id=answer.status == "id")
+            raise _refusal(spec, answer)
     doubtful = warnings(cell, [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"])
     for text in doubtful:
         render.warning(text)
@@ -130,6 +132,16 @@ def check_names(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
     for spec in specs:
         if holders.get(spec.name, spec.id) != spec.id:
             raise taken(spec, holders[spec.name], by_id=False)
+
+
+def _refusal(spec: "JobSpec", answer: "Submitted") -> Refused:
+    """Why a job was not taken."""
+    if answer.status == "after":
+        return Refused(f"job {spec.name}: waits for {answer.holder}, which is not there (any more); see omega job list")
+    if answer.status == "never":
+        advice = "submit that anew, or wait for it with the outcome any"
+        return Refused(f"job {spec.name}: waits for {answer.holder} to finish, which did not and never will; {advice}")
+    return taken(spec, answer.holder if answer.status == "name" else spec.id, by_id=answer.status == "id")
 
 
 def taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:

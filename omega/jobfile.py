@@ -12,12 +12,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cellstate.errors import BadInput
-from cellstate.model import JobSpec
+from cellstate.errors import BadInput, OmegaError
+from cellstate.model import After, JobSpec
 from cellstate.resources import Dimensions, Resources
 from omega.jobfile_form import JobEntry, Tasks, fields_at, parse_duration
 from omega.jobfile_lines import Document, Path, parse
 from omega.jobfile_mapreduce import MapReduceEntry
+from omega.jobfile_order import FindJob, in_order, resolved
 
 __all__ = ["JobFile", "load", "parse_duration"]
 
@@ -40,13 +41,21 @@ class JobFile:
     text: str
 
 
-def load(files: Iterable[JobFile], dimensions: Dimensions, new_id: Callable[[], str]) -> list[JobSpec]:
-    """Return the jobs of all `files`, in their order; a job without an id gets one from `new_id`.
+def _nowhere(name: str) -> str:
+    raise BadInput(f"{name!r} is no job of this submission")
 
+
+def load(
+    files: Iterable[JobFile], dimensions: Dimensions, new_id: Callable[[], str], find_job: FindJob = _nowhere
+) -> list[JobSpec]:
+    """Return the jobs of all `files`, in their order, but those that others wait for before these.
+
+    A job without an id gets one from `new_id`; `find_job` finds those that are waited for and are there already.
     Raises BadInput for the first thing that is wrong: ``FILE:LINE: FIELD: what; what is allowed``.
     """
-    specs: list[JobSpec] = []
+    entries_read: list[tuple[Document, Path, JobEntry, str]] = []
     taken: dict[tuple[str, str], str] = {}
+    own: dict[str, str] = {}
     for file in files:
         document = parse(file.name, file.text)
         entries = document.value if isinstance(document.value, list) else [document.value]
@@ -56,8 +65,21 @@ def load(files: Iterable[JobFile], dimensions: Dimensions, new_id: Callable[[], 
             here: Path = (i,) if isinstance(document.value, list) else ()
             job = _entry(document, here, entry)
             _take(document, here, job, taken)
-            specs.append(_spec(document, here, job, dimensions, new_id))
-    return specs
+            job_id = new_id() if job.id is None else job.id
+            own |= {job.name: job_id, job_id: job_id}
+            entries_read.append((document, here, job, job_id))
+    specs = [
+        _spec(document, here, job, dimensions, job_id, _after(document, here, job, own, find_job))
+        for document, here, job, job_id in entries_read
+    ]
+    return in_order(specs)
+
+
+def _after(document: Document, here: Path, job: JobEntry, own: dict[str, str], find_job: FindJob) -> tuple[After, ...]:
+    try:
+        return resolved(job.after, own, find_job)
+    except OmegaError as error:
+        raise BadInput(f"{document.where((*here, 'after'))}: after: {error}") from None
 
 
 def _entry(document: Document, here: Path, entry: Any) -> JobEntry:
@@ -80,11 +102,12 @@ def _take(document: Document, here: Path, job: JobEntry, taken: dict[tuple[str, 
             taken[field, value] = at
 
 
-def _spec(document: Document, here: Path, job: JobEntry, dimensions: Dimensions, new_id: Callable[[], str]) -> JobSpec:
+def _spec(
+    document: Document, here: Path, job: JobEntry, dimensions: Dimensions, job_id: str, after: tuple[After, ...]
+) -> JobSpec:
     groups = job.groups(lambda place, tasks: _need(document, (*here, *place), tasks, dimensions))
-    job_id = new_id() if job.id is None else job.id
     try:
-        return JobSpec(job_id, job.name, job.kind, groups, job.precedence, job.gang, job.extra())
+        return JobSpec(job_id, job.name, job.kind, groups, job.precedence, job.gang, job.extra(), after)
     except BadInput as error:
         raise BadInput(f"{document.where(here)}: {error}") from None
 

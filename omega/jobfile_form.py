@@ -3,13 +3,14 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from cellstate.errors import BadInput
 from cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
 from cellstate.resources import Resources
+from omega.arrays import Array, parse_array
 from schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_spread
 
 MOST_TASKS = 10_000_000
@@ -104,6 +105,24 @@ def _gang(value: Any) -> Gang:
     return GANGS[value]
 
 
+def _array(value: Any) -> Array | None:
+    """Read ``0-99``, or ``{range: 1-10, step: 2}``."""
+    said = value if isinstance(value, dict) else {"range": value}
+    text, step = said.get("range"), said.get("step", 1)
+    if not isinstance(text, str) or type(step) is not int or set(said) - {"range", "step"}:
+        raise ValueError(f"{value!r} is not an array; write 0-99, or range: 1-10 with step: 2")
+    try:
+        return parse_array(text, step)
+    except BadInput as error:
+        raise ValueError(str(error)) from None
+
+
+def _waits(value: Any) -> Any:
+    """Let a name alone stand for a job that is to finish, and one entry for a list of one."""
+    entries = value if isinstance(value, list) else [value]
+    return [{"job": entry} if isinstance(entry, str) else entry for entry in entries]
+
+
 def _demand(read: Callable[[Any], object]) -> Callable[[Any], Any]:
     """Return a validator of an entry that schedulers read: they judge it, and it travels as it was written."""
 
@@ -131,6 +150,13 @@ class Strict(BaseModel):
     """Unknown fields are refused, and a value must have its type: ``count: "5"`` is no number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
+
+
+class Wait(Strict):
+    """A job that another one waits for: until it finished (``ok``), or ended in whatever way (``any``)."""
+
+    job: str = Field(min_length=1)
+    outcome: Literal["ok", "any"] = "ok"
 
 
 class Locality(Strict):
@@ -166,6 +192,17 @@ class Tasks(Strict):
     time_limit: Duration = 0
     grace: Duration | None = None
     log_limit: Size = 0
+    array: Annotated[Any, AfterValidator(_array)] = None
+
+    @model_validator(mode="after")
+    def _counted_once(self) -> Self:
+        if self.array is not None:
+            if "count" in self.model_fields_set and self.count != self.array.count:
+                raise ValueError(f"count {self.count} and an array of {self.array.count}; leave count out")
+            if self.array.count > MOST_TASKS:
+                raise ValueError(f"an array of {self.array.count} tasks; the most is {MOST_TASKS}")
+            self.count = self.array.count
+        return self
 
     def group(self, need: Resources) -> TaskGroup:
         """The task group as it is submitted."""
@@ -180,6 +217,8 @@ class Tasks(Strict):
             found["restart"] = self.restart.model_dump()
         if self.grace is not None:
             found["grace"] = self.grace
+        if self.array is not None:
+            found["array"] = self.array.extra()
         return found
 
 
@@ -199,6 +238,7 @@ class JobEntry(Strict):
     user: str | None = None
     environment: dict[str, str] = {}
     directory: str | None = None
+    after: Annotated[list[Wait], BeforeValidator(_waits)] = []
 
     def groups(self, need: Need) -> tuple[TaskGroup, ...]:
         """Its task groups; `need` reads the resources of one, given where it stands in the job."""
@@ -207,7 +247,8 @@ class JobEntry(Strict):
     def extra(self) -> dict[str, Any]:
         """What only schedulers and executors read of the job, as `JobSpec.extra` keeps it."""
         names = ("pool", "user", "environment", "directory")
-        return {name: value for name in names if (value := getattr(self, name))}
+        found = {name: value for name in names if (value := getattr(self, name))}
+        return found | ({"after": [wait.model_dump() for wait in self.after]} if self.after else {})
 
 
 def fields_at(path: tuple[str | int, ...], job: type[JobEntry] = JobEntry) -> list[str]:

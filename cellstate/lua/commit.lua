@@ -61,6 +61,7 @@ local function load(machines, ids, evicting)
     load_jobs_on(evicting)
     load_strict_gangs()
   end
+  load_awaiting()
   load_kinds_of_jobs()
 end
 
@@ -290,6 +291,7 @@ for i = 1, #transactions do
 end
 for i = 1, #transactions do answers[i] = decide(transactions[i], i) end
 outcomes = concat(answers, ';')
+end_waits()
 publish(at, member, false)
 redis.call('HSET', schedulers_key, member, concat({ incarnation, ' ', nonce, ' ', number, '\n', outcomes }))
 return reply(outcomes)

@@ -30,6 +30,7 @@ for _, e in ipairs(endings) do
 end
 load_jobs(ids)
 if evicting then load_strict_gangs() end
+load_awaiting()
 load_kinds_of_jobs()
 local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
@@ -53,6 +54,7 @@ for i, e in ipairs(endings) do
 end
 if any then
   meta.transactions = meta.transactions + 1
+  end_waits()
   publish(at, by, true)
 end
 return answering({ 'ok', format('%d', meta.version) }, counts)

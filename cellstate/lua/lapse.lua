@@ -24,6 +24,7 @@ if index and owner then
 end
 if m then
   load_jobs_on({ index })
+  load_awaiting()
   load_kinds_of_jobs()
   local names = lacking()
   if #names > 0 then return answering({ 'keys' }, names) end
@@ -52,5 +53,6 @@ if m then
   end
   if #touched > 0 then meta.transactions = meta.transactions + 1 end
 end
+end_waits()
 publish(at, by, true)
 return { 'ok', 1, count }

@@ -21,6 +21,7 @@ end
 if not m or m[STATE] == GONE then return { 'unknown' } end
 load_jobs_on({ index })
 if action == 'capacity' then load_strict_gangs() end
+load_awaiting()
 load_kinds_of_jobs()
 local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
@@ -98,6 +99,7 @@ if not count then
 end
 if #touched > 0 then
   meta.transactions = meta.transactions + 1
+  end_waits()
   publish(at, by, change ~= '0')
 end
 return { 'ok', format('%d', meta.version), count }

@@ -42,6 +42,7 @@ for _, g in ipairs(j.groups) do
 end
 if j.gang > 0 and sum > 10000 then return { 'many', write_job(j) } end
 load_machines(machines)
+load_awaiting()
 load_kinds_of_jobs()
 local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
@@ -114,5 +115,6 @@ for i, g in ipairs(j.groups) do
   end
 end
 if #touched > 0 then meta.transactions = meta.transactions + 1 end
+end_waits()
 publish(at, by, not grows)
 return { 'ok', write_job(j) }

@@ -14,6 +14,7 @@ local j = J[job]
 if not j then return { 'unknown' } end
 if j.state > HELD then return { 'ok', write_job(j) } end
 if overtaken(j, check) then return { 'moved', write_job(j) } end
+load_awaiting()
 local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
 local stopped = 0
@@ -25,5 +26,6 @@ end
 j.unplaced, j.state = 0, tonumber(state)
 modify(j)
 fact(format('%s %s %d', j.state == ABANDONED and 'abandon' or 'stop', job, stopped))
+end_waits()
 publish(at, by, true)
 return { 'ok', write_job(j) }

@@ -5,11 +5,13 @@
 -- A pair is "id name kind precedence gang bucket links group;group…" and the job's opaque spec; links:
 -- what holds it back (parts/links.lua), or "-"; a group is "need*R duration count[?]", "?": optional.
 -- Reply  {"ok", version, answer…}: "new", "same INDEX" (its modify index), "id" (the id belongs to another
---        job) or "name ID" (a live job has that name); or {"keys", name…} with nothing done.
+--        job), "name ID" (a live job has that name), "after ID" (it would wait for a job that is not there: one
+--        that was submitted earlier, or stands earlier in this call, is; so no circle arises) or "never ID" (for
+--        one that has not finished and never will); or {"keys", name…} with nothing done.
 -- Types  as in commit.lua
 -- Rules  pending tasks are ranges, not records (semantics 21); begins with HSET (13).
 
---@include lists binary words ranges publish
+--@include lists binary words ranges publish links
 
 local asked, ids, jobnames = {}, {}, {}
 for i = fixed_args + 1, #ARGV, 2 do
@@ -43,45 +45,103 @@ end
 local function modified_of(record) return (match(record, '^%S+ %S+ %d+ %d+ %d %d %d+ %x%x (%d+)')) end
 
 local version = format('%d', meta.version + 1)
-local answers, rows, opaque, named_rows, fresh = {}, {}, {}, {}, {}
-local seen_ids, seen_names = {}, {}
-for i, a in ipairs(asked) do
-  local known = seen_ids[a.id] or (records[i] and { essence(records[i]), specs[i] or '', modified_of(records[i]) })
-  local mine = concat({ a.name, a.kind, a.precedence, a.gang }, ';') .. ';' .. a.groups
-  if known then
-    answers[i] = (known[1] == mine and known[2] == a.spec) and ('same ' .. known[3]) or 'id'
-  elseif seen_names[a.name] or holders[i] then
-    answers[i] = 'name ' .. (seen_names[a.name] or holders[i])
-  else
-    answers[i] = 'new'
-    seen_ids[a.id], seen_names[a.name] = { mine, a.spec, version }, a.id
-    meta.jobs = meta.jobs + 1
-    local parts, total = {}, 0
-    for part in gmatch(a.groups, '[^;]+') do
-      local lead, count, may_drop = match(part, '^(.*) (%d+)(%??)$')
-      total = total + count
-      local waiting = count == '0' and '-' or count == '1' and '0' or format('0-%d', count - 1)
-      parts[#parts + 1] = lead .. ' ' .. count .. may_drop .. ' ' .. count .. ' 0 0 0 0 ' .. waiting .. ' -'
+local awaited = {}
+for _, a in ipairs(asked) do
+  for id in gmatch(a.links, '<([^<>+*]+)') do awaited[#awaited + 1] = id end
+end
+load_jobs(awaited)
+
+local answers, fresh, by_id, by_name = {}, {}, {}, {}
+
+-- What holds a new job back, less what has come true; nil and why not when the job cannot be taken: it waits
+-- for one that is not there, or that has ended otherwise than it should.
+local function open_links(links)
+  local kept = {}
+  for link in gmatch(links, '<[^<>]+') do
+    local id, plus = match(link, '^<([^+]+)(%+?)$')
+    local j = J[id]
+    if id == '*' or by_id[id] then
+      kept[#kept + 1] = link
+    elseif not j then
+      return nil, 'after ' .. id
+    elseif plus == '' and (j.state == JOB_STOPPED or j.state == ABANDONED or (j.was_complete and not finished(j))) then
+      return nil, 'never ' .. id
+    elseif not j.was_complete then
+      kept[#kept + 1] = link
     end
-    rows[#rows + 1] = a.id
-    local state = a.links == '' and ACTIVE or HELD
-    local lead = { a.name, a.kind, a.precedence, meta.jobs, state, a.gang, at, a.bucket, version .. a.links }
-    rows[#rows + 1] = concat(lead, ' ') .. ';' .. concat(parts, ';')
+  end
+  return concat(kept)
+end
+
+local function enter(a)
+  meta.jobs = meta.jobs + 1
+  a.order = meta.jobs
+  for id in gmatch(a.links, '<([^<>+*]+)') do
+    if by_id[id] then
+      by_id[id].awaited_by = by_id[id].awaited_by .. '>' .. a.id
+    else
+      J[id].links = J[id].links .. '>' .. a.id
+      touch_job(J[id])
+    end
+  end
+  a.awaited_by = ''
+  by_id[a.id], by_name[a.name] = a, a.id
+  fresh[#fresh + 1] = a
+end
+
+for i, a in ipairs(asked) do
+  local known = by_id[a.id] and { by_id[a.id].mine, by_id[a.id].spec, version }
+    or (records[i] and { essence(records[i]), specs[i] or '', modified_of(records[i]) })
+  a.mine = concat({ a.name, a.kind, a.precedence, a.gang }, ';') .. ';' .. a.groups
+  if known then
+    answers[i] = (known[1] == a.mine and known[2] == a.spec) and ('same ' .. known[3]) or 'id'
+  elseif by_name[a.name] or holders[i] then
+    answers[i] = 'name ' .. (by_name[a.name] or holders[i])
+  else
+    local links, why = open_links(a.links)
+    answers[i] = why or 'new'
+    if links then
+      a.links = links
+      enter(a)
+    end
+  end
+end
+
+-- A new job's record; counts its tasks as well.
+local function record_of(a)
+  local parts, total = {}, 0
+  for part in gmatch(a.groups, '[^;]+') do
+    local lead, count, may_drop = match(part, '^(.*) (%d+)(%??)$')
+    total = total + count
+    local waiting = count == '0' and '-' or count == '1' and '0' or format('0-%d', count - 1)
+    parts[#parts + 1] = lead .. ' ' .. count .. may_drop .. ' ' .. count .. ' 0 0 0 0 ' .. waiting .. ' -'
+  end
+  local state, links = a.links == '' and ACTIVE or HELD, version .. a.links .. a.awaited_by
+  local lead = { a.name, a.kind, a.precedence, a.order, state, a.gang, at, a.bucket, links }
+  return concat(lead, ' ') .. ';' .. concat(parts, ';'), total
+end
+
+if #fresh > 0 then
+  local rows, opaque, named_rows = {}, {}, {}
+  for i, a in ipairs(fresh) do
+    local record, total = record_of(a)
+    rows[2 * i - 1], rows[2 * i] = a.id, record
+    named_rows[2 * i - 1], named_rows[2 * i] = a.name, a.id
     if a.spec ~= '' then
       opaque[#opaque + 1] = a.id
       opaque[#opaque + 1] = a.spec
     end
-    named_rows[#named_rows + 1] = a.name
-    named_rows[#named_rows + 1] = a.id
-    fresh[#fresh + 1] = { kind = a.kind, id = a.id, bucket = a.bucket }
+    pend[#pend + 1] = a
     fact(format('submit %s %s %s %s %d', a.id, a.name, a.kind, a.precedence, total))
+    for id in gmatch(a.links, '<([^<>+*]+)') do fact('awaited ' .. id .. ' ' .. a.id) end
   end
-end
-if #fresh > 0 then
+  for _, j in ipairs(changed_jobs) do
+    rows[#rows + 1] = j.id
+    rows[#rows + 1] = write_job(j)
+  end
   store(jobs_key, rows)
   store(specs_key, opaque)
   store(jobnames_key, named_rows)
-  for _, j in ipairs(fresh) do pend[#pend + 1] = j end
   write_pending()
   announce('', at, by)
 end

@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 
 from cellstate.cell import KindUse
-from cellstate.model import Gang, JobState, MachineState
+from cellstate.model import Gang, Job, JobState, MachineState
 from cellstate.resources import format_amount
 from cellstate.view import View
 from schedulers.constraints.demands import Demands, demands
@@ -80,6 +80,11 @@ class _Sieve:
             self.emptied = reason
 
 
+def _waited_for(job: Job) -> str:
+    """What holds a job back besides people."""
+    return "waits for " + ", ".join(f"{wait.job} to {'end' if wait.any_end else 'finish'}" for wait in job.after)
+
+
 def explain(
     work: Work, view: View, use: KindUse | None = None, names: tuple[str, ...] = (), *, scheduled: bool = True
 ) -> Explanation:
@@ -90,7 +95,10 @@ def explain(
     """
     known = int((view.rows[2] != MachineState.GONE).sum())
     if work.job.state is JobState.HELD:
-        return Explanation(Reason.HELD, known)
+        waits = work.job.after and not work.job.held
+        return Explanation(
+            Reason.DEPENDENCY if waits else Reason.HELD, known, (), _waited_for(work.job) if waits else ""
+        )
     if not work.remaining or work.job.state is not JobState.ACTIVE:
         return Explanation(Reason.DONE, known)
     names = names or tuple(f"resource {d}" for d in range(view.dimensions))

@@ -16,6 +16,7 @@ class Reason(StrEnum):
     RESOURCES = "RESOURCES"
     LIMIT = "LIMIT"
     HELD = "HELD"
+    DEPENDENCY = "DEPENDENCY"
     CONFLICTS = "CONFLICTS"
     STOPPING = "STOPPING"
     DONE = "DONE"
@@ -31,6 +32,7 @@ MEANING: Mapping[str, str] = {
     Reason.RESOURCES: "no machine has room for what is left",  # of a gang: not for all of it
     Reason.LIMIT: "the limits of its kind are reached",
     Reason.HELD: "held: it is not to be placed yet",
+    Reason.DEPENDENCY: "it waits for other jobs to end; or one of them did not finish, and so it was stopped",
     Reason.CONFLICTS: "given up after too many conflicts",
     Reason.STOPPING: "stopped, and tasks are still on machines",
     Reason.DONE: "nothing of it waits for a machine",

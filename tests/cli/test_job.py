@@ -197,9 +197,10 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
         "evicted_for": {}, "evicted": {}, "failures": {},
         "groups": [
             {"name": "fetch", "need": {"cpu": 500, "memory": 256}, "duration_ms": 30_000,
-             "counts": NOTHING | {"total": 4, "placed": 4}, "spec": {"command": ["sleep", "30"]}},
+             "counts": NOTHING | {"total": 4, "placed": 4}, "optional": False, "indices": 4,
+             "spec": {"command": ["sleep", "30"]}},
             {"name": "merge", "need": {"cpu": 1000, "memory": 0}, "duration_ms": 0,
-             "counts": NOTHING | {"total": 1, "placed": 1}, "spec": {}},
+             "counts": NOTHING | {"total": 1, "placed": 1}, "optional": False, "indices": 1, "spec": {}},
         ],
     }  # fmt: skip
     assert {(run["group"], run["machine"], run["tasks"], run["leaving"]) for run in runs} == {

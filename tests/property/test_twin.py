@@ -15,7 +15,17 @@ from hypothesis.stateful import (
 )
 
 from cellstate.cell import Membership
-from cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
+from cellstate.model import (
+    MOST_PRECEDENCE,
+    After,
+    Gang,
+    JobSpec,
+    JobState,
+    Limits,
+    MachineSpec,
+    MachineState,
+    TaskGroup,
+)
 from cellstate.resources import Resources
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 from tests.property.books import Books
@@ -126,9 +136,17 @@ class Twins(RuleBasedStateMachine):
             )
             kind, precedence = data.draw(st.sampled_from(["batch", "service"])), data.draw(st.integers(0, 3))
             gang = data.draw(st.sampled_from([Gang.NO, Gang.NO, *Gang]))
-            jobs.append(JobSpec(f"j{number}", f"n{name}", kind, tasks, precedence, gang, words))
+            jobs.append(JobSpec(f"j{number}", f"n{name}", kind, tasks, precedence, gang, words, self.waits(data)))
         at, held = self.tick(), data.draw(st.integers(0, 40)) == 17
         self.worlds.do(lambda world: world.cell.submit(jobs, at, "ada", held=held))
+
+    def waits(self, data: st.DataObject) -> tuple[After, ...]:
+        """Mostly none; else for jobs that may have ended, may come in the same call, or were never there."""
+        if data.draw(st.integers(0, 5), "waits at 3") != 3:
+            return ()
+        there = [*self.twin.J, f"j{self.jobs - 1}", f"j{self.jobs}"] * 5 + ["absent"]
+        wait = st.builds(After, st.sampled_from(there), st.booleans())
+        return tuple(data.draw(st.lists(wait, min_size=1, max_size=3)))
 
     def stop(self, data: st.DataObject) -> None:
         job_id, at = self.some_job(data), self.tick()

@@ -47,3 +47,69 @@ local function set_total(g, total, indices)
   local text = total == indices and format('%d', total) or format('%d/%d', total, indices)
   g[LEAD] = string.gsub(g[LEAD], '%S+$', text .. (optional(g) and '?' or ''))
 end
+
+-- Jobs that wait for those read so far, and for these in turn: a call that may end jobs decides about them.
+local function load_awaiting()
+  local ids
+  repeat
+    ids = {}
+    for _, j in pairs(J) do
+      if j and find(j.links, '>', 1, true) then
+        for id in gmatch(j.links, '>([^<>]+)') do
+          if J[id] == nil then ids[#ids + 1] = id end
+        end
+      end
+    end
+    load_jobs(ids)
+  until #ids == 0
+end
+
+-- Whether a job that has nothing left to do finished: all of it, and nobody stopped it.
+local function finished(j)
+  if j.state == JOB_STOPPED or j.state == ABANDONED then return false end
+  for _, g in ipairs(j.groups) do
+    if tonumber(ended_of(g)[1]) ~= (total_of(g)) then return false end
+  end
+  return true
+end
+
+-- What it waits for can no longer come true: it is stopped, and keeps saying what it waited for.
+local function give_up(j, awaited)
+  local count = j.unplaced
+  for _, g in ipairs(j.groups) do
+    count_ended(g, 3, g[UNPLACED])
+    g[UNPLACED], g[WAITING], g.first = 0, '-', false
+  end
+  j.unplaced, j.state = 0, JOB_STOPPED
+  touch_job(j)
+  fact(format('stop %s %d after:%s', j.id, count, awaited))
+end
+
+-- Jobs that ended in this call let go of those that wait for them: these are set free, or given up, and
+-- then those that wait for them in turn. Called when everything else of the call has happened.
+local function end_waits()
+  local todo = {}
+  for i, j in ipairs(changed_jobs) do todo[i] = j end
+  for _, j in ipairs(todo) do
+    if j.unplaced == 0 and j.placed == 0 and not j.was_complete and find(j.links, '>', 1, true) then
+      local well = finished(j)
+      for id in gmatch(j.links, '>([^<>]+)') do
+        local other = J[id]
+        if other and other.state == HELD and (has_link(other, '<' .. j.id) or has_link(other, '<' .. j.id .. '+')) then
+          drop_link(other, '<' .. j.id .. '+')
+          if well then drop_link(other, '<' .. j.id) end
+          if has_link(other, '<' .. j.id) then
+            give_up(other, j.id)
+            todo[#todo + 1] = other
+          elseif not waits(other) then
+            set_free(other)
+            fact('release ' .. id .. ' ' .. j.id)
+          else
+            fact('met ' .. id .. ' ' .. j.id)
+          end
+        end
+      end
+      j.links = string.gsub(j.links, '>[^<>]+', '')
+    end
+  end
+end

@@ -124,7 +124,8 @@ def test_the_resources_of_another_cell() -> None:
         ("name: a\ntasks: [3]", "2: tasks[0]: 3 is not a mapping of fields"),
         ("name: a\ntasks:\n- count: 1\n  cout: 2",
          ("4: tasks[0].cout: unknown field; did you mean count? allowed: name, count, resources, command, duration, "
-         "constraints, spread, different_machines, near, apart_from, locality, restart, time_limit, grace, log_limit")),
+         "constraints, spread, different_machines, near, apart_from, locality, restart, time_limit, grace, log_limit, "
+         "array")),
         ("name: a\ntasks:\n- locality: {zones: [a]}",
          "3: tasks[0].locality.nodes: is missing (and 1 more)"),
         ("name: a\ntasks:\n- count: 0", "3: tasks[0].count: 0 is not allowed; want at least 1"),

@@ -7,7 +7,7 @@ from typing import Any
 import redis
 
 from cellstate.cell import Membership
-from cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
+from cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from cellstate.records import fact_words
 from cellstate.redis_cell import RedisCell
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
@@ -94,6 +94,8 @@ class Town:
         cell.join("fleet", [MachineSpec("m7", (1000, 1000))], 4)
         cell.submit([job("last", TaskGroup((10, 10), 3))], 5, "ada")
         assert self.commit("last", Claim(3, 0, 2)) == 2
+        cell.submit([JobSpec("next", "next-name", "batch", (SMALL,), after=(After("last"),))], 6, "ada")
+        cell.resize("next", {0: 4}, 7, "ada")
 
     # Editing behind its back
 
