@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cellstate.model import MachineState
 from cli import render, words
 from cli.app import App
 from cli.machine_find import find, state_word
@@ -24,19 +25,26 @@ def command(app: App, name: str) -> None:
     jobs: dict[str, Job | None] = {run.job: cell.job(run.job) for run in runs}
     named = {job_id: job.name if job else "" for job_id, job in jobs.items()}
     tasks = tasks_on(runs).get(machine.index, 0)
+    deadline = cell.deadlines().get(machine.index) if machine.state is MachineState.DRAINED else None
+    agent = cell.agents().get(machine.name)
     if app.as_json:
         listed = [
             {"placement": run.placement, "job": run.job, "name": named[run.job], "group": run.group, "tasks": run.tasks,
              "leaving": run.leaving} for run in runs
         ]  # fmt: skip
-        render.document({"cell": cell.name} | as_json(cell.dimensions, machine, tasks) | {"runs": listed})
+        more = {"agent": None if agent is None else {"incarnation": agent.incarnation, "live": agent.lives},
+                "deadline_ms": deadline, "runs": listed}  # fmt: skip
+        render.document({"cell": cell.name} | as_json(cell.dimensions, machine, tasks) | more)
         return
     columns = zip(cell.dimensions.names, machine.allocated, machine.capacity, strict=True)
     render.facts(
         {"machine": f"{machine.name} (index {machine.index})", "state": state_word(machine)}
         | {each: f"{words.in_use(each, used, has)} · {words.percent(used, has)} in use" for each, used, has in columns}
         | {
-            "tasks": f"{tasks:,}",
+            "tasks": f"{tasks:,}" + _moved(deadline),
+            "agent": ""
+            if agent is None
+            else f"{'live' if agent.lives else 'lapsed'} (incarnation {agent.incarnation})",
             "attributes": ", ".join(f"{key}={value}" for key, value in machine.attributes.items()),
             "changes": f"{machine.number:,} (its sequence number)",
         }
@@ -48,3 +56,10 @@ def command(app: App, name: str) -> None:
             for run in runs
         ]
         render.table((">placement", "job", "name", ">group", "tasks", "state"), rows)
+
+
+def _moved(deadline_ms: int | None) -> str:
+    """When the tasks of a drained machine are moved off."""
+    if deadline_ms is None:
+        return ""
+    return f" · moved off in {words.seconds(deadline_ms / 1000)}" if deadline_ms > 0 else " · being moved off"

@@ -1,7 +1,7 @@
 """The keeper of one task: a process of its own that runs it, reads what it says, and ends it in time.
 
 It needs nothing but its directory, so a task outlives the agent that started it, and an agent that comes
-back finds it. It is run as a file and imports the standard library only: it starts in some 20 ms.
+back finds it. It is run as a file and imports the standard library only, which halves what starting costs.
 
     order.json   what to run (tasks.py writes it)
     lock         held for as long as the keeper lives; the kernel gives it back, kill -9 included

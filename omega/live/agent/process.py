@@ -117,6 +117,9 @@ class Watch:
                     self.log.warning("store away", error=str(error))
                 self.away = True
                 self.bell.wait(AWAY_SECONDS)
+            except Refused:
+                self.end()  # the cell is gone, or the name is another's: nothing here is ours
+                raise
             else:
                 if self.away:
                     self.log.warning("store back")

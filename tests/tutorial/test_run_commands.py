@@ -1,0 +1,60 @@
+"""Commands that run on this computer, from the command line. Read from top to bottom; everything here really runs."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cellstate.redis_cell import RedisCell
+from cellstate.server import connect
+from tests.cli.conftest import Omega
+
+pytestmark = pytest.mark.server
+
+
+def test_omega_up_runs_what_is_asked_for(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path))
+    omega = Omega(store_url, "at-home")
+
+    # In one terminal: schedulers, and this computer as a machine, because no machines are asked for that are played.
+    words = ["--store", store_url, "--cell", "at-home", "up", "--batch", "1", "--service", "0"]
+    up = subprocess.Popen([sys.executable, "-m", "cli.main", *words], stdout=subprocess.PIPE, text=True)
+    assert up.stdout is not None
+    assert any(line.startswith("ready: ") for line in up.stdout)
+    machine = omega.json("machine", "list")["machines"][0]
+    assert machine["attributes"]["os"] == sys.platform
+
+    # In another: a command in two tasks, followed to its exit codes.
+    told = omega.text(
+        "job", "run", "--name", "greet", "--count", "2", "--cpu", "100m", "--env", "WHO=world", "--follow",
+        "--", "sh", "-c", "echo hello $WHO, this is $OMEGA_TASK",
+    )  # fmt: skip
+    assert told.splitlines()[-1].endswith("2 finished (exit 0)")
+    assert omega.text("job", "logs", "greet", "--task", "1") == "hello world, this is 1\n"
+
+    # What fails says why; a job file can ask for more attempts.
+    file = tmp_path / "flaky.yaml"
+    file.write_text("""
+    name: flaky
+    tasks:
+      - command: [sh, -c, "test $OMEGA_ATTEMPT = 3 && echo at last"]
+        restart: {attempts: 5, delay: 10ms, factor: 1}
+        time_limit: 1m
+    """)
+    omega.run("job", "submit", "--follow", str(file))
+    assert omega.text("job", "logs", "flaky") == "at last\n"
+    omega.run("job", "run", "--name", "typo", "--follow", "--", "ehco", "hello", code=1)
+    assert omega.json("job", "status", "typo")["failures"] == {"command not found: ehco": 1}
+
+    # Ctrl-C in the first terminal ends everything but the state.
+    up.send_signal(signal.SIGINT)
+    assert up.wait(60) == 0
+    up.stdout.close()
+    cell = RedisCell.open(connect(store_url), "at-home")
+    assert (cell.members(), cell.agents(), cell.machines()) == ({}, {}, [])
+    assert omega.json("cell", "verify")["ok"]
+    cell.delete()
+    cell.close()
+    assert [place.name for place in (tmp_path / "agents" / "at-home").iterdir()] == [machine["name"]]
