@@ -1,0 +1,102 @@
+"""docs/write-a-scheduler.md is true: its files are written, its commands are run, in its order, in one folder."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from schedulers.registry import AXES
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "write-a-scheduler.md"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FIRST_LINE = re.compile(r"# (\S+\.\w+)\n")
+READY = "Ctrl-C"
+"""Every process that runs until it is told to stop says so once it is at work."""
+SECONDS = 120
+
+
+def blocks() -> list[tuple[str, str]]:
+    """(language, text) of what stands between fences."""
+    return BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+
+
+@contextmanager
+def at_work(words: list[str], folder: Path, environment: dict[str, str]) -> Iterator[None]:
+    """A process in the background; the block begins when it is ready, and ends it."""
+    process = subprocess.Popen(
+        words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True,
+    )  # fmt: skip
+    timer = threading.Timer(SECONDS, process.kill)
+    timer.start()
+    try:
+        with process:
+            assert process.stdout is not None
+            said = []
+            for line in process.stdout:
+                said.append(line)
+                if READY in line:
+                    break
+            else:
+                pytest.fail(f"{shlex.join(words)}\n{''.join(said)}", pytrace=False)
+            yield
+            process.terminate()
+    finally:
+        timer.cancel()
+
+
+@pytest.mark.server
+def test_the_page_holds(store_url: str, tmp_path: Path) -> None:
+    environment = os.environ | {
+        "OMEGA_STORE": store_url, "OMEGA_CELL": f"page-{uuid4().hex[:8]}", "OMEGA_STATE": str(tmp_path / "state"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTEST_ADDOPTS": "-p no:valkey -p no:cacheprovider",
+    }  # fmt: skip
+    with ExitStack() as background:
+        for language, text in blocks():
+            if language in ("python", "toml"):
+                name = FIRST_LINE.match(text)
+                assert name is not None, "a file begins with its name"
+                (tmp_path / name[1]).write_text(text, encoding="utf-8")
+            elif language == "console":
+                for line in text.splitlines():
+                    assert line.startswith("$ "), line
+                    words = shlex.split(line.removeprefix("$ "))
+                    if words[-1] == "&":
+                        background.enter_context(at_work(words[:-1], tmp_path, environment))
+                        continue
+                    done = subprocess.run(
+                        words,
+                        cwd=tmp_path,
+                        env=environment,
+                        capture_output=True,
+                        text=True,
+                        timeout=SECONDS,
+                        check=False,
+                    )
+                    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+
+
+def test_what_the_package_of_the_page_offers_is_there(tmp_path: Path) -> None:
+    texts = {found[1]: text for _, text in blocks() if (found := FIRST_LINE.match(text))}
+    (tmp_path / "coldest.py").write_text(texts["coldest.py"], encoding="utf-8")
+    spec = spec_from_file_location("coldest", tmp_path / "coldest.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    offered = tomllib.loads(texts["pyproject.toml"])["project"]["entry-points"]
+    assert {group.removeprefix("omega.") for group in offered} <= set(AXES)
+    for names in offered.values():
+        for target in names.values():
+            assert hasattr(module, target.partition(":")[2])
