@@ -19,7 +19,7 @@ from cellstate.memory_shards import MemoryShards
 from cellstate.memory_simulated import MemorySimulated
 from cellstate.memory_tasks import part_of
 from cellstate.memory_words import MachineRow
-from cellstate.model import MOST_CLAIMS, MOST_PRECEDENCE, Limits, check_member
+from cellstate.model import MOST_CLAIMS, MOST_PRECEDENCE, Limits, check_member, check_nonce
 from cellstate.packing import packed
 from cellstate.resources import Dimensions
 from cellstate.transaction import Ending, How, Intake, Position, Transaction
@@ -175,6 +175,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryJobs, MemoryShards):
 
     def enlist(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
         """See Cell.enlist."""
+        check_nonce(nonce)
         known = self.schedulers.get(check_member(member))
         if known and known.nonce == nonce:
             known.lives = True

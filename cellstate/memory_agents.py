@@ -8,7 +8,7 @@ from cellstate.memory_machines import MemoryMachines
 from cellstate.memory_publish import Agent
 from cellstate.memory_reads import MemoryReads
 from cellstate.memory_words import MachineRow
-from cellstate.model import MachineState, check_member
+from cellstate.model import MachineState, check_member, check_nonce
 from cellstate.transaction import How
 
 TAILS = 1_000
@@ -19,6 +19,7 @@ class MemoryAgents(MemoryMachines, MemoryReads):
 
     def engage(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
         """See Cell.engage."""
+        check_nonce(nonce)
         member = check_member(executor_of(agent))
         known = self.agents_known.get(member)
         if known and known.nonce == nonce:

@@ -26,6 +26,7 @@ MOST_PRECEDENCE = 1_000_000
 _ID = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 _KIND = pattern(r"[a-z][a-z0-9_-]{0,31}")
+_NONCE = pattern(r"[A-Za-z0-9._-]{1,64}")
 _MEMBER = pattern(r"[a-z][a-z0-9_-]{0,31}/[A-Za-z0-9._-]{1,64}")
 
 
@@ -158,6 +159,13 @@ class JobSpec:
     def total(self) -> int:
         """How many tasks the job has."""
         return sum(group.count for group in self.groups)
+
+
+def check_nonce(nonce: str) -> str:
+    """Return the nonce of an incarnation (semantics 15); BadInput for one that its record could not hold."""
+    if not _NONCE.fullmatch(nonce):
+        raise BadInput(f"nonce {nonce!r}: use 1 to 64 letters, digits, . _ -")
+    return nonce
 
 
 def check_member(name: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from cellstate import records
 from cellstate.cell import AgentRecord, Beat, Membership, executor_of
 from cellstate.errors import Duplicate, Fenced, Refused
-from cellstate.model import MachineState, check_member
+from cellstate.model import MachineState, check_member, check_nonce
 from cellstate.redis_reads import RedisReads
 
 TAILS, TAIL_MS = 1_000, 24 * 3600 * 1000
@@ -18,7 +18,7 @@ class RedisAgents(RedisReads):
     def engage(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
         """See Cell.engage."""
         member = check_member(executor_of(agent))
-        values = {"member": member, "name": agent, "nonce": nonce, "lease_ms": lease_ms}
+        values = {"member": member, "name": agent, "nonce": check_nonce(nonce), "lease_ms": lease_ms}
         while True:
             reply = self._run("engage", self._values(at_ms, member) | values, member=member)
             if reply[0] != b"lapsed":

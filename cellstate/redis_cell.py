@@ -10,7 +10,7 @@ from cellstate import keys, records
 from cellstate.cell import Membership, PendingJob, Reply
 from cellstate.errors import BadInput, Duplicate, Fenced, Refused, Unsuitable
 from cellstate.link import Link
-from cellstate.model import MOST_CLAIMS, Limits, MachineSpec, MachineState, check_member, merged
+from cellstate.model import MOST_CLAIMS, Limits, MachineSpec, MachineState, check_member, check_nonce, merged
 from cellstate.redis_agents import RedisAgents
 from cellstate.redis_jobs import RedisJobs
 from cellstate.redis_shards import RedisShards
@@ -270,7 +270,8 @@ class RedisCell(RedisAgents, RedisJobs, RedisShards):
 
     def enlist(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
         """See Cell.enlist."""
-        values = self._values(at_ms, member) | {"member": check_member(member), "nonce": nonce, "lease_ms": lease_ms}
+        own = {"member": check_member(member), "nonce": check_nonce(nonce), "lease_ms": lease_ms}
+        values = self._values(at_ms, member) | own
         reply = self._run("enlist", values, member=member)
         if reply[0] == b"taken":
             raise Duplicate(f"scheduler {member}: another one runs under this name; choose another or stop it")

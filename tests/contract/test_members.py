@@ -31,6 +31,15 @@ def test_a_name_belongs_to_one_live_scheduler(stand: Stand, busy: AnyCell) -> No
         busy.enlist("batch", "n1", 60_000, 0)
 
 
+@pytest.mark.parametrize("nonce", ["", "a b", "a\n", "é", "n" * 65])
+def test_a_nonce_that_its_record_could_not_hold_is_refused(cell: AnyCell, nonce: str) -> None:
+    for take in (cell.enlist, cell.engage):
+        with pytest.raises(BadInput, match="1 to 64 letters, digits"):
+            take("batch/0" if take == cell.enlist else "h1", nonce, 60_000, 0)
+    assert cell.members() == {}
+    assert cell.agents() == {}
+
+
 def test_numbers_only_have_to_rise(busy: AnyCell) -> None:
     me = busy.enlist("batch/0", "n", 60_000, 0)
     assert [commit(busy, me, number) for number in (1, 5, 7)] == [1, 1, 1]
