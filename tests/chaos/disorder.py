@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -28,24 +28,40 @@ from tests.integration.stage import (
 SCHEDULERS = ("batch/0", "batch/1", "batch/2", "service/0")
 MEMBERS = (*SCHEDULERS, f"fleet/{FLEET}")
 MACHINES = 12
-WAVE_TASKS = 150
-WAVE_SECONDS = 0.1
 ACT_SECONDS = 0.4
 """Between two acts of disorder, on average."""
+Wave = Callable[[Random, str], list[JobSpec]]
+"""Makes the jobs that are submitted together, their names beginning so."""
 REFUSALS = ("another one runs under this name; ", "no answer from the store at ", "is still reading its data; ")
 """Why one that was just started may end at once: its name is not free yet, or the store is away."""
 
 
+def played(rng: Random, name: str) -> list[JobSpec]:
+    """Jobs of all sorts for machines that are played."""
+    return mixed_jobs(rng, 150, name, longest_ms=500)
+
+
 @dataclass(slots=True)
 class Disorder:
-    """Who breaks things. `rng` decides what and when; what was done is told in `done`."""
+    """Who breaks things. `rng` decides what and when; what was done is told in `done`.
+
+    Members are schedulers, and executors: a fleet, or agents. `machines` are those that go down and come back.
+    """
 
     store: Embedded
     cell: RedisCell
     crew: Crew
     rng: Random
+    members: Sequence[str] = MEMBERS
+    wave: Wave = played
+    wave_seconds: float = 0.1
+    machines: int = MACHINES
+    executor_halt_seconds: float = 1.0
     jobs: list[JobSpec] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
+    _acts: int = 0
+    _nobody: list[int] = field(default_factory=list)
+    """When nobody was left (ms)."""
     _halted: dict[str, float] = field(default_factory=dict)
     _down: set[int] = field(default_factory=set)
     _started: dict[str, float] = field(default_factory=dict)
@@ -57,7 +73,7 @@ class Disorder:
         while (now := time.monotonic()) < end:
             self._mend(now)
             if now >= next_wave:
-                next_wave = now + WAVE_SECONDS
+                next_wave = now + self.wave_seconds
                 self._submit()
             if now >= next_act:
                 next_act = now + self.rng.uniform(0, 2 * ACT_SECONDS)
@@ -67,11 +83,15 @@ class Disorder:
 
     def _act(self) -> None:
         acts: list[tuple[int, Callable[[], None]]] = [
-            (30, self._kill), (20, self._halt), (10, self._stop), (8, self._kill_fleet), (8, self._halt_fleet),
-            (10, self._kill_store), (8, self._halt_store), (6, self._machine),
+            (30, self._kill_scheduler), (20, self._halt_scheduler), (10, self._stop), (12, self._kill_executor),
+            (8, self._halt_executor), (6, self._kill_all), (10, self._kill_store), (8, self._halt_store),
+            (6 if self.machines else 0, self._machine),
         ]  # fmt: skip
         weights, functions = zip(*acts, strict=True)
-        self.rng.choices(functions, weights)[0]()
+        # However few acts there is time for: an executor dies, and everybody at once.
+        first = (self._kill_executor, self._kill_all)[self._acts : self._acts + 1]
+        self._acts += 1
+        (first or self.rng.choices(functions, weights))[0]()
 
     def _tell(self, what: str) -> None:
         self.done.append(what)
@@ -82,7 +102,7 @@ class Disorder:
         until(lambda: time.monotonic() >= end, "time goes by")
 
     def _submit(self) -> None:
-        wave = mixed_jobs(self.rng, WAVE_TASKS, f"wave-{len(self.jobs)}", longest_ms=500)
+        wave = self.wave(self.rng, f"wave-{len(self.jobs)}")
         self.jobs += wave
         try:
             self.cell.submit(wave, int(time.time() * 1000), "ada")
@@ -91,45 +111,58 @@ class Disorder:
 
     # Processes
 
-    def _some(self) -> str | None:
-        awake = [member for member in SCHEDULERS if member not in self._halted and self._works(member)]
-        return self.rng.choice(awake) if awake else None
+    def _some(self, *, executors: bool) -> Iterator[str]:
+        """One of those that are awake, if there is one."""
+        awake = [
+            member for member in self.members
+            if (member in SCHEDULERS) is not executors and member not in self._halted and self._works(member)
+        ]  # fmt: skip
+        if awake:
+            yield self.rng.choice(awake)
 
     def _works(self, member: str) -> bool:
         return member in self.crew.members and self.crew.members[member].poll() is None
 
-    def _kill(self) -> None:
-        if (member := self._some()) is not None:
-            self._tell(f"kill -9 {member}")
-            self.crew.kill(member)
+    def _kill_scheduler(self) -> None:
+        for member in self._some(executors=False):
+            self._kill(member)
+
+    def _kill_executor(self) -> None:
+        for member in self._some(executors=True):
+            self._kill(member)
+
+    def _kill_all(self) -> None:
+        """Everybody at once, those that are halted too."""
+        for member in [member for member in self.members if self._works(member)]:
+            self._kill(member)
+        self._nobody.append(int(time.time() * 1000))
+
+    def _kill(self, member: str) -> None:
+        self._tell(f"kill -9 {member}")
+        self._halted.pop(member, None)
+        self.crew.kill(member)
 
     def _stop(self) -> None:
         """In order: it must leave with exit code 0, unless it was just starting and had no name yet."""
-        if (member := self._some()) is not None:
+        for member in self._some(executors=False):
             self._tell(f"stop {member}")
             self.crew.members[member].send_signal(signal.SIGTERM)
             code = ended(self.crew, member)
             assert code in (0, -signal.SIGTERM), (member, code, self.crew.last_words(member))
             del self.crew.members[member]
 
-    def _halt(self) -> None:
-        if (member := self._some()) is not None:
-            self._halt_for(member, self.rng.uniform(0, 3 * LEASE_MS / 1000))
+    def _halt_scheduler(self) -> None:
+        for member in self._some(executors=False):
+            self._halt(member, self.rng.uniform(0, 3 * LEASE_MS / 1000))
 
-    def _halt_fleet(self) -> None:
-        if self._works(MEMBERS[-1]) and MEMBERS[-1] not in self._halted:
-            self._halt_for(MEMBERS[-1], self.rng.uniform(0, 1))
+    def _halt_executor(self) -> None:
+        for member in self._some(executors=True):
+            self._halt(member, self.rng.uniform(0, self.executor_halt_seconds))
 
-    def _halt_for(self, member: str, seconds: float) -> None:
+    def _halt(self, member: str, seconds: float) -> None:
         self._tell(f"halt {member} for {seconds:.1f} s")
         halt(self.crew, member)
         self._halted[member] = time.monotonic() + seconds
-
-    def _kill_fleet(self) -> None:
-        if self._works(MEMBERS[-1]):
-            self._tell("kill -9 the fleet")
-            self._halted.pop(MEMBERS[-1], None)
-            self.crew.kill(MEMBERS[-1])
 
     def _mend(self, now: float) -> None:
         """Wake who was halted for long enough, start who is gone."""
@@ -142,7 +175,7 @@ class Disorder:
             assert code == 1, (member, code, words)
             assert any(refusal in words for refusal in REFUSALS), (member, words)
             del self.crew.members[member]
-        for member in MEMBERS:
+        for member in self.members:
             # A name is free when its lease has ended; who tries earlier is refused, and tries again.
             if member not in self.crew.members and self.rng.random() < 0.05:
                 self._started[member] = time.time() * 1000
@@ -151,7 +184,7 @@ class Disorder:
     def _began(self, member: str) -> bool:
         """Whether a member was at work since it was started last: such a one never ends by itself."""
         since = self._started.get(member, 0.0)
-        work = seen(self.cell, "enlist", member) if member in SCHEDULERS else seen(self.cell, "finished")
+        work = seen(self.cell, "finished") if member.startswith("fleet/") else seen(self.cell, "enlist", member)
         return any(fact.at_ms >= since for fact in work)
 
     # The store and the machines
@@ -172,7 +205,7 @@ class Disorder:
 
     def _machine(self) -> None:
         """A machine goes down with what runs on it, or comes back."""
-        index = self.rng.randrange(MACHINES)
+        index = self.rng.randrange(self.machines)
         state = MachineState.UP if index in self._down else MachineState.DOWN
         try:
             self.cell.set_machine_state(index, state, int(time.time() * 1000), "ada")
@@ -183,7 +216,7 @@ class Disorder:
 
     def _end(self) -> None:
         """Mend everything and wait until every task has run to its end."""
-        for index in range(MACHINES):
+        for index in range(self.machines):
             until(lambda: self._up(index), "every machine is up")  # noqa: B023 - called at once
         submit_again(self.cell, self.jobs)
 
@@ -193,6 +226,11 @@ class Disorder:
 
         until(rested, "every task runs to its end")
         check_all_ended(self.cell, self.jobs)
+        placed = [fact.at_ms for fact in seen(self.cell, "place")]
+        for since in self._nobody:
+            resumed = min((at for at in placed if at > since), default=None)
+            if resumed is not None:
+                self._tell(f"work resumed {resumed - since} ms after everybody was killed")
 
     def _up(self, index: int) -> bool:
         self.cell.set_machine_state(index, MachineState.UP, int(time.time() * 1000), "ada")
