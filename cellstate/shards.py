@@ -54,7 +54,7 @@ class PhaseCount(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a MapReduce job is.
+    """How far a MapReduce job is, first by phase.
 
     `working` shards are in some worker's hands; `failed` is the one tried too often, ``phase number``.
     """

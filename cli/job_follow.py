@@ -9,6 +9,7 @@ from cli.history import events, extent, since_time
 from cli.job_state import Room, counts, ended, state, tally
 from cli.job_story import Story, sums
 from cli.job_watch import fate, watch
+from cli.mapreduce_progress import progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -61,6 +62,7 @@ class _One:
         self.job_id = job_id
         self.placed = bars.add_task("placed", total=None, more="tasks")
         self.ended = bars.add_task("ended", total=None, more="tasks")
+        self.phases = [bars.add_task(name, total=None, more="shards", visible=False) for name in ("map", "reduce")]
 
     def see(self, jobs: "Sequence[Job]") -> None:
         job = jobs[0]
@@ -75,9 +77,17 @@ class _One:
         over = found["finished"] + found["failed"] + found["stopped"]
         self.bars.update(self.placed, total=found["total"], completed=found["total"] - found["queued"])
         self.bars.update(self.ended, total=found["total"], completed=over)
+        self._count_shards(job)
         if not self.app.as_json:
             for line in told:
                 render.line_above(self.bars, line)
+
+    def _count_shards(self, job: "Job") -> None:
+        """Show how far a MapReduce job is."""
+        found = progress(self.cell, job)
+        if found is not None:
+            for bar, count in zip(self.phases, found[:2], strict=True):
+                self.bars.update(bar, total=count.total, completed=count.done, visible=True)
 
     def _explain(self, story: Story, job: "Job") -> list[str]:
         """Why it is pending, asked now and then once it has been for a while."""

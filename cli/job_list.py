@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli import render, words
+from cli import mapreduce_progress, render, words
 from cli.app import App
 from cli.job_state import STATES, Room, counts, state
 
@@ -47,6 +47,7 @@ def command(app: App, kind: str | None, wanted: str | None, user: str | None, li
         render.note(f"… {words.count(len(jobs) - len(shown), 'older job')} (--limit)")
     columns = [name for name in ("finished", "failed", "stopped") if any(counts(job.groups)[name] for job in shown)]
     with_precedence, with_user = any(job.precedence for job in shown), any("user" in job.spec for job in shown)
+    progress = {job.id: brief for job in shown if (brief := mapreduce_progress.brief(cell, job))}
     rows = []
     for job in shown:
         found = counts(job.groups)
@@ -54,11 +55,13 @@ def command(app: App, kind: str | None, wanted: str | None, user: str | None, li
         numbers = (found["total"], found["placed"], *(found[name] for name in columns))
         age = words.age(now - job.submitted_ms / 1000)
         who = (str(job.spec.get("user", "")),) if with_user else ()
-        rows.append((job.id, job.name, *who, *kind_and_rank, state(job), room.reason(job), *numbers, age))
+        far = (progress.get(job.id, ""),) if progress else ()
+        rows.append((job.id, job.name, *who, *kind_and_rank, state(job), room.reason(job), *far, *numbers, age))
     headings = ("kind", ">prec") if with_precedence else ("kind",)
     numbered = (f">{name}" for name in ("tasks", "placed", *columns))
     headings = ("user", *headings) if with_user else headings
-    render.table(("id", "name", *headings, "state", "reason", *numbered, ">age"), rows)
+    states = ("state", "reason", "progress") if progress else ("state", "reason")
+    render.table(("id", "name", *headings, *states, *numbered, ">age"), rows)
 
 
 def as_json(job: "Job", room: Room, now: float) -> dict[str, Any]:

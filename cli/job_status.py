@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli import render, words
+from cli import mapreduce_progress, render, words
 from cli.app import App
 from cli.event_words import Names
 from cli.history import events, extent, since_time
@@ -25,6 +25,8 @@ MOST_VERSIONS = 20_000
 CLOCK_MARGIN_MS = 60_000
 """The log's times are those of many clocks."""
 MOST_ROWS = 20
+TOLD = ("groups", "after", mapreduce_progress.PLAN)
+"""What of a job's spec is told in words of its own."""
 
 
 @dataclass
@@ -70,10 +72,11 @@ def command(app: App, job: str, verbose: bool) -> None:
     indices = sorted({machine for group in found.groups for _, machine, _ in group.runs})
     runs = [run for run in cell.runs(indices) if run.job == found.id]
     names = {machine.index: machine.name for machine in cell.machines()} if runs else {}
-    past = history(cell, found)
+    past, progress = history(cell, found), mapreduce_progress.progress(cell, found)
     if app.as_json:
         render.document({
             "cell": cell.name, **as_json(found, room, now), "groups": _groups(cell, found),
+            "progress": progress and mapreduce_progress.as_json(progress),
             "runs": [
                 {"placement": run.placement, "machine": names.get(run.machine, str(run.machine)), "index": run.machine,
                  "group": run.group, "tasks": run.tasks, "leaving": run.leaving} for run in runs
@@ -143,7 +146,8 @@ def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, now: float) ->
             "made room": _evictions(cell, past.evicted, "of"),
         }
         | {"waits for": _waits(cell, job)}
-        | {name: str(value) for name, value in job.spec.items() if name not in ("groups", "after")}
+        | mapreduce_progress.facts(cell, job)
+        | {name: str(value) for name, value in job.spec.items() if name not in TOLD}
     )
     from omega.arrays import shown
 

@@ -69,14 +69,16 @@ class Story:
         self.job = job
         told: list[str] = []
         for (i, kind), count in self._back.items():
-            self.chapters[i].placed = False
-            told.append(self._line(now_ms, i, f"{words.count(count, 'task')} {BACK[kind]}, to be placed again"))
+            surplus = job.groups[i].optional
+            self.chapters[i].placed &= surplus
+            then = "given up" if surplus else "to be placed again"
+            told.append(self._line(now_ms, i, f"{words.count(count, 'task')} {BACK[kind]}, {then}"))
         self._back.clear()
         for i, (chapter, group) in enumerate(zip(self.chapters, job.groups, strict=True)):
             if not chapter.placed and not group.unplaced and group.total > group.stopped:
                 chapter.placed = True
                 told.append(self._line(min(chapter.last_ms or now_ms, now_ms), i, self._placed(chapter, group)))
-            if not chapter.ended and not group.unplaced and not group.placed:
+            if group.total and not chapter.ended and not group.unplaced and not group.placed:
                 chapter.ended = True
                 told.append(self._line(now_ms, i, _ended(group, chapter)))
         return told

@@ -40,9 +40,9 @@ def command(
 ) -> None:  # fmt: skip
     """Run schedulers of a KIND in the foreground; Ctrl-C lets them finish and leave.
 
-    KIND is batch, service, what a package offers (omega scheduler policies), or MODULE:ATTRIBUTE of your own,
-    found from here. Several are processes of their own and share the jobs of their kind, also with those
-    started elsewhere.
+    KIND is batch, service, mapreduce, what a package offers (omega scheduler policies), or MODULE:ATTRIBUTE of
+    your own, found from here. Several are processes of their own and share the jobs of their kind, also with
+    those started elsewhere.
     """
     if name is not None and instances > 1:
         raise click.UsageError("--name names one scheduler; leave it away with --instances")

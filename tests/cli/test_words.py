@@ -112,6 +112,20 @@ def test_a_story_of_tasks_that_come_back() -> None:
     assert told == ["  3.0 s   2 tasks placed by batch/0 in 1 transaction (0 conflicts)"]
 
 
+def test_a_story_of_surplus_that_comes_late_and_is_given_up() -> None:
+    def seen(surplus: dict[str, int]) -> Job:
+        found = job({"placed": 2}, surplus, names=("workers", "surplus"))
+        found.groups[1].optional = True
+        return found
+
+    story = Story(seen({}))
+    assert story.look(seen({}), 1100) == ["  0.10 s  workers: 2 tasks placed"]
+    assert story.look(seen({"placed": 3}), 2000) == ["  1.0 s   surplus: 3 tasks placed"]
+    story.hear(Event(9, 3000, "service/0", "evicted", "4f1c", 0, 1, {"group": 1}))
+    assert story.look(seen({"placed": 2}), 3000) == ["  2.0 s   surplus: 1 task evicted, given up"]
+    assert story.look(seen({}), 4000) == []
+
+
 def test_a_story_of_waiting_says_each_reason_once() -> None:
     story = Story(job({"unplaced": 2}))
     assert story.wait("RESOURCES", 3000) == ["  2.0 s   2 tasks queued: no machine has room for what is left"]

@@ -1,0 +1,101 @@
+"""MapReduce jobs on the command line: submitted from a file, how far they are, and what their tasks run."""
+
+from pathlib import Path
+
+import pytest
+
+from cellstate.redis_cell import RedisCell
+from cellstate.shards import TRIES, Worker
+from tests.cli.conftest import Omega, join
+from tests.contract.conftest import Member
+
+JOB = """
+name: words
+id: words-1
+kind: mapreduce
+workers: 2
+resources: {cpu: 1}
+input: {ranges: 0-39, shard: 10}
+map: {command: [cat]}
+reduce: {command: [cat], count: 1}
+output: OUTPUT
+"""
+
+
+@pytest.fixture
+def workers(omega: Omega, cell: RedisCell, tmp_path: Path) -> list[Worker]:
+    """A submitted job with two placed workers."""
+    join(cell, 1)
+    omega.json("job", "submit", "-", given=JOB.replace("OUTPUT", str(tmp_path / "out")))
+    assert Member(cell, "mapreduce/0").place("words-1", (0, 2)).accepted
+    (run,) = cell.runs([0])
+    return [Worker(0, run.placement, task) for task in range(2)]
+
+
+def work(cell: RedisCell, worker: Worker, *, failed: bool = False) -> None:
+    errand = cell.claim_shard("words-1", worker, 4, 1)
+    assert cell.end_shard("words-1", "words", worker, errand.what, errand.shard, 1500, failed=failed)
+
+
+def test_how_far_a_job_is(omega: Omega, cell: RedisCell, workers: list[Worker], tmp_path: Path) -> None:
+    done = {"total": 4, "done": 0, "mean_seconds": None}
+    first = omega.json("job", "status", "words")
+    assert first["progress"] == {
+        "phase": "map", "working": 0, "failed": None, "map": done, "reduce": {**done, "total": 1},
+    }  # fmt: skip
+    assert [(group["name"], group["counts"]["total"]) for group in first["groups"]] == [("workers", 2), ("surplus", 0)]
+    work(cell, workers[0])
+    cell.claim_shard("words-1", workers[1], 4, 1)
+    later = omega.json("job", "status", "words")["progress"]
+    assert (later["phase"], later["working"]) == ("map", 1)
+    assert later["map"] == {"total": 4, "done": 1, "mean_seconds": 1.5}
+    text = omega.text("job", "status", "words")
+    assert "map           1 of 4 shards · 1 in work · 1.5 s each\nreduce        0 of 1 shard\n" in text
+    assert f"output        {tmp_path / 'out'}\n" in text
+    assert "  progress  " in omega.text("job", "list")
+    assert "  map 1/4  " in omega.text("job", "list")
+
+
+def test_the_list_shows_progress_only_while_there_is_some(omega: Omega, cell: RedisCell, workers: list[Worker]) -> None:
+    for _ in range(4):
+        work(cell, workers[0])
+    assert "  reduce 0/1  " in omega.text("job", "list")
+    work(cell, workers[0])
+    assert "  done  " in omega.text("job", "list")
+    omega.text("job", "stop", "words")
+    assert "progress" not in omega.text("job", "list")
+
+
+def test_a_job_that_gave_up_says_on_what(omega: Omega, cell: RedisCell, workers: list[Worker]) -> None:
+    for _ in range(TRIES):
+        work(cell, workers[0], failed=True)
+    assert "gave up       map shard 0: tried too often\n" in omega.text("job", "status", "words")
+    assert omega.json("job", "status", "words")["progress"]["failed"] == "map 0"
+
+
+def test_other_jobs_have_no_progress(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.json("job", "submit", "-", given="{name: a, tasks: [{}]}")
+    assert omega.json("job", "status", "a")["progress"] is None
+    assert "progress" not in omega.text("job", "list")
+
+
+def who(job: str = "words-1", machine: str = "m0", placement: int = 1, task: int = 0) -> list[str]:
+    said = ("--job", job, "--machine", machine, "--placement", str(placement), "--task", str(task))
+    return ["mapreduce", "worker", *said]
+
+
+def test_a_worker_says_what_is_wrong(omega: Omega, cell: RedisCell, workers: list[Worker]) -> None:
+    stray = omega.error(*who(placement=99))
+    assert stray == "job words: task 0 is not placed here any more; it ends"
+    assert omega.error(*who(job="none")).startswith("job none, machine m0: not in cell")
+    assert omega.error(*who(machine="m7")).startswith("job words-1, machine m7: not in cell")
+    omega.json("job", "submit", "-", given="{name: a, id: a, tasks: [{}]}")
+    assert omega.error(*who(job="a")) == "job a: is no MapReduce job; submit one of kind mapreduce"
+
+
+def test_a_worker_works(omega: Omega, cell: RedisCell, workers: list[Worker], tmp_path: Path) -> None:
+    found = omega.json(*who(placement=workers[0].placement))
+    assert found == {"cell": cell.name, "job": "words-1", "task": 0, "shards": 5}
+    assert len((tmp_path / "out" / "part-00000").read_text().splitlines()) == 40
+    assert omega.text(*who(placement=workers[1].placement, task=1)) == "0 shards done\n"
