@@ -1,6 +1,7 @@
 """Records as the scripts write them, read into the words of the cell and back (lua/parts/words.lua)."""
 
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
@@ -26,7 +27,7 @@ from cellstate.model import (
     bucket_of,
 )
 from cellstate.ranges import EMPTY
-from cellstate.transaction import Outcome, Transaction, Verdict
+from cellstate.transaction import Ending, How, Outcome, Transaction, Verdict
 
 
 def pack(value: object) -> bytes:
@@ -142,15 +143,26 @@ def read_runs(machine: int, text: str) -> list[Run]:
     return runs
 
 
-def write_transaction(transaction: Transaction) -> str:
-    """What commit.lua takes for a transaction."""
-    claims = ";".join(
-        f"{c.machine} {c.group} {c.count} {c.seen}"
-        if not c.evict
-        else f"{c.machine} {c.group} {c.count} {c.seen} " + " ".join(f"{p}*{n}" for p, n in c.evict)
-        for c in transaction.claims
-    )
-    return f"{transaction.job} {int(transaction.mode)} {int(transaction.detection)};{claims}"
+def write_transaction(transaction: Transaction) -> list[str | bytes]:
+    """What commit.lua takes for a transaction: job, numbers, victims, and the machine of every claim."""
+    numbers = [int(transaction.mode), int(transaction.detection)]
+    machines: list[str] = []
+    victims: list[str] = []
+    for place, (machine, group, count, seen, evict) in enumerate(transaction.claims, 1):
+        numbers += (group, count, seen)
+        machines.append(str(machine))
+        if evict:
+            victims += [f"{place}:{placement}*{most}" for placement, most in evict]
+    return [transaction.job, struct.pack(f"<{len(numbers)}q", *numbers), ",".join(victims), *machines]
+
+
+_HOW = {how: how.name.lower() for how in How}
+
+
+def write_ending(ending: Ending) -> tuple[int, int, str, str, str]:
+    """What end.lua takes for an ending."""
+    machine, placement, how, tasks, reason = ending
+    return machine, placement, _HOW[how], tasks, reason or "-"
 
 
 @lru_cache(maxsize=4096)

@@ -178,9 +178,9 @@ class RedisCell(RedisAgents, RedisJobs, RedisShards):
         if self._flight is None:
             raise RuntimeError("no commit in flight")
         values, transactions, names, _ = self._flight
-        texts = [records.write_transaction(transaction) for transaction in transactions]
+        words = [word for transaction in transactions for word in records.write_transaction(transaction)]
         commit = script("commit")
-        self._link.send(commit, self._keys(commit, str(values["member"]), names), commit.pack_arguments(values, texts))
+        self._link.send(commit, self._keys(commit, str(values["member"]), names), commit.pack_arguments(values, words))
 
     def finish(self) -> Reply:
         """Wait for the commit in flight. After StoreError, `resend` sends it again without harm."""
@@ -242,8 +242,8 @@ class RedisCell(RedisAgents, RedisJobs, RedisShards):
 
     def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
         """See Cell.end."""
-        texts = [f"{e.machine} {e.placement} {e.how.name.lower()} {e.tasks} {e.reason}".rstrip() for e in endings]
-        reply = self._run("end", self._values(at_ms, by), texts, extra=self._hints())
+        words = [word for ending in endings for word in records.write_ending(ending)]
+        reply = self._run("end", self._values(at_ms, by), words, extra=self._hints())
         return [int(count) for count in reply[2:]]
 
     def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:

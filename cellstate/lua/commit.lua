@@ -3,9 +3,9 @@
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds changes log done schedulers lease | box:* pending:*
 -- ARGV   dims tag at member incarnation number since since_tag kind cursor most owned | transactions
--- A transaction is "job mode detection;claim;claim…", mode 0 incremental 1 gang, detection 0 fine 1 coarse.
--- A claim is "machine group count seen[ placement*count…]": count identical tasks, the machine's number
--- at the sync, and the victims it may evict, in order.
+-- A transaction is its job; numbers of eight bytes each: mode (0 incremental, 1 gang), detection (0 fine, 1
+-- coarse), and for every claim its group, count of identical tasks and the machine's number at the sync; the
+-- victims that claims may evict, "claim:placement*count…" in order; and the machine of every claim.
 -- Reply  {"ok", version, tag, outcomes, mode, text, cursor, (id, arrival, record, spec)…}, or
 --        {"fenced"} / {"stale"} / {"keys", name…} with nothing done.
 --        outcomes: per transaction "+" when all stands, else "placed verdict,…" per claim; joined by ";".
@@ -19,37 +19,42 @@
 
 --@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9
 local astray = false  -- the copy belongs to a lost history: its numbers say nothing (semantics 16)
-local CLAIM = '(%d+) (%d+) (%d+) (%d+)([^;]*)'
 
+-- The victims of claims, by the claim's place: "claim:placement*count…", in the order they may be taken.
 local function read_victims(text)
-  local list = {}
-  for placement, n in gmatch(text, '(%d+)%*(%d+)') do
-    list[#list + 1] = { placement = placement, count = tonumber(n) }
+  local evict = {}
+  for i, placement, n in gmatch(text, '(%d+):(%d+)%*(%d+)') do
+    i = tonumber(i)
+    evict[i] = evict[i] or {}
+    table.insert(evict[i], { placement = placement, count = tonumber(n) })
   end
-  return list
+  return evict
 end
 
--- The claims of a transaction are kept as lists, a word each: thousands of tables cost more than their judging.
-local function read_transactions(texts, from)
+-- What a claim is stands in one list of numbers, three a claim after mode and detection, and its machine in ARGV:
+-- thousands of tables, or patterns, cost more than judging. at: where its first machine is.
+local NONE = {}
+local function read_transactions(from)
   local list, machines, ids, evicting, all = {}, {}, {}, {}, 0
-  for i = from, #texts do
-    local id, mode, detection, at = match(texts[i], '^(%S+) (%d) (%d);()')
-    local index, group, count, seen, evict, taken, n = {}, {}, {}, {}, false, false, 0
-    for machine, g, want, number, victims in gmatch(sub(texts[i], at), CLAIM) do
-      n, all = n + 1, all + 1
-      index[n], group[n], count[n], seen[n], machines[all] = machine, tonumber(g), tonumber(want), number, machine
-      if victims ~= '' then
-        evict, taken = evict or {}, taken or {}
-        evict[n] = read_victims(victims)
-        evicting[#evicting + 1] = machine
-      end
+  local i = from
+  while ARGV[i] do
+    local numbers, victims = unpack_list(ARGV[i + 1]), ARGV[i + 2]
+    local n, evict = (#ARGV[i + 1] / 8 - 2) / 3, false
+    if victims ~= '' then
+      evict = read_victims(victims)
+      for k in pairs(evict) do evicting[#evicting + 1] = ARGV[i + 2 + k] end
     end
-    ids[#ids + 1] = id
-    list[#list + 1] = {
-      id = id, gang = mode == '1', coarse = detection == '1', n = n, index = index, group = group, count = count,
-      seen = seen, evict = evict, taken = taken, units = taken and {}, job = false, kind = false, precedence = false,
-      claimed = {}, evicted = {}, placed = {}, verdicts = {}, incomplete = false, placing = false,
+    local t = {
+      id = ARGV[i], gang = numbers[1] == 1, coarse = numbers[2] == 1, n = n, at = i + 2, numbers = numbers,
+      evict = evict, taken = evict and {}, units = evict and {}, evicted = evict and {}, job = false, kind = false,
+      claimed = n > 1 and {} or NONE, placed = {}, verdicts = false, incomplete = false, placing = false,
     }
+    ids[#ids + 1], list[#list + 1] = t.id, t
+    for k = i + 3, i + 2 + n do
+      all = all + 1
+      machines[all] = ARGV[k]
+    end
+    i = i + 3 + n
   end
   return list, machines, ids, evicting
 end
@@ -67,9 +72,8 @@ end
 
 -- Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
 -- Nil when one of them is not of strictly lower precedence.
-local NONE = {}
 local function victims_of(t, i, m)
-  if not t.evict or not t.evict[i] then return NONE end
+  if not t.evict[i] then return NONE end
   local units, listed = {}, {}
   for _, v in ipairs(t.evict[i]) do
     local from, _, id, group, tasks = find_run(m, v.placement, false)
@@ -117,7 +121,7 @@ local function fit(t, i, m, g, want, units)
   local n, taken, tried = 0, 0, 0
   local verdict = PLACED_OK
   while true do
-    local fits, limit = math.min(want, room(m, g)), admitted(t, g)
+    local fits, limit = room(m, g, want), admitted(t, g)
     local possible = math.min(fits, limit)
     if possible > n then n, taken = possible, tried end
     if n >= want then break end
@@ -134,28 +138,32 @@ end
 -- Judge one claim against the running copy. Returns how many tasks stand, and the verdict of the
 -- rest: a run of identical tasks shares the verdict of the first that failed.
 local function judge(t, i)
-  local j, m, group = t.job, M[t.index[i]], t.group[i]
+  local j, m, numbers = t.job, M[ARGV[t.at + i]], t.numbers
+  local group, count, seen = numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2]
   local g = j and j.groups[group + 1]
   if not g or j.state ~= ACTIVE or not m or m[STATE] == GONE then return 0, UNKNOWN end
-  if m[STATE] ~= UP or over(m) then return 0, IS_DOWN end
-  local claimed, count = t.claimed[group] or 0, t.count[i]
+  local fits = m[STATE] == UP and room(m, g, count) or -1
+  if fits < 0 then return 0, IS_DOWN end
+  local claimed = t.claimed[group] or 0
   local left = g[UNPLACED] - claimed
   if left <= 0 then return 0, DUPLICATE end
   if t.incomplete then return 0, INCOMPLETE end
-  local units = victims_of(t, i, m)
+  local units = NONE
+  if t.evict then units = victims_of(t, i, m) end
+  if not units then return 0, admitted(t, g) <= 0 and LIMIT or PRECEDENCE end
   -- Own earlier transactions of this call are no interference: only a foreign change is a move.
-  local moved = t.coarse and (astray or t.seen[i] + m.own ~= m[NUMBER])
-  if not units or moved then
-    if admitted(t, g) <= 0 then return 0, LIMIT end
-    return 0, units and MOVED or PRECEDENCE
-  end
+  if t.coarse and (astray or seen + m.own ~= m[NUMBER]) then return 0, admitted(t, g) <= 0 and LIMIT or MOVED end
   local want = count < left and count or left
-  local n, verdict = math.min(want, room(m, g), admitted(t, g)), PLACED_OK
-  if n < want then n, verdict = fit(t, i, m, g, want, units) end
+  local n, verdict = want, PLACED_OK
+  if fits < want or (t.kind.limited and admitted(t, g) < want) then n, verdict = fit(t, i, m, g, want, units) end
   if n > 0 then
-    occupy(m, g, n)
-    book(t.kind, g, n)
-    t.claimed[group], t.placing = claimed + n, true
+    local used = t.kind.used
+    for d = 1, R do
+      local amount = g[NEED + d] * n
+      m[USED + d], used[d] = m[USED + d] + amount, used[d] + amount
+    end
+    t.kind.changed, t.placing = true, true
+    if t.n > 1 then t.claimed[group] = claimed + n end
   end
   if verdict == PLACED_OK and count > want then verdict = DUPLICATE end
   return n, verdict
@@ -164,7 +172,10 @@ end
 -- A gang job takes only transactions that cover all its unplaced required tasks as a gang (semantics 8).
 local function covers(t)
   local sums = {}
-  for i = 1, t.n do sums[t.group[i]] = (sums[t.group[i]] or 0) + t.count[i] end
+  for i = 1, t.n do
+    local group, count = t.numbers[3 * i], t.numbers[3 * i + 1]
+    sums[group] = (sums[group] or 0) + count
+  end
   for i, g in ipairs(t.job.groups) do
     if (sums[i - 1] or 0) < g[UNPLACED] and not optional(g) then return false end
   end
@@ -175,7 +186,7 @@ end
 local function remember(t)
   local saved = {}
   for i = 1, t.n do
-    local m = M[t.index[i]]
+    local m = M[ARGV[t.at + i]]
     if m and not saved[m] then saved[m] = { unpack(m, USED + 1, USED + R) } end
   end
   local kinds = {}
@@ -204,15 +215,19 @@ local function apply_evictions(taken, units, m, reason)
 end
 
 local function apply(t, stamp)
+  local j, placed, numbers, at = t.job, t.placed, t.numbers, t.at
+  local before = j.placed
   for i = 1, t.n do
-    local count = t.placed[i]
+    local count = placed[i]
     if count > 0 then
-      local m = M[t.index[i]]
+      local m = M[ARGV[at + i]]
       touch(m, stamp)
       if t.taken and t.taken[i] then apply_evictions(t.taken[i], t.units[i], m, 'precedence:' .. t.id) end
-      place(t.job, t.group[i], m, count)
+      place(j, numbers[3 * i], m, count)
     end
   end
+  count_admitted(j, before)
+  touch_job(j)
   if t.taken then evict_gangs('precedence:' .. t.id, stamp) end
 end
 
@@ -220,8 +235,7 @@ end
 local function abort(t, undo)
   undo()
   for i = 1, t.n do
-    t.placed[i] = 0
-    if t.verdicts[i] == PLACED_OK then t.verdicts[i] = ABORTED end
+    t.placed[i], t.verdicts[i] = 0, t.verdicts[i] or ABORTED
   end
 end
 
@@ -229,9 +243,9 @@ end
 local function announce_failure(t)
   local words = {}
   for i = 1, t.n do
-    local placed, v = t.placed[i], t.verdicts[i]
+    local placed, v = t.placed[i], t.verdicts[i] or PLACED_OK
     if v == MOVED or v == FULL then
-      fact(format('conflict %s %s %d %d', t.id, t.index[i], v, t.count[i] - placed))
+      fact(format('conflict %s %s %d %d', t.id, ARGV[t.at + i], v, t.numbers[3 * i + 1] - placed))
     end
     words[i] = format('%d %d', placed, v)
   end
@@ -239,15 +253,19 @@ local function announce_failure(t)
 end
 
 local function decide(t, stamp)
-  local j, placed, verdicts = J[t.id], t.placed, t.verdicts
+  local j, placed = J[t.id], t.placed
   t.job, t.kind = j, j and K[j.kind]
   t.incomplete = j and j.gang > 0 and not covers(t)
   local undo = t.gang and remember(t)
   local failed, any = false, false
   for i = 1, t.n do
     local n, verdict = judge(t, i)
-    placed[i], verdicts[i] = n, verdict
-    if verdict ~= PLACED_OK then failed = true end
+    placed[i] = n
+    if verdict ~= PLACED_OK then
+      failed = true
+      t.verdicts = t.verdicts or {}
+      t.verdicts[i] = verdict
+    end
     if n > 0 then any = true end
   end
   if failed and t.gang then
@@ -277,7 +295,7 @@ if was ~= incarnation or redis.call('EXISTS', lease_key) == 0 then return { 'fen
 if last == number then return reply(outcomes) end
 if tonumber(number) < tonumber(last) then return { 'stale' } end
 
-local transactions, machines, ids, evicting = read_transactions(ARGV, fixed_args + 1)
+local transactions, machines, ids, evicting = read_transactions(fixed_args + 1)
 load(machines, ids, evicting)
 local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end

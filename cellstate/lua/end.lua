@@ -3,8 +3,8 @@
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds changes log done | box:* pending:* wake:*
 -- ARGV   dims tag at by | endings
--- An ending is "machine placement how tasks[ reason]"; how: finished failed lost evicted stopped left;
--- tasks: ranges, or "*" for the whole run.
+-- An ending is five words: machine, placement, how (finished failed lost evicted stopped left), tasks as
+-- ranges or "*" for the whole run, reason or "-".
 -- Reply  {"ok", version, count…} with the tasks each ending took effect on (for an evicted member of a
 --        strict gang the rest of it too, semantics 8), or {"keys", name…}.
 -- Types  as in commit.lua
@@ -12,20 +12,17 @@
 
 --@include lists binary words ranges publish links tasks
 
-local endings, machines = {}, {}
-for i = fixed_args + 1, #ARGV do
-  local machine, placement, how, tasks, reason = match(ARGV[i], '^(%d+) (%d+) (%a+) (%S+) ?(.*)$')
-  endings[#endings + 1] = { machine = machine, placement = placement, how = how, tasks = tasks, reason = reason }
-  machines[#machines + 1] = machine
-end
+local machines = {}
+for i = fixed_args + 1, #ARGV, 5 do machines[#machines + 1] = ARGV[i] end
 load_machines(machines)
 local ids, evicting = {}, false
-for _, e in ipairs(endings) do
-  local m = M[e.machine]
+for i = fixed_args + 1, #ARGV, 5 do
+  local m, how = M[ARGV[i]], ARGV[i + 2]
   if m then
-    local _, _, id = find_run(m, e.placement, e.how == 'left')
-    if id then ids[#ids + 1] = id end
-    evicting = evicting or e.how == 'evicted'
+    local lead = (how == 'left' and ' !' or ' ') .. ARGV[i + 1] .. ':'
+    local _, to = find(m.runs, lead, 1, true)
+    if to then ids[#ids + 1] = match(m.runs, '^[^:]+', to + 1) end
+    evicting = evicting or how == 'evicted'
   end
 end
 load_jobs(ids)
@@ -36,20 +33,19 @@ local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
 
 local counts, any = {}, false
-for i, e in ipairs(endings) do
-  local m, n = M[e.machine], 0
-  if m and e.how == 'left' then
-    n = acknowledge(m, e.placement, e.tasks)
+for i = fixed_args + 1, #ARGV, 5 do
+  local m, placement, how, tasks, reason, n = M[ARGV[i]], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], 0
+  if m and how == 'left' then
+    n = acknowledge(m, placement, tasks)
     if n > 0 and not m.touched then
       m.touched = true
       touched[#touched + 1] = m
     end
   elseif m then
-    local reason = e.reason == '' and '-' or e.reason
-    n = end_tasks(m, e.placement, e.tasks, e.how, reason, 1)
-    if n > 0 then n = n + evict_gangs(reason, 1) end
+    n = end_tasks(m, placement, tasks, how, reason, 1)
+    if n > 0 and #strict > 0 then n = n + evict_gangs(reason, 1) end
   end
-  counts[i] = n
+  counts[#counts + 1] = n
   any = any or n > 0
 end
 if any then

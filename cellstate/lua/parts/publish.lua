@@ -57,24 +57,26 @@ end
 
 -- Placements of one group that follow one another share a line of the log, "places job group (placement
 -- machine tasks number amount*R)…", and a message, "+ job group duration hold (placement machine tasks)…".
-local open = false
+-- group: its number as text; n: how many so far, none while nothing is open.
+local open = { n = 0, job = false, group = '', hold = '', duration = '', executor = 0, items = {}, facts = {} }
 
 local function close()
-  if not open then return end
-  local o = open
-  open = false
-  facts[#facts + 1] = format('places %s %d %s', o.job.id, o.group, concat(o.facts, ' '))
+  local o, n = open, open.n
+  if n == 0 then return end
+  o.n = 0
+  local lead = o.job.id .. ' ' .. o.group .. ' '
+  facts[#facts + 1] = 'places ' .. lead .. concat(o.facts, ' ', 1, n)
   local box = box_of(o.executor)
-  box[#box + 1] = format('+ %s %d %s %d %s', o.job.id, o.group, o.duration, o.hold, concat(o.items, ' '))
+  box[#box + 1] = '+ ' .. lead .. o.duration .. ' ' .. o.hold .. ' ' .. concat(o.items, ' ', 1, n)
 end
 
 local function fact(line)
-  if open then close() end
+  if open.n > 0 then close() end
   facts[#facts + 1] = line
 end
 
 local function message(m, line)
-  if open then close() end
+  if open.n > 0 then close() end
   local box = box_of(m[EXECUTOR])
   box[#box + 1] = line
 end
@@ -106,11 +108,9 @@ local function with_values(text, m) return format(VALUES, text, m[NUMBER], unpac
 
 local function announce_place(j, group, duration, hold, m, placement, tasks)
   local o = open
-  if not o or o.job ~= j or o.group ~= group or o.hold ~= hold or o.executor ~= m[EXECUTOR] then
-    if o then close() end
-    o = {
-      job = j, group = group, duration = duration, hold = hold, executor = m[EXECUTOR], items = {}, facts = {}, n = 0 }
-    open = o
+  if o.n == 0 or o.job ~= j or o.group ~= group or o.hold ~= hold or o.executor ~= m[EXECUTOR] then
+    close()
+    o.job, o.group, o.duration, o.hold, o.executor = j, group, duration, hold, m[EXECUTOR]
   end
   local item, n = placement .. ' ' .. m.key .. ' ' .. tasks, o.n + 1
   o.n, o.items[n], o.facts[n] = n, item, with_values(item, m)

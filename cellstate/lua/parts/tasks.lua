@@ -29,9 +29,10 @@ end
 
 local function add_run(g, item)
   if g.dropped and g.dropped[item .. ','] then runs_of(g) end
-  local added = g.added
-  if added then
-    added[#added + 1] = item
+  if g.added then
+    g.added[#g.added + 1] = item
+  elseif g[RUNS] == '-' then
+    g[RUNS] = item .. ','
   else
     g.added = { item }
   end
@@ -70,22 +71,20 @@ local function take_waiting(g, count)
   return first == to and format('%d', first) or format('%d-%d', first, to)
 end
 
--- Record count tasks of a group as one run on a machine.
+-- Record count tasks of a group as one run on a machine. The caller counts admitted jobs and touches this one.
 local function place(j, group, m, count)
   local g = j.groups[group + 1]
   local tasks = take_waiting(g, count)
   -- Starts only when what leaves this machine, or this group elsewhere, is gone (semantics 2).
-  local hold = (find(m.runs, '!', 1, true) or leaves(g)) and 1 or 0
+  local hold = (find(m.runs, '!', 1, true) or leaves(g)) and '1' or '0'
   meta.placements = meta.placements + 1
   local placement = format('%d', meta.placements)
   g[UNPLACED], g[PLACED] = g[UNPLACED] - count, g[PLACED] + count
-  m.runs = format('%s %s:%s:%d:%s', m.runs, placement, j.id, group, tasks)
+  local number = group == 0 and '0' or format('%d', group)
+  m.runs = m.runs .. ' ' .. placement .. ':' .. j.id .. ':' .. number .. ':' .. tasks
   add_run(g, placement .. '@' .. m.key)
-  local before = j.placed
-  j.placed, j.unplaced = before + count, j.unplaced - count
-  count_admitted(j, before)
-  touch_job(j)
-  announce_place(j, group, g[DURATION], hold, m, placement, tasks)
+  j.placed, j.unplaced = j.placed + count, j.unplaced - count
+  announce_place(j, number, g[DURATION], hold, m, placement, tasks)
 end
 
 local strict = {}

@@ -196,19 +196,11 @@ local function find_run(m, placement, leaving)
   return from, to, job, tonumber(group), tasks
 end
 
-local function over(m)
-  for d = 1, R do
-    if m[CAPACITY + d] < m[USED + d] then return true end
-  end
-  return false
-end
-
--- How many tasks of a group the machine still holds; 0 when it is over.
-local function room(m, g)
-  local most = math.huge
+-- How many tasks of a group the machine still holds, up to so many; -1 when it holds more than it has.
+local function room(m, g, most)
   for d = 1, R do
     local free, need = m[CAPACITY + d] - m[USED + d], g[NEED + d]
-    if free < 0 then return 0 end
+    if free < 0 then return -1 end
     if need > 0 and free < need * most then most = floor(free / need) end
   end
   return most
