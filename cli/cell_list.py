@@ -7,15 +7,16 @@ import click
 from cellstate.errors import OmegaError
 from cli import render
 from cli.app import App
+from cli.columns import Columns, answered, columns_option
 
 
 @click.command()
+@columns_option
 @click.pass_obj
-def command(app: App) -> None:
+def command(app: App, columns: Columns) -> None:
     """The cells on the store: their resources, machines, live jobs and schedulers."""
     found = [_described(app, name) for name in app.cells()]
-    if app.as_json:
-        render.document({"store": app.shown_url, "cells": found})
+    if answered(app, {"store": app.shown_url, "cells": found}, "cells", columns):
         return
     if not found:
         render.note("no cells; make one with omega cell create NAME")

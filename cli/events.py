@@ -8,6 +8,7 @@ import click
 
 from cli import render
 from cli.app import App
+from cli.columns import Columns, answered, columns_option
 from cli.history import KINDS, Event, events, extent
 
 if TYPE_CHECKING:
@@ -24,8 +25,11 @@ WINDOW = 2_000
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, metavar="N", help="At most so many.")
 @click.option("--job", "asked", metavar="ID", help="Only those of a job (id, beginning of it, or name).")
 @click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, metavar="KIND", help="Only such.")
+@columns_option
 @click.pass_obj
-def command(app: App, follow: bool, since: int | None, limit: int, asked: str | None, kinds: Sequence[str]) -> None:
+def command(
+    app: App, follow: bool, since: int | None, limit: int, asked: str | None, kinds: Sequence[str], columns: Columns
+) -> None:
     """What happened, oldest first: placements, conflicts and their cause, evictions, machines, schedulers.
 
     With --since the first --limit events after that version, without it the last ones. With --json and
@@ -47,9 +51,11 @@ def command(app: App, follow: bool, since: int | None, limit: int, asked: str | 
     else:
         past = _first(cell, max(since, kept.first - 1), kept.newest, limit, wanted)
     at = past[-1].version if since is not None and past and len(past) >= limit else kept.newest
-    if app.as_json and not follow:
-        render.document({"cell": cell.name, "first_version": kept.first, "version": at, "gap": gap,
-                         "events": [event.as_json() for event in past]})  # fmt: skip
+    if follow and columns:
+        raise click.UsageError("--output is for a list that ends; leave --follow away")
+    document = {"cell": cell.name, "first_version": kept.first, "version": at, "gap": gap}
+    if (app.as_json and not follow) or columns:
+        answered(app, document | {"events": [event.as_json() for event in past]}, "events", columns)
         return
     teller = _Teller(cell, app.as_json)
     if gap:

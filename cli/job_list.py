@@ -7,6 +7,7 @@ import click
 
 from cli import mapreduce_progress, render, words
 from cli.app import App
+from cli.columns import Columns, answered, columns_option
 from cli.job_state import STATES, Room, counts, state
 
 if TYPE_CHECKING:
@@ -21,8 +22,11 @@ MOST_ROWS = 50
 @click.option("--user", metavar="NAME", help="Only those that this user submitted.")
 @click.option("--limit", type=click.IntRange(1), metavar="N",
               help=f"Only the N newest (default: {MOST_ROWS}; with --json all).")  # fmt: skip
+@columns_option
 @click.pass_obj
-def command(app: App, kind: str | None, wanted: str | None, user: str | None, limit: int | None) -> None:
+def command(
+    app: App, kind: str | None, wanted: str | None, user: str | None, limit: int | None, columns: Columns
+) -> None:
     """The jobs in order of submission, with their state and its reason.
 
     States: pending (something of it is unplaced), running, held, finished, failed, stopped, abandoned.
@@ -34,8 +38,9 @@ def command(app: App, kind: str | None, wanted: str | None, user: str | None, li
     jobs = [job for job in jobs if user in (None, job.spec.get("user"))]
     most = limit or (len(jobs) if app.as_json else MOST_ROWS)
     shown, room, now = jobs[-most:] if most else [], Room(cell), time.time()
-    if app.as_json:
-        render.document({"cell": cell.name, "total": len(jobs), "jobs": [as_json(job, room, now) for job in shown]})
+    if app.as_json or columns:
+        found = [as_json(job, room, now) for job in shown]
+        answered(app, {"cell": cell.name, "total": len(jobs), "jobs": found}, "jobs", columns)
         return
     if not jobs:
         render.note(
@@ -45,20 +50,20 @@ def command(app: App, kind: str | None, wanted: str | None, user: str | None, li
         return
     if len(shown) < len(jobs):
         render.note(f"… {words.count(len(jobs) - len(shown), 'older job')} (--limit)")
-    columns = [name for name in ("finished", "failed", "stopped") if any(counts(job.groups)[name] for job in shown)]
+    some = [name for name in ("finished", "failed", "stopped") if any(counts(job.groups)[name] for job in shown)]
     with_precedence, with_user = any(job.precedence for job in shown), any("user" in job.spec for job in shown)
     progress = {job.id: brief for job in shown if (brief := mapreduce_progress.brief(cell, job))}
     rows = []
     for job in shown:
         found = counts(job.groups)
         kind_and_rank = (job.kind, job.precedence) if with_precedence else (job.kind,)
-        numbers = (found["total"], found["placed"], *(found[name] for name in columns))
+        numbers = (found["total"], found["placed"], *(found[name] for name in some))
         age = words.age(now - job.submitted_ms / 1000)
         who = (str(job.spec.get("user", "")),) if with_user else ()
         far = (progress.get(job.id, ""),) if progress else ()
         rows.append((job.id, job.name, *who, *kind_and_rank, state(job), room.reason(job), *far, *numbers, age))
     headings = ("kind", ">prec") if with_precedence else ("kind",)
-    numbered = (f">{name}" for name in ("tasks", "placed", *columns))
+    numbered = (f">{name}" for name in ("tasks", "placed", *some))
     headings = ("user", *headings) if with_user else headings
     states = ("state", "reason", "progress") if progress else ("state", "reason")
     render.table(("id", "name", *headings, *states, *numbered, ">age"), rows)

@@ -8,6 +8,7 @@ import click
 from cellstate.resources import Dimensions
 from cli import render, words
 from cli.app import App
+from cli.columns import Columns, answered, columns_option
 from cli.machine_find import state_word
 
 if TYPE_CHECKING:
@@ -17,16 +18,17 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--state", type=click.Choice(["up", "drained", "down", "over"]), help="Only those in this state.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many.")
+@columns_option
 @click.pass_obj
-def command(app: App, state: str | None, limit: int | None) -> None:
+def command(app: App, state: str | None, limit: int | None, columns: Columns) -> None:
     """The machines by index: state, what is in use of what each has, how many tasks it runs."""
     cell = app.open()
     machines = [machine for machine in cell.machines() if _is(machine, state)]
     shown = machines[:limit]
     tasks = tasks_on(cell.runs([machine.index for machine in shown]))
-    if app.as_json:
+    if app.as_json or columns:
         found = [as_json(cell.dimensions, machine, tasks.get(machine.index, 0)) for machine in shown]
-        render.document({"cell": cell.name, "total": len(machines), "machines": found})
+        answered(app, {"cell": cell.name, "total": len(machines), "machines": found}, "machines", columns)
         return
     if not machines:
         render.note("no machines" + (f" that are {state}" if state else "; add some with omega machine add"))

@@ -7,6 +7,7 @@ import click
 
 from cli import render, words
 from cli.app import App
+from cli.columns import Columns, answered, columns_option
 
 if TYPE_CHECKING:
     from cellstate.redis_cell import RedisCell
@@ -16,14 +17,15 @@ PLAIN = ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "as
 
 @click.command()
 @click.option("--all", "everybody", is_flag=True, help="Those that left, too.")
+@columns_option
 @click.pass_obj
-def command(app: App, everybody: bool) -> None:
+def command(app: App, everybody: bool, columns: Columns) -> None:
     """The schedulers: jobs taken up, tasks placed, commits and conflicts, waits, busyness, what they have queued."""
     cell = app.open()
     found = describe(cell, everybody)
-    if app.as_json:
-        render.document({"cell": cell.name, "schedulers": found})
-    elif found:
+    if answered(app, {"cell": cell.name, "schedulers": found}, "schedulers", columns):
+        return
+    if found:
         show(found)
     else:
         render.note("no schedulers; start one with omega scheduler run batch")

@@ -9,6 +9,7 @@ import click
 from cellstate.errors import BadInput
 from cli import render
 from cli.app import App
+from cli.columns import Columns, answered, columns_option
 
 if TYPE_CHECKING:
     from schedulers.composition import Parameter
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("axis", required=False)
+@columns_option
 @click.pass_obj
-def command(app: App, axis: str | None) -> None:
+def command(app: App, axis: str | None, columns: Columns) -> None:
     """The schedulers and policies that are installed: where from, what for, what can be set of each.
 
     AXIS is schedulers, ordering, placement and so on (default: all). Names are for omega scheduler run and for
@@ -29,8 +31,7 @@ def command(app: App, axis: str | None) -> None:
     if axis not in (None, *AXES):
         raise BadInput(f"axis {axis!r}: there is {', '.join(AXES)}")
     found = [_described(each) for one in AXES if axis in (None, one) for each in offers(one).values()]
-    if app.as_json:
-        render.document({"policies": found})
+    if answered(app, {"policies": found}, "policies", columns):
         return
     render.table(("axis", "name", "about"), [(each["axis"], each["name"], _told(each, OWN)) for each in found])
     for each in found:

@@ -1,0 +1,74 @@
+"""Columns of one's own choice in the lists: any field of the JSON document, as a table or as JSON."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import click
+
+from cellstate.errors import BadInput
+from cli import render
+from cli.app import App
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Columns = tuple[str, ...]
+
+
+def _split(_: click.Context, __: click.Parameter, text: str | None) -> Columns:
+    return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
+
+
+def columns_option(command: Command) -> Command:
+    """Add --output NAME,…; the command is given `columns`."""
+    return click.option(
+        "--output", "--columns", "-o", "columns", metavar="NAME,…", callback=_split,
+        help="Only these fields of the JSON document, in this order; name those within others with a dot.",
+    )(command)  # fmt: skip
+
+
+def answered(app: App, document: Mapping[str, Any], rows: str, columns: Columns) -> bool:
+    """Print a list as JSON or in the columns wanted; False when neither was asked for.
+
+    `rows` is where in the document its rows are. BadInput names a column that no row has, and those there are.
+    """
+    if not columns:
+        if app.as_json:
+            render.document(document)
+        return app.as_json
+    found = [dict(_flat(row)) for row in document[rows]]
+    _check(found, columns)
+    chosen = [{name: row.get(name) for name in columns} for row in found]
+    if app.as_json:
+        render.document({**document, rows: chosen})
+        return True
+    numeric = [all(isinstance(row[name], int | float | None) for row in chosen) for name in columns]
+    headings = [f">{name}" if right and found else name for name, right in zip(columns, numeric, strict=True)]
+    render.table(headings, [[_shown(row[name]) for name in columns] for row in chosen])
+    return True
+
+
+def _flat(row: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
+    """Fields by name, also those that hold others: ``counts`` and ``counts.placed``."""
+    for name, value in row.items():
+        yield within + name, value
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{within}{name}.")
+
+
+def _check(found: Sequence[Mapping[str, Any]], columns: Columns) -> None:
+    known = list(dict.fromkeys(name for row in found for name in row))
+    for name in columns:
+        if found and name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise BadInput(f"column {name!r}: {hint}there is {', '.join(known)}")
+
+
+def _shown(value: Any) -> str:
+    """A value as text; numbers as programs read them."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | Mapping | list):
+        return json.dumps(value, ensure_ascii=False)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
