@@ -39,8 +39,8 @@ def command(
     most = limit or (len(jobs) if app.as_json else MOST_ROWS)
     shown, room, now = jobs[-most:] if most else [], Room(cell), time.time()
     if app.as_json or columns:
-        found = [as_json(job, room, now) for job in shown]
-        answered(app, {"cell": cell.name, "total": len(jobs), "jobs": found}, "jobs", columns)
+        plain = [as_json(job, room, now) for job in shown]
+        answered(app, {"cell": cell.name, "total": len(jobs), "jobs": plain}, "jobs", columns)
         return
     if not jobs:
         render.note(

@@ -7,11 +7,14 @@ left out; the rest works.
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from cli.app import App
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Entry = tuple[str, str]
 """A module and what its command does, in a line."""
@@ -36,7 +39,13 @@ class Lazy(click.Group):
             found = super().get_command(ctx, cmd_name)
         else:
             found = cast("click.Command", import_module(self.table[cmd_name][0]).command)
-        return None if found is None else _everywhere(found)
+        if found is None:
+            return None
+        if ctx.resilient_parsing:  # a shell asks what could be written here
+            from cli.completion import completing
+
+            completing(found)
+        return _everywhere(found)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands and their summaries without importing them."""
@@ -56,6 +65,12 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
         setattr(app, str(parameter.name), value)
 
 
+def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    from cli.completion import complete_cells
+
+    return complete_cells(ctx, parameter, incomplete)
+
+
 def shared_options(*, environment: bool) -> list[click.Option]:
     """The options every command takes, before or after its name. They end in the App, not in the command's arguments.
 
@@ -69,7 +84,7 @@ def shared_options(*, environment: bool) -> list[click.Option]:
             help="The store: redis://, rediss:// or unix:// (default: OMEGA_STORE, else one of your own).",
         ),
         click.Option(
-            ["--cell", "cell_name"], metavar="NAME", expose_value=False, callback=_remember,
+            ["--cell", "cell_name"], metavar="NAME", expose_value=False, callback=_remember, shell_complete=_cells,
             envvar="OMEGA_CELL" if environment else None,
             help="The cell (default: OMEGA_CELL, else the only one on the store).",
         ),

@@ -27,6 +27,7 @@ COMMANDS: dict[str, Entry] = {
     "events": ("cli.events", "What happened: placements, conflicts, evictions, machines."),
     "sim": ("cli.sim", "Simulate cells and compare scheduling architectures."),
     "top": ("cli.top.command", "The cell as it is now, in the terminal."),
+    "completion": ("cli.completion", "Let a shell complete commands, options and names: bash, zsh, fish."),
     "bench": ("cli.bench", "Measure the store and the schedulers."),
 }
 

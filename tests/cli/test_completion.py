@@ -1,0 +1,79 @@
+"""Completion: the script for each shell, and what the store knows of names and ids."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from cellstate.redis_cell import RedisCell
+from cli.main import omega as program
+from tests.cli.conftest import Omega, join
+
+
+def completed(omega: Omega, *words: str) -> list[str]:
+    """What the last word may become."""
+    named = ("--store", str(omega.url), "--cell", str(omega.cell))
+    shell = ShellComplete(program, {}, "omega", "_OMEGA_COMPLETE")
+    return [item.value for item in shell.get_completions([*named, *words[:-1]], words[-1])]
+
+
+def test_names_and_ids_of_jobs(omega: Omega, cell: RedisCell) -> None:
+    job = omega.json("job", "run", "--name", "crawl", "--detach")["jobs"][0]["id"]
+    assert completed(omega, "job", "status", "cr") == ["crawl"]
+    assert completed(omega, "job", "why", job[:3]) == [job]
+    assert completed(omega, "job", "stop", "crawl", "") == sorted(["crawl", job])
+    assert completed(omega, "events", "--job", "cr") == ["crawl"]
+
+
+def test_machines_schedulers_kinds_and_cells(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 3)
+    cell.enlist("batch/7", "nonce", 60_000, 1)
+    assert completed(omega, "machine", "drain", "m") == ["m0", "m1", "m2"]
+    assert completed(omega, "machine", "status", "m1") == ["m1"]
+    assert completed(omega, "scheduler", "status", "") == ["batch/7"]
+    assert "service" in completed(omega, "scheduler", "run", "s")
+    assert cell.name in completed(omega, "job", "list", "--cell", "cli-")
+    assert completed(omega, "machine", "add", "m") == [], "they are not there yet"
+    assert "machine" in completed(omega, "ma")
+
+
+def test_files_are_the_shells(omega: Omega) -> None:
+    shell = ShellComplete(program, {}, "omega", "_OMEGA_COMPLETE")
+    assert [item.type for item in shell.get_completions(["job", "submit"], "")] == ["file"]
+
+
+def test_no_store_no_words_and_no_complaint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
+    monkeypatch.delenv("OMEGA_STORE", raising=False)
+    assert completed(Omega(f"unix://{tmp_path}/none"), "machine", "drain", "m") == []
+    shell = ShellComplete(program, {}, "omega", "_OMEGA_COMPLETE")
+    assert shell.get_completions(["machine", "drain"], "m") == []
+    assert not (tmp_path / "state").exists(), "completing starts no store"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_for_each_shell(omega: Omega, shell: str) -> None:
+    text = omega.text("completion", shell)
+    assert f"_OMEGA_COMPLETE={shell}_complete" in text
+    assert omega.json("completion", shell) == {"shell": shell, "source": text.removesuffix("\n")}
+
+
+def test_bash_completes(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    join(cell, 2)
+    (tmp_path / "omega").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m cli.main "$@"\n')
+    (tmp_path / "omega").chmod(0o755)
+    script = (
+        'eval "$(omega completion bash)"; COMP_WORDS=(omega machine drain m); COMP_CWORD=3; '
+        '_omega_completion omega; echo "${COMPREPLY[@]}"'
+    )
+    environment = os.environ | {
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "OMEGA_STORE": str(omega.url),
+        "OMEGA_CELL": str(omega.cell),
+    }  # fmt: skip
+    done = subprocess.run(
+        ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "m0 m1\n"
