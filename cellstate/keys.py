@@ -30,8 +30,8 @@ Redis Cluster.
     durations:N string  how long activities of MapReduce jobs named N took; expires
 """
 
-SCHEMA = 1
-"""Raised when records change their form; a store written by a newer schema is refused."""
+SCHEMA = 2
+"""Raised when records change their form; a cell of another schema is refused, and can only be deleted."""
 
 CELLS = "omega:cells"
 """The set of cell names on a store; not part of any cell."""

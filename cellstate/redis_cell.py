@@ -66,20 +66,24 @@ class RedisCell(RedisAgents, RedisJobs, RedisShards):
         return cell
 
     @classmethod
-    def open(cls, client: "redis.Redis", name: str, url: str = "") -> "RedisCell":
-        """Find a cell; Refused when there is none, Unsuitable when a newer Omega wrote it."""
+    def open(cls, client: "redis.Redis", name: str, url: str = "", *, any_schema: bool = False) -> "RedisCell":
+        """Find a cell; Refused when there is none, Unsuitable when an Omega of another schema wrote it.
+
+        With `any_schema` it is found all the same, to be counted and deleted.
+        """
         cell = cls(client, name, Dimensions(), url)
-        cell.dimensions = Dimensions(tuple(cell.check_exists().split(",")))
+        cell.dimensions = Dimensions(tuple(cell.check_exists(any_schema=any_schema).split(",")))
         return cell
 
-    def check_exists(self) -> str:
+    def check_exists(self, *, any_schema: bool = False) -> str:
         """Return the names of its resources; Refused when there is no such cell (any more), Unsuitable as in `open`."""
         schema, resources = self._plain(self.client.hmget, self._prefix + "meta", "schema", "resources")
         if schema is None:
             there = ", ".join(self._plain(cells, self.client)) or "none"
             where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}"
             raise Refused(f"{where}; make one with omega cell create {self.name}")
-        self._check_schema(schema.decode())
+        if not any_schema:
+            self._check_schema(schema.decode())
         return str(resources.decode())
 
     @classmethod
@@ -88,11 +92,14 @@ class RedisCell(RedisAgents, RedisJobs, RedisShards):
         return cls.open(connect(url, timeout=timeout), name, url)
 
     def _check_schema(self, schema: str) -> None:
-        if int(schema) > keys.SCHEMA:
-            raise Unsuitable(
-                f"cell {self.name}: written with schema {schema}, this Omega reads up to {keys.SCHEMA}; "
-                "use the newer Omega, or export there and import here"
-            )
+        if int(schema) == keys.SCHEMA:
+            return
+        newer = int(schema) > keys.SCHEMA
+        remedy = "use the newer Omega" if newer else "finish its jobs with the older Omega and delete it"
+        raise Unsuitable(
+            f"cell {self.name}: written with schema {schema}, this Omega has schema {keys.SCHEMA}; {remedy}, or name "
+            "another cell with --cell"
+        )
 
     def delete(self) -> None:
         """Remove the cell and everything in it, a few hundred keys at a time."""

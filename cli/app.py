@@ -71,14 +71,19 @@ class App:
             )
         return there[0] if there else DEFAULT_CELL
 
-    def open(self, name: str | None = None, *, to_change: bool = False) -> "RedisCell":
+    def open(
+        self, name: str | None = None, *, to_change: bool = False, any_schema: bool = False
+    ) -> "RedisCell":  # fmt: skip
         """Open the cell `name`, or the one that is meant; it is closed when the command ends. Refused when unknown.
 
         `to_change`: learn which schedulers live, so that they are woken by what the command does.
+        `any_schema`: as RedisCell.open.
         """
         from cellstate.redis_cell import RedisCell
+        from cellstate.server import connect
 
-        cell = self.closing(RedisCell.connect(self.url, name or self.which()))
+        client = connect(self.url)
+        cell = self.closing(RedisCell.open(client, name or self.which(), self.url, any_schema=any_schema))
         if to_change:
             cell.members()
         return cell

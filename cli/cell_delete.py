@@ -15,14 +15,14 @@ from cli.app import App
 @click.pass_obj
 def command(app: App, name: str | None, yes: bool) -> None:
     """Remove the cell NAME (or the one that --cell names) and everything in it."""
-    cell = app.open(name)
+    cell = app.open(name, any_schema=True)
     live = [member for member, (_, alive, _) in cell.members().items() if alive]
     if live:
         raise Refused(
             f"cell {cell.name}: {words.count(len(live), 'scheduler')} at work ({words.listing(live)}); stop them first "
             "(one that was killed counts until its lease ends, a few seconds)"
         )
-    machines, jobs = len(cell.machines()), len(cell.job_names())
+    machines, jobs = cell.machine_count(), len(cell.job_names())
     what = f"cell {cell.name} with {words.count(machines, 'machine')} and {words.count(jobs, 'live job')}"
     if not yes:
         if not sys.stdin.isatty():

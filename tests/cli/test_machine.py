@@ -1,9 +1,12 @@
 """`omega machine`: finding, seeing and changing machines."""
 
+import time
+
 import pytest
 
 from cellstate.model import Job, JobSpec, TaskGroup
 from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.cli.conftest import Omega, eventually, join, scheduler
 
 
@@ -131,6 +134,36 @@ def test_resize(omega: Omega, cell: RedisCell) -> None:
         assert said == "machine m0 has cpu 1, memory 4Gi · 2 tasks evicted, to be placed again\n"
     assert [run.job for run in cell.runs([0]) if not run.leaving] == ["high"]
     assert omega.error("machine", "resize", "m0", code=2).startswith("omega machine resize: say what it is to have")
+
+
+def test_what_went_wrong_lately(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 2)
+    now = now_ms()
+    cell.submit([JobSpec("a", "crawl", "batch", (TaskGroup((500, 100), 5, 60_000),), 7)], now, "ada")
+    me = cell.enlist("batch/0", "nonce", 60_000, now)
+    cell.commit(me, 1, [Transaction("a", (Claim(0, 0, 4),))], Position(), now)
+    cell.end([Ending(0, cell.runs([0])[0].placement, How.FAILED, "0", "exit 3")], now, "here")
+    cell.renew(me, 60_000, {"rejecting_machines": [[0, 12, 3], [1, 1, 1]]})
+    none = {"failed": 0, "lost": 0, "evicted": 0, "conflicts": 0}
+    found = omega.json("machine", "list", "--verbose")["machines"]
+    assert [each["recent"] for each in found] == [none | {"failed": 1}, none]
+    result = omega.run("machine", "list", "--verbose")
+    assert result.stdout.splitlines()[0].split() == ["machine", "index", "state", "cpu", "memory", "tasks", "failed"]
+    assert result.stderr == "1 failed in the last 15m00s\n"
+    assert omega.json("cell", "status")["recent"] == {"seconds": 900} | none | {"failed": 1}
+
+    told = omega.json("machine", "status", "m0", "--verbose")
+    assert told["rejections"] == {"batch/0": 12}
+    assert [event["kind"] for event in told["events"]] == ["join", "place", "failed"]
+    assert told["runs"][0]["need"] == {"cpu": 500, "memory": 100}
+    text = omega.text("machine", "status", "m0", "--verbose")
+    for part in ("12 claims of batch/0", "1 task of crawl (a) failed on m0: exit 3", "cpu 500m, memory 100Mi"):
+        assert part in text, text
+    assert "events" not in omega.json("machine", "status", "m0")
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def test_limit_of_the_list(omega: Omega, cell: RedisCell) -> None:

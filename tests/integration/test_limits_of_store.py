@@ -161,8 +161,8 @@ def test_a_store_out_of_reach_is_named_and_the_cell_is_none_the_worse(store_url:
 
 def test_a_cell_written_by_a_newer_omega_is_left_alone(store_url: str, tmp_path: Path) -> None:
     line = (
-        f"cell newer: written with schema {keys.SCHEMA + 1}, this Omega reads up to {keys.SCHEMA}; "
-        "use the newer Omega, or export there and import here"
+        f"cell newer: written with schema {keys.SCHEMA + 1}, this Omega has schema {keys.SCHEMA}; "
+        "use the newer Omega, or name another cell with --cell"
     )
     with made_cell(store_url, "newer", 1) as cell:
         cell.client.hset(keys.prefix("newer") + "meta", "schema", keys.SCHEMA + 1)
