@@ -205,6 +205,14 @@ class Replica(View):
         amounts, guards = packed_need(need), self.guards
         return [machine for machine, left in enumerate(self.rest) if (left - amounts) & guards == guards]
 
+    def amounts(self, machines: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See View.amounts."""
+        if self._dense:
+            return super().amounts(machines)
+        free = fields([self.rest[machine] for machine in machines.tolist()], self.dimensions) - GUARD
+        free[(free < 0).any(axis=1)] = -1
+        return np.ascontiguousarray(free.T)
+
     def units(self, need: Resources, machines: NDArray[np.int64]) -> int:
         """See View.units."""
         if self._dense:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cellstate.attributes import Attributes, Described
-from cellstate.cell import Reply, Rows, StaleCopy
+from cellstate.cell import KindUse, Reply, Rows, StaleCopy
 from cellstate.model import MachineState
 from cellstate.residents import Residents
 from cellstate.resources import Resources
@@ -32,8 +32,9 @@ class View:
     (drained, down, gone, over). Element access is as fast as a list's; `room[d]` is the same
     memory as a NumPy vector. `number` holds the sequence numbers at the last sync. `attributes`,
     `placed` (tasks by machine of a job, by its id), `others` (the same by a job's name) and `residents` are
-    known only as far as somebody looked them up. `disturbs` says, where it is known, how much a claim would
-    disturb what runs on each machine, 0 (nobody) to 1.
+    known only as far as somebody looked them up; `moved` are the names of others that were elsewhere before, and
+    `use` the limits of a kind and their use, both until somebody has heeded them. `disturbs` says, where it is
+    known, how much a claim would disturb what runs on each machine, 0 (nobody) to 1.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -45,6 +46,8 @@ class View:
         self._attributes = Attributes()
         self.placed: Mapping[str, Mapping[int, int]] = {}
         self.others: Mapping[str, Mapping[int, int]] = {}
+        self.moved: set[str] = set()
+        self.use: KindUse | None = None
         self.residents = Residents()
         self.disturbs: NDArray[np.float64] | None = None
         self._freed: list[NDArray[np.int64]] = []
@@ -137,7 +140,8 @@ class View:
         now = self.rows[:, index]
         if before is not None:
             self.attributes.note(index, before, now)
-            self.attributes.stale[rows[rows[:, 2] != MachineState.UP, 0]] = True
+            restated = rows[rows[:, 2] != MachineState.UP, 0]
+            self.attributes.stale[restated[self.rows[2, restated] == MachineState.UP]] = True
         free = now[4 : 4 + size] - now[4 + size :]
         free[:, (now[2] != MachineState.UP) | (free < 0).any(axis=0)] = -1
         grown = (free > self.base[:, index]).any(axis=0)
@@ -202,6 +206,10 @@ class View:
         for room, amount in zip(self.room, need, strict=True):
             fits &= room >= amount
         return np.flatnonzero(fits).tolist()
+
+    def amounts(self, machines: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What is free on some machines, (dimensions, machines); -1 where one takes nothing."""
+        return np.stack([room[machines] for room in self.room])
 
     def units(self, need: Resources, machines: NDArray[np.int64]) -> int:
         """How many tasks of this need these machines hold together; very many when it needs nothing."""

@@ -205,7 +205,7 @@ class Live:
             self._sync()
         if self._jobs or self.stopping:
             return
-        longest = POLL_SECONDS if len(self.scheduler.sleepers) else IDLE_SECONDS
+        longest = POLL_SECONDS if len(self.scheduler.waking) else IDLE_SECONDS
         seconds = longest if until is None else min(longest, until - self.now())
         if seconds <= 0:
             return

@@ -12,7 +12,7 @@ from cellstate.cell import PendingJob
 from cellstate.model import bucket_of
 from cellstate.transaction import Outcome, Transaction
 from cellstate.view import View
-from schedulers.constraints.looking import Look, lacking, wanted
+from schedulers.constraints.looking import Look, wanted
 from schedulers.resizing import Measure, Measured, Resize, Resized
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
@@ -102,9 +102,9 @@ def attempts(scheduler: Scheduler) -> Attempts:
             view, began = view
         if not isinstance(view, View):
             raise TypeError(view)
-        if view.attributes.used and len(scheduler.sleepers) and lacking(view):
-            yield Look(attributes=True)  # a machine that came, or came back otherwise, may be what a sleeper waits for
-        scheduler.wake(view)
+        if (asked := scheduler.asks(view, began)) is not None:
+            yield asked
+        scheduler.wake(view, began)
         if scheduler.sizes_at(began):
             yield from _resize(scheduler, view, began)
         works = scheduler.choose(began)

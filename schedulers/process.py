@@ -129,7 +129,7 @@ class Process:
         live = self._live
         if live is None or self._hung(live):
             return
-        queued, asleep = len(self.scheduler.ordering), len(self.scheduler.sleepers)
+        queued, asleep = len(self.scheduler.ordering), len(self.scheduler.waking)
         membership = live.membership
         try:
             members = cell.renew(membership, self.lease_ms, self._figures_now(queued, asleep))

@@ -20,14 +20,17 @@ from cellstate.transaction import (
     Verdict,
 )
 from cellstate.view import View
+from schedulers.constraints.looking import Look
 from schedulers.instruments import Instrument
 from schedulers.ordering.fifo import Fifo
 from schedulers.patience import Patience
+from schedulers.placement.arranging import arranged
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.policies import Ordering, Placement, Preemption, Sizing
 from schedulers.preemption.none import NoPreemption
 from schedulers.resizing import Care, Measured, spares
 from schedulers.sleepers import Sleepers
+from schedulers.waking import Waking
 from schedulers.work import Work
 
 RETRY_LIMIT = 1_000
@@ -67,7 +70,7 @@ class Scheduler:
     """When set, every attempt counts, and a job that fits nowhere is tried again instead of sleeping."""
     rng: Random = field(default_factory=lambda: Random(0))
     instruments: list[Instrument] = field(default_factory=list)
-    sleepers: Sleepers = field(default_factory=Sleepers, init=False)
+    waking: Waking = field(default_factory=Waking, init=False)
     working: dict[str, Work] = field(default_factory=dict, init=False)
     blocked: list[tuple[Work, Sequence[int]]] = field(default_factory=list, init=False)
     """Jobs in hand that fit nowhere, and the machines to be looked up before others are evicted for them."""
@@ -93,7 +96,7 @@ class Scheduler:
             if job.id in self.working:
                 self.working[job.id].takes_over(job)
                 continue
-            work = self.sleepers.discard(job.id) or self.ordering.discard(job.id) or Work.of(job)
+            work = self.waking.discard(job.id) or self.ordering.discard(job.id) or Work.of(job)
             work.takes_over(job)
             if work.remaining:
                 work.not_before = 0.0
@@ -105,8 +108,7 @@ class Scheduler:
         A queued job that goes may have been woken for room that now nobody else would be told of, so
         the jobs that still sleep are tried again.
         """
-        for job_id in [job_id for job_id in self.sleepers.ids() if not keeps(job_id)]:
-            self.sleepers.discard(job_id)
+        self.waking.keep(keeps)
         queued = []
         while (work := self.ordering.pop(float("inf"))) is not None:
             queued.append(work)
@@ -136,9 +138,19 @@ class Scheduler:
         found = self.care.targets(self.sizing, measured, view, now)
         return {job_id: totals for job_id, totals in found.items() if job_id not in self.working}
 
-    def wake(self, view: View) -> None:
-        """Queue the sleeping jobs that the room freed since may fit."""
-        for work in self.sleepers.wake(view):
+    @property
+    def sleepers(self) -> Sleepers:
+        """The jobs that no machine has room for."""
+        return self.waking.sleepers
+
+    def asks(self, view: View, now: float) -> Look | None:
+        """What is to be looked at for jobs that sleep; None when there is nothing."""
+        return self.waking.asks(self.kind, view, now)
+
+    def wake(self, view: View, now: float) -> None:
+        """Queue the sleeping jobs that may be placed now."""
+        for work in self.waking.wake(view, self.preemption, self.rng, now):
+            work.not_before = 0.0
             self.ordering.add(work)
 
     def choose(self, now: float) -> list[Work]:
@@ -166,7 +178,7 @@ class Scheduler:
         for work in works:
             work.attempts += 1
             mark = view.mark()
-            claims = self.placement.place(work, view, self.rng)
+            claims = arranged(self.placement, work, view, self.rng)
             if claims:
                 transactions.append(self._transaction(work, claims, view, mark))
             elif self._spare(work, now):
@@ -232,6 +244,8 @@ class Scheduler:
         work = self.working.pop(transaction.job, None)
         if work is None:
             return
+        if work.woken is not None:
+            self.sleepers.tried(work)
         verdicts = _count(work, transaction.claims, outcome)
         self._spare(work, now)
         if not work.remaining:
@@ -244,7 +258,11 @@ class Scheduler:
             self._persist(work, self.patience, now)
         elif verdicts & CONFLICTS:
             self._retry(work, outcome, now)
-        elif verdicts & {Verdict.LIMIT, Verdict.PRECEDENCE}:
+        elif Verdict.LIMIT in verdicts:
+            self.waking.limited.add(work)
+            for instrument in self.instruments:
+                instrument.slept(work, now)
+        elif Verdict.PRECEDENCE in verdicts:
             work.fruitless += 1
             work.not_before = now + min(1.0, 0.05 * work.fruitless)
             self.ordering.add(work)

@@ -6,9 +6,15 @@ from typing import Any
 from cellstate.model import Gang, Job
 from cellstate.ranges import EMPTY
 from cellstate.resources import Resources
+from schedulers.constraints.demands import FIELDS, demands
 
 Shape = tuple[Any, ...]
 """What decides whether a job fits: equal shapes fit or do not fit together."""
+_KNOWN = frozenset({
+    *FIELDS, "groups", "name", "command", "environment", "directory", "user", "restart", "time_limit", "grace",
+    "log_limit",
+})  # fmt: skip
+"""Fields that a shape has already, or that only executors and people read."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,6 +36,8 @@ class Work:
     """When the job was submitted."""
     places: dict[int, int] = field(default_factory=dict)
     """Tasks placed here so far by machine; not kept for claims of single tasks (`Singles`)."""
+    woken: object = None
+    """What its last waking was for, until it has been tried (`Sleepers`)."""
 
     @classmethod
     def of(cls, job: Job) -> "Work":
@@ -56,12 +64,25 @@ class Work:
         return self.job.groups[group].need
 
     def shape(self) -> Shape:
-        """What the room it waits for depends on (semantics 19)."""
-        needs = tuple(group.need for group, left in zip(self.job.groups, self.left, strict=True) if left)
+        """What decides whether it fits: what its tasks need and demand, and what they may evict (semantics 19).
+
+        Where its tasks are matters only to a job that spreads and has some: it is a shape of its own.
+        """
+        groups = [group for group, left in enumerate(self.left) if left]
+        needs = tuple(self.job.groups[group].need for group in groups)
         gang = tuple(self.left) if self.gang else None
         if not self.job.spec:
-            return needs, gang
-        return needs, gang, repr(sorted(self.job.spec.items()))
+            return needs, gang, self.job.precedence
+        wants = tuple(demands(self.job, group) for group in groups)
+        scattered = any(each.counts for each in wants) and (self.placed or any(g.placed for g in self.job.groups))
+        return needs, gang, self.job.precedence, wants, self._unknown(groups), self.id if scattered else ""
+
+    def _unknown(self, groups: list[int]) -> str:
+        """What the job file says and Omega knows nothing of: a stranger's policy may."""
+        said = self.job.spec.get("groups") or []
+        parts = [self.job.spec, *(said[group] for group in groups if group < len(said))]
+        rest = [sorted((k, v) for k, v in part.items() if k not in _KNOWN) for part in parts if isinstance(part, dict)]
+        return repr(rest) if any(rest) else ""
 
     def takes_over(self, job: Job) -> None:
         """The store says anew what is left (tasks came back, or somebody else placed some)."""

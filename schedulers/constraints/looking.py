@@ -4,6 +4,7 @@ It is read only when a job in hand asks for it, as one more effect of the attemp
 a function of what it is given.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,17 +16,21 @@ from cellstate.view import View
 from schedulers.constraints.demands import demands
 from schedulers.work import Work
 
+MOST_OTHERS = 10_000
+"""Other jobs of which it is remembered where they run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Read attributes that are not known, where the jobs `placed` (ids) and `others` (names) run, and what is on
-    the machines `residents` (indices).
+    """Read attributes that are not known, where the jobs `placed` (ids) and `others` (names) run, what is on the
+    machines `residents` (indices), and the limits of the kind `use` with their use.
     """
 
     attributes: bool = False
     placed: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     residents: tuple[int, ...] = ()
+    use: str = ""
 
 
 def wanted(works: Iterable[Work], view: View) -> Look | None:
@@ -59,12 +64,27 @@ def look(asked: Look, cell: Cell, view: View) -> None:
         view.describe(machines, cell.described(machines.tolist()))
     if asked.residents:
         view.residents.learn(asked.residents, view.number, _residents(asked.residents, cell))
-    names = {name: job_id for name in asked.others if (job_id := cell.job_id(name)) is not None}
-    running = {job_id: _running(cell, cell.job(job_id)) for job_id in {*asked.placed, *names.values()}}
+    if asked.use:
+        view.use = cell.kinds().get(asked.use)
     if asked.placed:
-        view.placed = {job_id: running[job_id] for job_id in asked.placed}
+        view.placed = {job_id: _running(cell, cell.job(job_id)) for job_id in asked.placed}
     if asked.others:
-        view.others = {name: running[job_id] for name, job_id in names.items()}
+        _look_for(asked.others, cell, view)
+
+
+def _look_for(names: tuple[str, ...], cell: Cell, view: View) -> None:
+    """Where jobs run, by machine, with how many runs; two calls for any number of them."""
+    ids = cell.ids_by_name(names)
+    jobs = cell.jobs_by_id(sorted(set(ids.values())))
+    known, view.others = view.others, {}
+    for name in names:
+        job = jobs.get(ids.get(name, ""))
+        runs = [machine for group in job.groups for _, machine, leaving in group.runs if not leaving] if job else []
+        view.others[name] = Counter(runs)
+        if known.get(name, {}).keys() != view.others[name].keys():
+            view.moved.add(name)
+    if len(known) < MOST_OTHERS:
+        view.others = {**known, **view.others}
 
 
 def _running(cell: Cell, job: Job | None) -> dict[int, int]:

@@ -28,11 +28,11 @@ def group(need: tuple[int, ...], total: int, unplaced: int | None = None) -> Gro
 
 def job(
     job_id: str, *groups: GroupStatus, order: int = 0, gang: Gang = Gang.NO, submitted_ms: int = 0,
-    state: JobState = JobState.ACTIVE, spec: dict[str, Any] | None = None,
+    state: JobState = JobState.ACTIVE, spec: dict[str, Any] | None = None, precedence: int = 0,
 ) -> Job:  # fmt: skip
     """A job as the store has it; one task of (1, 1) when no groups are given."""
     found = list(groups) or [group((1, 1), 1)]
-    return Job(job_id, job_id, "batch", 0, order, state, gang, submitted_ms, found, spec or {})
+    return Job(job_id, job_id, "batch", precedence, order, state, gang, submitted_ms, found, spec or {})
 
 
 def work(job_id: str, *groups: GroupStatus, **more: Any) -> Work:

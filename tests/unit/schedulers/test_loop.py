@@ -251,9 +251,9 @@ def test_when_all_jobs_back_off_it_waits_for_the_first_that_is_due() -> None:
         assert driver.loop.send(driver.view) == Receive(earliest)
 
 
-def test_a_job_blocked_by_a_limit_waits_longer_each_time_and_no_attempt_is_counted() -> None:
+def test_a_job_whose_victims_are_too_important_waits_longer_each_time_and_no_attempt_is_counted() -> None:
     found, heard = scheduler(retry_limit=3)
-    driver = Driver(found, copy((4, 4)), judge=lambda t: judged(t, Verdict.LIMIT)).arrive(job("a"))
+    driver = Driver(found, copy((4, 4)), judge=lambda t: judged(t, Verdict.PRECEDENCE)).arrive(job("a"))
     for _ in range(200):
         driver.step()
     dues = [effect.until for effect in driver.effects if isinstance(effect, Receive) and effect.until]

@@ -108,11 +108,10 @@ def test_reading_anew_goes_before_retrying() -> None:
     assert (found.gone, len(found.ordering)) == (["a"], 0)
 
 
-@pytest.mark.parametrize("verdict", [Verdict.LIMIT, Verdict.PRECEDENCE])
-def test_a_job_that_is_not_allowed_more_waits_and_counts_no_conflict(verdict: Verdict) -> None:
+def test_a_job_whose_victims_are_too_important_waits_and_counts_no_conflict() -> None:
     found, _ = scheduler(retry_limit=1)
     work = begun(found, 3)
-    settle(found, [2, 1], (2, P), (0, verdict))
+    settle(found, [2, 1], (2, P), (0, Verdict.PRECEDENCE))
     assert (work.left, work.conflicts, found.give_up) == ([1], 0, [])
     assert work.not_before == pytest.approx(10.05)
 
@@ -156,11 +155,21 @@ def test_a_job_that_is_not_active_is_left_alone() -> None:
 def test_news_of_a_queued_job_replace_what_was_thought_and_end_its_wait() -> None:
     found, _ = scheduler()
     work = begun(found, 5)
-    settle(found, [5], (0, Verdict.LIMIT))
+    settle(found, [5], (0, Verdict.PRECEDENCE))
     found.admit(pending(job("a", group((1, 1), 5, unplaced=2))))
     assert len(found.ordering) == 1
     assert found.choose(10.0) == [work]
     assert (work.left, work.fruitless) == ([2], 1)
+
+
+def test_a_job_that_a_limit_keeps_out_sleeps_until_news_of_it_come() -> None:
+    found, heard = scheduler(retry_limit=1)
+    work = begun(found, 3)
+    settle(found, [2, 1], (2, P), (0, Verdict.LIMIT))
+    assert (work.left, work.conflicts, found.give_up, len(found.ordering)) == ([1], 0, [], 0)
+    assert (found.waking.limited.ids(), [said[0] for said in heard.of("slept")]) == (["a"], ["a"])
+    found.admit(pending(job("a", group((1, 1), 3, unplaced=1))))
+    assert (len(found.waking), found.choose(0.0)) == (0, [work])
 
 
 def test_news_of_a_sleeping_job_wake_it() -> None:
@@ -241,7 +250,7 @@ def test_sleepers_are_tried_again_when_a_job_leaves_that_may_have_been_woken_for
         found.decide(found.choose(0.0), view, 0.0)
     assert len(found.sleepers) == 3
     say(view, 0, 1, 1)
-    found.wake(view)
+    found.wake(view, 0.0)
     assert (len(found.ordering), len(found.sleepers)) == (1, 2)
     found.disown(lambda job_id: job_id == "sleeper")
     assert [work.id for work in found.choose(0.0)] == ["sleeper"]

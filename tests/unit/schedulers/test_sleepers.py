@@ -85,8 +85,45 @@ def test_shapes_are_tested_apart() -> None:
     sleepers = asleep(work("cpu", group((4, 0), 1)), work("memory", group((0, 4), 1)), work("both", group((4, 4), 1)))
     say(view, 0, 4, 1)
     assert woken(sleepers, view) == ["cpu"]
-    say(view, 0, 4, 4)
+    say(view, 0, 4, 8)
     assert woken(sleepers, view) == ["memory", "both"]
+
+
+def test_jobs_of_many_shapes_share_the_room_of_one_machine_in_order_of_submission() -> None:
+    view = copy((0, 0))
+    jobs = [work(f"j{i}", group((3, 3 + i), 1), order=10_000 - i) for i in range(10_000)]
+    sleepers = asleep(*jobs)
+    say(view, 0, 7, 30_000)
+    assert woken(sleepers, view) == ["j9999", "j9998"], "no herd: the others would find nothing"
+
+
+def test_room_that_was_of_no_use_to_one_is_offered_to_those_behind_it() -> None:
+    view = copy((0, 0))
+    sleepers = asleep(*(work(f"j{i}", group((2, 2 + i), 1), order=i) for i in range(3)))
+    say(view, 0, 3, 9)
+    for name in ("j0", "j1", "j2"):
+        (found,) = sleepers.wake(view)
+        assert found.id == name
+        sleepers.add(found)  # something else keeps it out, such as where its other tasks are
+    assert sleepers.wake(view) == [], "each was asked once"
+    say(view, 0, 3, 10)
+    assert woken(sleepers, view) == ["j0"], "until the machine has more"
+
+
+def test_room_left_by_one_that_went_elsewhere_is_offered_once_all_that_were_woken_have_been_tried() -> None:
+    view = copy((0, 0), (0, 0))
+    small, large = work("small", group((1, 1), 1)), work("large", group((4, 4), 1), order=1)
+    sleepers = asleep(small, large)
+    say(view, 0, 1, 1)
+    say(view, 1, 4, 4)
+    assert [found.id for found in sleepers.wake(view)] == ["small", "large"]
+    view.take(1, (1, 1), 1)  # small went to the large machine
+    sleepers.tried(small)
+    late = work("late", group((1, 1), 1), order=2)
+    sleepers.add(late)
+    assert sleepers.wake(view) == []
+    sleepers.add(large)
+    assert [found.id for found in sleepers.wake(view)] == ["late"]
 
 
 def test_a_gang_is_tried_when_part_of_it_fits_and_one_at_a_time() -> None:
@@ -160,15 +197,22 @@ def test_whoever_sleeps_on_fits_nowhere(jobs: Asked, changes: list[tuple[int, in
         sleepers.add(work(f"j{i}", *(group(*asked) for asked in groups), gang=gang))
     for machine, *free in changes:
         say(view, machine, *free)
-        for found in sleepers.wake(view):
-            for claim in place(found, view, Random(0)):
-                found.left[claim.group] -= claim.count
-            if found.remaining:
-                sleepers.add(found)
+        rounds = 0
+        while found_now := sleepers.wake(view):
+            rounds += 1
+            assert rounds < 100
+            for found in found_now:
+                claims = place(found, view, Random(0))
+                for claim in claims:
+                    found.left[claim.group] -= claim.count
+                if claims:
+                    sleepers.tried(found)
+                if found.remaining:
+                    sleepers.add(found)
         settled = room(view)
         view.forget()
         for i, left in enumerate(settled):  # what was placed is the store's from here on
             say(view, i, *left)
-        for sleeping in sleepers._groups.values():
+        for sleeping in sleepers.by_shape.values():
             for found in sleeping.values():
                 assert place(found, view, Random(0)) == [], f"{found.id} sleeps beside room for it"
