@@ -10,6 +10,7 @@ when the lease is not renewed.
 import os
 import shutil
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ from omega.live.agent import keeper
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.kept import Kept
 from omega.live.agent.orders import Site, order
-from omega.live.agent.output import Tails
+from omega.live.agent.output import Tails, said_bytes
 from omega.live.agent.places import AgentPlaces, Key
 from schedulers.process_agents import look_after
 
@@ -38,6 +39,8 @@ OWN_KINDS = ("mapreduce",)
 """Kinds of jobs whose tasks run a command of Omega's own."""
 KEPT_ENDED = 200
 """Directories of tasks that ended, kept for whoever wants to read what they said."""
+KEPT_BYTES = 256 << 20
+"""What their output may take together."""
 
 
 @dataclass(slots=True)
@@ -58,6 +61,8 @@ class Agent:
     _tails: Tails = field(default_factory=Tails)
     _rng: Random = field(default_factory=lambda: Random(0))
     _clock: tuple[int, float] = (0, 0.0)
+    _looked_after: float = 0.0
+    _ended: deque[tuple[Path, int]] = field(default_factory=deque)
 
     @property
     def name(self) -> str:
@@ -80,9 +85,14 @@ class Agent:
 
     def find(self) -> None:
         """Take the tasks in hand that an earlier agent of this name left behind."""
+        told = list[tuple[float, Path]]()
         for key in self.places.found():
-            if key not in self.kept and not (self.places.task(key) / "told").exists():
-                self.kept[key] = Kept(key, self.places.task(key))
+            place = self.places.task(key)
+            try:
+                told.append(((place / "told").stat().st_mtime, place))
+            except OSError:
+                self.kept.setdefault(key, Kept(key, place))
+        self._ended = deque((place, said_bytes(place)) for _, place in sorted(told))
 
     def come(self, until_gone: Callable[[], None]) -> None:
         """Take the name, end what is no longer ours, and offer the machine.
@@ -120,8 +130,11 @@ class Agent:
         """
         beat = self._reconcile()
         self.cell.keep_tails(self._tails.changed(self.kept.values()))
-        if self._rng.random() * beat.agents < 1:  # of all agents about one a round looks after the cell
-            look_after(self.cell, self.ms(), self.executor)
+        # Of all agents about one a round looks after the cell.
+        if keeper.now() - self._looked_after > self.lease_ms / 1000 / BEATS:
+            self._looked_after = keeper.now()
+            if self._rng.random() * beat.agents < 1:
+                look_after(self.cell, self.ms(), self.executor)
 
     @property
     def ended(self) -> bool:
@@ -213,19 +226,12 @@ class Agent:
             self.cell.end(endings, self.ms(), self.executor)
         for kept in over:
             (kept.place / "told").touch()
+            self._ended.append((kept.place, said_bytes(kept.place)))
             self.cgroups.remove(str(kept.key))
             del self.kept[kept.key]
         self._forget()
 
     def _forget(self) -> None:
-        """Remove the directories of tasks that ended longest ago."""
-        told = [self.places.task(key) for key in self.places.found() if key not in self.kept]
-        for place in sorted(told, key=_modified)[: max(0, len(told) - KEPT_ENDED)]:
-            shutil.rmtree(place, ignore_errors=True)
-
-
-def _modified(place: Path) -> float:
-    try:
-        return place.stat().st_mtime
-    except OSError:
-        return 0.0
+        """Remove the directories of tasks that ended longest ago, when there are many or they said much."""
+        while len(self._ended) > KEPT_ENDED or sum(size for _, size in self._ended) > KEPT_BYTES:
+            shutil.rmtree(self._ended.popleft()[0], ignore_errors=True)

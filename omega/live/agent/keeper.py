@@ -3,7 +3,7 @@
 It needs nothing but its directory, so a task outlives the agent that started it, and an agent that comes
 back finds it. It is run as a file and imports the standard library only, which halves what starting costs.
 
-    order.json   what to run (tasks.py writes it)
+    order.json   what to run (orders.py)
     lock         held for as long as the keeper lives; the kernel gives it back, kill -9 included
     keeper       its process id
     running      the task's process group, when its leader started, which attempt it is

@@ -84,9 +84,9 @@ class Kept:
 
     def ending(self) -> tuple[How, str]:
         """What the store is told of its end."""
+        found = self.result()
         if self.leaving:
             return How.LEFT, ""
-        found = self.result()
         if found["how"] == "finished":
             return How.FINISHED, ""
         if found["how"] == "failed":

@@ -26,6 +26,16 @@ def files(place: Path, stream: str) -> list[tuple[int, Path]]:
     return sorted((int(path.suffix[1:]), path) for path in found)
 
 
+def said_bytes(place: Path) -> int:
+    """What all streams of a task take on the disk."""
+    size = 0
+    for stream in STREAMS:
+        for _, path in files(place, stream):
+            with suppress(OSError):
+                size += path.stat().st_size
+    return size
+
+
 def tail(place: Path, stream: str, most: int) -> bytes:
     """The last `most` bytes of a stream."""
     data = b""

@@ -81,8 +81,9 @@ class AgentPlaces:
     def make(self) -> None:
         """Create the directories, for this user alone. Raises StoreError."""
         try:
-            self.tasks.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for place in (self.top, self.tasks):
+            self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for place in (self.state / "agents", self.top.parent, self.top, self.tasks):
+                place.mkdir(mode=0o700, exist_ok=True)
                 place.chmod(0o700)
         except OSError as error:
             what = f"agent {self.name}: no directory {self.top}: {error.strerror}"

@@ -25,7 +25,8 @@ from omega.live.metrics import shown
 from schedulers.process_endpoint import METRICS
 from schedulers.process_log import log
 
-RING_SECONDS = 1.0
+RING_SECONDS = 4.0
+"""How long to wait at the box before asking once more; shorter than what a connection waits for its reply."""
 AWAY_SECONDS = 0.5
 SOON_SECONDS = 0.1
 """How often to ask whether something may start that must wait for another's end."""
@@ -112,7 +113,7 @@ class Watch:
         while not self.bell.stopped:
             try:
                 self.step()
-            except StoreError as error:
+            except (StoreError, OSError) as error:  # a disk that is full is waited for as well
                 if not self.away:
                     self.log.warning("store away", error=str(error))
                 self.away = True
@@ -221,5 +222,4 @@ def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> N
         try:
             watch.run()
         finally:
-            bell.stop()
-            box.join(2 * RING_SECONDS)
+            bell.stop()  # who waits at the box ends with the process
