@@ -48,8 +48,8 @@ def test_omega_up_runs_what_is_asked_for(store_url: str, tmp_path: Path, monkeyp
     omega.run("job", "run", "--name", "typo", "--follow", "--", "ehco", "hello", code=1)
     assert omega.json("job", "status", "typo")["failures"] == {"command not found: ehco": 1}
 
-    # Ctrl-C in the first terminal ends everything but the state.
-    up.send_signal(signal.SIGINT)
+    # Ctrl-C in the first terminal, or SIGTERM, ends everything but the state.
+    up.send_signal(signal.SIGTERM)
     assert up.wait(60) == 0
     up.stdout.close()
     cell = RedisCell.open(connect(store_url), "at-home")
