@@ -1,7 +1,6 @@
 """``omega up``: a whole cell on this computer, until Ctrl-C."""
 
 import signal
-import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -120,7 +119,6 @@ def command(
     if machines:
         _join(cell, machines, cpu, memory)
     members += [f"fleet/{FLEET}"] if _played(cell, expected=machines is not None) else []
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nobody is to be left behind
     with crew(app.url, name, state_directory() / "logs" / name, speed=speed) as group:
         for member in members:
             group.start(member)

@@ -90,5 +90,6 @@ class Kept:
         if found["how"] == "finished":
             return How.FINISHED, ""
         if found["how"] == "failed":
-            return How.FAILED, " ".join(found["reason"].split())
+            reason = " ".join(found["reason"].split())
+            return How.FAILED, reason if found["attempts"] == 1 else f"{reason} after {found['attempts']} attempts"
         return How.LOST, "agent"
