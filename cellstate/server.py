@@ -246,6 +246,8 @@ def _word(error: Exception) -> str:
         if isinstance(error, kind):
             return word
     text = _text(error)
+    if "ACL failure in script" in text or "executing the script can't run this command" in text:
+        return "NOPERM"
     if "max number of clients" in text:
         return "CLIENTS"
     if "unknown command" in text and "HELLO" in text:
