@@ -22,9 +22,8 @@ from omega.live.crew import Crew, crew
 LEASE_MS = 3_000
 """A heartbeat every second: a reading is at most that old, and says how old it is."""
 WARM_SECONDS = 1.0
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 90.0
 READING_SECONDS = 0.05
-SETTLING_SECONDS = 0.3
 
 COUNTED = ("transactions", "accepted", "conflicts", "tasks", "jobs", "jobs_placed", "abandoned")
 TIMED = ("seconds", "busy_seconds")
@@ -113,16 +112,23 @@ def hold(store: Store, course: Course, contest: Contest, seconds: float) -> dict
 
 
 def _wait_for_fleet(store: Store, group: Crew) -> None:
-    """Wait until the fleet listens: it takes what is left in its box, twice."""
+    """Wait until the fleet has read the restored cell and sleeps at its box: reading 150,000 residents takes seconds.
+
+    Schedulers that begin before meet a cell in which nothing ends: it fills up, and every figure is another one.
+    """
     box = f"{store.prefix}box:1"
     deadline = time.monotonic() + PATIENCE_SECONDS
-    for _ in range(2):
-        store.client.rpush(box, "!")
-        while store.client.exists(box):
-            if group.dead() or time.monotonic() > deadline:
-                raise StoreError(f"the fleet does not take its messages: {group.last_words(f'fleet/{FLEET}')}")
-            time.sleep(0.02)
-    time.sleep(SETTLING_SECONDS)
+    store.client.rpush(box, "!")
+    while store.client.exists(box) or not _waits_for_messages(store):
+        if group.dead() or time.monotonic() > deadline:
+            raise StoreError(f"the fleet does not take its messages: {group.last_words(f'fleet/{FLEET}')}")
+        time.sleep(0.02)
+
+
+def _waits_for_messages(store: Store) -> bool:
+    """Whether a client is blocked at a list; before the schedulers start only the fleet ever is."""
+    clients: Any = store.client.client_list()
+    return any("b" in client["flags"] and client["cmd"] == "blpop" for client in clients)
 
 
 def _watch(store: Store, cell: RedisCell, group: Crew, contest: Contest, seconds: float) -> Watch:
