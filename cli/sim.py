@@ -6,6 +6,7 @@ from cli.lazy import Lazy
 
 TABLE = {
     "run": ("cli.sim_run", "Simulate one architecture on one workload."),
+    "mapreduce": ("cli.sim_mapreduce", "What sizing policies bring MapReduce jobs (Omega §6)."),
     "sweep": ("cli.sim_sweep", "Vary parameters; resumable, on all cores or a Dask cluster."),
 }
 

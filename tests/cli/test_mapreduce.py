@@ -99,3 +99,16 @@ def test_a_worker_works(omega: Omega, cell: RedisCell, workers: list[Worker], tm
     assert found == {"cell": cell.name, "job": "words-1", "task": 0, "shards": 5}
     assert len((tmp_path / "out" / "part-00000").read_text().splitlines()) == 40
     assert omega.text(*who(placement=workers[1].placement, task=1)) == "0 shards done\n"
+
+
+def test_what_sizing_policies_bring() -> None:
+    omega = Omega(None)
+    words = ("sim", "mapreduce", "--days", "0.01", "--machines", "300", "--fill", "0.5")
+    found = omega.json(*words)
+    assert (found["workload"], found["days"], found["seed"]) == ("C", 0.01, 0)
+    names = ["as-asked", "max-parallelism", "relative-size", "global-cap"]
+    assert [(each["fill"], each["policy"]) for each in found["outcomes"]] == [(0.5, name) for name in names]
+    assert set(found["outcomes"][0]) == {
+        "fill", "policy", "jobs", "benefit", "speedup_p50", "speedup_p80", "speedup_p95", "utilisation",
+    }  # fmt: skip
+    assert "max-parallelism" in omega.text(*words)

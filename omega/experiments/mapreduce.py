@@ -1,0 +1,137 @@
+"""What the sizing policies bring MapReduce jobs of a cell (Omega §6, figures 15 and 16).
+
+Machines are not looked at: a cell is its sums, which is all that a sizing policy sees of it. Every few seconds of
+simulated time each running job is given the size that the policy says, in order of arrival, and goes on with
+it at the speed of the phase model. Jobs never wait for the workers they asked for.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cellstate.resources import Resources
+from omega.workload.mapreduce import MapReduceJob, load, split
+from omega.workload.workload import DIMENSIONS, Workload
+from schedulers.policies import Sizing
+from schedulers.sizing.as_asked import AsAsked
+from schedulers.sizing.global_cap import GlobalCap
+from schedulers.sizing.max_parallelism import MaxParallelism
+from schedulers.sizing.model import Phase, Profile, Totals
+from schedulers.sizing.relative_size import RelativeSize
+
+POLICIES: dict[str, Sizing] = {
+    "as-asked": AsAsked(), "max-parallelism": MaxParallelism(), "relative-size": RelativeSize(),
+    "global-cap": GlobalCap(),
+}  # fmt: skip
+STEP_SECONDS = 20.0
+GAIN = 1.01
+"""A job that is so many times as fast as asked benefits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a policy did: how many times as fast each job was that ended, and the cell's use step by step."""
+
+    policy: str
+    speedups: NDArray[np.float64]
+    use: NDArray[np.float64]
+    """Share of each dimension in use: (steps, dimensions)."""
+
+    @property
+    def benefit(self) -> float:
+        """The share of jobs that were faster than as asked."""
+        return float((self.speedups >= GAIN).mean()) if len(self.speedups) else 0.0
+
+    def quantile(self, share: float) -> float:
+        """How many times as fast the job at this share of them was; 1 without jobs."""
+        return float(np.quantile(self.speedups, share)) if len(self.speedups) else 1.0
+
+    def as_json(self) -> dict[str, object]:
+        """Figures as plain values."""
+        return {
+            "policy": self.policy, "jobs": len(self.speedups), "benefit": self.benefit,
+            **{f"speedup_p{share}": self.quantile(share / 100) for share in (50, 80, 95)},
+            "utilisation": {
+                name: {"mean": float(use.mean()), "deviation": float(use.std())}
+                for name, use in zip(DIMENSIONS.names, self.use.T, strict=True)
+            },
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Running:
+    """A job under way: when it began, what is left of its phases, its workers."""
+
+    job: MapReduceJob
+    began: float
+    left: list[float]
+    has: int = 0
+
+    @classmethod
+    def of(cls, job: MapReduceJob, now: float) -> "_Running":
+        """A job of which nothing is done."""
+        return cls(job, now, [float(phase.activities) for phase in job.phases])
+
+    def resize(self, policy: Sizing, totals: Totals) -> int:
+        """Give it the size the policy says; returns how many workers more that is.
+
+        Workers that are of no more use are kept to its end, as the live scheduler does.
+        """
+        phases = [Phase(ceil(left), phase.seconds) for phase, left in zip(self.job.phases, self.left, strict=True)]
+        profile = Profile(self.job.asked, phases, self.job.need, self.has)
+        size = policy.size(profile, totals)
+        if size < self.has and size >= (profile.useful() or 0):
+            size = self.has
+        more, self.has = size - self.has, size
+        return more
+
+    def go_on(self, seconds: float) -> float | None:
+        """Work for so long; returns how much of that was left when the job ended, None when it goes on."""
+        for i, phase in enumerate(self.job.phases):
+            if self.left[i] and phase.seconds:
+                speed = min(self.has, phase.activities) / phase.seconds
+                if self.left[i] > seconds * speed:
+                    self.left[i] -= seconds * speed
+                    return None
+                seconds -= self.left[i] / speed
+                self.left[i] = 0.0
+        return seconds
+
+
+def evaluate(
+    workload: Workload, seed: int, days: float, fill: float = 1.0, step: float = STEP_SECONDS
+) -> Iterator[Outcome]:
+    """Run the MapReduce jobs of a workload under every policy; `fill` multiplies what all other jobs take."""
+    others, jobs = split(workload, seed)
+    background = load([*workload.residents, *others], step, ceil(days * 86_400 / step)) * fill
+    for name in POLICIES:
+        yield _run(name, jobs, background, workload.capacity, step)
+
+
+def _run(
+    name: str, jobs: Sequence[MapReduceJob], background: NDArray[np.float64], capacity: Resources, step: float
+) -> Outcome:
+    policy, waiting = POLICIES[name], list(reversed(jobs))
+    running: list[_Running] = []
+    speedups, use = list[float](), list[list[int]]()
+    for tick, others in enumerate(background.astype(np.int64).tolist()):
+        now, allocated = tick * step, list(others)
+        while waiting and waiting[-1].at <= now:
+            running.append(_Running.of(waiting.pop(), now))
+        for each in running:
+            _add(allocated, each.job.need, each.has)
+        for each in running:
+            _add(allocated, each.job.need, each.resize(policy, Totals(capacity, tuple(allocated))))
+        use.append(allocated)
+        left = [(each, each.go_on(step)) for each in running]
+        speedups += [each.job.seconds / (now + step - over - each.began) for each, over in left if over is not None]
+        running = [each for each, over in left if over is None]
+    return Outcome(name, np.array(speedups), np.array(use) / np.array(capacity))
+
+
+def _add(amounts: list[int], need: Resources, count: int) -> None:
+    for d, amount in enumerate(need):
+        amounts[d] += amount * count
