@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cellstate.attributes import Described
-from cellstate.model import Job, JobSpec, JobState, Limits, Machine, MachineSpec, MachineState, Run
+from cellstate.model import Job, JobSpec, JobState, Limits, Machine, MachineSpec, MachineState, Run, TaskGroup
 from cellstate.resources import Dimensions, Resources
 from cellstate.shards import Durations, Errand, Progress, Worker
 from cellstate.transaction import Ending, Intake, Outcome, Position, Transaction
@@ -159,6 +159,23 @@ class Cell(Protocol):
         there, has ended, or more tasks have ended already than `totals` says.
         """
 
+    def update(
+        self, job_id: str, groups: Sequence[TaskGroup], extra: Mapping[str, Any], at_ms: int, by: str,
+        check: int | None = None,
+    ) -> Job:  # fmt: skip
+        """Begin an update: `groups` are added, empty, whatever their count says; `extra` is the job's from now on.
+
+        Its ``groups`` lists the extras of all groups, old ones too. The update is ``rolling`` until `settle`:
+        meanwhile tasks are moved from old groups to new ones with `resize` (schedulers/rolling.py). Refused when
+        the job is not there, has ended, or has too many groups.
+        """
+
+    def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:
+        """End an update that is rolling: it is done, or with a `reason` stalled. Whether there was one."""
+
+    def updates(self) -> Mapping[str, str]:
+        """Updates that are not done, by job id: ``rolling``, or ``stalled`` and why."""
+
     def commit(
         self,
         membership: Membership,
@@ -176,6 +193,9 @@ class Cell(Protocol):
 
     def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
         """End tasks; returns how many each ending took effect on."""
+
+    def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
+        """For (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
 
     def enlist(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
         """Take a scheduler's name; Duplicate when a live one has it."""

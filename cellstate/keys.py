@@ -25,6 +25,7 @@ Redis Cluster.
     wake:S      list    at most one token: scheduler S has work
     output      hash    job, group, task, stream → the last words of a task; expires
     outputs     list    the fields of output, the oldest first; expires
+    updates     hash    job id → "rolling", or "stalled" and why: updates of jobs that are not done
     drains      hash    index of a drained machine → when its tasks are to be moved off (ms, the server's clock)
     shards:J    hash    shards of MapReduce job J: counts, who works on them, who finished them; expires
     durations:N string  how long activities of MapReduce jobs named N took; expires

@@ -3,7 +3,8 @@
 For the simulator and for tests. It shares no code with the store, only the words: what
 ``lua/commit.lua`` says is repeated here function by function, and a state machine holds both to the
 letter (tests/property). The parts follow the parts of the scripts: memory_words, memory_ranges,
-memory_publish, memory_tasks, memory_commit, memory_machines, memory_agents, memory_jobs, memory_shards.
+memory_publish, memory_tasks, memory_commit, memory_machines, memory_agents, memory_jobs,
+memory_updates, memory_shards.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,12 +13,13 @@ from typing import Any
 from cellstate.cell import Membership, PendingJob, Reply
 from cellstate.errors import BadInput, Duplicate, Fenced
 from cellstate.memory_agents import MemoryAgents
-from cellstate.memory_jobs import MemoryJobs, plain
+from cellstate.memory_jobs import plain
 from cellstate.memory_publish import Member
 from cellstate.memory_ranges import span_count, span_split
 from cellstate.memory_shards import MemoryShards
 from cellstate.memory_simulated import MemorySimulated
 from cellstate.memory_tasks import part_of
+from cellstate.memory_updates import MemoryUpdates
 from cellstate.memory_words import MachineRow
 from cellstate.model import MOST_CLAIMS, MOST_PRECEDENCE, Limits, check_member, check_nonce
 from cellstate.packing import packed
@@ -27,7 +29,7 @@ from cellstate.transaction import Ending, How, Intake, Position, Transaction
 Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | None]
 
 
-class MemoryCell(MemorySimulated, MemoryAgents, MemoryJobs, MemoryShards):
+class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards):
     """A cell in memory; see `Cell` for the methods of the port.
 
     Finished jobs are kept as in the store. Leases never expire by themselves: `expire` does it. `log`

@@ -15,7 +15,8 @@ from cellstate.snapshot import Snapshot
 
 OF_TASKS = frozenset({"place", "finished", "failed", "lost", "evicted", "stopped", "left"})
 OF_JOBS = frozenset(
-    {"submit", "stop", "abandon", "done", "hold", "release", "resize", "drop", "awaited", "met"}
+    {"submit", "stop", "abandon", "done", "hold", "release", "resize", "drop", "awaited", "met", "update", "updated",
+     "stalled"}
 )  # fmt: skip
 
 

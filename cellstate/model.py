@@ -17,6 +17,8 @@ from cellstate.resources import Resources
 
 MOST_CLAIMS = 10_000
 """Tasks a transaction may claim, and so the largest gang: 65 ms of the server's time (semantics 11)."""
+MOST_GROUPS = 500
+"""Task groups a job may have, those of earlier updates included."""
 MOST_WAITS = 1_000
 """Jobs that one may wait for."""
 BUCKETS = 256

@@ -1,11 +1,12 @@
 """Jobs of a cell on a server: submitted, held, resized, stopped."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from cellstate import records
 from cellstate.cell import Submitted
 from cellstate.errors import BadInput
-from cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState
+from cellstate.model import MOST_CLAIMS, MOST_GROUPS, Job, JobSpec, JobState, TaskGroup
 from cellstate.redis_reads import RedisReads
 from cellstate.refusals import refusal
 from cellstate.resources import LARGEST
@@ -63,6 +64,27 @@ class RedisJobs(RedisReads):
             if all(job.groups[number].total == total for number, total in totals.items()):
                 return job
             check = None
+
+    def update(
+        self, job_id: str, groups: Sequence[TaskGroup], extra: Mapping[str, Any], at_ms: int, by: str,
+        check: int | None = None,
+    ) -> Job:  # fmt: skip
+        """See Cell.update."""
+        for group in groups:
+            self._check(f"job {job_id}", group.need)
+        texts = [f"{' '.join(map(str, group.need))} {group.duration_ms}" for group in groups]
+        more = {"most": MOST_GROUPS, "spec": records.pack(dict(extra))}
+        return self._alter("update", job_id, at_ms, by, check, more, texts)
+
+    def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:
+        """See Cell.settle."""
+        values = {**self._values(at_ms, by), "job": job_id, "reason": " ".join(reason.split())}
+        return bool(self._run("settle", values)[1])
+
+    def updates(self) -> dict[str, str]:
+        """See Cell.updates."""
+        found = self._plain(self.client.hgetall, self._prefix + "updates")
+        return {job_id.decode(): state.decode() for job_id, state in sorted(found.items())}
 
     def _alter(
         self, name: str, job_id: str, at_ms: int, by: str, check: int | None, more: Mapping[str, object],

@@ -16,6 +16,7 @@ def refusal(cell: str, job_id: str, status: str, job: Job | None = None) -> Omeg
         "ended": f"has ended ({job.state.name.lower()}); submit it anew",
         "group": f"has {len(job.groups)} task groups, numbered from 0; see omega job status {job_id}",
         "few": "more tasks have ended than it shall have; ask for at least as many",
+        "often": f"was updated too often ({len(job.groups)} task groups); submit it anew",
         "many": f"a gang of more than {MOST_CLAIMS} tasks; that is the most in one transaction",
     }
     return Refused(f"job {job_id}: {said[status]}")

@@ -18,6 +18,8 @@ MOST_JOBS = 3
 """Jobs that are named; of more only the number is said."""
 _VERBS = {kind: kind for kind in (*ENDINGS, "left")}
 _VERBS |= {"submit": "submitted", "stop": "stopped", "abandon": "abandoned", "hold": "held", "release": "released"}
+_UPDATES = {"update": "began to update", "updated": "updated", "stalled": "the update stopped of"}
+_CHANGES = frozenset({"hold", "release", "awaited", "met", "resize", "drop", *_UPDATES})
 _STATES = {"done": "done", "stopped": "ended as stopped", "abandoned": "ended as abandoned"}
 
 
@@ -113,6 +115,8 @@ def _of_many(same: Sequence[Event], jobs: int, names: Names) -> str:
         return f"{words.count(jobs, 'job')} {_STATES[same[0].more['state']]}"
     if kind in ("hold", "release"):
         return f"{_VERBS[kind]} {words.count(jobs, 'job')}"
+    if kind in _UPDATES:
+        return f"{_UPDATES[kind]} {words.count(jobs, 'job')}"
     if kind in ("awaited", "met"):
         return f"{words.count(jobs, 'job')} {'awaited' if kind == 'awaited' else 'not waiting any more'}"
     if kind == "drop":
@@ -145,23 +149,32 @@ def _sentence(same: Sequence[Event], names: Names) -> str:
         _, _, awaited = str(first.more.get("reason", "")).partition("after:")
         why = f": {names.job(awaited)} did not finish" if awaited else ""
         return f"{_VERBS[kind]} {names.job(job)}" + (f", {tasks} not placed any more" if count else "") + why
+    if kind in _CHANGES:
+        return _changed(same, tasks, names)
+    if kind == "done":
+        return f"{names.job(job)} {_STATES[first.more['state']]}"
+    return _about_cell(same, where)
+
+
+def _changed(same: Sequence[Event], tasks: str, names: Names) -> str:
+    """What a person, or the end of another job, changed of a job; or what became of its optional tasks."""
+    first = same[0]
+    kind, job, other = first.kind, first.job, first.more.get("other")
     if kind in ("hold", "release"):
-        after = f", now that {names.job(first.more['other'])} has ended" if "other" in first.more else ""
+        after = f", now that {names.job(other)} has ended" if other else ""
         return f"{_VERBS[kind]} {names.job(job)}{after}"
+    if kind in _UPDATES:
+        return f"{_UPDATES[kind]} {names.job(job)}{_why(first, names)}"
     if kind == "awaited":
-        return f"{names.job(first.more['other'])} waits for {names.job(job)}"
+        return f"{names.job(other)} waits for {names.job(job)}"
     if kind == "met":
-        return f"{names.job(job)} does not wait for {names.job(first.more['other'])} any more"
+        return f"{names.job(job)} does not wait for {names.job(other)} any more"
     if kind == "resize":
         totals = ", ".join(
             f"group {event.more['group']} to {words.count(event.more['total'], 'task')}" for event in same
         )
         return f"resized {names.job(job)}: {totals}"
-    if kind == "drop":
-        return f"{tasks} of {names.job(job)} given up: optional"
-    if kind == "done":
-        return f"{names.job(job)} {_STATES[first.more['state']]}"
-    return _about_cell(same, where)
+    return f"{tasks} of {names.job(job)} given up: optional"
 
 
 def _why(event: Event, names: Names) -> str:

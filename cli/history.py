@@ -17,7 +17,8 @@ CHUNK = 1_000
 """Versions read at once: a few milliseconds of the server's time."""
 ENDINGS = ("finished", "failed", "lost", "evicted", "stopped")
 KINDS = (
-    "submit", "place", "conflict", *ENDINGS, "left", "drop", "hold", "release", "awaited", "met", "resize", "stop",
+    "submit", "place", "conflict", *ENDINGS, "left", "drop", "hold", "release", "awaited", "met", "resize",
+    "update", "updated", "stalled", "stop",
     "abandon", "done", "join", "machine", "enlist", "leave", "lapse", "limit", "restore",
 )  # fmt: skip
 """Every kind of event, as ``omega events --kind`` takes it."""
@@ -122,6 +123,10 @@ def _resize(words: Sequence[str], _: "Dimensions") -> _Read:
     return job, None, abs(change), {"group": int(group), "total": int(total), "change": change}
 
 
+def _stalled(words: Sequence[str], _: "Dimensions") -> _Read:
+    return words[0], None, None, {"reason": " ".join(words[1:])}
+
+
 def _drop(words: Sequence[str], _: "Dimensions") -> _Read:
     job, group, count, how = words
     return job, None, int(count), {"group": int(group), "how": how}
@@ -173,7 +178,8 @@ def _plain(words: Sequence[str], _: "Dimensions") -> _Read:
 _READERS = {
     **dict.fromkeys(("place", "left", *ENDINGS), _tasks),
     "conflict": _conflict, "submit": _submit, "stop": _stop, "abandon": _stop, "done": _done,
-    "hold": _hold, "release": _hold, "awaited": _hold, "met": _hold, "resize": _resize, "drop": _drop,
+    "hold": _hold, "release": _hold, "awaited": _hold, "met": _hold,
+    "update": _hold, "updated": _hold, "stalled": _stalled, "resize": _resize, "drop": _drop,
     "join": _join, "machine": _machine, "enlist": _member, "leave": _member, "lapse": _member, "limit": _limit,
     "restore": _restore,
 }  # fmt: skip

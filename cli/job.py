@@ -16,6 +16,7 @@ TABLE = {
     "hold": ("cli.job_hold", "Give jobs no new placements; what runs, runs on."),
     "release": ("cli.job_release", "Let held jobs be placed again."),
     "resize": ("cli.job_resize", "Give a job more tasks, or fewer."),
+    "update": ("cli.job_update", "Make a running job what a file says, task by task."),
     "stop": ("cli.job_stop", "Stop jobs: nothing more is placed, what runs is ended."),
 }
 

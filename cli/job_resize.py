@@ -12,6 +12,7 @@ from cli.job_state import group_names
 
 if TYPE_CHECKING:
     from cellstate.model import Job
+    from cellstate.redis_cell import RedisCell
 
 _MOST = 10_000_000
 
@@ -30,22 +31,30 @@ def command(app: App, job: str, words: Sequence[str], check: int | None) -> None
     if len(named) > 1 or not number.isdecimal() or int(number) > _MOST:
         raise click.UsageError(f"want [GROUP] COUNT, a COUNT from 0 to {_MOST:,}")
     count, group = int(number), named[0] if named else None
-    change(
-        app, [job], f"resized to {count:,}",
-        lambda cell, found: cell.resize(found.id, {_group(found, group): count}, app.now_ms(), app.by, check),
-    )  # fmt: skip
+
+    def resize(cell: "RedisCell", found: "Job") -> "Job":
+        if cell.updates().get(found.id) == "rolling":
+            raise Refused(
+                f"job {found.name}: an update of it is under way; wait, or update it with another count"
+            )
+        return cell.resize(found.id, {_group(found, group): count}, app.now_ms(), app.by, check)
+
+    change(app, [job], f"resized to {count:,}", resize)
 
 
 def _group(job: "Job", asked: str | None) -> int:
     """The position of the group that is meant. Refused when there are several and none is named, or none so named."""
-    names = group_names(job)
+    from schedulers.rolling import targets
+
+    called, current = group_names(job), [target.group for target in targets(job)]
+    names = [called[number] for number in current]
     there = f"job {job.name} has the groups {', '.join(names)}"
     if asked is None:
         if len(names) > 1:
             raise Refused(f"{there}; say which one is to be resized")
-        return 0
+        return current[0]
     if asked in names:
-        return names.index(asked)
+        return current[names.index(asked)]
     if asked.isdecimal() and int(asked) < len(names):
-        return int(asked)
+        return current[int(asked)]
     raise Refused(f"{there}, and none called {asked}; name one of them")

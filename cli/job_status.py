@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli import mapreduce_progress, render, words
+from cli import job_update, mapreduce_progress, render, words
 from cli.app import App
 from cli.event_words import Names
 from cli.history import events, extent, since_time
 from cli.job_find import find
 from cli.job_list import as_json
 from cli.job_state import COUNTS, Room, counts, ended, group_names, state
+from schedulers.rolling import targets
 
 if TYPE_CHECKING:
     from cellstate.model import Job, Run
@@ -25,7 +26,7 @@ MOST_VERSIONS = 20_000
 CLOCK_MARGIN_MS = 60_000
 """The log's times are those of many clocks."""
 MOST_ROWS = 20
-TOLD = ("groups", "after", mapreduce_progress.PLAN)
+TOLD = ("groups", "after", "targets", "update", mapreduce_progress.PLAN)
 """What of a job's spec is told in words of its own."""
 
 
@@ -83,7 +84,8 @@ def command(app: App, job: str, verbose: bool) -> None:
             ],
             "history": past.as_json(), "evicted_for": past.evicted_for, "evicted": past.evicted,
             "failures": past.failures,
-            "spec": {name: value for name, value in found.spec.items() if name != "groups"},
+            "spec": {name: value for name, value in found.spec.items() if name not in ("groups", "targets")},
+            "update": job_update.progress(found, cell.updates().get(found.id, "")),
         })  # fmt: skip
         return
     _show(cell, found, room.reason(found), past, now)
@@ -119,11 +121,13 @@ def history(cell: "RedisCell", job: "Job") -> Past:
 
 def _groups(cell: "RedisCell", job: "Job") -> list[dict[str, Any]]:
     said: Sequence[Mapping[str, Any]] = job.spec.get("groups") or [{}] * len(job.groups)
+    current = {target.group for target in targets(job)}
     return [
         {"name": name, "need": cell.dimensions.numbers(group.need), "duration_ms": group.duration_ms,
          "counts": counts([group]), "optional": group.optional, "indices": group.indices,
+         "superseded": i not in current,
          "spec": {key: value for key, value in extra.items() if key != "name"}}
-        for name, group, extra in zip(group_names(job), job.groups, said, strict=True)
+        for i, (name, group, extra) in enumerate(zip(group_names(job), job.groups, said, strict=True))
     ]  # fmt: skip
 
 
@@ -142,6 +146,7 @@ def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, now: float) ->
             "tasks": f"{found['total']:,} · {ways}",
             "history": _history(job, past),
             "failed": words.listing([f"{words.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
+            "update": job_update.told(job_update.progress(job, cell.updates().get(job.id, ""))),
             "evicted": _evictions(cell, past.evicted_for, "for"),
             "made room": _evictions(cell, past.evicted, "of"),
         }
@@ -155,17 +160,15 @@ def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, now: float) ->
     durations = any(group.duration_ms for group in job.groups)
     rows = []
     said = job.spec.get("groups") or [{}] * len(job.groups)
-    for each, name, extra in zip(job.groups, group_names(job), said, strict=True):
+    current = {target.group for target in targets(job)}
+    for i, (each, name, extra) in enumerate(zip(job.groups, group_names(job), said, strict=True)):
+        if i not in current and not each.total and not any(leaving for _, _, leaving in each.runs):
+            continue
         numbers = counts([each])
         took = [words.seconds(each.duration_ms / 1000)] if durations else []
-        rows.append(
-            (
-                name + shown(extra, each.indices),
-                words.amounts(cell.dimensions, each.need),
-                *took,
-                *(numbers[word] for word in COUNTS),
-            )
-        )
+        called = name + shown(extra, each.indices) + ("" if i in current else " (old)")
+        need = words.amounts(cell.dimensions, each.need)
+        rows.append((called, need, *took, *(numbers[word] for word in COUNTS)))
     headings = ("group", "each task", ">duration") if durations else ("group", "each task")
     render.table((*headings, *(f">{word}" for word in COUNTS)), rows)
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cellstate.errors import BadInput, Duplicate, Refused
+from cellstate.errors import BadInput, Duplicate, Overtaken, Refused
 from cli import render, words
 from cli.app import App
+from cli.job_change import check_option
 from cli.job_find import find
 from cli.job_warnings import warnings
 
@@ -48,19 +49,39 @@ def hold_option(function: F) -> F:
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @hold_option
+@check_option
 @follow_options
 @click.pass_context
-def command(ctx: click.Context, files: Sequence[str], hold: bool, follow: bool | None) -> None:
+def command(ctx: click.Context, files: Sequence[str], hold: bool, check: int | None, follow: bool | None) -> None:
     """Submit the jobs in YAML or JSON files, - for stdin: all of them, or none when something is wrong.
 
     The same file again is refused because its names are taken, unless its jobs have ids: then it changes nothing.
+    With --check-index a file of one job updates that job, as omega job update does; 0 means it must be new.
     """
     from omega.jobfile import load
 
     app: App = ctx.obj
+    if check:
+        from cli.job_update import command as update
+
+        if len(files) != 1:
+            raise click.UsageError("--check-index goes with one file")
+        ctx.invoke(update, file=files[0], check=check, follow=follow)
+        return
     read = [read_file(name) for name in files]
     cell = app.open(to_change=True)
-    submit(ctx, cell, load(read, cell.dimensions, new_id, lambda name: find(cell, name).id), follow, hold=hold)
+    specs = load(read, cell.dimensions, new_id, lambda name: find(cell, name).id)
+    if check == 0:
+        _check_new(cell, specs)
+    submit(ctx, cell, specs, follow, hold=hold)
+
+
+def _check_new(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
+    """--check-index 0: none of the jobs may be there. Overtaken."""
+    for spec in specs:
+        there = cell.job(spec.id) or cell.job(cell.job_id(spec.name) or "")
+        if there is not None:
+            raise Overtaken(f"job {spec.name}: is there already ({there.id}), its modify index is {there.modified}")
 
 
 def read_file(name: str) -> "JobFile":

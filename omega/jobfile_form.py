@@ -12,6 +12,7 @@ from cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
 from cellstate.resources import Resources
 from omega.arrays import Array, parse_array
 from schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_spread
+from schedulers.rolling import HEALTHY_AFTER_MS
 
 MOST_TASKS = 10_000_000
 """Tasks in one group."""
@@ -159,6 +160,21 @@ class Wait(Strict):
     outcome: Literal["ok", "any"] = "ok"
 
 
+class Health(Strict):
+    """When a new task of an update counts as healthy: it stays up, and a command run beside it exits with 0."""
+
+    command: list[str] = []
+    grace: Duration = 0
+    healthy_after: Duration = HEALTHY_AFTER_MS
+
+
+class Update(Strict):
+    """How a running job is updated: at most so many tasks of a group down at once."""
+
+    max_down: int = Field(1, ge=1, le=MOST_TASKS)
+    health: Health = Health()
+
+
 class Locality(Strict):
     """Machines that have a group's data, and how long to wait for them and for what is near them."""
 
@@ -239,6 +255,7 @@ class JobEntry(Strict):
     environment: dict[str, str] = {}
     directory: str | None = None
     after: Annotated[list[Wait], BeforeValidator(_waits)] = []
+    update: Update | None = None
 
     def groups(self, need: Need) -> tuple[TaskGroup, ...]:
         """Its task groups; `need` reads the resources of one, given where it stands in the job."""
@@ -248,6 +265,7 @@ class JobEntry(Strict):
         """What only schedulers and executors read of the job, as `JobSpec.extra` keeps it."""
         names = ("pool", "user", "environment", "directory")
         found = {name: value for name in names if (value := getattr(self, name))}
+        found |= {"update": self.update.model_dump()} if self.update else {}
         return found | ({"after": [wait.model_dump() for wait in self.after]} if self.after else {})
 
 

@@ -28,6 +28,7 @@ from schedulers.preemption.none import NoPreemption
 from schedulers.process_agents import look_after
 from schedulers.process_endpoint import METRICS, endpoint
 from schedulers.process_log import Diary, log
+from schedulers.rolling import Rollouts
 from schedulers.scheduler import Scheduler
 from schedulers.sharing import owned
 
@@ -49,11 +50,16 @@ class Process:
     pending: int = 0
     """Jobs of its kind that want a machine, as of the last heartbeat; kept only for the metrics."""
     _url: str | None = None
+    _rollouts: Rollouts = field(init=False)
     _live: Live | None = None
     _stopping: bool = False
     _seen_steps: int = -1
     _hung_since: float = 0.0
     _looked_after: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Nothing is looked after yet."""
+        self._rollouts = Rollouts(self.scheduler.kind, self.member)
 
     def run(self) -> None:
         """Run until a signal; raises OmegaError when it cannot start or the store refuses for good."""
@@ -144,6 +150,7 @@ class Process:
         if time.monotonic() - self._looked_after > self.lease_ms / 1000:
             look_after(cell, int(time.time() * 1000), self.member)
             self._looked_after = time.monotonic()
+        self._rollouts.step(cell, live.owned, int(time.time() * 1000))
 
     def _figures_now(self, queued: int, asleep: int) -> dict[str, Any]:
         """The figures of a copy. The loop counts on meanwhile, and an array that is being read refuses to grow."""

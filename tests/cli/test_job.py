@@ -194,13 +194,15 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
         "cell": omega.cell, "id": "crawl-1", "name": "crawl", "kind": "batch", "precedence": 100, "gang": "no",
         "state": "running", "reason": None, "counts": NOTHING | {"total": 5, "placed": 5}, "spec": {"user": "ada"},
         "user": "ada", "modify_index": 2, "held": False, "after": [],
+        "update": {"update": "done", "reason": None, "to_replace": 0, "tasks": 5}, "progress": None,
         "evicted_for": {}, "evicted": {}, "failures": {},
         "groups": [
             {"name": "fetch", "need": {"cpu": 500, "memory": 256}, "duration_ms": 30_000,
              "counts": NOTHING | {"total": 4, "placed": 4}, "optional": False, "indices": 4,
-             "spec": {"command": ["sleep", "30"]}},
+             "superseded": False, "spec": {"command": ["sleep", "30"]}},
             {"name": "merge", "need": {"cpu": 1000, "memory": 0}, "duration_ms": 0,
-             "counts": NOTHING | {"total": 1, "placed": 1}, "optional": False, "indices": 1, "spec": {}},
+             "counts": NOTHING | {"total": 1, "placed": 1}, "optional": False, "indices": 1,
+             "superseded": False, "spec": {}},
         ],
     }  # fmt: skip
     assert {(run["group"], run["machine"], run["tasks"], run["leaving"]) for run in runs} == {

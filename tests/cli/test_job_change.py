@@ -94,6 +94,15 @@ def test_a_change_is_refused_when_somebody_was_faster(
     omega.text("job", *change, "--check-index", str(index(cell)))
 
 
+def test_a_job_is_submitted_only_if_it_is_new(omega: Omega, cell: RedisCell) -> None:
+    given = "{name: a, id: one, tasks: [{}]}"
+    for status in ("submitted", "unchanged"):
+        assert omega.json("job", "submit", "-", given=given)["jobs"][0]["status"] == status
+    said = omega.error("job", "submit", "-", "--check-index", "0", given=given)
+    assert said == f"job a: is there already (one), its modify index is {index(cell)}"
+    omega.json("job", "submit", "-", "--check-index", "0", given="{name: b, tasks: [{}]}")
+
+
 def test_an_index_goes_with_one_job(omega: Omega, a: str) -> None:
     assert "--check-index goes with one job" in omega.error("job", "hold", "a", "b", "--check-index", "3", code=2)
 

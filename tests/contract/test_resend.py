@@ -7,7 +7,7 @@ import pytest
 
 from cellstate.cell import Reply
 from cellstate.errors import Fenced
-from cellstate.model import Gang, JobState, Limits, MachineSpec, MachineState
+from cellstate.model import Gang, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from cellstate.redis_cell import RedisCell
 from cellstate.scripts import Script
 from cellstate.shards import Worker
@@ -58,6 +58,10 @@ def history(cell: AnyCell, lapse: Callable[[str], None]) -> None:
     live = [run.placement for run in cell.runs([0]) if not run.leaving]
     cell.set_machine_capacity(0, (3, 8), 6, "ada", [(placement, 3) for placement in live])
     assert cell.machines()[0].allocated == (2, 2)
+    cell.update("held", [TaskGroup((2, 2), 1)], {"groups": [{}, {"command": ["true"]}]}, 6, "ada")
+    cell.settle("held", "fails", 6, "batch/0")
+    cell.resize("held", {0: 0, 1: 1}, 6, "ada")
+    cell.hold("held", 7, "ada")
     cell.stop("held", 7, "ada", JobState.ABANDONED)
     cell.stop("a", 7, "ada")
     cell.set_machine_state(1, MachineState.DOWN, 8, "ada")

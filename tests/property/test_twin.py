@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
@@ -17,7 +16,6 @@ from hypothesis.stateful import (
 from cellstate.cell import Membership
 from cellstate.model import (
     MOST_PRECEDENCE,
-    After,
     Gang,
     JobSpec,
     JobState,
@@ -29,18 +27,18 @@ from cellstate.model import (
 from cellstate.resources import Resources
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 from tests.property.books import Books
+from tests.property.job_changes import JobChanges, amounts
 from tests.property.worlds import EVERY_BUCKET, HALF, KEEP_MS, MEMBERS, UP, World, Worlds, endings_of, intake
 
 SCALES = (1, 1_000, 4_900_000_000_000)
 """Small amounts, and ones whose sums pass 10^14 (semantics 12)."""
-DISTURBANCES = ("machine", "machine", "member", "agent", "limit", "stop", "hold", "resize")
+DISTURBANCES = ("machine", "machine", "member", "agent", "limit", "stop", "hold", "resize", "update")
 ENDS = (How.FINISHED, How.FAILED, How.LOST, How.STOPPED, How.EVICTED)
-amounts = st.sampled_from([(1, 1), (2, 1), (1, 2), (3, 3), (0, 2), (4, 0), (0, 0)])
 capacities = st.sampled_from([(10, 10), (12, 20), (6, 4), (4, 6), (20, 12), (2, 3)])
 often = st.integers(0, 9).map(lambda n: n != 5)
 
 
-class Twins(RuleBasedStateMachine):
+class Twins(JobChanges):
     """Two schedulers and two executors at work on three cells at once."""
 
     def __init__(self) -> None:
@@ -140,34 +138,10 @@ class Twins(RuleBasedStateMachine):
         at, held = self.tick(), data.draw(st.integers(0, 40)) == 17
         self.worlds.do(lambda world: world.cell.submit(jobs, at, "ada", held=held))
 
-    def waits(self, data: st.DataObject) -> tuple[After, ...]:
-        """Mostly none; else for jobs that may have ended, may come in the same call, or were never there."""
-        if data.draw(st.integers(0, 5), "waits at 3") != 3:
-            return ()
-        there = [*self.twin.J, f"j{self.jobs - 1}", f"j{self.jobs}"] * 5 + ["absent"]
-        wait = st.builds(After, st.sampled_from(there), st.booleans())
-        return tuple(data.draw(st.lists(wait, min_size=1, max_size=3)))
-
     def stop(self, data: st.DataObject) -> None:
         job_id, at = self.some_job(data), self.tick()
         state = data.draw(st.sampled_from([JobState.STOPPED, JobState.ABANDONED]))
         self.worlds.do(lambda world: world.cell.stop(job_id, at, "ada", state))
-
-    def alter(self, data: st.DataObject, what: str) -> None:
-        job_id, at = self.some_job(data), self.tick()
-        index = self.twin.J[job_id].modified if job_id in self.twin.J else 0
-        check = data.draw(st.sampled_from([None, None, index, index + 1]), "modify index")
-        if what == "resize":
-            totals = data.draw(st.dictionaries(st.sampled_from([0, 0, 0, 1, 2]), st.integers(0, 7), min_size=1))
-            self.worlds.do(lambda world: world.cell.resize(job_id, totals, at, "ada", check))
-        elif data.draw(st.booleans(), "hold"):
-            self.worlds.do(lambda world: world.cell.hold(job_id, at, "ada", check))
-        else:
-            for held in [j.id for j in self.twin.J.values() if "*" in j.waits] or [job_id]:
-                self.release(held, at)
-
-    def release(self, job_id: str, at: int) -> None:
-        self.worlds.do(lambda world: world.cell.release(job_id, at, "ada"))
 
     # Transactions
 
@@ -263,7 +237,7 @@ class Twins(RuleBasedStateMachine):
             self.change_agent(data)
         elif what == "limit":
             self.limit(data)
-        elif what in ("hold", "resize"):
+        elif what in ("hold", "resize", "update"):
             self.alter(data, what)
         else:
             self.stop(data)

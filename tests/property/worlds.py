@@ -69,6 +69,7 @@ class World:
             "kinds": cell.kinds(),
             "facts": cell.facts(most=100_000),
             "members": cell.members(),
+            "updates": cell.updates(),
             "agents": cell.agents(),
             "figures": cell.figures(),
             "counters": {name: value for name, value in counters.items() if value},

@@ -1,0 +1,17 @@
+-- An update of a job comes to its end: it is done, or it stopped because its new tasks do not work.
+--
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done updates
+-- ARGV   dims tag at by job reason
+-- reason: why it stopped; "" when it is done, or the job is.
+-- Reply  {"ok", 1 when this changed anything, else 0}
+-- Types  updates: hash; others as in commit.lua
+-- Rules  of an update that is not under way nothing is settled (semantics 14)
+
+--@include lists binary words ranges publish
+
+if redis.call('HGET', updates_key, job) ~= 'rolling' then return { 'ok', 0 } end
+redis.call('HDEL', updates_key, job)
+if reason ~= '' then redis.call('HSET', updates_key, job, 'stalled ' .. reason) end
+fact((reason == '' and 'updated ' or 'stalled ') .. job .. (reason == '' and '' or ' ' .. reason))
+publish(at, by, true)
+return { 'ok', 1 }

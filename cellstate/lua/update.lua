@@ -1,0 +1,32 @@
+-- Begin an update of a job: what its tasks are from now on, as further groups that are empty at first. Who
+-- looks after updates then moves tasks from the old groups to the new ones (resize.lua), a few at a time. The
+-- number of a group names the same tasks for good, so old groups stay in the record.
+--
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done updates | pending:* wake:*
+-- ARGV   dims tag at by job check most spec | groups
+-- spec: what only schedulers and executors read, of all groups. A group is "need*R duration"; most: groups a job
+-- may have. check: the modify index the caller read, "-" for any.
+-- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"often", record} (too many groups),
+--        or {"keys", name…}
+-- Types  updates: hash; others as in commit.lua
+-- Rules  a job that has this spec already is left as it is (semantics 14)
+
+--@include lists binary words ranges publish links
+
+load_jobs({ job })
+local j = J[job]
+if not j then return { 'unknown' } end
+if j.state > HELD then return { 'ended', write_job(j) } end
+if (redis.call('HGET', specs_key, job) or '') == spec then return { 'ok', write_job(j) } end
+if overtaken(j, check) then return { 'moved', write_job(j) } end
+if #j.groups + #ARGV - fixed_args > tonumber(most) then return { 'often', write_job(j) } end
+local names = lacking()
+if #names > 0 then return answering({ 'keys' }, names) end
+
+redis.call('HSET', specs_key, job, spec)
+for i = fixed_args + 1, #ARGV do j.groups[#j.groups + 1] = read_group(ARGV[i] .. ' 0 0 0 0 0 0 - -') end
+redis.call('HSET', updates_key, job, 'rolling')
+modify(j)
+fact('update ' .. job)
+publish(at, by, false)
+return { 'ok', write_job(j) }

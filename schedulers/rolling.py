@@ -1,0 +1,176 @@
+"""Rolling updates: tasks of a running job are replaced a few at a time, and only while the new ones stay healthy.
+
+The store keeps what is to be reached (`Target`, in the job's spec) and that it is under way; `move` says, purely,
+what to do next; `Rollouts` does it, as housekeeping of the schedulers (docs/decisions/0006). Each step names the
+modify index it was decided on, so two that look after one update do not add up.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from cellstate import ranges
+from cellstate.cell import Cell
+from cellstate.errors import Refused
+from cellstate.model import GroupStatus, Job, JobState, bucket_of
+
+HEALTHY_AFTER_MS = 10_000
+"""How long a new task must stay up when its job does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Tasks of one name: the group they are to be in and how many, and the older groups they come from."""
+
+    group: int
+    count: int
+    older: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a job is updated: at most so many tasks of a group down at once, and when a new task counts as healthy.
+
+    It must stay up for `healthy_after_ms`. With a `command` an agent runs that beside it, from `grace_ms` after its
+    start on, and ends the task as failed when it does not exit with 0: so it must stay up for both together.
+    """
+
+    max_down: int = 1
+    healthy_after_ms: int = HEALTHY_AFTER_MS
+    grace_ms: int = 0
+    command: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any]) -> "Policy":
+        """The policy of a job by its spec, ``update: {max_down, health: {command, grace, healthy_after}}``."""
+        said = spec.get("update", {})
+        health = said.get("health", {})
+        command = tuple(health.get("command", ()))
+        after = health.get("healthy_after", HEALTHY_AFTER_MS)
+        return cls(said.get("max_down", 1), after, health.get("grace", 0) if command else 0, command)
+
+    @property
+    def proven_ms(self) -> int:
+        """How long after its start a task that is still up counts as healthy."""
+        return self.grace_ms + self.healthy_after_ms
+
+
+def targets(job: Job) -> list[Target]:
+    """What a job's groups are to become; without an update, what they are."""
+    said = job.spec.get("targets")
+    if said is None:
+        return [Target(i, group.total) for i, group in enumerate(job.groups)]
+    return [Target(number, count, tuple(older)) for number, count, older in said]
+
+
+def going(group: GroupStatus) -> int:
+    """Tasks of a group that have not ended."""
+    return group.unplaced + group.placed
+
+
+class Move(NamedTuple):
+    """The next step: other totals, or the end of the update (`done`, or `stalled` and why), or nothing yet."""
+
+    totals: Mapping[int, int] = {}
+    done: bool = False
+    stalled: str = ""
+
+
+def move(job: Job, healthy: Mapping[int, int]) -> Move:
+    """Decide what to do next; `healthy` says of how many tasks of each new group it is known that they work."""
+    policy, totals, done = Policy.of(job.spec), dict[int, int](), True
+    for target in targets(job):
+        new, older = job.groups[target.group], [job.groups[number] for number in target.older]
+        if older and new.failed + (new.finished if job.kind == "service" else 0):
+            word = f"{new.failed} failed" if new.failed else f"{new.finished} ended"
+            return Move(stalled=f"of its {new.total} new tasks {word}")
+        totals |= _totals(job, target, healthy.get(target.group, 0), policy.max_down)
+        # What is left of the older groups, and new tasks that are not known to work, keep it open.
+        done = done and not any(map(going, older)) and (not older or healthy.get(target.group, 0) >= target.count)
+    return Move(totals, done=done and not totals)
+
+
+def _totals(job: Job, target: Target, healthy: int, max_down: int) -> dict[int, int]:
+    """The totals that bring a target nearer without more than `max_down` of its tasks down."""
+    new = job.groups[target.group]
+    placed, unplaced, rest = _sums(job, target.older)
+    available = placed + healthy
+    # Tasks that wait serve nobody; of those that run, as many may go as are not missing already.
+    spare = max(0, max_down - max(0, target.count - available)) + max(0, available - target.count)
+    remaining = max(rest - unplaced - min(placed, spare), 0)
+    wanted = max(target.count - remaining, 0)
+    totals = {} if new.total == wanted or (remaining and new.total > wanted) else {target.group: wanted}
+    leave = rest - remaining
+    for number in target.older:
+        group = job.groups[number]
+        goes = min(leave, going(group))
+        if goes:
+            totals[number] = group.total - goes
+            leave -= goes
+    return totals
+
+
+def _sums(job: Job, older: Sequence[int]) -> tuple[int, int, int]:
+    """Tasks of older groups: placed, unplaced, both."""
+    placed = sum(job.groups[number].placed for number in older)
+    unplaced = sum(job.groups[number].unplaced for number in older)
+    return placed, unplaced, placed + unplaced
+
+
+@dataclass(slots=True)
+class Rollouts:
+    """Looks after the updates of one kind's jobs in the buckets that are a scheduler's own.
+
+    Since when each new placement is seen to run is known here alone: whoever takes over counts anew, which only
+    makes an update slower.
+    """
+
+    kind: str
+    by: str
+    _since: dict[int, int] = field(default_factory=dict)
+    """When (ms) each placement of a new group was first seen to run."""
+
+    def step(self, cell: Cell, owned: str, now_ms: int) -> None:
+        """Do what is next for every update that is rolling. Raises StoreError."""
+        rolling = [job_id for job_id, state in cell.updates().items() if state == "rolling"]
+        seen: set[int] = set()
+        for job_id in rolling:
+            if owned[bucket_of(job_id)] != "1":
+                continue
+            job = cell.job(job_id)
+            if job is None or job.state > JobState.HELD:
+                cell.settle(job_id, "" if job is None or job.state is JobState.DONE else "stopped", now_ms, self.by)
+            elif job.kind == self.kind:
+                seen |= self._advance(cell, job, now_ms)
+        self._since = {placement: since for placement, since in self._since.items() if placement in seen}
+
+    def _advance(self, cell: Cell, job: Job, now_ms: int) -> set[int]:
+        """One step of one update; returns the placements it has an eye on."""
+        watched = {
+            target.group: [(machine, placement) for placement, machine, leaving in job.groups[target.group].runs
+                           if not leaving]
+            for target in targets(job) if target.older
+        }  # fmt: skip
+        asked = [run for runs in watched.values() for run in runs]
+        for (_, placement), answer in zip(asked, cell.may_start(asked) if asked else (), strict=True):
+            if answer == "go":
+                self._since.setdefault(placement, now_ms)
+        proven = now_ms - Policy.of(job.spec).proven_ms
+        up = {placement for placement, since in self._since.items() if since <= proven}
+        healthy = {number: self._tasks(cell, runs, up) for number, runs in watched.items()}
+        wanted = move(job, healthy)
+        try:
+            if wanted.totals:
+                cell.resize(job.id, wanted.totals, now_ms, self.by, job.modified)
+            elif wanted.done or wanted.stalled:
+                cell.settle(job.id, wanted.stalled, now_ms, self.by)
+        except Refused:
+            pass  # somebody changed the job meanwhile: it is looked at again
+        return {placement for _, placement in asked}
+
+    def _tasks(self, cell: Cell, runs: Sequence[tuple[int, int]], up: set[int]) -> int:
+        """Tasks in the runs that have been up long enough."""
+        machines = sorted({machine for machine, placement in runs if placement in up})
+        mine = {placement for _, placement in runs if placement in up}
+        found = cell.runs(machines) if machines else []
+        return sum(ranges.count(run.tasks) for run in found if run.placement in mine and not run.leaving)

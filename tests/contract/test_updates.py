@@ -1,0 +1,80 @@
+"""Updates of running jobs: further groups beside the old ones, and what is under way."""
+
+import pytest
+
+from cellstate.errors import BadInput, Overtaken, Refused
+from cellstate.model import MOST_GROUPS, TaskGroup
+from cellstate.transaction import Claim, Transaction
+from tests.contract.conftest import AnyCell, Member, job
+from tests.contract.test_jobs import kept
+
+SPEC = {"user": "ada", "groups": [{}, {"command": ["new"]}], "targets": [[1, 2, [0]]]}
+NEW = TaskGroup((2, 2), 7, 5)
+
+
+@pytest.fixture
+def running(cell: AnyCell, member: Member) -> AnyCell:
+    """A job of two tasks that run."""
+    cell.submit([job("a", count=2)], 0, "ada")
+    member.place("a", (0, 2))
+    return cell
+
+
+def test_an_update_adds_empty_groups_and_leaves_what_runs(running: AnyCell) -> None:
+    after = running.update("a", [NEW], SPEC, 1, "ada")
+    assert [(group.need, group.duration_ms, group.total, group.placed) for group in after.groups] == [
+        ((1, 1), 0, 2, 2), ((2, 2), 5, 0, 0),
+    ]  # fmt: skip
+    assert kept(running, "a").spec == SPEC
+    assert running.updates() == {"a": "rolling"}
+    assert after.modified == running.counters()["version"]
+
+
+def test_tasks_move_to_the_new_group_and_are_placed_with_its_needs(running: AnyCell, member: Member) -> None:
+    running.update("a", [NEW], SPEC, 1, "ada")
+    running.resize("a", {0: 1, 1: 1}, 2, "batch/0")
+    assert member.transact(Transaction("a", (Claim(1, 1, 1),)))[0].accepted
+    assert [machine.allocated for machine in running.machines()][:2] == [(1, 1), (2, 2)]
+
+
+def test_the_same_update_again_changes_nothing(running: AnyCell) -> None:
+    first = running.update("a", [NEW], SPEC, 1, "ada", kept(running, "a").modified)
+    version = running.counters()["version"]
+    assert running.update("a", [NEW], SPEC, 1, "ada", 1) == first
+    assert running.counters()["version"] == version
+
+
+def test_an_update_of_what_moved_meanwhile_is_refused(running: AnyCell) -> None:
+    index = kept(running, "a").modified
+    running.resize("a", {0: 1}, 1, "bob")
+    with pytest.raises(Overtaken):
+        running.update("a", [NEW], SPEC, 1, "ada", index)
+    assert running.updates() == {}
+
+
+def test_updates_that_cannot_be(running: AnyCell) -> None:
+    with pytest.raises(Refused, match="not in cell"):
+        running.update("absent", [NEW], SPEC, 1, "ada")
+    with pytest.raises(Refused, match="was updated too often"):
+        running.update("a", [NEW] * MOST_GROUPS, SPEC, 1, "ada")
+    with pytest.raises(BadInput):
+        running.update("a", [TaskGroup((-1, 1), 1)], SPEC, 1, "ada")
+    running.stop("a", 2, "ada")
+    with pytest.raises(Refused, match="has ended"):
+        running.update("a", [NEW], SPEC, 1, "ada")
+
+
+def test_an_update_is_settled_once(running: AnyCell) -> None:
+    running.update("a", [NEW], SPEC, 1, "ada")
+    assert running.settle("a", "of its  2 new tasks\n1 failed", 2, "batch/0")
+    assert running.updates() == {"a": "stalled of its 2 new tasks 1 failed"}
+    assert not running.settle("a", "", 3, "batch/1")
+    running.update("a", [NEW], {**SPEC, "targets": []}, 4, "ada")
+    assert running.updates() == {"a": "rolling"}
+    assert running.settle("a", "", 5, "batch/0")
+    assert running.updates() == {}
+    said = [fact.words for fact in running.facts() if fact.words[0] in ("update", "updated", "stalled")]
+    assert said == [
+        ("update", "a"), ("stalled", "a", "of", "its", "2", "new", "tasks", "1", "failed"), ("update", "a"),
+        ("updated", "a"),
+    ]  # fmt: skip

@@ -1,0 +1,70 @@
+"""Changes of jobs by people, at random: held, released, resized, updated, and waiting for one another."""
+
+from abc import abstractmethod
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine
+
+from cellstate.memory import MemoryCell
+from cellstate.model import After, TaskGroup
+from cellstate.resources import Resources
+from tests.property.worlds import Worlds
+
+amounts = st.sampled_from([(1, 1), (2, 1), (1, 2), (3, 3), (0, 2), (4, 0), (0, 0)])
+
+
+class JobChanges(RuleBasedStateMachine):
+    """What `Twins` do to jobs that are there."""
+
+    worlds: Worlds
+    twin: MemoryCell
+    jobs: int
+
+    @abstractmethod
+    def some_job(self, data: st.DataObject) -> str:
+        """The id of a job, or one that is not there."""
+
+    @abstractmethod
+    def tick(self, most: int = 3) -> int:
+        """The time goes on."""
+
+    @abstractmethod
+    def scaled(self, vector: Resources) -> Resources:
+        """Amounts in the scale of this history."""
+
+    def waits(self, data: st.DataObject) -> tuple[After, ...]:
+        """Mostly none; else for jobs that may have ended, may come in the same call, or were never there."""
+        if data.draw(st.integers(0, 5), "waits at 3") != 3:
+            return ()
+        there = [*self.twin.J, f"j{self.jobs - 1}", f"j{self.jobs}"] * 5 + ["absent"]
+        wait = st.builds(After, st.sampled_from(there), st.booleans())
+        return tuple(data.draw(st.lists(wait, min_size=1, max_size=3)))
+
+    def alter(self, data: st.DataObject, what: str) -> None:
+        job_id, at = self.some_job(data), self.tick()
+        index = self.twin.J[job_id].modified if job_id in self.twin.J else 0
+        check = data.draw(st.sampled_from([None, None, index, index + 1]), "modify index")
+        if what == "resize":
+            totals = data.draw(st.dictionaries(st.sampled_from([0, 0, 0, 1, 2]), st.integers(0, 7), min_size=1))
+            self.worlds.do(lambda world: world.cell.resize(job_id, totals, at, "ada", check))
+        elif what == "update":
+            self.update(data, job_id, at, check)
+        elif data.draw(st.booleans(), "hold"):
+            self.worlds.do(lambda world: world.cell.hold(job_id, at, "ada", check))
+        else:
+            for held in [j.id for j in self.twin.J.values() if "*" in j.waits] or [job_id]:
+                self.release(held, at)
+
+    def update(self, data: st.DataObject, job_id: str, at: int, check: int | None) -> None:
+        if data.draw(st.booleans(), "settle"):
+            reason = data.draw(st.sampled_from(["", "of its 2 new tasks 1 failed"]))
+            self.worlds.do(lambda world: world.cell.settle(job_id, reason, at, "batch/0"))
+            return
+        needs = data.draw(st.lists(amounts, max_size=2), "new groups")
+        groups = [TaskGroup(self.scaled(need), 1, 7) for need in needs]
+        extra: dict[str, Any] = {"groups": [{}] * data.draw(st.integers(0, 2)), "targets": []}
+        self.worlds.do(lambda world: world.cell.update(job_id, groups, extra, at, "ada", check))
+
+    def release(self, job_id: str, at: int) -> None:
+        self.worlds.do(lambda world: world.cell.release(job_id, at, "ada"))

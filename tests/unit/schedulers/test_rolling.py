@@ -1,0 +1,220 @@
+"""Rolling updates: what the next step is, and that a whole update keeps enough tasks up and comes to its end."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cellstate.memory import MemoryCell
+from cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
+from cellstate.resources import Dimensions
+from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.updating import change
+from schedulers.rolling import Move, Policy, Rollouts, move, targets
+
+EVERY = "1" * 256
+STEP_MS = 1_000
+
+
+class Site:
+    """A service of some tasks on a cell; tasks are placed, started and ended at once when `tick` is called."""
+
+    def __init__(self, count: int, room: int, max_down: int = 1, healthy_ms: int = 0) -> None:
+        self.cell = MemoryCell("c", Dimensions(("cpu", "memory")))
+        self.cell.join("e0", [MachineSpec("m", (room, 1000))], 0)
+        self.membership = self.cell.enlist("service/0", "n", 60_000, 0)
+        self.rollouts = Rollouts("service", "service/0")
+        self.now = self.number = 0
+        self.health = {"max_down": max_down, "health": {"healthy_after": healthy_ms}}
+        self.cell.submit([self.spec("old", count)], 0, "ada")
+        self.tick()
+
+    def spec(self, command: str, count: int, **words: Any) -> JobSpec:
+        groups = (TaskGroup((1, 1), count, 0, {"name": "web", "command": [command]}),)
+        return JobSpec("a", "a", "service", groups, extra={"update": self.health}, **words)
+
+    @property
+    def job(self) -> Job:
+        found = self.cell.job("a")
+        assert found is not None
+        return found
+
+    def update(self, command: str, count: int, *, again: bool = False) -> int:
+        wanted = change(self.job, self.spec(command, count), again=again)
+        self.cell.update("a", wanted.groups, wanted.extra, self.now, "ada")
+        return wanted.replaced
+
+    def tick(self) -> None:
+        """Place what fits, and acknowledge what leaves."""
+        for number, group in enumerate(self.job.groups):
+            machine = self.cell.machines()[0]
+            count = min(group.unplaced, machine.capacity[0] - machine.allocated[0])
+            if count:
+                self.number += 1
+                claims = (Claim(0, number, count),)
+                self.cell.commit(self.membership, self.number, [Transaction("a", claims)], Position(), self.now)
+        leaving = [run for run in self.cell.runs([0]) if run.leaving]
+        self.cell.end([Ending(0, run.placement, How.LEFT) for run in leaving], self.now, "e0")
+
+    def step(self) -> None:
+        self.now += STEP_MS
+        self.rollouts.step(self.cell, EVERY, self.now)
+
+    def running(self) -> dict[str, int]:
+        """Tasks that run, by command."""
+        extras = self.job.spec["groups"]
+        found: dict[str, int] = {}
+        for number, group in enumerate(self.job.groups):
+            command = extras[number]["command"][0]
+            found[command] = found.get(command, 0) + group.placed
+        return found
+
+    def until_settled(self, most: int = 200) -> int:
+        """Go on until the update is settled; returns the fewest tasks that were up on the way."""
+        fewest = sum(self.running().values())
+        for _ in range(most):
+            self.step()
+            fewest = min(fewest, sum(self.running().values()))
+            self.tick()
+            if self.cell.updates().get("a") != "rolling":
+                return fewest
+        raise AssertionError("the update comes to no end")
+
+
+def test_all_tasks_are_replaced_one_after_the_other() -> None:
+    site = Site(4, room=4)
+    assert site.update("new", 4) == 4
+    assert site.until_settled() == 3
+    assert site.running() == {"old": 0, "new": 4}
+    assert site.cell.updates() == {}
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    before=st.integers(1, 9), after=st.integers(1, 9), spare=st.integers(0, 3), max_down=st.integers(1, 4),
+    healthy=st.sampled_from([0, 2_500]),
+)  # fmt: skip
+def test_enough_tasks_stay_up_whatever_the_numbers(
+    before: int, after: int, spare: int, max_down: int, healthy: int
+) -> None:
+    site = Site(before, room=max(before, after) + spare, max_down=max_down, healthy_ms=healthy)
+    site.update("new", after)
+    assert site.until_settled() >= min(before, after) - max_down
+    assert site.running() == {"old": 0, "new": after}
+
+
+def test_a_new_task_counts_after_it_has_stayed_up() -> None:
+    site = Site(2, room=2, healthy_ms=5 * STEP_MS)
+    site.update("new", 2)
+    site.step()
+    site.tick()
+    for _ in range(5):
+        site.step()
+        site.tick()
+        assert site.running() == {"old": 1, "new": 1}
+    site.step()
+    site.tick()
+    assert site.running() == {"old": 0, "new": 2}
+
+
+def test_who_takes_over_waits_anew_and_then_goes_on() -> None:
+    site = Site(2, room=2, healthy_ms=2 * STEP_MS)
+    site.update("new", 2)
+    site.step()
+    site.tick()
+    site.rollouts = Rollouts("service", "service/1")
+    site.until_settled()
+    assert site.running() == {"old": 0, "new": 2}
+
+
+def fail_one(site: Site, how: How = How.FAILED) -> None:
+    placement, machine, _ = site.job.groups[-1].runs[0]
+    site.cell.end([Ending(machine, placement, how, "0")], site.now, "e0")
+
+
+@pytest.mark.parametrize(("how", "said"), [(How.FAILED, "1 failed"), (How.FINISHED, "1 ended")])
+def test_it_stops_when_new_tasks_fail(how: How, said: str) -> None:
+    site = Site(3, room=3, healthy_ms=STEP_MS)
+    site.update("new", 3)
+    site.step()
+    site.tick()
+    fail_one(site, how)
+    site.step()
+    assert site.cell.updates() == {"a": f"stalled of its 1 new tasks {said}"}
+    assert site.running() == {"old": 2, "new": 0}
+    before = site.job
+    site.step()
+    assert site.job == before
+
+
+def test_the_way_back_replaces_what_was_new() -> None:
+    site = Site(3, room=3)
+    site.update("new", 3)
+    site.step()
+    site.tick()
+    fail_one(site)
+    site.step()
+    assert site.update("old", 3, again=True) == 2
+    site.until_settled()
+    assert site.running() == {"old": 3, "new": 0}
+
+
+def test_old_tasks_that_wait_go_at_once() -> None:
+    site = Site(5, room=2)
+    site.update("new", 2)
+    site.step()
+    assert [group.total for group in site.job.groups] == [1, 1]
+
+
+def test_only_the_number_changes() -> None:
+    site = Site(2, room=9)
+    assert site.update("old", 5) == 0
+    site.until_settled()
+    assert (len(site.job.groups), site.running()) == (1, {"old": 5})
+
+
+def test_an_update_during_an_update() -> None:
+    site = Site(4, room=4)
+    site.update("new", 4)
+    site.step()
+    site.tick()
+    site.update("newest", 3)
+    assert site.until_settled() >= 3 - 1
+    assert site.running() == {"old": 0, "new": 0, "newest": 3}
+
+
+@pytest.mark.parametrize(("stop", "left"), [(True, {"a": "stalled stopped"}), (False, {})])
+def test_the_update_of_a_job_that_ended_is_settled(stop: bool, left: Mapping[str, str]) -> None:
+    site = Site(1, room=1)
+    site.update("new", 1)
+    if stop:
+        site.cell.stop("a", 1, "ada")
+    else:
+        fail_one_of_old = site.job.groups[0].runs[0]
+        site.cell.end([Ending(0, fail_one_of_old[0], How.FINISHED)], 1, "e0")
+    site.step()
+    assert site.cell.updates() == left
+
+
+def test_others_look_after_other_buckets_and_kinds() -> None:
+    site = Site(1, room=1)
+    site.update("new", 1)
+    before = site.job
+    Rollouts("service", "service/1").step(site.cell, "0" * 256, 1)
+    Rollouts("batch", "batch/0").step(site.cell, EVERY, 1)
+    assert site.job == before
+
+
+def test_a_job_that_was_never_updated_is_what_it_is() -> None:
+    site = Site(2, room=2)
+    assert [(target.group, target.count, target.older) for target in targets(site.job)] == [(0, 2, ())]
+    assert move(site.job, {}) == Move({}, done=True)
+
+
+def test_a_command_makes_a_task_wait_for_its_grace_as_well() -> None:
+    said = {"health": {"command": ["probe"], "grace": 3_000, "healthy_after": 2_000}, "max_down": 2}
+    assert Policy.of({"update": said}) == Policy(2, 2_000, 3_000, ("probe",))
+    assert Policy.of({"update": said}).proven_ms == 5_000
+    assert Policy.of({}) == Policy()
