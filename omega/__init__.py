@@ -29,14 +29,17 @@ if TYPE_CHECKING:
     from schedulers.placement.random_fit import RandomFit
     from schedulers.placement.scored import BestFit
     from schedulers.placement.service import Service
-    from schedulers.policies import Ordering, Placement, Sizing
+    from schedulers.policies import Ordering, Placement, Preemption, Sizing
+    from schedulers.preemption.none import NoPreemption
+    from schedulers.preemption.precedence import Precedence
     from schedulers.scheduler import Scheduler
     from schedulers.work import Work
 
 __all__ = [
     "BadInput", "BestFit", "Claim", "Constrained", "Detection", "Fifo", "Figures", "FirstFit", "Instrument", "Mode",
-    "OmegaError", "Ordering", "Outcome", "Placement", "RandomFit", "Rejoin", "Scheduler", "Service", "Sizing",
-    "Transaction", "Trial", "View", "Work", "Workload", "simulate", "testing",
+    "NoPreemption", "OmegaError", "Ordering", "Outcome", "Placement", "Precedence", "Preemption", "RandomFit",
+    "Rejoin", "Scheduler", "Service", "Sizing", "Transaction", "Trial", "View", "Work", "Workload", "simulate",
+    "testing",
 ]  # fmt: skip
 
 _HOMES = {
@@ -52,7 +55,9 @@ _HOMES = {
     "schedulers.placement.random_fit": ("RandomFit",),
     "schedulers.placement.scored": ("BestFit",),
     "schedulers.placement.service": ("Service",),
-    "schedulers.policies": ("Ordering", "Placement", "Sizing"),
+    "schedulers.policies": ("Ordering", "Placement", "Preemption", "Sizing"),
+    "schedulers.preemption.none": ("NoPreemption",),
+    "schedulers.preemption.precedence": ("Precedence",),
     "schedulers.scheduler": ("Scheduler",),
     "schedulers.work": ("Work",),
 }

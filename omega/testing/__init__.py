@@ -10,13 +10,17 @@ Plain pytest runs them; they need pytest and hypothesis, which `pip install omeg
 
 import pytest
 
-for _part in ("ordering", "placement", "scheduler", "sizing"):
+for _part in ("ordering", "placement", "preemption", "scheduler", "sizing"):
     pytest.register_assert_rewrite(f"omega.testing.{_part}")
 
 from omega.testing.ordering import OrderingContract
 from omega.testing.placement import PlacementContract
+from omega.testing.preemption import PreemptionContract
 from omega.testing.scenes import view, work
 from omega.testing.scheduler import SchedulerContract
 from omega.testing.sizing import SizingContract
 
-__all__ = ["OrderingContract", "PlacementContract", "SchedulerContract", "SizingContract", "view", "work"]
+__all__ = [
+    "OrderingContract", "PlacementContract", "PreemptionContract", "SchedulerContract", "SizingContract", "view",
+    "work",
+]  # fmt: skip

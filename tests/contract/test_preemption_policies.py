@@ -1,154 +1,21 @@
-"""What every preemption policy keeps to, judged by the cell itself; and whom `Precedence` chooses."""
+"""The preemption policies that come with Omega keep to the contract of all; and whom `Precedence` chooses."""
 
-from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from cellstate.memory import MemoryCell
-from cellstate.model import Gang, JobSpec, MachineSpec, Run, TaskGroup
-from cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
-from cellstate.view import View
-from schedulers.constraints.looking import Look, look, wanted
-from schedulers.placement.constrained import Constrained
+from cellstate.model import Gang
+from cellstate.transaction import Mode, Transaction
+from omega.testing import PreemptionContract
+from omega.testing.preemption import Town
+from schedulers.constraints.looking import Look, look
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.scored import BestFit
 from schedulers.placement.service import Service
-from schedulers.policies import Placement, Preemption
+from schedulers.policies import Placement
 from schedulers.preemption.none import NoPreemption
 from schedulers.preemption.precedence import Precedence
 from schedulers.work import Work
-
-Need = tuple[int, int]
-Resident = tuple[int, Need, int, int, Gang]
-"""(machine, amounts of a task, tasks, precedence, gang)"""
-MIDDLE = 5
-"""The precedence of the job that wants room."""
-
-
-class Town:
-    """A cell with residents, and a job that fits nowhere in it."""
-
-    def __init__(self, machines: Sequence[Need], residents: Sequence[Resident] = (), **attributes: str) -> None:
-        self.cell, self.number, self.settled = MemoryCell(), 0, 0
-        self.cell.join("e", [MachineSpec(f"m{i}", has, attributes) for i, has in enumerate(machines)], 0)
-        self.member = self.cell.enlist("batch/0", "n", 60_000, 0)
-        for machine, need, count, precedence, gang in residents:
-            self.settle([(machine, count)], need, precedence, gang)
-
-    def settle(self, where: Sequence[tuple[int, int]], need: Need, precedence: int, gang: Gang = Gang.NO) -> str:
-        """Let a job run, so many of its tasks on each machine, as far as there is room; returns its id."""
-        self.settled += 1
-        total = sum(count for _, count in where)
-        name = f"r{self.settled}"
-        self.cell.submit([JobSpec(name, name, "batch", (TaskGroup(need, total),), precedence, gang)], 0, "ada")
-        claims = tuple(Claim(machine, 0, count) for machine, count in where)
-        self.commit(Transaction(name, claims, Mode.GANG if gang else Mode.INCREMENTAL))
-        return name
-
-    def commit(self, transaction: Transaction) -> list[tuple[int, Verdict]]:
-        self.number += 1
-        reply = self.cell.commit(self.member, self.number, [transaction], Position(), 0)
-        return list(reply.outcomes[0].claims)
-
-    def job(self, *groups: tuple[Need, int], gang: Gang = Gang.NO, precedence: int = MIDDLE, **extra: Any) -> Work:
-        asked = tuple(TaskGroup(need, count, 0, extra) for need, count in groups)
-        self.cell.submit([JobSpec("j", "j", "batch", asked, precedence, gang)], 0, "ada")
-        found = self.cell.job("j")
-        assert found is not None
-        return Work.of(found)
-
-    def view(self, work: Work, *, looked: bool = True) -> View:
-        """A private copy; `looked`: somebody looked up what runs where."""
-        view = View(2)
-        view.apply(self.cell.sync(Position()))
-        if (asked := wanted([work], view)) is not None:
-            look(asked, self.cell, view)
-        if looked:
-            look(Look(residents=tuple(range(view.size))), self.cell, view)
-        return view
-
-    def runs(self) -> dict[int, Run]:
-        """What runs, by placement."""
-        return {run.placement: run for run in self.cell.runs(range(len(self.cell.M))) if not run.leaving}
-
-    def precedence(self, run: Run) -> int:
-        job = self.cell.job(run.job)
-        assert job is not None
-        return job.precedence
-
-    def leaving(self) -> dict[str, int]:
-        """Tasks evicted, by job."""
-        found: dict[str, int] = {}
-        for run in self.cell.runs(range(len(self.cell.M))):
-            if run.leaving:
-                low, _, high = run.tasks.partition("-")
-                found[run.job] = found.get(run.job, 0) + int(high or low) - int(low) + 1
-        return found
-
-
-amounts = st.tuples(st.integers(0, 4), st.integers(0, 4))
-machines = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=5)
-gangs = st.sampled_from([Gang.NO, Gang.NO, Gang.YES, Gang.STRICT])
-
-
-def residents(most: int) -> st.SearchStrategy[list[Resident]]:
-    machine, count, precedence = st.integers(0, most - 1), st.integers(1, 3), st.integers(3, 6)
-    return st.lists(st.tuples(machine, amounts, count, precedence, gangs), max_size=12)
-
-
-class PreemptionContract:
-    """Subclass it with `policies`; they may evict or not, but what they claim must stand."""
-
-    policies: Sequence[Preemption]
-    placements: Sequence[Placement] = (RandomFirstFit(), Constrained(RandomFirstFit()), BestFit(apart=1), Service())
-
-    @settings(max_examples=60, suppress_health_check=[HealthCheck.differing_executors])
-    @given(data=st.data())
-    def test_what_it_claims_stands_and_evicts_only_what_is_less_important(self, data: st.DataObject) -> None:
-        policy, placement = data.draw(st.sampled_from(self.policies)), data.draw(st.sampled_from(self.placements))
-        has = data.draw(machines)
-        town = Town(has, data.draw(residents(len(has))))
-        groups = data.draw(st.lists(st.tuples(amounts, st.integers(1, 3)), min_size=1, max_size=2))
-        gang = data.draw(st.sampled_from([Gang.NO, Gang.YES]))
-        work = town.job(*groups, gang=gang)
-        view = town.view(work)
-        before, rng = [room.tolist() for room in view.room], Random(data.draw(st.integers(0, 9)))
-        policy.suspects(work, view, rng)
-        claims = policy.place(work, view, placement, rng)
-        running = town.runs()
-        for claim in claims:
-            for placement_id, count in claim.evict:
-                assert count > 0
-                assert running[placement_id].machine == claim.machine
-                assert town.precedence(running[placement_id]) < MIDDLE
-        view.undo(0)
-        assert [room.tolist() for room in view.room] == before, "undone, the copy is as it was"
-        if claims:
-            mode = Mode.GANG if gang else Mode.INCREMENTAL
-            outcome = town.commit(Transaction("j", tuple(claims), mode))
-            assert outcome == [(claim.count, Verdict.PLACED) for claim in claims]
-            if gang:
-                assert sum(claim.count for claim in claims) == work.remaining
-            stopped = {placement for placement, run in running.items() if placement not in town.runs()}
-            assert all(town.precedence(running[placement]) < MIDDLE for placement in stopped)
-
-    def test_the_same_dice_give_the_same_victims(self) -> None:
-        town = Town([(4, 4)] * 20, [(i, (1, 1), 4, 1, Gang.NO) for i in range(20)])
-        work = town.job(((2, 2), 3))
-        for policy in self.policies:
-            views = [town.view(work) for _ in range(2)]
-            assert len({tuple(policy.place(work, view, Service(), Random(3))) for view in views}) == 1
-
-    def test_nothing_is_evicted_for_a_job_of_the_least_precedence(self) -> None:
-        town = Town([(4, 4)], [(0, (4, 4), 1, 0, Gang.NO)])
-        work = town.job(((1, 1), 1), precedence=0)
-        for policy in self.policies:
-            assert not policy.place(work, town.view(work), Service(), Random(1))
-            assert policy.suspects(work, town.view(work, looked=False), Random(1)) is None
 
 
 class TestNoPreemption(PreemptionContract):

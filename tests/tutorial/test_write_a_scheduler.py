@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import pytest
 
+from cellstate.redis_cell import RedisCell
 from schedulers.registry import AXES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "write-a-scheduler.md"
@@ -85,6 +86,10 @@ def test_the_page_holds(store_url: str, tmp_path: Path) -> None:
                         check=False,
                     )
                     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    cell = RedisCell.connect(store_url, environment["OMEGA_CELL"])
+    assert cell.members() == {}, "who is told to stop leaves nobody behind"
+    cell.delete()
+    cell.close()
 
 
 def test_what_the_package_of_the_page_offers_is_there(tmp_path: Path) -> None:
