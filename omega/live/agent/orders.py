@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from cellstate.model import Job
 from cellstate.resources import Dimensions
+from omega.arrays import array_index
 from omega.live.agent.places import Key
 
 GRACE_MS = 10_000
@@ -37,6 +38,8 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
     restart = said.get("restart", {})
     plain = {name: value for name, value in site.surroundings.items() if not name.startswith("OMEGA_")}
     origin = str(job.spec.get("submitted_in", ""))
+    index = array_index(said, key.task)
+    numbered = {} if index is None else {"OMEGA_ARRAY_INDEX": str(index)}
     need = dict(zip(site.dimensions.names, job.groups[key.group].need, strict=True))
     return {
         "command": said.get("command", []),
@@ -44,7 +47,7 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
             **plain, **job.spec.get("environment", {}),
             "OMEGA_JOB": job.id, "OMEGA_JOB_NAME": job.name, "OMEGA_GROUP": said.get("name") or str(key.group),
             "OMEGA_GROUP_NUMBER": str(key.group), "OMEGA_TASK": str(key.task), "OMEGA_MACHINE": site.machine,
-            "OMEGA_PLACEMENT": str(key.placement), **own,
+            "OMEGA_PLACEMENT": str(key.placement), **numbered, **own,
         },
         "directory": job.spec.get("directory") or (origin if site.there(origin) else str(place / "work")),
         "restart": {

@@ -55,3 +55,8 @@ def test_where_it_runs() -> None:
 
 def test_only_omegas_own_commands_are_told_of_the_store() -> None:
     assert ordered({}, own={"OMEGA_STORE": "redis://x"})["environment"]["OMEGA_STORE"] == "redis://x"
+
+
+def test_tasks_of_an_array_know_their_index() -> None:
+    found = ordered({"groups": [{}, {"array": {"first": 10, "step": 5}}]})
+    assert found["environment"]["OMEGA_ARRAY_INDEX"] == "45"
