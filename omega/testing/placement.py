@@ -51,7 +51,7 @@ class PlacementContract:
 
     @pytest.mark.parametrize("kind", COPIES, ids=lambda kind: kind.__name__)
     @pytest.mark.parametrize("dimensions", [1, 2, 3])
-    @settings(for_all, max_examples=30)
+    @settings(for_all, max_examples=20)
     @given(data=st.data())
     def test_it_keeps_to_the_copy_and_to_the_job(
         self, dimensions: int, kind: Callable[[int], View], data: st.DataObject
