@@ -2,68 +2,36 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cellstate import ranges
 from cli import job_update, mapreduce_progress, render, words
 from cli.app import App
 from cli.event_words import Names
-from cli.history import events, extent, since_time
 from cli.job_find import find
 from cli.job_list import as_json
+from cli.job_past import MOST_EVENTS, Past, past
 from cli.job_state import COUNTS, Room, counts, ended, group_names, state
 from schedulers.rolling import targets
 
 if TYPE_CHECKING:
     from cellstate.model import Job, Run
     from cellstate.redis_cell import RedisCell
-    from cli.history import Event
 
-MOST_VERSIONS = 20_000
-"""Versions of the log that are searched for a job's history: about a second."""
-CLOCK_MARGIN_MS = 60_000
-"""The log's times are those of many clocks."""
 MOST_ROWS = 20
+MOST_ASKED = 1_000
+"""Runs that are asked whether they have started."""
+MOST_TOLD = 10
+"""Lines of a job's history."""
 TOLD = ("groups", "after", "targets", "update", mapreduce_progress.PLAN)
 """What of a job's spec is told in words of its own."""
 
 
-@dataclass
-class Past:
-    """What the log says of a job: its commits, those with a conflict, who made them, when the first task was placed."""
-
-    attempts: set[int] = field(default_factory=set)
-    conflicts: set[int] = field(default_factory=set)
-    by: dict[str, None] = field(default_factory=dict)
-    first_placed_ms: int | None = None
-    complete: bool = False
-    """Whether the log still has all of it, from the submission on."""
-    evicted_for: dict[str, int] = field(default_factory=dict)
-    """Its tasks that had to go, by the id of the more important job they made room for."""
-    evicted: dict[str, int] = field(default_factory=dict)
-    """The tasks that went for it, by the id of their job."""
-    failures: dict[str, int] = field(default_factory=dict)
-    """Its tasks that failed, by what is said of it: ``exit 3``, ``command not found: …``."""
-
-    def hear_eviction(self, event: "Event", job_id: str) -> None:
-        """Take note of an eviction that has to do with the job."""
-        cause, _, winner = str(event.more.get("reason", "")).partition(":")
-        if cause == "precedence" and event.job is not None:
-            found, other = (self.evicted_for, winner) if event.job == job_id else (self.evicted, event.job)
-            if job_id in (event.job, winner):
-                found[other] = found.get(other, 0) + (event.count or 0)
-
-    def as_json(self) -> dict[str, Any]:
-        """The history as plain values."""
-        return {"attempts": len(self.attempts), "conflicts": len(self.conflicts), "by": list(self.by),
-                "first_placed_ms": self.first_placed_ms, "complete": self.complete}  # fmt: skip
-
-
 @click.command()
 @click.argument("job")
-@click.option("--verbose", "-v", is_flag=True, help=f"All its runs, not only {MOST_ROWS}.")
+@click.option("--verbose", "-v", is_flag=True, help=f"All its runs and history, not only {MOST_ROWS} and {MOST_TOLD}.")
 @click.pass_obj
 def command(app: App, job: str, verbose: bool) -> None:
     """The JOB: its tasks by what became of them, where they run, its history."""
@@ -71,9 +39,11 @@ def command(app: App, job: str, verbose: bool) -> None:
     found = find(cell, job)
     room, now = Room(cell), time.time()
     indices = sorted({machine for group in found.groups for _, machine, _ in group.runs})
-    runs = [run for run in cell.runs(indices) if run.job == found.id]
+    there = cell.runs(indices)
+    runs = [run for run in there if run.job == found.id]
     names = {machine.index: machine.name for machine in cell.machines()} if runs else {}
-    past, progress = history(cell, found), mapreduce_progress.progress(cell, found)
+    log = past(cell, found)
+    sums, progress = summary(cell, found, there, log), mapreduce_progress.progress(cell, found)
     if app.as_json:
         render.document({
             "cell": cell.name, **as_json(found, room, now), "groups": _groups(cell, found),
@@ -82,41 +52,32 @@ def command(app: App, job: str, verbose: bool) -> None:
                 {"placement": run.placement, "machine": names.get(run.machine, str(run.machine)), "index": run.machine,
                  "group": run.group, "tasks": run.tasks, "leaving": run.leaving} for run in runs
             ],
-            "history": past.as_json(), "evicted_for": past.evicted_for, "evicted": past.evicted,
-            "failures": past.failures,
+            "summary": sums, "history": log.as_json(), "evicted_for": log.evicted_for,
+            "evicted": log.evicted, "failures": log.failures,
             "spec": {name: value for name, value in found.spec.items() if name not in ("groups", "targets")},
             "update": job_update.progress(found, cell.updates().get(found.id, "")),
         })  # fmt: skip
         return
-    _show(cell, found, room.reason(found), past, now)
+    _show(cell, found, room.reason(found), log, sums, now)
     _show_runs(found, runs, names, most=len(runs) if verbose else MOST_ROWS)
+    _show_past(cell, log, most=MOST_EVENTS if verbose else MOST_TOLD)
 
 
-def history(cell: "RedisCell", job: "Job") -> Past:
-    """Search the log for a job, from its submission on."""
-    kept = extent(cell)
-    start = since_time(cell, job.submitted_ms - CLOCK_MARGIN_MS, kept)
-    to = min(kept.newest, start + MOST_VERSIONS)
-    past = Past()
-    submitted = done = False
-    for event in events(cell, start, to):
-        if event.kind == "evicted":
-            past.hear_eviction(event, job.id)
-        if event.job != job.id:
-            continue
-        submitted |= event.kind == "submit"
-        done |= event.kind == "done"
-        if event.kind == "failed" and (why := event.more.get("reason")):
-            past.failures[why] = past.failures.get(why, 0) + (event.count or 0)
-        if event.kind in ("place", "conflict"):
-            past.attempts.add(event.version)
-            past.by[event.by] = None
-            if event.kind == "conflict":
-                past.conflicts.add(event.version)
-            elif past.first_placed_ms is None:
-                past.first_placed_ms = event.at_ms
-    past.complete = submitted and (done or to == kept.newest)
-    return past
+def summary(cell: "RedisCell", job: "Job", there: "Sequence[Run]", log: Past) -> dict[str, int]:
+    """The tasks of a job as the family of such systems sums them up; `lost` counts losses, as far as the log goes.
+
+    Starting are those that wait on their machine until what leaves it, or themselves elsewhere, is gone; so
+    they were placed after that. `there` are the runs on the job's machines.
+    """
+    leaving = [run for run in there if run.leaving]
+    late = [run for run in there if run.job == job.id and not run.leaving and _after_one(run, leaving)][:MOST_ASKED]
+    answers = cell.may_start([(run.machine, run.placement) for run in late]) if late else []
+    waits = [run for run, answer in zip(late, answers, strict=True) if answer == "wait"]
+    found, starting = counts(job.groups), sum(ranges.count(run.tasks) for run in waits)
+    return {
+        "queued": found["queued"], "starting": starting, "running": found["placed"] - starting,
+        "failed": found["failed"], "complete": found["finished"], "stopped": found["stopped"], "lost": log.lost,
+    }  # fmt: skip
 
 
 def _groups(cell: "RedisCell", job: "Job") -> list[dict[str, Any]]:
@@ -131,9 +92,17 @@ def _groups(cell: "RedisCell", job: "Job") -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, now: float) -> None:
-    found = counts(job.groups)
-    ways = ", ".join(f"{found[name]:,} {name}" for name in COUNTS[1:] if found[name])
+def _after_one(run: "Run", leaving: "Sequence[Run]") -> bool:
+    """Whether a run was placed after one that leaves its machine, or its group elsewhere."""
+    return any(
+        each.placement < run.placement
+        and (each.machine == run.machine or (each.job, each.group) == (run.job, run.group))
+        for each in leaving
+    )
+
+
+def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, sums: Mapping[str, int], now: float) -> None:
+    ways = ", ".join(f"{number:,} {name}" for name, number in sums.items() if number)
     gang = {"NO": "", "YES": " · gang", "STRICT": " · strict gang"}[job.gang.name]
     rank = f" · precedence {job.precedence:,}" if job.precedence else ""
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.submitted_ms / 1000))
@@ -143,7 +112,7 @@ def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, now: float) ->
             "state": state(job) + (f" · {reason}" if reason else ""),
             "submitted": f"{began} ({words.age(now - job.submitted_ms / 1000)} ago)",
             "modify index": job.modified,
-            "tasks": f"{found['total']:,} · {ways}",
+            "tasks": f"{counts(job.groups)['total']:,} · {ways}",
             "history": _history(job, past),
             "failed": words.listing([f"{words.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
             "update": job_update.told(job_update.progress(job, cell.updates().get(job.id, ""))),
@@ -189,7 +158,15 @@ def _history(job: "Job", past: Past) -> str:
         first = f" · first placed after {words.seconds(max(0, past.first_placed_ms - job.submitted_ms) / 1000)}"
     rest = "" if past.complete else " · the log does not have all of it"
     commits, conflicts = words.count(len(past.attempts), "commit"), words.count(len(past.conflicts), "conflict")
-    return f"{commits} by {words.listing(list(past.by))}, {conflicts}{first}{rest}"
+    again = f" · {words.count(past.again, 'task')} placed again" if past.again else ""
+    return f"{commits} by {words.listing(list(past.by))}, {conflicts}{again}{first}{rest}"
+
+
+def _show_past(cell: "RedisCell", past: Past, most: int) -> None:
+    rows = past.lines(Names(cell), most)
+    if rows:
+        render.line()
+        render.table((">after", ">version", "by", "what"), rows)
 
 
 def _evictions(cell: "RedisCell", found: Mapping[str, int], how: str) -> str:

@@ -195,6 +195,7 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
         "state": "running", "reason": None, "counts": NOTHING | {"total": 5, "placed": 5}, "spec": {"user": "ada"},
         "user": "ada", "modify_index": 2, "held": False, "after": [],
         "update": {"update": "done", "reason": None, "to_replace": 0, "tasks": 5}, "progress": None,
+        "summary": {"queued": 0, "starting": 0, "running": 5, "failed": 0, "complete": 0, "stopped": 0, "lost": 0},
         "evicted_for": {}, "evicted": {}, "failures": {},
         "groups": [
             {"name": "fetch", "need": {"cpu": 500, "memory": 256}, "duration_ms": 30_000,
@@ -210,10 +211,13 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
     }  # fmt: skip
     assert set(runs[0]) == {"placement", "machine", "index", "group", "tasks", "leaving"}
     assert history.pop("first_placed_ms") > 0
-    assert history == {"attempts": 1, "conflicts": 0, "by": ["batch/0"], "complete": True}
+    assert [event["kind"] for event in history.pop("events")] == ["submit", "place", "place"]
+    assert history == {
+        "attempts": 1, "conflicts": 0, "by": ["batch/0"], "complete": True, "lost": 0, "placed_again": 0,
+    }  # fmt: skip
     text = omega.text("job", "status", "crawl-1")
     assert "crawl (crawl-1) · batch · precedence 100" in text
-    assert "5 · 5 placed" in text
+    assert "5 · 5 running" in text
     assert "1 commit by batch/0, 0 conflicts · first placed after" in text
     assert "cpu 500m, memory 256Mi" in text
 
