@@ -14,7 +14,7 @@ from cellstate.memory_ranges import NONE, Spans, span_add, span_tail
 from cellstate.memory_reads import MemoryReads
 from cellstate.memory_tasks import MemoryTasks
 from cellstate.memory_words import Group, JobRow
-from cellstate.model import MOST_CLAIMS, Gang, Job, JobSpec, JobState, bucket_of
+from cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, bucket_of
 from cellstate.refusals import refusal
 from cellstate.resources import LARGEST
 from cellstate.transaction import How
@@ -25,9 +25,12 @@ class MemoryJobs(MemoryTasks, MemoryReads):
 
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
         """See Cell.submit."""
+        checked = set[tuple[int, ...]]()
         for job in jobs:
             for group in job.groups:
-                self.check(f"job {job.name}", group.need)
+                if group.need not in checked:
+                    self.check(f"job {job.name}", group.need)
+                    checked.add(tuple(group.need))
                 if not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST:
                     raise BadInput(f"job {job.name}: count and duration are at most {LARGEST}, and never negative")
         self.open()
@@ -62,7 +65,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
 
     def enter(self, spec: JobSpec, at_ms: int, *, held: bool) -> JobRow:
         """Record a new job."""
-        j = JobRow(spec.id, spec.name, self.kind(spec.kind), spec.precedence, JobState.ACTIVE, Gang(spec.gang))
+        j = JobRow(spec.id, spec.name, self.kind(spec.kind), spec.precedence, JobState.ACTIVE, spec.gang)
         self.submissions += 1
         j.order, j.submitted, j.bucket, j.unplaced = self.submissions, at_ms, bucket_of(spec.id), spec.total
         j.modified, j.waits = self.version + 1, ["*"] if held else []
@@ -78,7 +81,8 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         ]
         j.spec = _opaque(spec)
         self.J[j.id], self.names[j.name] = j, j.id
-        self.fact("submit", j.id, j.name, j.kind.name, j.precedence, spec.total)
+        if self.log:
+            self.fact("submit", j.id, j.name, j.kind.name, j.precedence, spec.total)
         for link in j.waits:
             if link != "*":
                 self.fact("awaited", link.rstrip("+"), j.id)
@@ -231,9 +235,11 @@ def plain(value: Any) -> Any:
 def _opaque(spec: JobSpec) -> dict[str, Any]:
     """What of a job only schedulers and executors read."""
     words = dict(spec.extra)
-    if any(group.extra for group in spec.groups):
-        words["groups"] = [dict(group.extra) for group in spec.groups]
-    return cast("dict[str, Any]", plain(words))
+    for group in spec.groups:
+        if group.extra:
+            words["groups"] = [dict(each.extra) for each in spec.groups]
+            break
+    return cast("dict[str, Any]", plain(words)) if words else {}
 
 
 def _asked(spec: JobSpec) -> tuple[Any, ...]:

@@ -79,9 +79,11 @@ class MemoryPublish(MemoryWords):
         self._cut = 0
         # (version, machine) where the change list names a machine as drained before it names it as it is.
         self._restated: list[tuple[int, int]] = []
+        # So many versions have neither yet: they are of changes nobody asked about so far (`catch_up`).
+        self._behind = 0
         # Records of all machines without their numbers and amounts, which change all the time.
         self._seldom: Rows = np.zeros((8, 4 + 2 * len(dimensions)), dtype=np.int64)
-        self.stamp = self.base = 0
+        self.stamp = self.base = self.redescribed = 0
         self.astray = False
         self.open()
 
@@ -199,6 +201,7 @@ class MemoryPublish(MemoryWords):
 
     def announce(self, at: int, by: str) -> None:
         """Announce the touched machines and the facts under the next version."""
+        self.catch_up()
         self.version += 1
         self._tags.append(self._tag())
         self._marks.append(self._cut + len(self._trail))
@@ -211,6 +214,14 @@ class MemoryPublish(MemoryWords):
             self._restated = [each for each in self._restated if each[0] > self.floor]
         if self.log:
             self._log.append((self.version, at, by, self.facts_now))
+
+    def catch_up(self) -> None:
+        """Give versions that were only counted their tags; all their changes count as made after the first."""
+        if self._behind:
+            mark = self._marks[-1] if self._marks else self._cut
+            self._tags += [self._tag() for _ in range(self._behind)]
+            self._marks += [mark] * self._behind
+            self._behind = 0
 
     def publish(self, at: int, by: str) -> None:
         """Write everything."""
@@ -228,6 +239,7 @@ class MemoryPublish(MemoryWords):
         """Note what of a machine's record seldom changes."""
         if m.index >= len(self._seldom):
             self._seldom = np.concatenate([self._seldom, np.zeros_like(self._seldom)])
+        self.redescribed += 1
         self._seldom[m.index, : 4 + len(m.capacity)] = (m.index, 0, m.state, m.executor, *m.capacity)
         if m.state is MachineState.UP:
             self.shut.discard(m.index)
@@ -247,11 +259,13 @@ class MemoryPublish(MemoryWords):
 
     def strange(self, since: Position) -> bool:
         """Whether a copy stands in a history this cell does not have (semantics 16)."""
+        self.catch_up()
         at = since.version - self.floor - 1
         return since.version > self.version or (at >= 0 and self._tags[at] != since.tag)
 
     def delta(self, since: Position) -> tuple[bool, Rows]:
         """Whether everything is in the reply, and the records changed after `since` (semantics 16, 18)."""
+        self.catch_up()
         at = since.version - self.floor - 1
         if at < 0 or self.strange(since):
             return True, self.rows(self.M)
@@ -266,6 +280,7 @@ class MemoryPublish(MemoryWords):
 
     def latest(self) -> Position:
         """The version and the tag left with it."""
+        self.catch_up()
         return Position(self.version, self._tags[-1] if self._tags else "")
 
     def intake(self, asked: Intake) -> tuple[int, list[JobRow]]:

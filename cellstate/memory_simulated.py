@@ -34,6 +34,8 @@ class MemorySimulated(MemoryCommit):
     """One transaction a call, by schedulers whose right to commit nobody questions."""
 
     release_moves_number = True
+    numbered = True
+    """False lets all sequence numbers stand still: for simulations in which nobody looks at them."""
 
     # A private copy
 
@@ -44,8 +46,10 @@ class MemorySimulated(MemoryCommit):
             return
         copy.followed = self._cut + end
         rest, free, numbers = copy.rest, self.free, self.numbers
-        if at < 0 or copy.size != len(free) or (end - at > len(free) and not copy.watching):
+        if copy.redescribed != self.redescribed:
+            copy.redescribed, at = self.redescribed, -1
             copy.start(self.rows(self.M))
+        if at < 0 or (end - at > len(free) and not copy.watching):
             rest[:] = free
             changed: Sequence[int] = range(len(free))
         else:
@@ -61,14 +65,21 @@ class MemorySimulated(MemoryCommit):
 
     # Placing
 
-    def carry_out(self, transaction: Transaction, at_ms: int, by: str) -> tuple[Outcome, list[Placed]]:
-        """Judge a transaction and apply what stands, as `commit` does with this one alone."""
-        self.stamp = self.base = self.stamp + 1
+    def carry_out(
+        self, member: str, transaction: Transaction, copy: Replica | None, at_ms: int
+    ) -> tuple[Outcome, list[Placed]]:
+        """Judge a transaction and apply what stands, as `commit` does with this one alone.
+
+        What was decided on a `copy`, when nothing happened in the cell since, needs no second look.
+        """
         self.astray = False
-        found = self.swiftly(transaction)
+        found = self.swiftly(transaction, copy)
         if found is None:
             found = self.at_length(transaction)
-        self.announce(at_ms, by)
+            self.announce(at_ms, member)
+        else:
+            self.version += 1
+            self._behind += 1
         return found
 
     def at_length(self, transaction: Transaction) -> tuple[Outcome, list[Placed]]:
@@ -83,7 +94,7 @@ class MemorySimulated(MemoryCommit):
             self.write_boxes()
         return outcome, placed_runs(transaction, outcome, first)
 
-    def swiftly(self, transaction: Transaction) -> tuple[Outcome, list[Placed]] | None:
+    def swiftly(self, transaction: Transaction, copy: Replica | None) -> tuple[Outcome, list[Placed]] | None:
         """The short way; None, with nothing done, when it cannot be taken."""
         j, claims = self.J.get(transaction.job), transaction.claims
         if j is None or self.log or self.boxes or not self.shortcut or not j.kind.plain:
@@ -108,11 +119,27 @@ class MemorySimulated(MemoryCommit):
         if transaction.detection is Detection.COARSE:
             numbers, seen = self.numbers, seen or [0] * len(machines)
             moved = seen != [numbers[machine] for machine in machines]
+        in_step = copy is not None and not moved and copy.followed == self._cut + len(self._trail)
+        if in_step and copy is not None and counts is None and copy.took(machines, g.need):
+            return self.take_over(j, g, machines, copy)
         if not moved and self.takes_all(g, machines, counts):
-            return self.all_stand(j, g, machines, counts, total)
+            placed = [self.note(j, g, machines, counts, total)]
+            if counts is None:
+                return all_placed(total), placed
+            return Outcome(tuple([(count, Verdict.PLACED) for count in counts])), placed
         if counts is not None:
             return None
         return self.some_stand(j, g, machines, seen if moved else None, gang=gang)
+
+    def take_over(self, j: JobRow, g: Group, machines: Sequence[int], copy: Replica) -> tuple[Outcome, list[Placed]]:
+        """Nothing happened in the cell since the copy: what it claimed fits, and is left there as it is here."""
+        free, rest, total = self.free, copy.rest, len(machines)
+        for machine in machines:
+            free[machine] = rest[machine]
+        placed = self.note(j, g, machines, None, total)
+        if not copy.numbered:
+            copy.followed = self._cut + len(self._trail)
+        return all_placed(total), [placed]
 
     def takes_all(self, g: Group, machines: Sequence[int], counts: Sequence[int] | None) -> bool:
         """Take room for every claim; when one does not fit, for none."""
@@ -138,15 +165,6 @@ class MemorySimulated(MemoryCommit):
                 return False
             free[machine] = left
         return True
-
-    def all_stand(
-        self, j: JobRow, g: Group, machines: Sequence[int], counts: Sequence[int] | None, total: int
-    ) -> tuple[Outcome, list[Placed]]:
-        """Every claim stands; its room is taken."""
-        placed = self.note(j, g, machines, counts, total)
-        if counts is None:
-            return all_placed(total), [placed]
-        return Outcome(tuple((count, Verdict.PLACED) for count in counts)), [placed]
 
     def some_stand(
         self, j: JobRow, g: Group, machines: Sequence[int], seen: Sequence[int] | None, *, gang: bool
@@ -181,15 +199,19 @@ class MemorySimulated(MemoryCommit):
         self.placements += len(machines)
         self.blocks[first] = g, machines, counts, task
         g.waiting = (task + total, last) if task + total <= last else ()
-        numbers = self.numbers
-        for machine in set(machines):
-            numbers[machine] += 1
+        if self.numbered:
+            numbers = self.numbers
+            for machine in set(machines):
+                numbers[machine] += 1
         self._trail += machines
-        before = j.placed
-        g.unplaced, g.placed = g.unplaced - total, g.placed + total
-        j.unplaced, j.placed = j.unplaced - total, before + total
-        self.book(j.kind, g, total)
-        self.count_admitted(j, before)
+        k = j.kind
+        k.kept = True
+        k.used += g.need * total
+        k.jobs += not j.placed
+        g.unplaced -= total
+        g.placed += total
+        j.unplaced -= total
+        j.placed += total
         if not j.unplaced and j.arrival:
             self.remove(j)
         self.transactions += 1
@@ -201,11 +223,11 @@ class MemorySimulated(MemoryCommit):
     def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
         """See Cell.end."""
 
-    def finish_placed(self, placed: Placed, at_ms: int, by: str) -> int:
+    def finish_placed(self, placed: Placed, at_ms: int) -> int:
         """All of these tasks finished; as `end` for each of the runs. Returns how many tasks that were."""
         block = self.blocks.pop(placed.placements[0], None)
         if block is None:
-            return sum(self.end(placed.endings(), at_ms, by))
+            return sum(self.end(placed.endings(), at_ms, "-"))
         g, machines, counts, _ = block
         free, need = self.free, g.need
         if counts is None:
@@ -216,26 +238,38 @@ class MemorySimulated(MemoryCommit):
             total = sum(counts)
             for machine, count in zip(machines, counts, strict=True):
                 free[machine] += need * count
-        if self.release_moves_number:
+        if self.numbered and self.release_moves_number:
             numbers = self.numbers
             for machine in set(machines):
                 numbers[machine] += 1
         self._trail += machines
         j = g.job
-        before = j.placed
-        self.book(j.kind, g, -total)
-        g.placed, j.placed = g.placed - total, before - total
+        k = j.kind
+        k.used -= need * total
+        g.placed -= total
         g.finished += total
-        self.count_admitted(j, before)
-        if not j.unplaced and not j.placed:
+        j.placed -= total
+        self.transactions += 1
+        if not j.placed:
+            k.jobs -= 1
+            if not j.unplaced:
+                self.complete(j, at_ms)
+        self.version += 1
+        self._behind += 1
+        return total
+
+    def complete(self, j: JobRow, at_ms: int) -> None:
+        """The last task of a job ended."""
+        if self.keep_jobs or self._done or j.arrival or j.awaited or len(j.groups) > 1 or j.groups[0].leaving:
             self.changed_jobs, self.pend, self.retired = [j], [], []
             self.write_jobs()
             if self.pend:
                 self.write_pending()
             self.retire(at_ms)
-        self.transactions += 1
-        self.announce(at_ms, by)
-        return total
+            return
+        # Nobody keeps it: out of the books, and apart, so that it takes no collector to be rid of it.
+        del self.J[j.id], self.names[j.name]
+        j.groups.clear()
 
 
 def _columns(claims: Sequence[Claim]) -> tuple[list[int], int, list[int], list[int]] | None:

@@ -5,6 +5,7 @@ by index, for those who go over many machines at once; a MachineRow shows its ow
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import count as counting
 from itertools import repeat
 from typing import Any
@@ -74,13 +75,18 @@ class Group:
         self, job: "JobRow", number: int, amounts: Resources, duration: int, total: int, *, optional: bool = False
     ) -> None:
         """All tasks wait."""
-        self.job, self.number, self.amounts, self.need = job, number, tuple(amounts), packed(amounts)
+        self.job, self.number, self.amounts = job, number, tuple(amounts)
+        self.need, self.many = _measured(self.amounts)
         self.duration, self.total, self.unplaced, self.indices, self.optional = duration, total, total, total, optional
         self.placed = self.finished = self.failed = self.stopped = self.leaving = 0
         self.waiting: Spans = (0, total - 1) if total else NONE
         self.runs: dict[int, int] = {}
-        # So many tasks stay within their field when packed amounts are multiplied.
-        self.many = GUARD // 2 // max(1, *self.amounts)
+
+
+@lru_cache(maxsize=4096)
+def _measured(amounts: Resources) -> tuple[int, int]:
+    """Packed amounts of a task, and how many times they can be taken within their fields."""
+    return packed(amounts), GUARD // 2 // max(1, *amounts)
 
 
 class JobRow:

@@ -160,7 +160,8 @@ class JobSpec:
     @property
     def total(self) -> int:
         """How many tasks the job has."""
-        return sum(group.count for group in self.groups)
+        groups = self.groups
+        return groups[0].count if len(groups) == 1 else sum(group.count for group in groups)
 
 
 def check_nonce(nonce: str) -> str:

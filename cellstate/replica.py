@@ -5,7 +5,6 @@ next decision, so there are no claims in flight: what is open either stands or i
 """
 
 from array import array
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +19,8 @@ from cellstate.view import UNBOUNDED, View
 
 Open = tuple[Sequence[int], int]
 """Machines that were claimed for, once for each task or run, and the packed amounts on each."""
+
+NOBODY = np.empty(0, dtype=np.int64)
 
 
 class Replica(View):
@@ -38,7 +39,7 @@ class Replica(View):
         self.rest: list[int] = []
         self.numbers: list[int] = []
         self.numbered = numbered
-        self.followed = -1
+        self.followed = self.redescribed = -1
         self.watching = False
         self.changed: list[int] = []
         self._claimed: list[Open] = []
@@ -112,7 +113,7 @@ class Replica(View):
             raise StaleCopy
         if len(reply.rows):
             self._grow(int(reply.rows[:, 0].max()) + 1)
-            self.rows[:, reply.rows[:, 0]] = reply.rows.T
+            self._take_in(reply.rows)
             size, rest, numbers = self.dimensions, self.rest, self.numbers
             for index, number, state, _, *amounts in reply.rows.tolist():
                 left = [has - used for has, used in zip(amounts[:size], amounts[size:], strict=True)]
@@ -121,6 +122,14 @@ class Replica(View):
                 numbers[index] = number if self.numbered else 0
             self.took_over(reply.rows[:, 0].tolist())
         self.position = reply.position
+
+    def _take_in(self, rows: Rows) -> None:
+        """Keep the records: executors, capacities, states."""
+        index = rows[:, 0]
+        before = self.rows[:, index] if self.attributes.used else None
+        self.rows[:, index] = rows.T
+        if before is not None:
+            self.attributes.note(index, before, self.rows[:, index])
 
     def start(self, rows: Rows) -> None:
         """Take over all records, but not what is free: whoever follows the cell writes that into `rest`."""
@@ -140,6 +149,7 @@ class Replica(View):
             rows[2, :] = MachineState.GONE
             rows[:, :known] = self.rows
             self.rows, self.size, self._dense = rows, size, False
+            self.attributes.resize(size)
 
     def took_over(self, machines: Sequence[int]) -> None:
         """`rest` of these machines was written by whoever follows the cell."""
@@ -150,6 +160,8 @@ class Replica(View):
 
     def freed(self) -> NDArray[np.int64]:
         """Machines that changed since this was last asked while `watching`, and so may have gained room."""
+        if not self.changed:
+            return NOBODY
         changed, self.changed = self.changed, []
         return np.unique(np.array(changed, dtype=np.int64))
 
@@ -164,22 +176,27 @@ class Replica(View):
             for word, amount in zip(self._words, need, strict=True):
                 word[machine] -= amount * count
 
-    def take_each(self, need: Resources, machines: list[int]) -> list[int]:
+    def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:
         """See View.take_each."""
         amounts, rest, guards = packed_need(need), self.rest, self.guards
-        missed = []
+        stood: list[int] = [] if onto is None else onto
         for machine in machines:
             left = rest[machine] - amounts
             if left & guards == guards:
                 rest[machine] = left
-            else:
-                missed.append(machine)
-        if missed:
-            machines = _without_last(machines, missed)
-        self._claimed.append((machines, amounts))
+                stood.append(machine)
+        if onto is None:
+            self._claimed.append((stood, amounts))
         if self._dense:
-            self._spread(machines)
-        return machines
+            self._spread(stood)
+        return stood
+
+    def took(self, machines: Sequence[int], amounts: int) -> bool:
+        """Whether `take_each` claimed so much (packed) on just these machines, and nothing else is claimed.
+
+        The list itself is meant: it was made here, claim by claim, and each was seen to fit.
+        """
+        return len(self._claimed) == 1 and self._claimed[0][0] is machines and self._claimed[0][1] == amounts
 
     def mark(self) -> int:
         """See View.mark."""
@@ -224,15 +241,3 @@ class Replica(View):
                 fits = [((left >> shift & MASK) - GUARD) // amount for shift, amount in shifts]
                 total += min(fits, default=UNBOUNDED)
         return total
-
-
-def _without_last(machines: list[int], missed: list[int]) -> list[int]:
-    """The machines in their order without the last mentions of those missed: a full machine stays full."""
-    missing, stood = Counter(missed), []
-    for machine in reversed(machines):
-        if missing[machine]:
-            missing[machine] -= 1
-        else:
-            stood.append(machine)
-    stood.reverse()
-    return stood

@@ -190,15 +190,23 @@ class View:
             word[machine] -= amount * count
         self._open.append((machine, need, count))
 
-    def take_each(self, need: Resources, machines: list[int]) -> list[int]:
-        """Claim one task on each machine in turn, where it still fits; returns on which, in their order."""
-        stood = []
+    def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:
+        """Claim one task on each machine in turn, where it still fits; returns on which, in their order.
+
+        They are added to `onto`, the list that the last call for the same need returned.
+        """
+        stood: list[int] = [] if onto is None else onto
         wanted = list(zip(self.free, need, strict=True))
         for machine in machines:
             if all(word[machine] >= amount and word[machine] >= 0 for word, amount in wanted):
                 self.take(machine, need, 1)
                 stood.append(machine)
         return stood
+
+    @property
+    def scope(self) -> int:
+        """How many machines `holding` looks at."""
+        return self.size
 
     def holding(self, need: Resources) -> list[int]:
         """The machines that hold one more task of this need."""

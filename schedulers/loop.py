@@ -127,7 +127,8 @@ def attempts(scheduler: Scheduler) -> Attempts:
             for transaction, outcome in committed.results:
                 scheduler.settle(transaction, outcome, committed.now)
             in_flight = committed.in_flight
-        yield from _follow_up(scheduler)
+        if scheduler.gone or scheduler.give_up or scheduler.care.spare:
+            yield from _follow_up(scheduler)
 
 
 def _resize(scheduler: Scheduler, view: View, now: float) -> Attempts:
@@ -170,7 +171,12 @@ def _take_in(scheduler: Scheduler, arrived: Arrived) -> None:
 
 def _announce_first(scheduler: Scheduler, works: Sequence[Work], now: float) -> None:
     for work in works:
-        if work.attempts == 0 and all(group.unplaced == group.total for group in work.job.groups):
+        if work.attempts:
+            continue
+        for group in work.job.groups:
+            if group.unplaced != group.total:
+                break
+        else:
             waited = max(0.0, now - work.submitted)
             for instrument in scheduler.instruments:
                 instrument.began(work, now, waited)

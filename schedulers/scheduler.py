@@ -123,12 +123,16 @@ class Scheduler:
 
     def next_due(self) -> float | None:
         """When there is something to do next (seconds): 0 for at once, None when nothing is in hand."""
-        due = [self.ordering.next_due(), None if self.sizing is None else self.care.next_due()]
+        if self.sizing is None:
+            return self.ordering.next_due()
+        due = [self.ordering.next_due(), self.care.next_due()]
         return min((each for each in due if each is not None), default=None)
 
     def sizes_at(self, now: float) -> bool:
         """Whether the sizes of jobs are to be looked at."""
-        due = None if self.sizing is None else self.care.next_due()
+        if self.sizing is None:
+            return False
+        due = self.care.next_due()
         return due is not None and due <= now
 
     def targets(self, measured: Measured, view: View, now: float) -> dict[str, dict[int, int]]:

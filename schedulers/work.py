@@ -52,7 +52,8 @@ class Work:
     @property
     def remaining(self) -> int:
         """Tasks that still want a machine."""
-        return sum(self.left)
+        left = self.left
+        return left[0] if len(left) == 1 else sum(left)
 
     @property
     def gang(self) -> bool:

@@ -23,22 +23,19 @@ class Digest:
         numbers.extend((now, scheduler, order, len(outcome.claims)))
         for claim, (placed, verdict) in zip(transaction.claims, outcome.claims, strict=True):
             numbers.extend((claim.machine, claim.group, placed, verdict))
-        self._flush()
+        if len(numbers) >= FLUSH:
+            self._take()
 
     def placed(self, now: int, scheduler: int, order: int, group: int, machines: Sequence[int]) -> None:
         """As `decided`, for single tasks of a group that all stand."""
         numbers = self._numbers
-        numbers.extend((now, scheduler, order, -1 - len(machines), group))
-        numbers.extend(machines)
-        self._flush()
+        numbers.fromlist([now, scheduler, order, -1 - len(machines), group, *machines])
+        if len(numbers) >= FLUSH:
+            self._take()
 
     def ended(self, now: int, order: int, tasks: int) -> None:
         """So many tasks of a job finished."""
-        self._numbers.extend((now, -1, order, tasks))
-
-    def _flush(self) -> None:
-        if len(self._numbers) >= FLUSH:
-            self._take()
+        self._numbers.fromlist([now, -1, order, tasks])
 
     def _take(self) -> None:
         numbers, self._numbers = self._numbers, array("q")

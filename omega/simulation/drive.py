@@ -13,7 +13,8 @@ from cellstate.view import View
 from omega.simulation.engine import SECOND
 from omega.simulation.meter import Meter
 from omega.simulation.world import World
-from schedulers.loop import Answer, Arrived, Commit, Committed, Receive, Reread, Sync, Synced, Think, attempts
+from schedulers.constraints.looking import Look, look
+from schedulers.loop import Arrived, Commit, Committed, Receive, Reread, Sync, Synced, Think, attempts
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 
@@ -72,45 +73,45 @@ class Desk:
 
     def start(self) -> None:
         """Run up to where the scheduler waits for jobs."""
-        self._answer(next(self._loop))
+        self._answer(next(self._loop), last=False)
 
     # What wakes it
 
     def deliver(self, work: Work) -> None:
         """A job arrives."""
-        self._inbox.append(work)
         if self.idle:
-            self._receive(self.engine.seconds)
+            self._receive(self.engine.seconds, [work], last=True)
+        else:
+            self._inbox.append(work)
 
     def nudge(self) -> None:
         """Room was freed: jobs that sleep may fit."""
-        if self.idle and len(self.scheduler.sleepers):
-            self._receive(self.engine.seconds)
+        self._receive(self.engine.seconds, [], last=False)
 
     def grant(self, view: View) -> None:
         """The copy for which it waits at Sync."""
-        self._go(Synced(view, self.engine.seconds))
+        self._answer(self._loop.send(Synced(view, self.engine.seconds)), last=False)
 
     def _due(self, until: float) -> None:
         if self.idle and self.alarm == round(until * SECOND):
-            self._receive(max(until, self.engine.seconds))
+            self._receive(max(until, self.engine.seconds), [], last=True)
 
-    def _receive(self, now: float) -> None:
+    def _receive(self, now: float, works: Sequence[Work], *, last: bool) -> None:
         self.idle = False
-        works, self._inbox = self._inbox, []
-        self._go(Arrived(now, (), None, False, works))
+        self.world.watching.pop(self.number, None)
+        self._answer(self._loop.send(Arrived(now, (), None, False, works)), last=last)
 
     def _thought(self, _: Any) -> None:
         self.architecture.ready(self)
-        self._go(self.engine.seconds)
+        self._answer(self._loop.send(self.engine.seconds), last=True)
 
     # The loop
 
-    def _go(self, answer: Answer) -> None:
-        self._answer(self._loop.send(answer))
+    def _answer(self, effect: Any, *, last: bool) -> None:
+        """Answer one effect after the other up to one whose answer takes time.
 
-    def _answer(self, effect: Any) -> None:
-        """Answer one effect after the other up to one whose answer takes time."""
+        `last`: whoever calls has nothing more to do at this instant, so time may pass here when nothing else happens.
+        """
         send, engine = self._loop.send, self.engine
         while True:
             kind = type(effect)
@@ -130,8 +131,10 @@ class Desk:
                 self._attempt = effect.works, engine.seconds
                 self.until = engine.now + round(effect.seconds * SECOND)
                 if not self.architecture.overlapping:
-                    engine.at(self.until, self._thought)
-                    return
+                    if not (last and engine.pass_to(self.until)):
+                        engine.at(self.until, self._thought)
+                        return
+                    self.architecture.ready(self)
                 effect = send(engine.seconds)
             elif kind is Receive:
                 self.architecture.over(self)
@@ -142,11 +145,16 @@ class Desk:
                     if until is not None:
                         self.alarm = round(until * SECOND)
                         engine.at(self.alarm, self._due, until)
+                    if self.scheduler.sleepers:
+                        self.world.watching[self.number] = self.nudge
                     return
                 works, self._inbox = self._inbox, []
                 effect = send(Arrived(now if until is None else max(now, until), (), None, False, works))
             else:
-                self._reread(effect)
+                if kind is Look:
+                    look(effect, self.world.master.cell, self.copy)
+                else:
+                    self._reread(effect)
                 effect = send(None)
 
     def _reread(self, effect: Reread) -> None:
@@ -176,7 +184,7 @@ class Desk:
 
     def refresh(self, copy: Replica) -> Replica:
         """Bring a copy up to date; when jobs sleep, it remembers what changed."""
-        copy.watching = len(self.scheduler.sleepers) > 0
+        copy.watching = bool(self.scheduler.sleepers)
         self.world.master.refresh(copy)
         return copy
 
@@ -188,6 +196,6 @@ class Desk:
             outcome, whole = world.commit(self.number, self.name, working[transaction.job].job, transaction, copy)
             results.append((transaction, outcome))
             stands = stands and whole
-        copy.watching = len(self.scheduler.sleepers) > 0
+        copy.watching = bool(self.scheduler.sleepers)
         copy.settle(stands=stands)
         return results

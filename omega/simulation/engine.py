@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
+from itertools import count
 from math import inf
 from typing import Any
 
 SECOND = 1_000_000
 Action = Callable[[Any], object]
 Event = tuple[int, int, Action, Any]
+Fed = tuple[int, Any]
+FIRST = 1 << 60
+"""Fed events are in front of others at the same instant."""
 
 
 def microseconds(seconds: float) -> int:
@@ -25,30 +29,51 @@ class Engine:
         self.events = 0
         self._queue: list[Event] = []
         self._asked = 0
+        self._until = -inf
 
     def at(self, time: int, action: Action, what: Any = None) -> None:
         """Call ``action(what)`` at a time, which is not before now."""
         self._asked += 1
         heappush(self._queue, (time, self._asked, action, what))
 
-    def feed(self, times: Iterator[tuple[int, Any]], action: Action) -> None:
-        """Call ``action(what)`` for all (time, what), which come in order; only the next one is in the queue."""
+    def feed(self, times: Iterator[Fed], action: Action) -> None:
+        """Call ``action(what)`` for all (time, what), which come in order; only the next one is in the queue.
+
+        They come before what else happens at that instant.
+        """
+        queue, order = self._queue, count(-FIRST)
 
         def step(what: Any) -> None:
-            following = next(times, None)
-            if following is not None:
-                self.at(following[0], step, following[1])
+            for time, following in times:
+                heappush(queue, (time, next(order), step, following))
+                break
             action(what)
 
-        first = next(times, None)
-        if first is not None:
-            self.at(first[0], step, first[1])
+        for time, what in times:
+            heappush(queue, (time, next(order), step, what))
+            break
+
+    def pass_to(self, time: int) -> bool:
+        """Whether nothing else happens up to a time within this run; then it is that time now, one event later.
+
+        Only for an action that has nothing more to do at the present instant.
+        """
+        queue = self._queue
+        if time > self._until or (queue and queue[0][0] <= time):
+            return False
+        self.now, self.seconds = time, time / SECOND
+        self.events += 1
+        return True
 
     def run(self, until: float = inf) -> None:
         """Let everything happen up to a time in microseconds, that instant included."""
-        queue, events = self._queue, 0
-        while queue and queue[0][0] <= until:
-            self.now, _, action, what = heappop(queue)
+        queue, events, self._until = self._queue, 0, until
+        while queue:
+            event = heappop(queue)
+            self.now, _, action, what = event
+            if self.now > until:
+                heappush(queue, event)
+                break
             self.seconds = self.now / SECOND
             events += 1
             action(what)

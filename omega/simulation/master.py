@@ -50,32 +50,27 @@ class Master(Protocol):
 class TwinMaster:
     """The in-memory twin. It writes no log and sends no messages."""
 
-    def __init__(self, name: str, dimensions: Dimensions, *, release_moves_number: bool = True) -> None:
-        """Make an empty cell; finished jobs are forgotten at once."""
+    def __init__(
+        self, name: str, dimensions: Dimensions, *, release_moves_number: bool = True, numbered: bool = True
+    ) -> None:
+        """Make an empty cell; finished jobs are forgotten at once. `numbered`: whether anybody reads numbers."""
         self.twin = MemoryCell(
             name, dimensions, keep_jobs=0, keep_ms=0, log=False, boxes=False, release_moves_number=release_moves_number
         )
+        self.twin.numbered = numbered
         self.cell: Cell = self.twin
+        # Asked for each job; the twin answers as Master says, so nothing stands between.
+        self.refresh = self.twin.bring_up_to_date
+        self.commit = self.twin.carry_out
+        self.end = self.twin.finish_placed
 
     def join(self, machines: Sequence[MachineSpec]) -> None:
         """See Master.join."""
         self.twin.join(EXECUTOR, machines, 0)
 
-    def refresh(self, copy: Replica) -> None:
-        """See Master.refresh."""
-        self.twin.bring_up_to_date(copy)
-
     def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
         """See Master.submit."""
         self.twin.submit(jobs, at_ms, EXECUTOR)
-
-    def commit(self, member: str, transaction: Transaction, copy: Replica, at_ms: int) -> tuple[Outcome, list[Placed]]:
-        """See Master.commit."""
-        return self.twin.carry_out(transaction, at_ms, member)
-
-    def end(self, placed: Placed, at_ms: int) -> int:
-        """See Master.end."""
-        return self.twin.finish_placed(placed, at_ms, EXECUTOR)
 
     def abandon(self, job_id: str, at_ms: int, by: str) -> None:
         """See Master.abandon."""
@@ -120,7 +115,7 @@ class StoreMaster:
 
     def _membership(self, member: str) -> Membership:
         if member not in self._members:
-            self._members[member] = self.store.enlist(member, member, LEASE_MS, 0)
+            self._members[member] = self.store.enlist(member, member.replace("/", "-"), LEASE_MS, 0)
             self._numbers[member] = 0
         return self._members[member]
 

@@ -25,6 +25,17 @@ class Day:
     accepted: int = 0
     conflicts: int = 0
 
+    def book(self, seconds: float, first: float, wasted: float | None) -> None:
+        """Add thinking; `first` and `wasted` are shares of it, None when it was fruitless."""
+        self.first += seconds * first
+        if wasted is None:
+            self.fruitless += seconds
+        elif wasted:
+            self.wasted += seconds * wasted
+            self.useful += seconds * (1.0 - wasted)
+        else:
+            self.useful += seconds
+
 
 @dataclass(slots=True)
 class Meter(Instrument):
@@ -43,6 +54,9 @@ class Meter(Instrument):
     tasks: Counter[str] = field(default_factory=Counter)
     attempts: int = 0
     no_fits: int = 0
+    _day: Day = field(default_factory=Day)
+    _begins: float = 0.0
+    _ends: float = 0.0
 
     def began(self, work: Work, now: float, waited: float) -> None:
         """See Instrument.began."""
@@ -54,13 +68,19 @@ class Meter(Instrument):
     ) -> None:
         """See Instrument.attempted."""
         self.attempts += 1
-        first = 0
+        if now >= self._ends:
+            self._turn(now)
+        first, day = 0, self._day
         for work in works:
             if work.attempts == 1:
                 first += 1
                 if self.completed:
                     self.waits[work.job.kind].append(began - work.submitted)
-        day, conflicts = self.days[int(now / DAY)], 0
+        if not results:
+            self.no_fits += 1
+            self._spend(began, now, first / len(works), None)
+            return
+        conflicts = 0
         for transaction, outcome in results:
             placed = outcome.claims.count(PLACED_ONE)
             if placed != len(outcome.claims):
@@ -70,36 +90,33 @@ class Meter(Instrument):
             self.tasks[kind] += placed
         day.accepted += len(results) - conflicts
         day.conflicts += conflicts
-        self.no_fits += not results
-        self._spend(began, now, first / len(works), conflicts / len(results) if results else None)
+        self._spend(began, now, first / len(works), conflicts / len(results))
 
     def unfinished(self, works: Sequence[Work], began: float, now: float) -> None:
         """The run ended during an attempt; nobody knows whether it would have been of use."""
         if not self.completed:
+            if now >= self._ends:
+                self._turn(now)
             first = sum(not work.attempts for work in works) / len(works)
             self._spend(began, now, first, 0.0)
 
-    def _spend(self, began: float, now: float, first: float, wasted: float | None) -> None:
-        """Book thinking; `first` and `wasted` are shares of it, None when it was fruitless."""
-        if self.completed and wasted is None:
-            return
-        if self.completed or int(began / DAY) == int(now / DAY):
-            self._book(int(now / DAY), now - began, first, wasted)
-            return
-        while began < now:
-            day = int(began / DAY)
-            until = min(now, (day + 1) * DAY)
-            self._book(day, until - began, first, wasted)
-            began = until
+    def _turn(self, now: float) -> None:
+        """A new day begins."""
+        number = int(now / DAY)
+        self._day, self._begins, self._ends = self.days[number], number * DAY, (number + 1) * DAY
 
-    def _book(self, number: int, seconds: float, first: float, wasted: float | None) -> None:
-        day = self.days[number]
-        day.first += seconds * first
-        if wasted is None:
-            day.fruitless += seconds
-        else:
-            day.wasted += seconds * wasted
-            day.useful += seconds * (1.0 - wasted)
+    def _spend(self, began: float, now: float, first: float, wasted: float | None) -> None:
+        """Book thinking that ended today; `first` and `wasted` are shares of it, None when it was fruitless."""
+        if self.completed:
+            if wasted is None:
+                return
+        elif began < self._begins:
+            day = int(began / DAY)
+            while day * DAY < self._begins:
+                until = (day + 1) * DAY
+                self.days[day].book(until - began, first, wasted)
+                began, day = until, day + 1
+        self._day.book(now - began, first, wasted)
 
     def placed(self, work: Work, now: float) -> None:
         """See Instrument.placed."""

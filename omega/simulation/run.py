@@ -1,15 +1,17 @@
 """A simulation: a workload, settings and a seed become a result."""
 
+import gc
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import cycle
-from random import Random
+from typing import Any
 
 from cellstate.errors import BadInput
 from cellstate.model import GroupStatus, Job, JobSpec, JobState, bucket_of
 from cellstate.redis_cell import RedisCell
 from cellstate.transaction import Detection, Mode, Transaction
 from omega.simulation.drive import Architecture, Desk
-from omega.simulation.engine import SECOND, microseconds
+from omega.simulation.engine import SECOND
 from omega.simulation.master import Master, StoreMaster, TwinMaster
 from omega.simulation.monolithic import Monolithic
 from omega.simulation.partitioned import Partitioned, parts
@@ -19,6 +21,7 @@ from omega.simulation.shared import Shared
 from omega.simulation.two_level import TwoLevel
 from omega.simulation.world import World
 from omega.workload.workload import DIMENSIONS, Workload, stream
+from schedulers.draws import Draws
 from schedulers.ordering.rejoin import Rejoin
 from schedulers.patience import Patience
 from schedulers.placement.first_fit import RandomFirstFit
@@ -45,19 +48,18 @@ Progress = Callable[[float], None]
 
 def work_of(spec: JobSpec, order: int, at: int) -> Work:
     """A job that nobody worked on yet, submitted at a time in microseconds; `order` counts submissions."""
-    groups = [
-        GroupStatus(
-            group.need, group.duration_ms, group.count, group.count, 0, 0, 0, 0, f"0-{group.count - 1}", ()
-        )
-        for group in spec.groups
-    ]  # fmt: skip
-    more = dict(spec.extra)
-    if any(group.extra for group in spec.groups):
-        more["groups"] = [dict(group.extra) for group in spec.groups]
+    groups, left = [], []
+    more: Mapping[str, Any] = spec.extra
+    for group in spec.groups:
+        count = group.count
+        groups.append(GroupStatus(group.need, group.duration_ms, count, count, 0, 0, 0, 0, f"0-{count - 1}", ()))
+        left.append(count)
+        if group.extra and "groups" not in more:
+            more = {**more, "groups": [dict(each.extra) for each in spec.groups]}
     job = Job(
         spec.id, spec.name, spec.kind, spec.precedence, order, JobState.ACTIVE, spec.gang, at // 1000, groups, more
     )
-    return Work(job, [group.count for group in spec.groups], submitted=at / SECOND)
+    return Work(job, left, 0, 0, 0, 0.0, 0, at / SECOND)
 
 
 class Simulation:
@@ -83,18 +85,15 @@ class Simulation:
             raise BadInput(f"workload: jobs of kind {kinds}; there are schedulers for {', '.join(self.kinds)}")
         self.workload, self.settings, self._progress = workload, settings, progress
         moves = settings.releases_move
+        numbered = Detection.COARSE in (settings.detection, None if own is None else own.detection)
         self.master: Master = (
-            TwinMaster("simulation", DIMENSIONS, release_moves_number=moves)
+            TwinMaster("simulation", DIMENSIONS, release_moves_number=moves, numbered=numbered)
             if cell is None
             else StoreMaster(cell, release_moves_number=moves)
         )
-        self.world = World(
-            self.master, settings.horizon,
-            completed=settings.reference_rules,
-            numbered=Detection.COARSE in (settings.detection, None if own is None else own.detection),
-        )  # fmt: skip
+        self.world = World(self.master, settings.horizon, completed=settings.reference_rules, numbered=numbered)
         self.tally = Tally()
-        self._written = 0
+        self._written = self._arrived = 0
         self.architecture = self._architecture()
         self.desks = self._desks()
         self._route = self._routes()
@@ -107,17 +106,19 @@ class Simulation:
         if isinstance(self.architecture, TwoLevel):
             self.architecture.open()
             world.on_end = self.architecture.ended
-        world.nudges = [desk.nudge for desk in self.desks if desk.scheduler.patience is None]
         for desk in self.desks:
             desk.start()
         engine.feed(self._arrivals(), self._arrive)
         if self._progress is not None:
             for i in range(1, 101):
                 engine.at(world.horizon * i // 100, self._progress, i / 100)
-        engine.run(world.horizon)
+        with _uncollected():
+            engine.run(world.horizon)
         engine.now, engine.seconds = world.horizon, world.horizon / SECOND
         for desk in self.desks:
             desk.close()
+        for arrival in self.workload.arrivals[: self._arrived]:
+            self.tally.submitted(arrival.job)
         return summed_up(self.workload, self.settings, world, self.tally, self.desks, self.kinds)
 
     # Schedulers
@@ -150,7 +151,7 @@ class Simulation:
         paths = {each: settings.decision_time(each) for each in KINDS}
         scheduler = Scheduler(
             kind, placement=PLACEMENT[settings.placement](), mode=settings.commit, detection=settings.detection,
-            batch=1, paths=paths, rng=Random(f"{settings.seed}/{name}"),
+            batch=1, paths=paths, rng=Draws(f"{settings.seed}/{name}"),
         )  # fmt: skip
         if settings.architecture == "two-level":
             scheduler.detection = Detection.FINE  # what is offered to one alone cannot conflict
@@ -193,19 +194,30 @@ class Simulation:
                 copy.settle(stands=stands)
                 self.tally.residents_placed += outcome.placed
 
-    def _arrivals(self) -> Iterator[tuple[int, int]]:
-        for i, arrival in enumerate(self.workload.arrivals):
-            yield microseconds(arrival.at_seconds), i
+    def _arrivals(self) -> Iterator[tuple[int, JobSpec]]:
+        for arrival in self.workload.arrivals:
+            yield round(arrival.at_seconds * SECOND), arrival.job
 
-    def _arrive(self, i: int) -> None:
-        arrivals, now = self.workload.arrivals, self.world.engine.now
-        if i >= self._written:
-            chunk = arrivals[self._written : self._written + JOBS_PER_CALL]
+    def _arrive(self, spec: JobSpec) -> None:
+        arrived, now = self._arrived, self.world.engine.now
+        if arrived == self._written:
+            chunk = self.workload.arrivals[arrived : arrived + JOBS_PER_CALL]
             self.master.submit([arrival.job for arrival in chunk], now // 1000)
             self._written += len(chunk)
-        spec = arrivals[i].job
-        self.tally.submitted(spec)
-        self._route(spec).deliver(work_of(spec, i + 1, now))
+        self._arrived = arrived + 1
+        self._route(spec).deliver(work_of(spec, arrived + 1, now))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let the collector of cycles rest: a run leaves none, and it would go over all live objects again and again."""
+    ran = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if ran:
+            gc.enable()
 
 
 def _owners(desks: list[Desk]) -> list[Desk]:

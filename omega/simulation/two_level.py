@@ -49,6 +49,11 @@ class Part(Replica):
 
     offered: Sequence[int] = ()
 
+    @property
+    def scope(self) -> int:
+        """See View.scope."""
+        return len(self.offered)
+
     def holding(self, need: Resources) -> list[int]:
         """See View.holding."""
         amounts, guards, rest = packed_need(need), self.guards, self.rest

@@ -6,6 +6,7 @@ from itertools import repeat
 from cellstate.model import Job
 from cellstate.packing import packed_need
 from cellstate.replica import Replica
+from cellstate.resources import Resources
 from cellstate.transaction import PLACED_ONE, Outcome, Placed, Singles, Transaction
 from omega.simulation.digest import Digest
 from omega.simulation.engine import Engine
@@ -26,11 +27,11 @@ class World:
         self.engine, self.digest = Engine(), Digest()
         self.master, self.horizon, self.completed, self.numbered = master, horizon, completed, numbered
         self.dimensions = len(master.cell.dimensions)
-        self.used = [0] * self.dimensions
-        """Amounts × microseconds, by dimension."""
-        self.running = 0
+        self._spans: dict[Resources, int] = {}
+        # By what a task takes: microseconds that tasks ran, together.
         self.on_end: Ended | None = None
-        self.nudges: list[Callable[[], None]] = []
+        self.watching: dict[int, Callable[[], None]] = {}
+        """By desk number: whom to tell when room was freed; idle ones with jobs that sleep."""
 
     def copy(self) -> Replica:
         """A private copy, empty."""
@@ -40,12 +41,11 @@ class World:
         self, number: int, member: str, job: Job, transaction: Transaction, copy: Replica
     ) -> tuple[Outcome, bool]:
         """Commit a transaction and let start what was placed; also returns whether all of it stands."""
-        now = self.engine.now
+        now, claims = self.engine.now, transaction.claims
         outcome, placed = self.master.commit(member, transaction, copy, now // 1000)
         for each in placed:
             self._start(number, job, each)
-        claims = transaction.claims
-        if isinstance(claims, Singles) and outcome.claims.count(PLACED_ONE) == len(claims):
+        if isinstance(claims, Singles) and outcome.claims.count(PLACED_ONE) == len(outcome.claims):
             self.digest.placed(now, number, job.order, claims.group, claims.machines)
             return outcome, True
         self.digest.decided(now, number, job.order, transaction, outcome)
@@ -54,18 +54,22 @@ class World:
     def _start(self, number: int, job: Job, placed: Placed) -> None:
         group, now = job.groups[placed.group], self.engine.now
         until = now + group.duration_ms * 1000
-        tasks = placed.tasks
-        self.running += tasks
-        span = tasks * (min(until, self.horizon) - now)
-        for d, amount in enumerate(group.need):
-            self.used[d] += span * amount
-        if until <= self.horizon:
-            self.engine.at(until, self._end, (number, job.order, group.need, placed))
+        need, horizon, spans = group.need, self.horizon, self._spans
+        tasks = len(placed.machines) if placed.counts is None else sum(placed.counts)
+        if until <= horizon:
+            self.engine.at(until, self._end, (number, job.order, need, placed))
+            spans[need] = spans.get(need, 0) + tasks * (until - now)
+        else:
+            spans[need] = spans.get(need, 0) + tasks * (horizon - now)
+
+    @property
+    def used(self) -> list[int]:
+        """Amounts × microseconds, by dimension."""
+        return [sum(need[d] * span for need, span in self._spans.items()) for d in range(self.dimensions)]
 
     def _end(self, what: tuple[int, int, tuple[int, ...], Placed]) -> None:
         number, order, need, placed = what
         tasks = self.master.end(placed, self.engine.now // 1000)
-        self.running -= tasks
         self.digest.ended(self.engine.now, order, tasks)
         if self.on_end is not None:
             amounts, freed = packed_need(need), dict[int, int]()
@@ -73,8 +77,9 @@ class World:
             for machine, count in zip(placed.machines, counts, strict=True):
                 freed[machine] = freed.get(machine, 0) + amounts * count
             self.on_end(freed, number)
-        for nudge in self.nudges:
-            nudge()
+        if self.watching:
+            for number in sorted(self.watching):
+                self.watching[number]()
 
     def abandon(self, job_id: str, by: str) -> None:
         """A job is given up."""

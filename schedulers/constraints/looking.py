@@ -35,10 +35,11 @@ class Look:
 
 def wanted(works: Iterable[Work], view: View) -> Look | None:
     """What must be looked up before these jobs are decided; None when they ask for nothing that lacks."""
+    asking = [work for work in works if work.job.spec]
+    if not asking:
+        return None
     attributes, placed, others = False, set[str](), set[str]()
-    for work in works:
-        if not work.job.spec:
-            continue
+    for work in asking:
         for group, left in enumerate(work.left):
             wants = demands(work.job, group)
             if left:

@@ -8,6 +8,7 @@ from cellstate.model import MOST_CLAIMS
 from cellstate.resources import Resources
 from cellstate.transaction import Claim, Singles
 from cellstate.view import View
+from schedulers.draws import drawn_by
 from schedulers.work import Work
 
 
@@ -15,59 +16,52 @@ from schedulers.work import Work
 class RandomFit:
     """Each task goes on a machine drawn among those with room; so a job spreads over the cell.
 
-    Machines are drawn blindly while most draws succeed; after `misses` of the machines' number the
-    ones with room are listed and drawn from.
+    Machines are drawn blindly until the draws that must still be expected to miss cost more than a look at
+    every machine; then the ones with room are listed and drawn from.
     """
 
-    misses: float = 0.02
+    fewest: int = 16
+    """So many misses say nothing yet."""
 
     def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
         """See Placement.place."""
-        left, mark = work.left, view.mark()
-        if len(left) == 1:
-            machines = self._draw(work.need(0), left[0], view, rng)
-            if work.gang and len(machines) < left[0]:
-                view.undo(mark)
-                return []
-            return Singles(machines)
+        left, gang = work.left, work.gang
+        if len(left) == 1 and not gang:
+            return Singles(self._draw(work.need(0), left[0], view, rng))
         claims: list[Claim] = []
+        mark = view.mark()
         for group, wanted in enumerate(left):
             machines = self._draw(work.need(group), min(wanted, MOST_CLAIMS - len(claims)), view, rng)
+            if len(left) == 1 and len(machines) == wanted:
+                return Singles(machines)
             claims += Singles(machines, group, [int(view.number[machine]) for machine in machines])
-            if work.gang and len(machines) < wanted:
+            if gang and len(machines) < wanted:
                 view.undo(mark)
                 return []
         return claims
 
     def _draw(self, need: Resources, wanted: int, view: View, rng: Random) -> list[int]:
-        size, random = view.size, rng.random
-        left = min(wanted, MOST_CLAIMS)
+        size, left, below = view.size, min(wanted, MOST_CLAIMS), drawn_by(rng)
         if not size or not left:
             return []
-        found = view.take_each(need, [int(random() * size) for _ in range(left)])
-        left -= len(found)
-        if not left:
-            return found
-        found, most = list(found), max(16, int(size * self.misses))
+        found = view.take_each(need, below(size, left))
+        wanted, left = left, left - len(found)
         missed = left
-        while left and missed < most:
-            stood = view.take_each(need, [int(random() * size) for _ in range(left)])
-            found += stood
-            left -= len(stood)
+        while left and (missed < self.fewest or left * missed <= (wanted - left + 1) * view.scope):
+            view.take_each(need, below(size, left), found)
+            left = wanted - len(found)
             missed += left
         if left:
-            found += self._search(need, left, view, rng)
+            self._search(need, wanted, view, rng, found)
         return found
 
-    def _search(self, need: Resources, wanted: int, view: View, rng: Random) -> list[int]:
+    def _search(self, need: Resources, wanted: int, view: View, rng: Random, found: list[int]) -> None:
         """Draw among the machines that have room."""
-        found: list[int] = []
-        machines = view.holding(need)
-        while machines and len(found) < wanted:
+        machines, before = view.holding(need), len(found)
+        while machines and before < wanted:
             i = int(rng.random() * len(machines))
-            if view.take_each(need, [machines[i]]):
-                found.append(machines[i])
-            else:
+            view.take_each(need, [machines[i]], found)
+            if len(found) == before:
                 machines[i] = machines[-1]
                 machines.pop()
-        return found
+            before = len(found)

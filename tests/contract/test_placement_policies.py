@@ -32,7 +32,7 @@ class TestRandomFit(PlacementContract):
         copy.undo(0)
         assert room(copy) == before
 
-    policies = (RandomFit(), RandomFit(misses=0.0))
+    policies = (RandomFit(), RandomFit(fewest=0))
 
 
 class TestConstrained(PlacementContract):

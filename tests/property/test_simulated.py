@@ -112,7 +112,7 @@ class Simulated(RuleBasedStateMachine):
         first = self.port.placements + 1
         same = transaction._replace(claims=tuple(transaction.claims))
         expected = self.port.commit(self.membership, self.number, [same], Position(), at).outcomes[0]
-        outcome, placed = self.quick.carry_out(transaction, at, MEMBER)
+        outcome, placed = self.quick.carry_out(MEMBER, transaction, None, at)
         self.broken = outcome != expected
         assert outcome == expected
         self.check_placed(transaction, outcome, placed, first)
@@ -149,7 +149,7 @@ class Simulated(RuleBasedStateMachine):
     def finish(self, data: st.DataObject) -> None:
         at, placed = self.tick(), self.placed.pop(data.draw(st.integers(0, len(self.placed) - 1)))
         expected = sum(self.port.end(placed.endings(), at, "e0"))
-        assert self.quick.finish_placed(placed, at, "e0") == expected
+        assert self.quick.finish_placed(placed, at) == expected
 
     @precondition(lambda self: self.placed)
     @rule(data=st.data(), how=st.sampled_from(How))

@@ -1,0 +1,44 @@
+"""A stream of random numbers that is drawn from by the dozen."""
+
+from collections.abc import Callable
+from random import Random
+
+import numpy as np
+
+AHEAD = 4096
+"""Numbers made at once: about 15 ns each, a fifth of what one call for each costs."""
+
+
+class Draws(Random):
+    """As Random, and hands out many numbers below a bound at once, made ahead of their use.
+
+    The same seed and the same calls give the same numbers; numbers made ahead for one bound are thrown
+    away when another is asked for.
+    """
+
+    def __init__(self, seed: str) -> None:
+        """`seed` names the stream."""
+        super().__init__(seed)
+        self._bound = 0
+        self._ahead: list[int] = []
+        self._used = 0
+
+    def below(self, bound: int, count: int) -> list[int]:
+        """`count` numbers from 0 to `bound` - 1; the bound is at most 2^32."""
+        first, ahead = self._used, self._ahead
+        self._used = end = first + count
+        if end <= len(ahead) and bound == self._bound:
+            return ahead[first:end]
+        left = ahead[first:] if bound == self._bound else []
+        words = np.frombuffer(self.randbytes(4 * max(AHEAD, count)), dtype="<u4").astype(np.uint64)
+        self._ahead = left + (words * np.uint64(bound) >> np.uint64(32)).tolist()
+        self._bound, self._used = bound, count
+        return self._ahead[:count]
+
+
+def drawn_by(rng: Random) -> Callable[[int, int], list[int]]:
+    """How to draw many numbers from any stream at once: called with the bound and the count, as `Draws.below`."""
+    if isinstance(rng, Draws):
+        return rng.below
+    random = rng.random
+    return lambda bound, count: [int(random() * bound) for _ in range(count)]
