@@ -93,8 +93,11 @@ class Watch:
     backlog: int = 0
 
 
-def hold(store: Store, course: Course, contest: Contest, seconds: float) -> dict[str, object]:
-    """Let the schedulers compete and return the run's figures. Raises Dry, StoreError."""
+def hold(store: Store, course: Course, contest: Contest, seconds: float, asleep: int = 0) -> dict[str, object]:
+    """Let the schedulers compete and return the run's figures. Raises Dry, StoreError.
+
+    They are watched once so many jobs are `asleep`.
+    """
     course.filled.restore()
     with crew(store.url, store.cell, store.directory / "logs", lease_ms=LEASE_MS, settings=contest.settings) as group:
         group.start(f"fleet/{FLEET}")
@@ -105,6 +108,7 @@ def hold(store: Store, course: Course, contest: Contest, seconds: float) -> dict
             group.start(member)
         cell = store.open_cell()
         group.wait_ready(cell)
+        _wait_for_sleep(cell, group, asleep)
         time.sleep(WARM_SECONDS)
         watch = _watch(store, cell, group, contest, seconds)
         cell.close()
@@ -129,6 +133,13 @@ def _waits_for_messages(store: Store) -> bool:
     """Whether a client is blocked at a list; before the schedulers start only the fleet ever is."""
     clients: Any = store.client.client_list()
     return any("b" in client["flags"] and client["cmd"] == "blpop" for client in clients)
+
+
+def _wait_for_sleep(cell: RedisCell, group: Crew, asleep: int) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while sum(each.get("asleep", 0) for name, each in cell.figures().items() if name in group.members) < asleep:
+        _check(group, deadline)
+        time.sleep(READING_SECONDS)
 
 
 def _watch(store: Store, cell: RedisCell, group: Crew, contest: Contest, seconds: float) -> Watch:
