@@ -93,6 +93,50 @@ class Output:
         self.file = self._open()
 
 
+class Check:
+    """The health command of a task: run now and then beside it, in its directory; what it says is not kept."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        """Read the order; without a health command nothing is ever due."""
+        self.order, self.said = order, order.get("health") or {"command": []}
+        self.process: subprocess.Popen[bytes] | None = None
+        self.at = NEVER
+
+    def begin(self) -> None:
+        """The task started: the first check is due after its grace."""
+        self.at = now() + self.said["grace_ms"] / 1000 if self.said["command"] else NEVER
+
+    def look(self) -> str:
+        """Start what is due, see how it ended; returns why the task is not healthy, if it is not."""
+        code = None if self.process is None else self.process.poll()
+        if code is not None:
+            self.process, self.at = None, now() + self.said["every_ms"] / 1000
+            return f"health command: exit {code}" if code else ""
+        if self.at > now():
+            return ""
+        if self.process is not None:
+            self.end()
+            return f"health command: no answer in {self.said['timeout_ms'] / 1000:g} s"
+        self.at = now() + self.said["timeout_ms"] / 1000
+        try:
+            self.process = subprocess.Popen(
+                self.said["command"], cwd=self.order["directory"], env=self.order["environment"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            return f"health command: {(error.strerror or str(error)).lower()}"
+        return ""
+
+    def end(self) -> None:
+        """The task ends, and so does this."""
+        self.at = NEVER
+        if self.process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+
 class Keeper:
     """Runs what the directory orders, until it ends for good."""
 
@@ -106,7 +150,8 @@ class Keeper:
         self.group = 0
         self.asked = False
         self.ending = ""
-        """Why the task is being ended: stopped, lease or limit."""
+        """Why the task is being ended: stopped, lease, limit or health."""
+        self.check, self.unhealthy = Check(self.order), ""
         self.kill_at = NEVER
         self.selector = selectors.DefaultSelector()
         wakes, waker = socket.socketpair()
@@ -141,10 +186,12 @@ class Keeper:
             self.order["restart"]["attempts"] = 0  # what cannot be started will not be next time
             return "failed", self._why_not(error)
         self.group = task.pid
+        self.check.begin()
         write(self.directory / "running", f"{task.pid} {started(task.pid)} {attempt}")
         while task.poll() is None:
             self._look()
             self._read(self._patience())
+        self.check.end()
         self._tell(signal.SIGKILL)  # whoever of its group is left has nothing to live for
         self.group = 0
         self._close(task)
@@ -207,6 +254,8 @@ class Keeper:
             return f"killed by signal {-code}"
 
     def _ended(self, reason: str) -> dict[str, str]:
+        if self.ending == "health":
+            return {"how": "failed", "reason": self.unhealthy}
         if self.ending == "limit":
             return {"how": "failed", "reason": f"time limit of {self.order['time_limit_ms'] / 1000:g} s"}
         return {"how": self.ending, "reason": reason}
@@ -220,6 +269,9 @@ class Keeper:
             self._end("stopped", at + grace)
         if self.limit <= at:
             self._end("limit", at + grace)
+        if not self.ending and (why := self.check.look()):
+            self.unhealthy = why
+            self._end("health", at + grace)
         if self.lease_over <= at:
             self.lease_over, self.lease_end = self._lease()
             if self.lease_over <= at:
@@ -250,7 +302,7 @@ class Keeper:
 
     def _patience(self) -> float:
         """How long nothing is due; a task that was killed is gone in a moment."""
-        left = min(self.lease_over, self.kill_at, self.limit) - now()
+        left = min(self.lease_over, self.kill_at, self.limit, self.check.at) - now()
         return min(max(left, 0.05 if self.kill_at < NEVER else 0.0), LONG)
 
     def _pause(self, seconds: float) -> bool:

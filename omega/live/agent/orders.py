@@ -8,11 +8,14 @@ from cellstate.model import Job
 from cellstate.resources import Dimensions
 from omega.arrays import array_index
 from omega.live.agent.places import Key
+from schedulers.rolling import Policy
 
 GRACE_MS = 10_000
 LOG_BYTES = 10 << 20
 """What is kept of each stream of a task when its job says nothing else."""
 DELAY_MS, FACTOR = 1_000, 2.0
+HEALTH_EVERY_MS, HEALTH_TIMEOUT_MS = 5_000, 10_000
+"""How long after one run of a health command the next begins, and how long a run may take."""
 MIB = 1 << 20
 
 
@@ -40,6 +43,7 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
     origin = str(job.spec.get("submitted_in", ""))
     index = array_index(said, key.task)
     numbered = {} if index is None else {"OMEGA_ARRAY_INDEX": str(index)}
+    policy = Policy.of(job.spec)
     need = dict(zip(site.dimensions.names, job.groups[key.group].need, strict=True))
     return {
         "command": said.get("command", []),
@@ -58,6 +62,8 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
         "time_limit_ms": said.get("time_limit", 0),
         "grace_ms": said.get("grace", GRACE_MS),
         "log_bytes": said.get("log_limit", LOG_BYTES),
+        "health": {"command": list(policy.command), "grace_ms": policy.grace_ms, "every_ms": HEALTH_EVERY_MS,
+                   "timeout_ms": HEALTH_TIMEOUT_MS},
         "cpu_millicores": need.get("cpu", 0),
         "memory_bytes": need.get("memory", 0) * MIB,
         "cgroup": "",

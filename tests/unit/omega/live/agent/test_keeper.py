@@ -182,3 +182,39 @@ def test_reading_on_while_files_give_way(tmp_path: Path) -> None:
     assert [start for start, _ in files(tmp_path, "stdout")] == [20, 30]
     assert tail(tmp_path, "stdout", 8) == b"stuvwxyz"
     output.file.close()
+
+
+# Health
+
+
+def healthy(order: Order, *probe: str, timeout_ms: int = 30_000, task: str = "sleep 60") -> Path:
+    """An order with a health command."""
+    health = {"command": probe, "grace_ms": 20, "every_ms": 50, "timeout_ms": timeout_ms}
+    return order("sh", "-c", task, health=health)
+
+
+def test_a_task_whose_health_command_fails_is_ended_as_failed(order: Order) -> None:
+    assert kept(healthy(order, "sh", "-c", "exit 3")) == ("failed", "health command: exit 3")
+
+
+def test_a_task_may_become_unhealthy_later(order: Order) -> None:
+    place = healthy(order, "test", "-e", "well")
+    (place / "work" / "well").touch()
+    process = start(place)
+    until((place / "running").exists)
+    time.sleep(0.3)
+    assert process.poll() is None
+    (place / "work" / "well").unlink()
+    assert ended(process, place) == ("failed", "health command: exit 1")
+
+
+def test_a_health_command_that_hangs_or_is_not_there_is_no_health(order: Order) -> None:
+    assert kept(healthy(order, "sleep", "60", timeout_ms=50)) == ("failed", "health command: no answer in 0.05 s")
+    assert kept(healthy(order, "/no/such")) == ("failed", "health command: no such file or directory")
+
+
+def test_a_task_that_ends_ends_its_health_command(order: Order) -> None:
+    task = "until test -s probe; do sleep 0.01; done"
+    place = healthy(order, "sh", "-c", "echo $$ > probe; exec sleep 60", task=task)
+    assert kept(place) == ("finished", "")
+    until(lambda: not keeper.started(int((place / "work" / "probe").read_text())))

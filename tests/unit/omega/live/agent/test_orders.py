@@ -32,6 +32,7 @@ def test_a_job_that_says_little() -> None:
         "directory": "/state/tasks/j.1.7.3/work", "restart": {"attempts": 0, "delay_ms": 1000, "factor": FACTOR},
         "time_limit_ms": 0, "grace_ms": GRACE_MS, "log_bytes": LOG_BYTES, "cpu_millicores": 500,
         "memory_bytes": 64 << 20, "cgroup": "", "lease": "/state/lease",
+        "health": {"command": [], "grace_ms": 0, "every_ms": 5_000, "timeout_ms": 10_000},
     }  # fmt: skip
 
 
@@ -60,3 +61,8 @@ def test_only_omegas_own_commands_are_told_of_the_store() -> None:
 def test_tasks_of_an_array_know_their_index() -> None:
     found = ordered({"groups": [{}, {"array": {"first": 10, "step": 5}}]})
     assert found["environment"]["OMEGA_ARRAY_INDEX"] == "45"
+
+
+def test_the_health_command_is_the_one_of_the_jobs_updates() -> None:
+    found = ordered({"update": {"max_down": 1, "health": {"command": ["probe"], "grace": 700, "healthy_after": 9}}})
+    assert (found["health"]["command"], found["health"]["grace_ms"]) == (["probe"], 700)
