@@ -14,6 +14,8 @@ from cli.process_options import process_options
 if TYPE_CHECKING:
     from omega.live.agent.agent import Agent
 
+LEAST_LEASE_MS = 1_000
+
 
 @click.command()
 @click.option("--name", metavar="NAME", help="What to call the machine (default: this computer's name).")
@@ -40,6 +42,9 @@ def command(
     from schedulers.process_log import configure
 
     configure(os.environ)
+    lease_ms = parse_duration(lease)
+    if lease_ms < LEAST_LEASE_MS:
+        raise click.UsageError(f"a lease of {lease} is too short to be renewed in time; want at least 1s")
     cell = app.open()
     called = name or default_name()
 
@@ -54,6 +59,6 @@ def command(
 
     run_agent(
         app.url, cell.name, called, state_directory(), came=came,
-        amounts=named(cpu, memory, others), attributes=attributes, lease_ms=parse_duration(lease),
+        amounts=named(cpu, memory, others), attributes=attributes, lease_ms=lease_ms,
     )  # fmt: skip
     render.note(f"agent {called} left")

@@ -137,7 +137,7 @@ def test_it_runs_what_is_placed_on_it(ground: Ground) -> None:
     ("command", "reason"),
     [
         (("no-such-command",), "command not found: no-such-command"),
-        ((), "no command: nothing to run on a machine that is not played"),
+        ((), "no command and no duration: nothing to run"),
     ],
 )
 def test_what_cannot_run_fails_with_its_reason(ground: Ground, command: tuple[str, ...], reason: str) -> None:
@@ -145,6 +145,34 @@ def test_what_cannot_run_fails_with_its_reason(ground: Ground, command: tuple[st
     name = ground.run(*command)
     look_until(agent, lambda: ground.group(name).failed, "it failed")
     assert ground.told("failed") == [reason]
+
+
+def test_many_tasks_start_a_few_at_a_time(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omega.live.agent.agent.MOST_STARTS", 2)
+    agent = ground.agent()
+    name = ground.run("true", count=5)
+    started = list[int]()
+    for _ in range(3):
+        agent.look()
+        started.append(len(list(agent.places.found())))
+        assert agent.behind == (started[-1] < 5), "the next look comes at once"
+    assert started == [2, 4, 5]
+    look_until(agent, lambda: ground.group(name).finished == 5, "all of them ended")
+
+
+def test_a_disk_that_is_full_fails_no_task(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = ground.agent()
+    name = ground.run("true")
+    with monkeypatch.context() as patch:
+        patch.setattr("omega.live.agent.kept.take_lock", lambda _: no_room())
+        with pytest.raises(OSError, match="disk"):
+            agent.look()
+    assert ground.group(name).placed == 1
+    look_until(agent, lambda: ground.group(name).finished, "it ran once there was room")
+
+
+def no_room() -> None:
+    raise OSError(28, "no room on the disk")
 
 
 def test_the_end_of_an_evicted_task_is_acknowledged_when_it_is_gone(ground: Ground) -> None:

@@ -13,6 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -35,6 +36,8 @@ BEATS = 5
 """Renewals in a lease."""
 ENDING, ENDED = 0.75, 0.9
 """When the tasks of an agent that cannot renew its lease are told to end, and are killed, as parts of the lease."""
+MOST_STARTS, MOST_ASKED = 32, 1_000
+"""Tasks started in one look, and runs asked about."""
 OWN_KINDS = ("mapreduce",)
 """Kinds of jobs whose tasks run a command of Omega's own."""
 KEPT_ENDED = 200
@@ -56,6 +59,8 @@ class Agent:
     kept: dict[Key, Kept] = field(default_factory=dict)
     waiting: bool = False
     """Whether something may not start yet, because something else has not ended (semantics 2)."""
+    behind: bool = False
+    """Whether more may start than did."""
     _membership: Membership | None = None
     _index: int | None = None
     _tails: Tails = field(default_factory=Tails)
@@ -173,31 +178,29 @@ class Agent:
             self.cell.end(endings, self.ms(), self.executor)
 
     def _begin(self, wanted: Mapping[Key, Run]) -> None:
-        runs = {run.placement: run for run in wanted.values()}
+        """Start what may start: not so many at once that the lease has to wait, the rest with the next look."""
+        runs = dict(islice({run.placement: run for run in wanted.values()}.items(), MOST_ASKED))
         answers = self.cell.may_start([(run.machine, placement) for placement, run in runs.items()]) if runs else []
         answer = dict(zip(runs, answers, strict=True))
-        self.waiting = "wait" in answers
+        ready = [key for key in wanted if answer.get(key.placement) == "go"]
+        self.behind, self.waiting = len(ready) > MOST_STARTS, "wait" in answers
         jobs: dict[str, Job | None] = {}
-        for key in wanted:
-            if answer[key.placement] == "go":
-                if key.job not in jobs:
-                    jobs[key.job] = self.cell.job(key.job)
-                job = jobs[key.job]
-                if job is not None:
-                    self._start(key, job)
+        for key in ready[:MOST_STARTS]:
+            if key.job not in jobs:
+                jobs[key.job] = self.cell.job(key.job)
+            job = jobs[key.job]
+            if job is not None:
+                self._start(key, job)
 
     def _start(self, key: Key, job: Job) -> None:
         place = self.places.task(key)
         site = Site(self.name, self.places.lease, self.cell.dimensions, self.surroundings, os.path.isdir)
         what = order(job, key, place, site, self._own() if job.kind in OWN_KINDS else {})
         if not what["command"]:
-            self._fail(key, "no command: nothing to run on a machine that is not played")
+            self._fail(key, "no command and no duration: nothing to run")
             return
         self.cgroups.make(str(key), what)
-        try:
-            self.kept[key] = Kept.start(key, place, what)
-        except OSError as error:
-            self._fail(key, f"agent {self.name}: {error.strerror or error}")
+        self.kept[key] = Kept.start(key, place, what)
 
     def _own(self) -> dict[str, str]:
         """How a command of Omega's finds itself, and the cell; other commands are not told where the store is."""

@@ -182,7 +182,7 @@ class Keeper:
     def _attempt(self, attempt: int) -> tuple[str, str]:
         try:
             task = self._start(attempt)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             self.order["restart"]["attempts"] = 0  # what cannot be started will not be next time
             return "failed", self._why_not(error)
         self.group = task.pid
@@ -228,8 +228,10 @@ class Keeper:
             with suppress(OSError, ValueError):
                 resource.setrlimit(resource.RLIMIT_DATA, (self.order["memory_bytes"],) * 2)
 
-    def _why_not(self, error: OSError) -> str:
+    def _why_not(self, error: OSError | ValueError) -> str:
         command, directory = self.order["command"][0], self.order["directory"]
+        if isinstance(error, ValueError):  # a zero byte, or a variable's name that is none
+            return f"cannot run {command!r}: {error}"
         if error.filename == directory:
             return f"directory {directory}: {(error.strerror or str(error)).lower()}"
         if isinstance(error, FileNotFoundError):
@@ -286,6 +288,10 @@ class Keeper:
         if not self.ending:
             self.ending, self.asked, self.limit = why, False, NEVER
             self._tell(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End what still runs, at once."""
+        self._tell(signal.SIGKILL)
 
     def _tell(self, number: signal.Signals) -> None:
         if self.group:
@@ -347,7 +353,11 @@ def main(directory: str) -> None:
     """Keep the task of a directory."""
     place = Path(directory)
     write(place / "keeper", str(os.getpid()))
-    result = Keeper(place).run()
+    task = Keeper(place)
+    try:
+        result = task.run()
+    finally:
+        task.kill()  # whatever went wrong here, nothing is left running
     write(place / "result", json.dumps(result))
 
 

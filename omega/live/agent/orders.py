@@ -46,7 +46,7 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
     policy = Policy.of(job.spec)
     need = dict(zip(site.dimensions.names, job.groups[key.group].need, strict=True))
     return {
-        "command": said.get("command", []),
+        "command": said.get("command") or _played(job.groups[key.group].duration_ms),
         "environment": {
             **plain, **job.spec.get("environment", {}),
             "OMEGA_JOB": job.id, "OMEGA_JOB_NAME": job.name, "OMEGA_GROUP": said.get("name") or str(key.group),
@@ -69,3 +69,8 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
         "cgroup": "",
         "lease": str(site.lease),
     }  # fmt: skip
+
+
+def _played(duration_ms: int) -> list[str]:
+    """What stands for a command in a job that is meant to be played."""
+    return ["sleep", f"{duration_ms / 1000:g}"] if duration_ms else []

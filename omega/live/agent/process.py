@@ -113,9 +113,10 @@ class Watch:
         while not self.bell.stopped:
             try:
                 self.step()
-            except (StoreError, OSError) as error:  # a disk that is full is waited for as well
+            except (StoreError, OSError) as error:  # so is a disk that is full
                 if not self.away:
-                    self.log.warning("store away", error=str(error))
+                    what = "store away" if isinstance(error, StoreError) else "no room"
+                    self.log.warning(what, error=str(error))
                 self.away = True
                 self.bell.wait(AWAY_SECONDS)
             except Refused:
@@ -123,7 +124,7 @@ class Watch:
                 raise
             else:
                 if self.away:
-                    self.log.warning("store back")
+                    self.log.warning("goes on")
                 self.away = False
                 self.rest()
         self.end()
@@ -144,7 +145,7 @@ class Watch:
 
     def rest(self) -> None:
         """Wait until there is a reason to look."""
-        due = self.looked + self.agent.lease_ms / 1000 / BEATS
+        due = self.looked + (0.0 if self.agent.behind else self.agent.lease_ms / 1000 / BEATS)
         while not self.agent.ended and (left := due - keeper.now()) > 0:
             if self.agent.waiting:
                 left = min(left, SOON_SECONDS)

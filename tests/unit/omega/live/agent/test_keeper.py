@@ -83,6 +83,10 @@ def test_why_it_failed(order: Order, command: tuple[str, ...], reason: str) -> N
     assert kept(order(*command)) == ("failed", reason)
 
 
+def test_what_no_system_takes_as_a_command(order: Order) -> None:
+    assert kept(order("echo", "a\0b")) == ("failed", "cannot run 'echo': embedded null byte")
+
+
 def test_a_working_directory_that_is_not_there(order: Order) -> None:
     place = order("true", directory="/no/such/place", restart={"attempts": 9, "delay_ms": 60_000, "factor": 1})
     assert kept(place) == ("failed", "directory /no/such/place: no such file or directory")

@@ -66,3 +66,11 @@ def test_tasks_of_an_array_know_their_index() -> None:
 def test_the_health_command_is_the_one_of_the_jobs_updates() -> None:
     found = ordered({"update": {"max_down": 1, "health": {"command": ["probe"], "grace": 700, "healthy_after": 9}}})
     assert (found["health"]["command"], found["health"]["grace_ms"]) == (["probe"], 700)
+
+
+def test_what_is_meant_to_be_played_sleeps() -> None:
+    site = Site("h1", Path("/state/lease"), Dimensions(), {}, lambda _: False)
+    played = job(groups=[{}, {}])
+    played.groups[1].duration_ms = 1_500
+    assert order(played, Key("j", 1, 0, 3), PLACE, site, {})["command"] == ["sleep", "1.5"]
+    assert ordered({})["command"] == []
