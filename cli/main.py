@@ -28,6 +28,7 @@ COMMANDS: dict[str, Entry] = {
     "sim": ("cli.sim", "Simulate cells and compare scheduling architectures."),
     "top": ("cli.top.command", "The cell as it is now, in the terminal."),
     "completion": ("cli.completion", "Let a shell complete commands, options and names: bash, zsh, fish."),
+    "experiment": ("cli.experiment", "Check claims of the Omega paper by simulation."),
     "bench": ("cli.bench", "Measure the store and the schedulers."),
 }
 

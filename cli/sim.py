@@ -8,6 +8,8 @@ TABLE = {
     "run": ("cli.sim_run", "Simulate one architecture on one workload."),
     "mapreduce": ("cli.sim_mapreduce", "What sizing policies bring MapReduce jobs (Omega §6)."),
     "sweep": ("cli.sim_sweep", "Vary parameters; resumable, on all cores or a Dask cluster."),
+    "figure": ("cli.sim_figure", "Draw figure 2 to 10 of the Omega paper."),
+    "report": ("cli.sim_report", "Set every claim of the paper beside what is measured: docs/reproduction.md."),
 }
 
 

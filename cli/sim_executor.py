@@ -4,10 +4,11 @@ import contextlib
 import logging
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, ProcessPoolExecutor
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,9 +40,20 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C goes to every process of the terminal; only the one that keeps the results acts on it."""
+def _worker() -> None:
+    """Ctrl-C goes to every process of the terminal; only the one that keeps the results acts on it.
+
+    A worker whose parent is gone, killed perhaps, ends as well.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def end_with_parent() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 @contextlib.contextmanager
@@ -49,7 +61,7 @@ def _processes(workers: int) -> "Iterator[Executor | None]":
     if workers == 1:
         yield None
         return
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_worker)
     try:
         yield pool
     except BaseException:
@@ -103,6 +115,8 @@ def finish(
     from omega.experiments.results import Results
     from omega.experiments.sweep import Sweep
 
+    if not configurations:
+        return []
     results = Results(path)
     sweep = Sweep(configurations, results)
     if not sweep.left:

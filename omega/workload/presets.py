@@ -2,9 +2,9 @@
 
 C is the cell of that trace. All of it is measured there (tables/README.md) and fitted to nothing. A and B
 were never published. They are C at another *pace*: jobs arrive that much more often and run that much
-shorter, so that they hold what C's hold. The pace is the one parameter, fitted to where the paper saw
-one batch scheduler saturate (Omega §4.3: 2.5 times and 6 times the arrivals); nothing else about A and B
-is claimed.
+shorter, and half of that again, as in cells of twice the size; else the cell would be full before its
+scheduler is busy. The pace is the one parameter, fitted to where the paper saw one batch scheduler
+saturate (Omega §4.3: 2.5 times and 6 times the arrivals); nothing else about A and B is claimed.
 """
 
 from collections.abc import Sequence
@@ -34,6 +34,8 @@ SERVICE_SHARE = 0.536
 """How much of the cpu that residents of the trace ask for is asked for by service jobs."""
 DECISION_SECONDS = 0.1 + 0.005 * quantiles("batch_tasks_per_job").mean
 """Mean decision time of a batch job with the paper's t_job and t_task (Omega §4)."""
+CALIBRATED_HOLD = 0.5
+"""What the arriving jobs of a calibrated cell hold at rate 1, relative to C's."""
 EARLIER = 1 << 32
 """Added to the seed for what was drawn before the beginning."""
 
@@ -50,6 +52,11 @@ class Preset:
     name: str
     pace: float = 1.0
     saturates_at: float | None = None
+
+    @property
+    def duration(self) -> float:
+        """How long tasks run, relative to C's."""
+        return 1.0 if self.saturates_at is None else CALIBRATED_HOLD / self.pace
 
     @property
     def label(self) -> str:
@@ -92,7 +99,7 @@ def draw(name: str, seed: int, days: float, *, rate: float = 1.0, size: Size | N
     size, chosen = size or Size(), preset(name)
     mix = Mix(
         seconds=days * DAY, rate=chosen.pace * rate, service_rate=1 / rate,
-        duration=size.machines / MACHINES / chosen.pace,
+        duration=size.machines / MACHINES * chosen.duration,
         largest_cpu=size.largest_cpu, largest_memory=size.largest_memory,
     )  # fmt: skip
     drawn = google_mix(seed, size.machines, mix)
@@ -134,9 +141,8 @@ def _lasting(
         held += np.array(group.need) * group.count
     sizes = sorted({(m.capacity[0] / mix.largest_cpu, m.capacity[1] / mix.largest_memory) for m in machines})
     found: list[Arrival] = []
-    shares = {"service": SERVICE_SHARE, "batch": 1.0}
-    for kind, share in shares.items():
-        room = (FILL * has - held) * share
+    for kind in ("service", "batch"):
+        room = FILL * has * SERVICE_SHARE if kind == "service" else FILL * has - held
         rng = array_stream(seed, f"{kind}/residents")
         counts, wanted = quantiles(f"{kind}_tasks_per_job"), pairs(f"{kind}_requests").within(sizes)
         while True:

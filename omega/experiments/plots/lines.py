@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from omega.experiments.metrics import UNITS, chosen, saturated, spread
 from omega.experiments.plots.look import (
     LOOKS,
@@ -15,6 +17,7 @@ from omega.experiments.plots.look import (
     save,
     series,
     sheet,
+    styled,
 )
 from omega.experiments.results import Record
 
@@ -27,6 +30,11 @@ UNIT = {
 
 def draw_sweep(records: Sequence[Record], names: Sequence[str], metrics: Sequence[str], path: Path) -> None:
     """Draw `metrics` over the parameter `names[0]`. Raises BadInput."""
+    with styled():
+        save(_drawn(records, names, metrics), path)
+
+
+def _drawn(records: Sequence[Record], names: Sequence[str], metrics: Sequence[str]) -> Figure:
     along, others = names[0], names[1:]
     columns: dict[str, tuple[str, str]] = {}
     for metric in metrics:
@@ -52,7 +60,7 @@ def draw_sweep(records: Sequence[Record], names: Sequence[str], metrics: Sequenc
         handles += kind_handles()
     if handles:
         below(figure, handles)
-    save(figure, path)
+    return figure
 
 
 def _look(number: int, others: Sequence[str], group: Sequence[Any]) -> Look:

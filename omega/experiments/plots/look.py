@@ -5,19 +5,17 @@ apart without colour.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cellstate.errors import BadInput
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-try:
-    import matplotlib as mpl
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-except ImportError:
-    raise BadInput("figures need matplotlib; pip install 'omega-scheduler[plots]'") from None
+from cellstate.errors import BadInput
 
 SLO_SECONDS = 30.0
 LEAST_SECONDS = 1e-3
@@ -53,11 +51,15 @@ RULES: Any = {
 """matplotlib's settings; the salt makes the same figure the same file."""
 
 
+def styled() -> AbstractContextManager[None]:
+    """The settings while a figure is drawn."""
+    return mpl.rc_context(RULES)
+
+
 def sheet(rows: int, columns: int, *, width: float = 3.4, height: float = 2.7, **shared: Any) -> tuple[Figure, Any]:
     """A figure and its axes, always as an array of rows; inches per panel."""
-    with mpl.rc_context(RULES):
-        figure = Figure(figsize=(width * columns + 0.6, height * rows + 0.8), layout="constrained")
-        return figure, figure.subplots(rows, columns, squeeze=False, **shared)
+    figure = Figure(figsize=(width * columns + 0.6, height * rows + 0.8), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **shared)
 
 
 def series(
@@ -103,14 +105,14 @@ def key(figure: Figure, architectures: Iterable[str], *, kinds: bool = True, cro
     handles = [handle(LOOKS[name].label, LOOKS[name].colour, LOOKS[name].marker) for name in architectures]
     handles += kind_handles() if kinds else []
     if crosses:
-        label = "saturated: not all jobs scheduled"
+        label = "saturated"
         handles.append(Line2D([], [], color=RED, linestyle="", marker="x", markersize=8, label=label))
     below(figure, handles)
 
 
 def below(figure: Figure, handles: Sequence[Any], columns: int | None = None, title: str | None = None) -> None:
     """A legend under the panels."""
-    columns = columns or min(len(handles), max(2, int(figure.get_figwidth() / 2.1)))
+    columns = columns or min(len(handles), max(3, int(figure.get_figwidth() / 1.7)))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, title=title, fontsize=9)
 
 
@@ -119,8 +121,8 @@ def save(figure: Figure, *paths: Path) -> None:
     for path in paths:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with mpl.rc_context(RULES):
-                metadata = {"Date": None} if path.suffix == ".svg" else None
-                figure.savefig(path, dpi=130, metadata=metadata)
+            figure.savefig(
+                path, dpi=130, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None
+            )
         except OSError as error:
             raise BadInput(f"figure {path}: cannot be written ({error.strerror}); name another place") from None

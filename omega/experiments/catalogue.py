@@ -1,0 +1,26 @@
+"""All experiments by name."""
+
+from collections.abc import Sequence
+
+from cellstate.errors import BadInput
+from omega.experiments import arrivals, decision_time, mix, offers, surface
+from omega.experiments.experiment import Experiment
+
+EXPERIMENTS = {
+    each.name: each
+    for module in (mix, decision_time, offers, arrivals, surface)
+    for each in module.EXPERIMENTS
+}  # fmt: skip
+
+
+def find(names: Sequence[str]) -> list[Experiment]:
+    """The experiments of these names, all of them for none. BadInput names those there are."""
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise BadInput(f"unknown experiment {name!r}; there is {', '.join(EXPERIMENTS)}")
+    return [EXPERIMENTS[name] for name in names or EXPERIMENTS]
+
+
+def of_figure(number: int) -> list[Experiment]:
+    """The experiments about a figure of the paper."""
+    return [experiment for experiment in EXPERIMENTS.values() if experiment.figure == number]

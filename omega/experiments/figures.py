@@ -1,0 +1,58 @@
+"""The figures of the paper that the lightweight simulator draws: what is simulated for each, at which size."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cellstate.errors import BadInput
+from omega.experiments import arrivals, decision_time, offers, surface
+from omega.experiments.configuration import Configuration
+from omega.experiments.experiment import Form, Sweeping, nothing
+from omega.workload.presets import PRESETS, preset
+
+
+@dataclass(frozen=True, slots=True)
+class PaperFigure:
+    """A figure: its title, its simulations, and the form that draws in minutes on two cores."""
+
+    number: int
+    title: str
+    sweep: Sweeping
+    form: Form
+
+    def sized(self, days: float | None = None, cells: Sequence[str] = (), machines: int | None = None) -> Form:
+        """The form with other days, cells or sizes of them. BadInput when there is no such cell."""
+        for name in cells:
+            preset(name)
+        return self.form.but(days, cells, machines)
+
+    def simulations(self, form: Form) -> list[Configuration]:
+        """What has to be run."""
+        return self.sweep(form)
+
+
+ALL = tuple(PRESETS)
+SMALL = 1_000
+"""Machines where whole cells take too long to simulate for a first look."""
+FIGURES = {
+    each.number: each
+    for each in (
+        PaperFigure(2, "Batch and service shares of the workload", nothing, Form(0.29, 0, ALL)),
+        PaperFigure(3, "Job run times and gaps between jobs", nothing, Form(0.29, 0, ALL)),
+        PaperFigure(4, "Tasks per job", nothing, Form(0.29, 0, ALL)),
+        PaperFigure(5, "Job wait time over t_job(service)", decision_time.sweep, Form(0.5, 12, ALL, even=True)),
+        PaperFigure(6, "Scheduler busyness over t_job(service)", decision_time.sweep, Form(0.5, 12, ALL, even=True)),
+        PaperFigure(7, "Two-level: over t_job(service)", offers.sweep, Form(1.0, 5, ("A", "C"), SMALL, even=True)),
+        PaperFigure(8, "Shared state: more batch jobs", arrivals.sweep, Form(0.25, 9, ALL, even=True)),
+        PaperFigure(9, "Shared state: more batch schedulers", arrivals.shared_sweep, Form(0.3, 6, ("B",), even=True)),
+        PaperFigure(10, "Busyness over t_job and t_task of service", surface.sweep, Form(0.3, 4, ("B",), even=True)),
+    )
+}  # fmt: skip
+
+
+def figure(number: int) -> PaperFigure:
+    """A figure by its number in the paper. BadInput names those there are."""
+    if number not in FIGURES:
+        raise BadInput(
+            f"figure {number}: the simulator draws figures {min(FIGURES)} to {max(FIGURES)} of the Omega paper"
+        )
+    return FIGURES[number]

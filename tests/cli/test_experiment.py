@@ -1,0 +1,56 @@
+"""`omega experiment` and `omega sim figure`: lists, small forms, files, exit codes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Omega
+
+
+@pytest.fixture
+def sim() -> Omega:
+    """The program; nothing here needs a store."""
+    return Omega(None)
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> tuple[str, ...]:
+    return ("--results", str(tmp_path / "results.jsonl"), "--workers", "1")
+
+
+def test_the_list(sim: Omega) -> None:
+    found = sim.json("experiment", "list")["experiments"]
+    assert {"name", "figure", "claim", "source", "metric", "expectation"} == set(found[0])
+    assert "shared-independent" in sim.text("experiment", "list")
+
+
+def test_run_says_what_was_measured(sim: Omega, words: tuple[str, ...]) -> None:
+    (found,) = sim.json("experiment", "run", "many-schedulers", "--small", *words)["experiments"]
+    assert found["verdict"] == "holds"
+    assert found["simulations"] == 4
+    text = sim.text("experiment", "run", "many-schedulers", "--small", *words)
+    assert "conflict fraction" in text
+
+
+def test_check_fails_when_a_claim_does_not_hold(sim: Omega, words: tuple[str, ...]) -> None:
+    assert sim.json("experiment", "check", "machines-of-c", "service-months", *words)["ok"] is True
+    text = sim.text("experiment", "check", "machines-of-c", "service-share", *words, code=1)
+    assert "does not hold" in text
+    assert "unknown experiment 'x'" in sim.error("experiment", "check", "x", *words)
+
+
+def test_a_figure_is_two_files(sim: Omega, tmp_path: Path) -> None:
+    found = sim.json(
+        "sim", "figure", "8", "--cluster", "A", "C", "--days", "0.001", "--machines", "40", "--workers", "1",
+        "--output", str(tmp_path / "out"),
+    )  # fmt: skip
+    assert found["clusters"] == ["A", "C"]
+    assert found["simulations"] == 16
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "figure-8.png", "figure-8.svg", "results.jsonl",
+    ]  # fmt: skip
+
+
+def test_wrong_figures_and_cells(sim: Omega) -> None:
+    assert "draws figures 2 to 10" in sim.error("sim", "figure", "12")
+    assert "no such preset; there is A, B, C" in sim.error("sim", "figure", "5", "--cluster", "A", "D")

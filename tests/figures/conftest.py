@@ -1,0 +1,37 @@
+"""The small forms of all experiments, simulated once for all tests here."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import pytest
+
+from omega.experiments.experiment import Experiment, Form, Sweeping
+from omega.experiments.results import Record, Results
+from omega.experiments.sweep import Sweep
+
+RESULTS = Results()
+
+
+def clock() -> float:
+    """No time is measured here."""
+    return 0.0
+
+
+@cache
+def _records(sweep: Sweeping, form: Form) -> list[Record]:
+    return Sweep(sweep(form), RESULTS).run(None, clock)
+
+
+class Small:
+    """Simulations of small forms, each done once."""
+
+    def of(self, experiment: Experiment) -> Sequence[Record]:
+        return _records(experiment.sweep, experiment.small)
+
+    def records(self, sweep: Sweeping, form: Form) -> Sequence[Record]:
+        return _records(sweep, form)
+
+
+@pytest.fixture
+def small() -> Small:
+    return Small()
