@@ -119,7 +119,7 @@ def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, sums: Mapping[
             "evicted": _evictions(cell, past.evicted_for, "for"),
             "made room": _evictions(cell, past.evicted, "of"),
         }
-        | {"waits for": _waits(cell, job)}
+        | {"waits for": waits_for(cell, job)}
         | mapreduce_progress.facts(cell, job)
         | {name: str(value) for name, value in job.spec.items() if name not in TOLD}
     )
@@ -142,7 +142,7 @@ def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, sums: Mapping[
     render.table((*headings, *(f">{word}" for word in COUNTS)), rows)
 
 
-def _waits(cell: "RedisCell", job: "Job") -> str:
+def waits_for(cell: "RedisCell", job: "Job") -> str:
     """What it waits for; of one that was stopped for it, what did not come true."""
     names = Names(cell)
     if ended(job):

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cellstate.model import JobState
 from cli import render, words
 from cli.app import App
 from cli.job_find import find
-from cli.job_state import group_names, state
+from cli.job_state import Room, group_names, state
+from cli.job_status import waits_for
 from cli.private_copy import live_kinds, look_up, private_copy
 
 if TYPE_CHECKING:
@@ -30,22 +32,32 @@ def command(app: App, job: str) -> None:
 
     Nothing is changed: it is decided on a private copy of the cell, as its scheduler would.
     """
-    from cli.job_state import Room
-
     cell = app.open()
     found = find(cell, job)
-    if not found.pending:
-        reason = Room(cell).reason(found) or "DONE"
-        if app.as_json:
-            render.document(_head(cell, found) | {"reason": reason, "detail": "", "groups": [], "fits_after": []})
-        else:
-            render.line(_headline(f"{found.name} is {state(found)}: none of its tasks waits", reason))
+    if not found.pending or found.state is JobState.HELD:
+        _no_machine_matters(app, cell, found)
         return
     told = Told(cell, found, private_copy(cell), cell.kinds().get(found.kind), scheduled=found.kind in live_kinds(cell))
     if app.as_json:
         render.document(told.as_json())
     else:
         told.show()
+
+
+def _no_machine_matters(app: App, cell: "RedisCell", job: "Job") -> None:
+    """Tell of a job that does not wait for a machine."""
+    from schedulers.constraints.reasons import MEANING
+
+    reason = Room(cell).reason(job) or "DONE"
+    detail = f"waits for {waits_for(cell, job)}" if reason == "DEPENDENCY" else ""
+    if app.as_json:
+        render.document(_head(cell, job) | {"reason": reason, "detail": detail, "groups": [], "fits_after": []})
+        return
+    waiting = f"{job.unplaced:,} tasks wait" if job.pending else "none of its tasks waits"
+    render.line(_headline(f"{job.name} is {state(job)}: {waiting}", reason))
+    render.line(f"  {detail or MEANING[reason]}")
+    if reason == "HELD":
+        render.line(f"  would be placed after: omega job release {job.name}")
 
 
 class Told:
@@ -166,8 +178,10 @@ def _show_steps(part: "Part", machines: int) -> None:
     }  # fmt: skip
     before = machines
     for step in steps:
+        if not before:
+            break  # nothing is left to exclude
         if not step.excludes:
-            text = "excludes none" if before else "nothing is left to exclude"
+            text = "excludes none"
         elif step.reason in of:
             rest = "" if step.remaining else ": none is left"
             text = of[step.reason].format(f"{step.excludes:,}", are="is" if step.excludes == 1 else "are") + rest

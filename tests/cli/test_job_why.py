@@ -86,6 +86,16 @@ def test_a_job_that_waits_for_nothing(omega: Omega, cell: RedisCell) -> None:
     assert omega.text("job", "why", "a").startswith("a is stopped: none of its tasks waits ")
 
 
+def test_held_and_waiting_for_others(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("job", "run", "--name", "first", "--hold")
+    omega.run("job", "run", "--name", "then", "--after", "first")
+    assert [omega.json("job", "why", name)["reason"] for name in ("first", "then")] == ["HELD", "DEPENDENCY"]
+    assert "omega job release first" in omega.text("job", "why", "first")
+    assert omega.json("job", "why", "then")["detail"].startswith("waits for first (")
+    assert [job["reason"] for job in omega.json("job", "list")["jobs"]] == ["HELD", "DEPENDENCY"]
+
+
 # Warnings
 
 
