@@ -72,15 +72,24 @@ def day(path: Path | None = None) -> Workload:
 
 def rows(path: Path | None = None) -> Iterator[Mapping[str, Any]]:
     """The rows of results. Raises BadInput when the file is not of this form."""
+    for name in ("day_monolithic_multi_path", "day_t_job_service_sweep"):
+        yield from _part(path, name)
+
+
+def timings(path: Path | None = None) -> Sequence[Mapping[str, Any]]:
+    """How long their simulator took. Raises BadInput when the file is not of this form."""
+    return _part(path, "timing")
+
+
+def _part(path: Path | None, name: str) -> Sequence[Mapping[str, Any]]:
     path = path or case("results.json")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        for listed in (found["day_monolithic_multi_path"], found["day_t_job_service_sweep"]):
-            yield from listed
+        found: Sequence[Mapping[str, Any]] = json.loads(path.read_text(encoding="utf-8"))[name]
     except OSError as error:
         raise BadInput(f"results {path}: cannot be read ({error.strerror})") from None
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(f"results {path}: not of the form of benchmarks/cases/results.json ({error!r})") from None
+    return found
 
 
 def settings_of(row: Mapping[str, Any], seed: int) -> Settings:

@@ -54,12 +54,12 @@ def _said(**settings: Any) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _measure(app: App, module: str, settings: dict[str, Any]) -> dict[str, Any]:
+def _measure(app: App, module: str, settings: dict[str, Any], *, stored: bool = True) -> dict[str, Any]:
     """Run a benchmark and return its document; the command ends here when the harness reports an error."""
     if find_spec("benchmarks") is None:
         raise Refused("the harness (package benchmarks) is not installed with this Omega; run it from a checkout")
     # A load test must be asked for: OMEGA_STORE may be a store that people use.
-    if "store" not in settings and app.store not in (None, os.environ.get("OMEGA_STORE")):
+    if stored and "store" not in settings and app.store not in (None, os.environ.get("OMEGA_STORE")):
         settings["store"] = app.store
     code, said = _run(module, settings)
     if code:
@@ -310,6 +310,52 @@ def place(app: App, parts: Any, machines: Any, append_only: bool, store: str | N
 def sync(app: App, parts: Any, machines: Any, append_only: bool, store: str | None) -> None:
     """The same as place."""
     _place(app, parts=parts, machines=machines, append_only=append_only, store=store)
+
+
+@command.command()
+@click.option(
+    "--part", "parts", type=Listed(click.Choice(["speed", "agreement"])), metavar="PART,…",
+    help="Only these: speed, agreement.",
+)  # fmt: skip
+@click.option("--seeds", type=click.IntRange(min=1), help="Runs of each configuration that is compared (default: 10).")
+@click.option("--repeat", type=click.IntRange(min=1), help="Runs of each one that is timed (default: 3).")
+@click.option("--large/--no-large", default=None, help="Also a day of 10,000 machines (default: yes).")
+@click.option("--results", type=click.Path(dir_okay=False), help="Results to compare with, instead of those on record.")
+@click.option("--workload", type=click.Path(dir_okay=False), help="The day they are of, as comma-separated values.")
+@click.pass_obj
+def sim(app: App, /, **settings: Any) -> None:
+    """Speed of the simulator, and its figures beside those of the authors' simulator.
+
+    Both simulate the same day under the same rules. A figure agrees when the means over the seeds are no further
+    apart than three standard deviations, 1 % or 1e-5, whichever is most.
+    """
+    document = _measure(app, "sim", _said(**settings), stored=False)
+    if app.as_json:
+        render.document(document)
+        return
+    if "speed" in document:
+        render.table(
+            ["architecture", "detection", "commit", ">machines", ">jobs", ">tasks", ">s", ">from", ">to",
+             ">theirs, warm", ">cold"],
+            [
+                [row["architecture"], row["detection"], row["commit"], row["machines"], row["jobs"], row["tasks"],
+                 *(f"{s:.2f}" for s in (row["wall_seconds"], *row["spread"])),
+                 *(f"{row['reference'][when]:.2f}" for when in ("warm", "cold"))]
+                for row in document["speed"]
+            ],
+        )  # fmt: skip
+    if "agreement" in document:
+        render.table(
+            ["architecture", "commit", ">t_job service", ">figures", ">agree", "apart"],
+            [
+                [row["architecture"], row["commit"], row["t_job_service"], len(row["figures"]),
+                 sum(figure["agrees"] for figure in row["figures"]),
+                 ", ".join(figure["name"] for figure in row["figures"] if not figure["agrees"]) or "-"]
+                for row in document["agreement"]
+            ],
+        )  # fmt: skip
+        render.line(f"{document['figures_that_agree']} of {document['figures']} figures agree")
+    _foot(document, "")
 
 
 @command.command("all")

@@ -1,0 +1,46 @@
+"""``omega bench sim`` in small: the shape of its document."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import sim
+from benchmarks.agreement import day, rows
+from benchmarks.sim import LARGE, Settings, large_day, measure
+from cellstate.errors import BadInput
+
+
+def test_every_timed_row_of_theirs_has_one_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = replace(day(), arrivals=day().arrivals[:200])
+    monkeypatch.setattr(sim, "day", lambda _: short)
+    monkeypatch.setattr(sim, "large_day", lambda: short)
+    document: dict[str, Any] = measure(Settings(parts=("speed",), repeat=1, calm_seconds=0.0))
+    rows = document["speed"]
+    assert {row["architecture"] for row in rows} >= {"shared-state", "monolithic-multi", "monolithic-single"}
+    assert all(row["wall_seconds"] > 0 and row["reference"]["warm"] > 0 and len(row["digest"]) == 32 for row in rows)
+
+
+def test_every_row_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = next(iter(rows()))
+    monkeypatch.setattr(sim, "rows", lambda _: [first])
+    document: dict[str, Any] = measure(Settings(parts=("agreement",), seeds=1, calm_seconds=0.0))
+    (row,) = document["agreement"]
+    assert (row["architecture"], row["t_job_service"]) == ("monolithic-multi", 0.1)
+    assert {figure["name"] for figure in row["figures"]} >= {"busyness", "mean_wait_first_s_batch"}
+    assert document["figures_that_agree"] == document["figures"] == len(row["figures"])
+
+
+def test_the_large_day_is_as_large_as_theirs() -> None:
+    found = large_day()
+    assert len(found.machines) == 10_000
+    assert len(found.arrivals) == sum(jobs for jobs, _ in LARGE.values())
+    assert found.tasks == pytest.approx(198_113, rel=0.02)
+
+
+def test_what_cannot_be_measured(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="part beauty: there is speed, agreement"):
+        measure(Settings(parts=("beauty",)))
+    with pytest.raises(BadInput, match="cannot be read"):
+        measure(Settings(parts=("agreement",), results=str(tmp_path / "none.json"), calm_seconds=0.0))
