@@ -18,7 +18,7 @@ MOST_JOBS = 3
 """Jobs that are named; of more only the number is said."""
 _VERBS = {kind: kind for kind in (*ENDINGS, "left")}
 _VERBS |= {"submit": "submitted", "stop": "stopped", "abandon": "abandoned", "hold": "held", "release": "released"}
-_UPDATES = {"update": "began to update", "updated": "updated", "stalled": "the update stopped of"}
+_UPDATES = {"update": "began to update", "updated": "updated", "stalled": "stopped the update of"}
 _CHANGES = frozenset({"hold", "release", "awaited", "met", "resize", "drop", *_UPDATES})
 _STATES = {"done": "done", "stopped": "ended as stopped", "abandoned": "ended as abandoned"}
 

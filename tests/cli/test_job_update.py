@@ -104,7 +104,7 @@ def test_it_stops_and_says_so_when_new_tasks_fail(
     cell.end([Ending(machine, placement, How.FAILED)], 1, "here")
     eventually(lambda: cell.updates()[found.id].startswith("stalled"))
     assert "update        stalled: of its 1 new tasks 1 failed" in omega.text("job", "status", "web")
-    assert "the update stopped of web (" in omega.text("events")
+    assert "stopped the update of web (" in omega.text("events")
     assert running() == {"1": 2}
     omega.json("job", "update", "-", "--follow", given=job(1))
     assert running() == {"1": 3}

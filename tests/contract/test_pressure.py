@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cellstate.errors import StoreFull
-from cellstate.model import JobState, Limits, MachineSpec, MachineState
+from cellstate.model import JobState, Limits, MachineSpec, MachineState, TaskGroup
 from cellstate.transaction import Ending, How
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.contract.test_resend import everything
@@ -46,6 +46,9 @@ def test_what_grows_is_refused_and_nothing_is_written(stand: RedisStand) -> None
         lambda: cell.join("e1", [MachineSpec("m9", (1, 1))], 0),
         lambda: cell.enlist("batch/7", "n", 60_000, 0),
         lambda: cell.set_limits("batch", Limits((1, 1)), 0, "ada"),
+        lambda: cell.hold("a", 0, "ada"),
+        lambda: cell.resize("a", {0: 9}, 0, "ada"),
+        lambda: cell.update("a", [TaskGroup((1, 1), 1)], {"groups": [{}, {}]}, 0, "ada"),
     ):
         with pytest.raises(StoreFull):
             refused()
@@ -62,9 +65,10 @@ def test_what_frees_passes(stand: RedisStand) -> None:
     cell = stand.cell
     member = Member(cell)
     other = Member(cell, "service/0")
-    cell.submit([job("a", count=4), job("b")], 0, "ada")
+    cell.submit([job("a", count=4), job("b"), job("c", count=4)], 0, "ada")
     member.place("a", (0, 2), (1, 2))
     fill(stand)
+    assert cell.resize("c", {0: 3}, 1, "ada").groups[0].total == 3
     assert cell.end([Ending(0, 1, How.FINISHED, "0"), Ending(0, 1, How.STOPPED)], 1, "e0") == [1, 1]
     assert cell.end([Ending(0, 1, How.LEFT)], 1, "e0") == [1]
     assert cell.stop("b", 1, "ada").state is JobState.STOPPED

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cellstate.model import BUCKETS, MachineSpec, MachineState
+from cellstate.model import BUCKETS, MachineSpec, MachineState, TaskGroup
 from schedulers import process
 from schedulers.process import HUNG_LEASES, Process
 from schedulers.sharing import owned
@@ -202,3 +202,14 @@ def test_a_drained_machine_is_emptied_when_its_time_is_over(beating: Beating, mo
     rig.other.set_machine_state(1, MachineState.UP, 0, "ada")
     look(beating)
     assert rig.other.deadlines() == {}, "a machine that is up again has none"
+
+
+def test_updates_of_its_jobs_are_looked_after(beating: Beating) -> None:
+    rig = beating.rig
+    rig.submit(spec("a"))
+    rig.until_placed("a")
+    rig.other.update("a", [TaskGroup((1, 1), 1)], {"groups": [{}, {}], "targets": [[1, 1, [0]]]}, 1, "ada")
+    beating.beat()
+    found = rig.other.job("a")
+    assert found is not None
+    assert [group.total for group in found.groups] == [0, 1]
