@@ -82,6 +82,8 @@ class Replay:
         self._placers: set[str] = set()
         self._victims: set[str] = set()
         self._evictors: dict[str, str] = {}
+        # Whose eviction was judged by the fact before, and how many doubts and violations there were until then.
+        self._unless_dropped: tuple[str, int, int] = "", 0, 0
 
     @property
     def complete(self) -> bool:
@@ -238,6 +240,7 @@ class Replay:
             job.stopped += count
         else:
             job.unplaced += count
+        self._unless_dropped = "", 0, 0
         if how == "evicted":
             self._judge_eviction(placement, job_id, evictor, reason)
 
@@ -288,7 +291,10 @@ class Replay:
             del self.placements[int(placement)]
 
     def _judge_eviction(self, placement: str, victim: str, evictor: str, reason: str) -> None:
-        """5: every eviction has a reason; for precedence it is strictly lower than the evictor's."""
+        """5: every eviction has a reason; for precedence it is strictly lower than the evictor's.
+
+        That of an optional task is 0, whatever its job's: the fact that it is dropped follows at once.
+        """
         where = f"placement {placement}"
         self._victims.add(victim)
         if not evictor:
@@ -297,11 +303,14 @@ class Replay:
             return
         self._evictors[evictor] = placement
         low, high = self._owner(victim), self._owner(evictor)
+        before = len(self.doubts), len(self.violations)
         if not (low.known and high.known):
             self.doubts.append((self.version, placement, victim, evictor))
         elif low.precedence >= high.precedence:
             what = f"precedence {low.precedence} of job {victim} gave way to {high.precedence} of {evictor}"
             self.say(5, what, where)
+        if high.precedence or not high.known:
+            self._unless_dropped = victim, *before
 
     # Jobs
 
@@ -320,6 +329,9 @@ class Replay:
     def _total(self, words: tuple[str, ...]) -> None:
         """4: a resize, or the end of optional tasks, takes them out of the counts they were entered in just now."""
         job = self._owner(words[1])
+        victim, doubts, violations = self._unless_dropped
+        if words[0] == "drop" and victim == words[1]:
+            del self.doubts[doubts:], self.violations[violations:]
         if words[0] == "resize":
             job.unplaced += int(words[4])
             job.stopped -= int(words[5])

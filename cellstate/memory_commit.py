@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cellstate.memory_plain import MemoryPlain
 from cellstate.memory_ranges import span_count, span_tail
 from cellstate.memory_words import MANY, Group, JobRow, KindRow, MachineRow
-from cellstate.model import JobState, MachineState
+from cellstate.model import Gang, JobState, MachineState
 from cellstate.transaction import Claim, Detection, How, Mode, Outcome, Transaction, Verdict
 
 Unit = tuple[int, KindRow, Group]
@@ -40,7 +40,8 @@ class MemoryCommit(MemoryPlain):
     def victims_of(self, t: Judging, j: JobRow, c: Claim, m: MachineRow) -> list[Unit] | None:
         """Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
 
-        None when one of them is not of strictly lower precedence.
+        None when one of them is not of strictly lower precedence; optional tasks count as of precedence 0,
+        unless a strict gang goes with them.
         """
         units: list[Unit] = []
         listed: dict[int, int] = {}
@@ -48,7 +49,8 @@ class MemoryCommit(MemoryPlain):
             run = m.runs.get(placement) if placement > 0 else None
             if run:
                 g, tasks = run
-                if g.job.precedence >= j.precedence:
+                lowly = g.optional and g.job.gang is not Gang.STRICT
+                if (0 if lowly else g.job.precedence) >= j.precedence:
                     return None
                 left = span_count(tasks) - t.evicted.get(placement, 0) - listed.get(placement, 0)
                 n = min(wanted, left)

@@ -7,6 +7,7 @@ from typing import Any
 from cellstate.attributes import Described
 from cellstate.cell import Fact, KindUse
 from cellstate.errors import Refused
+from cellstate.keys import SCHEMA
 from cellstate.memory_publish import Line, MemoryPublish
 from cellstate.memory_ranges import spell
 from cellstate.memory_words import Group, JobRow, MachineRow
@@ -141,7 +142,7 @@ class MemoryReads(MemoryPublish):
     def counters(self) -> dict[str, int]:
         """The cell's version, floor and other counters."""
         return {
-            "schema": 1, "version": self.version, "floor": self.floor, "placements": self.placements,
+            "schema": SCHEMA, "version": self.version, "floor": self.floor, "placements": self.placements,
             "arrivals": self.arrivals, "transactions": self.transactions, "jobs": self.submissions,
             "incarnations": self.incarnations, "keep_jobs": self.keep_jobs, "keep_ms": self.keep_ms,
         }  # fmt: skip

@@ -14,7 +14,7 @@ UNKNOWN = -1
 
 
 class Resident(NamedTuple):
-    """A run on a machine, with what its job's record says of it.
+    """A run on a machine, with what its job's record says of it; optional tasks are of precedence 0.
 
     `need` are the amounts of one of its `tasks`; `together` counts the tasks that all go when one of it is
     evicted (a strict gang), 0 when it is alone.

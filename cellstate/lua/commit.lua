@@ -71,7 +71,8 @@ local function load(machines, ids, evicting)
 end
 
 -- Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
--- Nil when one of them is not of strictly lower precedence.
+-- Nil when one of them is not of strictly lower precedence; optional tasks count as of precedence 0,
+-- unless a strict gang goes with them.
 local function victims_of(t, i, m)
   if not t.evict[i] then return NONE end
   local units, listed = {}, {}
@@ -79,7 +80,9 @@ local function victims_of(t, i, m)
     local from, _, id, group, tasks = find_run(m, v.placement, false)
     if from then
       local victim = J[id]
-      if precedence_of(victim) >= precedence_of(t.job) then return nil end
+      local lowly = victim.gang ~= STRICT and optional(victim.groups[group + 1])
+      local rank = lowly and 0 or precedence_of(victim)
+      if rank >= precedence_of(t.job) then return nil end
       local left = span_count(tasks) - (t.evicted[v.placement] or 0) - (listed[v.placement] or 0)
       local n = math.min(v.count, left)
       listed[v.placement] = (listed[v.placement] or 0) + n

@@ -106,5 +106,6 @@ def _residents(machines: Sequence[int], cell: Cell) -> Iterator[Resident]:
         job = jobs.get(run.job)
         if job is not None:
             together = sum(group.placed for group in job.groups) if job.gang is Gang.STRICT else 0
-            need, tasks = job.groups[run.group].need, ranges.count(run.tasks)
-            yield Resident(run.machine, run.placement, run.job, job.precedence, need, tasks, together)
+            group, tasks = job.groups[run.group], ranges.count(run.tasks)
+            precedence = 0 if group.optional and not together else job.precedence
+            yield Resident(run.machine, run.placement, run.job, precedence, group.need, tasks, together)

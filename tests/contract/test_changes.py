@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from cellstate.audit import verify
 from cellstate.errors import BadInput, Overtaken, Refused
 from cellstate.model import MOST_CLAIMS, Gang, Job, JobSpec, JobState, MachineSpec, MachineState, TaskGroup
 from cellstate.transaction import Claim, Ending, How, Intake, Mode, Position, Transaction, Verdict
@@ -230,6 +231,18 @@ def test_an_optional_task_that_goes_is_dropped(workers: AnyCell, how: How) -> No
     group = kept(workers, "a").groups[1]
     assert (group.total, group.unplaced, group.placed, group.failed, group.indices) == (2, 0, 2, 0, 3)
     assert not kept(workers, "a").pending
+
+
+def test_an_optional_task_gives_way_as_if_it_had_no_precedence(cell: AnyCell, member: Member) -> None:
+    groups = (TaskGroup((1, 1), 1), TaskGroup((1, 1), 3, optional=True))
+    cell.submit([JobSpec("a", "a", "batch", groups, precedence=100)], 0, "ada")
+    cell.submit([job("low", (1, 1), precedence=1), job("none", (1, 1))], 0, "ada")
+    member.transact(Transaction("a", (Claim(0, 0, 1), Claim(0, 1, 3))))
+    assert member.place("none", (0, 1), evict=((2, 1),)).claims == ((0, Verdict.PRECEDENCE),)
+    assert member.place("low", (0, 1), evict=((1, 1),)).claims == ((0, Verdict.PRECEDENCE),)
+    assert member.place("low", (0, 1), evict=((2, 1),)).accepted
+    assert [(group.total, group.placed) for group in kept(cell, "a").groups] == [(1, 1), (2, 2)]
+    assert verify(cell).violations == ()
 
 
 def test_an_optional_task_may_finish(workers: AnyCell) -> None:

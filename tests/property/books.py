@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from cellstate.memory import MemoryCell
-from cellstate.model import JobState, MachineState
+from cellstate.model import Gang, JobState, MachineState
 from cellstate.ranges import indices
 from cellstate.transaction import Ending, How, Outcome, Transaction
 
@@ -112,4 +112,6 @@ class Books:
                     mine, victim = self.cell.job(claimer), self.cell.job(fact.words[3])
                     assert mine is not None
                     assert victim is not None
-                    assert victim.precedence < mine.precedence
+                    optional = victim.groups[int(fact.words[4])].optional and victim.gang is not Gang.STRICT
+                    rank = 0 if optional else victim.precedence
+                    assert rank < mine.precedence
