@@ -41,6 +41,8 @@ def follow_all(app: App, cell: "RedisCell", ids: Sequence[str], warnings: Sequen
         render.document({"cell": cell.name, "jobs": found, "warnings": list(warnings)})
     elif len(jobs) > 1:
         _table(cell, jobs)
+    elif isinstance(watcher, _One) and (hint := watcher.hint()):
+        render.note(hint)
     return fate(jobs)
 
 
@@ -88,6 +90,10 @@ class _One:
         if found is not None:
             for bar, count in zip(self.phases, found[:2], strict=True):
                 self.bars.update(bar, total=count.total, completed=count.done, visible=True)
+
+    def hint(self) -> str:
+        """What to read now; empty when all is said."""
+        return self.story.hint() if self.story is not None else ""
 
     def _explain(self, story: Story, job: "Job") -> list[str]:
         """Why it is pending, asked now and then once it has been for a while."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cellstate import ranges
 from cellstate.model import GroupStatus, Job
 from cli import words
 from cli.history import Event
@@ -26,6 +27,8 @@ class Chapter:
     """Whether an agent ran it: what is only played has no exit code."""
     failures: dict[str, int] = field(default_factory=dict)
     """Tasks that failed, by their reason."""
+    failed: int | None = None
+    """The first task that failed where it was run."""
 
 
 @dataclass
@@ -59,6 +62,8 @@ class Story:
             chapter.ran |= event.by.startswith("agent/")
             if why := event.more.get("reason"):
                 chapter.failures[why] = chapter.failures.get(why, 0) + (event.count or 0)
+            if event.kind == "failed" and chapter.ran and chapter.failed is None:
+                chapter.failed = ranges.indices(event.more["tasks"])[0]
         elif event.kind in BACK:
             chapter = self.chapters[event.more["group"]]
             key = event.more["group"], event.kind
@@ -91,6 +96,14 @@ class Story:
         queued = sum(group.unplaced for group in self.job.groups)
         since = words.seconds(max(0, now_ms - self.job.submitted_ms) / 1000)
         return [f"  {since:<7} {words.count(queued, 'task')} queued: {MEANING.get(reason, reason)}"] if reason else []
+
+    def hint(self) -> str:
+        """Where to read more of what failed; empty when there is nothing to read."""
+        for chapter in self.chapters:
+            if chapter.failed is not None:
+                group = f" --group {chapter.name}" if len(self.chapters) > 1 else ""
+                return f"see omega job logs {self.job.id}{group} --task {chapter.failed} --stderr"
+        return ""
 
     def _line(self, at_ms: int, group: int, text: str) -> str:
         name = f"{self.chapters[group].name}: " if len(self.chapters) > 1 else ""

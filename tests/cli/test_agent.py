@@ -56,8 +56,10 @@ def at_home(cell: RedisCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_command_is_followed_to_its_exit_code(omega: Omega, at_home: Agent) -> None:
     words = ("--name", "count", "--count", "2", "--env", "WORD=hi", "--follow", "--", "sh", "-c")
-    said = omega.text("job", "run", *words, "echo $WORD $OMEGA_TASK; exit $OMEGA_TASK", code=1)
-    assert said.splitlines()[-1].split(None, 2)[2] == "1 finished (exit 0), 1 failed (exit 1)"
+    said = omega.run("job", "run", *words, "echo $WORD $OMEGA_TASK; exit $OMEGA_TASK", code=1)
+    assert said.stdout.splitlines()[-1].endswith(" 1 finished (exit 0), 1 failed (exit 1)")
+    job = omega.json("job", "status", "count")["id"]
+    assert said.stderr == f"see omega job logs {job} --task 1 --stderr\n"
     assert omega.json("job", "status", "count")["failures"] == {"exit 1": 1}
     assert "1 task: exit 1" in omega.text("job", "status", "count")
     assert omega.text("job", "logs", "count", "--task", "1") == "hi 1\n"
