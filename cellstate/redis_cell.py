@@ -87,15 +87,22 @@ class RedisCell(RedisAgents, RedisJobs, RedisShards):
         return str(resources.decode())
 
     @classmethod
-    def connect(cls, url: str, name: str, *, timeout: float | None = 5.0) -> "RedisCell":
-        """Open the cell `name` on the store at `url`."""
-        return cls.open(connect(url, timeout=timeout), name, url)
+    def connect(
+        cls, url: str, name: str, *, timeout: float | None = 5.0, any_schema: bool = False
+    ) -> "RedisCell":  # fmt: skip
+        """Open the cell `name` on the store at `url`; see `open`."""
+        client = connect(url, timeout=timeout)
+        try:
+            return cls.open(client, name, url, any_schema=any_schema)
+        except BaseException:
+            client.close()
+            raise
 
     def _check_schema(self, schema: str) -> None:
         if int(schema) == keys.SCHEMA:
             return
-        newer = int(schema) > keys.SCHEMA
-        remedy = "use the newer Omega" if newer else "finish its jobs with the older Omega and delete it"
+        older = f"finish its jobs with the older Omega, then omega cell delete {self.name}"
+        remedy = "use the newer Omega" if int(schema) > keys.SCHEMA else older
         raise Unsuitable(
             f"cell {self.name}: written with schema {schema}, this Omega has schema {keys.SCHEMA}; {remedy}, or name "
             "another cell with --cell"

@@ -80,10 +80,8 @@ class App:
         `any_schema`: as RedisCell.open.
         """
         from cellstate.redis_cell import RedisCell
-        from cellstate.server import connect
 
-        client = connect(self.url)
-        cell = self.closing(RedisCell.open(client, name or self.which(), self.url, any_schema=any_schema))
+        cell = self.closing(RedisCell.connect(self.url, name or self.which(), any_schema=any_schema))
         if to_change:
             cell.members()
         return cell
