@@ -7,11 +7,12 @@ import pytest
 
 from cellstate.model import JobState
 from cellstate.redis_cell import RedisCell
+from cellstate.transaction import Ending, How
 from omega.jobfile import JobFile, load
 from omega.live.crew import crew
 from tests.integration.stage import check, made_cell
 from tests.mapreduce.crowd import until
-from tests.mapreduce.words import ADD, EACH, answer, counted
+from tests.mapreduce.words import ADD, EACH, answer, counted, script
 
 pytestmark = pytest.mark.server
 JOB = """
@@ -27,8 +28,16 @@ output: {output}
 """
 
 
+SLOW = script(
+    "import sys,time\nlines=sys.stdin.buffer.readlines()\ntime.sleep(0.5)\n"
+    "for l in lines:\n for w in l.split(): sys.stdout.buffer.write(w+b'\\t1\\n')"
+)
+"""As EACH, slowly: time for an eviction."""
+
+
 def submit(cell: RedisCell, texts: Path, output: Path, run: int) -> str:
-    text = JOB.format(run=run, texts=texts, output=output, map=json.dumps(EACH), reduce=json.dumps(ADD))
+    mapper = json.dumps(EACH if run == 1 else SLOW)
+    text = JOB.format(run=run, texts=texts, output=output, map=mapper, reduce=json.dumps(ADD))
     (spec,) = load([JobFile("words.yaml", text)], cell.dimensions, lambda: "made")
     cell.members()
     cell.submit([spec], 0, "ada")
@@ -40,8 +49,15 @@ def ended(cell: RedisCell, job_id: str) -> bool:
     return job is not None and job.state is JobState.DONE
 
 
+def evict_a_worker(cell: RedisCell, job_id: str) -> None:
+    """Take the worker that was asked for off its machine while shards are worked on."""
+    until(lambda: (progress := cell.progress(job_id)) and progress.working, "shards are worked on")
+    run = next(run for run in cell.runs([0]) if run.job == job_id and run.group == 0 and not run.leaving)
+    assert cell.end([Ending(0, run.placement, How.EVICTED, run.tasks, "drain")], 1, "ada") == [1]
+
+
 def test_words_counted_by_agents(store_url: str, texts: list[Path], tmp_path: Path) -> None:
-    """The second run knows from the first how long a shard takes, and gets four workers instead of one."""
+    """The second run knows from the first how long a shard takes, gets four workers instead of one, and loses one."""
     settings = {"OMEGA_STATE": str(tmp_path / "state")}
     with (
         made_cell(store_url, "mr-live") as cell,
@@ -53,6 +69,8 @@ def test_words_counted_by_agents(store_url: str, texts: list[Path], tmp_path: Pa
         for run in (1, 2):
             output = tmp_path / f"counts{run}"
             job_id = submit(cell, texts[0].parent, output, run)
+            if run == 2:
+                evict_a_worker(cell, job_id)
             until(lambda job_id=job_id: ended(cell, job_id), "all is counted")  # type: ignore[misc]
             assert answer(output) == counted(texts)
             durations = cell.durations("words")
