@@ -152,7 +152,8 @@ class Agent:
             raise Fenced(f"{self.executor}: has not come yet")
         asked, lease = keeper.now(), self.lease_ms / 1000
         beat = self.cell.beat(self._membership, self.lease_ms, self._index)
-        keeper.write(self.places.lease, f"{asked + ENDING * lease} {asked + ENDED * lease}")
+        until = f"{asked + ENDING * lease} {asked + ENDED * lease} {self._membership.incarnation}"
+        keeper.write(self.places.lease, until)
         return beat
 
     def _reconcile(self) -> Beat:
@@ -194,7 +195,8 @@ class Agent:
 
     def _start(self, key: Key, job: Job) -> None:
         place = self.places.task(key)
-        site = Site(self.name, self.places.lease, self.cell.dimensions, self.surroundings, os.path.isdir)
+        size, incarnation = self.cell.dimensions, self._membership.incarnation if self._membership else 0
+        site = Site(self.name, incarnation, self.places.lease, size, self.surroundings, os.path.isdir)
         what = order(job, key, place, site, self._own() if job.kind in OWN_KINDS else {})
         if not what["command"]:
             self._fail(key, "no command and no duration: nothing to run")

@@ -299,12 +299,17 @@ class Keeper:
                 os.killpg(self.group, number)
 
     def _lease(self) -> tuple[float, float]:
-        """When to begin to end the task, and when it must be gone, unless the agent renews its lease."""
+        """When to begin to end the task, and when it must be gone, unless the agent renews its lease.
+
+        The lease of a later incarnation is none for this task: that one has lost it (semantics 15).
+        """
         try:
-            over, end = Path(self.order["lease"]).read_text().split()
-            return float(over), float(end)
+            over, end, incarnation = Path(self.order["lease"]).read_text().split()
+            if incarnation == str(self.order["incarnation"]):
+                return float(over), float(end)
         except (OSError, ValueError):
-            return 0.0, 0.0
+            pass
+        return 0.0, 0.0
 
     def _patience(self) -> float:
         """How long nothing is due; a task that was killed is gone in a moment."""

@@ -23,6 +23,7 @@ class Site(NamedTuple):
     """What is the same for all tasks of an agent: its environment, and `there`, which tells a directory that exists."""
 
     machine: str
+    incarnation: int
     lease: Path
     dimensions: Dimensions
     surroundings: Mapping[str, str]
@@ -68,6 +69,7 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
         "memory_bytes": need.get("memory", 0) * MIB,
         "cgroup": "",
         "lease": str(site.lease),
+        "incarnation": site.incarnation,
     }  # fmt: skip
 
 

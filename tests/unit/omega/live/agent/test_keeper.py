@@ -28,9 +28,9 @@ def order(tmp_path: Path) -> Order:
         said = {
             "command": command, "environment": {"PATH": os.environ["PATH"]}, "directory": str(tmp_path / "work"),
             "restart": {"attempts": 0, "delay_ms": 10, "factor": 2.0}, "time_limit_ms": 0, "grace_ms": 200,
-            "log_bytes": 1 << 20, "memory_bytes": 0, "cgroup": "", "lease": str(tmp_path / "lease"),
+            "log_bytes": 1 << 20, "memory_bytes": 0, "cgroup": "", "lease": str(tmp_path / "lease"), "incarnation": 5,
         }  # fmt: skip
-        (tmp_path / "lease").write_text(" ".join(str(keeper.now() + seconds) for seconds in lease))
+        (tmp_path / "lease").write_text(" ".join(str(keeper.now() + seconds) for seconds in lease) + " 5")
         (tmp_path / "order.json").write_text(json.dumps(said | more))
         return tmp_path
 
@@ -136,8 +136,14 @@ def test_it_ends_when_the_lease_is_not_renewed(order: Order) -> None:
 def test_a_renewed_lease_is_noticed(order: Order) -> None:
     place = order("sleep", "0.6", lease=(0.3, 0.4))
     process = start(place)
-    keeper.write(place / "lease", f"{keeper.now() + 600} {keeper.now() + 700}")
+    keeper.write(place / "lease", f"{keeper.now() + 600} {keeper.now() + 700} 5")
     assert ended(process, place) == ("finished", "")
+
+
+def test_the_lease_of_a_later_incarnation_is_none(order: Order) -> None:
+    place = order("sleep", "60")
+    keeper.write(place / "lease", f"{keeper.now() + 600} {keeper.now() + 700} 6")
+    assert kept(place) == ("lease", "")
 
 
 def test_who_waits_for_another_attempt_can_be_stopped(order: Order) -> None:

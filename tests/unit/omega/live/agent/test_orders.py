@@ -17,7 +17,7 @@ def job(**spec: Any) -> Job:
 
 
 def ordered(spec: dict[str, Any], *there: str, own: dict[str, str] | None = None, **around: str) -> dict[str, Any]:
-    site = Site("h1", Path("/state/lease"), Dimensions(), around, lambda path: path in there)
+    site = Site("h1", 5, Path("/state/lease"), Dimensions(), around, lambda path: path in there)
     return order(job(**spec), Key("j", 1, 7, 3), PLACE, site, own or {})
 
 
@@ -31,7 +31,7 @@ def test_a_job_that_says_little() -> None:
         },
         "directory": "/state/tasks/j.1.7.3/work", "restart": {"attempts": 0, "delay_ms": 1000, "factor": FACTOR},
         "time_limit_ms": 0, "grace_ms": GRACE_MS, "log_bytes": LOG_BYTES, "cpu_millicores": 500,
-        "memory_bytes": 64 << 20, "cgroup": "", "lease": "/state/lease",
+        "memory_bytes": 64 << 20, "cgroup": "", "lease": "/state/lease", "incarnation": 5,
         "health": {"command": [], "grace_ms": 0, "every_ms": 5_000, "timeout_ms": 10_000},
     }  # fmt: skip
 
@@ -69,7 +69,7 @@ def test_the_health_command_is_the_one_of_the_jobs_updates() -> None:
 
 
 def test_what_is_meant_to_be_played_sleeps() -> None:
-    site = Site("h1", Path("/state/lease"), Dimensions(), {}, lambda _: False)
+    site = Site("h1", 5, Path("/state/lease"), Dimensions(), {}, lambda _: False)
     played = job(groups=[{}, {}])
     played.groups[1].duration_ms = 1_500
     assert order(played, Key("j", 1, 0, 3), PLACE, site, {})["command"] == ["sleep", "1.5"]
