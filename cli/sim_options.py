@@ -38,8 +38,8 @@ def configuration_options(function: F) -> F:
         click.option("--commit", type=click.Choice(["incremental", "gang"]), help="Default: incremental."),
         click.option("--placement", metavar="NAME", help="random (default), first-fit or best-fit."),
         click.option("--sharing", metavar="NAME", help="How batch schedulers share jobs: hash or round-robin."),
-        click.option("--offers", metavar="RULES", help="Two-level: as in the paper (default), or with what the "
-                     "authors' simulator adds: authors."),
+        click.option("--offers", metavar="RULES", help="Two-level: as in the paper, or with what the authors' "
+                     "simulator adds: authors (default under --reference-rules)."),
         click.option("--release-moves-number/--no-release-moves-number", default=None,
                      help="Whether a task that ends moves its machine's sequence number (default: yes)."),
         click.option("--reference-rules", is_flag=True, default=None,

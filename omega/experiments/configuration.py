@@ -44,7 +44,7 @@ class Configuration:
     commit: str = "incremental"
     placement: str = "random"
     sharing: str | None = None
-    offers: str = "paper"
+    offers: str | None = None
     release_moves_number: bool | None = None
     reference_rules: bool = False
     machines: int | None = None
@@ -79,7 +79,8 @@ class Configuration:
             t_task_service=self.t_task_service,
             detection=_named(Detection, "detection", self.detection), commit=_named(Mode, "commit", self.commit),
             placement=self.placement, sharing=self.sharing, release_moves_number=self.release_moves_number,
-            reference_rules=self.reference_rules, offers=_chosen("offers", self.offers, OFFERS),
+            reference_rules=self.reference_rules,
+            offers=None if self.offers is None else _chosen("offers", self.offers, OFFERS),
         )  # fmt: skip
 
     def drawn(self) -> Workload:

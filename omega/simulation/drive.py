@@ -89,7 +89,10 @@ class Desk:
         self._receive(self.engine.seconds, [], last=False)
 
     def grant(self, view: View) -> None:
-        """The copy for which it waits at Sync."""
+        """The copy for which it waits at Sync; jobs that came meanwhile are at hand as well."""
+        works, self._inbox = self._inbox, []
+        for work in works:
+            self.scheduler.ordering.add(work)
         self._answer(self._loop.send(Synced(view, self.engine.seconds)), last=False)
 
     def _due(self, until: float) -> None:

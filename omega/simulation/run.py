@@ -126,7 +126,7 @@ class Simulation:
     def _architecture(self) -> Architecture:
         name = self.settings.architecture
         if name == "two-level":
-            return TwoLevel(self.world, self.settings.offers)
+            return TwoLevel(self.world, self.settings.offered)
         if name == "partitioned":
             return Partitioned(dict(enumerate(parts(len(self.workload.machines), self.settings.shares).values())))
         return Shared() if name == "shared-state" else Monolithic()
@@ -156,7 +156,7 @@ class Simulation:
         if settings.architecture == "two-level":
             scheduler.detection = Detection.FINE  # what is offered to one alone cannot conflict
             scheduler.ordering, scheduler.patience = Rejoin(), OFFERS_PATIENCE
-            if settings.offers.several_jobs:
+            if settings.offered.several_jobs:
                 scheduler.batch = 1_000_000
         if settings.reference_rules:
             scheduler.ordering, scheduler.patience = Rejoin(), REFERENCE_PATIENCE

@@ -6,7 +6,7 @@ from math import isfinite
 
 from cellstate.errors import BadInput
 from cellstate.transaction import Detection, Mode
-from omega.simulation.two_level import Offers
+from omega.simulation.two_level import AUTHORS, Offers
 
 ARCHITECTURES = ("monolithic-single", "monolithic-multi", "partitioned", "two-level", "shared-state")
 PLACEMENTS = ("random", "first-fit", "best-fit")
@@ -46,8 +46,9 @@ class Settings:
     """Retry, give up and count as the authors' simulator does."""
     shares: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(KINDS, 0.5))
     """The parts of a partitioned cell."""
-    offers: Offers = field(default_factory=Offers)
-    """How offers are made in a two-level cell."""
+    offers: Offers | None = None
+    """How offers are made in a two-level cell; None: as the paper says, or as its authors' simulator does under the
+    reference rules."""
 
     def __post_init__(self) -> None:
         for what, value, known in (
@@ -86,6 +87,11 @@ class Settings:
     def releases_move(self) -> bool:
         """Whether tasks that end move a machine's sequence number."""
         return not self.reference_rules if self.release_moves_number is None else self.release_moves_number
+
+    @property
+    def offered(self) -> Offers:
+        """How offers are made."""
+        return self.offers or (AUTHORS if self.reference_rules else Offers())
 
     def decision_time(self, kind: str) -> tuple[float, float]:
         """(t_job, t_task) for jobs of a kind."""

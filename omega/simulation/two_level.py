@@ -110,22 +110,27 @@ class TwoLevel(Architecture):
         self._consider()
 
     def _consider(self) -> None:
-        """Begin to make an offer if there is something to offer and somebody who wants it."""
-        if self.making or not self.wanting or not self._enough():
+        """Begin to make an offer, or to gather for one, unless that is going on."""
+        engine, gather = self.world.engine, microseconds(self.offers.batch_seconds)
+        if self.making:
             return
-        self.making = True
-        if self.offers.batch_seconds:
-            self.world.engine.at(self.world.engine.now + microseconds(self.offers.batch_seconds), self._make)
-        else:
-            self._make(None)
+        if gather:
+            # Whatever happens starts it, and what has gathered by then is offered or not.
+            self.making = True
+            engine.at(engine.now + gather, self._gathered)
+        elif self.wanting and self._enough():
+            self.making = True
+            self._make()
+
+    def _gathered(self, _: Any) -> None:
+        self.making = False
+        if self.wanting and self._enough():
+            self._make()
 
     def _enough(self) -> bool:
         return self.pool > 0 and self.pool & MASK >= self.offers.least_cpu
 
-    def _make(self, _: Any) -> None:
-        if not self.wanting or not self._enough():
-            self.making = False
-            return
+    def _make(self) -> None:
         desk = min(self.wanting, key=self._share)
         self.wanting.remove(desk)
         at = self.world.engine.now + microseconds(self.offers.offer_seconds)
@@ -158,8 +163,11 @@ class TwoLevel(Architecture):
 
     def _deliver(self, made: tuple[Desk, Offer]) -> None:
         desk, offer = made
-        self.making = False
         self.out[desk.number] = offer
+        if self.offers.batch_seconds:
+            desk.grant(offer.copy)
+            return
+        self.making = False
         desk.grant(offer.copy)
         self._consider()
 
