@@ -171,7 +171,10 @@ class Cell(Protocol):
         """
 
     def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:
-        """End an update that is rolling: it is done, or with a `reason` stalled. Whether there was one."""
+        """End an update that is rolling: it is done, or with a `reason` stalled. Whether there was one.
+
+        A stalled one is forgotten once its job is no longer kept.
+        """
 
     def updates(self) -> Mapping[str, str]:
         """Updates that are not done, by job id: ``rolling``, or ``stalled`` and why."""

@@ -42,6 +42,8 @@ class MemoryUpdates(MemoryJobs):
     def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:
         """See Cell.settle."""
         if self._updates.get(job_id) != "rolling":
+            if job_id not in self.J:
+                self._updates.pop(job_id, None)
             return False
         self.open()
         why = " ".join(reason.split())

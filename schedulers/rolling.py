@@ -1,7 +1,7 @@
 """Rolling updates: tasks of a running job are replaced a few at a time, and only while the new ones stay healthy.
 
 The store keeps what is to be reached (`Target`, in the job's spec) and that it is under way; `move` says, purely,
-what to do next; `Rollouts` does it, as housekeeping of the schedulers (docs/decisions/0006). Each step names the
+what to do next; `Rollouts` does it, as housekeeping of the schedulers (docs/decisions/0008). Each step names the
 modify index it was decided on, so two that look after one update do not add up.
 """
 
@@ -131,14 +131,16 @@ class Rollouts:
     """When (ms) each placement of a new group was first seen to run."""
 
     def step(self, cell: Cell, owned: str, now_ms: int) -> None:
-        """Do what is next for every update that is rolling. Raises StoreError."""
-        rolling = [job_id for job_id, state in cell.updates().items() if state == "rolling"]
+        """Do what is next for every update that is rolling, forget those of jobs long gone. Raises StoreError."""
         seen: set[int] = set()
-        for job_id in rolling:
+        for job_id, state in cell.updates().items():
             if owned[bucket_of(job_id)] != "1":
                 continue
             job = cell.job(job_id)
-            if job is None or job.state > JobState.HELD:
+            if state != "rolling":
+                if job is None:
+                    cell.settle(job_id, "", now_ms, self.by)
+            elif job is None or job.state > JobState.HELD:
                 cell.settle(job_id, "" if job is None or job.state is JobState.DONE else "stopped", now_ms, self.by)
             elif job.kind == self.kind:
                 seen |= self._advance(cell, job, now_ms)

@@ -5,11 +5,15 @@
 -- reason: why it stopped; "" when it is done, or the job is.
 -- Reply  {"ok", 1 when this changed anything, else 0}
 -- Types  updates: hash; others as in commit.lua
--- Rules  of an update that is not under way nothing is settled (semantics 14)
+-- Rules  of an update that is not under way nothing is settled (semantics 14); one that stopped is forgotten,
+--        without a word, once its job is no longer kept
 
 --@include lists binary words ranges publish
 
-if redis.call('HGET', updates_key, job) ~= 'rolling' then return { 'ok', 0 } end
+if redis.call('HGET', updates_key, job) ~= 'rolling' then
+  if redis.call('HEXISTS', jobs_key, job) == 0 then redis.call('HDEL', updates_key, job) end
+  return { 'ok', 0 }
+end
 redis.call('HDEL', updates_key, job)
 if reason ~= '' then redis.call('HSET', updates_key, job, 'stalled ' .. reason) end
 fact((reason == '' and 'updated ' or 'stalled ') .. job .. (reason == '' and '' or ' ' .. reason))

@@ -5,7 +5,7 @@ import pytest
 from cellstate.errors import BadInput, Overtaken, Refused
 from cellstate.model import MOST_GROUPS, TaskGroup
 from cellstate.transaction import Claim, Transaction
-from tests.contract.conftest import AnyCell, Member, job
+from tests.contract.conftest import AnyCell, Make, Member, job
 from tests.contract.test_jobs import kept
 
 SPEC = {"user": "ada", "groups": [{}, {"command": ["new"]}], "targets": [[1, 2, [0]]]}
@@ -62,6 +62,20 @@ def test_updates_that_cannot_be(running: AnyCell) -> None:
     running.stop("a", 2, "ada")
     with pytest.raises(Refused, match="has ended"):
         running.update("a", [NEW], SPEC, 1, "ada")
+
+
+def test_a_stalled_update_is_forgotten_with_its_job(make: Make) -> None:
+    cell = make(keep_jobs=0).cell
+    cell.submit([job("a")], 0, "ada")
+    cell.update("a", [NEW], SPEC, 1, "ada")
+    cell.settle("a", "fails", 2, "batch/0")
+    cell.settle("a", "", 3, "batch/0")
+    assert cell.updates() == {"a": "stalled fails"}
+    cell.stop("a", 4, "ada")
+    assert cell.job("a") is None
+    version = cell.counters()["version"]
+    cell.settle("a", "", 5, "batch/0")
+    assert (cell.updates(), cell.counters()["version"]) == ({}, version)
 
 
 def test_an_update_is_settled_once(running: AnyCell) -> None:

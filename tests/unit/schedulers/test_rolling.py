@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellstate.memory import MemoryCell
-from cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
+from cellstate.model import Job, JobSpec, MachineSpec, MachineState, TaskGroup
 from cellstate.resources import Dimensions
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from omega.updating import change
@@ -196,6 +196,19 @@ def test_the_update_of_a_job_that_ended_is_settled(stop: bool, left: Mapping[str
         site.cell.end([Ending(0, fail_one_of_old[0], How.FINISHED)], 1, "e0")
     site.step()
     assert site.cell.updates() == left
+
+
+def test_a_stalled_update_is_forgotten_when_its_job_is_no_longer_kept() -> None:
+    site = Site(1, room=1)
+    site.update("new", 1)
+    site.cell.settle("a", "fails", 1, "service/0")
+    site.step()
+    assert site.cell.updates() == {"a": "stalled fails"}
+    site.cell.keep_jobs = 0
+    site.cell.stop("a", 1, "ada")
+    site.cell.set_machine_state(0, MachineState.DOWN, 1, "ada")
+    site.step()
+    assert site.cell.updates() == {}
 
 
 def test_others_look_after_other_buckets_and_kinds() -> None:
