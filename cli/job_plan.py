@@ -10,7 +10,7 @@ from cellstate.errors import OmegaError
 from cli import render, words
 from cli.app import App
 from cli.job_find import find
-from cli.job_submit import check_names, new_id, read_file, taken
+from cli.job_submit import check_names, new_id, read_file, stamped, taken
 from cli.job_warnings import warnings
 from cli.private_copy import as_work, look_up, private_copy
 
@@ -48,7 +48,7 @@ def _plan(app: App, files: Sequence[str], *, verbose: bool) -> int:
 
     read = [read_file(name) for name in files]
     cell = app.open()
-    specs = load(read, cell.dimensions, new_id, lambda name: find(cell, name).id)
+    specs = [stamped(app, spec) for spec in load(read, cell.dimensions, new_id, lambda name: find(cell, name).id)]
     check_names(cell, specs)
     doubtful = warnings(cell, specs)
     with render.busy("planning", quiet=app.as_json):

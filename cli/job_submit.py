@@ -98,12 +98,17 @@ def read_file(name: str) -> "JobFile":
         raise BadInput(f"job file {name}: not UTF-8 text at byte {error.start}; save it as such") from None
 
 
+def stamped(app: App, spec: "JobSpec") -> "JobSpec":
+    """A job with what is recorded of its submission."""
+    return replace(spec, extra={"user": app.user, **spec.extra})
+
+
 def submit(
     ctx: click.Context, cell: "RedisCell", specs: "Sequence[JobSpec]", follow: bool | None, *, hold: bool = False
 ) -> None:
     """Submit jobs, say what became of them, and follow them if so wished. Duplicate when a name or id is taken."""
     app: App = ctx.obj
-    specs = [replace(spec, extra={"user": app.user, **spec.extra}) for spec in specs]
+    specs = [stamped(app, spec) for spec in specs]
     if len(specs) > 1:
         check_names(cell, specs)  # of a single job the store's own answer says all
     answers = []

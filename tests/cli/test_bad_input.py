@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cellstate.keys import SCHEMA
 from cellstate.model import JobSpec, TaskGroup
 from cellstate.redis_cell import RedisCell
 from cellstate.server import connect
@@ -61,10 +62,10 @@ def test_two_cells_on_one_store(empty_store: str) -> None:
 
 
 def test_a_cell_of_a_newer_omega(omega: Omega, cell: RedisCell) -> None:
-    cell.client.hset(f"omega:{{{cell.name}}}:meta", "schema", 2)
+    cell.client.hset(f"omega:{{{cell.name}}}:meta", "schema", SCHEMA + 1)
     assert omega.error("job", "list") == (
-        f"cell {cell.name}: written with schema 2, this Omega reads up to 1; "
-        "use the newer Omega, or export there and import here"
+        f"cell {cell.name}: written with schema {SCHEMA + 1}, this Omega has schema {SCHEMA}; "
+        "use the newer Omega, or name another cell with --cell"
     )
 
 
@@ -163,7 +164,7 @@ def test_status_of_a_given_store(store_url: str) -> None:
         ("name: a\n", "stdin:1: tasks: is missing"),
         ("name: a\ncolour: red\ntasks: [{}]\n",
          ("stdin:2: colour: unknown field; allowed: name, id, kind, precedence, pool, gang, tasks, user, environment, "
-         "directory")),
+         "directory, after, update")),
         ("- name: a\n  tasks: [{}]\n- name: a\n  tasks: [{}]\n",
          "stdin:3: name: 'a' is that of the job at stdin:1; choose another"),
     ],

@@ -62,7 +62,7 @@ def test_why_a_job_waits(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
     ids = submit(omega, CHAIN)
     told = omega.json("job", "why", "check")
-    assert (told["reason"], told["detail"]) == ("DEPENDENCY", f"waits for {ids['extract']} to finish")
+    assert (told["reason"], told["detail"]) == ("DEPENDENCY", f"waits for extract ({ids['extract'][:4]}) to finish")
 
 
 def test_run_after(omega: Omega, cell: RedisCell) -> None:
