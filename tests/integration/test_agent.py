@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from cellstate.cell import Membership
-from cellstate.errors import Duplicate, Fenced
+from cellstate.errors import Duplicate, Fenced, Refused, Unreachable
 from cellstate.model import GroupStatus, JobSpec, MachineSpec, MachineState, TaskGroup
 from cellstate.redis_cell import RedisCell
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
@@ -301,6 +301,43 @@ def test_only_the_newest_directories_of_ended_tasks_are_kept(
         look_until(agent, lambda: ground.group(name).finished, "it finished")  # noqa: B023
     assert len(list(agent.places.found())) == kept
     assert {place.stat().st_mode & 0o777 for place in (agent.places.top, agent.places.tasks)} == {0o700}
+
+
+def test_a_store_that_is_away_is_waited_for(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, bell = ground.agent(), Bell()
+    name = ground.run("true")
+    beat, failed = agent.cell.beat, list[str]()
+
+    def away(*arguments: Any) -> Any:
+        if len(failed) < 2:
+            failed.append("once more")
+            raise Unreachable("cut by the test")
+        if ground.group(name).finished:
+            bell.stop()
+        return beat(*arguments)
+
+    monkeypatch.setattr(agent.cell, "beat", away)
+    monkeypatch.setattr("omega.live.agent.process.AWAY_SECONDS", 0.01)
+    watch = Watch(agent, bell)
+    watch.come = True
+    with bell.listening():
+        watch.run()
+    assert len(failed) == 2
+    assert (ground.group(name).finished, ground.cell.agents()) == (1, {})
+
+
+def test_a_cell_that_is_gone_ends_agent_and_tasks(ground: Ground) -> None:
+    agent, bell = ground.agent(), Bell()
+    name = ground.run(*SLEEP)
+    agent.look()
+    pid = ground.pid(name)
+    watch = Watch(agent, bell)
+    watch.come = True
+    ground.cell.delete()
+    with bell.listening(), pytest.raises(Refused, match="unknown cell"):
+        watch.run()
+    assert not alive(pid)
+    RedisCell.create(ground.cell.client, ground.cell.name)
 
 
 def test_who_leaves_ends_its_tasks_and_takes_its_machine_along(ground: Ground) -> None:
