@@ -59,17 +59,21 @@ class App:
         finally:
             client.close()
 
-    def which(self) -> str:
-        """The name of the cell that is meant: the one named, else the only one. Refused when there are several."""
+    def which(self, *, surely: bool = False) -> str:
+        """The name of the cell that is meant: the one named, else ``default``, else the only one.
+
+        Refused when there are several and none of them is ``default``; with `surely`, for what cannot be undone,
+        whenever there are several.
+        """
         if self.cell_name is not None:
             return self.cell_name
         there = self.cells()
-        if len(there) > 1:
+        if len(there) > 1 and (surely or DEFAULT_CELL not in there):
             raise Refused(
                 f"the store at {self.shown_url} has {len(there)} cells: {', '.join(there)}; "
                 "say which with --cell or OMEGA_CELL"
             )
-        return there[0] if there else DEFAULT_CELL
+        return there[0] if len(there) == 1 else DEFAULT_CELL
 
     def open(
         self, name: str | None = None, *, to_change: bool = False, any_schema: bool = False

@@ -15,7 +15,7 @@ from cli.app import App
 @click.pass_obj
 def command(app: App, name: str | None, yes: bool) -> None:
     """Remove the cell NAME (or the one that --cell names) and everything in it."""
-    cell = app.open(name, any_schema=True)
+    cell = app.open(name or app.which(surely=True), any_schema=True)
     live = [member for member, (_, alive, _) in cell.members().items() if alive]
     if live:
         raise Refused(

@@ -42,7 +42,7 @@ def _fresh_cell(app: App, name: str, workload: "Workload") -> "RedisCell":
     client = connect(app.url)
     cell = RedisCell(client, name, DIMENSIONS, app.url)
     if name in app.cells():
-        cell = RedisCell.open(client, name, app.url)
+        cell = RedisCell.open(client, name, app.url, any_schema=True)
         if any(alive for _, alive, _ in cell.members().values()):
             raise BadInput(f"cell {name}: schedulers are at work in it; stop them, or name another with --cell")
         cell.delete()
@@ -111,8 +111,8 @@ def _report(app: App, cell: "RedisCell", replay: "Replay", spent: float) -> int:
     render.line(f"cell verify  {verified(report)}")
     for violation in report.violations[:10]:
         render.line(f"  invariant {violation.invariant}: {violation.what} · {violation.where}")
-    render.line(f"next: omega --cell {cell.name} job list · omega --cell {cell.name} machine list · "
-                f"omega --cell {cell.name} events")  # fmt: skip
+    further = ("job list", "machine list", "events", "top")
+    render.line("next: " + " · ".join(f"omega --cell {cell.name} {words}" for words in further))
     return 0 if report.ok else 1
 
 

@@ -128,7 +128,10 @@ def _last(cell: "RedisCell", oldest: int, newest: int, limit: int, wanted: Any) 
         if len(found) >= limit:
             break
         found = [event for event in events(cell, after, to) if wanted(event)] + found
-    return found[len(found) - limit :] if limit < len(found) else found
+    start = max(0, len(found) - limit)
+    while 0 < start < len(found) and found[start - 1].version == found[start].version:
+        start -= 1  # what happened together is told together
+    return found[start:]
 
 
 def _windows(oldest: int, newest: int) -> Iterator[tuple[int, int]]:

@@ -86,7 +86,7 @@ def shared_options(*, environment: bool) -> list[click.Option]:
         click.Option(
             ["--cell", "cell_name"], metavar="NAME", expose_value=False, callback=_remember, shell_complete=_cells,
             envvar="OMEGA_CELL" if environment else None,
-            help="The cell (default: OMEGA_CELL, else the only one on the store).",
+            help="The cell (default: OMEGA_CELL, else default, else the only one on the store).",
         ),
         click.Option(
             ["--json", "as_json"], is_flag=True, expose_value=False, callback=_remember,

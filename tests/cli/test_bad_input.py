@@ -61,6 +61,14 @@ def test_two_cells_on_one_store(empty_store: str) -> None:
     assert Omega(empty_store).json("cell", "verify")["ok"]
 
 
+def test_of_several_cells_the_one_called_default_is_meant(empty_store: str) -> None:
+    omega = Omega(empty_store)
+    for name in ("demo", "default", "prod"):
+        omega.run("cell", "create", name)
+    assert omega.json("cell", "status")["cell"] == "default"
+    assert "has 3 cells" in omega.error("cell", "delete", "--yes"), "not for what cannot be undone"
+
+
 def test_a_cell_of_a_newer_omega(omega: Omega, cell: RedisCell) -> None:
     cell.client.hset(f"omega:{{{cell.name}}}:meta", "schema", SCHEMA + 1)
     assert omega.error("job", "list") == (

@@ -131,6 +131,11 @@ def test_choosing_events(omega: Omega, old_cell: RedisCell) -> None:
         return [event["version"] for event in omega.json("events", *words)["events"]]
 
     assert versions("--limit", "3") == [14, 15, 16]
+    everything = versions("--since", "0", "--limit", "1000")
+    for limit in range(1, len(everything)):  # a version is told whole
+        told = versions("--limit", str(limit))
+        assert len(told) >= limit
+        assert told == [version for version in everything if version >= told[0]]
     assert versions("--since", "13") == [14, 15, 16]
     assert versions("--since", "0", "--limit", "1") == [1, 1]
     assert versions("--kind", "conflict", "--kind", "lapse") == [10, 14]
