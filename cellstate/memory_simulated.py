@@ -30,6 +30,10 @@ from cellstate.transaction import (
 FULL_ONE, MOVED_ONE, ABORTED_ONE = (0, Verdict.FULL), (0, Verdict.MOVED), (0, Verdict.ABORTED)
 
 
+WHOLESALE = 16
+"""To copy so many machines in one go costs less than to look at one that changed."""
+
+
 class MemorySimulated(MemoryCommit):
     """One transaction a call, by schedulers whose right to commit nobody questions."""
 
@@ -49,14 +53,16 @@ class MemorySimulated(MemoryCommit):
         if copy.redescribed != self.redescribed:
             copy.redescribed, at = self.redescribed, -1
             copy.start(self.rows(self.M))
-        if at < 0 or (end - at > len(free) and not copy.watching):
+        if at < 0 or ((end - at) * WHOLESALE > len(free) and copy.wholesale):
             rest[:] = free
             changed: Sequence[int] = range(len(free))
         else:
             changed = self._trail[at:]
             for machine in changed:
                 rest[machine] = free[machine]
-        if copy.numbered:
+        if copy.numbered and len(changed) == len(free):
+            copy.numbers[:] = numbers
+        elif copy.numbered:
             for machine in changed:
                 copy.numbers[machine] = numbers[machine]
         for machine in self.shut:

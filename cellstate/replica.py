@@ -151,6 +151,11 @@ class Replica(View):
             self.rows, self.size, self._dense = rows, size, False
             self.attributes.resize(size)
 
+    @property
+    def wholesale(self) -> bool:
+        """Whether nobody needs to be told which machines changed, so that all may be written at once."""
+        return not self.watching and not self._dense
+
     def took_over(self, machines: Sequence[int]) -> None:
         """`rest` of these machines was written by whoever follows the cell."""
         if self._dense:

@@ -15,6 +15,11 @@ class Slice(Replica):
         super().__init__(dimensions, numbered=numbered)
         self.part = part
 
+    @property
+    def wholesale(self) -> bool:
+        """See Replica.wholesale; what is outside is shut again one by one."""
+        return False
+
     def took_over(self, machines: Sequence[int]) -> None:
         """See Replica.took_over."""
         for machine in machines:
