@@ -110,7 +110,10 @@ def test_what_never_ran_has_no_logs(omega: Omega, cell: RedisCell) -> None:
     assert (said.stdout, said.stderr[:44]) == ("", "task 0 of later: no stdout here nor in the s")
 
 
-def test_a_drained_machine_is_emptied_by_its_deadline(omega: Omega, at_home: Agent, cell: RedisCell) -> None:
+def test_a_drained_machine_is_emptied_by_its_deadline(
+    omega: Omega, at_home: Agent, cell: RedisCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omega.live.agent.agent.BEATS", 1_000)  # it looks after the cell all the time
     omega.run("job", "run", "--name", "move", "--detach", "--", "sleep", "60")
     eventually(lambda: omega.json("job", "status", "move")["counts"]["placed"] == 1)
     assert omega.json("machine", "drain", "h1", "--deadline", "1h")["machines"][0]["deadline_ms"] == 3_600_000
