@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from cli import words
-from cli.cell_status import machine_states, utilisation
+from cli.cell_status import utilisation
 from cli.event_words import clock
 from cli.top.bars import bar, curve, cut
-from cli.top.picture import Picture, condition
+from cli.top.picture import Picture
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -32,12 +32,11 @@ def _title(picture: Picture, width: int, said: str) -> "Text":
 
 
 def _machines(picture: Picture) -> str:
-    states = machine_states(picture.machines)
-    full = sum(condition(machine) == "full" for machine in picture.machines)
-    up = f"{states['up']:,} up" + (f" ({full:,} full)" if full else "")
+    states = picture.states
+    up = f"{states['up']:,} up" + (f" ({states['full']:,} full)" if states["full"] else "")
     parts = [up, *(f"{states[word]:,} {word}" for word in ("over", "drained", "down") if states[word])]
     waiting = ", ".join(f"{depth:,} {kind}" for kind, depth in sorted(picture.depths.items()) if depth)
-    return f"{words.count(states['total'], 'machine')}: {', '.join(parts)} · waiting jobs: {waiting or 'none'}"
+    return f"{words.count(len(picture.machines), 'machine')}: {', '.join(parts)} · waiting jobs: {waiting or 'none'}"
 
 
 def _use(picture: Picture, width: int) -> "list[Text]":

@@ -4,11 +4,12 @@ from typing import Any
 
 from cellstate.model import Machine
 from cli import render
-from cli.cell_status import machine_states, utilisation
+from cli.cell_status import utilisation
 from cli.top.head import head
-from cli.top.panes import EMPTY, TROUBLE, panes, trouble
-from cli.top.picture import Member, Picture, condition, fullness, waiting_json
+from cli.top.panes import EMPTY, panes
+from cli.top.picture import TROUBLE, Member, Picture, condition, fullness, trouble, waiting_json
 
+MACHINE_STATES = ("up", "drained", "down", "over", "full")
 MOST_LINES = 15
 """Lines of each table of a frame; a document has everything that was read."""
 
@@ -33,8 +34,7 @@ def show(picture: Picture) -> None:
 
 def document(picture: Picture) -> dict[str, Any]:
     """A frame as plain values; amounts in the smallest units, times in milliseconds since 1970 or in seconds."""
-    states = machine_states(picture.machines)
-    states["full"] = sum(condition(machine) == "full" for machine in picture.machines)
+    states = {"total": len(picture.machines)} | {word: picture.states[word] for word in MACHINE_STATES}
     return {
         "cell": picture.cell, "store": picture.store, "at_ms": picture.at_ms, "version": picture.version,
         "machines": states,

@@ -9,7 +9,7 @@ from cli import words
 from cli.event_words import clock
 from cli.job_state import counts
 from cli.top.bars import bar, curve
-from cli.top.picture import Happened, Member, Picture, Waiting, condition, fullness
+from cli.top.picture import Happened, Member, Picture, Waiting, condition, fullness, trouble
 
 BAR, SHORT_BAR = 8, 4
 CURVE = 12
@@ -122,14 +122,6 @@ def _share(value: float | None) -> str:
     return "" if value is None else f"{bar(value, SHORT_BAR)} {100 * value:3.0f} %"
 
 
-TROUBLE = {"down": 0, "full": 2, "drained": 3, "up": 4}
-
-
-def trouble(machine: Machine) -> int:
-    """How much a machine wants attention: down first, then over, full, drained, up."""
-    return TROUBLE.get(condition(machine), 1)
-
-
 def _machines(picture: Picture) -> Pane:
     def use(place: int, name: str) -> Column:
         def show(each: Machine) -> str:
@@ -145,10 +137,9 @@ def _machines(picture: Picture) -> Pane:
         Column("changes", lambda each: f"{each.number:,}", lambda each: -each.number, right=True, weight=1),
         Column("attributes", attributes, weight=1, least=10),
     )
-    things = sorted(picture.machines, key=lambda each: (trouble(each), -fullness(each), each.index))
-    bad = sum(trouble(each) < TROUBLE["drained"] for each in things)
-    note = f"{len(things):,}" + (f", {bad:,} full or worse" if bad else "")
-    return Pane("machines", columns, things, lambda each: f"machine {each.index}", note)
+    bad = picture.states["full"] + picture.states["down"] + picture.states["over"]
+    note = f"{len(picture.machines):,}" + (f", {bad:,} full or worse" if bad else "")
+    return Pane("machines", columns, picture.machines, lambda each: f"machine {each.index}", note)
 
 
 def attributes(machine: Machine) -> str:

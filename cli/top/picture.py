@@ -1,5 +1,6 @@
 """What ``omega top`` shows: a cell at one moment, as plain values."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,9 @@ class Picture:
     at_ms: int
     version: int
     machines: Sequence[Machine]
+    """In the order of their `rank`."""
+    states: Mapping[str, int]
+    """See `states`."""
     members: Sequence[Member]
     queue: Sequence[Waiting]
     """The first pending jobs of each kind."""
@@ -108,6 +112,30 @@ def condition(machine: Machine) -> str:
     """``full``, or the word for its state."""
     full = machine.state is MachineState.UP and not machine.over and fullness(machine) >= FULL
     return "full" if full else state_word(machine)
+
+
+TROUBLE = {"down": 0, "full": 2, "drained": 3, "up": 4}
+
+
+def trouble(machine: Machine) -> int:
+    """How much a machine wants attention: down first, then over, full, drained, up."""
+    return TROUBLE.get(condition(machine), 1)
+
+
+Rank = tuple[int, float, int]
+
+
+def rank(machine: Machine) -> Rank:
+    """What machines are listed by: the trouble they are in, then the fuller first, then their index."""
+    return trouble(machine), -fullness(machine), machine.index
+
+
+def states(ranks: Sequence[Rank], machines: Sequence[Machine]) -> "Counter[str]":
+    """How many machines are up, full (these are up as well), over, drained and down."""
+    found = Counter(machine.state.name.lower() for machine in machines)
+    found["full"] = sum(each[0] == TROUBLE["full"] for each in ranks)
+    found["over"] = sum(each[0] == 1 for each in ranks)
+    return found
 
 
 def waiting_json(each: Waiting, now_ms: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from cli.event_words import Names, sentences
 from cli.history import Event, event
 from cli.job_state import Room
 from cli.scheduler_list import as_plain
-from cli.top.picture import Happened, Member, Picture, Rates, Waiting
+from cli.top.picture import Happened, Member, Picture, Rank, Rates, Waiting, rank, states
 
 if TYPE_CHECKING:
     from cellstate.redis_cell import RedisCell
@@ -81,6 +81,7 @@ class Watch:
         self.cell, self.store, self.names = cell, store, Names(cell)
         self._view = View(len(cell.dimensions))
         self._machines: dict[int, Machine] = {}
+        self._ranks: dict[int, Rank] = {}
         self._members: dict[str, _Past] = {}
         self._seen: int | None = None
         self._looked_ms = 0
@@ -93,7 +94,8 @@ class Watch:
         depths = self.cell.queue_depths()
         pending = self._follow([kind for kind, depth in depths.items() if depth])
         known, uses = self.cell.members(), self.cell.kinds()
-        machines = [self._machines[index] for index in sorted(self._machines)]
+        ranks = sorted(self._ranks.values())
+        machines = [self._machines[index] for _, _, index in ranks]
         live = frozenset(name.partition("/")[0] for name, (_, alive, _) in known.items() if alive)
         room = Room.of(self._view, self.cell, uses, live)
         queue = [Waiting(each.arrival, each.job, room.reason(each.job)) for each in pending]
@@ -101,6 +103,7 @@ class Watch:
         self._remember(machines, rates)
         return Picture(
             self.cell.name, self.store, self.cell.dimensions, now_ms, self._view.position.version, machines,
+            states(ranks, machines),
             [self._member(*each) for each in sorted(known.items())], sorted(queue, key=lambda each: each.arrival),
             depths, tuple(self._happened), rates, {name: tuple(values) for name, values in self._past.items()},
         )  # fmt: skip
@@ -121,7 +124,7 @@ class Watch:
     def _apply(self, reply: Reply) -> None:
         self._view.apply(reply)
         if reply.full:
-            self._machines = {}
+            self._machines, self._ranks = {}, {}
         rows = {int(row[0]): row for row in reply.rows.tolist()}
         fresh = [
             index for index, row in rows.items()
@@ -131,6 +134,7 @@ class Watch:
         size = len(self.cell.dimensions)
         for index, (_, number, state, executor, *amounts) in rows.items():
             before = self._machines.pop(index, None)
+            self._ranks.pop(index, None)
             if state == MachineState.GONE:
                 continue
             name, attributes = (static[index][0], dict(static[index][1])) if index in static else _static(before)
@@ -138,6 +142,7 @@ class Watch:
                 index, name, number, MachineState(state), executor, tuple(amounts[:size]), tuple(amounts[size:]),
                 attributes,
             )  # fmt: skip
+            self._ranks[index] = rank(self._machines[index])
         self.names.know({index: self._machines[index].name for index in fresh if index in self._machines})
 
     # Schedulers

@@ -7,7 +7,7 @@ from cellstate.resources import Dimensions
 from cli.top.bars import bar, curve, cut
 from cli.top.head import head
 from cli.top.panes import Pane, chosen, fit, panes
-from cli.top.picture import Member, Picture, Rates, Waiting, condition
+from cli.top.picture import Member, Picture, Rates, Waiting, condition, rank, states
 
 
 def machine(index: int, cpu: int, memory: int = 0, state: MachineState = MachineState.UP) -> Machine:
@@ -30,7 +30,8 @@ MACHINES = [
     machine(4, 0, state=MachineState.DRAINED), machine(5, 2000),
 ]  # fmt: skip
 PICTURE = Picture(
-    "default", "unix:///store.sock", Dimensions(), 61_000, 1234, MACHINES, [Member(FIGURES, 0.5, 0.1, (0.1, 0.5))],
+    "default", "unix:///store.sock", Dimensions(), 61_000, 1234, sorted(MACHINES, key=rank),
+    states([rank(each) for each in MACHINES], MACHINES), [Member(FIGURES, 0.5, 0.1, (0.1, 0.5))],
     [waiting(1, "crawl"), waiting(2, "shop", 100)], {"batch": 2}, (), Rates(14_900.0, 0.031, 2.0),
     {"cpu": (0.1, 0.9), "memory": (0.0, 0.0), "placed": (0.0, 14_900.0)},
 )  # fmt: skip
