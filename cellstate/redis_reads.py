@@ -199,9 +199,10 @@ class RedisReads(RedisCalls):
         )  # fmt: skip
 
     def counters(self) -> dict[str, int]:
-        """The cell's version, floor and other counters."""
+        """The cell's version, floor and other counters; what was never counted is 0."""
         found = self._plain(self.client.hgetall, self._prefix + "meta")
-        return {name.decode(): int(value) for name, value in found.items() if name != b"resources"}
+        known = {name.decode(): int(value) for name, value in found.items() if name != b"resources"}
+        return dict.fromkeys(("version", "floor", "placements", "arrivals", "transactions", "jobs"), 0) | known
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
         """Every scheduler on record: incarnation, whether its lease holds, its last figures."""
