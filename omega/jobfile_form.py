@@ -100,6 +100,12 @@ def _bytes(value: Any) -> int:
     return size
 
 
+def _absolute(value: str) -> str:
+    if not value.startswith("/"):
+        raise ValueError(f"{value!r} is not a whole path; write for example /data, as it is on the machines")
+    return value
+
+
 def _gang(value: Any) -> Gang:
     if not isinstance(value, bool | str) or value not in GANGS:
         raise ValueError(f"{value!r} is not allowed; write true, false or strict")
@@ -253,7 +259,7 @@ class JobEntry(Strict):
     tasks: list[Tasks] = Field(min_length=1)
     user: str | None = None
     environment: dict[str, str] = {}
-    directory: str | None = None
+    directory: Annotated[str, AfterValidator(_absolute)] | None = None
     after: Annotated[list[Wait], BeforeValidator(_waits)] = []
     update: Update | None = None
 

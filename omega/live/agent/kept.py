@@ -44,7 +44,7 @@ class Kept:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", keeper.__file__, str(place)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                pass_fds=(lock,), start_new_session=True,
+                pass_fds=(lock,), start_new_session=True, env={"PATH": os.environ.get("PATH", os.defpath)},
             )  # fmt: skip
         finally:
             os.close(lock)

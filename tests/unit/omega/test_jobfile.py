@@ -119,6 +119,8 @@ def test_the_resources_of_another_cell() -> None:
         ("name: a\npool: /a//b\ntasks: [{}]",
          "2: pool: '/a//b' is not a path of pools; write for example analytics/adhoc"),
         ("name: a\nenvironment: {A: 1}\ntasks: [{}]", "2: environment.A: 1 is not text; put it in quotes"),
+        ("name: a\ndirectory: data\ntasks: [{}]",
+         "2: directory: 'data' is not a whole path; write for example /data, as it is on the machines"),
         ("name: a\ntasks: []", "2: tasks: [] is not a list with something in it"),
         ("name: a\ntasks: {count: 1}", "2: tasks: {'count': 1} is not a list"),
         ("name: a\ntasks: [3]", "2: tasks[0]: 3 is not a mapping of fields"),
