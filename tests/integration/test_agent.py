@@ -42,7 +42,8 @@ class Ground:
         places.make()
         own = RedisCell.connect(self.cell.url, self.cell.name)
         own.store_older_than = self.cell.store_older_than  # type: ignore[method-assign]
-        agent = Agent(own, MachineSpec(name, (4_000, 4_096)), places, LEASE_MS, **more)
+        machine = MachineSpec(name, (4_000, 4_096), more.pop("attributes", {}))
+        agent = Agent(own, machine, places, LEASE_MS, **more)
         self.agents.append(agent)
         agent.find()
         agent.come(lambda: gone(agent))
@@ -264,6 +265,14 @@ def test_a_drained_machine_stays_drained_when_its_agent_comes_back(ground: Groun
     ground.cell.set_machine_state(ground.cell.machine_index("h1") or 0, MachineState.DRAINED, 0, "ada")
     ground.agent()
     assert ground.cell.machines()[0].state is MachineState.DRAINED
+
+
+def test_attributes_given_in_the_cell_outlive_an_agent(ground: Ground) -> None:
+    agent = ground.agent()
+    given = MachineSpec("h1", agent.machine.capacity, {"zone": "a", "rack": "old"})
+    ground.cell.join(agent.executor, [given], 0)
+    ground.agent(attributes={"rack": "new"})
+    assert ground.cell.machines()[0].attributes == {"zone": "a", "rack": "new"}
 
 
 def test_two_agents_of_one_name(ground: Ground, tmp_path: Path) -> None:

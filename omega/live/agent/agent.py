@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -112,7 +112,12 @@ class Agent:
         if any(kept.unlisted for kept in self.kept.values()):
             until_gone()
         if state is not MachineState.DRAINED:
-            self._index = self.cell.join(self.executor, [self.machine], self.ms())[0]
+            self._index = self.cell.join(self.executor, [self._offer()], self.ms())[0]
+
+    def _offer(self) -> MachineSpec:
+        """The machine, with the attributes it was given in the cell; those this agent was told win."""
+        known = {} if self._index is None else dict(self.cell.described([self._index])[0][1])
+        return replace(self.machine, attributes=known | dict(self.machine.attributes))
 
     def leave(self) -> None:
         """Give the name up; the machine goes with it, and what has not ended goes back to pending."""
