@@ -41,6 +41,9 @@ def command(
     from omega.experiments.plots.draw import draw
     from omega.experiments.report import all_figures, judged, page
 
+    asked = [f"--days {days:g}"] if days else []
+    asked += [f"--cluster {' '.join(cells)}"] if cells else []
+    asked += [f"--machines {machines}"] if machines else []
     parts = []
     for what in all_figures():
         form = what.sized(days if what.number > 4 else None, cells if what.number not in (9, 10) else (), machines)
@@ -50,7 +53,8 @@ def command(
         draw(what, records, form, figures / f"figure-{what.number}.svg")
         parts.append(judged(what, form, records))
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(page(parts, PurePosixPath(Path(os.path.relpath(figures, output.parent)).as_posix())))
+    seen = PurePosixPath(Path(os.path.relpath(figures, output.parent)).as_posix())
+    output.write_text(page(parts, seen, " ".join(["omega sim report", *asked])), encoding="utf-8")
     verdicts = {name: str(finding.verdict) for part in parts for name, finding in part.findings.items()}
     if app.as_json:
         render.document({"page": str(output), "verdicts": verdicts})

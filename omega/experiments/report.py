@@ -13,15 +13,15 @@ from omega.experiments.results import Record, program_version
 OPENING = """# The Omega paper, reproduced
 
 Every claim that §2.1 and §4 of the Omega paper (Schwarzkopf, Konwinski, Abd-El-Malek, Wilkes, EuroSys 2013) make
-with figures 2 to 10, beside what the simulator measures. This page is written by
+with figures 2 to 10, beside what the simulator measures. This page was written by
 
 ```
-omega sim report
+{command}
 ```
 
-which simulates (about a quarter of an hour on two free cores), draws the figures and writes the page anew;
-`omega sim report --days 7` does the same for the paper's seven days. Each table names the command for one figure;
-`omega experiment run NAME` repeats one row. An expectation is code beside its words, in `omega/experiments`.
+which simulates, draws the figures and writes the page anew; `omega sim report` takes whole cells, `omega sim report
+--days 7` the paper's seven days as well. Each section names the command for its figure (`--days`, `--machines` as
+there); `omega experiment run NAME` repeats one row. An expectation is code beside its words, in `omega/experiments`.
 
 **What the cells are.** *C* is the cell of Google's public trace of 2011: machines, arrivals, sizes, durations and
 requests are measured on its first seven hours (`omega/workload/tables`), and nothing is fitted. *A* and *B* were never
@@ -47,7 +47,7 @@ SET_UP = """## The set-up (§4, table 2)
 | abandoned after 1,000 attempts | the same; a job that fits nowhere sleeps until room is freed, except two-level |
 | Mesos: 1 ms an offer, DRF, everything free in one offer | the same; the authors' further rules: `--offers authors` |
 | the authors' retry, abandonment and counting | `--reference-rules` |
-| 24 hours in about 5 minutes | C: a few seconds ({per_day:.1f} s of processor time a day in the median here) |
+| 24 hours in about 5 minutes | C: seconds ({per_day:.1f} s of processor time a day here, in the median) |
 """
 
 
@@ -67,8 +67,8 @@ def judged(figure: PaperFigure, form: Form, records: Sequence[Record]) -> Part:
     return Part(figure, form, records, findings)
 
 
-def page(parts: Sequence[Part], figures: PurePosixPath) -> str:
-    """The page in Markdown; `figures` is the folder of the figures as seen from it."""
+def page(parts: Sequence[Part], figures: PurePosixPath, command: str) -> str:
+    """The page in Markdown; `figures` is the folder of the figures as seen from it, `command` what writes it."""
     counts = Counter(finding.verdict for part in parts for finding in part.findings.values())
     verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
     records = {record["key"]: record for part in parts for record in part.records}
@@ -77,14 +77,14 @@ def page(parts: Sequence[Part], figures: PurePosixPath) -> str:
         f"**In short:** of {counts.total()} claims {verdicts}. {len(records)} simulations, "
         f"{seconds / 60:,.0f} minutes of processor time, Omega {program_version()}.\n"
     )
-    texts = [OPENING, summary, SET_UP.format(per_day=_per_day(list(records.values())))]
+    texts = [OPENING.format(command=command), summary, SET_UP.format(per_day=_per_day(list(records.values())))]
     texts += [_section(part, figures) for part in parts]
     return "\n".join(texts)
 
 
 def _per_day(records: Sequence[Record]) -> float:
-    """Median processor seconds for a simulated day of whole C at its own rate under shared state; 0 for none."""
-    plain = {"workload": "C", "architecture": "shared-state", "rate": 1.0, "machines": None, "batch": 1}
+    """Median processor seconds for a simulated day of C at its own rate under shared state; 0 for none."""
+    plain = {"workload": "C", "architecture": "shared-state", "rate": 1.0, "batch": 1}
     found = sorted(
         record["seconds"] / record["configuration"]["days"]
         for record in records

@@ -51,12 +51,12 @@ def test_architectures_can_be_told_apart() -> None:
 
 def test_the_page_has_every_claim_and_its_command(small: Small) -> None:
     parts = [judged(what, SMALL[number][1], small.records(*SMALL[number])) for number, what in FIGURES.items()]
-    text = page(parts, PurePosixPath("figures"))
+    text = page(parts, PurePosixPath("figures"), "omega sim report --days 7")
     for part in parts:
         assert f"`omega sim figure {part.figure.number}`" in text
         assert f"(figures/figure-{part.figure.number}.svg)" in text
         for name, finding in part.findings.items():
             assert f"`{name}` | " in text
             assert finding.measured in text
-    assert "omega sim report" in text
+    assert "omega sim report --days 7\n" in text
     assert "calibrated" in text

@@ -28,7 +28,7 @@ DAILY = (6, 7, 8, 9)
 
 
 def draw(what: PaperFigure, records: Sequence[Record], form: Form, *paths: Path) -> None:
-    """Draw a figure of the paper from its simulations, and say under it what was simulated. Raises BadInput."""
+    """Draw a figure of the paper from its simulations, and say above it what was simulated. Raises BadInput."""
     said = [f"after Fig. {what.number} of the Omega paper"]
     if records:
         said.append("simulated days: " + ", ".join(f"{days:g} of {cell}" for cell, days in form.lengths.items()))
@@ -39,5 +39,5 @@ def draw(what: PaperFigure, records: Sequence[Record], form: Form, *paths: Path)
             said.append(bars if form.days >= 2 else "too short for error bars")
     with styled():
         figure = DRAWN[what.number](records, form.cells)
-        figure.text(0.01, -0.06, " · ".join(said), fontsize=7.5, color=GREY, ha="left", va="top")
+        figure.suptitle(" · ".join(said), fontsize=7.5, fontweight="normal", color=GREY, x=0.01, ha="left")
         save(figure, *paths)

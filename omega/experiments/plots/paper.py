@@ -162,6 +162,6 @@ def more_schedulers(records: Sequence[Record]) -> Figure:
     grid[0][1].set_ylim(0, 1.05)
     grid[0][2].set_yscale("log")
     slo(grid[0][2])
-    figure.suptitle(preset(cells_of(records)[0]).label, fontsize=10.5, fontweight="bold", x=0.01, ha="left")
+    grid[0][0].set_title(preset(cells_of(records)[0]).label)
     below(figure, [handle(look.label, look.colour, look.marker) for look in looks], columns=6)
     return figure

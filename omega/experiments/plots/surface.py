@@ -45,8 +45,8 @@ def maps(records: Sequence[Record]) -> Figure:
         axes.set_xlabel("t_job(service) (s)")
     for row in grid:
         row[0].set_ylabel("t_task(service) (s)")
-    figure.colorbar(image, ax=grid, label="busyness of the scheduler of service jobs", shrink=0.8)
-    figure.suptitle(preset(cells_of(records)[0]).label, fontsize=10.5, fontweight="bold", x=0.01, ha="left")
+    label = f"busyness of the scheduler of service jobs, {preset(cells_of(records)[0]).label}"
+    figure.colorbar(image, ax=grid, label=label)
     below(figure, [
         Line2D([], [], marker="s", markersize=11, markerfacecolor="none", markeredgecolor=RED, markeredgewidth=2,
                linestyle="", label=f"more than {LOST:.0%} of the jobs not scheduled")
