@@ -71,9 +71,10 @@ def _saturates(cell: str) -> Judge:
             return Finding.when(low < paper, f"all scheduled up to {low:g}x, the most simulated; {decisions}")
         used, busy = max(first["result"]["utilisation"].values()), of(first, "batch", "busyness")
         scarce = "time: the scheduler is busy all day" if busy > 0.97 else "room: jobs wait until tasks end"
+        fitted = "" if presets.preset(cell).saturates_at is None else "calibrated to this: "
         measured = (
-            f"all scheduled up to {low:g}x, not at {high:g}x, with busyness {busy:.2f} and {used:.0%} of the cell used "
-            f"on average; first scarce is {scarce}; {decisions}"
+            f"{fitted}all scheduled up to {low:g}x, not at {high:g}x, with busyness {busy:.2f} and {used:.0%} of the "
+            f"cell used on average; first scarce is {scarce}; {decisions}"
         )
         holds = low * 0.9 <= paper <= high * 1.1
         return Finding.when(holds, measured, REASONS.get(cell, ""))
@@ -83,7 +84,8 @@ def _saturates(cell: str) -> Judge:
 
 REASONS = {
     "C": "the cell is full first. Arriving tasks of the trace hold about 7 % of the cell (their durations seen for 7 "
-    "hours), and 40 % is free: room for 6 times the arrivals, whatever decisions take. The paper's 9.5x lies between "
+    "hours), and 40 % is free: room for 6 times the arrivals on "
+    "average and for less when large jobs come together, whatever decisions take. The paper's 9.5x lies between "
     "that and what decision times allow; its cell, durations and what it calls full were not published",
     "B": "close to where its batch scheduler's time ends the cell is nearly full as well",
 }

@@ -70,11 +70,12 @@ def judged(figure: PaperFigure, form: Form, records: Sequence[Record]) -> Part:
 def page(parts: Sequence[Part], figures: PurePosixPath, command: str) -> str:
     """The page in Markdown; `figures` is the folder of the figures as seen from it, `command` what writes it."""
     counts = Counter(finding.verdict for part in parts for finding in part.findings.values())
-    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
+    holds, fails, unknown = (counts[verdict] for verdict in (Verdict.HOLDS, Verdict.FAILS, Verdict.UNKNOWN))
     records = {record["key"]: record for part in parts for record in part.records}
     seconds = sum(record["seconds"] for record in records.values())
     summary = (
-        f"**In short:** of {counts.total()} claims {verdicts}. {len(records)} simulations, "
+        f"**In short:** of {counts.total()} claims {holds} hold, {fails} do not, {unknown} cannot be measured. "
+        f"{len(records)} simulations, "
         f"{seconds / 60:,.0f} minutes of processor time, Omega {program_version()}.\n"
     )
     texts = [OPENING.format(command=command), summary, SET_UP.format(per_day=_per_day(list(records.values())))]
