@@ -34,9 +34,7 @@ def command(app: App, job: str, words: Sequence[str], check: int | None) -> None
 
     def resize(cell: "RedisCell", found: "Job") -> "Job":
         if cell.updates().get(found.id) == "rolling":
-            raise Refused(
-                f"job {found.name}: an update of it is under way; wait, or update it with another count"
-            )
+            raise Refused(f"job {found.name}: an update of it is under way; wait, or update it with another count")
         return cell.resize(found.id, {_group(found, group): count}, app.now_ms(), app.by, check)
 
     change(app, [job], f"resized to {count:,}", resize)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -17,6 +18,9 @@ import redis
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_SOCKET = 100  # bytes; the system's limit for the path of a unix socket is 104 on macOS, 108 on Linux
 SERVER_WAIT = 30.0  # seconds until a server must answer; only a machine under great load takes more than 0.1
+
+# A suite that a shell put into the background inherits an ignored Ctrl-C, and hands it on to all it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Nothing here watches the clock, a slow machine is no failure; a failure prints how to repeat it.
 hypothesis.settings.register_profile("omega", deadline=None, print_blob=True)

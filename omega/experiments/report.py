@@ -25,10 +25,11 @@ there); `omega experiment run NAME` repeats one row. An expectation is code besi
 
 **What the cells are.** *C* is the cell of Google's public trace of 2011: machines, arrivals, sizes, durations and
 requests are measured on its first seven hours (`omega/workload/tables`), and nothing is fitted. *A* and *B* were never
-published. Here they are *calibrated*: C at another pace, the one parameter, chosen so that decision times of 0.1 s a
-job and 5 ms a task fill one batch scheduler at 2.5 and 6 times the arrivals, where the paper saw A and B saturate. What
-follows from that choice alone is no evidence; what is judged on A and B are other claims. A cell is 60 % full when
-a run begins, and stays so at its own rate.
+published. Here they are *calibrated*: C at another pace, the one parameter that is fitted, chosen so that decision
+times of 0.1 s a job and 5 ms a task fill one batch scheduler at 2.5 and 6 times the arrivals, where the paper saw A
+and B saturate. Their jobs also hold half of what C's do at that pace, the same for both: otherwise the cell is full
+before its scheduler is busy. What follows from these choices alone is no evidence; what is judged on A and B are other
+claims. A cell is 60 % full when a run begins, and stays so at its own rate.
 
 **What was simulated** is said under each figure: fewer days than the paper's seven unless asked for, the calibrated
 cells for as many jobs as C. A busyness or conflict fraction is the median of daily values, its error bar the median
