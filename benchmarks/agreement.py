@@ -1,10 +1,12 @@
-"""Our figures beside those of the authors' simulator, on the same day of jobs (cases/day.csv, cases/results.json).
+"""Our figures beside those of the authors' simulator, on the same day of jobs.
 
-A row of that file is a configuration and, for each figure, mean and spread over seeds. Ours agree when the
-mean over as many seeds is no further away than three standard deviations, 1 % or 1e-5, whichever is most.
+The day (day.csv) is too large to be kept here; what they made of it is cases/results.json. A row of that file is
+a configuration and, for each figure, mean and spread over seeds. Ours agree when the mean over as many seeds is no
+further away than three standard deviations, 1 % or 1e-5, whichever is most.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -60,14 +62,25 @@ class Figure:
 
 
 def case(name: str) -> Path:
-    """The path of a committed case: ``day.csv``, ``tiny.csv``, ``results.json``."""
+    """The path of a committed case: ``tiny.csv``, ``results.json``."""
     return Path(str(files("benchmarks") / "cases" / name))
+
+
+def find_day() -> Path | None:
+    """Where the day of jobs is: in the folder OMEGA_SHARED names, else in `shared` beside the checkout; or None."""
+    beside = Path(str(files("benchmarks"))).parent.parent / "shared"
+    path = Path(os.environ.get("OMEGA_SHARED") or beside) / "cases" / "reference-simulator" / "day.csv"
+    return path if path.is_file() else None
 
 
 @cache
 def day(path: Path | None = None) -> Workload:
     """The day of jobs, for its cell of 1,000 machines. Raises BadInput."""
-    return read_reference(path or case("day.csv"), MACHINES, CAPACITY)
+    path = path or find_day()
+    if path is None:
+        where = "name it with --workload, or set OMEGA_SHARED to the folder that holds cases/"
+        raise BadInput(f"day.csv: the day of jobs to compare is not kept with the program; {where}")
+    return read_reference(path, MACHINES, CAPACITY)
 
 
 def rows(path: Path | None = None) -> Iterator[Mapping[str, Any]]:

@@ -1,14 +1,14 @@
 """``omega bench sim``: how fast the simulator is, and whether its figures are those of the authors' simulator."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import median
 from time import perf_counter
 from typing import Any
 
-from benchmarks.agreement import ARCHITECTURES, DETECTIONS, MODES, case, day, measure_row, rows, timings
+from benchmarks.agreement import ARCHITECTURES, DETECTIONS, MODES, case, day, find_day, measure_row, rows, timings
 from benchmarks.computer import computer, wait_calm
 from benchmarks.launch import Document, launch, progress
 from cellstate.errors import BadInput
@@ -25,7 +25,7 @@ LARGE = {"batch": (60_665, 3.26), "service": (87, 2.46)}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to measure. `results` and `workload` are files as those in cases/, which are used when none is named."""
+    """What to measure. `results` and `workload` are files: without them cases/results.json and `find_day`."""
 
     parts: Sequence[str] = PARTS
     seeds: int = 10
@@ -67,12 +67,17 @@ def measure(settings: Settings) -> Document:
     if unknown := set(settings.parts) - set(PARTS):
         raise BadInput(f"part {', '.join(sorted(unknown))}: there is {', '.join(PARTS)}")
     results = Path(settings.results) if settings.results else case("results.json")
-    workload = day(Path(settings.workload) if settings.workload else None)
+    workload = None
+    if settings.workload or find_day() or not ("speed" in settings.parts and settings.large):
+        workload = day(Path(settings.workload) if settings.workload else None)
+    else:
+        progress("sim: only the large day is measured: the one to compare is not here, name it with --workload")
+        settings = replace(settings, parts=("speed",))
     document: Document = {"computer": computer()}
     wait_calm(settings.calm_seconds)
     if "speed" in settings.parts:
         document["speed"] = list(_speeds(settings, workload, results))
-    if "agreement" in settings.parts:
+    if "agreement" in settings.parts and workload is not None:
         found = list(_agreement(settings, workload, results))
         figures = [figure for row in found for figure in row["figures"]]
         document["agreement"] = found
@@ -81,12 +86,12 @@ def measure(settings: Settings) -> Document:
     return document
 
 
-def _speeds(settings: Settings, workload: Workload, results: Path) -> Iterator[dict[str, Any]]:
+def _speeds(settings: Settings, workload: Workload | None, results: Path) -> Iterator[dict[str, Any]]:
     """A row for each of theirs: the same architecture on the same or as large a day."""
     large = large_day() if settings.large else None
     for theirs in timings(results):
         name = ARCHITECTURES[theirs["arch"]]
-        is_large = sum(theirs["jobs"].values()) > 2 * len(workload.arrivals)
+        is_large = 2 * sum(theirs["jobs"].values()) > sum(jobs for jobs, _ in LARGE.values())
         chosen = large if is_large else workload
         if chosen is None or (is_large and name == "two-level"):
             continue  # theirs takes 43 s for the latter, and offers are measured on the small day

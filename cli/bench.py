@@ -321,7 +321,11 @@ def sync(app: App, parts: Any, machines: Any, append_only: bool, store: str | No
 @click.option("--repeat", type=click.IntRange(min=1), help="Runs of each one that is timed (default: 3).")
 @click.option("--large/--no-large", default=None, help="Also a day of 10,000 machines (default: yes).")
 @click.option("--results", type=click.Path(dir_okay=False), help="Results to compare with, instead of those on record.")
-@click.option("--workload", type=click.Path(dir_okay=False), help="The day they are of, as comma-separated values.")
+@click.option(
+    "--workload",
+    type=click.Path(dir_okay=False),
+    help="The day they are of (default: in the folder OMEGA_SHARED names).",
+)
 @click.pass_obj
 def sim(app: App, /, **settings: Any) -> None:
     """Speed of the simulator, and its figures beside those of the authors' simulator.

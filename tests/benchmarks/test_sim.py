@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from benchmarks import sim
-from benchmarks.agreement import day, rows
+from benchmarks.agreement import case, day, rows
 from benchmarks.sim import LARGE, Settings, large_day, measure
 from cellstate.errors import BadInput
 
 
+@pytest.mark.usefixtures("shared_directory")
 def test_every_timed_row_of_theirs_has_one_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     short = replace(day(), arrivals=day().arrivals[:200])
     monkeypatch.setattr(sim, "day", lambda _: short)
@@ -22,6 +23,23 @@ def test_every_timed_row_of_theirs_has_one_of_ours(monkeypatch: pytest.MonkeyPat
     assert all(row["wall_seconds"] > 0 and row["reference"]["warm"] > 0 and len(row["digest"]) == 32 for row in rows)
 
 
+def test_without_the_day_only_the_large_one_is_timed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OMEGA_SHARED", str(tmp_path))
+    whole = day(case("tiny.csv"))
+    short = replace(whole, arrivals=whole.arrivals[:200])
+    monkeypatch.setattr(sim, "large_day", lambda: short)
+    document: dict[str, Any] = measure(Settings(repeat=1, calm_seconds=0.0))
+    assert {row["jobs"] for row in document["speed"]} == {200}
+    assert "agreement" not in document
+    assert "name it with --workload" in capsys.readouterr().err
+    day.cache_clear()
+    with pytest.raises(BadInput, match="not kept with the program; name it with --workload"):
+        measure(Settings(parts=("agreement",), calm_seconds=0.0))
+
+
+@pytest.mark.usefixtures("shared_directory")
 def test_every_row_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     first = next(iter(rows()))
     monkeypatch.setattr(sim, "rows", lambda _: [first])
@@ -43,4 +61,11 @@ def test_what_cannot_be_measured(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="part beauty: there is speed, agreement"):
         measure(Settings(parts=("beauty",)))
     with pytest.raises(BadInput, match="cannot be read"):
-        measure(Settings(parts=("agreement",), results=str(tmp_path / "none.json"), calm_seconds=0.0))
+        measure(
+            Settings(
+                parts=("agreement",),
+                workload=str(case("tiny.csv")),
+                results=str(tmp_path / "none.json"),
+                calm_seconds=0.0,
+            )
+        )

@@ -24,6 +24,7 @@ def name_of(row: Mapping[str, Any]) -> str:
 SHORT = ("mono-multi 100", "omega incremental 10", "omega all-or-nothing 100")
 
 
+@pytest.mark.usefixtures("shared_directory")
 @pytest.mark.parametrize("row", [row for row in ROWS if name_of(row) in SHORT], ids=name_of)
 def test_one_seed_is_one_of_theirs(row: Mapping[str, Any]) -> None:
     """A single run scatters as a single one of theirs; four standard deviations of ten rows of figures."""
@@ -33,12 +34,14 @@ def test_one_seed_is_one_of_theirs(row: Mapping[str, Any]) -> None:
         assert abs(figure.ours - figure.reference) <= figure.tolerance * 4 / 3, figure
 
 
+@pytest.mark.usefixtures("shared_directory")
 @pytest.mark.chaos
 @pytest.mark.parametrize("row", ROWS, ids=name_of)
 def test_ten_seeds_agree_with_ten_of_theirs(row: Mapping[str, Any]) -> None:
     assert [figure for figure in measure_row(row, SEEDS, day()) if not figure.agrees] == []
 
 
+@pytest.mark.usefixtures("shared_directory")
 def test_a_tolerance_is_the_most_of_three() -> None:
     row = {
         name: {"mean": mean, "sd": sd}
@@ -55,6 +58,7 @@ def test_a_tolerance_is_the_most_of_three() -> None:
     assert found["wasted_busyness_batch"].agrees
 
 
+@pytest.mark.usefixtures("shared_directory")
 def test_waits_and_utilisation_have_their_names() -> None:
     found = figures_of(Simulation(day(), settings_of(ROWS[0], 0)).run())
     assert {"mean_wait_first_s_service", "p90_wait_first_s_batch", "busyness", "avg_mem_util"} <= set(found)
