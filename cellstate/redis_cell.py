@@ -239,7 +239,7 @@ class RedisCell(RedisAgents, RedisJobs, RedisShards):
         position, full = Position(int(version), tag.decode()), mode == b"full"
         size = len(self.dimensions)
         if full:
-            position, rows = self._read_all()
+            position, rows = self._read_all(position)
         else:
             rows = records.read_rows(text, size)
         answer = Reply(position, full, rows, records.read_outcomes(outcomes, transactions))

@@ -28,25 +28,25 @@ class RedisReads(RedisCalls):
         return {"dims": len(self.dimensions), "since": since.version, "since_tag": since.tag,
                 "kind": kind, "cursor": cursor, "most": most, "owned": owned}  # fmt: skip
 
-    def _read_all(self) -> tuple[Position, Any]:
-        """A full read: chunks, then the delta since the first chunk's version (semantics 18)."""
-        size = len(self.dimensions)
+    def _read_all(self, position: Position | None = None) -> tuple[Position, Any]:
+        """A full read: chunks, then the delta since `position`, the present one or a little older (semantics 18).
+
+        The chunks are plain reads: a script's language would make a string of its own of each record first.
+        """
         while True:
-            position, parts, start, count = None, [], 0, 1
-            while start < count:
-                version, tag, count, text = self._run("read", {"from": start, "to": start + _CHUNK})
-                position = position or Position(int(version), tag.decode())
-                parts.append(records.read_rows(text, size))
-                start += _CHUNK
-            if position is None:
-                raise RuntimeError("a full read without a first chunk")
-            rows = np.concatenate(parts)
-            if len(parts) == 1:
-                return position, rows
-            reply = self._run("sync", self._since(position, None))
-            if reply[4] == b"delta":
-                late = records.read_rows(reply[5], size)
-                return Position(int(reply[1]), reply[2].decode()), np.concatenate([rows, late])
+            if position is not None:
+                count = self._plain(self.client.hlen, self._prefix + "names")
+                parts = [self._chunk(range(start, min(start + _CHUNK, count))) for start in range(0, count, _CHUNK)]
+            reply = self._run("sync", self._since(position or Position(), None))
+            present = Position(int(reply[1]), reply[2].decode())
+            if position is not None and (reply[4] == b"delta" or present == position):
+                return present, np.concatenate([*parts, records.read_rows(reply[5], len(self.dimensions))])
+            position = present
+
+    def _chunk(self, indices: range) -> Any:
+        """The records of these machines, as rows."""
+        found = self._plain(self.client.hmget, self._prefix + "machines", [str(index) for index in indices])
+        return records.read_rows(b"".join(record for record in found if record), len(self.dimensions))
 
     def store_run(self) -> str:
         """What tells one run of the server from the next; another one may have less data (semantics 16)."""

@@ -115,18 +115,17 @@ def test_a_full_read_in_chunks_is_right_while_others_change(stand: Stand, monkey
     cell, other = stand.cell, stand.other()
     cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(5)], 0)
     cell.submit([job("a", count=9)], 0, "ada")
-    member, run, chunks = Member(other), cell._run, []
+    member, read, chunks = Member(other), cell._chunk, []
 
-    def meddle(name: str, *arguments: Any, **words: Any) -> Any:
-        if name == "read":
-            chunks.append(name)
-            member.place("a", (0, 1))
-            member.place("a", (4, 1))
-            if len(chunks) == 2:
-                other.join("e0", [MachineSpec("late", (1, 1))], 0)
-        return run(name, *arguments, **words)
+    def meddle(indices: range) -> Any:
+        chunks.append(indices)
+        member.place("a", (0, 1))
+        member.place("a", (4, 1))
+        if len(chunks) == 2:
+            other.join("e0", [MachineSpec("late", (1, 1))], 0)
+        return read(indices)
 
-    monkeypatch.setattr(cell, "_run", meddle)
+    monkeypatch.setattr(cell, "_chunk", meddle)
     reply = cell.sync(Position())
     monkeypatch.undo()
     assert len(chunks) == 3
