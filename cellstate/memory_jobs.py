@@ -200,7 +200,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         waiting = min(count, g.unplaced)
         if waiting:
             g.waiting = span_tail(g.waiting, waiting)[1]
-            g.unplaced, j.unplaced = g.unplaced - waiting, j.unplaced - waiting
+            g.unplaced, j.unplaced, j.returned = g.unplaced - waiting, j.unplaced - waiting, True
         stopped = min(count - waiting, most)
         if stopped:
             self.stop_newest(g, stopped)

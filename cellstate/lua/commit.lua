@@ -225,7 +225,10 @@ local function apply(t, stamp)
     if count > 0 then
       local m = M[ARGV[at + i]]
       touch(m, stamp)
-      if t.taken and t.taken[i] then apply_evictions(t.taken[i], t.units[i], m, 'precedence:' .. t.id) end
+      if t.taken and t.taken[i] then
+        apply_evictions(t.taken[i], t.units[i], m, 'precedence:' .. t.id)
+        before = math.min(before, j.placed)  -- its own optional tasks may have been the last that ran
+      end
       place(j, numbers[3 * i], m, count)
     end
   end

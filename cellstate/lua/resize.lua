@@ -1,5 +1,6 @@
 -- Change how many tasks groups of a job have. What is added waits, with new indices; what is taken away is
--- first of the waiting tasks, then of those that run, newest index first: they are stopped and leave.
+-- first of the waiting tasks, then of those that run, newest index first: they are stopped and leave. What still
+-- waits arrives anew: a gang that fitted nowhere may fit now.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds changes log done | box:* pending:* wake:*
 -- ARGV   dims tag at by job check most | groups
@@ -89,7 +90,8 @@ local function shrink(g, count)
   if waiting > 0 then
     local rest = '-'
     if waiting < g[UNPLACED] then rest = span_take(waiting_of(g), g[UNPLACED] - waiting) end
-    g[WAITING], g.first, g[UNPLACED], j.unplaced = rest, false, g[UNPLACED] - waiting, j.unplaced - waiting
+    g[WAITING], g.first, g[UNPLACED] = rest, false, g[UNPLACED] - waiting
+    j.unplaced, j.returned = j.unplaced - waiting, true
   end
   local stopped = math.min(count - waiting, left)
   if stopped > 0 then

@@ -203,6 +203,18 @@ def test_a_gang_that_grew_places_what_was_added_as_a_gang(cell: AnyCell, member:
     assert member.place("g", (1, 3), mode=Mode.GANG).accepted
 
 
+def test_what_still_waits_of_a_smaller_job_arrives_anew(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("g", count=20, gang=Gang.YES), job("b")], 0, "ada")
+    member.place("b", (0, 1))
+    cell.members()
+    before = arrivals(cell)
+    cell.resize("g", {0: 7}, 1, "ada")
+    assert arrivals(cell, before[-1][0]) == [(before[-1][0] + 2, "g")], "a gang that fitted nowhere may fit now"
+    assert cell.wait_for_work("batch/0", 0.01)
+    cell.resize("g", {0: 0}, 1, "ada")
+    assert arrivals(cell) == []
+
+
 def test_many_running_tasks_are_stopped_in_several_calls(make: Make) -> None:
     cell, tasks = make().cell, 2 * MOST_CLAIMS + 5
     cell.join("e0", [MachineSpec("big", (tasks, tasks))], 0)
@@ -242,6 +254,15 @@ def test_an_optional_task_gives_way_as_if_it_had_no_precedence(cell: AnyCell, me
     assert member.place("low", (0, 1), evict=((1, 1),)).claims == ((0, Verdict.PRECEDENCE),)
     assert member.place("low", (0, 1), evict=((2, 1),)).accepted
     assert [(group.total, group.placed) for group in kept(cell, "a").groups] == [(1, 1), (2, 2)]
+    assert verify(cell).violations == ()
+
+
+def test_a_job_may_evict_the_last_of_its_own_optional_tasks(cell: AnyCell, member: Member) -> None:
+    groups = (TaskGroup((4, 4), 1), TaskGroup((4, 4), 1, optional=True))
+    cell.submit([JobSpec("a", "a", "batch", groups, precedence=5)], 0, "ada")
+    member.transact(Transaction("a", (Claim(0, 1, 1),)))
+    assert member.transact(Transaction("a", (Claim(0, 0, 1, evict=((1, 1),)),)))[0].accepted
+    assert cell.kinds()["batch"].jobs == 1, "it is still admitted"
     assert verify(cell).violations == ()
 
 
