@@ -105,6 +105,12 @@ def _kept(results: "Results") -> str:
     return f"{words.count(len(results), 'finished point')} in {results.path}; run it again to go on"
 
 
+def _codes(records: "Sequence[Record]") -> str:
+    """Which code made records, for people."""
+    made = {f"Omega {record['version']} (sources {record.get('sources', 'not noted')})": None for record in records}
+    return " and ".join(made)
+
+
 def finish(
     configurations: "Sequence[Configuration]", path: Path, where: str | None, workers: int | None, *, quiet: bool
 ) -> "list[Record]":
@@ -121,6 +127,9 @@ def finish(
     sweep = Sweep(configurations, results)
     if not sweep.left:
         return sweep.records()
+    if sweep.outdated:
+        old = words.count(len({record["key"] for record in sweep.outdated}), "point")
+        render.note(f"{path}: {old} of {_codes(sweep.outdated)} left as they are; simulated anew with the code of now")
     if len(sweep.left) == 1 and where is None:
         workers = 1
     total = len({*configurations})

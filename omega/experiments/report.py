@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 from omega.experiments.catalogue import of_figure
 from omega.experiments.experiment import Experiment, Finding, Form, Verdict
 from omega.experiments.figures import FIGURES, PaperFigure
-from omega.experiments.results import Record, program_version
+from omega.experiments.results import Record
+from omega.experiments.sources import program_version, sources_digest
 
 OPENING = """# The Omega paper, reproduced
 
@@ -77,7 +78,7 @@ def page(parts: Sequence[Part], figures: PurePosixPath, command: str) -> str:
     summary = (
         f"**In short:** of {counts.total()} claims {holds} hold, {fails} do not, {unknown} cannot be measured. "
         f"{len(records)} simulations, "
-        f"{seconds / 60:,.0f} minutes of processor time, Omega {program_version()}.\n"
+        f"{seconds / 60:,.0f} minutes of processor time, Omega {program_version()}, sources {sources_digest()}.\n"
     )
     texts = [OPENING.format(command=command), summary, SET_UP.format(per_day=_per_day(list(records.values())))]
     texts += [_section(part, figures) for part in parts]

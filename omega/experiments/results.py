@@ -1,31 +1,23 @@
 """Finished simulations in a file of JSON lines, so that what was interrupted goes on where it stopped."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from cellstate.errors import BadInput
 from omega.experiments.configuration import Configuration
+from omega.experiments.sources import program_version, sources_digest
 
 Record = Mapping[str, Any]
-"""A finished simulation: configuration, seed, version, digest, seconds it took, result."""
+"""A finished simulation: configuration, seed, version, sources that simulated, digest, seconds it took, result."""
 FIELDS = ("key", "configuration", "seed", "version", "digest", "seconds", "result")
 
 
-def program_version() -> str:
-    """The version of Omega that simulates."""
-    try:
-        return version("omega-scheduler")
-    except PackageNotFoundError:
-        return "unknown"
-
-
 def key_of(configuration: Configuration) -> str:
-    """What a result is found by: every parameter, the version, and of a workload file what is in it."""
-    facts: dict[str, Any] = {**configuration.as_json(), "version": program_version()}
+    """What a result is found by: every parameter, the code that simulates, and of a workload file what is in it."""
+    facts: dict[str, Any] = {**configuration.as_json(), "sources": sources_digest()}
     if configuration.from_file:
         try:
             content = Path(configuration.workload).read_bytes()
@@ -45,7 +37,8 @@ def simulated(parameters: Mapping[str, Any], clock: Callable[[], float]) -> dict
     result = configuration.run()
     return {
         "key": key, "configuration": configuration.as_json(), "seed": configuration.seed,
-        "version": program_version(), "digest": result.digest, "seconds": round(clock() - began, 3),
+        "version": program_version(), "sources": sources_digest(), "digest": result.digest,
+        "seconds": round(clock() - began, 3),
         "workload": workload.about.partition("\n")[0], "result": result.as_json(),
     }  # fmt: skip
 
@@ -94,8 +87,17 @@ class Results:
             self._write(lambda: _append(self.path or Path(), json.dumps(record, allow_nan=False) + "\n"))
 
     def get(self, configuration: Configuration) -> Record | None:
-        """The record of a configuration, made by this version."""
+        """The record of a configuration, made by the code that runs now."""
         return self._records.get(key_of(configuration))
+
+    def outdated(self, configurations: Iterable[Configuration]) -> list[Record]:
+        """Records of these configurations that other code made, oldest first."""
+        wanted = {_parameters(configuration.as_json()) for configuration in configurations}
+        ours = sources_digest()
+        return [
+            record for record in self
+            if record.get("sources") != ours and _parameters(record["configuration"]) in wanted
+        ]  # fmt: skip
 
     def __iter__(self) -> Iterator[Record]:
         """All records, oldest first."""
@@ -104,6 +106,10 @@ class Results:
     def __len__(self) -> int:
         """How many there are."""
         return len(self._records)
+
+
+def _parameters(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True)
 
 
 def _cut(path: Path, length: int) -> None:

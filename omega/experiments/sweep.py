@@ -6,9 +6,10 @@ from itertools import product
 from math import isfinite
 from typing import Any
 
-from cellstate.errors import BadInput
+from cellstate.errors import BadInput, Refused
 from omega.experiments.configuration import PARAMETERS, Configuration, parsed
-from omega.experiments.results import Record, Results, simulated
+from omega.experiments.results import Record, Results, key_of, simulated
+from omega.experiments.sources import program_version, sources_digest
 
 Clock = Callable[[], float]
 MOST_VALUES = 10_000
@@ -57,13 +58,17 @@ def grid(start: Configuration, axes: Mapping[str, Sequence[Any]]) -> list[Config
 
 
 class Sweep:
-    """Configurations of which some are finished. `left` are those still to be run, each once."""
+    """Configurations of which some are finished. `left` are those still to be run, each once.
+
+    `outdated` are results of these that other code made; they are kept and not used.
+    """
 
     def __init__(self, configurations: Sequence[Configuration], results: Results) -> None:
         """Look up what is finished."""
         self.configurations, self.results = configurations, results
         unique = dict.fromkeys(configurations)
         self.left = [configuration for configuration in unique if results.get(configuration) is None]
+        self.outdated = results.outdated(self.left)
 
     def run(
         self, executor: Executor | None, clock: Clock, finished: Callable[[Record], None] | None = None
@@ -71,7 +76,8 @@ class Sweep:
         """Run what is left; returns the records of all configurations, in order.
 
         Without an executor all run here, one after the other. Each is kept as soon as it is finished, so
-        what an error or an interruption leaves undone is all that the next run does.
+        what an error or an interruption leaves undone is all that the next run does. Raises Refused when the
+        executor's processes simulate with other code than this one.
         """
         for record in self._here(clock) if executor is None else self._there(executor, clock):
             self.results.add(record)
@@ -84,12 +90,16 @@ class Sweep:
         return (simulated(configuration.as_json(), clock) for configuration in self.left)
 
     def _there(self, executor: Executor, clock: Clock) -> Any:
-        futures: list[Future[dict[str, Any]]] = [
-            executor.submit(simulated, configuration.as_json(), clock) for configuration in self.left
-        ]
+        futures: dict[Future[dict[str, Any]], str] = {
+            executor.submit(simulated, configuration.as_json(), clock): key_of(configuration)
+            for configuration in self.left
+        }
         try:
             for future in as_completed(futures):
-                yield future.result()
+                record = future.result()
+                if record["key"] != futures[future]:
+                    raise Refused(_other_code(record))
+                yield record
         finally:
             for future in futures:
                 future.cancel()
@@ -98,3 +108,9 @@ class Sweep:
         """The records of the configurations that are finished, in their order."""
         found = (self.results.get(configuration) for configuration in self.configurations)
         return [record for record in found if record is not None]
+
+
+def _other_code(record: Record) -> str:
+    there, here = (record["version"], record["sources"]), (program_version(), sources_digest())
+    said = (f"Omega {version}, sources {sources}" for version, sources in (there, here))
+    return "executor: its processes simulate with other code ({}) than this one ({}); install the same".format(*said)

@@ -47,6 +47,20 @@ def test_what_is_finished_is_not_run_again(sim: Omega, results: Path) -> None:
     assert text.splitlines()[0].split() == ["seed", "batch.wait_mean", "utilisation.cpu", "utilisation.memory"]
 
 
+def test_points_of_other_code_are_said_and_run_again(sim: Omega, results: Path) -> None:
+    words = ("sim", "sweep", "--results", str(results), "--vary", "seed=0,1", *SMALL)
+    sim.text(*words)
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    old = [{**record, "key": f"old-{i}", "sources": "0ld"} for i, record in enumerate(lines)]
+    results.write_text("".join(json.dumps(record) + "\n" for record in old))
+    done = sim.run(*words)
+    assert f"{results}: 2 points of Omega {lines[0]['version']} (sources 0ld) left as they are" in done.stderr
+    assert [json.loads(line)["digest"] for line in results.read_text().splitlines()] == [
+        record["digest"] for record in (*old, *lines)
+    ]
+    assert "sources" not in sim.run(*words).stderr
+
+
 def test_processes_do_the_same(sim: Omega, results: Path, tmp_path: Path) -> None:
     words = ("sim", "sweep", "--vary", "seed=0,1", *SMALL)
     alone = sim.json(*words, "--results", str(results))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.errors import BadInput
+from cellstate.errors import BadInput, Refused
+from omega.experiments import results, sources
 from omega.experiments.configuration import Configuration
 from omega.experiments.metrics import chosen, of, saturated, spread, unscheduled
 from omega.experiments.results import Results
@@ -75,7 +76,7 @@ def test_finished_points_are_kept_and_not_run_again(tmp_path: Path) -> None:
     assert [record["seed"] for record in records] == [0, 1, 2, 0]
     for line in path.read_text().splitlines():
         record = json.loads(line)
-        assert {"seed", "configuration", "version", "digest"} <= set(record)
+        assert {"seed", "configuration", "version", "sources", "digest"} <= set(record)
         assert record["result"]["digest"] == record["digest"]
 
 
@@ -126,11 +127,11 @@ def test_a_changed_workload_file_is_simulated_again(tmp_path: Path) -> None:
     header = "job_id,workload,submit_s,num_tasks,task_duration_s,cpus_per_task,mem_gb_per_task\n"
     path = tmp_path / "work.csv"
     point = Configuration(workload=str(path), machines=2, days=0.001)
-    results = Results()
+    kept = Results()
     for row in ("1,Batch,0,1,5,1,1\n", "1,Batch,0,2,5,1,1\n"):
         path.write_text(header + row)
-        assert Sweep([point], results).left == [point]
-        results.add(Sweep([point], Results()).run(None, clock)[0])
+        assert Sweep([point], kept).left == [point]
+        kept.add(Sweep([point], Results()).run(None, clock)[0])
 
 
 def test_figures_by_name() -> None:
@@ -144,3 +145,61 @@ def test_figures_by_name() -> None:
     assert not saturated(record, "service")
     with pytest.raises(BadInput, match="unknown metric 'speed'"):
         list(chosen(record, "speed"))
+
+
+def test_other_code_simulates_anew_and_keeps_the_old_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "results.jsonl"
+    monkeypatch.setattr(results, "sources_digest", lambda: "0ld")
+    Sweep([TINY], Results(path)).run(None, clock)
+    before = path.read_text()
+    monkeypatch.undo()
+    sweep = Sweep([TINY, TINY.but({"seed": 1})], Results(path))
+    assert len(sweep.left) == 2
+    assert [record["sources"] for record in sweep.outdated] == ["0ld"]
+    sweep.run(None, clock)
+    assert path.read_text().startswith(before)
+    again = Sweep([TINY], Results(path))
+    assert not again.left
+    assert not again.outdated
+    assert again.records()[0]["sources"] == sources.sources_digest()
+
+
+def test_a_line_that_notes_no_sources_is_of_other_code(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    (record,) = Sweep([TINY], Results()).run(None, clock)
+    path.write_text(json.dumps({name: record[name] for name in results.FIELDS} | {"key": "of a version"}) + "\n")
+    sweep = Sweep([TINY], Results(path))
+    assert sweep.left == [TINY]
+    assert len(sweep.outdated) == 1
+
+
+def test_processes_with_other_code_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def elsewhere(parameters: dict[str, object], _: object) -> dict[str, object]:
+        return {"key": "another", "version": "0.0.9", "sources": "0ld", "configuration": parameters}
+
+    monkeypatch.setattr("omega.experiments.sweep.simulated", elsewhere)
+    kept = Results()
+    with ThreadPoolExecutor(1) as executor, pytest.raises(Refused, match=r"other code \(Omega 0\.0\.9, sources 0ld\)"):
+        Sweep([TINY], kept).run(executor, clock)
+    assert len(kept) == 0
+
+
+def test_the_digest_follows_what_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tables").mkdir()
+    monkeypatch.setattr(sources, "files", lambda _: tmp_path)
+
+    def digest() -> str:
+        sources.sources_digest.cache_clear()
+        return sources.sources_digest()
+
+    seen = [digest()]
+    for name, text in (("a.py", "x = 1"), ("a.py", "x = 2"), ("tables/t.csv", "1"), ("b.py", "")):
+        (tmp_path / name).write_text(text)
+        seen.append(digest())
+    assert len(set(seen)) == len(seen)
+    (tmp_path / "README.md").write_text("words")
+    (tmp_path / "a.pyc").write_text("bytes")
+    assert digest() == seen[-1]
+    monkeypatch.undo()
+    assert digest() == digest()
+    assert {"cellstate", "schedulers", "omega.simulation", "omega.workload"} == set(sources.DECIDING)

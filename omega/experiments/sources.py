@@ -1,0 +1,40 @@
+"""Which code simulates: a digest of the sources that decide what comes out of a simulation."""
+
+from functools import cache
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+DECIDING = ("cellstate", "schedulers", "omega.simulation", "omega.workload")
+"""Packages; the rest of Omega asks for simulations and reads what came out."""
+ENDINGS = (".py", ".csv")
+"""Sources, and the tables workloads are drawn from. The scripts of stores are left out: a sweep uses the twin."""
+
+
+def program_version() -> str:
+    """The version of Omega that simulates, for people."""
+    try:
+        return version("omega-scheduler")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+@cache
+def sources_digest() -> str:
+    """A digest of names and contents; equal exactly when the code that simulates is. Read once a process."""
+    found = blake2b(digest_size=8)
+    for package in DECIDING:
+        _take(files(package), package, found)
+    return found.hexdigest()
+
+
+def _take(folder: Traversable, name: str, found: "blake2b") -> None:
+    for each in sorted(folder.iterdir(), key=lambda each: each.name):
+        path = f"{name}/{each.name}"
+        if each.is_dir():
+            _take(each, path, found)
+        elif each.name.endswith(ENDINGS):
+            content = each.read_bytes()
+            found.update(f"{path} {len(content)}\n".encode())
+            found.update(content)
