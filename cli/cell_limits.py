@@ -10,6 +10,7 @@ from cellstate.resources import Dimensions, format_amount
 from cli import render
 from cli.amounts import amount_options, named
 from cli.app import App
+from cli.columns import Columns, answered, columns_option
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
@@ -24,10 +25,11 @@ NONE = "none"
 @click.option("--jobs", metavar="N", help="How many jobs of the kind may have something placed, or none.")
 @click.option("--precedence", metavar="LOW..HIGH", help="The precedence their jobs may have, or none.")
 @click.option("--clear", is_flag=True, help="Lift all limits of the kind.")
+@columns_option
 @click.pass_obj
 def command(
-    app: App, kind: str | None, cpu: str | None, memory: str | None, others: Mapping[str, str],
-    jobs: str | None, precedence: str | None, clear: bool,
+    app: App, *, kind: str | None, cpu: str | None, memory: str | None, others: Mapping[str, str],
+    jobs: str | None, precedence: str | None, clear: bool, columns: Columns,
 ) -> None:  # fmt: skip
     """Show the limits, or change those of the jobs of a KIND. What is not given stays; NONE lifts one."""
     amounts = named(cpu, memory, others)
@@ -42,8 +44,11 @@ def command(
         wanted = _changed(cell.dimensions, None if clear or now is None else now.limits, amounts, jobs, precedence)
         cell.set_limits(check_kind(kind), wanted, app.now_ms(), app.by)
     kinds = {name: use for name, use in cell.kinds().items() if kind in (None, name)}
-    if app.as_json:
-        limits = {name: as_json(cell.dimensions, use) for name, use in kinds.items()}
+    limits = {name: as_json(cell.dimensions, use) for name, use in kinds.items()}
+    if columns:
+        rows = [{"kind": name, **each} for name, each in limits.items()]
+        answered(app, {"cell": cell.name, "limits": rows}, "limits", columns)
+    elif app.as_json:
         render.document({"cell": cell.name, "limits": limits})
     elif kinds:
         show(cell.dimensions, kinds)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
               help="Run a task that failed so many times again.")  # fmt: skip
 @click.option("--precedence", default=0, show_default=True, type=click.IntRange(0, 1_000_000), metavar="N",
               help="Larger is more important.")  # fmt: skip
+@click.option("--constraint", "constraints", multiple=True, metavar="TEXT",
+              help="What machines must be, such as \"rack in ['r1', 'r2']\"; may be given several times.")  # fmt: skip
 @click.option("--gang", is_flag=True, help="Place all tasks at once, or none.")
 @click.option("--strict-gang", is_flag=True, help="A gang that is evicted as a whole when one of it is.")
 @click.option(
@@ -50,12 +52,13 @@ if TYPE_CHECKING:
 def command(
     ctx: click.Context, *, name: str | None, kind: str, count: int, cpu: str | None, memory: str | None,
     others: Mapping[str, str], duration: str | None, environment: Mapping[str, str], directory: str | None,
-    time_limit: str | None, restart: int, precedence: int, gang: bool, strict_gang: bool,
+    time_limit: str | None, restart: int, precedence: int, constraints: Sequence[str], gang: bool, strict_gang: bool,
     waits: Sequence[str], array: str | None, hold: bool, follow: bool | None, words: Sequence[str],
 ) -> None:  # fmt: skip
     """Submit one job of identical tasks that run CMD, and follow it to its end."""
     from cellstate.model import Gang, JobSpec, TaskGroup
     from omega.jobfile import parse_duration
+    from schedulers.constraints.demands import read_constraint
 
     if not words and name is None:
         raise click.UsageError("say what to run after --, or give the job a --name")
@@ -68,6 +71,8 @@ def command(
         extra["time_limit"] = parse_duration(time_limit)
     if restart:
         extra["restart"] = {"attempts": restart}
+    if constraints:
+        extra["constraints"] = [read_constraint(text) for text in constraints]
     if array is not None:
         indices = _array(array)
         count, extra["array"] = indices.count, indices.extra()

@@ -1,6 +1,6 @@
 """``omega scheduler status``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,11 +41,12 @@ def command(app: App, name: str | None) -> None:
 def status(cell: "RedisCell", name: str | None) -> list[dict[str, Any]]:
     """Every scheduler that is meant, as plain values; times in seconds. Refused when there is none of that name."""
     members, pending, names = cell.members(), cell.queue_depths(), dict[int, str]()
-    found = []
-    for each in describe(cell):
+    found, described = [], describe(cell)
+    asked = meant(cell, [each["member"] for each in described], name)
+    for each in described:
         member = each["member"]
         kind = member.partition("/")[0]
-        if name not in (None, member, kind):
+        if member not in asked:
             continue
         figures: Mapping[str, Any] = members.get(member, (0, False, {}))[2]
         rejecting = figures.get("rejecting_machines", [])
@@ -60,10 +61,24 @@ def status(cell: "RedisCell", name: str | None) -> list[dict[str, Any]]:
                 for index, count, row in rejecting
             ],
         })  # fmt: skip
-    if name is not None and not found:
-        there = words.listing([each["member"] for each in describe(cell)]) or "none"
-        raise Refused(f"scheduler {name!r}: not in cell {cell.name}; there is {there}")
     return found
+
+
+def meant(cell: "RedisCell", members: Sequence[str], asked: str | None) -> Sequence[str]:
+    """The schedulers that are meant: by name, by kind, by what only one name, or only one kind, begins with.
+
+    Raises Refused when there is none, or several begin so.
+    """
+    kinds = {member: member.partition("/")[0] for member in members}
+    named = [member for member, kind in kinds.items() if asked in (None, member, kind)]
+    if named or asked is None:
+        return named
+    near = [member for member in members if asked and member.startswith(asked)]
+    if len(near) == 1 or ("/" not in asked and len({kinds[member] for member in near}) == 1):
+        return near
+    if near:
+        raise Refused(f"scheduler {asked!r}: {words.listing(near)} begin so; write more of the name")
+    raise Refused(f"scheduler {asked!r}: not in cell {cell.name}; there is {words.listing(members) or 'none'}")
 
 
 def show(each: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ import click
 
 from cli import render
 from cli.app import App
+from cli.columns import Columns, answered, columns_option
 from cli.several import Several
 from cli.sim_executor import executor_options, finish
 from cli.sim_options import configuration, configuration_options
@@ -30,12 +31,13 @@ METRICS = ("wait", "busyness", "conflict_fraction", "jobs_abandoned")
 @click.option("--results", default="omega-sweep.jsonl", show_default=True, metavar="FILE.jsonl",
               type=click.Path(dir_okay=False, path_type=Path),
               help="Where finished simulations are kept; those that are there are not run again.")  # fmt: skip
+@columns_option
 @executor_options
 @configuration_options
 @click.pass_obj
 def command(
     app: App, /, varied: Sequence[str], metrics: Sequence[str], plot: Path | None, results: Path,
-    where: str | None, workers: int | None, **given: Any,
+    columns: Columns, where: str | None, workers: int | None, **given: Any,
 ) -> None:  # fmt: skip
     """Simulate every combination of some parameters' values.
 
@@ -59,13 +61,12 @@ def command(
         from omega.experiments.plots.lines import draw_sweep
 
         draw_sweep(records, list(axes), metrics or METRICS, plot)
-    if app.as_json:
-        render.document({"results": str(results), "plot": str(plot) if plot else None, "points": rows})
+    document = {"results": str(results), "plot": str(plot) if plot else None, "points": rows}
+    if answered(app, document, "points", columns):
         return
-    columns = list(rows[0])
+    names = list(rows[0])
     render.table(
-        [name if name in axes else f">{name}" for name in columns],
-        [[_cell(row[name]) for name in columns] for row in rows],
+        [name if name in axes else f">{name}" for name in names], [[_cell(row[name]) for name in names] for row in rows]
     )
     render.note(f"{len(rows)} points in {results}" + (f", drawn in {plot}" if plot else ""))
 

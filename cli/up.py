@@ -2,6 +2,7 @@
 
 import signal
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -9,13 +10,14 @@ import click
 from cellstate.errors import Refused
 from cli import render, words
 from cli.app import DEFAULT_CELL, App
+from cli.cell_create import FLEET
+from cli.machine_set import NAME as ATTRIBUTE
 from cli.process_options import process_options
 
 if TYPE_CHECKING:
     from cellstate.redis_cell import RedisCell
     from omega.live.crew import Crew
 
-FLEET = "here"
 LOOK_SECONDS = 0.5
 
 
@@ -33,14 +35,28 @@ def _open(app: App, name: str) -> "RedisCell":
     return cell
 
 
-def _join(cell: "RedisCell", machines: int, cpu: str, memory: str) -> None:
+def _dealt(_: click.Context, __: click.Parameter, given: Sequence[str]) -> dict[str, list[str]]:
+    """Read ``rack=r1,r2``: values that machines are given in turn. A name twice, or none, is wrong usage."""
+    found: dict[str, list[str]] = {}
+    for text in given:
+        name, equals, values = text.partition("=")
+        if not (equals and ATTRIBUTE.fullmatch(name) and all(values.split(","))) or name in found:
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE,…, or NAME is given twice; write rack=r1,r2")
+        found[name] = values.split(",")
+    return found
+
+
+def _join(cell: "RedisCell", machines: int, cpu: str, memory: str, dealt: Mapping[str, Sequence[str]]) -> None:
     """Let missing machines join that are played."""
     from cellstate.model import MachineSpec
     from omega.live.fleet import Fleet
 
     capacity = cell.dimensions.parse({"cpu": cpu, "memory": memory})
     there = {machine.name for machine in cell.machines()}
-    wanted = [MachineSpec(f"m{number}", capacity) for number in range(machines)]
+    wanted = [
+        MachineSpec(f"m{number}", capacity, {name: values[number % len(values)] for name, values in dealt.items()})
+        for number in range(machines)
+    ]
     Fleet(cell, FLEET, time.time).join([machine for machine in wanted if machine.name not in there])
 
 
@@ -94,13 +110,15 @@ def _watch(app: App, cell: "RedisCell", group: "Crew", seconds: float | None) ->
 )
 @click.option("--cpu", default="16", show_default=True, help="Cpu of each that is played.")
 @click.option("--memory", default="64Gi", show_default=True, help="Memory of each that is played.")
+@click.option("--attribute", "dealt", metavar="NAME=VALUE,…", multiple=True, callback=_dealt,
+              help="For constraints: values that played machines are given in turn; may be repeated.")  # fmt: skip
 @click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0.01), help="How fast they play tasks.")
 @click.option("--for", "seconds", type=click.FloatRange(0), metavar="SECONDS", help="Stop after so long.")
 @process_options
 @click.pass_obj
 def command(
-    app: App, *, batch: int, service: int, mapreduce: int, machines: int | None, cpu: str, memory: str, speed: float,
-    seconds: float | None,
+    app: App, *, batch: int, service: int, mapreduce: int, machines: int | None, cpu: str, memory: str,
+    dealt: Mapping[str, Sequence[str]], speed: float, seconds: float | None,
 ) -> None:  # fmt: skip
     """Everything on this computer: store, cell, schedulers, and the computer itself as a machine that runs tasks.
 
@@ -117,7 +135,7 @@ def command(
     members = [f"{kind}/{n}" for kind, number in kinds.items() for n in range(number)]
     members += [f"agent/{default_name()}"] if machines is None else []
     if machines:
-        _join(cell, machines, cpu, memory)
+        _join(cell, machines, cpu, memory, dealt)
     members += [f"fleet/{FLEET}"] if _played(cell, expected=machines is not None) else []
     with crew(app.url, name, state_directory() / "logs" / name, speed=speed) as group:
         for member in members:
@@ -132,9 +150,8 @@ def command(
                 "store": app.shown_url, "cell": f"{name} · {words.count(count, 'machine')}",
                 "workers": "  ".join(f"{member} (pid {pid})" for member, pid in pids.items()),
             })  # fmt: skip
-            what = "echo hello" if machines is None else "true"
-            more = "" if machines is None else " --duration 5s"
-            render.line(f"ready: omega --cell {name} job run --cpu 1{more} -- {what}   (Ctrl-C here stops all)")
+            what = "-- echo hello" if machines is None else "--name first --duration 5s"
+            render.line(f"ready: omega --cell {name} job run --cpu 1 {what}   (Ctrl-C here stops all)")
         try:
             _watch(app, cell, group, seconds)
         except KeyboardInterrupt:

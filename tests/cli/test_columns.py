@@ -26,6 +26,10 @@ def test_of_every_list(omega: Omega, cell: RedisCell, at_work: Callable[..., Non
     assert omega.text("scheduler", "list", "-o", "member,state").split() == ["member", "state", "batch/0", "live"]
     assert [cell.name, "1"] in [line.split() for line in omega.text("cell", "list", "-o", "name,machines").splitlines()]
     assert omega.text("events", "-o", "kind,job", "--kind", "submit").split()[2] == "submit"
+    omega.run("cell", "limits", "batch", "--jobs", "7")
+    said = omega.text("cell", "limits", "-o", "kind,jobs.used,jobs.limit,resources.cpu.limit")
+    assert said.split()[4:] == ["batch", "0", "7"]
+    assert omega.json("cell", "limits", "-o", "kind")["limits"] == [{"kind": "batch"}]
     assert omega.text("scheduler", "policies", "ordering", "-o", "name,axis").split()[2:4] == ["fifo", "ordering"]
 
 

@@ -33,7 +33,8 @@ def crawl(tmp_path: Path) -> str:
 def test_submit_says_what_became_of_each_job(omega: Omega, cell: RedisCell, crawl: str) -> None:
     join(cell, 1)
     submitted = {"id": "crawl-1", "name": "crawl", "status": "submitted", "tasks": 5, "modify_index": 2}
-    assert omega.json("job", "submit", crawl) == {"cell": omega.cell, "jobs": [submitted], "warnings": []}
+    played = "job crawl, group fetch: all machines it may be placed on are played and run no command"
+    assert omega.json("job", "submit", crawl) == {"cell": omega.cell, "jobs": [submitted], "warnings": [played]}
 
 
 def test_the_same_file_again_changes_nothing(omega: Omega, cell: RedisCell, crawl: str) -> None:

@@ -145,3 +145,22 @@ def test_of_a_gang_that_is_doubtful_for_another_reason_that_is_said(omega: Omega
     said = omega.json("job", "run", "--name", "a", "--gang", "--cpu", "9", "--count", "2")["warnings"]
     assert [text for text in said if "gang" in text] == []
     assert len(said) == len(spec.groups)
+
+
+def test_a_command_where_nothing_runs_it(omega: Omega, cell: RedisCell) -> None:
+    def warned(*words: str) -> list[str]:
+        found: list[str] = omega.json("job", "run", "--name", "a", "--hold", *words)["warnings"]
+        omega.run("job", "stop", "a")
+        return found
+
+    join(cell, 2)
+    assert warned("--duration", "5s") == []
+    (said,) = warned("--", "true")
+    assert said == "job a, group 0: all machines it may be placed on are played and run no command"
+    cell.join("agent/real", [MachineSpec("real", (4000, 4096), {"os": "linux"})], 1_000)
+    (said,) = warned("--", "true")
+    assert said == (
+        "job a, group 0: 2 of the 3 machines it may be placed on are played and run no command; "
+        "keep it from them with a constraint, such as has os"
+    )
+    assert warned("--constraint", "has os", "--", "true") == []

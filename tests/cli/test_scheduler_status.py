@@ -45,7 +45,10 @@ def test_who_is_meant(omega: Omega, three: RedisCell) -> None:
         return [each["member"] for each in omega.json("scheduler", "status", *words)["schedulers"]]
 
     assert named() == ["batch/0", "batch/1", "service/0"]
-    assert named("batch") == ["batch/0", "batch/1"]
+    assert named("batch") == named("b") == ["batch/0", "batch/1"]
+    assert named("service/") == named("ser") == ["service/0"]
+    said = omega.error("scheduler", "status", "batch/")
+    assert said == "scheduler 'batch/': batch/0, batch/1 begin so; write more of the name"
     said = omega.error("scheduler", "status", "batch/9")
     assert said == f"scheduler 'batch/9': not in cell {three.name}; there is batch/0, batch/1, service/0"
 

@@ -45,6 +45,8 @@ def test_what_is_finished_is_not_run_again(sim: Omega, results: Path) -> None:
     assert results.read_text().startswith(before)
     assert len(results.read_text().splitlines()) == 3
     assert text.splitlines()[0].split() == ["seed", "batch.wait_mean", "utilisation.cpu", "utilisation.memory"]
+    text = sim.text(*words, "--vary", "seed=0..2", "--metric", "batch.wait", "--output", "batch.wait_mean,seed")
+    assert text.splitlines()[0].split() == ["batch.wait_mean", "seed"]
 
 
 def test_points_of_other_code_are_said_and_run_again(sim: Omega, results: Path) -> None:
