@@ -19,7 +19,7 @@ from benchmarks.store import Saved, Store, measured_store
 from cellstate.cell import PendingJob, Reply
 from cellstate.errors import StoreError
 from cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Outcome, Position, Transaction, Verdict
 from cellstate.view import View
 from schedulers.presets import BATCH_JOBS, batch

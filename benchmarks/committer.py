@@ -11,7 +11,7 @@ import redis
 
 from benchmarks.ceiling import Command, Wire, pack, unchecked_call
 from cellstate.cell import Membership
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.server import connect
 from cellstate.transaction import Claim, Position, Transaction
 

@@ -15,7 +15,7 @@ from benchmarks.launch import progress
 from benchmarks.residents import FLEET
 from benchmarks.store import Saved, Store
 from cellstate.errors import StoreError
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Position
 from omega.live.crew import Crew, crew
 

@@ -7,7 +7,7 @@ from benchmarks.residents import FLEET, Filler, chunks, join, queue_jobs
 from benchmarks.store import Saved, Store
 from cellstate.errors import StoreError
 from cellstate.model import TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from omega.live.crew import crew
 
 NEED = (500, 1_024)

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from cellstate.errors import StoreError
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.resources import Resources
 from cellstate.transaction import Claim, Position, Transaction
 

@@ -17,7 +17,7 @@ import redis
 
 from cellstate import keys
 from cellstate.errors import StoreError
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.server import Answer, check_suitable, connect, ping, server_info, translate
 from omega.embedded import find_server
 

@@ -7,7 +7,7 @@ from benchmarks.computer import middle, spread
 from benchmarks.residents import CALL, CLAIMS, Filler, chunks, join
 from benchmarks.store import Saved, Store
 from cellstate.cell import Reply
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Position
 from cellstate.view import View
 

@@ -15,10 +15,10 @@ import redis
 
 from cellstate import keys
 from cellstate.errors import StoreError
-from cellstate.raw_snapshot import RawSnapshot
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
+from cellstate.redis.raw_snapshot import RawSnapshot
+from cellstate.redis.scripts import script
 from cellstate.resources import Dimensions
-from cellstate.scripts import script
 from cellstate.server import translate
 
 BULK = ("machines", "runs", "static", "jobs", "specs", "jobnames")

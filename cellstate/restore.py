@@ -8,7 +8,7 @@ import redis
 from cellstate import keys
 from cellstate.backup import CHUNK, NAMES, Backup, Key, Told
 from cellstate.errors import Unsuitable
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.resources import Dimensions
 from cellstate.server import translate
 

@@ -12,7 +12,7 @@ import click
 from cellstate.errors import Refused
 
 if TYPE_CHECKING:
-    from cellstate.redis_cell import RedisCell
+    from cellstate.redis import RedisCell
 
 DEFAULT_CELL = "default"
 Closing = TypeVar("Closing", bound="RedisCell")
@@ -50,7 +50,7 @@ class App:
 
     def cells(self) -> list[str]:
         """The names of the cells on the store."""
-        from cellstate.redis_cell import cells
+        from cellstate.redis import cells
         from cellstate.server import connect
 
         client = connect(self.url)
@@ -83,7 +83,7 @@ class App:
         `to_change`: learn which schedulers live, so that they are woken by what the command does.
         `any_schema`: as RedisCell.open.
         """
-        from cellstate.redis_cell import RedisCell
+        from cellstate.redis import RedisCell
 
         cell = self.closing(RedisCell.connect(self.url, name or self.which(), any_schema=any_schema))
         if to_change:

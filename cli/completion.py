@@ -14,7 +14,7 @@ from cli import render
 from cli.app import App
 
 if TYPE_CHECKING:
-    from cellstate.redis_cell import RedisCell
+    from cellstate.redis import RedisCell
 
 Found = Iterable[tuple[str, str]]
 """What may be written, and a word on it."""
@@ -88,7 +88,7 @@ def _jobs(cell: "RedisCell") -> Iterator[tuple[str, str]]:
 
 
 def _machines(cell: "RedisCell") -> Iterator[tuple[str, str]]:
-    from cli.machine_find import state_word
+    from cli.machine.find import state_word
 
     return ((machine.name, state_word(machine)) for machine in cell.machines())
 

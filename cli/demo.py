@@ -14,7 +14,7 @@ from cli.figures import scheduler_table, seconds, verified
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-    from cellstate.redis_cell import RedisCell
+    from cellstate.redis import RedisCell
     from omega.live.crew import Crew
     from omega.live.replay import Replay
     from omega.workload import Workload
@@ -35,7 +35,7 @@ def _workload(trace: Path | None, machines: int, seed: int, tasks: int) -> "Work
 
 def _fresh_cell(app: App, name: str, workload: "Workload") -> "RedisCell":
     """An empty cell for the demonstration; one left by an earlier demonstration is replaced."""
-    from cellstate.redis_cell import RedisCell
+    from cellstate.redis import RedisCell
     from cellstate.server import connect
     from omega.workload.workload import DIMENSIONS
 

@@ -10,7 +10,7 @@ from cli import words
 from cli.history import ENDINGS, Event
 
 if TYPE_CHECKING:
-    from cellstate.redis_cell import RedisCell
+    from cellstate.redis import RedisCell
 
 SHORT = 4
 """Letters of a job's id in a sentence."""

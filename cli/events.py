@@ -12,7 +12,7 @@ from cli.columns import Columns, answered, columns_option
 from cli.history import KINDS, Event, events, extent
 
 if TYPE_CHECKING:
-    from cellstate.redis_cell import RedisCell
+    from cellstate.redis import RedisCell
 
 POLL_SECONDS = 0.2
 WINDOW = 2_000
@@ -145,7 +145,7 @@ def _windows(oldest: int, newest: int) -> Iterator[tuple[int, int]]:
 def _job_id(cell: "RedisCell", asked: str) -> str:
     """The id of the job that is meant; taken as it is when the cell keeps no such job any more."""
     from cellstate.errors import Refused
-    from cli.job_find import find
+    from cli.job.find import find
 
     try:
         return find(cell, asked).id

@@ -10,7 +10,7 @@ from cellstate.transaction import Verdict
 
 if TYPE_CHECKING:
     from cellstate.cell import Fact
-    from cellstate.redis_cell import RedisCell
+    from cellstate.redis import RedisCell
     from cellstate.resources import Dimensions
 
 CHUNK = 1_000

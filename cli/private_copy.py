@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cellstate.model import JobSpec
-    from cellstate.redis_cell import RedisCell
+    from cellstate.redis import RedisCell
     from cellstate.view import View
     from schedulers.work import Work
 
@@ -39,7 +39,7 @@ def live_kinds(cell: "RedisCell") -> frozenset[str]:
 def as_work(spec: "JobSpec", order: int = 0) -> "Work":
     """A job that is not submitted, as a scheduler would have it; `order` as if it were the so-manieth submission."""
     from cellstate.model import GroupStatus, Job, JobState
-    from cellstate.records import opaque
+    from cellstate.redis.records import opaque
     from schedulers.work import Work
 
     groups = [

@@ -8,7 +8,7 @@ from cli import words
 from cli.history import Event, events, extent, since_time
 
 if TYPE_CHECKING:
-    from cellstate.redis_cell import RedisCell
+    from cellstate.redis import RedisCell
 
 LATELY_SECONDS = 900
 MOST_VERSIONS = 5_000

@@ -10,12 +10,12 @@ import click
 from cellstate.errors import Refused
 from cli import render, words
 from cli.app import DEFAULT_CELL, App
-from cli.cell_create import FLEET
-from cli.machine_set import NAME as ATTRIBUTE
+from cli.cell.create import FLEET
+from cli.machine.set import NAME as ATTRIBUTE
 from cli.process_options import process_options
 
 if TYPE_CHECKING:
-    from cellstate.redis_cell import RedisCell
+    from cellstate.redis import RedisCell
     from omega.live.crew import Crew
 
 LOOK_SECONDS = 0.5
@@ -23,7 +23,7 @@ LOOK_SECONDS = 0.5
 
 def _open(app: App, name: str) -> "RedisCell":
     """The cell, made when there is none of that name; Refused when schedulers already work in it."""
-    from cellstate.redis_cell import RedisCell
+    from cellstate.redis import RedisCell
     from cellstate.server import connect
 
     if name not in app.cells():

@@ -15,7 +15,7 @@ from uuid import uuid4
 from cellstate.cell import Membership, PendingJob, Reply
 from cellstate.errors import Fenced, Refused, StoreError
 from cellstate.model import JobState, bucket_of
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Intake, Outcome, Transaction
 from cellstate.view import View
 from schedulers.constraints.looking import Look, look

@@ -20,7 +20,7 @@ import anyio.to_thread
 
 from cellstate.cell import Membership
 from cellstate.errors import Fenced, OmegaError, StoreError
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.server import check_suitable, server_info
 from schedulers.instruments import Figures
 from schedulers.live import LEASE_MS, Live

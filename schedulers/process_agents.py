@@ -1,7 +1,7 @@
 """What any process of a cell does for all: tasks of agents that are gone go back, drained machines are emptied."""
 
 from cellstate.model import MachineState
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 
 MOST_RUNS = 1_000

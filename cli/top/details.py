@@ -7,15 +7,15 @@ from cellstate.errors import OmegaError, Refused
 from cellstate.model import Job, Machine
 from cli import words
 from cli.event_words import clock
-from cli.job_state import COUNTS, counts, group_names, state
-from cli.machine_list import tasks_on
+from cli.job.state import COUNTS, counts, group_names, state
+from cli.machine.list import tasks_on
 from cli.top.bars import bar
 from cli.top.panes import attributes
 from cli.top.picture import Happened, Member, Picture, condition
 from schedulers.constraints.reasons import MEANING
 
 if TYPE_CHECKING:
-    from cellstate.redis_cell import RedisCell
+    from cellstate.redis import RedisCell
 
 MOST_RUNS, MOST_EVENTS, BAR = 200, 20, 30
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from cli import words
-from cli.cell_status import utilisation
+from cli.cell.status import utilisation
 from cli.event_words import clock
 from cli.top.bars import bar, curve, cut
 from cli.top.picture import Picture

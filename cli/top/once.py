@@ -4,7 +4,7 @@ from typing import Any
 
 from cellstate.model import Machine
 from cli import render
-from cli.cell_status import utilisation
+from cli.cell.status import utilisation
 from cli.top.head import head
 from cli.top.panes import EMPTY, panes
 from cli.top.picture import TROUBLE, Member, Picture, condition, fullness, trouble, waiting_json

@@ -7,7 +7,7 @@ from typing import Any
 from cellstate.model import Machine, MachineState
 from cli import words
 from cli.event_words import clock
-from cli.job_state import counts
+from cli.job.state import counts
 from cli.top.bars import bar, curve
 from cli.top.picture import Happened, Member, Picture, Waiting, condition, fullness, trouble
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cellstate.model import Job, Machine, MachineState
 from cellstate.resources import Dimensions
-from cli.job_state import counts, state
-from cli.machine_find import state_word
+from cli.job.state import counts, state
+from cli.machine.find import state_word
 
 if TYPE_CHECKING:
     from cli.history import Event

@@ -9,15 +9,15 @@ from cellstate.cell import PendingJob, Reply
 from cellstate.model import BUCKETS, Machine, MachineState
 from cellstate.transaction import Intake
 from cellstate.view import View
-from cli.cell_status import utilisation
+from cli.cell.status import utilisation
 from cli.event_words import Names, sentences
 from cli.history import Event, event
-from cli.job_state import Room
-from cli.scheduler_list import as_plain
+from cli.job.state import Room
+from cli.scheduler.list import as_plain
 from cli.top.picture import Happened, Member, Picture, Rank, Rates, Waiting, rank, states
 
 if TYPE_CHECKING:
-    from cellstate.redis_cell import RedisCell
+    from cellstate.redis import RedisCell
 
 MOST_WAITING = 200
 """Pending jobs of each kind that are read: those that came first."""

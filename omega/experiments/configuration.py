@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from cellstate.errors import BadInput
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Detection, Mode
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.two_level import AUTHORS, Offers

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cellstate.cell import executor_of
 from cellstate.errors import StoreError
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from schedulers.live import LEASE_MS
 from schedulers.process_endpoint import METRICS, parse
 

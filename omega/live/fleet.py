@@ -13,7 +13,7 @@ from itertools import islice
 from cellstate.errors import StoreError
 from cellstate.model import MachineSpec
 from cellstate.ranges import EMPTY, split
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 
 MOST_ENDINGS = 2_500

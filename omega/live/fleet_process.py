@@ -5,7 +5,7 @@ import signal
 import time
 
 from cellstate.errors import StoreError
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from omega.live.fleet import Fleet
 from omega.live.metrics import shown
 from schedulers.process_endpoint import METRICS

@@ -16,7 +16,7 @@ from signal import Signals
 from typing import IO, TypeVar
 
 from cellstate.errors import Fenced, OmegaError, Refused, StoreError
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.shards import MAP, REDUCE, TRIES, Errand, Worker
 from omega.mapreduce import shuffle
 from omega.mapreduce.plan import Plan

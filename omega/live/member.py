@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cellstate.errors import BadInput, OmegaError
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Detection, Mode
 from omega.embedded_places import state_directory
 from omega.live.agent.process import run_agent

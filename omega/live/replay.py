@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cellstate.model import JobSpec
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from omega.live.fleet import Fleet
 from omega.workload import Arrival, Workload
 

@@ -11,7 +11,7 @@ from cellstate.cell import Cell, Membership
 from cellstate.errors import Refused
 from cellstate.memory import MemoryCell
 from cellstate.model import JobSpec, JobState, MachineSpec
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.replica import Replica
 from cellstate.resources import Dimensions
 from cellstate.transaction import Detection, Outcome, Placed, Position, Transaction, placed_runs

@@ -8,7 +8,7 @@ from typing import Any
 
 from cellstate.errors import BadInput
 from cellstate.model import GroupStatus, Job, JobSpec, JobState, bucket_of
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Detection, Mode, Transaction
 from omega.simulation.drive import Architecture, Desk
 from omega.simulation.engine import SECOND

@@ -56,9 +56,9 @@ def house(tmp_path: Path) -> Path:
         named = contract.get("modules", [])
         assert isinstance(named, list)
         for module in named:
-            path = tmp_path.joinpath(*module.split(".")).with_suffix(".py")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+            path = tmp_path.joinpath(*module.split("."))
+            path.mkdir(parents=True, exist_ok=True)
+            (path / "__init__.py").touch()
     return tmp_path
 
 
@@ -75,9 +75,9 @@ def test_an_empty_house_keeps_every_contract(house: Path) -> None:
         ("floors", "omega/live.py", "cli"),
         ("outside", "cli/bench.py", "benchmarks"),
         ("outside", "omega/testing.py", "tests"),
-        ("twins", "cellstate/memory.py", "cellstate.redis_cell"),
-        ("twins", "cellstate/redis_cell.py", "cellstate.memory"),
-        ("twins", "cellstate/audit.py", "cellstate.memory"),
+        ("twins", "cellstate/memory/cell.py", "cellstate.redis"),
+        ("twins", "cellstate/redis/cell.py", "cellstate.memory"),
+        ("twins", "cellstate/audit/report.py", "cellstate.memory"),
         ("server", "schedulers/process.py", "redis"),
         ("server", "cli/store.py", "redis.exceptions"),
         ("people", "omega/live.py", "click"),

@@ -44,12 +44,6 @@ PLACES = (
     ("tests/unit/omega/workload/*", "priority", "a column of the published trace"),
     ("*google2011*", "cluster", "the trace's own name"),
     ("omega/trial.py", "cluster", "what the papers call the cells that it simulates, and an argument so named"),
-    ("cellstate/connect*.py", "host", "a part of a store's URL"),
-    ("cellstate/redis*.py", "host", "a part of a store's URL"),
-    ("cellstate/store*.py", "host", "a part of a store's URL"),
-    ("cellstate/url*.py", "host", "a part of a store's URL"),
-    ("omega/embedded.py", "host", "a part of a store's URL"),
-    ("cli/store*.py", "host", "a part of a store's URL"),
 )
 
 _ALLOWED = re.compile("|".join(f"(?:{phrase})" for phrase, _ in PHRASES), re.IGNORECASE)

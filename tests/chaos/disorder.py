@@ -8,7 +8,7 @@ from random import Random
 
 from cellstate.errors import StoreError
 from cellstate.model import JobSpec, MachineState
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from omega.live.crew import Crew
 from tests.integration.stage import (
     FLEET,

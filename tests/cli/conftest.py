@@ -12,7 +12,7 @@ import click.testing
 import pytest
 
 from cellstate.model import MachineSpec
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.server import connect
 from cli.main import omega as program
 from omega.live.fleet import Fleet

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cellstate.model import MachineSpec
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from omega.live.agent.agent import Agent
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process import Bell, Watch

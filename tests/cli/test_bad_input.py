@@ -9,7 +9,7 @@ import pytest
 
 from cellstate.keys import SCHEMA
 from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.server import connect
 from tests.cli.conftest import Omega
 

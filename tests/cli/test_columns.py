@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, eventually, join
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cli.main import omega as program
 from tests.cli.conftest import Omega, join
 

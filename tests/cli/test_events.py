@@ -7,7 +7,7 @@ import pytest
 
 from cellstate.cell import Fact, Membership
 from cellstate.model import JobSpec, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.resources import Dimensions
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 from cli import history

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cellstate.model import Gang, JobSpec, JobState, Limits, TaskGroup
-from cellstate.redis_cell import RedisCell
-from cli.job_run import stem
+from cellstate.redis import RedisCell
+from cli.job.run import stem
 from tests.cli.conftest import Omega, eventually, fleet, join, scheduler
 
 CRAWL = """

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cellstate.model import After
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from omega.arrays import array_index
 from tests.cli.conftest import Omega, fleet, join, scheduler
 

@@ -3,7 +3,7 @@
 import pytest
 
 from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, eventually, fleet, join, scheduler
 
 TWO_GROUPS = (TaskGroup((1, 1), 2, extra={"name": "fetch"}), TaskGroup((1, 1), 1, extra={"name": "merge"}))

@@ -4,7 +4,7 @@ import pytest
 
 from cellstate.cell import Membership
 from cellstate.model import JobSpec, MachineState, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 from tests.cli.conftest import Omega, join
 

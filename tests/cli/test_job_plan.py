@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cellstate.model import Limits, MachineSpec
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, eventually, scheduler
 
 pytestmark = pytest.mark.server

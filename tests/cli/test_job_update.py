@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 from schedulers.rolling import Rollouts
 from tests.cli.conftest import DEADLINE_SECONDS, Omega, eventually, fleet, join, scheduler

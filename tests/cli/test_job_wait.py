@@ -10,10 +10,10 @@ import pytest
 
 from cellstate.errors import Unreachable
 from cellstate.model import JobSpec, MachineState, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.server import connect
 from cellstate.transaction import Ending, How
-from cli import job_watch
+from cli.job import watch
 from tests.cli.conftest import Omega, eventually, join, scheduler
 from tests.conftest import absent, find_server, socket_directory, wait_for
 
@@ -115,7 +115,7 @@ def test_follow_many_ends_with_a_table_and_their_fate(omega: Omega, at_work: Cal
 
 
 def test_follow_says_why_a_job_waits(omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cli.job_follow.EXPLAIN_MS", 50)
+    monkeypatch.setattr("cli.job.follow.EXPLAIN_MS", 50)
     join(cell, 1)
     threading.Timer(0.4, lambda: cell.stop(next(iter(cell.job_names().values())), 1, "ada")).start()
     lines = omega.run("job", "run", "--name", "a", "--follow", code=1).stdout.splitlines()
@@ -169,7 +169,7 @@ def brief_store() -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
 def test_a_store_that_vanishes_while_somebody_waits(
     brief_store: tuple[str, "subprocess.Popen[bytes]"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_watch, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(watch, "PATIENCE_SECONDS", 0.3)
     url, server = brief_store
     cell = RedisCell.create(connect(url), "brief", url=url)
     submit(cell, "endless")
@@ -187,6 +187,6 @@ def test_a_store_that_comes_back_in_time_is_waited_for(monkeypatch: pytest.Monke
             raise away.pop()
         return "here"
 
-    monkeypatch.setattr(job_watch, "LONGEST_PAUSE", 0.01)
-    assert job_watch.patiently(call) == "here"
+    monkeypatch.setattr(watch, "LONGEST_PAUSE", 0.01)
+    assert watch.patiently(call) == "here"
     assert not away

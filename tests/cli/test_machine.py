@@ -5,7 +5,7 @@ import time
 import pytest
 
 from cellstate.model import Job, JobSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.cli.conftest import Omega, eventually, join, scheduler
 

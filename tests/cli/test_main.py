@@ -17,7 +17,7 @@ from cli.main import omega as program
 from tests.cli.conftest import Omega
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("redis", "numpy", "rich", "pydantic", "yaml", "anyio", "cellstate.redis_cell", "schedulers")
+HEAVY = ("redis", "numpy", "rich", "pydantic", "yaml", "anyio", "cellstate.redis", "schedulers")
 
 
 def start(*words: str, within: Path = ROOT, **environment: str) -> "subprocess.Popen[str]":

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.shards import TRIES, Worker
 from tests.cli.conftest import Omega, join
 from tests.contract.conftest import Member

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, eventually, join, scheduler
 
 pytestmark = pytest.mark.server

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from schedulers.registry import offers
 from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import ROOT, start

@@ -3,7 +3,7 @@
 import pytest
 
 from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from schedulers.instruments import Figures
 from tests.cli.conftest import Omega, join
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import sim_executor
+from cli.sim import executor
 from tests.cli.conftest import Omega
 
 SMALL = ("--machines", "60", "--days", "0.002", "--workers", "1")
@@ -79,7 +79,7 @@ def test_an_executor_out_of_reach_keeps_what_is_finished(
     sim: Omega, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(sim_executor, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(executor, "ANSWER_SECONDS", 0.3)
     words = ("sim", "sweep", "--results", str(results), *SMALL)
     sim.text(*words, "--vary", "seed=0")
     said = sim.error(*words, "--vary", "seed=0,1", "--executor", "dask://127.0.0.1:1")

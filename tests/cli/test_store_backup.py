@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.redis_cell import RedisCell, cells
+from cellstate.redis import RedisCell, cells
 from tests.cli.conftest import Omega, join
 
 pytestmark = pytest.mark.server

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import ROOT
 

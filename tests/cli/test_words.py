@@ -8,8 +8,8 @@ from cellstate.model import Gang, GroupStatus, Job, JobState
 from cellstate.resources import Dimensions
 from cli import words
 from cli.history import Event
-from cli.job_state import state, tally
-from cli.job_story import Story
+from cli.job.state import state, tally
+from cli.job.story import Story
 
 
 def job(*groups: dict[str, int], state: JobState = JobState.ACTIVE, names: tuple[str, ...] = ()) -> Job:

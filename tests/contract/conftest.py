@@ -12,7 +12,7 @@ import redis
 from cellstate.cell import Membership
 from cellstate.memory import MemoryCell
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.resources import Dimensions
 from cellstate.transaction import Claim, Detection, Mode, Outcome, Position, Transaction
 

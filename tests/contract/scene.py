@@ -21,7 +21,7 @@ from collections import defaultdict
 from cellstate.memory import MemoryCell
 from cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from cellstate.ranges import count as tasks_in
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.resources import Dimensions, Resources
 from cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction
 from tests.contract.conftest import Make, Member

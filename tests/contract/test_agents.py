@@ -14,7 +14,7 @@ LEASE_MS = 60_000
 @pytest.fixture(autouse=True)
 def old_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """The store has been up for longer than any lease."""
-    monkeypatch.setattr("cellstate.redis_agents.RedisAgents.store_older_than", lambda *_: True)
+    monkeypatch.setattr("cellstate.redis.agents.RedisAgents.store_older_than", lambda *_: True)
 
 
 def engage(cell: AnyCell, name: str = "h1", nonce: str = "n1") -> Membership:
@@ -151,7 +151,7 @@ def test_a_machine_that_found_another_executor_is_left_alone(stand: Stand, cell:
 
 
 def test_last_words(cell: AnyCell, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("redis_agents", "memory_agents"):
+    for module in ("redis.agents", "memory.agents"):
         monkeypatch.setattr(f"cellstate.{module}.TAILS", 3)
     cell.keep_tails({})
     cell.keep_tails({("a", 0, 7, "stdout"): b"one\n", ("a", 0, 7, "stderr"): b"\xff\x00 raw"})

@@ -13,7 +13,7 @@ from cellstate.audit import verify
 from cellstate.backup import Backup, read_backup
 from cellstate.errors import BadInput, Fenced, Unsuitable
 from cellstate.model import MachineSpec
-from cellstate.redis_cell import RedisCell, cells
+from cellstate.redis import RedisCell, cells
 from cellstate.restore import AHEAD, check_schema, restore
 from cellstate.transaction import Ending, How, Position
 from tests.contract.conftest import Make, Member, RedisStand, job

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cellstate import keys
-from cellstate.redis_cell import RedisCell, cells
+from cellstate.redis import RedisCell, cells
 from cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.contract.test_resend import history

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellstate import redis_reads
 from cellstate.cell import Reply
 from cellstate.memory import MemoryCell
 from cellstate.model import MachineSpec, MachineState, bucket_of
+from cellstate.redis import reads
 from cellstate.transaction import Claim, Detection, Ending, How, Intake, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, MemoryStand, RedisStand, Stand, job
 
@@ -111,7 +111,7 @@ def test_the_store_trims_by_itself(make: Make) -> None:
 def test_a_full_read_in_chunks_is_right_while_others_change(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk read early is mended by the delta since the first one; machines may join meanwhile."""
     assert isinstance(stand, RedisStand)
-    monkeypatch.setattr(redis_reads, "_CHUNK", 2)
+    monkeypatch.setattr(reads, "_CHUNK", 2)
     cell, other = stand.cell, stand.other()
     cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(5)], 0)
     cell.submit([job("a", count=9)], 0, "ada")

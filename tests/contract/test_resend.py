@@ -8,8 +8,8 @@ import pytest
 from cellstate.cell import Reply
 from cellstate.errors import Fenced
 from cellstate.model import Gang, JobState, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.redis_cell import RedisCell
-from cellstate.scripts import Script
+from cellstate.redis import RedisCell
+from cellstate.redis.scripts import Script
 from cellstate.shards import Worker
 from cellstate.transaction import Claim, Ending, How, Intake, Mode, Outcome, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand, job

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cellstate.memory_publish import BOX_MOST
+from cellstate.memory.publish import BOX_MOST
 from cellstate.model import Limits, MachineState
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 from tests.contract.conftest import AnyCell, Member, MemoryStand, RedisStand, Stand, job
 

@@ -18,7 +18,7 @@ from cellstate.audit import verify
 from cellstate.cell import Fact
 from cellstate.errors import StoreError
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.server import Answer, connect, ping
 from omega import embedded
 from omega.live.crew import TIME, Crew, crew

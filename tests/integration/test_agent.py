@@ -13,7 +13,7 @@ import pytest
 from cellstate.cell import Membership
 from cellstate.errors import Duplicate, Fenced, Refused, Unreachable
 from cellstate.model import GroupStatus, JobSpec, MachineSpec, MachineState, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from omega.live.agent.agent import Agent
 from omega.live.agent.keeper import started

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from cellstate.model import JobSpec, MachineState, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 from tests.integration.stage import check, halt, made_cell, made_crew, resume, seen, submit, until
 

@@ -12,7 +12,7 @@ from cellstate.audit import verify
 from cellstate.cell import Membership
 from cellstate.errors import Refused
 from cellstate.model import Gang, JobSpec, Machine, MachineSpec, MachineState, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.server import connect
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 

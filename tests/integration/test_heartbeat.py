@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from schedulers import registry
 from schedulers.process import Process
 from tests.integration.stage import made_cell, seen

@@ -7,7 +7,7 @@ import pytest
 
 from cellstate import keys
 from cellstate.errors import ReadOnly, StoreFull, Unreachable, Unsuitable
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.server import connect
 from cellstate.transaction import Claim, Position, Transaction
 from omega.live.crew import Crew

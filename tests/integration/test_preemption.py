@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cellstate.model import Gang, JobSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from tests.integration.stage import (
     FLEET,
     check_all_ended,

@@ -13,7 +13,7 @@ import redis
 
 from cellstate.errors import StoreError
 from cellstate.model import MachineSpec
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.server import connect
 from omega.live.crew import crew
 from omega.live.fleet import Fleet

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from cellstate.errors import OmegaError
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.server import connect
 from cellstate.shards import Worker
 from cellstate.transaction import Ending, How

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cellstate.model import JobState
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 from omega.jobfile import JobFile, load
 from omega.live.crew import crew

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from lupa import lua51
 
 import cellstate
-from cellstate import memory_ranges, ranges
+from cellstate import ranges
+from cellstate.memory import ranges as memory_ranges
 
 numbers = st.sets(st.integers(0, 40) | st.integers(0, 10**9), max_size=12)
 

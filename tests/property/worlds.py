@@ -10,7 +10,7 @@ from cellstate.cell import Membership, Reply
 from cellstate.errors import OmegaError
 from cellstate.memory import MemoryCell
 from cellstate.model import MachineState
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.resources import Dimensions
 from cellstate.transaction import Ending, How, Intake, Position
 

@@ -8,7 +8,7 @@ import pytest
 
 from cellstate import server
 from cellstate.audit import verify
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Detection, Mode
 from omega.simulation import ARCHITECTURES, Simulation
 from omega.simulation.settings import Settings

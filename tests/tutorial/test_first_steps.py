@@ -7,7 +7,7 @@ import pytest
 
 from cellstate.audit import verify
 from cellstate.model import Gang, JobSpec, JobState, MachineSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.server import connect
 from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
 from omega.jobfile import JobFile, load

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.server import connect
 from tests.cli.conftest import Omega
 

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from schedulers.registry import AXES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "write-a-scheduler.md"

@@ -21,7 +21,7 @@ from cellstate import ranges
 from cellstate.cell import Beat, Membership, executor_of
 from cellstate.errors import Fenced
 from cellstate.model import Job, MachineSpec, MachineState, Run
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 from omega.live.agent import keeper
 from omega.live.agent.cgroups import Cgroups

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cellstate.errors import Fenced, Refused, StoreError
 from cellstate.model import MachineSpec
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.server import check_suitable, server_info
 from omega.live.agent import keeper, offer
 from omega.live.agent.agent import BEATS, LEASE_MS, Agent

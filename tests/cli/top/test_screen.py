@@ -5,7 +5,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Position, Transaction
 from cli.top.leaf import Help, Leaf
 from cli.top.screen import Top

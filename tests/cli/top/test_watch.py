@@ -7,7 +7,7 @@ import pytest
 from cellstate.cell import Membership
 from cellstate.errors import Refused
 from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from cli.top import command
 from cli.top.watch import MOST_WAITING, Watch

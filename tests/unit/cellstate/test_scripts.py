@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 import cellstate
-from cellstate import keys, scripts
-from cellstate.scripts import script
+from cellstate import keys
+from cellstate.redis import scripts
+from cellstate.redis.scripts import script
 
 FOLDER = Path(cellstate.__file__).parent / "lua"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.lua"))

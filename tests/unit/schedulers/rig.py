@@ -10,9 +10,9 @@ import redis
 
 from cellstate.audit import verify
 from cellstate.keys import prefix
-from cellstate.link import Link
 from cellstate.model import Gang, Job, JobSpec, MachineSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
+from cellstate.redis.link import Link
 from cellstate.resources import Dimensions
 from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
 from schedulers.instruments import Figures

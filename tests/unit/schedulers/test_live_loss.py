@@ -9,7 +9,7 @@ import pytest
 
 from cellstate.errors import Duplicate, Fenced, StoreError
 from cellstate.model import Gang
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.resources import Dimensions
 from cellstate.server import connect
 from cellstate.transaction import Claim, Detection, Position, Transaction

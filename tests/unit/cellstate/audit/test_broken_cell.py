@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from cellstate.audit import Report, verify
-from cellstate.audit_books import COMPARISONS
-from cellstate.audit_rules import RULES
+from cellstate.audit.books import COMPARISONS
+from cellstate.audit.rules import RULES
 from tests.unit.cellstate.audit.town import Town
 
 Edit = Callable[[Town], object]

@@ -6,10 +6,10 @@ import fakeredis
 import pytest
 
 from cellstate.audit import Report, Violation, verify
-from cellstate.audit_reading import read
+from cellstate.audit.reading import read
 from cellstate.cell import Fact, Reply
 from cellstate.model import Job, MachineSpec, MachineState, Run
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, How, Intake, Position
 from tests.unit.cellstate.audit.town import SMALL, Town, job
@@ -105,7 +105,7 @@ def test_a_change_between_two_readings_is_no_violation(
 def test_without_the_second_look_the_same_change_would_seem_a_violation(
     town: Town, restless: Restless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cellstate.audit_reading.Picture.take", _only_counters)
+    monkeypatch.setattr("cellstate.audit.reading.Picture.take", _only_counters)
     restless.after["sync"] = [lambda: CHANGES["place"](town), lambda: CHANGES["finish"](town)]
     where = {violation.where for violation in verify(restless).violations}
     assert "machine 3" in where

@@ -8,8 +8,8 @@ import redis
 
 from cellstate.cell import Membership
 from cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.records import fact_words
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
+from cellstate.redis.records import fact_words
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 
 SMALL = TaskGroup((100, 50), 10)

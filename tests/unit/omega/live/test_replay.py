@@ -7,7 +7,7 @@ import pytest
 
 from cellstate.cell import Membership
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Position, Transaction
 from omega.live import replay as module
 from omega.live.replay import Progress, Replay

@@ -5,7 +5,7 @@ import fakeredis
 from cellstate.audit import verify
 from cellstate.cell import Membership
 from cellstate.model import Gang, Job, JobSpec, MachineSpec, Run, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.resources import Dimensions
 from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
 from omega.live.fleet import Fleet

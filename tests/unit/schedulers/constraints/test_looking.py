@@ -7,7 +7,7 @@ import pytest
 
 from cellstate.memory import MemoryCell
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis_cell import RedisCell
+from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from cellstate.view import View
 from schedulers import registry

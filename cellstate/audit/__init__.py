@@ -1,0 +1,6 @@
+"""The judge of a live cell: the invariants of docs/semantics.md, checked with books of its own."""
+
+from cellstate.audit.report import Report, verify
+from cellstate.audit.rules import Violation
+
+__all__ = ["Report", "Violation", "verify"]

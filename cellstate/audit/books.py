@@ -1,0 +1,160 @@
+"""The books of the log against the cell as it is (invariants 1 to 5), each rule a function.
+
+A book says what a record must be after the last fact; a picture at the same version shows what it is.
+"""
+
+from collections.abc import Callable, Iterator
+
+from cellstate import ranges
+from cellstate.audit.reading import Picture
+from cellstate.audit.replay import JobBook, Replay, canonical, exceeds
+from cellstate.audit.rules import Violation
+from cellstate.model import Gang, Job
+
+Comparison = Callable[[Picture, Replay], Iterator[Violation]]
+
+
+def numbers_follow_from_log(picture: Picture, replay: Replay) -> Iterator[Violation]:
+    """3: a machine's number is the one of its last fact, and no machine is without a fact."""
+    for index, row in picture.rows.items():
+        book = replay.machines.get(index)
+        if book is None:
+            if replay.complete:
+                yield Violation(3, "never joined by the log", f"machine {index}")
+        elif book.number != row[1]:
+            yield Violation(3, f"its number is {row[1]}, after its last fact it was {book.number}", f"machine {index}")
+    for index in replay.machines.keys() - picture.rows.keys():
+        yield Violation(3, "is in the log and not in the cell", f"machine {index}")
+
+
+def records_follow_from_log(picture: Picture, replay: Replay) -> Iterator[Violation]:
+    """1: a machine's amounts, capacity and state are those of its last facts."""
+    for index, book in replay.machines.items():
+        row = picture.rows.get(index)
+        if row is None:
+            continue
+        capacity, amounts = tuple(row[4 : 4 + picture.size]), tuple(row[4 + picture.size :])
+        for word, known, now in (
+            ("allocated", book.amounts, amounts),
+            ("capacity", book.capacity, capacity),
+            ("state", book.state, row[2]),
+        ):
+            if known is not None and known != now:
+                yield Violation(1, f"its {word} is {now}, after its last fact it was {known}", f"machine {index}")
+
+
+def nothing_is_over(picture: Picture, replay: Replay) -> Iterator[Violation]:
+    """1: no machine holds more than it has, unless it came back smaller; then it was given nothing since."""
+    for index, row in picture.rows.items():
+        capacity, amounts = tuple(row[4 : 4 + picture.size]), tuple(row[4 + picture.size :])
+        book = replay.machines.get(index)
+        if exceeds(amounts, capacity):
+            # It may have come back smaller before the remaining log begins.
+            trimmed = not replay.complete and (book is None or book.capacity is None)
+            if not trimmed and (book is None or book.over is False):
+                what = f"{list(amounts)} allocated of {list(capacity)}, and it did not come back smaller"
+                yield Violation(1, what, f"machine {index}")
+        if book is not None and book.peak is not None and exceeds(book.peak, capacity):
+            what = f"placements left {list(book.peak)} allocated of {list(capacity)}"
+            yield Violation(1, what, f"machine {index}")
+
+
+def placements_follow_from_log(picture: Picture, replay: Replay) -> Iterator[Violation]:
+    """5: what runs and what leaves is what was placed less what ended, and nothing else."""
+    for placement, book in replay.placements.items():
+        runs = picture.by_placement.get(placement, [])
+        where = f"placement {placement}"
+        if any((str(run.machine), run.job, str(run.group)) != book.owner for run in runs):
+            yield Violation(5, f"is not on the machine, job and group {book.owner} of the log", where)
+        live = [run.tasks for run in runs if not run.leaving]
+        if book.tasks is None:
+            for tasks in live:
+                back = ranges.split(canonical(tasks), book.gone)[0]
+                if back != ranges.EMPTY:
+                    yield Violation(5, f"tasks {back} ended and run again under this id", where)
+            continue
+        leaving = [run.tasks for run in runs if run.leaving]
+        for word, known, found in (("run", book.tasks, live), ("leave", book.leaving, leaving)):
+            now = found[0] if found else ranges.EMPTY
+            if now != known and canonical(now) != canonical(known):
+                yield Violation(5, f"tasks {now} {word}, by the log {known}", where)
+    first = replay.first_placement
+    for placement in picture.by_placement.keys() - replay.placements.keys():
+        if first is not None and placement >= first:
+            yield Violation(5, "is on a machine and not in the log, or ended there", f"placement {placement}")
+    if replay.last_placement is not None and replay.last_placement != picture.placements:
+        what = f"the last id given out is {picture.placements}, in the log {replay.last_placement}"
+        yield Violation(5, what, "placements")
+
+
+def counts_follow_from_log(picture: Picture, replay: Replay) -> Iterator[Violation]:
+    """4: the counts of a job whose submission is in the log are those of its facts."""
+    for job_id, book in replay.jobs.items():
+        if not book.known:
+            continue
+        expected = (book.unplaced, book.placed, book.finished, book.failed, book.stopped)
+        job = picture.jobs.get(job_id)
+        if job is None:
+            if book.unplaced or book.placed:
+                what = f"is not kept, with {book.unplaced} tasks unplaced and {book.placed} placed"
+                yield Violation(4, what, f"job {job_id}")
+            continue
+        groups = job.groups
+        now = (
+            sum(g.unplaced for g in groups), sum(g.placed for g in groups), sum(g.finished for g in groups),
+            sum(g.failed for g in groups), sum(g.stopped for g in groups),
+        )  # fmt: skip
+        if now != expected:
+            what = f"unplaced, placed, finished, failed, stopped are {now}, by the log {expected}"
+            yield Violation(4, what, f"job {job_id}")
+        if book.precedence != job.precedence:
+            yield Violation(4, f"its precedence is {job.precedence}, submitted {book.precedence}", f"job {job_id}")
+
+
+def gangs_commit_whole(picture: Picture, replay: Replay) -> Iterator[Violation]:
+    """2: a gang's transaction leaves nothing unplaced; one evicted member of a strict gang takes all with it."""
+    for job_id, book in replay.jobs.items():
+        job = picture.jobs.get(job_id)
+        if job is None or job.gang is Gang.NO:
+            continue
+        left = 0 if any(group.optional for group in job.groups) else _left_unplaced(job, book)
+        if left:
+            yield Violation(2, f"a transaction placed some of its tasks and left {left} unplaced", f"gang {job_id}")
+        if book.known and book.broken and job.gang is Gang.STRICT:
+            what = f"a transaction evicted some of its tasks and left {book.broken} placed"
+            yield Violation(2, what, f"gang {job_id}")
+
+
+def _left_unplaced(job: Job, book: JobBook) -> int:
+    if book.least is None or book.most is None:
+        return 0
+    # Without its submission the facts say only how the count changed; it ended where it is now.
+    start = 0 if book.known else job.unplaced - book.unplaced
+    return max(book.most + start, -(book.least + start))
+
+
+def victims_are_lower(picture: Picture, replay: Replay) -> Iterator[Violation]:
+    """5: of jobs submitted before the log begins, the records say whose precedence is strictly lower."""
+
+    def precedence(job_id: str) -> int | None:
+        book, job = replay.jobs.get(job_id), picture.jobs.get(job_id)
+        if book is not None and book.known:
+            return book.precedence
+        return None if job is None else job.precedence
+
+    for version, placement, victim, evictor in replay.doubts:
+        low, high = precedence(victim), precedence(evictor)
+        if low is not None and high is not None and low >= high:
+            what = f"precedence {low} of job {victim} gave way to {high} of {evictor} (version {version})"
+            yield Violation(5, what, f"placement {placement}")
+
+
+COMPARISONS: tuple[Comparison, ...] = (
+    numbers_follow_from_log,
+    records_follow_from_log,
+    nothing_is_over,
+    placements_follow_from_log,
+    counts_follow_from_log,
+    gangs_commit_whole,
+    victims_are_lower,
+)

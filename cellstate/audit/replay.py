@@ -1,0 +1,351 @@
+"""The log's facts, replayed with bookkeeping of their own (invariants 1 to 5).
+
+What facts contradict by themselves is kept in `Replay.violations`; facts do not change, so these
+need no second look. Books of machines, jobs and placements are compared with a picture of the cell
+by `books`. Where the log was trimmed, what began before is judged as far as it is known.
+"""
+
+from dataclasses import dataclass
+
+from cellstate import ranges
+from cellstate.audit.rules import Violation
+from cellstate.cell import Fact
+from cellstate.model import MachineState
+
+REASONS = ("over", "limit", "drain", "fair-share")
+"""Why tasks may be evicted, beside ``precedence:JOB`` (invariant 5); a detail may follow a colon."""
+ENDS = ("finished", "failed", "lost", "evicted", "stopped")
+
+
+@dataclass(slots=True)
+class MachineBook:
+    """A machine after its last fact; None where the remaining log does not say."""
+
+    number: int | None = None
+    version: int = 0
+    block: int = 0
+    amounts: tuple[int, ...] | None = None
+    capacity: tuple[int, ...] | None = None
+    state: int | None = None
+    over: bool | None = False
+    """Whether it may hold more than it has: it came back smaller and was not repaired since."""
+    peak: tuple[int, ...] | None = None
+    """The largest amounts after a placement while the capacity was not known."""
+
+
+@dataclass(slots=True)
+class JobBook:
+    """Counts of a job by its facts: absolute when its submission is in the log, otherwise relative."""
+
+    known: bool = False
+    precedence: int = 0
+    open: bool = True
+    """Whether tasks that are put back wait again; not once the job was stopped."""
+    unplaced: int = 0
+    placed: int = 0
+    finished: int = 0
+    failed: int = 0
+    stopped: int = 0
+    least: int | None = None
+    """The fewest and the most tasks left unplaced after a transaction that placed some."""
+    most: int | None = None
+    broken: int | None = None
+    """The most tasks left placed after a transaction that evicted some."""
+
+
+@dataclass(slots=True)
+class PlacementBook:
+    """What of a placement runs and what leaves. `gone`: what ended of one placed before the log begins."""
+
+    owner: tuple[str, str, str]
+    """Machine, job, group."""
+    tasks: str | None
+    leaving: str = ranges.EMPTY
+    gone: str = ranges.EMPTY
+
+
+class Replay:
+    """Books kept from the facts of one version after another."""
+
+    def __init__(self, size: int, start: int) -> None:
+        """Begin with the facts of version `start` in a cell of `size` resources."""
+        self.size, self.start, self.version, self.facts = size, start, start - 1, 0
+        self.machines: dict[int, MachineBook] = {}
+        self.jobs: dict[str, JobBook] = {}
+        self.placements: dict[int, PlacementBook] = {}
+        self.first_placement: int | None = 1 if self.complete else None
+        self.last_placement: int | None = 0 if self.complete else None
+        self.doubts: list[tuple[int, str, str, str]] = []
+        """(version, placement, victim, evictor) whose precedences the log does not say."""
+        self.violations: list[Violation] = []
+        self._block, self._actor = 0, ""
+        self._placers: set[str] = set()
+        self._victims: set[str] = set()
+        self._evictors: dict[str, str] = {}
+        # Whose eviction was judged by the fact before, and how many doubts and violations there were until then.
+        self._unless_dropped: tuple[str, int, int] = "", 0, 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was trimmed: the log begins with the cell."""
+        return self.start <= 1
+
+    def feed(self, facts: list[Fact]) -> None:
+        """Enter facts, in the order of the log."""
+        for fact in facts:
+            if fact.version != self.version:
+                self._close_version()
+                self.version = fact.version
+            words = fact.words
+            self.facts += 1
+            if words[0] == "place":
+                self._place(words)
+            elif words[0] in ENDS:
+                self._end(words)
+            elif words[0] == "left":
+                self._leave(words)
+            elif words[0] == "join":
+                self._join(words)
+            elif words[0] == "machine":
+                self._change(words)
+            elif words[0] in ("submit", "stop", "abandon"):
+                self._job(words)
+            elif words[0] in ("resize", "drop"):
+                self._total(words)
+            elif words[0] == "restore":
+                self._restore(words)
+        self._close_version()
+
+    def say(self, invariant: int, what: str, where: str) -> None:
+        """Note a violation, with the version whose facts show it."""
+        self.violations.append(Violation(invariant, f"{what} (version {self.version})", where))
+
+    # Transactions: all facts of a version that one job brought about are one block
+
+    def _close_block(self) -> None:
+        for job_id in self._placers:
+            job = self.jobs[job_id]
+            job.least = job.unplaced if job.least is None else min(job.least, job.unplaced)
+            job.most = job.unplaced if job.most is None else max(job.most, job.unplaced)
+        for job_id in self._victims:
+            job = self.jobs[job_id]
+            job.broken = job.placed if job.broken is None else max(job.broken, job.placed)
+        for evictor, placement in self._evictors.items():
+            if evictor not in self._placers:
+                self.say(5, f"evicted for {evictor}, which placed nothing", f"placement {placement}")
+        self._placers, self._victims, self._evictors = set(), set(), {}
+
+    def _restore(self, words: tuple[str, ...]) -> None:
+        """5: a cell restored from a backup gives out ids above all that were given out after it was made."""
+        _, _, placements = words
+        if self.last_placement is not None and int(placements) < self.last_placement:
+            self.say(5, f"restored with {placements} as the last id, after {self.last_placement}", "placements")
+        if self.last_placement is not None or self.placements:
+            self.last_placement = int(placements)
+
+    def _close_version(self) -> None:
+        self._close_block()
+        self._block, self._actor = self._block + 1, ""
+
+    def _act(self, actor: str) -> None:
+        if actor != self._actor:
+            self._close_block()
+            self._block, self._actor = self._block + 1, actor
+
+    # Machines
+
+    def _machine(self, index: str) -> MachineBook:
+        return self.machines.setdefault(int(index), MachineBook())
+
+    def _number(self, book: MachineBook, index: str, number: int, *, jump: bool = False) -> None:
+        """3: one more per transaction that changes the machine; one that was gone may come back higher."""
+        if book.number is not None:
+            step = number - book.number
+            same = book.version == self.version and book.block == self._block
+            # One job may bring several transactions in one call, which no fact tells apart.
+            allowed = ((0, 1) if self._actor else (0,)) if same else (1,)
+            if step not in allowed and not (jump and step > 1):
+                self.say(3, f"its number went from {book.number} to {number}", f"machine {index}")
+        book.number, book.version, book.block = number, self.version, self._block
+
+    def _amounts(self, book: MachineBook, amounts: tuple[int, ...]) -> None:
+        book.amounts = amounts
+        if book.over is not False and book.capacity is not None:
+            book.over = exceeds(amounts, book.capacity)
+
+    def _join(self, words: tuple[str, ...]) -> None:
+        self._act("")
+        _, index, _, number, *capacity = words
+        new = int(index) not in self.machines
+        book = self._machine(index)
+        gone = book.state == MachineState.GONE or (book.state is None and not self.complete)
+        self._number(book, index, int(number), jump=gone)
+        book.state, book.capacity, book.peak = int(MachineState.UP), tuple(map(int, capacity)), None
+        if new and self.complete:
+            book.amounts = (0,) * self.size
+        book.over = None if book.amounts is None else exceeds(book.amounts, book.capacity)
+
+    def _change(self, words: tuple[str, ...]) -> None:
+        self._act("")
+        _, index, action, change, number, *amounts = words
+        book = self._machine(index)
+        self._number(book, index, int(number))
+        if action == "state":
+            book.state = int(change)
+        elif action == "capacity":
+            book.capacity, book.over, book.peak = tuple(map(int, change.split(","))), False, None
+        self._amounts(book, tuple(map(int, amounts)))
+
+    # Placements
+
+    def _place(self, words: tuple[str, ...]) -> None:
+        _, placement, index, job_id, group, tasks, number, *rest = words
+        self._act(job_id)
+        name = int(placement)
+        if self.last_placement is not None and name != self.last_placement + 1:
+            self.say(5, f"its id came after {self.last_placement}; ids rise by one", f"placement {placement}")
+        self.first_placement = name if self.first_placement is None else self.first_placement
+        self.last_placement = name if self.last_placement is None else max(self.last_placement, name)
+        self.placements[name] = PlacementBook((index, job_id, group), tasks)
+        book, amounts = self._machine(index), tuple(map(int, rest))
+        self._number(book, index, int(number))
+        if book.capacity is None:
+            book.peak = amounts if book.peak is None else tuple(map(max, amounts, book.peak))
+        elif exceeds(amounts, book.capacity):
+            what = f"placement {placement} left {list(amounts)} allocated of {list(book.capacity)}"
+            self.say(1, what, f"machine {index}")
+        self._amounts(book, amounts)
+        job, count = self._owner(job_id), ranges.count(tasks)
+        job.unplaced -= count
+        job.placed += count
+        self._placers.add(job_id)
+
+    def _end(self, words: tuple[str, ...]) -> None:
+        how, placement, index, job_id, _, tasks, number = words[:7]
+        amounts = tuple(map(int, words[7 : 7 + self.size]))
+        reason = " ".join(words[7 + self.size :])
+        evictor = reason.partition("precedence:")[2] if how == "evicted" else ""
+        self._act(evictor)
+        book = self._machine(index)
+        self._number(book, index, int(number))
+        self._amounts(book, amounts)
+        self._take_off(words)
+        job, count = self._owner(job_id), ranges.count(tasks)
+        job.placed -= count
+        if how == "finished":
+            job.finished += count
+        elif how == "failed":
+            job.failed += count
+        elif how == "stopped" or not job.open:
+            job.stopped += count
+        else:
+            job.unplaced += count
+        self._unless_dropped = "", 0, 0
+        if how == "evicted":
+            self._judge_eviction(placement, job_id, evictor, reason)
+
+    def _take_off(self, words: tuple[str, ...]) -> None:
+        """5: tasks end once, of a placement that was made, on its machine."""
+        how, placement, index, job_id, group, tasks = words[:6]
+        book = self._placement(placement, (index, job_id, group))
+        if book is None:
+            return
+        if book.tasks is None:
+            if ranges.split(book.gone, tasks)[0] != ranges.EMPTY:
+                self.say(5, f"tasks {tasks} ended before", f"placement {placement}")
+            book.gone = canonical(f"{book.gone},{tasks}" if book.gone != ranges.EMPTY else tasks)
+        elif book.tasks == tasks:
+            book.tasks = ranges.EMPTY
+        else:
+            inside, book.tasks = ranges.split(book.tasks, tasks)
+            if ranges.count(inside) != ranges.count(tasks):
+                self.say(5, f"tasks {tasks} ended, of which only {inside} were placed", f"placement {placement}")
+        if how in ("evicted", "stopped"):
+            book.leaving = canonical(f"{book.leaving},{tasks}" if book.leaving != ranges.EMPTY else tasks)
+        self._forget(placement, book)
+
+    def _leave(self, words: tuple[str, ...]) -> None:
+        self._act("")
+        _, placement, index, job_id, group, tasks = words
+        book = self._placement(placement, (index, job_id, group))
+        if book is None:
+            return
+        inside, book.leaving = ranges.split(canonical(book.leaving), canonical(tasks))
+        if book.tasks is not None and ranges.count(inside) != ranges.count(tasks):
+            self.say(5, f"tasks {tasks} left, of which only {inside} were leaving", f"placement {placement}")
+        self._forget(placement, book)
+
+    def _placement(self, placement: str, owner: tuple[str, str, str]) -> PlacementBook | None:
+        book = self.placements.get(int(placement))
+        if book is None and (self.first_placement is None or int(placement) < self.first_placement):
+            book = self.placements[int(placement)] = PlacementBook(owner, None)
+        if book is None:
+            self.say(5, "ends or leaves and is not placed (any more)", f"placement {placement}")
+        elif book.owner != owner:
+            what = f"was placed as (machine, job, group) {book.owner} and ends as {owner}"
+            self.say(5, what, f"placement {placement}")
+        return book
+
+    def _forget(self, placement: str, book: PlacementBook) -> None:
+        if book.tasks == book.leaving == ranges.EMPTY:
+            del self.placements[int(placement)]
+
+    def _judge_eviction(self, placement: str, victim: str, evictor: str, reason: str) -> None:
+        """5: every eviction has a reason; for precedence it is strictly lower than the evictor's.
+
+        That of an optional task is 0, whatever its job's: the fact that it is dropped follows at once.
+        """
+        where = f"placement {placement}"
+        self._victims.add(victim)
+        if not evictor:
+            if reason.partition(":")[0] not in REASONS:
+                self.say(5, f"evicted for {reason!r}; want precedence:JOB, {', '.join(REASONS)}", where)
+            return
+        self._evictors[evictor] = placement
+        low, high = self._owner(victim), self._owner(evictor)
+        before = len(self.doubts), len(self.violations)
+        if not (low.known and high.known):
+            self.doubts.append((self.version, placement, victim, evictor))
+        elif low.precedence >= high.precedence:
+            what = f"precedence {low.precedence} of job {victim} gave way to {high.precedence} of {evictor}"
+            self.say(5, what, where)
+        if high.precedence or not high.known:
+            self._unless_dropped = victim, *before
+
+    # Jobs
+
+    def _owner(self, job_id: str) -> JobBook:
+        return self.jobs.setdefault(job_id, JobBook())
+
+    def _job(self, words: tuple[str, ...]) -> None:
+        if words[0] == "submit":
+            self.jobs[words[1]] = JobBook(known=True, precedence=int(words[4]), unplaced=int(words[5]))
+            return
+        job, count = self._owner(words[1]), int(words[2])
+        job.open = False
+        job.unplaced -= count
+        job.stopped += count
+
+    def _total(self, words: tuple[str, ...]) -> None:
+        """4: a resize, or the end of optional tasks, takes them out of the counts they were entered in just now."""
+        job = self._owner(words[1])
+        victim, doubts, violations = self._unless_dropped
+        if words[0] == "drop" and victim == words[1]:
+            del self.doubts[doubts:], self.violations[violations:]
+        if words[0] == "resize":
+            job.unplaced += int(words[4])
+            job.stopped -= int(words[5])
+        elif words[4] == "failed":
+            job.failed -= int(words[3])
+        else:
+            job.unplaced -= int(words[3])
+
+
+def exceeds(amounts: tuple[int, ...], capacity: tuple[int, ...]) -> bool:
+    """Whether any amount is above the capacity."""
+    return any(amount > most for amount, most in zip(amounts, capacity, strict=True))
+
+
+def canonical(text: str) -> str:
+    """The same set with pieces ascending and joined where they touch; callers may end ``1,2,3``."""
+    return ranges.add(ranges.EMPTY, text)

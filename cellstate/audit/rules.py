@@ -1,0 +1,255 @@
+"""The rules that a cell obeys at every version, each a function over a picture (invariants 1 to 4, 6).
+
+The numbers are those of the invariants in docs/semantics.md; 6 stands for what is kept beside the
+records for speed and must follow from them: what the jobs of a kind hold together.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from cellstate import ranges
+from cellstate.audit.reading import Held, Picture
+from cellstate.model import GroupStatus, JobState, MachineState
+
+
+class Violation(NamedTuple):
+    """A broken rule: the invariant's number, what is wrong with which values, and where."""
+
+    invariant: int
+    what: str
+    where: str
+
+
+Rule = Callable[[Picture], Iterator[Violation]]
+
+_OPEN = (JobState.ACTIVE, JobState.HELD)
+_EMPTY = (MachineState.DOWN, MachineState.GONE)
+
+
+def machines_are_valid(picture: Picture) -> Iterator[Violation]:
+    """1: amounts are not negative, the state and the executor exist, a machine that is away holds nothing."""
+    for index, row in picture.rows.items():
+        where = f"machine {index}"
+        state, executor = row[2], row[3]
+        if min(row[4:]) < 0:
+            yield Violation(1, f"has a negative amount among {row[4:]}", where)
+        if state not in tuple(MachineState):
+            yield Violation(1, f"is in state {state}, which does not exist", where)
+        elif state in _EMPTY and (picture.runs.get(index) or any(row[4 + picture.size :])):
+            yield Violation(1, f"is {MachineState(state).name.lower()} and still holds tasks", where)
+        if executor < 1:
+            yield Violation(1, f"belongs to executor {executor}; their numbers start at 1", where)
+
+
+def log_is_whole(picture: Picture) -> Iterator[Violation]:
+    """3: every version since the oldest one in the log has its entry."""
+    expected = picture.version - picture.first + 1
+    if picture.length != expected:
+        what = f"has {picture.length} entries for the {expected} versions from {picture.first} to {picture.version}"
+        yield Violation(3, what, "log")
+
+
+def amounts_follow_from_placements(picture: Picture) -> Iterator[Violation]:
+    """1: what is allocated is the sum over the live placements; leaving ones have given theirs up."""
+    sums = {index: [0] * picture.size for index in picture.rows}
+    for (job_id, group), tasks in picture.groups.items():
+        job = picture.jobs.get(job_id)
+        if job is None or group >= len(job.groups):
+            continue  # said by runs_are_in_job_records
+        need = job.groups[group].need
+        for run, _, size in tasks:
+            amounts = sums.get(run.machine)
+            if amounts is not None and not run.leaving:
+                for d, each in enumerate(need):
+                    amounts[d] += each * size
+    for index, row in picture.rows.items():
+        if row[4 + picture.size :] != sums[index]:
+            what = f"allocated {row[4 + picture.size :]} is not the sum over its placements {sums[index]}"
+            yield Violation(1, what, f"machine {index}")
+
+
+def runs_are_in_job_records(picture: Picture) -> Iterator[Violation]:
+    """2: machines and job records name the same runs, leaving ones too."""
+    for job in picture.jobs.values():
+        for group, status in enumerate(job.groups):
+            recorded = sorted(status.runs)
+            tasks = picture.groups.get((job.id, group), [])
+            found = sorted((run.placement, run.machine, run.leaving) for run, _, _ in tasks)
+            if recorded != found:
+                lost = sorted((Counter(recorded) - Counter(found)).elements())
+                extra = sorted((Counter(found) - Counter(recorded)).elements())
+                what = f"(placement, machine, leaving) {lost} are in the job's record only, {extra} on machines only"
+                yield Violation(2, what, f"job {job.id} group {group}")
+    for (job_id, group), tasks in picture.groups.items():
+        owner = picture.jobs.get(job_id)
+        if owner is None or group >= len(owner.groups):
+            machines = sorted({run.machine for run, _, _ in tasks})
+            yield Violation(2, f"runs on machines {machines} and is not kept", f"job {job_id} group {group}")
+
+
+def overlap(pieces: ranges.Spans) -> tuple[int, int] | None:
+    """Indices that (first, last) pairs have in common, from the first place where two meet."""
+    pieces.sort()
+    reach = -1
+    for first, last in pieces:
+        if first <= reach:
+            return first, min(reach, last)
+        reach = last
+    return None
+
+
+def union(pieces: ranges.Spans) -> ranges.Spans:
+    """The (first, last) pairs of all indices in the pieces, ascending and apart."""
+    joined: ranges.Spans = []
+    for first, last in sorted(pieces):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def a_task_runs_once(picture: Picture) -> Iterator[Violation]:
+    """2: a task has at most one live placement."""
+    for (job_id, group), tasks in picture.groups.items():
+        twice = overlap([span for run, spans, _ in tasks if not run.leaving for span in spans])
+        if twice:
+            what = f"tasks {ranges.spell([twice])} have more than one live placement"
+            yield Violation(2, what, f"job {job_id} group {group}")
+
+
+def placement_ids_are_unique(picture: Picture) -> Iterator[Violation]:
+    """2: an id names one run (its leaving part beside it), and none is above the cell's counter."""
+    for placement, runs in picture.by_placement.items():
+        if placement > picture.placements or placement < 1:
+            what = f"its id was never given out; the last one is {picture.placements}"
+            yield Violation(2, what, f"placement {placement}")
+        if len(runs) == 1:
+            continue
+        owners = {(run.machine, run.job, run.group) for run in runs}
+        if len(owners) > 1 or len({run.leaving for run in runs}) < len(runs):
+            places = sorted((run.machine, run.job, run.group) for run in runs)
+            yield Violation(2, f"names several runs, on (machine, job, group) {places}", f"placement {placement}")
+        elif twice := overlap([span for run in runs for span in ranges.spans(run.tasks)]):
+            what = f"tasks {ranges.spell([twice])} both run and leave"
+            yield Violation(2, what, f"placement {placement}")
+
+
+def counts_add_up(picture: Picture) -> Iterator[Violation]:
+    """4: unplaced + placed + finished + failed + stopped = total, and the ranges say the same."""
+    for job in picture.jobs.values():
+        for group, status in enumerate(job.groups):
+            live = [each for each in picture.groups.get((job.id, group), []) if not each.run.leaving]
+            for what in _miscounts(status, live):
+                yield Violation(4, what, f"job {job.id} group {group}")
+
+
+def _miscounts(group: GroupStatus, live: list[Held]) -> Iterator[str]:
+    counts = (group.unplaced, group.placed, group.finished, group.failed, group.stopped)
+    if sum(counts) != group.total or min(counts) < 0:
+        yield f"unplaced, placed, finished, failed, stopped {counts} do not make its total {group.total}"
+    waiting = ranges.spans(group.waiting)
+    number = ranges.count(group.waiting)
+    if number != group.unplaced:
+        yield f"{group.unplaced} tasks are unplaced and {number} wait ({group.waiting})"
+    placed = sum(size for _, _, size in live)
+    if placed != group.placed:
+        yield f"{group.placed} tasks count as placed and {placed} are on machines"
+    running = union([span for _, spans, _ in live for span in spans])
+    if group.indices < group.total:
+        yield f"has {group.total} tasks, and only {group.indices} indices were given out"
+    if any(last >= group.indices or first > last for first, last in waiting + running):
+        yield f"has tasks beyond its {group.indices}: {group.waiting} wait, {ranges.spell(running)} are placed"
+    if twice := overlap(waiting + running):
+        yield f"tasks {ranges.spell([twice])} wait twice, or wait and are placed"
+
+
+def states_fit_counts(picture: Picture) -> Iterator[Violation]:
+    """4: only an active or held job has unplaced tasks; once nothing is unplaced or placed it is neither."""
+    for job in picture.jobs.values():
+        placed = sum(group.placed for group in job.groups)
+        if job.state in _OPEN and not (job.unplaced or placed):
+            yield Violation(4, f"is {job.state.name.lower()} with nothing left to do", f"job {job.id}")
+        elif job.state not in _OPEN and job.unplaced:
+            what = f"is {job.state.name.lower()} with {job.unplaced} tasks unplaced"
+            yield Violation(4, what, f"job {job.id}")
+        elif job.state is JobState.DONE and placed:
+            yield Violation(4, f"is done with {placed} tasks placed", f"job {job.id}")
+
+
+def waits_are_mutual(picture: Picture) -> Iterator[Violation]:
+    """4: a job is held exactly while a person holds it or it waits; those it waits for live and know of it."""
+    for job in picture.jobs.values():
+        where = f"job {job.id}"
+        if job.state in _OPEN and (job.state is JobState.HELD) != (job.held or bool(job.after)):
+            why = "a person" if job.held else ", ".join(wait.job for wait in job.after) or "nobody"
+            yield Violation(4, f"is {job.state.name.lower()} and held back by {why}", where)
+        for wait in job.after if job.state is JobState.HELD else ():
+            awaited = picture.jobs.get(wait.job)
+            if awaited is None or job.id not in awaited.awaited:
+                yield Violation(4, f"waits for {wait.job}, which does not know of it", where)
+            elif not any(group.unplaced or group.placed for group in awaited.groups):
+                yield Violation(4, f"waits for {wait.job}, which has ended", where)
+
+
+def queues_hold_pending_jobs(picture: Picture) -> Iterator[Violation]:
+    """4: a job is in its kind's queue exactly while something is unplaced and it is active or held."""
+    for job in picture.jobs.values():
+        kinds = picture.queues.get(job.id, [])
+        expected = [job.kind] if job.pending else []
+        if kinds != expected:
+            what = f"is queued under {kinds or 'no kind'}, not under {expected or 'no kind'}"
+            yield Violation(4, what, f"job {job.id}")
+    for job_id, kinds in picture.queues.items():
+        if kinds and job_id not in picture.jobs:
+            yield Violation(4, f"is queued under {kinds} and is not kept", f"job {job_id}")
+
+
+def names_belong_to_live_jobs(picture: Picture) -> Iterator[Violation]:
+    """4: a name is taken exactly while its job has something unplaced or placed."""
+    living = {job.id: job.name for job in picture.jobs.values() if any(g.unplaced or g.placed for g in job.groups)}
+    for job_id, name in living.items():
+        holder = picture.names.get(name)
+        if holder != job_id:
+            yield Violation(4, f"is live and its name {name} is held by {holder or 'nobody'}", f"job {job_id}")
+    for name, holder in picture.names.items():
+        if holder and living.get(holder) != name:
+            yield Violation(4, f"is held by {holder}, no live job of that name", f"job name {name}")
+
+
+def kinds_follow_from_jobs(picture: Picture) -> Iterator[Violation]:
+    """6: what a kind holds is the sum over its jobs, its admitted jobs are those with a task placed (semantics 9)."""
+    jobs: Counter[str] = Counter()
+    used: dict[str, list[int]] = {}
+    for job in picture.jobs.values():
+        amounts = used.setdefault(job.kind, [0] * picture.size)
+        for group in job.groups:
+            for d, each in enumerate(group.need):
+                amounts[d] += each * group.placed
+        jobs[job.kind] += any(group.placed for group in job.groups)
+    for kind in sorted(used.keys() | picture.kinds.keys()):
+        book = picture.kinds.get(kind)
+        booked = [*book.used] if book else [0] * picture.size
+        expected = used.get(kind, [0] * picture.size)
+        if booked != expected:
+            yield Violation(6, f"uses {booked} by its record and {expected} by its jobs", f"kind {kind}")
+        if (book.jobs if book else 0) != jobs[kind]:
+            what = f"has {book.jobs if book else 0} admitted jobs by its record and {jobs[kind]} by its jobs"
+            yield Violation(6, what, f"kind {kind}")
+
+
+RULES: tuple[Rule, ...] = (
+    machines_are_valid,
+    log_is_whole,
+    amounts_follow_from_placements,
+    runs_are_in_job_records,
+    a_task_runs_once,
+    placement_ids_are_unique,
+    counts_add_up,
+    states_fit_counts,
+    waits_are_mutual,
+    queues_hold_pending_jobs,
+    names_belong_to_live_jobs,
+    kinds_follow_from_jobs,
+)

@@ -1,0 +1,208 @@
+"""Judging transactions in the twin: ``lua/commit.lua``, function by function."""
+
+from collections.abc import Sequence
+
+from cellstate.memory.plain import MemoryPlain
+from cellstate.memory.ranges import span_count, span_tail
+from cellstate.memory.words import MANY, Group, JobRow, KindRow, MachineRow
+from cellstate.model import Gang, JobState, MachineState
+from cellstate.transaction import Claim, Detection, How, Mode, Outcome, Transaction, Verdict
+
+Unit = tuple[int, KindRow, Group]
+"""A single task that may be evicted: its placement, kind and group."""
+
+
+class Judging:
+    """A transaction while it is judged.
+
+    Per group the tasks claimed, per placement those evicted; per claim the tasks placed, the verdict
+    and the victims taken.
+    """
+
+    __slots__ = ("claimed", "claims", "coarse", "evicted", "gang", "id", "incomplete", "job", "placed", "placing",
+                 "taken", "verdicts")  # fmt: skip
+
+    def __init__(self, transaction: Transaction, job: JobRow | None) -> None:
+        """Nothing is judged yet."""
+        self.id, self.claims, self.job = transaction.job, transaction.claims, job
+        self.gang, self.coarse = transaction.mode == Mode.GANG, transaction.detection == Detection.COARSE
+        self.claimed: dict[int, int] = {}
+        self.evicted: dict[int, int] = {}
+        self.placed: list[int] = []
+        self.verdicts: list[Verdict] = []
+        self.taken: list[list[Unit]] = []
+        self.incomplete = self.placing = False
+
+
+class MemoryCommit(MemoryPlain):
+    """Judge everything, then write: no roll-back exists."""
+
+    def victims_of(self, t: Judging, j: JobRow, c: Claim, m: MachineRow) -> list[Unit] | None:
+        """Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
+
+        None when one of them is not of strictly lower precedence; optional tasks count as of precedence 0,
+        unless a strict gang goes with them.
+        """
+        units: list[Unit] = []
+        listed: dict[int, int] = {}
+        for placement, wanted in c.evict:
+            run = m.runs.get(placement) if placement > 0 else None
+            if run:
+                g, tasks = run
+                lowly = g.optional and g.job.gang is not Gang.STRICT
+                if (0 if lowly else g.job.precedence) >= j.precedence:
+                    return None
+                left = span_count(tasks) - t.evicted.get(placement, 0) - listed.get(placement, 0)
+                n = min(wanted, left)
+                listed[placement] = listed.get(placement, 0) + n
+                units += [(placement, g.job.kind, g)] * n
+        return units
+
+    def admitted(self, t: Judging, j: JobRow, g: Group) -> int:
+        """How many tasks the limits of the job's kind still admit (semantics 9)."""
+        k = j.kind
+        if k.lowest is not None and k.highest is not None and not k.lowest <= j.precedence <= k.highest:
+            return 0
+        if k.max_jobs is not None and j.placed == 0 and not t.placing and k.jobs >= k.max_jobs:
+            return 0
+        if not k.limited:
+            return MANY
+        most = MANY
+        for limit, used, need in zip(k.limit, self.spread(k.used), g.amounts, strict=True):
+            if limit is not None and need > 0:
+                most = min(most, max(0, (limit - used) // need))
+        return most
+
+    def evict(self, t: Judging, m: MachineRow, units: Sequence[Unit], sign: int) -> None:
+        """Give room back as if these tasks were gone, or (-1) take it again."""
+        for placement, k, g in units:
+            self.occupy(m, g, -sign)
+            self.book(k, g, -sign)
+            t.evicted[placement] = t.evicted.get(placement, 0) + sign
+
+    def fit(self, t: Judging, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit]) -> tuple[int, Verdict]:
+        """Place as many of `want` as fit, evicting one task after another and only while that helps.
+
+        A task that does not fit in the end evicts nothing (semantics 7). Returns the number and what
+        stopped it.
+        """
+        n = taken = tried = 0
+        verdict = Verdict.PLACED
+        while True:
+            fits, limit = min(want, self.room(m, g)), self.admitted(t, j, g)
+            possible = min(fits, limit)
+            if possible > n:
+                n, taken = possible, tried
+            if n >= want:
+                break
+            verdict = Verdict.LIMIT if limit <= n else Verdict.FULL
+            if tried == len(units) or (limit <= n and fits > n):
+                break
+            tried += 1
+            self.evict(t, m, units[tried - 1 : tried], 1)
+        self.evict(t, m, units[taken:tried], -1)
+        t.taken[-1] = units[:taken]
+        return n, Verdict.PLACED if n >= want else verdict
+
+    def judge(self, t: Judging, c: Claim) -> tuple[int, Verdict]:
+        """Judge one claim against the running copy. Returns how many tasks stand, and the verdict of the rest.
+
+        A run of identical tasks shares the verdict of the first that failed.
+        """
+        j, m = t.job, self.M.get(c.machine)
+        g = j.groups[c.group] if j and 0 <= c.group < len(j.groups) else None
+        if j is None or g is None or j.state is not JobState.ACTIVE or m is None or m.state is MachineState.GONE:
+            return 0, Verdict.UNKNOWN
+        if m.state is not MachineState.UP or self.over(m):
+            return 0, Verdict.DOWN
+        left = g.unplaced - t.claimed.get(c.group, 0)
+        if left <= 0:
+            return 0, Verdict.DUPLICATE
+        if t.incomplete:
+            return 0, Verdict.INCOMPLETE
+        units = self.victims_of(t, j, c, m)
+        # Own earlier transactions of this call are no interference: only a foreign change is a move.
+        moved = t.coarse and (self.astray or c.seen != (m.number if m.stamp < self.base else m.before))
+        if units is None or moved:
+            if self.admitted(t, j, g) <= 0:
+                return 0, Verdict.LIMIT
+            return 0, Verdict.PRECEDENCE if units is None else Verdict.MOVED
+        want = min(c.count, left)
+        n, verdict = self.fit(t, j, m, g, want, units)
+        if n > 0:
+            self.occupy(m, g, n)
+            self.book(j.kind, g, n)
+            t.claimed[c.group] = t.claimed.get(c.group, 0) + n
+            t.placing = True
+        if verdict is Verdict.PLACED and c.count > want:
+            verdict = Verdict.DUPLICATE
+        return n, verdict
+
+    def covers(self, t: Judging, j: JobRow) -> bool:
+        """A gang job takes only transactions that cover all its unplaced required tasks as a gang (semantics 8)."""
+        sums: dict[int, int] = {}
+        for c in t.claims:
+            sums[c.group] = sums.get(c.group, 0) + c.count
+        return t.gang and all(g.optional or sums.get(g.number, 0) >= g.unplaced for g in j.groups)
+
+    def remember(self, t: Judging) -> tuple[dict[int, int], list[tuple[KindRow, int, bool]]]:
+        """The amounts a failed gang puts back: it leaves the running copy as it was."""
+        free = {c.machine: self.M[c.machine].free for c in t.claims if c.machine in self.M}
+        return free, [(k, k.used, k.kept) for k in self.K.values()]
+
+    def undo(self, saved: tuple[dict[int, int], list[tuple[KindRow, int, bool]]]) -> None:
+        """Put back what `remember` saved."""
+        for index, free in saved[0].items():
+            self.M[index].free = free
+        for k, used, kept in saved[1]:
+            k.used, k.kept = used, kept
+
+    def apply_evictions(self, units: list[Unit], m: MachineRow, reason: str) -> None:
+        """Evict what the claim took: the last tasks of each victim's run."""
+        counts: dict[int, int] = {}
+        for placement, _, _ in units:
+            counts[placement] = counts.get(placement, 0) + 1
+        for placement, count in counts.items():
+            part, _ = span_tail(m.runs[placement][1], count)
+            self.take_off(m, placement, part, How.EVICTED, reason)
+
+    def apply(self, t: Judging, j: JobRow, stamp: int) -> None:
+        """Write what stands."""
+        reason = f"precedence:{t.id}"
+        for c, n, units in zip(t.claims, t.placed, t.taken, strict=True):
+            if n > 0:
+                m = self.M[c.machine]
+                self.touch(m, stamp)
+                if units:
+                    self.apply_evictions(units, m, reason)
+                self.place(j, c.group, m, n)
+        self.evict_gangs(reason, stamp)
+
+    def decide(self, transaction: Transaction) -> Outcome:
+        """Judge a transaction and apply what stands."""
+        self.unfold()
+        self.stamp = stamp = self.stamp + 1
+        j = self.J.get(transaction.job)
+        if j is not None and self.shortcut and j.kind.plain and j.state is JobState.ACTIVE and not self.astray:
+            outcome = self.plainly(transaction, j)
+            if outcome is not None:
+                return outcome
+        t = Judging(transaction, j)
+        t.incomplete = j is not None and j.gang > 0 and not self.covers(t, j)
+        saved = self.remember(t) if t.gang else None
+        for c in t.claims:
+            t.taken.append([])
+            n, verdict = self.judge(t, c)
+            t.placed.append(n)
+            t.verdicts.append(verdict)
+        if saved and any(verdict is not Verdict.PLACED for verdict in t.verdicts):
+            self.undo(saved)
+            t.placed = [0] * len(t.claims)
+            t.verdicts = [Verdict.ABORTED if v is Verdict.PLACED else v for v in t.verdicts]
+        for c, n, v in zip(t.claims, t.placed, t.verdicts, strict=True):
+            if v is Verdict.MOVED or v is Verdict.FULL:
+                self.fact("conflict", t.id, c.machine, int(v), c.count - n)
+        if j is not None and any(t.placed):
+            self.transactions += 1
+            self.apply(t, j, stamp)
+        return Outcome(tuple(zip(t.placed, t.verdicts, strict=True)))

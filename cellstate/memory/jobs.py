@@ -1,0 +1,253 @@
+"""Jobs of the twin are submitted, held, resized and stopped, as ``lua/`` has a script for each.
+
+What holds them back is in `waits`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import msgpack
+
+from cellstate.cell import Submitted
+from cellstate.errors import BadInput
+from cellstate.memory.ranges import NONE, Spans, span_add, span_tail
+from cellstate.memory.reads import MemoryReads
+from cellstate.memory.tasks import MemoryTasks
+from cellstate.memory.words import Group, JobRow
+from cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, bucket_of
+from cellstate.refusals import refusal
+from cellstate.resources import LARGEST
+from cellstate.transaction import How
+
+
+class MemoryJobs(MemoryTasks, MemoryReads):
+    """What people do with jobs; see `Cell` for the methods of the port."""
+
+    def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
+        """See Cell.submit."""
+        checked = set[tuple[int, ...]]()
+        for job in jobs:
+            for group in job.groups:
+                if group.need not in checked:
+                    self.check(f"job {job.name}", group.need)
+                    checked.add(tuple(group.need))
+                if not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST:
+                    raise BadInput(f"job {job.name}: count and duration are at most {LARGEST}, and never negative")
+        self.open()
+        answers = []
+        for spec in jobs:
+            known = self.J.get(spec.id)
+            if known:
+                same = _essence(known) == _asked(spec)
+                answers.append(Submitted(spec.id, "same" if same else "id", "", known.modified if same else 0))
+            elif spec.name in self.names:
+                answers.append(Submitted(spec.id, "name", self.names[spec.name]))
+            elif why := self.hopeless(spec):
+                answers.append(why)
+            else:
+                answers.append(Submitted(spec.id, "new", "", self.version + 1))
+                self.pend.append(self.enter(spec, at_ms, held=held))
+        if self.pend:
+            self.write_pending()
+            self.announce(at_ms, by)
+        return answers
+
+    def hopeless(self, spec: JobSpec) -> Submitted | None:
+        """Why a job cannot be taken: it would wait for one that is not there, or that did not finish."""
+        for wait in spec.after:
+            j = self.J.get(wait.job)
+            if j is None:
+                return Submitted(spec.id, "after", wait.job)
+            over = j.complete or j.state in (JobState.STOPPED, JobState.ABANDONED)
+            if not wait.any_end and over and not self.finished(j):
+                return Submitted(spec.id, "never", wait.job)
+        return None
+
+    def enter(self, spec: JobSpec, at_ms: int, *, held: bool) -> JobRow:
+        """Record a new job."""
+        j = JobRow(spec.id, spec.name, self.kind(spec.kind), spec.precedence, JobState.ACTIVE, spec.gang)
+        self.submissions += 1
+        j.order, j.submitted, j.bucket, j.unplaced = self.submissions, at_ms, bucket_of(spec.id), spec.total
+        j.modified, j.waits = self.version + 1, ["*"] if held else []
+        for wait in spec.after:
+            if not self.J[wait.job].complete:
+                j.waits.append(f"{wait.job}{'+' if wait.any_end else ''}")
+                self.J[wait.job].awaited.append(j.id)
+                self.waited = True
+        j.state = JobState.HELD if j.waits else JobState.ACTIVE
+        j.groups = [
+            Group(j, i, group.need, group.duration_ms, group.count, optional=group.optional)
+            for i, group in enumerate(spec.groups)
+        ]
+        j.spec = _opaque(spec)
+        self.J[j.id], self.names[j.name] = j, j.id
+        if self.log:
+            self.fact("submit", j.id, j.name, j.kind.name, j.precedence, spec.total)
+        for link in j.waits:
+            if link != "*":
+                self.fact("awaited", link.rstrip("+"), j.id)
+        return j
+
+    def stop(
+        self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None
+    ) -> Job:
+        """See Cell.stop."""
+        j = self.J.get(job_id)
+        if j is None:
+            raise refusal(self.name, job_id, "unknown")
+        if j.state <= JobState.HELD:
+            self.overtaken(j, check)
+            self.open()
+            stopped = j.unplaced
+            for g in j.groups:
+                g.stopped += g.unplaced
+                g.unplaced, g.waiting = 0, NONE
+            j.unplaced, j.state = 0, state
+            self.modify(j)
+            self.fact("abandon" if state is JobState.ABANDONED else "stop", job_id, stopped)
+            self.publish(at_ms, by)
+        return self.snapshot_of(j, spec=False)
+
+    # What may change of a job after its submission
+
+    def live(self, job_id: str) -> JobRow:
+        """A job that can still be changed; raises Refused for another."""
+        j = self.J.get(job_id)
+        if j is None:
+            raise refusal(self.name, job_id, "unknown")
+        if j.state > JobState.HELD:
+            raise refusal(self.name, job_id, "ended", self.snapshot_of(j, spec=False))
+        return j
+
+    def overtaken(self, j: JobRow, check: int | None) -> None:
+        """Raise Overtaken when somebody who read another modify index asks."""
+        if check is not None and check != j.modified:
+            raise refusal(self.name, j.id, "moved", self.snapshot_of(j, spec=False))
+
+    def hold(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
+        """See Cell.hold."""
+        return self._hold(job_id, at_ms, by, check, held=True)
+
+    def release(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
+        """See Cell.release."""
+        return self._hold(job_id, at_ms, by, check, held=False)
+
+    def _hold(self, job_id: str, at_ms: int, by: str, check: int | None, *, held: bool) -> Job:
+        j = self.live(job_id)
+        if ("*" in j.waits) != held:
+            self.overtaken(j, check)
+            self.open()
+            self.modify(j)
+            if held:
+                j.state = JobState.HELD
+                j.waits.append("*")
+            else:
+                j.waits.remove("*")
+                if not j.waits:
+                    self.set_free(j)
+            self.fact("hold" if held else "release", job_id)
+            self.publish(at_ms, by)
+        return self.snapshot_of(j, spec=False)
+
+    # Resizing
+
+    def resize(self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None) -> Job:
+        """See Cell.resize; as many steps as it takes to stop running tasks MOST_CLAIMS at a time."""
+        if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
+            raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
+        self.unfold()
+        while self.resize_once(job_id, totals, at_ms, by, check):
+            check = None
+        return self.snapshot_of(self.J[job_id], spec=False)
+
+    def resize_once(self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None) -> bool:
+        """One call of the script; returns whether another one is needed."""
+        j = self.live(job_id)
+        if any(number >= len(j.groups) for number in totals):
+            raise refusal(self.name, job_id, "group", self.snapshot_of(j, spec=False))
+        asked = {j.groups[number]: total for number, total in totals.items()}
+        if all(g.total == total for g, total in asked.items()):
+            return False
+        self.overtaken(j, check)
+        if any(total < g.finished + g.failed + g.stopped for g, total in asked.items()):
+            raise refusal(self.name, job_id, "few", self.snapshot_of(j, spec=False))
+        if j.gang and sum(asked.get(g, g.total) for g in j.groups) > MOST_CLAIMS:
+            raise refusal(self.name, job_id, "many", self.snapshot_of(j, spec=False))
+        self.open()
+        self.modify(j)
+        left = most = MOST_CLAIMS
+        for g in j.groups:
+            change, stopped = asked.get(g, g.total) - g.total, 0
+            if change > 0:
+                self.grow(j, g, change)
+            elif change < 0:
+                change, stopped = self.shrink(j, g, -change, left)
+                left -= stopped
+            if change or stopped:
+                self.fact("resize", job_id, g.number, g.total, change, stopped)
+        self.transactions += left < most
+        self.publish(at_ms, by)
+        return any(g.total != total for g, total in asked.items())
+
+    def grow(self, j: JobRow, g: Group, count: int) -> None:
+        """Add tasks with the next indices."""
+        g.waiting = span_add(g.waiting, (g.indices, g.indices + count - 1))
+        g.unplaced, j.unplaced, j.returned = g.unplaced + count, j.unplaced + count, True
+        g.total, g.indices = g.total + count, g.indices + count
+
+    def shrink(self, j: JobRow, g: Group, count: int, most: int) -> tuple[int, int]:
+        """Take tasks away; returns minus the waiting ones among them, and the number of running ones."""
+        waiting = min(count, g.unplaced)
+        if waiting:
+            g.waiting = span_tail(g.waiting, waiting)[1]
+            g.unplaced, j.unplaced, j.returned = g.unplaced - waiting, j.unplaced - waiting, True
+        stopped = min(count - waiting, most)
+        if stopped:
+            self.stop_newest(g, stopped)
+            g.stopped -= stopped
+        g.total -= waiting + stopped
+        return -waiting, stopped
+
+    def stop_newest(self, g: Group, count: int) -> None:
+        """Stop so many running tasks, newest index first. Each run is ended once."""
+        running = [
+            (spans[i], spans[i + 1], placement)
+            for placement, index in g.runs.items()
+            if placement > 0
+            for spans in (self.M[index].runs[placement][1],)
+            for i in range(0, len(spans), 2)
+        ]
+        parts: dict[int, Spans] = {}
+        for first, last, placement in sorted(running, reverse=True):
+            n = min(count, last - first + 1)
+            if n:
+                parts[placement] = span_add(parts.get(placement, NONE), (last - n + 1, last))
+            count -= n
+        for placement, part in parts.items():
+            self.end_tasks(self.M[g.runs[placement]], placement, part, How.STOPPED, "resize", self.stamp)
+
+
+def plain(value: Any) -> Any:
+    """What is left of a value after a journey through MessagePack."""
+    return msgpack.unpackb(msgpack.packb(value)) if value else {}
+
+
+def _opaque(spec: JobSpec) -> dict[str, Any]:
+    """What of a job only schedulers and executors read."""
+    words = dict(spec.extra)
+    for group in spec.groups:
+        if group.extra:
+            words["groups"] = [dict(each.extra) for each in spec.groups]
+            break
+    return cast("dict[str, Any]", plain(words)) if words else {}
+
+
+def _asked(spec: JobSpec) -> tuple[Any, ...]:
+    groups = [(tuple(group.need), group.duration_ms, group.count, group.count, group.optional) for group in spec.groups]
+    return spec.name, spec.kind, spec.precedence, spec.gang, groups, _opaque(spec)
+
+
+def _essence(j: JobRow) -> tuple[Any, ...]:
+    """What stays the same of a job: everything but state, counts and ranges."""
+    groups = [(g.amounts, g.duration, g.total, g.indices, g.optional) for g in j.groups]
+    return j.name, j.kind.name, j.precedence, j.gang, groups, j.spec

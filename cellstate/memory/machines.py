@@ -1,0 +1,150 @@
+"""Machines of the twin come, change and go; ``lua/join.lua`` and ``lua/machine.lua``."""
+
+from collections.abc import Mapping, Sequence
+
+from cellstate.errors import Refused
+from cellstate.memory.ranges import span_count, span_tail
+from cellstate.memory.tasks import MemoryTasks
+from cellstate.memory.words import MachineRow
+from cellstate.model import MachineSpec, MachineState, merged
+from cellstate.packing import packed
+from cellstate.resources import Resources
+from cellstate.transaction import How
+
+
+class MemoryMachines(MemoryTasks):
+    """Join and change machines."""
+
+    def join(self, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
+        """See Cell.join."""
+        for machine in machines:
+            self.check(f"machine {machine.name}", machine.capacity)
+        if not machines:
+            return []
+        self.open()
+        owner = self.executors.setdefault(executor, len(self.executors) + 1)
+        start, found = len(self._trail), []
+        known = {machine.name for machine in machines if machine.name in self.indices}
+        for machine in machines:
+            m = self.M.get(self.indices.get(machine.name, -1))
+            if m and m.state is MachineState.GONE:
+                m.number = max(m.number, self.transactions)
+            elif m and (m.state, m.executor, m.capacity, m.attributes) == (
+                MachineState.UP, owner, tuple(machine.capacity), dict(machine.attributes)
+            ):  # fmt: skip
+                found.append(m.index)
+                continue
+            elif not m:
+                self.free.append(self.guards)
+                self.numbers.append(self.transactions)
+                m = MachineRow(len(self.M), machine.name, self.transactions, self.free, self.numbers)
+                m.capacity = (0,) * len(self.dimensions)
+                self.M[m.index] = m
+                self.indices[m.name] = m.index
+            self.touch(m, self.stamp)
+            if machine.name in known and m.attributes != dict(machine.attributes):
+                self.restate(m)
+            m.state, m.executor, m.attributes = MachineState.UP, owner, dict(machine.attributes)
+            self.equip(m, machine.capacity)
+            self.describe(m)
+            self.fact("join", m.index, m.name, m.number, *m.capacity)
+            found.append(m.index)
+        if len(self._trail) > start:
+            self.transactions += 1
+            self.publish(at_ms, executor)
+        return found
+
+    def equip(self, m: MachineRow, capacity: Resources) -> None:
+        """Give a machine another capacity; what is allocated stays."""
+        m.free += packed(capacity) - packed(m.capacity)
+        m.capacity = tuple(capacity)
+
+    def _machine(self, index: int) -> MachineRow:
+        m = self.M.get(index)
+        if m is None or m.state is MachineState.GONE:
+            raise Refused(f"machine {index}: not in cell {self.name}; see omega machine list")
+        return m
+
+    def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
+        """See Cell.set_machine_state."""
+        self.unfold()
+        m = self.M.get(index)
+        if m and m.state is state:
+            return 0
+        m = self._machine(index)
+        self.open()
+        count = 0
+        self.touch(m, self.stamp)
+        m.state = state
+        self.describe(m)
+        self.fact("machine", index, "state", int(state), m.number, m.capacity, m.free)
+        if state in (MachineState.DOWN, MachineState.GONE):
+            for placement in list(m.runs):
+                count += self.end_tasks(m, placement, None, How.LOST, "-", self.stamp)
+            for placement in list(m.runs):
+                self.acknowledge(m, -placement, None)
+        self.transactions += 1
+        self.publish(at_ms, by)
+        return count
+
+    def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
+        """See Cell.set_machine_attributes."""
+        m = self._machine(index)
+        after = merged(m.attributes, changes)
+        if after == m.attributes:
+            return
+        self.open()
+        self.touch(m, self.stamp)
+        self.restate(m)
+        m.attributes = after
+        self.transactions += 1
+        self.fact("machine", index, "attributes", len(after), m.number, m.capacity, m.free)
+        self.publish(at_ms, by)
+
+    def needed(self, m: MachineRow, capacity: Resources, evict: Sequence[tuple[int, int]]) -> dict[int, int] | None:
+        """How many tasks to evict of each run named, in order, so that what stays fits.
+
+        None when not even all of them are enough.
+        """
+        used, counts = list(self.used(m.capacity, m.free)), dict[int, int]()
+
+        def exceeds() -> bool:
+            return any(held > has for held, has in zip(used, capacity, strict=True))
+
+        for placement, wanted in evict:
+            run = m.runs.get(placement) if placement > 0 else None
+            if run:
+                n = counts.get(placement, 0)
+                most = min(n + wanted, span_count(run[1]))
+                while n < most and exceeds():
+                    used = [held - need for held, need in zip(used, run[0].amounts, strict=True)]
+                    n += 1
+                    counts[placement] = n
+        return None if exceeds() else counts
+
+    def set_machine_capacity(
+        self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
+    ) -> int:
+        """See Cell.set_machine_capacity."""
+        self.unfold()
+        self.check(f"machine {index}", capacity)
+        m = self._machine(index)
+        counts = self.needed(m, capacity, evict)
+        if counts is None:
+            raise Refused(f"machine {index}: holds more than the new capacity; name evictions or drain it first")
+        if not counts and m.capacity == tuple(capacity):
+            return 0
+        self.open()
+        count = 0
+        self.touch(m, self.stamp)
+        self.equip(m, capacity)
+        self.describe(m)
+        self.fact("machine", index, "capacity", ",".join(map(str, capacity)), m.number, m.capacity, m.free)
+        for placement, n in counts.items():
+            if placement in m.runs:
+                part, _ = span_tail(m.runs[placement][1], n)
+                count += self.end_tasks(m, placement, part, How.EVICTED, "over", self.stamp)
+                count += self.evict_gangs("over", self.stamp)
+        self.transactions += 1
+        self.publish(at_ms, by)
+        return count

@@ -1,0 +1,299 @@
+"""The twin's counters, what a call announces, and its writes; ``lua/parts/publish.lua`` and ``delta.lua``.
+
+Every call that changes anything raises the version by one and leaves, under that version, its tag and
+the machines it touched. Facts and messages are kept as tuples and written out when somebody reads them.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from cellstate.cell import Rows
+from cellstate.memory.words import JobRow, MachineRow, MemoryWords, numbered
+from cellstate.model import JobState, MachineState
+from cellstate.packing import GUARD, fields
+from cellstate.resources import Dimensions
+from cellstate.transaction import Intake, Position
+
+LOG_KEPT, BOX_MOST = 50_000, 200_000
+
+Line = tuple[Any, ...]
+"""A fact or a message before it is written out."""
+
+
+class Member:
+    """A scheduler on record. `last` and `outcomes` belong to its last transaction number."""
+
+    __slots__ = ("incarnation", "last", "lives", "nonce", "outcomes")
+
+    def __init__(self, incarnation: int, nonce: str) -> None:
+        """It has not committed yet; its lease holds."""
+        self.incarnation, self.nonce, self.lives, self.last = incarnation, nonce, True, 0
+        self.outcomes: list[Any] = []
+
+
+class Agent:
+    """An agent on record; its lease lasts `lease_ms` wherever time passes."""
+
+    __slots__ = ("incarnation", "lease_ms", "lives", "nonce")
+
+    def __init__(self, incarnation: int, nonce: str, lease_ms: int) -> None:
+        """Its lease holds."""
+        self.incarnation, self.nonce, self.lease_ms, self.lives = incarnation, nonce, lease_ms, True
+
+
+class MemoryPublish(MemoryWords):
+    """What every changing call does before and after its own work."""
+
+    CHANGES_KEPT = 8192
+
+    def __init__(
+        self, name: str, dimensions: Dimensions, keep_jobs: int, keep_ms: int,
+        log: bool, boxes: bool, tag: Callable[[], str] | None,  # noqa: FBT001 - handed on from MemoryCell
+    ) -> None:  # fmt: skip
+        """See MemoryCell."""
+        super().__init__(name, dimensions)
+        self.keep_jobs, self.keep_ms, self.log, self.boxes = keep_jobs, keep_ms, log, boxes
+        self._tag = tag or numbered()
+        self.version = self.floor = self.placements = self.arrivals = self.transactions = self.submissions = 0
+        self.incarnations = 0
+        self.schedulers: dict[str, Member] = {}
+        self.agents_known: dict[str, Agent] = {}
+        self.output: dict[tuple[str, int, int, str], bytes] = {}
+        self.wakes: set[str] = set()
+        self._log: deque[tuple[int, int, str, list[Line]]] = deque(maxlen=LOG_KEPT)
+        self._box: dict[int, list[Line]] = {}
+        self._done: deque[tuple[JobRow, int]] = deque()
+        self.names: dict[str, str] = {}
+        self.executors: dict[str, int] = {}
+        self.indices: dict[str, int] = {}
+        self.stats: dict[str, dict[str, Any]] = {}
+        # Per version after the floor: its tag, and how long the trail of touched machines was then.
+        self._tags: list[str] = []
+        self._marks: list[int] = []
+        self._trail: list[int] = []
+        self._cut = 0
+        # (version, machine) where the change list names a machine as drained before it names it as it is.
+        self._restated: list[tuple[int, int]] = []
+        # So many versions have neither yet: they are of changes nobody asked about so far (`catch_up`).
+        self._behind = 0
+        # Records of all machines without their numbers and amounts, which change all the time.
+        self._seldom: Rows = np.zeros((8, 4 + 2 * len(dimensions)), dtype=np.int64)
+        self.stamp = self.base = self.redescribed = 0
+        self.astray = False
+        self.open()
+
+    def open(self) -> None:
+        """Begin a call: nothing touched, nothing said."""
+        self.stamp += 1
+        self.base = self.stamp
+        self.facts_now: list[Line] = []
+        self.messages_now: dict[int, list[Line]] = {}
+        self.changed_jobs: list[JobRow] = []
+        self.pend: list[JobRow] = []
+        self.retired: list[JobRow] = []
+
+    def fact(self, *line: object) -> None:
+        """Remember a fact of this call."""
+        if self.log:
+            self.facts_now.append(line)
+
+    def message(self, m: MachineRow, *line: object) -> None:
+        """Leave a message for the machine's executor."""
+        if self.boxes:
+            self.messages_now.setdefault(m.executor, []).append(line)
+
+    def touch(self, m: MachineRow, transaction: int, *, moves: bool = True) -> None:
+        """A machine's number rises by one per transaction that changes it (invariant 3)."""
+        if m.stamp != transaction:
+            if m.stamp < self.base:
+                m.before = m.number
+                self._trail.append(m.index)
+            m.stamp = transaction
+            m.number += moves
+
+    def restate(self, m: MachineRow) -> None:
+        """Name a machine as if it were drained, before it is named as it is: it has other attributes now."""
+        self._restated.append((self.version + 1, m.index))
+
+    def touch_job(self, j: JobRow) -> None:
+        """Remember that a job's record changes."""
+        if j.call != self.base:
+            j.call = self.base
+            j.returned = False
+            self.changed_jobs.append(j)
+
+    def write_jobs(self) -> None:
+        """Complete what has nothing left, and sort out who is pending."""
+        for j in self.changed_jobs:
+            pending = j.unplaced > 0 and j.state <= JobState.HELD
+            if j.unplaced == 0 and j.placed == 0 and not j.complete:
+                if j.state <= JobState.HELD:
+                    j.state = JobState.DONE
+                j.complete = True
+                self.retired.append(j)
+                self.fact("done", j.id, int(j.state))
+            if pending and (j.returned or not j.arrival):
+                self.pend.append(j)
+            elif j.arrival and not pending:
+                self.remove(j)
+
+    def remove(self, j: JobRow) -> None:
+        """Take a job out of the queue of its kind."""
+        k = j.kind
+        j.arrival = 0
+        k.dead += 1
+        if k.dead > 64 and 2 * k.dead > len(k.queue):
+            pairs = [(a, job) for a, job in zip(k.arrivals, k.queue, strict=True) if job.arrival == a]
+            k.arrivals, k.queue, k.dead = [a for a, _ in pairs], [job for _, job in pairs], 0
+
+    def write_pending(self) -> None:
+        """Put jobs at the end of the queue of their kind; one token at most wakes a scheduler (semantics 19)."""
+        for j in self.pend:
+            if j.arrival:
+                self.remove(j)
+            self.arrivals += 1
+            j.arrival = self.arrivals
+            j.kind.arrivals.append(j.arrival)
+            j.kind.queue.append(j)
+        for kind in {j.kind.name for j in self.pend}:
+            self.wake(kind)
+
+    def wake(self, kind: str) -> None:
+        """Leave a token for every live scheduler of a kind."""
+        for name, member in self.schedulers.items():
+            if member.lives and name.partition("/")[0] == kind:
+                self.wakes.add(name)
+
+    def write_boxes(self) -> None:
+        """Deliver; when nobody reads, keep a mark that says to read everything afresh."""
+        for executor, lines in self.messages_now.items():
+            box = self._box.setdefault(executor, [])
+            box += lines
+            if len(box) > BOX_MOST:
+                self._box[executor] = [("!",)]
+
+    def retire(self, at: int) -> None:
+        """Keep finished jobs by count and by age, trim a few per call (semantics 21).
+
+        One whose tasks are still leaving goes to the back: what is placed in their room needs its amounts (2).
+        """
+        if not self.retired:
+            return
+        for j in self.retired:
+            self.names.pop(j.name, None)
+            self._done.append((j, at))
+        for _ in range(len(self.retired) + 4):
+            if not self._done:
+                return
+            j, since = self._done[0]
+            if len(self._done) <= self.keep_jobs and since + self.keep_ms > at:
+                return
+            self._done.popleft()
+            if any(g.leaving for g in j.groups):
+                self._done.append((j, since))
+            else:
+                del self.J[j.id]
+
+    def announce(self, at: int, by: str) -> None:
+        """Announce the touched machines and the facts under the next version."""
+        self.catch_up()
+        self.version += 1
+        self._tags.append(self._tag())
+        self._marks.append(self._cut + len(self._trail))
+        if self.version - self.floor > 2 * self.CHANGES_KEPT:
+            drop = self.version - self.CHANGES_KEPT - self.floor
+            self.floor += drop
+            del self._trail[: self._marks[drop - 1] - self._cut]
+            self._cut = self._marks[drop - 1]
+            del self._tags[:drop], self._marks[:drop]
+            self._restated = [each for each in self._restated if each[0] > self.floor]
+        if self.log:
+            self._log.append((self.version, at, by, self.facts_now))
+
+    def catch_up(self) -> None:
+        """Give versions that were only counted their tags; all their changes count as made after the first."""
+        if self._behind:
+            mark = self._marks[-1] if self._marks else self._cut
+            self._tags += [self._tag() for _ in range(self._behind)]
+            self._marks += [mark] * self._behind
+            self._behind = 0
+
+    def publish(self, at: int, by: str) -> None:
+        """Write everything."""
+        self.write_jobs()
+        if self.pend:
+            self.write_pending()
+        if self.messages_now:
+            self.write_boxes()
+        self.retire(at)
+        self.announce(at, by)
+
+    # What a private copy lacks (delta.lua)
+
+    def describe(self, m: MachineRow) -> None:
+        """Note what of a machine's record seldom changes."""
+        if m.index >= len(self._seldom):
+            self._seldom = np.concatenate([self._seldom, np.zeros_like(self._seldom)])
+        self.redescribed += 1
+        self._seldom[m.index, : 4 + len(m.capacity)] = (m.index, 0, m.state, m.executor, *m.capacity)
+        if m.state is MachineState.UP:
+            self.shut.discard(m.index)
+        else:
+            self.shut.add(m.index)
+
+    def rows(self, machines: Iterable[int]) -> Rows:
+        """The records of some machines; a machine may come several times."""
+        size, listed = len(self.dimensions), list(machines)
+        if not listed:
+            return self._seldom[:0]
+        rows = self._seldom[listed]
+        rows[:, 1] = [self.numbers[index] for index in listed]
+        free = fields([self.free[index] for index in listed], size)
+        np.subtract(rows[:, 4 : 4 + size], free - GUARD, out=rows[:, 4 + size :])
+        return rows
+
+    def strange(self, since: Position) -> bool:
+        """Whether a copy stands in a history this cell does not have (semantics 16)."""
+        self.catch_up()
+        at = since.version - self.floor - 1
+        return since.version > self.version or (at >= 0 and self._tags[at] != since.tag)
+
+    def delta(self, since: Position) -> tuple[bool, Rows]:
+        """Whether everything is in the reply, and the records changed after `since` (semantics 16, 18)."""
+        self.catch_up()
+        at = since.version - self.floor - 1
+        if at < 0 or self.strange(since):
+            return True, self.rows(self.M)
+        changed = self._trail[self._marks[at] - self._cut :]
+        rows = self.rows(changed if len(changed) < 64 else dict.fromkeys(changed))
+        restated = [index for version, index in self._restated if version > since.version]
+        if restated:
+            drained = self.rows(restated).copy()
+            drained[:, 2] = MachineState.DRAINED
+            rows = np.concatenate([drained, rows])
+        return False, rows
+
+    def latest(self) -> Position:
+        """The version and the tag left with it."""
+        self.catch_up()
+        return Position(self.version, self._tags[-1] if self._tags else "")
+
+    def intake(self, asked: Intake) -> tuple[int, list[JobRow]]:
+        """The next jobs of a kind in the buckets owned, and the cursor after them."""
+        k, found, cursor = self.K.get(asked.kind), [], asked.cursor
+        if k is None:
+            return cursor, []
+        start = bisect_right(k.arrivals, cursor)
+        entries = zip(islice(k.arrivals, start, None), islice(k.queue, start, None), strict=True)
+        for arrival, j in islice(((a, j) for a, j in entries if j.arrival == a), asked.most * 4):
+            cursor = arrival
+            if asked.owned[j.bucket] == "1":
+                found.append(j)
+                if len(found) == asked.most:
+                    break
+        return cursor, found

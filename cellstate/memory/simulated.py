@@ -1,0 +1,287 @@
+"""What the simulator asks of the twin: the same judgement as `commit` and `end`, with nothing sent or written out.
+
+A day of a cell is a quarter of a million tasks; each is judged, placed and ended here in a few steps.
+What is out of the ordinary takes the long way. tests/property holds both ways to the letter.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from operator import length_hint
+
+from cellstate.memory.commit import MemoryCommit
+from cellstate.memory.words import Group, JobRow
+from cellstate.model import Gang, JobState
+from cellstate.replica import Replica
+from cellstate.transaction import (
+    PLACED_ONE,
+    Claim,
+    Detection,
+    Ending,
+    Mode,
+    Outcome,
+    Placed,
+    Singles,
+    Transaction,
+    Verdict,
+    all_placed,
+    placed_runs,
+)
+
+FULL_ONE, MOVED_ONE, ABORTED_ONE = (0, Verdict.FULL), (0, Verdict.MOVED), (0, Verdict.ABORTED)
+
+
+WHOLESALE = 16
+"""To copy so many machines in one go costs less than to look at one that changed."""
+
+
+class MemorySimulated(MemoryCommit):
+    """One transaction a call, by schedulers whose right to commit nobody questions."""
+
+    release_moves_number = True
+    numbered = True
+    """False lets all sequence numbers stand still: for simulations in which nobody looks at them."""
+
+    # A private copy
+
+    def bring_up_to_date(self, copy: Replica) -> None:
+        """Write into a copy what changed since it was last brought up to date."""
+        at, end = copy.followed - self._cut, len(self._trail)
+        if at == end and copy.followed >= 0:
+            return
+        copy.followed = self._cut + end
+        rest, free, numbers = copy.rest, self.free, self.numbers
+        if copy.redescribed != self.redescribed:
+            copy.redescribed, at = self.redescribed, -1
+            copy.start(self.rows(self.M))
+        if at < 0 or ((end - at) * WHOLESALE > len(free) and copy.wholesale):
+            rest[:] = free
+            changed: Sequence[int] = range(len(free))
+        else:
+            changed = self._trail[at:]
+            for machine in changed:
+                rest[machine] = free[machine]
+        if copy.numbered and len(changed) == len(free):
+            copy.numbers[:] = numbers
+        elif copy.numbered:
+            for machine in changed:
+                copy.numbers[machine] = numbers[machine]
+        for machine in self.shut:
+            rest[machine] = copy.nothing
+        copy.took_over(changed)
+
+    # Placing
+
+    def carry_out(
+        self, member: str, transaction: Transaction, copy: Replica | None, at_ms: int
+    ) -> tuple[Outcome, list[Placed]]:
+        """Judge a transaction and apply what stands, as `commit` does with this one alone.
+
+        What was decided on a `copy`, when nothing happened in the cell since, needs no second look.
+        """
+        self.astray = False
+        found = self.swiftly(transaction, copy)
+        if found is None:
+            found = self.at_length(transaction)
+            self.announce(at_ms, member)
+        else:
+            self.version += 1
+            self._behind += 1
+        return found
+
+    def at_length(self, transaction: Transaction) -> tuple[Outcome, list[Placed]]:
+        """The long way."""
+        self.open()
+        first = self.placements + 1
+        outcome = self.decide(transaction)
+        self.write_jobs()
+        if self.pend:
+            self.write_pending()
+        if self.messages_now:
+            self.write_boxes()
+        return outcome, placed_runs(transaction, outcome, first)
+
+    def swiftly(self, transaction: Transaction, copy: Replica | None) -> tuple[Outcome, list[Placed]] | None:
+        """The short way; None, with nothing done, when it cannot be taken."""
+        j, claims = self.J.get(transaction.job), transaction.claims
+        if j is None or self.log or self.boxes or not self.shortcut or not j.kind.plain:
+            return None
+        if isinstance(claims, Singles):
+            machines, number, counts, seen = claims.machines, claims.group, None, claims.seen
+        else:
+            split = _columns(claims)
+            if split is None:
+                return None
+            machines, number, counts, seen = split
+        g = j.groups[number] if 0 <= number < len(j.groups) else None
+        total = len(machines) if counts is None else sum(counts)
+        if g is None or j.state is not JobState.ACTIVE or total > g.unplaced or len(g.waiting) != 2:
+            return None
+        gang = transaction.mode is Mode.GANG
+        if j.gang is not Gang.NO and not (gang and total == j.unplaced):
+            return None
+        if self.shut and not self.shut.isdisjoint(machines):
+            return None
+        moved = False
+        if transaction.detection is Detection.COARSE:
+            numbers, seen = self.numbers, seen or [0] * len(machines)
+            moved = seen != [numbers[machine] for machine in machines]
+        in_step = copy is not None and not moved and copy.followed == self._cut + len(self._trail)
+        if in_step and copy is not None and counts is None and copy.took(machines, g.need):
+            return self.take_over(j, g, machines, copy)
+        if not moved and self.takes_all(g, machines, counts):
+            placed = [self.note(j, g, machines, counts, total)]
+            if counts is None:
+                return all_placed(total), placed
+            return Outcome(tuple([(count, Verdict.PLACED) for count in counts])), placed
+        if counts is not None:
+            return None
+        return self.some_stand(j, g, machines, seen if moved else None, gang=gang)
+
+    def take_over(self, j: JobRow, g: Group, machines: Sequence[int], copy: Replica) -> tuple[Outcome, list[Placed]]:
+        """Nothing happened in the cell since the copy: what it claimed fits, and is left there as it is here."""
+        free, rest, total = self.free, copy.rest, len(machines)
+        for machine in machines:
+            free[machine] = rest[machine]
+        placed = self.note(j, g, machines, None, total)
+        if not copy.numbered:
+            copy.followed = self._cut + len(self._trail)
+        return all_placed(total), [placed]
+
+    def takes_all(self, g: Group, machines: Sequence[int], counts: Sequence[int] | None) -> bool:
+        """Take room for every claim; when one does not fit, for none."""
+        free, need, guards = self.free, g.need, self.guards
+        if counts is not None:
+            if max(counts) > g.many or min(counts) < 1:
+                return False
+            needs = [need * count for count in counts]
+            for i, (machine, amounts) in enumerate(zip(machines, needs, strict=True)):
+                left = free[machine] - amounts
+                if left & guards != guards:
+                    for done, taken in zip(machines[:i], needs, strict=False):
+                        free[done] += taken
+                    return False
+                free[machine] = left
+            return True
+        going = iter(machines)
+        for machine in going:
+            left = free[machine] - need
+            if left & guards != guards:
+                for done in machines[: len(machines) - length_hint(going) - 1]:
+                    free[done] += need
+                return False
+            free[machine] = left
+        return True
+
+    def some_stand(
+        self, j: JobRow, g: Group, machines: Sequence[int], seen: Sequence[int] | None, *, gang: bool
+    ) -> tuple[Outcome, list[Placed]] | None:
+        """Judge single tasks in order; `seen` when numbers count. No room was taken yet."""
+        free, numbers, need, guards = self.free, self.numbers, g.need, self.guards
+        verdicts, stands = [], []
+        for i, machine in enumerate(machines):
+            left = free[machine] - need
+            if seen is not None and seen[i] != numbers[machine]:
+                verdicts.append(MOVED_ONE)
+            elif left & guards == guards:
+                free[machine] = left
+                stands.append(machine)
+                verdicts.append(PLACED_ONE)
+            else:
+                verdicts.append(FULL_ONE)
+        # A machine that was over before is down and not full: that is for the long way to say.
+        over = any(free[machine] & guards != guards for machine in machines)
+        if over or (gang and len(stands) < len(machines)):
+            for machine in stands:
+                free[machine] += need
+            if over:
+                return None
+            return Outcome(tuple(ABORTED_ONE if verdict is PLACED_ONE else verdict for verdict in verdicts)), []
+        placed = [self.note(j, g, stands, None, len(stands))] if stands else []
+        return Outcome(tuple(verdicts)), placed
+
+    def note(self, j: JobRow, g: Group, machines: Sequence[int], counts: Sequence[int] | None, total: int) -> Placed:
+        """Record runs on these machines as a block; what single runs look like is written out when asked for."""
+        first, (task, last) = self.placements + 1, g.waiting
+        self.placements += len(machines)
+        self.blocks[first] = g, machines, counts, task
+        g.waiting = (task + total, last) if task + total <= last else ()
+        if self.numbered:
+            numbers = self.numbers
+            for machine in set(machines):
+                numbers[machine] += 1
+        self._trail += machines
+        k = j.kind
+        k.kept = True
+        k.used += g.need * total
+        k.jobs += not j.placed
+        g.unplaced -= total
+        g.placed += total
+        j.unplaced -= total
+        j.placed += total
+        if not j.unplaced and j.arrival:
+            self.remove(j)
+        self.transactions += 1
+        return Placed(range(first, first + len(machines)), machines, counts, g.number)
+
+    # Ending
+
+    @abstractmethod
+    def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
+        """See Cell.end."""
+
+    def finish_placed(self, placed: Placed, at_ms: int) -> int:
+        """All of these tasks finished; as `end` for each of the runs. Returns how many tasks that were."""
+        block = self.blocks.pop(placed.placements[0], None)
+        if block is None:
+            return sum(self.end(placed.endings(), at_ms, "-"))
+        g, machines, counts, _ = block
+        free, need = self.free, g.need
+        if counts is None:
+            total = len(machines)
+            for machine in machines:
+                free[machine] += need
+        else:
+            total = sum(counts)
+            for machine, count in zip(machines, counts, strict=True):
+                free[machine] += need * count
+        if self.numbered and self.release_moves_number:
+            numbers = self.numbers
+            for machine in set(machines):
+                numbers[machine] += 1
+        self._trail += machines
+        j = g.job
+        k = j.kind
+        k.used -= need * total
+        g.placed -= total
+        g.finished += total
+        j.placed -= total
+        self.transactions += 1
+        if not j.placed:
+            k.jobs -= 1
+            if not j.unplaced:
+                self.complete(j, at_ms)
+        self.version += 1
+        self._behind += 1
+        return total
+
+    def complete(self, j: JobRow, at_ms: int) -> None:
+        """The last task of a job ended."""
+        if self.keep_jobs or self._done or j.arrival or j.awaited or len(j.groups) > 1 or j.groups[0].leaving:
+            self.changed_jobs, self.pend, self.retired = [j], [], []
+            self.write_jobs()
+            if self.pend:
+                self.write_pending()
+            self.retire(at_ms)
+            return
+        # Nobody keeps it: out of the books, and apart, so that it takes no collector to be rid of it.
+        del self.J[j.id], self.names[j.name]
+        j.groups.clear()
+
+
+def _columns(claims: Sequence[Claim]) -> tuple[list[int], int, list[int], list[int]] | None:
+    """Machines, group, tasks and numbers of claims of one group that evict nothing; None for others."""
+    number = claims[0].group
+    if any(claim.group != number or claim.evict for claim in claims):
+        return None
+    machines, _, counts, seen, _ = map(list, zip(*claims, strict=True))
+    return machines, number, counts, seen

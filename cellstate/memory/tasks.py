@@ -1,0 +1,158 @@
+"""What happens to tasks in the twin: placed, ended, put back; ``lua/parts/tasks.lua``.
+
+Amounts on machines (occupy) and of kinds (book) are separate from the records, because a commit judges
+with the first and writes the second later.
+"""
+
+from cellstate.memory.ranges import Spans, span_add, span_count, span_split, span_take, spans
+from cellstate.memory.waits import MemoryWaits
+from cellstate.memory.words import Group, JobRow, KindRow, MachineRow
+from cellstate.model import Gang, JobState
+from cellstate.transaction import How
+
+WORDS = {how: how.name.lower() for how in How}
+
+
+class MemoryTasks(MemoryWaits):
+    """The words of tasks."""
+
+    strict: list[JobRow]
+    """Strict gangs that lost a member to an eviction in this call."""
+
+    def open(self) -> None:
+        """Begin a call."""
+        super().open()
+        self.strict = []
+
+    def occupy(self, m: MachineRow, g: Group, count: int) -> None:
+        """Take room of so many tasks on a machine, or give it back."""
+        m.free -= g.need * count
+
+    def book(self, k: KindRow, g: Group, count: int) -> None:
+        """Count so many tasks as used by a kind, or no longer."""
+        k.kept = True
+        k.used += g.need * count
+
+    def count_admitted(self, j: JobRow, before: int) -> None:
+        """Count the job among the admitted ones of its kind while it holds anything."""
+        if before == 0 and j.placed > 0:
+            j.kind.jobs += 1
+        elif before > 0 and j.placed == 0:
+            j.kind.jobs -= 1
+
+    def place(self, j: JobRow, group: int, m: MachineRow, count: int) -> None:
+        """Record `count` tasks of a group as one run on a machine."""
+        g = j.groups[group]
+        tasks, g.waiting = span_take(g.waiting, count)
+        # Starts only when what leaves this machine, or this group elsewhere, is gone (semantics 2).
+        hold = 1 if m.leaving or g.leaving else 0
+        self.placements = placement = self.placements + 1
+        g.unplaced, g.placed = g.unplaced - count, g.placed + count
+        m.runs[placement] = g, tasks
+        g.runs[placement] = m.index
+        before = j.placed
+        j.placed, j.unplaced = before + count, j.unplaced - count
+        self.count_admitted(j, before)
+        self.touch_job(j)
+        self.message(m, "+", placement, m.index, g, tasks, g.duration, hold)
+        self.fact("place", placement, m.index, g, tasks, m.number, m.capacity, m.free)
+
+    def take_off(self, m: MachineRow, placement: int, part: Spans, how: How, reason: str) -> int:
+        """Take tasks of a run off its machine; the caller has freed the amounts. Returns how many there were.
+
+        Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2). An optional task
+        that is evicted, lost or failed is dropped from the total and never pending again (4).
+        """
+        g, tasks = m.runs[placement]
+        j = g.job
+        gone, rest = span_split(tasks, part)
+        count = span_count(gone)
+        if rest:
+            m.runs[placement] = g, rest
+        else:
+            del m.runs[placement], g.runs[placement]
+        if how in (How.EVICTED, How.STOPPED):
+            leaving = gone
+            if -placement in m.runs:
+                leaving = span_add(m.runs.pop(-placement)[1], gone)
+            else:
+                g.runs[-placement] = m.index
+                g.leaving += 1
+                m.leaving += 1
+            m.runs[-placement] = g, leaving
+            self.message(m, "-", placement, m.index, gone)
+            if how is How.EVICTED and j.gang is Gang.STRICT:
+                self.strict.append(j)
+        before = j.placed
+        g.placed, j.placed = g.placed - count, before - count
+        self.count_admitted(j, before)
+        self.touch_job(j)
+        dropped = g.optional and how not in (How.FINISHED, How.STOPPED) and j.state <= JobState.HELD
+        if dropped:
+            g.total -= count
+        elif how is How.FINISHED:
+            g.finished += count
+        elif how is How.FAILED:
+            g.failed += count
+        elif how is How.STOPPED or j.state > JobState.HELD:
+            g.stopped += count
+        else:
+            g.waiting = span_add(g.waiting, gone)
+            g.unplaced, j.unplaced, j.returned = g.unplaced + count, j.unplaced + count, True
+        self.fact(WORDS[how], placement, m.index, g, gone, m.number, m.capacity, m.free, reason)
+        if dropped:
+            self.fact("drop", j.id, g.number, count, WORDS[how])
+        return count
+
+    def acknowledge(self, m: MachineRow, placement: int, part: Spans | None) -> int:
+        """The end of leaving tasks is acknowledged: they are physically gone; None means all of them."""
+        if -placement not in m.runs:
+            return 0
+        g, tasks = m.runs[-placement]
+        gone, rest = span_split(tasks, tasks if part is None else part)
+        count = span_count(gone)
+        if count == 0:
+            return 0
+        if rest:
+            m.runs[-placement] = g, rest
+        else:
+            del m.runs[-placement], g.runs[-placement]
+            g.leaving -= 1
+            m.leaving -= 1
+            self.touch_job(g.job)
+        self.fact("left", placement, m.index, g, gone)
+        return count
+
+    def end_tasks(
+        self, m: MachineRow, placement: int, part: Spans | None, how: How, reason: str, transaction: int,
+        *, moves: bool = True,
+    ) -> int:  # fmt: skip
+        """Free the amounts of tasks and take them off; None means the whole run. Returns how many."""
+        if placement not in m.runs or placement < 0:
+            return 0
+        g, tasks = m.runs[placement]
+        gone = tasks if part is None else span_split(tasks, part)[0]
+        count = span_count(gone)
+        if count == 0:
+            return 0
+        self.touch(m, transaction, moves=moves)
+        self.occupy(m, g, -count)
+        self.book(g.job.kind, g, -count)
+        return self.take_off(m, placement, gone, how, reason)
+
+    def evict_gangs(self, reason: str, transaction: int) -> int:
+        """The rest of every strict gang that lost a member to an eviction follows it. Returns how many."""
+        count, jobs = 0, self.strict
+        for j in jobs:
+            self.strict = []
+            for g in j.groups:
+                for placement, index in list(g.runs.items()):
+                    if placement > 0:
+                        count += self.end_tasks(self.M[index], placement, None, How.EVICTED, reason, transaction)
+        self.strict = []
+        return count
+
+
+def part_of(text: str) -> Spans | None:
+    """Read the tasks an ending names; None for ``*``."""
+    return None if text == "*" else spans(text)

@@ -1,0 +1,61 @@
+"""Updates of jobs in the twin: ``lua/update.lua`` and ``lua/settle.lua``."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cellstate.memory.jobs import MemoryJobs, plain
+from cellstate.memory.words import Group
+from cellstate.model import MOST_GROUPS, Job, TaskGroup
+from cellstate.refusals import refusal
+
+
+class MemoryUpdates(MemoryJobs):
+    """What a job's tasks are from now on; see `Cell` for the methods of the port."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """Nothing is updated."""
+        super().__init__(*arguments, **options)
+        self._updates: dict[str, str] = {}
+
+    def update(
+        self, job_id: str, groups: Sequence[TaskGroup], extra: Mapping[str, Any], at_ms: int, by: str,
+        check: int | None = None,
+    ) -> Job:  # fmt: skip
+        """See Cell.update."""
+        for group in groups:
+            self.check(f"job {job_id}", group.need)
+        j = self.live(job_id)
+        spec = plain(dict(extra))
+        if j.spec != spec:
+            self.overtaken(j, check)
+            if len(j.groups) + len(groups) > MOST_GROUPS:
+                raise refusal(self.name, job_id, "often", self.snapshot_of(j, spec=False))
+            self.open()
+            j.spec = spec
+            j.groups += [Group(j, i, group.need, group.duration_ms, 0) for i, group in enumerate(groups, len(j.groups))]
+            self._updates[job_id] = "rolling"
+            self.modify(j)
+            self.fact("update", job_id)
+            self.publish(at_ms, by)
+        return self.snapshot_of(j, spec=False)
+
+    def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:
+        """See Cell.settle."""
+        if self._updates.get(job_id) != "rolling":
+            if job_id not in self.J:
+                self._updates.pop(job_id, None)
+            return False
+        self.open()
+        why = " ".join(reason.split())
+        if why:
+            self._updates[job_id] = f"stalled {why}"
+            self.fact("stalled", job_id, why)
+        else:
+            del self._updates[job_id]
+            self.fact("updated", job_id)
+        self.publish(at_ms, by)
+        return True
+
+    def updates(self) -> dict[str, str]:
+        """See Cell.updates."""
+        return dict(sorted(self._updates.items()))

@@ -1,0 +1,72 @@
+"""What holds jobs of the twin back, and what lets them go; ``lua/parts/links.lua``."""
+
+from cellstate.memory.publish import MemoryPublish
+from cellstate.memory.ranges import NONE
+from cellstate.memory.words import JobRow
+from cellstate.model import JobState
+
+
+class MemoryWaits(MemoryPublish):
+    """Jobs wait for a person, or for other jobs to end."""
+
+    waited = False
+    """Whether any job ever waited for another."""
+
+    def modify(self, j: JobRow) -> None:
+        """A change by a person: the modify index is the version that this call will leave."""
+        j.modified = self.version + 1
+        self.touch_job(j)
+
+    def set_free(self, j: JobRow) -> None:
+        """Nothing holds it back any more: it arrives anew at its schedulers."""
+        self.touch_job(j)
+        j.state, j.returned = JobState.ACTIVE, True
+
+    def finished(self, j: JobRow) -> bool:
+        """Whether a job that has nothing left to do finished: all of it, and nobody stopped it."""
+        stopped = j.state in (JobState.STOPPED, JobState.ABANDONED)
+        return not stopped and all(g.finished == g.total for g in j.groups)
+
+    def give_up(self, j: JobRow, awaited: JobRow) -> None:
+        """What it waits for can no longer come true: it is stopped, and keeps saying what it waited for."""
+        count = j.unplaced
+        for g in j.groups:
+            g.stopped += g.unplaced
+            g.unplaced, g.waiting = 0, NONE
+        j.unplaced, j.state = 0, JobState.STOPPED
+        self.touch_job(j)
+        self.fact("stop", j.id, count, f"after:{awaited.id}")
+
+    def end_waits(self) -> None:
+        """Jobs that ended in this call let go of those that wait for them: these are set free, or given up."""
+        todo = list(self.changed_jobs)
+        for j in todo:
+            if j.unplaced or j.placed or j.complete or not j.awaited:
+                continue
+            well = self.finished(j)
+            for other in (self.J[job_id] for job_id in j.awaited if job_id in self.J):
+                self.end_wait(other, j, todo, well=well)
+            j.awaited = []
+
+    def end_wait(self, other: JobRow, j: JobRow, todo: list[JobRow], *, well: bool) -> None:
+        """A job ended for which another one waits, or waited."""
+        met = {f"{j.id}+", j.id}
+        if other.state is not JobState.HELD or met.isdisjoint(other.waits):
+            return
+        never = j.id in other.waits and not well
+        self.touch_job(other)
+        other.waits = [wait for wait in other.waits if wait not in met or (never and wait == j.id)]
+        if never:
+            self.give_up(other, j)
+            todo.append(other)
+        elif not other.waits:
+            self.set_free(other)
+            self.fact("release", other.id, j.id)
+        else:
+            self.fact("met", other.id, j.id)
+
+    def write_jobs(self) -> None:
+        """See MemoryPublish; before that, end waits."""
+        if self.waited:
+            self.end_waits()
+        super().write_jobs()

@@ -1,0 +1,118 @@
+"""Agents on a server: leases of those who run commands, last words of tasks, deadlines of drained machines."""
+
+from collections.abc import Mapping
+
+from cellstate.cell import AgentRecord, Beat, Membership, executor_of
+from cellstate.errors import Duplicate, Fenced, Refused
+from cellstate.model import MachineState, check_member, check_nonce
+from cellstate.redis import records
+from cellstate.redis.reads import RedisReads
+
+TAILS, TAIL_MS = 1_000, 24 * 3600 * 1000
+"""Last words that are kept, and for how long after the newest of them."""
+
+
+class RedisAgents(RedisReads):
+    """What agents do, and what is done when one is gone."""
+
+    def engage(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """See Cell.engage."""
+        member = check_member(executor_of(agent))
+        values = {"member": member, "name": agent, "nonce": check_nonce(nonce), "lease_ms": lease_ms}
+        while True:
+            reply = self._run("engage", self._values(at_ms, member) | values, member=member)
+            if reply[0] != b"lapsed":
+                break
+            if not self.store_older_than(lease_ms):
+                raise Duplicate(f"agent {agent}: the last one of this name may still come back; try again in a moment")
+            self.lapse(Membership(member, int(reply[1])), at_ms, member)
+        if reply[0] == b"taken":
+            raise Duplicate(f"agent {agent}: another one lives under this name; choose another with --name, or stop it")
+        if reply[0] == b"machine":
+            raise Refused(f"agent {agent}: the machine of this name has another executor; choose another with --name")
+        return Membership(member, int(reply[1]))
+
+    def beat(self, membership: Membership, lease_ms: int, machine: int | None) -> Beat:
+        """See Cell.beat."""
+        values = {**membership._asdict(), "lease_ms": lease_ms, "index": "-" if machine is None else machine}
+        reply = self._run("beat", values, member=membership.member)
+        if reply[0] == b"fenced":
+            raise Fenced(f"{membership.member}: its lease lapsed; its tasks go elsewhere")
+        _, agents, record, runs = reply
+        state = MachineState(int(records.read_rows(record, len(self.dimensions))[0, 2])) if record else None
+        return Beat(int(agents), state, [] if machine is None else records.read_runs(machine, runs.decode()))
+
+    def lapse(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
+        """See Cell.lapse."""
+        name = membership.member.partition("/")[2]
+        values = self._values(at_ms, by) | membership._asdict() | {"name": name, "reaped": int(reaped)}
+        return bool(self._run("lapse", values, member=membership.member, extra=self._hints())[1])
+
+    def agents(self) -> dict[str, AgentRecord]:
+        """See Cell.agents."""
+        found = self._plain(self.client.hgetall, self._prefix + "agents")
+        known = {name.decode(): record.split(b" ") for name, record in sorted(found.items())}
+        lives = self._leases(list(known))
+        return {
+            name.partition("/")[2]: AgentRecord(int(record[0]), name in lives, int(record[2]))
+            for name, record in known.items()
+        }
+
+    def _leases(self, members: list[str]) -> set[str]:
+        """Which of these hold their lease; one command when all do."""
+        keys = [f"{self._prefix}lease:{member}" for member in members]
+        if not keys or self._plain(self.client.exists, *keys) == len(keys):
+            return set(members)
+        return {name for name, key in zip(members, keys, strict=True) if self._plain(self.client.exists, key)}
+
+    def reap_agents(self, at_ms: int, by: str) -> list[str]:
+        """Put back the tasks of agents whose lease lapsed; returns their names. Whoever notices may do so.
+
+        Not within one lease of a start of the store: after an outage every lease is gone (semantics 17).
+        """
+        gone = {name: record for name, record in self.agents().items() if not record.lives}
+        return [
+            name
+            for name, record in gone.items()
+            if self.store_older_than(record.lease_ms)
+            and self.lapse(Membership(executor_of(name), record.incarnation), at_ms, by)
+        ]
+
+    def store_older_than(self, milliseconds: int) -> bool:
+        """Whether the server has been up for so long."""
+        return int(self._plain(self.client.info, "server")["uptime_in_seconds"]) * 1000 > milliseconds
+
+    def store_ms(self) -> int:
+        """The server's clock, the one that all agents share, in milliseconds since 1970."""
+        seconds, micros = self._plain(self.client.time)
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    # Last words
+
+    def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:
+        """See Cell.keep_tails."""
+        rest: list[object] = []
+        for field, text in tails.items():
+            rest += [" ".join(map(str, field)), text]
+        if rest:
+            self._run("tail", {"most": TAILS, "expire_ms": TAIL_MS}, rest)
+
+    def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
+        """See Cell.tail."""
+        found: bytes | None = self._plain(self.client.hget, self._prefix + "output", f"{job} {group} {task} {stream}")
+        return found
+
+    # Deadlines of drained machines
+
+    def set_deadline(self, machine: int, milliseconds: int | None) -> None:
+        """Let a machine's tasks be moved off after so long, if it is drained then; None forgets that."""
+        if milliseconds is None:
+            self._plain(self.client.hdel, self._prefix + "drains", machine)
+        else:
+            self._plain(self.client.hset, self._prefix + "drains", machine, self.store_ms() + milliseconds)
+
+    def deadlines(self) -> dict[int, int]:
+        """Machines whose tasks are to be moved off, and in how many milliseconds; below 0 when that is over."""
+        found = self._plain(self.client.hgetall, self._prefix + "drains")
+        now = self.store_ms() if found else 0
+        return {int(machine): int(until) - now for machine, until in found.items()}

@@ -1,0 +1,103 @@
+"""Calling a cell's scripts on a server: keys, arguments, tags, errors in clear words."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+import redis
+
+from cellstate import keys
+from cellstate.redis.scripts import Script, script
+from cellstate.resources import Dimensions
+from cellstate.server import translate
+
+
+def _tags() -> Callable[[], str]:
+    """Client-random tags of ten characters, one per call that changes anything (semantics 16)."""
+    nonce, count = uuid4().int % 36**6, 0
+    digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+    def base36(value: int, width: int) -> str:
+        text = ""
+        for _ in range(width):
+            value, digit = divmod(value, 36)
+            text = digits[digit] + text
+        return text
+
+    start = base36(nonce, 6)
+
+    def tag() -> str:
+        nonlocal count
+        count += 1
+        return start + base36(count % 36**4, 4)
+
+    return tag
+
+
+class RedisCalls:
+    """The scripts of one cell over one client. One object serves one thread."""
+
+    def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
+        """Speak to the cell `name` over `client`; `url` is for messages."""
+        self.client, self.name, self.dimensions, self.url = client, name, dimensions, url
+        self._prefix = keys.prefix(name)
+        self._tag = _tags()
+        self._known: dict[str, set[str]] = {}
+        self._members: list[str] = []
+
+    def _plain(self, command: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Run a command of the client; its errors in clear words. None when the server ended a wait early."""
+        try:
+            return command(*arguments, **options)
+        except (redis.RedisError, OSError) as error:
+            if str(error).startswith("UNBLOCKED"):
+                return None  # it became a replica, or somebody unblocked us: the next command tells which
+            raise translate(error, self.url) from error
+
+    def _run(self, name: str, values: Mapping[str, object], rest: Sequence[object] = (), *, member: str = "",
+             extra: Iterable[str] = (), own: Mapping[str, str] | None = None) -> list[Any]:  # fmt: skip
+        """Call a script, giving it further keys when it asks for them; raises StoreError.
+
+        `own`: what those of the script's keys are called that belong to one job, or one name.
+        """
+        chosen, names = script(name), set(extra)
+        arguments = chosen.pack_arguments(values, rest)
+        while True:
+            reply: list[Any] = self._plain(self._exchange, chosen, self._keys(chosen, member, names, own), arguments)
+            if not reply or reply[0] != b"keys":
+                return reply
+            names |= self._learn(reply[1:])
+
+    def _exchange(self, chosen: Script, full: list[str], arguments: Sequence[Any]) -> Any:
+        try:
+            return self.client.evalsha(chosen.sha, len(full), *full, *arguments)
+        except redis.exceptions.NoScriptError:
+            self.client.script_load(chosen.text)
+            return self.client.evalsha(chosen.sha, len(full), *full, *arguments)
+
+    def _learn(self, names: Iterable[bytes]) -> set[str]:
+        wanted = {name.decode() for name in names}
+        for name in wanted:
+            self._known.setdefault(name.partition(":")[0], set()).add(name)
+        return wanted
+
+    def _keys(
+        self, chosen: Script, member: str, extra: Iterable[str], own: Mapping[str, str] | None = None
+    ) -> list[str]:
+        names = {"lease": f"lease:{member}", **(own or {})}
+        fixed = [self._prefix + names.get(key, key) for key in chosen.keys]
+        return fixed + [self._prefix + name for name in sorted(extra)]
+
+    def _values(self, at_ms: int, by: str) -> dict[str, object]:
+        return {"dims": len(self.dimensions), "tag": self._tag(), "at": at_ms, "by": by}
+
+    def _hints(self) -> set[str]:
+        """Keys that freed or new work may need: boxes and queues met before, live members to wake."""
+        return self._known.get("box", set()) | self._known.get("pending", set()) | self._wakes()
+
+    def may_wake(self, members: Iterable[str]) -> None:
+        """Learn which schedulers live: they are woken by what is done from here on."""
+        self._members = sorted(members)
+
+    def _wakes(self) -> set[str]:
+        return {f"wake:{member}" for member in self._members}

@@ -1,0 +1,326 @@
+"""The store as a whole: one cell on a server, its transactions, machines, members and limits."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import redis
+
+from cellstate import keys
+from cellstate.cell import Membership, PendingJob, Reply
+from cellstate.errors import BadInput, Duplicate, Fenced, Refused, Unsuitable
+from cellstate.model import MOST_CLAIMS, Limits, MachineSpec, MachineState, check_member, check_nonce, merged
+from cellstate.redis import records
+from cellstate.redis.agents import RedisAgents
+from cellstate.redis.jobs import RedisJobs
+from cellstate.redis.link import Link
+from cellstate.redis.scripts import script
+from cellstate.redis.shards import RedisShards
+from cellstate.resources import Dimensions, Resources
+from cellstate.server import connect, safe_url
+from cellstate.transaction import Ending, Intake, Position, Transaction
+
+KEEP_JOBS = 10_000
+KEEP_MS = 24 * 3600 * 1000
+_JOIN_CHUNK = 1_000
+
+
+def cells(client: "redis.Redis") -> list[str]:
+    """The names of the cells on a store."""
+    members: Any = client.smembers(keys.CELLS)
+    return sorted(name.decode() for name in members)
+
+
+def check_name(name: str) -> str:
+    """Return the name of a cell; raises BadInput when it is not of its form."""
+    if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        raise BadInput(f"cell name {name!r}: use letters, digits, . _ -")
+    return name
+
+
+class RedisCell(RedisAgents, RedisJobs, RedisShards):
+    """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
+
+    def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
+        """Use `create`, `open` or `connect` instead."""
+        super().__init__(client, name, dimensions, url)
+        self._link = Link(client)
+        self._flight: tuple[dict[str, object], Sequence[Transaction], list[str], Intake | None] | None = None
+
+    # Making and finding a cell
+
+    @classmethod
+    def create(
+        cls, client: "redis.Redis", name: str, dimensions: Dimensions | None = None, *,
+        keep_jobs: int = KEEP_JOBS, keep_ms: int = KEEP_MS, url: str = "",
+    ) -> "RedisCell":  # fmt: skip
+        """Make a cell; one that exists with the same resources is opened. Refused with others."""
+        dimensions = dimensions or Dimensions()
+        cell = cls(client, check_name(name), dimensions, url)
+        resources = ",".join(dimensions.names)
+        values = {"schema": keys.SCHEMA, "resources": resources, "keep_jobs": keep_jobs, "keep_ms": keep_ms}
+        status, schema, known = (word.decode() for word in cell._run("create", values))
+        cell._check_schema(schema)
+        if status == "other":
+            raise Refused(f"cell {name}: has resources {known}, not {resources}; open it without --resources")
+        cell._plain(client.sadd, keys.CELLS, name)
+        return cell
+
+    @classmethod
+    def open(cls, client: "redis.Redis", name: str, url: str = "", *, any_schema: bool = False) -> "RedisCell":
+        """Find a cell; Refused when there is none, Unsuitable when an Omega of another schema wrote it.
+
+        With `any_schema` it is found all the same, to be counted and deleted.
+        """
+        cell = cls(client, name, Dimensions(), url)
+        cell.dimensions = Dimensions(tuple(cell.check_exists(any_schema=any_schema).split(",")))
+        return cell
+
+    def check_exists(self, *, any_schema: bool = False) -> str:
+        """Return the names of its resources; Refused when there is no such cell (any more), Unsuitable as in `open`."""
+        schema, resources = self._plain(self.client.hmget, self._prefix + "meta", "schema", "resources")
+        if schema is None:
+            there = ", ".join(self._plain(cells, self.client)) or "none"
+            where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}"
+            raise Refused(f"{where}; make one with omega cell create {self.name}")
+        if not any_schema:
+            self._check_schema(schema.decode())
+        return str(resources.decode())
+
+    @classmethod
+    def connect(
+        cls, url: str, name: str, *, timeout: float | None = 5.0, any_schema: bool = False
+    ) -> "RedisCell":  # fmt: skip
+        """Open the cell `name` on the store at `url`; see `open`."""
+        client = connect(url, timeout=timeout)
+        try:
+            return cls.open(client, name, url, any_schema=any_schema)
+        except BaseException:
+            client.close()
+            raise
+
+    def _check_schema(self, schema: str) -> None:
+        if int(schema) == keys.SCHEMA:
+            return
+        older = f"finish its jobs with the older Omega, then omega cell delete {self.name}"
+        remedy = "use the newer Omega" if int(schema) > keys.SCHEMA else older
+        raise Unsuitable(
+            f"cell {self.name}: written with schema {schema}, this Omega has schema {keys.SCHEMA}; {remedy}, or name "
+            "another cell with --cell"
+        )
+
+    def delete(self) -> None:
+        """Remove the cell and everything in it, a few hundred keys at a time."""
+        self._plain(self.client.srem, keys.CELLS, self.name)
+        found = self.client.scan_iter(match=self._prefix.replace("[", "\\[") + "*", count=500)
+        while chunk := self._plain(list, islice(found, 500)):
+            self._plain(self.client.unlink, *chunk)
+
+    # Machines
+
+    def join(self, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
+        """See Cell.join."""
+        for machine in machines:
+            self._check(f"machine {machine.name}", machine.capacity)
+        indices: list[int] = []
+        for start in range(0, len(machines), _JOIN_CHUNK):
+            chunk = machines[start : start + _JOIN_CHUNK]
+            rest: list[object] = []
+            for machine in chunk:
+                rest += [f"{machine.name} {' '.join(map(str, machine.capacity))}", records.pack(machine.attributes)]
+            values = {**self._values(at_ms, executor), "executor": executor}
+            reply = self._run("join", values, rest, extra=self._known.get("box", set()))
+            indices += [int(index) for index in reply[3:]]
+        return indices
+
+    def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
+        """See Cell.set_machine_state."""
+        return self._change(index, "state", str(int(state)), at_ms, by)
+
+    def set_machine_capacity(
+        self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
+    ) -> int:
+        """See Cell.set_machine_capacity."""
+        self._check(f"machine {index}", capacity)
+        words = [*map(str, capacity), *(f"{placement}*{count}" for placement, count in evict)]
+        return self._change(index, "capacity", " ".join(words), at_ms, by)
+
+    def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
+        """See Cell.set_machine_attributes. Compared and set: what somebody else changes meanwhile is kept."""
+        while True:
+            before = self._plain(self.client.hget, self._prefix + "static", str(index)) or b""
+            name, _, packed = before.partition(b"\n")
+            after = merged(records.unpack(packed), changes)
+            words = {"before": before, "after": name + b"\n" + records.pack(after), "count": len(after)}
+            reply = self._run("describe", {**self._values(at_ms, by), "index": index, **words})
+            if reply[0] == b"unknown":
+                raise Refused(f"machine {index}: not in cell {self.name}; see omega machine list")
+            if reply[0] == b"ok":
+                return
+
+    def _change(self, index: int, action: str, change: str, at_ms: int, by: str) -> int:
+        values = {**self._values(at_ms, by), "index": index, "action": action, "change": change}
+        reply = self._run("machine", values, extra=self._hints())
+        if reply[0] == b"unknown":
+            raise Refused(f"machine {index}: not in cell {self.name}; see omega machine list")
+        if reply[0] == b"over":
+            raise Refused(f"machine {index}: holds more than the new capacity; name evictions or drain it first")
+        return int(reply[2])
+
+    # Transactions
+
+    def begin(
+        self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
+        intake: Intake | None = None, executors: Iterable[int] = (),
+    ) -> None:  # fmt: skip
+        """Send a commit without waiting; `finish` returns its reply. One may be in flight."""
+        values = self._values(at_ms, membership.member) | self._since(since, intake) | membership._asdict()
+        values["number"] = number
+        for transaction in transactions:
+            if not 0 < len(transaction.claims) <= MOST_CLAIMS:
+                many = len(transaction.claims)
+                raise BadInput(f"job {transaction.job}: {many} claims in a transaction; want 1 to {MOST_CLAIMS}")
+        names = [f"box:{executor}" for executor in executors]
+        if any(claim.evict for transaction in transactions for claim in transaction.claims):
+            names += self._wakes()
+        kinds = self._known.setdefault("pending", set())
+        if intake is not None:
+            kinds.add(f"pending:{intake.kind}")
+        self._flight = values, transactions, names + sorted(kinds), intake
+        self._plain(self._launch)
+
+    def _launch(self) -> None:
+        if self._flight is None:
+            raise RuntimeError("no commit in flight")
+        values, transactions, names, _ = self._flight
+        words = [word for transaction in transactions for word in records.write_transaction(transaction)]
+        commit = script("commit")
+        self._link.send(commit, self._keys(commit, str(values["member"]), names), commit.pack_arguments(values, words))
+
+    def finish(self) -> Reply:
+        """Wait for the commit in flight. After StoreError, `resend` sends it again without harm."""
+        if self._flight is None:
+            raise RuntimeError("no commit in flight")
+        values, transactions, names, intake = self._flight
+        while True:
+            reply = self._plain(self._link.receive)
+            if reply[0] != b"keys":
+                break
+            names += sorted(self._learn(reply[1:]))
+            self._plain(self._launch)
+        if reply[0] in (b"fenced", b"stale"):
+            self._flight = None
+            who = f"scheduler {values['member']}: incarnation {values['incarnation']}"
+            raise Fenced(f"{who} may no longer commit; enlist again")
+        # A full read may follow, and fail: until that is done the commit can be sent again.
+        answer = self._reply(reply, intake, transactions)
+        self._flight = None
+        return answer
+
+    def resend(self) -> None:
+        """Send the commit in flight once more, on a new connection (semantics 14)."""
+        self._link.close()
+        self._plain(self._launch)
+
+    def commit(
+        self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
+        intake: Intake | None = None, executors: Iterable[int] = (),
+    ) -> Reply:  # fmt: skip
+        """See Cell.commit."""
+        self.begin(membership, number, transactions, since, at_ms, intake, executors)
+        return self.finish()
+
+    def sync(self, since: Position, intake: Intake | None = None) -> Reply:
+        """See Cell.sync."""
+        extra = [f"pending:{intake.kind}"] if intake else []
+        return self._reply(self._run("sync", self._since(since, intake), extra=extra), intake)
+
+    def _reply(self, reply: list[Any], intake: Intake | None, transactions: Sequence[Transaction] = ()) -> Reply:
+        _, version, tag, outcomes, mode, text = reply[:6]
+        position, full = Position(int(version), tag.decode()), mode == b"full"
+        size = len(self.dimensions)
+        if full:
+            position, rows = self._read_all(position)
+        else:
+            rows = records.read_rows(text, size)
+        answer = Reply(position, full, rows, records.read_outcomes(outcomes, transactions))
+        if intake is not None and intake.most:
+            answer.cursor = int(reply[6])
+            for i in range(7, len(reply), 4):
+                job_id, arrival, record, spec = reply[i : i + 4]
+                if record:
+                    job = records.read_job(job_id.decode(), record, spec, size)
+                    answer.jobs.append(PendingJob(int(arrival), job))
+        return answer
+
+    # Tasks
+
+    def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
+        """See Cell.end."""
+        words = [word for ending in endings for word in records.write_ending(ending)]
+        reply = self._run("end", self._values(at_ms, by), words, extra=self._hints())
+        return [int(count) for count in reply[2:]]
+
+    def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
+        """For (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
+        texts = [f"{machine} {placement}" for machine, placement in asked]
+        return [answer.decode() for answer in self._run("start", {"dims": len(self.dimensions)}, texts)]
+
+    def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
+        """Messages for an executor, oldest first; waits up to `wait_seconds` for the first one.
+
+        ``+ placement machine job group tasks duration_ms hold`` starts tasks, ``- placement machine
+        tasks`` ends them, ``!`` says that messages were dropped: read everything afresh. Placements of
+        one group come together, so there may be more than `most` of them.
+        """
+        key = f"{self._prefix}box:{executor}"
+        found: Any = self._plain(self.client.lpop, key, most)
+        if not found and wait_seconds > 0:
+            first: Any = self._plain(self.client.blpop, [key], timeout=wait_seconds)
+            if first:
+                found = [first[1], *(self._plain(self.client.lpop, key, most) or [])]
+        return [message for line in found or [] for message in records.messages(line.decode())]
+
+    # Members
+
+    def enlist(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """See Cell.enlist."""
+        own = {"member": check_member(member), "nonce": check_nonce(nonce), "lease_ms": lease_ms}
+        values = self._values(at_ms, member) | own
+        reply = self._run("enlist", values, member=member)
+        if reply[0] == b"taken":
+            raise Duplicate(f"scheduler {member}: another one runs under this name; choose another or stop it")
+        return Membership(member, int(reply[1]))
+
+    def renew(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
+        """Renew the lease and leave `figures`; returns the live members. Fenced when it lapsed."""
+        known = self._plain(self.client.hkeys, self._prefix + "schedulers")
+        leases = {f"lease:{name.decode()}" for name in known}
+        values = {**membership._asdict(), "lease_ms": lease_ms, "figures": records.pack(dict(figures))}
+        reply = self._run("renew", values, member=membership.member, extra=leases)
+        if reply[0] == b"fenced":
+            raise Fenced(f"scheduler {membership.member}: its lease lapsed; enlist again")
+        self._members = sorted(reply[i].decode() for i in range(1, len(reply), 2) if int(reply[i + 1]))
+        return self._members
+
+    def withdraw(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
+        """See Cell.withdraw."""
+        values = self._values(at_ms, membership.member) | membership._asdict() | {"reaped": int(reaped)}
+        return bool(self._run("withdraw", values, member=membership.member)[1])
+
+    def wait_for_work(self, member: str, seconds: float) -> bool:
+        """Sleep until somebody leaves work for this scheduler, at most `seconds`."""
+        return bool(self._plain(self.client.blpop, [f"{self._prefix}wake:{member}"], timeout=seconds))
+
+    # Limits
+
+    def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
+        """See Cell.set_limits."""
+        self._check(f"kind {kind}", [0 if amount is None else amount for amount in limits.resources], 2**53)
+        values = self._values(at_ms, by) | {"kind": kind, "limits": records.write_limits(limits)}
+        self._run("limit", values, extra=self._wakes())
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._link.close()
+        self.client.close()

@@ -1,0 +1,99 @@
+"""Jobs of a cell on a server: submitted, held, resized, stopped."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cellstate.cell import Submitted
+from cellstate.errors import BadInput
+from cellstate.model import MOST_CLAIMS, MOST_GROUPS, Job, JobSpec, JobState, TaskGroup
+from cellstate.redis import records
+from cellstate.redis.reads import RedisReads
+from cellstate.refusals import refusal
+from cellstate.resources import LARGEST
+
+
+class RedisJobs(RedisReads):
+    """What people do with jobs; see `Cell` for the methods of the port."""
+
+    def _check(self, what: str, amounts: Sequence[int], most: int = LARGEST) -> None:
+        """Refuse what the scripts cannot read: nothing is rolled back when one fails (semantics 12)."""
+        if len(amounts) != len(self.dimensions):
+            raise BadInput(f"{what}: {len(amounts)} amounts; want one for each of {', '.join(self.dimensions.names)}")
+        if any(not 0 <= amount <= most for amount in amounts):
+            raise BadInput(f"{what}: amounts {list(amounts)}; each is from 0 to {most}")
+
+    def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
+        """See Cell.submit."""
+        rest: list[object] = []
+        for job in jobs:
+            for group in job.groups:
+                self._check(f"job {job.name}", group.need)
+                if not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST:
+                    raise BadInput(f"job {job.name}: a group's tasks and duration are from 0 to {LARGEST}")
+            rest += records.write_job(job, held=held)
+        kinds = {f"pending:{job.kind}" for job in jobs}
+        reply = self._run("submit", self._values(at_ms, by), rest, extra=kinds | self._wakes())
+        answers = []
+        for job, answer in zip(jobs, reply[2:], strict=True):
+            status, _, word = answer.decode().partition(" ")
+            known = int(word or reply[1]) if status in ("new", "same") else 0
+            answers.append(Submitted(job.id, status, "" if known else word, known))
+        return answers
+
+    def stop(
+        self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None
+    ) -> Job:
+        """See Cell.stop."""
+        return self._alter("stop", job_id, at_ms, by, check, {"state": int(state)})
+
+    def hold(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
+        """See Cell.hold."""
+        return self._alter("hold", job_id, at_ms, by, check, {"action": "hold"})
+
+    def release(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
+        """See Cell.release."""
+        return self._alter("hold", job_id, at_ms, by, check, {"action": "release"})
+
+    def resize(self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None) -> Job:
+        """See Cell.resize; as many calls as it takes to stop running tasks MOST_CLAIMS at a time."""
+        if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
+            raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
+        groups = [f"{number} {total}" for number, total in totals.items()]
+        while True:
+            job = self._alter("resize", job_id, at_ms, by, check, {"most": MOST_CLAIMS}, groups)
+            if all(job.groups[number].total == total for number, total in totals.items()):
+                return job
+            check = None
+
+    def update(
+        self, job_id: str, groups: Sequence[TaskGroup], extra: Mapping[str, Any], at_ms: int, by: str,
+        check: int | None = None,
+    ) -> Job:  # fmt: skip
+        """See Cell.update."""
+        for group in groups:
+            self._check(f"job {job_id}", group.need)
+        texts = [f"{' '.join(map(str, group.need))} {group.duration_ms}" for group in groups]
+        more = {"most": MOST_GROUPS, "spec": records.pack(dict(extra))}
+        return self._alter("update", job_id, at_ms, by, check, more, texts)
+
+    def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:
+        """See Cell.settle."""
+        values = {**self._values(at_ms, by), "job": job_id, "reason": " ".join(reason.split())}
+        return bool(self._run("settle", values)[1])
+
+    def updates(self) -> dict[str, str]:
+        """See Cell.updates."""
+        found = self._plain(self.client.hgetall, self._prefix + "updates")
+        return {job_id.decode(): state.decode() for job_id, state in sorted(found.items())}
+
+    def _alter(
+        self, name: str, job_id: str, at_ms: int, by: str, check: int | None, more: Mapping[str, object],
+        rest: Sequence[object] = (),
+    ) -> Job:  # fmt: skip
+        """Run a script that changes a job; returns its record afterwards."""
+        values = {**self._values(at_ms, by), "job": job_id, "check": "-" if check is None else check, **more}
+        status, *record = self._run(name, values, rest, extra=self._hints())
+        job = records.read_job(job_id, record[0], b"", len(self.dimensions)) if record else None
+        if job is None or status != b"ok":
+            raise refusal(self.name, job_id, status.decode(), job)
+        return job

@@ -1,0 +1,61 @@
+"""The shards of MapReduce jobs on a server: claimed, ended, counted."""
+
+from collections.abc import Sequence
+
+from cellstate import ranges
+from cellstate.redis.reads import RedisReads
+from cellstate.shards import KEPT_MS, LEARNT_MS, TRIES, Durations, Errand, PhaseCount, Progress, Worker
+
+_CHUNK = 4_000
+
+
+class RedisShards(RedisReads):
+    """What the workers of MapReduce jobs ask of the store."""
+
+    def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int) -> Errand:
+        """See Cell.claim_shard."""
+        values = {"dims": len(self.dimensions), "job": job_id, "maps": maps, "reduces": reduces, "expire_ms": KEPT_MS}
+        own = {"shards": f"shards:{job_id}"}
+        what, *more = self._run("claim_shard", values | worker._asdict(), own=own)
+        shard = int(more[0]) if more else -1
+        return Errand(what.decode(), shard, more[1].decode() if len(more) > 1 else "")
+
+    def end_shard(
+        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *, failed: bool = False
+    ) -> bool:
+        """See Cell.end_shard."""
+        values = {
+            "dims": len(self.dimensions), "phase": phase, "shard": shard, "how": "failed" if failed else "done",
+            "milliseconds": milliseconds, "most": TRIES, "expire_ms": KEPT_MS, "learnt_ms": LEARNT_MS,
+        }  # fmt: skip
+        own = {"shards": f"shards:{job_id}", "durations": f"durations:{name}"}
+        return bool(self._run("end_shard", values | worker._asdict(), own=own)[0] == b"ok")
+
+    def progress(self, job_id: str) -> Progress | None:
+        """See Cell.progress."""
+        fields = ("map", "reduce", "held", "failed")
+        *phases, held, failed = self._plain(self.client.hmget, f"{self._prefix}shards:{job_id}", *fields)
+        if phases[0] is None:
+            return None
+        maps, reduces = (_phase(text.decode()) for text in phases)
+        working = held.count(b" ") if held else 0
+        return Progress(maps, reduces, working, failed.decode() if failed else "")
+
+    def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
+        """See Cell.finishers."""
+        found: list[str | None] = []
+        for start in range(0, count, _CHUNK):
+            fields = [f"{phase[0]}{shard}" for shard in range(start, min(start + _CHUNK, count))]
+            marks: Sequence[bytes | None] = self._plain(self.client.hmget, f"{self._prefix}shards:{job_id}", fields)
+            found += [None if mark is None else mark.decode() for mark in marks]
+        return found
+
+    def durations(self, name: str) -> Durations | None:
+        """See Cell.durations."""
+        text = self._plain(self.client.get, f"{self._prefix}durations:{name}")
+        return None if text is None else Durations(*map(int, text.split()))
+
+
+def _phase(text: str) -> PhaseCount:
+    total, waiting, done, milliseconds = text.split(" ")
+    return PhaseCount(int(total), ranges.count(waiting), int(done), int(milliseconds))

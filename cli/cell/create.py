@@ -1,0 +1,54 @@
+"""``omega cell create``."""
+
+from collections.abc import Mapping
+
+import click
+
+from cellstate.resources import Dimensions
+from cli import render, words
+from cli.amounts import amount_options, named, vector
+from cli.app import App
+
+FLEET = "here"
+"""The executor that plays machines when no other is named: the one of `omega up`."""
+JOIN_CHUNK = 1_000
+
+
+@click.command()
+@click.argument("name")
+@click.option("--resources", default="cpu,memory", metavar="NAMES", help="What machines have and tasks take, in order.")
+@click.option("--machines", default=0, type=click.IntRange(0, 10**6), metavar="N", help="Machines to add, m0, m1, …")
+@amount_options("of each machine")
+@click.pass_obj
+def command(
+    app: App, name: str, resources: str, machines: int, cpu: str | None, memory: str | None, others: Mapping[str, str]
+) -> None:
+    """Make the cell NAME, perhaps with machines. One that exists with the same resources is left as it is."""
+    from cellstate.model import MachineSpec
+    from cellstate.redis import RedisCell
+    from cellstate.server import connect
+
+    dimensions = Dimensions(tuple(word.strip() for word in resources.split(",")))
+    amounts = named(cpu, memory, others)
+    if machines and not amounts:
+        raise click.UsageError("--machines wants the amounts of each, such as --cpu 16 --memory 64Gi")
+    if amounts and not machines:
+        raise click.UsageError("amounts are those of machines; say how many with --machines N")
+    capacity = vector(dimensions, amounts)
+    there = name in app.cells()
+    cell = app.closing(RedisCell.create(connect(app.url), name, dimensions, url=app.url))
+    specs = [MachineSpec(f"m{i}", capacity) for i in range(machines)]
+    with render.progress(quiet=app.as_json) as bars:
+        bar = bars.add_task("machines", total=machines or None, more="", visible=machines > JOIN_CHUNK)
+        for start in range(0, machines, JOIN_CHUNK):
+            joined = cell.join(FLEET, specs[start : start + JOIN_CHUNK], app.now_ms())
+            bars.advance(bar, len(joined))
+    if app.as_json:
+        render.document({"cell": name, "created": not there, "resources": list(dimensions.names), "machines": machines})
+        return
+    said = [f"cell {name} {'was there already' if there else 'created'}", ", ".join(dimensions.names)]
+    if machines:
+        total = [machines * each for each in capacity]
+        said.append(words.count(machines, "machine"))
+        said += [f"{words.amount(n, v)} {n}" for n, v in zip(dimensions.names, total, strict=True) if v]
+    render.line(" · ".join(said))

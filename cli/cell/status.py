@@ -1,0 +1,136 @@
+"""``omega cell status``."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli import render, words
+from cli.app import App
+from cli.cell.limits import as_json as limits_as_json
+from cli.cell.limits import show as show_limits
+from cli.job.state import counts, tally
+from cli.recently import Recently, recently
+
+if TYPE_CHECKING:
+    from cellstate.cell import KindUse
+    from cellstate.model import Job, Machine
+    from cellstate.redis import RedisCell
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.pass_obj
+def command(app: App, name: str | None) -> None:
+    """The state of the cell NAME (or the one that --cell names) at a glance."""
+    cell = app.open(name)
+    kinds = cell.kinds()
+    past = recently(cell, app.now_ms())
+    found = describe(cell, kinds, past)
+    if app.as_json:
+        render.document({"cell": cell.name, "store": app.shown_url} | found)
+    else:
+        _show(cell, app.shown_url, found, kinds, past)
+
+
+def describe(cell: "RedisCell", kinds: "Mapping[str, KindUse]", past: Recently) -> dict[str, Any]:
+    """The figures of a cell as its JSON has them. Amounts are in the smallest units: millicores, MiB."""
+    machines, jobs, members = cell.machines(), cell.jobs(), cell.members()
+    figures = cell.figures().values()
+    sums = {name: sum(each.get(name, 0) for each in figures) for name in ("transactions", "accepted", "conflicts")}
+    return {
+        "version": cell.counters()["version"],
+        "resources": list(cell.dimensions.names),
+        "machines": machine_states(machines),
+        "utilisation": utilisation(cell.dimensions.names, machines),
+        "jobs": {"total": len(jobs)} | tally(jobs),
+        "tasks": counts([group for job in jobs for group in job.groups]),
+        "demand": demand(cell.dimensions.names, jobs),
+        "pending": {kind: len(ids) for kind, ids in sorted(cell.pending().items())},
+        "schedulers": {
+            "live": sorted(member for member, (_, alive, _) in members.items() if alive),
+            "lapsed": sorted(member for member, (_, alive, _) in members.items() if not alive),
+        },
+        "commits": sums | {"conflict_fraction": sums["conflicts"] / max(1, sums["accepted"])},
+        "recent": {"seconds": past.seconds, **past.as_json()},
+        "limits": {kind: limits_as_json(cell.dimensions, use) for kind, use in kinds.items()},
+    }
+
+
+def machine_states(machines: "Sequence[Machine]") -> dict[str, int]:
+    """How many machines there are, in each state, and how many hold more than they have."""
+    states = Counter(machine.state.name.lower() for machine in machines)
+    found = {"total": len(machines)} | {word: states[word] for word in ("up", "drained", "down")}
+    return found | {"over": sum(machine.over for machine in machines)}
+
+
+def utilisation(names: Sequence[str], machines: "Sequence[Machine]") -> dict[str, dict[str, float]]:
+    """What is given out of what machines that are up or drained have; a machine that is down has nothing to give."""
+    there = [machine for machine in machines if machine.state.name != "DOWN"]
+    found = {}
+    for i, name in enumerate(names):
+        allocated = sum(machine.allocated[i] for machine in there)
+        capacity = sum(machine.capacity[i] for machine in there)
+        share = allocated / capacity if capacity else 0.0
+        found[name] = {"allocated": allocated, "capacity": capacity, "fraction": share}
+    return found
+
+
+def demand(names: Sequence[str], jobs: "Sequence[Job]") -> dict[str, int]:
+    """What the tasks that wait for a machine want together, by resource, and how many there are."""
+    waiting = [group for job in jobs if job.pending for group in job.groups]
+    found = {name: sum(group.need[i] * group.unplaced for group in waiting) for i, name in enumerate(names)}
+    return {"tasks": sum(group.unplaced for group in waiting)} | found
+
+
+def _by_word(found: Mapping[str, int], *always: str) -> str:
+    """``3 pending, 12 running``; what is 0 is left out unless it is always to be said."""
+    return ", ".join(f"{number:,} {word}" for word, number in found.items() if number or word in always)
+
+
+def _show(
+    cell: "RedisCell", store: str, found: Mapping[str, Any], kinds: "Mapping[str, KindUse]", past: Recently
+) -> None:
+    machines, jobs, tasks = dict(found["machines"]), dict(found["jobs"]), dict(found["tasks"])
+    use = [
+        f"{name} {words.percent(each['allocated'], each['capacity'])} "
+        f"({words.amount(name, each['allocated'])} of {words.amount(name, each['capacity'])})"
+        for name, each in found["utilisation"].items()
+    ]
+    live, lapsed, commits = found["schedulers"]["live"], found["schedulers"]["lapsed"], found["commits"]
+    render.facts({
+        "cell": f"{cell.name} · version {found['version']:,} · {store}",
+        "machines": f"{machines.pop('total'):,} · {_by_word(machines, 'up')}",
+        "in use": " · ".join(use),
+        "jobs": f"{jobs.pop('total'):,} · {_by_word(jobs, 'pending', 'running')}",
+        "tasks": f"{tasks.pop('total'):,} · {_by_word(tasks, 'queued', 'placed')}",
+        "pending": ", ".join(f"{number:,} of kind {kind}" for kind, number in found["pending"].items()) or "nothing",
+        "wanted": _wanted(found["demand"], found["utilisation"]),
+        "troubles": past.text(),
+        "schedulers": (f"{len(live)} live: {words.listing(live, 8)}" if live else "none live; see omega scheduler run")
+        + (f" · lapsed: {words.listing(lapsed)}" if lapsed else ""),
+        "commits": f"{commits['transactions']:,} · {commits['conflicts']:,} with a conflict · "
+        f"conflict fraction {words.fraction(commits['conflict_fraction'])}",
+    })  # fmt: skip
+    limited = {kind: use for kind, use in kinds.items() if _limited(use)}
+    if limited:
+        render.line()
+        show_limits(cell.dimensions, limited)
+
+
+def _wanted(wanted: Mapping[str, int], use: Mapping[str, Mapping[str, float]]) -> str:
+    """What waits wants together, and how much of all there is that would be."""
+    amounts = [
+        f"{name} {words.amount(name, wanted[name])} ({words.percent(wanted[name], each['capacity'])} of all)"
+        for name, each in use.items() if wanted[name]
+    ]  # fmt: skip
+    return f"{words.count(wanted['tasks'], 'task')}: {', '.join(amounts)}" if wanted["tasks"] else ""
+
+
+def _limited(use: "KindUse") -> bool:
+    from cellstate.model import MOST_PRECEDENCE
+
+    limits = use.limits
+    amounts = any(amount is not None for amount in limits.resources)
+    return amounts or limits.jobs is not None or limits.precedence != (0, MOST_PRECEDENCE)

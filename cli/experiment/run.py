@@ -1,0 +1,76 @@
+"""``omega experiment run``."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cli import render
+from cli.app import App
+from cli.sim.executor import executor_options, finish
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def experiment_options(function: F) -> F:
+    """Add what `run` and `check` have in common."""
+    for option in (
+        click.option(
+            "--results", default=Path("figures/results.jsonl"), show_default=True, metavar="FILE.jsonl",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="Where finished simulations are kept, shared with omega sim figure.",
+        ),
+        click.option("--days", type=click.FloatRange(0, 10_000, min_open=True), help="Simulated days (default: as the "
+                     "figure's).")  ,
+        click.option("--small", is_flag=True, help="The small form, seconds each: that of the tests."),
+        click.argument("names", nargs=-1, metavar="[NAME…]"),
+    ):  # fmt: skip
+        function = option(function)
+    return executor_options(function)
+
+
+def found(
+    app: App, names: Sequence[str], days: float | None, results: Path, where: str | None, workers: int | None, *,
+    small: bool,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Run experiments and return what was found, a document each."""
+    from omega.experiments.catalogue import find
+    from omega.experiments.figures import figure
+
+    documents = []
+    for experiment in find(names):
+        form = experiment.small.but(days) if small else figure(experiment.figure).sized(days)
+        records = finish(experiment.sweep(form), results, where, workers, quiet=app.as_json)
+        finding = experiment.judge(records)
+        documents.append({
+            **experiment.as_json(), "verdict": str(finding.verdict), "measured": finding.measured,
+            "reason": finding.reason, "simulations": len(records), "days": form.lengths,
+        })  # fmt: skip
+    return documents
+
+
+def show(document: Mapping[str, Any]) -> None:
+    """Print what was found of one experiment."""
+    render.facts({
+        "experiment": document["name"], "claim": f"{document['claim']} ({document['source']})",
+        "expected": document["expectation"], "measured": document["measured"], "verdict": document["verdict"],
+        "why": document["reason"],
+    })  # fmt: skip
+    render.line()
+
+
+@click.command()
+@experiment_options
+@click.pass_obj
+def command(
+    app: App, names: Sequence[str], small: bool, days: float | None, results: Path, where: str | None,
+    workers: int | None,
+) -> None:  # fmt: skip
+    """Simulate for the experiments NAME (all of them for none) and say what was measured."""
+    documents = found(app, names, days, results, where, workers, small=small)
+    if app.as_json:
+        render.document({"experiments": documents})
+        return
+    for document in documents:
+        show(document)

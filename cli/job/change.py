@@ -1,0 +1,53 @@
+"""What the commands that change a job have together: compare-and-set, and how they say what became of it."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from cli import render
+from cli.app import App
+from cli.job.find import find
+from cli.job.state import state
+
+if TYPE_CHECKING:
+    from cellstate.model import Job
+    from cellstate.redis import RedisCell
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def check_option(function: F) -> F:
+    """Add --check-index: the change is refused when somebody else made one since."""
+    return click.option(
+        "--check-index", "check", type=click.IntRange(0), metavar="N",
+        help="Only when this is still the job's modify index, as submit, status and list --json print it.",
+    )(function)  # fmt: skip
+
+
+def one_only(jobs: Sequence[str], check: int | None) -> None:
+    """An index belongs to one job."""
+    if check is not None and len(jobs) > 1:
+        raise click.UsageError("--check-index goes with one job")
+
+
+def change(app: App, asked: Sequence[str], done: str, make: "Callable[[RedisCell, Job], Job]") -> None:
+    """Find jobs, `make` a change of each, and say what became of it; `done` is the word for it."""
+    cell = app.open(to_change=True)
+    answers = []
+    for job in {found.id: found for found in (find(cell, name) for name in asked)}.values():
+        after = make(cell, job)
+        answers.append((job, after))
+    if app.as_json:
+        found = [{"id": job.id, "name": job.name, "before": state(job), **as_json(after)} for job, after in answers]
+        render.document({"cell": cell.name, "jobs": found})
+        return
+    for job, after in answers:
+        already = " already" if job.modified == after.modified else ""
+        render.line(f"job  {job.id}  {job.name}  {done}{already} · {state(after)} · modify index {after.modified}")
+
+
+def as_json(job: "Job") -> dict[str, Any]:
+    """A job after a change as plain values."""
+    return {"state": state(job), "held": job.held, "after": [wait._asdict() for wait in job.after],
+            "totals": [group.total for group in job.groups], "modify_index": job.modified}  # fmt: skip

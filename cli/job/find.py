@@ -1,0 +1,34 @@
+"""Finding a job by what people call it."""
+
+from typing import TYPE_CHECKING
+
+from cellstate.errors import Refused
+from cli import words
+
+if TYPE_CHECKING:
+    from cellstate.model import Job
+    from cellstate.redis import RedisCell
+
+
+def find(cell: "RedisCell", asked: str) -> "Job":
+    """The job that is meant: by id, by the name of a live one, by the beginning of an id, by the name of an ended one.
+
+    Raises Refused when there is none, or several begin so.
+    """
+    job = cell.job(asked)
+    if job is None and asked in (names := cell.job_names()):
+        job = cell.job(names[asked])
+    if job is None and asked:
+        near = sorted(job_id for job_id in cell.job_ids() if job_id.startswith(asked))
+        if len(near) > 1:
+            begin = f"{len(near):,} jobs of cell {cell.name} begin so ({words.listing(near)})"
+            raise Refused(f"job {asked!r}: {begin}; write more of the id")
+        job = cell.job(near[0]) if near else _ended(cell, asked)
+    if job is None:
+        raise Refused(f"job {asked!r}: not in cell {cell.name}; see omega job list")
+    return job
+
+
+def _ended(cell: "RedisCell", name: str) -> "Job | None":
+    """The newest job of a name; only ended ones share theirs with others."""
+    return next((job for job in reversed(cell.jobs()) if job.name == name), None)

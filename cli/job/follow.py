@@ -1,0 +1,145 @@
+"""Following jobs after their submission: lines on stdout for what happened, bars on stderr for how far it is."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from cli import render, words
+from cli.app import App
+from cli.history import events, extent, since_time
+from cli.job.state import Room, counts, ended, state, tally
+from cli.job.story import Story, sums
+from cli.job.watch import fate, watch
+from cli.mapreduce.progress import progress
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from cellstate.model import Job
+    from cellstate.redis import RedisCell
+
+MOST_BEHIND = 5_000
+"""Versions of the log after which the story goes on without its details."""
+EXPLAIN_MS = 2_000
+"""How long a job may be pending until it is told why, and how often that is looked at again."""
+MOST_ROWS = 20
+ENDS = ("total", "finished", "failed", "stopped")
+
+
+def follow_all(app: App, cell: "RedisCell", ids: Sequence[str], warnings: Sequence[str]) -> int:
+    """Follow jobs to their end; returns the exit code that their fate calls for."""
+    with render.progress(quiet=app.as_json) as bars:
+        watcher = _One(app, cell, ids[0], bars) if len(ids) == 1 else _Many(bars)
+        try:
+            jobs = watch(cell, ids, watcher.see)
+        except KeyboardInterrupt:
+            bars.stop()
+            goes_on = f"the job goes on, see omega job status {ids[0]}" if len(ids) == 1 else "the jobs go on"
+            render.note(f"detached; {goes_on}")
+            raise
+    if app.as_json:
+        found = [as_json(job, "unchanged" if job.id not in ids else "submitted") for job in jobs]
+        render.document({"cell": cell.name, "jobs": found, "warnings": list(warnings)})
+    elif len(jobs) > 1:
+        _table(cell, jobs)
+    elif isinstance(watcher, _One) and (hint := watcher.hint()):
+        render.note(hint)
+    return fate(jobs)
+
+
+def as_json(job: "Job", status: str) -> dict[str, Any]:
+    """A followed job as plain values."""
+    total = sum(group.total for group in job.groups)
+    return {"id": job.id, "name": job.name, "status": status, "tasks": total, "state": state(job),
+            "counts": counts(job.groups), "modify_index": job.modified}  # fmt: skip
+
+
+class _One:
+    """Follows one job closely."""
+
+    def __init__(self, app: App, cell: "RedisCell", job_id: str, bars: "Progress") -> None:
+        self.app, self.cell, self.bars = app, cell, bars
+        self.story: Story | None = None
+        self.at = 0
+        self.explain_ms = app.now_ms() + EXPLAIN_MS
+        self.job_id = job_id
+        self.placed = bars.add_task("placed", total=None, more="tasks")
+        self.ended = bars.add_task("ended", total=None, more="tasks")
+        self.phases = [bars.add_task(name, total=None, more="shards", visible=False) for name in ("map", "reduce")]
+
+    def see(self, jobs: "Sequence[Job]") -> None:
+        job = jobs[0]
+        if self.story is None:
+            self.story = Story(job)
+            kept = extent(self.cell)
+            self.at = since_time(self.cell, job.submitted_ms, kept)
+        self._listen(self.story)
+        told = self.story.look(job, self.app.now_ms())
+        told += self._explain(self.story, job)
+        found = counts(job.groups)
+        over = found["finished"] + found["failed"] + found["stopped"]
+        self.bars.update(self.placed, total=found["total"], completed=found["total"] - found["queued"])
+        self.bars.update(self.ended, total=found["total"], completed=over)
+        self._count_shards(job)
+        if not self.app.as_json:
+            for line in told:
+                render.line_above(self.bars, line)
+
+    def _count_shards(self, job: "Job") -> None:
+        """Show how far a MapReduce job is."""
+        found = progress(self.cell, job)
+        if found is not None:
+            for bar, count in zip(self.phases, found[:2], strict=True):
+                self.bars.update(bar, total=count.total, completed=count.done, visible=True)
+
+    def hint(self) -> str:
+        """What to read now; empty when all is said."""
+        return self.story.hint() if self.story is not None else ""
+
+    def _explain(self, story: Story, job: "Job") -> list[str]:
+        """Why it is pending, asked now and then once it has been for a while."""
+        now_ms = self.app.now_ms()
+        if job.pending and now_ms < self.explain_ms:
+            return []
+        self.explain_ms = now_ms + EXPLAIN_MS
+        return story.wait(Room(self.cell).reason(job), now_ms) if job.pending else []
+
+    def _listen(self, story: Story) -> None:
+        """Hear what the log says of the job; leave out what it says faster than can be read."""
+        newest = self.cell.counters()["version"]
+        self.at = max(self.at, newest - MOST_BEHIND)
+        for event in events(self.cell, self.at, newest):
+            if event.job == self.job_id:
+                story.hear(event)
+        self.at = newest
+
+
+class _Many:
+    """Follows many jobs by their numbers."""
+
+    def __init__(self, bars: "Progress") -> None:
+        self.bars = bars
+        self.jobs, self.placed, self.ended = (
+            bars.add_task(name, total=None, more=more)
+            for name, more in (("jobs ended", "jobs"), ("placed", "tasks"), ("ended", "tasks"))
+        )
+
+    def see(self, jobs: "Sequence[Job]") -> None:
+        found = sums(jobs)
+        over = found["finished"] + found["failed"] + found["stopped"]
+        self.bars.update(self.jobs, total=len(jobs), completed=sum(ended(job) for job in jobs))
+        self.bars.update(self.placed, total=found["total"], completed=found["total"] - found["queued"])
+        self.bars.update(self.ended, total=found["total"], completed=over)
+
+
+def _table(cell: "RedisCell", jobs: "Sequence[Job]") -> None:
+    """Every job's end, or how many ended how when they are too many."""
+    if len(jobs) > MOST_ROWS:
+        said = ", ".join(f"{number:,} {word}" for word, number in tally(jobs).items() if number)
+        render.line(f"{words.count(len(jobs), 'job')} ended: {said}")
+        return
+    room = Room(cell)
+    rows = []
+    for job in jobs:
+        found = counts(job.groups)
+        rows.append((job.id, job.name, state(job), room.reason(job), *(found[name] for name in ENDS)))
+    render.table(("id", "name", "state", "reason", *(f">{name}" for name in ENDS)), rows)

@@ -1,0 +1,18 @@
+"""``omega job hold``."""
+
+from collections.abc import Sequence
+
+import click
+
+from cli.app import App
+from cli.job.change import change, check_option, one_only
+
+
+@click.command()
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB…")
+@check_option
+@click.pass_obj
+def command(app: App, jobs: Sequence[str], check: int | None) -> None:
+    """Give jobs no new placements until they are released; what runs of them runs on."""
+    one_only(jobs, check)
+    change(app, jobs, "held", lambda cell, job: cell.hold(job.id, app.now_ms(), app.by, check))

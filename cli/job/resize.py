@@ -1,0 +1,58 @@
+"""``omega job resize``."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from cellstate.errors import Refused
+from cli.app import App
+from cli.job.change import change, check_option
+from cli.job.state import group_names
+
+if TYPE_CHECKING:
+    from cellstate.model import Job
+    from cellstate.redis import RedisCell
+
+_MOST = 10_000_000
+
+
+@click.command()
+@click.argument("job")
+@click.argument("words", nargs=-1, required=True, metavar="[GROUP] COUNT")
+@check_option
+@click.pass_obj
+def command(app: App, job: str, words: Sequence[str], check: int | None) -> None:
+    """Give the JOB's task GROUP (by name or position) COUNT tasks; the GROUP may be left out when there is one.
+
+    Added tasks wait for a machine. Taken away are first tasks that wait, then the newest that run: these are stopped.
+    """
+    *named, number = words
+    if len(named) > 1 or not number.isdecimal() or int(number) > _MOST:
+        raise click.UsageError(f"want [GROUP] COUNT, a COUNT from 0 to {_MOST:,}")
+    count, group = int(number), named[0] if named else None
+
+    def resize(cell: "RedisCell", found: "Job") -> "Job":
+        if cell.updates().get(found.id) == "rolling":
+            raise Refused(f"job {found.name}: an update of it is under way; wait, or update it with another count")
+        return cell.resize(found.id, {_group(found, group): count}, app.now_ms(), app.by, check)
+
+    change(app, [job], f"resized to {count:,}", resize)
+
+
+def _group(job: "Job", asked: str | None) -> int:
+    """The position of the group that is meant. Refused when there are several and none is named, or none so named."""
+    from schedulers.rolling import targets
+
+    called, current = group_names(job), [target.group for target in targets(job)]
+    names = [called[number] for number in current]
+    there = f"job {job.name} has the groups {', '.join(names)}"
+    if asked is None:
+        if len(names) > 1:
+            raise Refused(f"{there}; say which one is to be resized")
+        return current[0]
+    if asked in names:
+        return current[names.index(asked)]
+    if asked.isdecimal() and int(asked) < len(names):
+        return current[int(asked)]
+    raise Refused(f"{there}, and none called {asked}; name one of them")

@@ -1,0 +1,126 @@
+"""``omega job run``."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cellstate.errors import Duplicate
+from cli.amounts import amount_options, named, pairs, vector
+from cli.app import App
+from cli.job.find import find
+from cli.job.submit import follow_options, hold_option, new_id, submit
+
+if TYPE_CHECKING:
+    from cellstate.model import After
+    from cellstate.redis import RedisCell
+    from omega.arrays import Array
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--name", metavar="NAME", help="What to call it (default: after the command).")
+@click.option("--kind", default="batch", show_default=True, metavar="KIND", help="Which schedulers are to place it.")
+@click.option("--count", default=1, show_default=True, type=click.IntRange(1, 10_000_000), metavar="N", help="Tasks.")
+@amount_options("of each task")
+@click.option("--duration", metavar="TIME", help="What simulated machines take, such as 30s.")
+@click.option("--env", "environment", metavar="NAME=VALUE", multiple=True, callback=pairs,
+              help="A variable of its environment; may be given several times.")  # fmt: skip
+@click.option("--directory", metavar="DIR",
+              help="Where to run it (default: here, on machines that have this directory).")  # fmt: skip
+@click.option("--time-limit", metavar="TIME", help="When to end a task that still runs.")
+@click.option("--restart", default=0, show_default=True, type=click.IntRange(0, 1_000), metavar="N",
+              help="Run a task that failed so many times again.")  # fmt: skip
+@click.option("--precedence", default=0, show_default=True, type=click.IntRange(0, 1_000_000), metavar="N",
+              help="Larger is more important.")  # fmt: skip
+@click.option("--constraint", "constraints", multiple=True, metavar="TEXT",
+              help="What machines must be, such as \"rack in ['r1', 'r2']\"; may be given several times.")  # fmt: skip
+@click.option("--gang", is_flag=True, help="Place all tasks at once, or none.")
+@click.option("--strict-gang", is_flag=True, help="A gang that is evicted as a whole when one of it is.")
+@click.option(
+    "--after",
+    "waits",
+    multiple=True,
+    metavar="JOB[:any]",
+    help="Wait until JOB finished, or with :any ended in whatever way. May be given several times.",
+)
+@click.option("--array", metavar="A-B", help="A task for each index of 0-99 or 1-9:2, instead of --count.")
+@hold_option
+@follow_options
+@click.argument("words", nargs=-1, metavar="[-- CMD…]")
+@click.pass_context
+def command(
+    ctx: click.Context, *, name: str | None, kind: str, count: int, cpu: str | None, memory: str | None,
+    others: Mapping[str, str], duration: str | None, environment: Mapping[str, str], directory: str | None,
+    time_limit: str | None, restart: int, precedence: int, constraints: Sequence[str], gang: bool, strict_gang: bool,
+    waits: Sequence[str], array: str | None, hold: bool, follow: bool | None, words: Sequence[str],
+) -> None:  # fmt: skip
+    """Submit one job of identical tasks that run CMD, and follow it to its end."""
+    from cellstate.model import Gang, JobSpec, TaskGroup
+    from omega.jobfile import parse_duration
+    from schedulers.constraints.demands import read_constraint
+
+    if not words and name is None:
+        raise click.UsageError("say what to run after --, or give the job a --name")
+    app: App = ctx.obj
+    cell = app.open(to_change=True)
+    need = vector(cell.dimensions, named(cpu, memory, others))
+    milliseconds = 0 if duration is None else parse_duration(duration)
+    extra: dict[str, Any] = {"command": list(words)} if words else {}
+    if time_limit is not None:
+        extra["time_limit"] = parse_duration(time_limit)
+    if restart:
+        extra["restart"] = {"attempts": restart}
+    if constraints:
+        extra["constraints"] = [read_constraint(text) for text in constraints]
+    if array is not None:
+        indices = _array(array)
+        count, extra["array"] = indices.count, indices.extra()
+    group = TaskGroup(need, count, milliseconds, extra)
+    about: dict[str, Any] = {"environment": dict(environment)} if environment else {}
+    if directory is not None:
+        about["directory"] = str(Path(directory).absolute())
+    elif words:
+        about["submitted_in"] = str(Path.cwd())
+    together = Gang.STRICT if strict_gang else Gang.YES if gang else Gang.NO
+    job_id = new_id()
+    after, said = _after(cell, waits)
+
+    def spec(called: str) -> JobSpec:
+        return JobSpec(job_id, called, kind, (group,), precedence, together, about | said, after)
+
+    try:
+        submit(ctx, cell, [spec(name or stem(words))], follow, hold=hold)
+    except Duplicate:
+        if name is not None:
+            raise
+        submit(ctx, cell, [spec(f"{stem(words)}-{job_id[:4]}")], follow, hold=hold)
+
+
+def _array(text: str) -> "Array":
+    from omega.arrays import parse_array
+
+    indices, _, step = text.partition(":")
+    return parse_array(indices, int(step) if step.isdecimal() else 0 if step else 1)
+
+
+def _after(cell: "RedisCell", waits: Sequence[str]) -> "tuple[tuple[After, ...], dict[str, Any]]":
+    """What --after says: by ids, and as a job file would. Refused when there is no such job."""
+    from cellstate.model import After
+
+    if not waits:
+        return (), {}
+    asked = [(name.removesuffix(":ok").removesuffix(":any"), name.endswith(":any")) for name in waits]
+    after = tuple(After(find(cell, name).id, any_end) for name, any_end in asked)
+    return after, {"after": [{"job": name, "outcome": "any" if any_end else "ok"} for name, any_end in asked]}
+
+
+SCRIPTS = (".py", ".sh", ".rb", ".pl", ".js")
+
+
+def stem(words: Sequence[str]) -> str:
+    """A name after a command: of ``python3 crunch.py -v`` it is ``crunch``, of ``sleep 30`` it is ``sleep``."""
+    scripts = [word for word in words if PurePath(word).suffix in SCRIPTS]
+    name = PurePath((scripts or words)[0]).stem
+    plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)
+    return plain.strip("-")[:100] or "job"

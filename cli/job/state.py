@@ -1,0 +1,200 @@
+"""In one word how a job is, and why: the words of ``state`` and ``reason`` columns, which scripts rely on.
+
+The words for why are those of `schedulers.constraints.reasons`.
+
+state   pending     something of it is unplaced        finished   every task finished
+        running     everything is placed               failed     a task failed
+        held        submitted, not to be placed yet    stopped    a person stopped it
+                                                       abandoned  given up after too many conflicts
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from cellstate.resources import Resources
+from cli.private_copy import live_kinds, look_up, private_copy
+
+if TYPE_CHECKING:
+    from cellstate.cell import KindUse
+    from cellstate.redis import RedisCell
+    from cellstate.view import View
+
+STATES = ("pending", "running", "held", "finished", "failed", "stopped", "abandoned")
+MOST_EXPLAINED = 200
+"""Jobs of different demands that are explained for a list; of those beyond only room and limits are looked at."""
+COUNTS = ("total", "queued", "placed", "finished", "failed", "stopped")
+
+
+def state(job: Job) -> str:
+    """The word for a job's state."""
+    match job.state:
+        case JobState.STOPPED:
+            return "stopped"
+        case JobState.ABANDONED:
+            return "abandoned"
+        case JobState.HELD if job.unplaced:
+            return "held"
+        case JobState.DONE:
+            return "failed" if any(group.failed for group in job.groups) else "finished"
+    return "pending" if job.unplaced else "running"
+
+
+def ended(job: Job) -> bool:
+    """Whether nothing of it is placed or wants a machine any more."""
+    return all(not group.unplaced and not group.placed for group in job.groups)
+
+
+def counts(groups: Sequence[GroupStatus]) -> dict[str, int]:
+    """Tasks by what became of them; ``queued + placed + finished + failed + stopped = total``."""
+    names = {"queued": "unplaced"}
+    return {name: sum(getattr(group, names.get(name, name)) for group in groups) for name in COUNTS}
+
+
+def group_names(job: Job) -> list[str]:
+    """What each task group is called; its position when it has no name."""
+    said: Sequence[Mapping[str, Any]] = job.spec.get("groups", ())
+    names = [str(each.get("name", "")) for each in said] + [""] * len(job.groups)
+    return [name or str(i) for i, name in zip(range(len(job.groups)), names, strict=False)]
+
+
+@dataclass
+class Room:
+    """What the machines of a cell have and have left, to say why a job is pending."""
+
+    cell: "RedisCell"
+    _amounts: Any = None
+    _kinds: "Mapping[str, KindUse] | None" = None
+    _live: frozenset[str] = frozenset()
+    _room: dict[Resources, int] = field(default_factory=dict)
+    _lacks: dict[Resources, str | None] = field(default_factory=dict)
+    _view: "View | None" = None
+    _reasons: dict[Hashable, str] = field(default_factory=dict)
+
+    def reason(self, job: Job) -> str:
+        """The word for why a job is as it is; empty when there is nothing to explain."""
+        match job.state:
+            case JobState.ABANDONED:
+                return "CONFLICTS"
+            case JobState.STOPPED:
+                return ("DEPENDENCY" if job.after else "") if ended(job) else "STOPPING"
+            case JobState.HELD if job.unplaced:
+                return "DEPENDENCY" if job.after and not job.held else "HELD"
+        return self._pending(job) if job.pending else ""
+
+    def _pending(self, job: Job) -> str:
+        self._read()
+        if self._demanding(job):
+            return self._explained(job)
+        waiting = [group for group in job.groups if group.unplaced]
+        if not len(self._amounts[0]):
+            return "NO_MACHINE"
+        if any(self.largest_lack(group.need) is not None for group in waiting):
+            return "TOO_LARGE"
+        if job.kind not in self._live:
+            return "NO_SCHEDULER"
+        if not all(self._admitted(job, group) for group in waiting):
+            return "LIMIT"
+        return "RESOURCES" if any(self.room(group.need) < group.unplaced for group in waiting) else "WAITING"
+
+    @classmethod
+    def of(cls, view: "View", cell: "RedisCell", kinds: "Mapping[str, KindUse]", live: frozenset[str]) -> "Room":
+        """The same for somebody who follows the cell with a private copy, and has read what else is asked for."""
+        room = cls(cell, _kinds=kinds, _live=live, _view=view)
+        size = len(cell.dimensions)
+        up = view.rows[:, view.rows[2] == MachineState.UP]
+        capacity, allocated = up[4 : 4 + size].T, up[4 + size :].T
+        room._amounts = capacity, capacity - allocated
+        return room
+
+    def _read(self) -> None:
+        if self._kinds is not None:
+            return
+        import numpy as np
+
+        up = [machine for machine in self.cell.machines() if machine.state is MachineState.UP]
+        capacity = np.array([machine.capacity for machine in up], dtype=np.int64).reshape(-1, len(self.cell.dimensions))
+        allocated = np.array([machine.allocated for machine in up], dtype=np.int64).reshape(capacity.shape)
+        self._amounts = capacity, capacity - allocated
+        self._kinds = self.cell.kinds()
+        self._live = live_kinds(self.cell)
+
+    def _demanding(self, job: Job) -> bool:
+        """Whether it demands more than room, and that can be told of it at once."""
+        from schedulers.constraints.demands import NONE, demands
+
+        waits = (i for i, group in enumerate(job.groups) if group.unplaced)
+        return len(self._reasons) < MOST_EXPLAINED and any(demands(job, i) is not NONE for i in waits)
+
+    def _explained(self, job: Job) -> str:
+        """The reason as `job why` tells it; jobs of one shape share it."""
+        from schedulers.constraints.explanation import explain
+        from schedulers.work import Work
+
+        work = Work.of(job)
+        key = job.kind, job.precedence, work.shape()
+        if key not in self._reasons:
+            if self._view is None:
+                self._view = private_copy(self.cell)
+            look_up(self.cell, self._view, [work])
+            use, scheduled = (self._kinds or {}).get(job.kind), job.kind in self._live
+            self._reasons[key] = explain(work, self._view, use, self.cell.dimensions.names, scheduled=scheduled).reason
+        return self._reasons[key]
+
+    def largest_lack(self, need: Resources) -> str | None:
+        """The name of a resource of which no single machine that is up has enough; ``together`` when only jointly."""
+        self._read()
+        if need not in self._lacks:
+            self._lacks[need] = self._largest_lack(need)
+        return self._lacks[need]
+
+    def _largest_lack(self, need: Resources) -> str | None:
+        capacity = self._amounts[0]
+        for i, name in enumerate(self.cell.dimensions.names):
+            if need[i] and not (capacity[:, i] >= need[i]).any():
+                return name
+        return None if (capacity >= need).all(axis=1).any() else "together"
+
+    @property
+    def machines(self) -> int:
+        """How many machines are up."""
+        self._read()
+        return len(self._amounts[0])
+
+    def largest(self, name: str) -> int:
+        """The most any machine that is up has of a resource."""
+        self._read()
+        capacity = self._amounts[0]
+        return int(capacity[:, self.cell.dimensions.names.index(name)].max()) if len(capacity) else 0
+
+    def room(self, need: Resources) -> int:
+        """How many tasks of this need the machines that are up still hold, one kind of task alone."""
+        self._read()
+        if need not in self._room:
+            free = self._amounts[1]
+            wants = [i for i, amount in enumerate(need) if amount]
+            fit = free[:, wants] // [need[i] for i in wants]
+            each = fit.min(axis=1) if wants else (free >= 0).all(axis=1) * 10**9
+            self._room[need] = int(each.clip(min=0).sum())
+        return self._room[need]
+
+    def _admitted(self, job: Job, group: GroupStatus) -> bool:
+        use = (self._kinds or {}).get(job.kind)
+        if use is None:
+            return True
+        limits = use.limits
+        if not limits.precedence[0] <= job.precedence <= limits.precedence[1]:
+            return False
+        if limits.jobs is not None and use.jobs >= limits.jobs and not any(each.placed for each in job.groups):
+            return False
+        most = group.unplaced if job.gang is not Gang.NO else 1
+        pairs = zip(limits.resources, use.used, group.need, strict=True)
+        return all(limit is None or not need or used + need * most <= limit for limit, used, need in pairs)
+
+
+def tally(jobs: Sequence[Job]) -> dict[str, int]:
+    """Jobs by state; every state is there."""
+    found = Counter(state(job) for job in jobs)
+    return {word: found[word] for word in STATES}

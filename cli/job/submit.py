@@ -1,0 +1,182 @@
+"""``omega job submit``, and what `job run` shares with it."""
+
+import secrets
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from cellstate.errors import BadInput, Duplicate, Overtaken, Refused
+from cli import render, words
+from cli.app import App
+from cli.job.change import check_option
+from cli.job.find import find
+from cli.job.warnings import warnings
+
+if TYPE_CHECKING:
+    from cellstate.cell import Submitted
+    from cellstate.model import JobSpec
+    from cellstate.redis import RedisCell
+    from omega.jobfile import JobFile
+
+CHUNK = 500
+"""Jobs per call: a few milliseconds of the server's time."""
+F = TypeVar("F", bound=Callable[..., Any])
+WORDS = {"new": "submitted", "same": "unchanged"}
+
+
+def new_id() -> str:
+    """A random job id of 12 hexadecimal digits."""
+    return secrets.token_hex(6)
+
+
+def follow_options(function: F) -> F:
+    """Add --follow and --detach: what holds without them depends on whether stdout is a terminal."""
+    return click.option(
+        "--follow/--detach", "follow", default=None,
+        help="Follow to the end and exit with the jobs' fate, or return at once (default: follow on a terminal).",
+    )(function)  # fmt: skip
+
+
+def hold_option(function: F) -> F:
+    """Add --hold."""
+    return click.option("--hold", is_flag=True, help="Do not place them until omega job release.")(function)
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@hold_option
+@check_option
+@follow_options
+@click.pass_context
+def command(ctx: click.Context, files: Sequence[str], hold: bool, check: int | None, follow: bool | None) -> None:
+    """Submit the jobs in YAML or JSON files, - for stdin: all of them, or none when something is wrong.
+
+    The same file again is refused because its names are taken, unless its jobs have ids: then it changes nothing.
+    With --check-index a file of one job updates that job, as omega job update does; 0 means it must be new.
+    """
+    from omega.jobfile import load
+
+    app: App = ctx.obj
+    if check:
+        from cli.job.update import command as update
+
+        if len(files) != 1:
+            raise click.UsageError("--check-index goes with one file")
+        ctx.invoke(update, file=files[0], check=check, follow=follow)
+        return
+    read = [read_file(name) for name in files]
+    cell = app.open(to_change=True)
+    specs = load(read, cell.dimensions, new_id, lambda name: find(cell, name).id)
+    if check == 0:
+        _check_new(cell, specs)
+    submit(ctx, cell, specs, follow, hold=hold)
+
+
+def _check_new(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
+    """--check-index 0: none of the jobs may be there. Overtaken."""
+    for spec in specs:
+        there = cell.job(spec.id) or cell.job(cell.job_id(spec.name) or "")
+        if there is not None:
+            raise Overtaken(f"job {spec.name}: is there already ({there.id}), its modify index is {there.modified}")
+
+
+def read_file(name: str) -> "JobFile":
+    """A job file's text, - for stdin. Raises BadInput."""
+    from omega.jobfile import JobFile
+
+    try:
+        if name == "-":
+            return JobFile("stdin", sys.stdin.buffer.read().decode())
+        return JobFile(name, Path(name).read_bytes().decode())
+    except OSError as error:
+        raise BadInput(f"job file {name}: {error.strerror}; give a file that can be read") from None
+    except UnicodeDecodeError as error:
+        raise BadInput(f"job file {name}: not UTF-8 text at byte {error.start}; save it as such") from None
+
+
+def stamped(app: App, spec: "JobSpec") -> "JobSpec":
+    """A job with what is recorded of its submission."""
+    return replace(spec, extra={"user": app.user, **spec.extra})
+
+
+def submit(
+    ctx: click.Context, cell: "RedisCell", specs: "Sequence[JobSpec]", follow: bool | None, *, hold: bool = False
+) -> None:
+    """Submit jobs, say what became of them, and follow them if so wished. Duplicate when a name or id is taken."""
+    app: App = ctx.obj
+    specs = [stamped(app, spec) for spec in specs]
+    if len(specs) > 1:
+        check_names(cell, specs)  # of a single job the store's own answer says all
+    answers = []
+    with render.progress(quiet=app.as_json) as bars:
+        bar = bars.add_task("submitting", total=len(specs), more="jobs", visible=len(specs) > CHUNK)
+        for start in range(0, len(specs), CHUNK):
+            chunk = specs[start : start + CHUNK]
+            answers += cell.submit(chunk, app.now_ms(), app.by, held=hold)
+            bars.advance(bar, len(chunk))
+    for spec, answer in zip(specs, answers, strict=True):
+        if answer.status not in WORDS:  # somebody took it since it was checked
+            raise _refusal(spec, answer)
+    doubtful = warnings(cell, [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"])
+    for text in doubtful:
+        render.warning(text)
+    following = follow if follow is not None else sys.stdout.isatty() and not app.as_json
+    found = [
+        {"id": spec.id, "name": spec.name, "status": WORDS[answer.status], "tasks": spec.total,
+         "modify_index": answer.modified}
+        for spec, answer in zip(specs, answers, strict=True)
+    ]  # fmt: skip
+    if not app.as_json:
+        _say(found, "following (Ctrl-C detaches)" if following else f"see omega job status {specs[0].id}")
+    elif not following:
+        render.document({"cell": cell.name, "jobs": found, "warnings": doubtful})
+    if following:
+        from cli.job.follow import follow_all
+
+        ctx.exit(follow_all(app, cell, [spec.id for spec in specs], doubtful))
+
+
+def _say(found: Sequence[dict[str, Any]], next_step: str) -> None:
+    if len(found) == 1:
+        job = found[0]
+        render.line(f"job  {job['id']}  {job['name']}  {job['status']} · {next_step}")
+        return
+    fresh = [job for job in found if job["status"] == "submitted"]
+    same = len(found) - len(fresh)
+    also = f" · {same:,} unchanged" if same else ""
+    tasks = sum(job["tasks"] for job in fresh)
+    render.line(f"{words.count(len(fresh), 'job')} submitted, {words.count(tasks, 'task')}{also} · {next_step}")
+
+
+def check_names(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
+    """Refuse names that live jobs have before anything is submitted, so that a file goes in whole or not at all."""
+    holders = cell.job_names()
+    for spec in specs:
+        if holders.get(spec.name, spec.id) != spec.id:
+            raise taken(spec, holders[spec.name], by_id=False)
+
+
+def _refusal(spec: "JobSpec", answer: "Submitted") -> Refused:
+    """Why a job was not taken."""
+    if answer.status == "after":
+        return Refused(f"job {spec.name}: waits for {answer.holder}, which is not there (any more); see omega job list")
+    if answer.status == "never":
+        advice = "submit that anew, or wait for it with the outcome any"
+        return Refused(f"job {spec.name}: waits for {answer.holder} to finish, which did not and never will; {advice}")
+    return taken(spec, answer.holder if answer.status == "name" else spec.id, by_id=answer.status == "id")
+
+
+def taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:
+    """What is said of a job whose name, or id, another one has."""
+    if by_id:
+        return Duplicate(
+            f"job {spec.name}: the id {holder} is that of another job, or of this one with other contents; "
+            "choose another id"
+        )
+    return Duplicate(
+        f"job {spec.name}: the name is taken by the live job {holder}; wait for it, stop it, or choose another name"
+    )

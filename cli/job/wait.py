@@ -1,0 +1,52 @@
+"""``omega job wait``."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from cli import render, words
+from cli.app import App
+from cli.job.find import find
+from cli.job.state import counts, state
+from cli.job.watch import TIMED_OUT, fate, patiently, watch
+
+if TYPE_CHECKING:
+    from cellstate.model import Job
+
+
+@click.command()
+@click.argument("job")
+@click.option("--timeout", metavar="TIME", help="Give up after so long, such as 30s or 5m; then exit with 124.")
+@click.pass_context
+def command(ctx: click.Context, job: str, timeout: str | None) -> None:
+    """Wait until the JOB has ended, and exit with its fate.
+
+    0: all of it finished. 1: something failed, was stopped or abandoned. 124: the time is over.
+    """
+    from omega.jobfile import parse_duration
+
+    app: App = ctx.obj
+    seconds = None if timeout is None else parse_duration(timeout) / 1000
+    cell = app.open()
+    found = patiently(lambda: find(cell, job))
+    began = time.monotonic()
+    with render.progress(quiet=app.as_json) as bars:
+        bar = bars.add_task(f"waiting for {found.name}", total=None, more="tasks")
+
+        def see(jobs: "Sequence[Job]") -> None:
+            now = counts(jobs[0].groups)
+            bars.update(bar, total=now["total"], completed=now["finished"] + now["failed"] + now["stopped"])
+
+        jobs = watch(cell, [found.id], see, seconds)
+    code, waited = fate(jobs), time.monotonic() - began
+    last, now = jobs[0], counts(jobs[0].groups)
+    if app.as_json:
+        render.document({"cell": cell.name, "id": last.id, "name": last.name, "state": state(last), "counts": now,
+                         "timed_out": code == TIMED_OUT, "waited_seconds": waited})  # fmt: skip
+    else:
+        ways = ", ".join(f"{number:,} {name}" for name, number in now.items() if number and name != "total")
+        still = f"still {state(last)} after {words.seconds(waited)}" if code == TIMED_OUT else state(last)
+        render.line(f"job  {last.id}  {last.name}  {still} · {ways}")
+    ctx.exit(code)

@@ -1,0 +1,132 @@
+"""What is suspicious about a job although it is accepted: one line each, at submission and in a plan."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from cellstate.errors import Refused
+from cellstate.model import MachineState
+from cellstate.resources import format_amount
+from cli import words
+from cli.cell.create import FLEET
+from cli.private_copy import as_work, look_up, private_copy
+
+if TYPE_CHECKING:
+    from cellstate.cell import KindUse
+    from cellstate.model import JobSpec
+    from cellstate.redis import RedisCell
+    from cellstate.view import View
+
+MOST_GANGS = 100
+"""Gangs of different shapes that are tried on an empty cell: 10 ms each on 10,000 machines."""
+
+
+def warnings(cell: "RedisCell", specs: "Sequence[JobSpec]") -> list[str]:
+    """Warnings about jobs that are about to be, or were just, submitted."""
+    return _Doubts(cell, specs).all() if specs else []
+
+
+class _Doubts:
+    """Looks at jobs and machines once, whatever the number of jobs."""
+
+    def __init__(self, cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
+        from cli.job.state import Room
+
+        self.cell, self.specs, self.room = cell, specs, Room(cell)
+
+    def all(self) -> list[str]:
+        """Every warning, job by job."""
+        found: list[str] = []
+        kinds = self.cell.kinds()
+        gangs: dict[Hashable, int] = {}
+        for spec in self.specs:
+            found += self._precedence(spec, kinds.get(spec.kind))
+            sizes = list(self._sizes(spec))
+            demands = list(self._demands(spec))
+            found += sizes + demands + list(self._played(spec))
+            if spec.gang and not (sizes or demands):
+                found += self._gang(spec, gangs)
+        return found
+
+    @cached_property
+    def fleet(self) -> int | None:
+        """The number of the executor that plays machines, None when it has none here."""
+        try:
+            return self.cell.executor_number(FLEET)
+        except Refused:
+            return None
+
+    @cached_property
+    def empty(self) -> "View":
+        """The cell with nothing placed."""
+        return private_copy(self.cell, empty=True)
+
+    def _precedence(self, spec: "JobSpec", use: "KindUse | None") -> Iterator[str]:
+        low, high = use.limits.precedence if use else (spec.precedence, spec.precedence)
+        if not low <= spec.precedence <= high:
+            range_ = f"is not within {low} to {high}, the limits of kind {spec.kind}"
+            yield f"job {spec.name}: precedence {spec.precedence} {range_}; it stays pending until they are changed"
+
+    def _sizes(self, spec: "JobSpec") -> Iterator[str]:
+        """Task groups that no machine which is up could ever hold."""
+        if not self.room.machines:
+            yield f"job {spec.name}: no machine of cell {self.cell.name} is up; it stays pending until one is"
+            return
+        for i, group in enumerate(spec.groups):
+            lack = self.room.largest_lack(group.need)
+            where = f"job {spec.name}, group {group.extra.get('name', i)}"
+            if lack == "together":
+                need = words.amounts(self.cell.dimensions, group.need)
+                yield f"{where}: no single machine has {need} together; it stays pending"
+            elif lack is not None:
+                need = format_amount(lack, group.need[self.cell.dimensions.names.index(lack)])
+                most = format_amount(lack, self.room.largest(lack))
+                yield f"{where}: wants {need} {lack} a task, the largest machine has {most}; it stays pending"
+
+    def _demands(self, spec: "JobSpec") -> Iterator[str]:
+        """Attributes and domains that no machine has, constraints that hold for none."""
+        from schedulers.constraints.advice import warnings as advice
+        from schedulers.constraints.demands import NONE, demands
+
+        work = as_work(spec)
+        wants = [demands(work.job, group) for group in range(len(spec.groups))]
+        if all(each is NONE for each in wants) or not self.room.machines:
+            return
+        look_up(self.cell, self.empty, [work])
+        for i, (group, each) in enumerate(zip(spec.groups, wants, strict=True)):
+            if each is not NONE:
+                where = f"job {spec.name}, group {group.extra.get('name', i)}"
+                yield from (f"{where}: {text}" for text in advice(each, self.empty.attributes))
+
+    def _played(self, spec: "JobSpec") -> Iterator[str]:
+        """Commands that may be placed where nothing runs them."""
+        commanded = [i for i, group in enumerate(spec.groups) if group.extra.get("command")]
+        if not commanded or self.fleet is None:
+            return
+        from schedulers.constraints.evaluation import permitted
+
+        work, rows = as_work(spec), self.empty.rows
+        look_up(self.cell, self.empty, [work])
+        for group in commanded:
+            allowed = permitted(work, group, self.empty)
+            up = (rows[2] == MachineState.UP) & (True if allowed is None else allowed)
+            played, all_up = int((up & (rows[3] == self.fleet)).sum()), int(up.sum())
+            if played:
+                which = "all machines" if played == all_up else f"{played:,} of the {all_up:,} machines"
+                hint = "" if played == all_up else "; keep it from them with a constraint, such as has os"
+                where = f"job {spec.name}, group {spec.groups[group].extra.get('name', group)}"
+                yield f"{where}: {which} it may be placed on are played and run no command{hint}"
+
+    def _gang(self, spec: "JobSpec", known: dict[Hashable, int]) -> Iterator[str]:
+        """A gang that would not fit even if nothing else were placed."""
+        from schedulers.constraints.explanation import explain
+
+        work = as_work(spec)
+        shape = work.shape()
+        if shape not in known and len(known) < MOST_GANGS:
+            look_up(self.cell, self.empty, [work])
+            known[shape] = sum(part.fits for part in explain(work, self.empty).parts)
+        fits = known.get(shape, spec.total)
+        if fits < spec.total:
+            most = f"an empty cell holds {fits:,} of them at once"
+            yield f"job {spec.name}: a gang of {words.count(spec.total, 'task')}; {most}; it stays pending"

@@ -1,0 +1,78 @@
+"""Looking at jobs again and again until they end, through short outages of the store."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from cellstate.errors import Refused, Unreachable
+from cli.job.state import ended, state
+
+if TYPE_CHECKING:
+    from cellstate.model import Job
+    from cellstate.redis import RedisCell
+
+FINISHED, OTHERWISE, TIMED_OUT = 0, 1, 124
+"""Exit codes of who waits for jobs: all of it finished; something failed, was stopped or abandoned; time is over."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
+PATIENCE_SECONDS = 5.0
+"""How long a store may be away while somebody waits."""
+ONE_BY_ONE = 64
+"""More jobs than this are read all together."""
+T = TypeVar("T")
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """Return what `call` returns, trying again while the store is out of reach; raises Unreachable in the end."""
+    limit = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return call()
+        except Unreachable:
+            if time.monotonic() >= limit:
+                raise
+            time.sleep(LONGEST_PAUSE)
+
+
+def read(cell: "RedisCell", ids: Sequence[str]) -> "list[Job]":
+    """The jobs of these ids; Refused when one is no longer kept."""
+
+    def look() -> "list[Job | None]":
+        if len(ids) <= ONE_BY_ONE:
+            return [cell.job(job_id) for job_id in ids]
+        found = {job.id: job for job in cell.jobs()}
+        return [found.get(job_id) for job_id in ids]
+
+    jobs = []
+    for job_id, job in zip(ids, patiently(look), strict=True):
+        if job is None:
+            raise Refused(f"job {job_id}: ended long ago, cell {cell.name} does not keep it any more")
+        jobs.append(job)
+    return jobs
+
+
+def watch(
+    cell: "RedisCell", ids: Sequence[str], see: "Callable[[Sequence[Job]], None]", seconds: float | None = None
+) -> "list[Job]":
+    """Show the jobs to `see` until all have ended, or for at most `seconds`; returns how they are then."""
+    limit = None if seconds is None else time.monotonic() + seconds
+    known: dict[str, Job] = {}
+    pause = FIRST_PAUSE
+    while True:
+        going = [job_id for job_id in ids if job_id not in known or not ended(known[job_id])]
+        known.update((job.id, job) for job in read(cell, going))
+        jobs = [known[job_id] for job_id in ids]
+        see(jobs)
+        if all(ended(job) for job in jobs):
+            return jobs
+        left = LONGEST_PAUSE if limit is None else limit - time.monotonic()
+        if left <= 0:
+            return jobs
+        time.sleep(min(pause, left))
+        pause = min(LONGEST_PAUSE, pause * 1.5)
+
+
+def fate(jobs: "Sequence[Job]") -> int:
+    """The exit code that the jobs' ends call for."""
+    if not all(ended(job) for job in jobs):
+        return TIMED_OUT
+    return FINISHED if all(state(job) == "finished" for job in jobs) else OTHERWISE

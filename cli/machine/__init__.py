@@ -1,0 +1,22 @@
+"""``omega machine``: see and change machines."""
+
+import click
+
+from cli.lazy import Lazy
+
+TABLE = {
+    "list": ("cli.machine.list", "The machines, their states and what is in use."),
+    "status": ("cli.machine.status", "One machine and what runs on it."),
+    "add": ("cli.machine.add", "Add machines."),
+    "set": ("cli.machine.set", "Change attributes of a machine."),
+    "resize": ("cli.machine.resize", "Change what a machine has."),
+    "drain": ("cli.machine.drain", "Let machines finish what they run and take nothing new."),
+    "up": ("cli.machine.up", "Let machines take tasks again."),
+    "down": ("cli.machine.down", "Take machines as failed: what ran on them is placed again."),
+    "remove": ("cli.machine.remove", "Remove machines: what ran on them is placed again."),
+}
+
+
+@click.group(cls=Lazy, table=TABLE)
+def command() -> None:
+    """See and change machines. A machine is given by its name, its index, or the beginning of its name."""

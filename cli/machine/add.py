@@ -1,0 +1,68 @@
+"""``omega machine add``."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from cellstate.errors import Duplicate
+from cli import render, words
+from cli.amounts import amount_options, named, pairs, vector
+from cli.app import App
+from cli.cell.create import FLEET, JOIN_CHUNK
+
+if TYPE_CHECKING:
+    from cellstate.model import MachineSpec
+    from cellstate.redis import RedisCell
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@amount_options("of each machine")
+@click.option("--attribute", "attributes", metavar="KEY=VALUE", multiple=True, callback=pairs, help="For constraints.")
+@click.option("--count", type=click.IntRange(1, 1_000_000), metavar="N", help="Take NAME as a prefix: NAME0, NAME1, …")
+@click.option("--executor", default=FLEET, show_default=True, metavar="NAME", help="Who runs what is placed on them.")
+@click.pass_obj
+def command(
+    app: App, names: Sequence[str], cpu: str | None, memory: str | None, others: Mapping[str, str],
+    attributes: Mapping[str, str], count: int | None, executor: str,
+) -> None:  # fmt: skip
+    """Add machines. One that is there already just so is left as it is."""
+    from cellstate.model import MachineSpec
+
+    amounts = named(cpu, memory, others)
+    if not amounts:
+        raise click.UsageError("say what each machine has, such as --cpu 16 --memory 64Gi")
+    if count is not None and len(names) > 1:
+        raise click.UsageError("with --count there is one NAME, the beginning of all names")
+    cell = app.open(to_change=True)
+    capacity = vector(cell.dimensions, amounts)
+    wanted = [f"{names[0]}{i}" for i in range(count)] if count is not None else list(dict.fromkeys(names))
+    specs = [MachineSpec(name, capacity, attributes) for name in wanted]
+    fresh = _fresh(cell, specs)
+    with render.progress(quiet=app.as_json) as bars:
+        bar = bars.add_task("machines", total=len(fresh), more="", visible=len(fresh) > JOIN_CHUNK)
+        for start in range(0, len(fresh), JOIN_CHUNK):
+            bars.advance(bar, len(cell.join(executor, fresh[start : start + JOIN_CHUNK], app.now_ms())))
+    same = len(specs) - len(fresh)
+    if app.as_json:
+        render.document({"cell": cell.name, "added": [spec.name for spec in fresh], "unchanged": same})
+        return
+    there = f" · {same:,} there already" if same else ""
+    render.line(f"{words.count(len(fresh), 'machine')} added · {words.amounts(cell.dimensions, capacity)} each{there}")
+
+
+def _fresh(cell: "RedisCell", specs: "Sequence[MachineSpec]") -> "list[MachineSpec]":
+    """Those that are not there. Duplicate when one is there with other amounts or attributes."""
+    known = {machine.name: machine for machine in cell.machines()}
+    for spec in specs:
+        there = known.get(spec.name)
+        if there is not None and (there.capacity, dict(there.attributes)) != (spec.capacity, dict(spec.attributes)):
+            has = words.amounts(cell.dimensions, there.capacity)
+            if there.capacity == spec.capacity:
+                has = ", ".join(f"{key}={value}" for key, value in there.attributes.items()) or "no attributes"
+            raise Duplicate(
+                f"machine {spec.name}: in cell {cell.name} already, with {has}; "
+                "change it with omega machine resize, remove it first, or choose another name"
+            )
+    return [spec for spec in specs if spec.name not in known]

@@ -1,0 +1,41 @@
+"""What drain, up, down and remove have together: they change the state of the machines that are named."""
+
+from collections.abc import Sequence
+
+from cellstate.model import MachineState
+from cli import render, words
+from cli.app import App
+from cli.machine.find import find
+from cli.machine.list import tasks_on
+
+
+def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline_ms: int | None = None) -> None:
+    """Give the machines a state and say what became of each; `done` is the word for it.
+
+    `deadline_ms`: after so long their tasks are moved off; None forgets an earlier deadline.
+    """
+    cell = app.open(to_change=True)
+    machines = find(cell, names)
+    answers = []
+    for machine in machines:
+        put_back = cell.set_machine_state(machine.index, to, app.now_ms(), app.by)
+        cell.set_deadline(machine.index, deadline_ms)
+        answers.append((machine, put_back))
+    left = tasks_on(cell.runs([machine.index for machine in machines]))
+    if app.as_json:
+        deadline = {} if deadline_ms is None else {"deadline_ms": deadline_ms}
+        found = [
+            {"name": machine.name, "index": machine.index, "before": machine.state.name.lower(),
+             "state": to.name.lower(), "put_back": put_back, "tasks": left.get(machine.index, 0), **deadline}
+            for machine, put_back in answers
+        ]  # fmt: skip
+        render.document({"cell": cell.name, "machines": found})
+        return
+    for machine, put_back in answers:
+        was = " already" if machine.state is to else ""
+        more = f" · {words.count(put_back, 'task')} to be placed again" if put_back else ""
+        tasks = left.get(machine.index, 0)
+        more += f" · {words.count(tasks, 'task')} still on it" if tasks and to is MachineState.DRAINED else ""
+        if deadline_ms is not None:
+            more += f" · moved off after {words.seconds(deadline_ms / 1000)}" if deadline_ms else " · moved off now"
+        render.line(f"machine {machine.name} {done}{was}{more}")

@@ -1,0 +1,59 @@
+"""``omega machine resize``."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from cellstate.errors import Refused
+from cli import render, words
+from cli.amounts import amount_options, named, vector
+from cli.app import App
+from cli.machine.find import find
+
+if TYPE_CHECKING:
+    from cellstate.model import Machine
+    from cellstate.redis import RedisCell
+
+
+@click.command()
+@click.argument("name")
+@amount_options("it is to have")
+@click.option("--evict", is_flag=True, help="Evict what no longer fits: lowest precedence first, newest first.")
+@click.pass_obj
+def command(app: App, name: str, cpu: str | None, memory: str | None, others: Mapping[str, str], evict: bool) -> None:
+    """Change what the machine NAME has. What is not given stays.
+
+    Refused when more is placed on it, unless --evict is given.
+    """
+    amounts = named(cpu, memory, others)
+    if not amounts:
+        raise click.UsageError("say what it is to have, such as --cpu 16 --memory 64Gi")
+    cell = app.open(to_change=True)
+    machine = find(cell, [name])[0]
+    capacity = vector(cell.dimensions, amounts, machine.capacity)
+    victims = _victims(cell, machine) if evict else []
+    try:
+        evicted = cell.set_machine_capacity(machine.index, capacity, app.now_ms(), app.by, victims)
+    except Refused:
+        raise Refused(
+            f"machine {machine.name}: holds more than {words.amounts(cell.dimensions, capacity)}; "
+            "give --evict, or drain it first"
+        ) from None
+    if app.as_json:
+        render.document({"cell": cell.name, "name": machine.name, "index": machine.index,
+                         "capacity": cell.dimensions.numbers(capacity), "evicted": evicted})  # fmt: skip
+        return
+    more = f" · {words.count(evicted, 'task')} evicted, to be placed again" if evicted else ""
+    render.line(f"machine {machine.name} has {words.amounts(cell.dimensions, capacity)}{more}")
+
+
+def _victims(cell: "RedisCell", machine: "Machine") -> list[tuple[int, int]]:
+    """All that runs on a machine as (placement, tasks), in the order it may go; the store takes only what it must."""
+    from cellstate.ranges import count
+
+    runs = [run for run in cell.runs([machine.index]) if not run.leaving]
+    jobs = {run.job: cell.job(run.job) for run in runs}
+    precedence = {job_id: job.precedence if job else 0 for job_id, job in jobs.items()}
+    runs.sort(key=lambda run: (precedence[run.job], -run.placement))
+    return [(run.placement, count(run.tasks)) for run in runs]

@@ -1,0 +1,46 @@
+"""``omega machine set``."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import click
+
+from cli import render
+from cli.app import App
+from cli.machine.find import find
+
+NAME = re.compile(r"[A-Za-z_][\w./-]*")
+
+
+@click.command()
+@click.argument("name")
+@click.argument("changes", nargs=-1, required=True, metavar="KEY=VALUE…")
+@click.pass_obj
+def command(app: App, name: str, changes: Sequence[str]) -> None:
+    """Change attributes of the machine NAME: KEY=VALUE sets one, KEY= takes it away. What runs there stays.
+
+    Jobs that wait for such a machine are tried again.
+    """
+    asked = _read(changes)
+    cell = app.open(to_change=True)
+    machine = find(cell, [name])[0]
+    cell.set_machine_attributes(machine.index, asked, app.now_ms(), app.by)
+    has = dict(cell.described([machine.index])[0][1])
+    if app.as_json:
+        render.document({"cell": cell.name, "name": machine.name, "index": machine.index, "attributes": has})
+        return
+    said = ", ".join(f"{key}={value}" for key, value in has.items()) or "no attributes"
+    render.line(f"machine {machine.name} has {said}")
+
+
+def _read(changes: Sequence[str]) -> Mapping[str, str | None]:
+    """``{KEY: VALUE}``, None for one that is to go. Wrong usage when a word is neither."""
+    found: dict[str, str | None] = {}
+    for text in changes:
+        key, equals, value = text.partition("=")
+        if not (equals and NAME.fullmatch(key)) or key in found:
+            raise click.UsageError(
+                f"{text!r} is not KEY=VALUE, or KEY is given twice; write for example rack=r7, or rack="
+            )
+        found[key] = value or None
+    return found

@@ -1,0 +1,153 @@
+"""``omega scheduler run``."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cellstate.errors import BadInput, Duplicate, StoreError
+from cli import render, words
+from cli.app import App
+from cli.process_options import process_options
+from cli.scheduler.list import describe, show
+
+if TYPE_CHECKING:
+    from cellstate.redis import RedisCell
+    from omega.live.crew import Crew
+
+LOOK_SECONDS = 0.2
+TAKEN = ("agent", "fleet")
+TRIES = 5
+"""How often another free name is tried when somebody took the one just found."""
+
+
+@click.command()
+@click.argument("kind", required=False)
+@click.option("--file", "path", type=click.Path(path_type=Path), help="A TOML file that composes the scheduler.")
+@click.option("--preemption", metavar="POLICY", help="Whom to evict for a job that fits nowhere: none, precedence.")
+@click.option("--instances", default=1, show_default=True, type=click.IntRange(1, 256), metavar="N", help="So many.")
+@click.option("--name", metavar="NAME", help="Run as KIND/NAME (default: the first free number).")
+@process_options
+@click.pass_obj
+def command(
+    app: App, kind: str | None, path: Path | None, preemption: str | None, instances: int, name: str | None,
+) -> None:  # fmt: skip
+    """Run schedulers of a KIND in the foreground; Ctrl-C lets them finish and leave.
+
+    KIND is batch, service, mapreduce, what a package offers (omega scheduler policies), or MODULE:ATTRIBUTE of
+    your own, found from here. Several are processes of their own and share the jobs of their kind, also with
+    those started elsewhere.
+    """
+    if name is not None and instances > 1:
+        raise click.UsageError("--name names one scheduler; leave it away with --instances")
+    if (kind is None) == (path is None):
+        raise click.UsageError("want a KIND or --file, one of them")
+    if kind is not None and ":" in kind:
+        sys.path.insert(0, str(Path.cwd()))  # as `python -m` would, and as the processes of --instances do
+    chosen = {"OMEGA_SCHEDULER": kind} if kind is not None else {"OMEGA_SCHEDULER_FILE": str(path)}
+    chosen |= {"OMEGA_PREEMPTION": preemption} if preemption is not None else {}
+    kind = _kind(chosen)  # what cannot run is refused before anything starts
+    cell = app.open()
+    ran = (
+        [_run_here(app, cell, kind, chosen, name)] if instances == 1 else _run_crew(app, cell, kind, chosen, instances)
+    )
+    found = [each for each in describe(cell, everybody=True) if each["member"] in ran]
+    if app.as_json:
+        render.document({"cell": cell.name, "schedulers": found})
+    else:
+        show(found)
+
+
+def _kind(asked: Mapping[str, str]) -> str:
+    """The kind of the scheduler asked for; BadInput when it cannot run."""
+    from cellstate.model import check_member
+    from omega.live.member import chosen, scheduler
+
+    kind = chosen(asked, "", "0").kind
+    scheduler(asked, kind, "0")
+    if kind in TAKEN:
+        raise BadInput(f"scheduler of kind {kind!r}: that is what executors are called; choose another kind")
+    return check_member(f"{kind}/0").partition("/")[0]
+
+
+def free_names(cell: "RedisCell", kind: str, number: int) -> list[str]:
+    """The first free members of a kind: ``batch/0``, ``batch/2``."""
+    taken = {member for member, (_, alive, _) in cell.members().items() if alive}
+    names: list[str] = []
+    i = 0
+    while len(names) < number:
+        if f"{kind}/{i}" not in taken:
+            names.append(f"{kind}/{i}")
+        i += 1
+    return names
+
+
+def _run_here(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str], name: str | None) -> str:
+    """Be one scheduler until a signal; returns its member's name."""
+    from cellstate.model import check_member
+    from omega.live.member import scheduler
+    from schedulers.process import run_member
+    from schedulers.process_log import configure
+
+    configure(os.environ)
+
+    for attempt in range(TRIES):
+        member = check_member(f"{kind}/{name}" if name is not None else free_names(cell, kind, 1)[0])
+        if attempt == 0:
+            render.note(f"scheduler {member} on cell {cell.name} · Ctrl-C stops it")
+        own = scheduler(chosen, kind, f"{cell.name}/{member}")
+        error = run_member(app.url, cell.name, member, own)
+        if error is None:
+            return member
+        if not isinstance(error, Duplicate) or name is not None:
+            raise error
+    raise Duplicate(f"scheduler {kind}: every free name was taken by somebody else; say one with --name")
+
+
+def _run_crew(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str], number: int) -> list[str]:
+    """Start several processes and wait until a signal, or until one of them ends by itself."""
+    from omega.embedded_places import state_directory
+    from omega.live.crew import crew
+
+    names = free_names(cell, kind, number)
+    stopping = threading.Event()
+    logs = state_directory() / "logs" / cell.name
+    with crew(app.url, cell.name, logs, settings=chosen) as group, _signals(stopping.set):
+        for member in names:
+            group.start(member)
+        group.wait_ready(cell)
+        pids = " ".join(str(process.pid) for process in group.members.values())
+        render.note(f"schedulers {' '.join(names)} on cell {cell.name} · pid {pids} · Ctrl-C stops them")
+        dead: dict[str, int] = {}
+        while len(dead) < number and not stopping.wait(LOOK_SECONDS):
+            _tell_dead(group, dead)
+        render.note(f"stopping {words.count(number - len(dead), 'scheduler')}")
+    if dead:
+        raise StoreError(f"schedulers {', '.join(dead)}: ended by themselves; see {group.logs}")
+    return names
+
+
+def _tell_dead(group: "Crew", known: dict[str, int]) -> None:
+    """Say once of each member that it ended; the others take its jobs over."""
+    for member, code in group.dead().items():
+        if member not in known:
+            known[member] = code
+            how = f"killed by signal {-code}" if code < 0 else f"ended with code {code}: {group.last_words(member)}"
+            render.warning(f"scheduler {member}: {how}; the others go on with its jobs")
+
+
+@contextmanager
+def _signals(tell: Callable[[], None]) -> Iterator[None]:
+    """Call `tell` on SIGINT and SIGTERM instead of what they do otherwise."""
+    before = {each: signal.signal(each, lambda *_: tell()) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,73 @@
+"""``omega sim figure``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from cli import render
+from cli.app import App
+from cli.several import Several
+from cli.sim.executor import executor_options, finish
+
+FORMS = (".svg", ".png")
+
+
+@click.command(cls=Several, several=("--cluster",))
+@click.argument("number", type=int)
+@click.option("--cluster", "cells", multiple=True, metavar="A|B|C …", help="The paper's cells (default: the figure's).")
+@click.option(
+    "--days",
+    type=click.FloatRange(0, 10_000, min_open=True),
+    help="Simulated days (default: a part of one, which takes minutes; the paper has 7). Error bars need two.",
+)
+@click.option(
+    "--machines",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Cells of so many machines: quicker. Jobs arrive as often and run shorter in proportion.",
+)
+@click.option(
+    "--output",
+    default="figures",
+    show_default=True,
+    metavar="DIRECTORY",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the figure goes, as SVG and PNG.",
+)
+@click.option(
+    "--results",
+    metavar="FILE.jsonl",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where finished simulations are kept (default: results.jsonl beside the figures).",
+)
+@executor_options
+@click.pass_obj
+def command(
+    app: App, *, number: int, cells: Sequence[str], days: float | None, machines: int | None, output: Path,
+    results: Path | None, where: str | None, workers: int | None,
+) -> None:  # fmt: skip
+    """Simulate and draw figure NUMBER, 2 to 10, of the Omega paper.
+
+    Simulations that are finished are not run again: figures 5 and 6 share theirs, and one that was
+    interrupted goes on where it stopped.
+    """
+    from omega.experiments.figures import figure
+
+    what = figure(number)
+    form = what.sized(days, cells, machines)
+    from omega.experiments.plots.draw import draw  # before simulating for minutes: matplotlib may be missing
+
+    records = finish(what.simulations(form), results or output / "results.jsonl", where, workers, quiet=app.as_json)
+    paths = [output / f"figure-{number}{ending}" for ending in FORMS]
+    with render.busy("drawing", quiet=app.as_json):
+        draw(what, records, form, *paths)
+    if app.as_json:
+        render.document({
+            "figure": number, "title": what.title, "clusters": list(form.cells), "days": form.lengths,
+            "simulations": len(records), "files": [str(path) for path in paths],
+        })  # fmt: skip
+        return
+    for path in paths:
+        render.line(str(path))
+    render.note(f"{what.title}: {len(records)} simulations" if records else what.title)

@@ -1,0 +1,103 @@
+"""``omega sim run``."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import click
+
+from cli import render, words
+from cli.app import App
+from cli.sim.options import configuration, configuration_options
+
+if TYPE_CHECKING:
+    from cellstate.redis import RedisCell
+
+KINDS = ("batch", "service")
+
+
+@contextmanager
+def _cell(url: str | None) -> "Iterator[RedisCell | None]":
+    """A cell of its own on a store, removed afterwards; None without a store."""
+    if url is None:
+        yield None
+        return
+    from cellstate import server
+    from cellstate.redis import RedisCell
+    from omega.workload.workload import DIMENSIONS
+
+    server.check_suitable(server.server_info(url))
+    cell = RedisCell.create(
+        server.connect(url), f"simulation-{uuid4().hex[:12]}", DIMENSIONS, keep_jobs=0, keep_ms=0, url=url
+    )
+    try:
+        yield cell
+    finally:
+        cell.delete()
+        cell.close()
+
+
+@click.command()
+@configuration_options
+@click.option("--store", "url", metavar="URL", help="Keep the master copy in a cell of its own on this store; "
+              "the result is the same. OMEGA_STORE is not used.")  # fmt: skip
+@click.pass_obj
+def command(app: App, /, url: str | None, **given: Any) -> None:
+    """Simulate one architecture on one workload.
+
+    Prints, by kind of job, how long jobs waited for their first attempt, how busy the schedulers were
+    (median of the days, and median absolute deviation), conflicts per transaction without one, and what was
+    given up.
+    """
+    chosen = configuration(given)
+    with render.busy("drawing the workload", quiet=app.as_json):
+        workload = chosen.drawn()
+    with _cell(url) as cell, render.progress(quiet=app.as_json) as bars:
+        began = time.perf_counter()
+        bar = bars.add_task(chosen.architecture, total=100, more=f"% of {chosen.days:g} days")
+        result = chosen.run(cell=cell, progress=lambda share: bars.update(bar, completed=round(100 * share)))
+        seconds = time.perf_counter() - began
+    document = {**result.as_json(), "wall_seconds": seconds, "workload": workload.about.strip().splitlines()}
+    document["configuration"] = chosen.as_json()
+    if app.as_json:
+        render.document(document)
+    else:
+        _show(document)
+
+
+def _show(document: Mapping[str, Any]) -> None:
+    for text in document["workload"]:
+        render.line(text)
+    render.line()
+    render.table(
+        ("kind", ">jobs", ">scheduled", ">abandoned", ">tasks", ">wait mean / p90", ">busyness", ">no conflict",
+         ">conflict fraction"),
+        [_row(kind, document[kind]) for kind in KINDS],
+    )  # fmt: skip
+    if len(document["schedulers"]) > len(KINDS):
+        render.line()
+        render.table(
+            ("scheduler", ">jobs", ">attempts", ">wait mean", ">busyness", ">conflict fraction"),
+            [
+                (name, each["jobs_scheduled"], each["attempts"], words.seconds(each["wait_mean"]),
+                 f"{each['busyness_median']:.3f}", f"{each['conflict_fraction']:.4f}")
+                for name, each in document["schedulers"].items()
+            ],
+        )  # fmt: skip
+    used = " · ".join(f"{share:.0%} {name}" for name, share in document["utilisation"].items())
+    render.line()
+    render.line(f"{document['architecture']}, {document['days']:g} days, seed {document['seed']}: in use {used}")
+    render.note(
+        f"{document['events']:,} events in {words.seconds(document['wall_seconds'])} · digest {document['digest']}"
+    )
+
+
+def _row(kind: str, of: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        kind, of["jobs_submitted"], of["jobs_scheduled"], of["jobs_abandoned"], of["tasks_scheduled"],
+        f"{words.seconds(of['wait_mean'])} / {words.seconds(of['wait_p90'])}",
+        f"{of['busyness_median']:.4f} ± {of['busyness_mad']:.4f}", f"{of['busyness_no_conflict_median']:.4f}",
+        f"{of['conflict_fraction']:.4f}",
+    )  # fmt: skip

@@ -1,0 +1,87 @@
+"""``omega sim sweep``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli import render
+from cli.app import App
+from cli.columns import Columns, answered, columns_option
+from cli.several import Several
+from cli.sim.executor import executor_options, finish
+from cli.sim.options import configuration, configuration_options
+
+if TYPE_CHECKING:
+    from omega.experiments.results import Record
+
+METRICS = ("wait", "busyness", "conflict_fraction", "jobs_abandoned")
+
+
+@click.command(cls=Several, several=("--metric", "--vary"))
+@click.option("--vary", "varied", multiple=True, required=True, metavar="PARAMETER=VALUES",
+              help="Such as batch=1,2,4 or rate=1..10 (steps of 1) or t_job_service=0.01..100:9 (9 values, evenly "
+              "spaced in their logarithms). Of several, every combination is run.")  # fmt: skip
+@click.option("--metric", "metrics", multiple=True, metavar="NAME",
+              help="What to show: wait, wait_p90, busyness, wasted, conflict_fraction, abandoned, utilisation, …, of "
+              "both kinds of job or of one (batch.wait).")  # fmt: skip
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.svg|FILE.png",
+              help="Draw the metrics over the first parameter.")  # fmt: skip
+@click.option("--results", default="omega-sweep.jsonl", show_default=True, metavar="FILE.jsonl",
+              type=click.Path(dir_okay=False, path_type=Path),
+              help="Where finished simulations are kept; those that are there are not run again.")  # fmt: skip
+@columns_option
+@executor_options
+@configuration_options
+@click.pass_obj
+def command(
+    app: App, /, varied: Sequence[str], metrics: Sequence[str], plot: Path | None, results: Path,
+    columns: Columns, where: str | None, workers: int | None, **given: Any,
+) -> None:  # fmt: skip
+    """Simulate every combination of some parameters' values.
+
+    The parameters are the options below, with _ or -. Finished simulations are written to a file of JSON
+    lines at once, so that a sweep that was interrupted goes on where it stopped.
+    """
+    from omega.experiments.sweep import axis, grid
+
+    if plot is not None and plot.suffix not in (".svg", ".png"):
+        raise click.UsageError(f"--plot {plot}: want a name that ends in .svg or .png")
+    axes: dict[str, list[Any]] = {}
+    for text in varied:
+        name, values = axis(text)
+        if name in axes:
+            raise click.UsageError(f"--vary {name} is given twice; write all values in one")
+        axes[name] = values
+    points = grid(configuration(given), axes)
+    records = finish(points, results, where, workers, quiet=app.as_json)
+    rows = _rows(records, list(axes), metrics or METRICS)
+    if plot is not None:
+        from omega.experiments.plots.lines import draw_sweep
+
+        draw_sweep(records, list(axes), metrics or METRICS, plot)
+    document = {"results": str(results), "plot": str(plot) if plot else None, "points": rows}
+    if answered(app, document, "points", columns):
+        return
+    names = list(rows[0])
+    render.table(
+        [name if name in axes else f">{name}" for name in names], [[_cell(row[name]) for name in names] for row in rows]
+    )
+    render.note(f"{len(rows)} points in {results}" + (f", drawn in {plot}" if plot else ""))
+
+
+def _rows(records: "Sequence[Record]", names: Sequence[str], metrics: Sequence[str]) -> list[dict[str, Any]]:
+    from omega.experiments.metrics import chosen
+
+    rows = []
+    for record in records:
+        row = {name: record["configuration"][name] for name in names}
+        for metric in metrics:
+            row |= {column: value for column, _, _, value in chosen(record, metric)}
+        rows.append(row)
+    return rows
+
+
+def _cell(value: Any) -> object:
+    return f"{value:.4g}" if isinstance(value, float) else value

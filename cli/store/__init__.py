@@ -1,0 +1,103 @@
+"""``omega store``: the user's own store, and what is known of any other."""
+
+from typing import Any
+
+import click
+
+from cellstate.errors import BadInput
+from cli import render, words
+from cli.app import App
+from cli.store.backup import backup, restore
+
+
+@click.group()
+def command() -> None:
+    """See, start and stop the store that is used when no other is named; back up and restore cells."""
+
+
+def _own(app: App) -> None:
+    if app.store is not None:
+        raise BadInput(
+            f"the store at {app.shown_url} is not one of omega's own; start and stop it where it runs, "
+            "or leave --store and OMEGA_STORE away"
+        )
+
+
+@command.command()
+@click.pass_obj
+def status(app: App) -> None:
+    """Show whether the store runs, where it keeps its data, and the cells on it."""
+    found = _other(app) if app.store is not None else _embedded()
+    found["cells"] = app.cells() if found["running"] else []
+    if app.as_json:
+        render.document(found)
+        return
+    up = found["uptime_seconds"]
+    used = found["memory_bytes"]
+    render.facts({
+        "store": f"{found['version'] or 'stopped'} ({'embedded' if found['embedded'] else 'given'})",
+        "url": found["url"],
+        "directory": found["directory"],
+        "persistence": found["persistence"],
+        "process": found["pid"] and f"{found['pid']}, up {words.age(up or 0)}",
+        "memory": used and words.memory(used / 2**20),
+        "program": found["server"],
+        "cells": ", ".join(found["cells"]) or ("none" if found["running"] else ""),
+    })  # fmt: skip
+
+
+def _embedded() -> dict[str, Any]:
+    from omega import embedded
+
+    found = embedded.status()
+    return {
+        "embedded": True, "running": found.running, "url": found.url, "directory": str(found.directory),
+        "persistence": found.persistence, "server": found.server and str(found.server), "pid": found.pid,
+        "version": found.version, "uptime_seconds": found.uptime_seconds, "memory_bytes": found.memory_bytes,
+        "loading": found.loading,
+    }  # fmt: skip
+
+
+def _other(app: App) -> dict[str, Any]:
+    from cellstate.server import server_info
+
+    found = server_info(app.url)
+    return {
+        "embedded": False, "running": True, "url": found.url, "directory": None,
+        "persistence": "append-only files" if found.append_only else "none",
+        "server": found.executable or None, "pid": found.pid, "version": f"{found.product} {found.version}",
+        "uptime_seconds": found.uptime_seconds, "memory_bytes": found.used_memory_bytes, "loading": found.loading,
+    }  # fmt: skip
+
+
+@command.command()
+@click.pass_obj
+def start(app: App) -> None:
+    """Start the store unless it runs. Every command that needs it does so by itself."""
+    from omega import embedded
+
+    _own(app)
+    found = embedded.ensure()
+    if app.as_json:
+        render.document({"url": found.url, "directory": str(found.directory), "pid": found.pid,
+                         "version": found.version, "started": found.started})  # fmt: skip
+        return
+    render.line(f"{found.version} {'started' if found.started else 'runs already'} as process {found.pid}, {found.url}")
+
+
+@command.command()
+@click.pass_obj
+def stop(app: App) -> None:
+    """Stop the store; its data stays, and the next command that needs it starts it again."""
+    from omega import embedded
+
+    _own(app)
+    stopped = embedded.stop()
+    if app.as_json:
+        render.document({"url": embedded.default_url(), "stopped": stopped})
+        return
+    render.line("stopped; its data stays" if stopped else "was not running")
+
+
+command.add_command(backup)
+command.add_command(restore)

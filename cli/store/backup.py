@@ -1,0 +1,173 @@
+"""``omega store backup`` and ``omega store restore``: cells as a file, whatever server they were on."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from cellstate.errors import BadInput, Refused
+from cli import render, words
+from cli.app import App
+
+if TYPE_CHECKING:
+    from cellstate.backup import Backup, Told
+    from cellstate.redis import RedisCell
+
+STDOUT = "-"
+
+
+@click.command("backup")
+@click.argument("file")
+@click.option("--force", is_flag=True, help="Overwrite FILE if it is there.")
+@click.pass_obj
+def backup(app: App, file: str, force: bool) -> None:
+    """Write all cells of the store, or the one that --cell names, into FILE (- for stdout).
+
+    Schedulers may go on meanwhile: each cell is written as it was at one version.
+    """
+    names = [app.cell_name] if app.cell_name is not None else app.cells()
+    if not names:
+        raise Refused(f"the store at {app.shown_url} has no cells; there is nothing to back up")
+    if file == STDOUT:
+        written = _write(app, names, sys.stdout.buffer)
+        render.note(f"{words.count(len(written), 'cell')} written")
+        return
+    path = Path(file)
+    if path.exists() and not force:
+        raise Refused(f"backup {file}: is there already; --force overwrites it")
+    # Jobs may carry secrets in their environment: the file is for its owner alone, and whole or not there.
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:  # noqa: PTH123 - a descriptor
+            written = _write(app, names, stream)
+        part.replace(path)
+    except OSError as error:
+        raise BadInput(f"backup {file}: {error.strerror}; choose another place") from error
+    finally:
+        part.unlink(missing_ok=True)
+    if app.as_json:
+        render.document({"file": file, "bytes": path.stat().st_size, "cells": written})
+        return
+    render.table(
+        ("cell", ">version", ">machines", ">jobs", ">records", ">bytes"),
+        [tuple(each[name] for name in ("cell", "version", "machines", "jobs", "records", "bytes")) for each in written],
+    )
+
+
+def _write(app: App, names: Sequence[str], stream: BinaryIO) -> list[dict[str, Any]]:
+    from cellstate import backup_file
+    from cellstate.backup import read_backup
+
+    written = []
+    with render.progress(quiet=app.as_json) as bars:
+        for name in names:
+            cell = app.open(name)
+            told = _bar(bars, f"reading {name}", _size(cell))
+            found = read_backup(cell, app.now_ms(), told)
+            size = backup_file.write(found, stream, _program())
+            written.append(_as_json(found) | {"bytes": size})
+    return written
+
+
+def _size(cell: "RedisCell") -> int:
+    """About how many records a cell has, for the bar."""
+    machines, jobs = cell.machine_count(), len(cell.job_ids())
+    return 3 * machines + 2 * jobs + cell.log_length()
+
+
+def _bar(bars: Any, text: str, total: int) -> "Told":
+    bar = bars.add_task(text, total=total, more="records")
+    return lambda count: bars.update(bar, advance=count)
+
+
+def _program() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"omega {version('omega-scheduler')}"
+    except PackageNotFoundError:
+        return "omega"
+
+
+def _as_json(found: "Backup") -> dict[str, Any]:
+    return {
+        "cell": found.cell, "version": found.version, "schema": found.schema, "at_ms": found.at_ms,
+        "machines": len(found.bulk["machines"]), "jobs": len(found.bulk["jobs"]), "records": found.records,
+    }  # fmt: skip
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--as", "name", metavar="NAME", help="Under another name; for a file of one cell, or with --cell.")
+@click.option("--force", is_flag=True, help="Overwrite cells that are there.")
+@click.pass_context
+def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> None:
+    """Write the cells of a backup FILE, or the one that --cell names, into the store, and verify them.
+
+    FILE is read and checked as a whole before anything is changed. Schedulers, agents and machines that work on a
+    cell find it as it was then, and go on from there.
+    """
+    from cellstate.redis import check_name
+    from cellstate.restore import check_schema
+
+    app: App = ctx.obj
+    chosen = [each for each in _read(file) if app.cell_name in (None, each.cell)]
+    if not chosen:
+        raise Refused(f"backup {file}: has no cell {app.cell_name!r}")
+    if name is not None and len(chosen) > 1:
+        raise BadInput(f"backup {file}: has {len(chosen)} cells; say with --cell which is to be {name}")
+    wanted = [(each, check_name(name or each.cell)) for each in chosen]
+    for each, _ in wanted:
+        check_schema(each)
+    there = app.cells()
+    for _, into in wanted:
+        if into in there and not force:
+            raise Refused(f"cell {into}: {_about(app, into)}; --force overwrites it, --as NAME restores beside it")
+    restored = [_restore(app, each, into) for each, into in wanted]
+    ok = all(each["ok"] for each in restored)
+    if app.as_json:
+        render.document({"file": file, "ok": ok, "cells": restored})
+    else:
+        render.table(
+            ("cell", ">version", ">machines", ">tasks", ">jobs", "verify"),
+            [(each["cell"], each["version"], *each["checked"].values(), "ok" if each["ok"] else "violations")
+             for each in restored],
+        )  # fmt: skip
+    ctx.exit(0 if ok else 1)
+
+
+def _read(file: str) -> "list[Backup]":
+    from cellstate import backup_file
+
+    try:
+        with Path(file).open("rb") as stream:
+            return backup_file.read(stream, file)
+    except OSError as error:
+        raise BadInput(f"backup {file}: {error.strerror}; name a file that omega store backup wrote") from error
+
+
+def _about(app: App, name: str) -> str:
+    """What would be lost."""
+    cell = app.open(name)
+    live = [member for member, (_, alive, _) in cell.members().items() if alive]
+    jobs = len(cell.job_names())
+    text = f"is there already, with {words.count(cell.machine_count(), 'machine')} and {words.count(jobs, 'live job')}"
+    return text + (f", and {words.listing(live)} at work" if live else "")
+
+
+def _restore(app: App, each: "Backup", into: str) -> dict[str, Any]:
+    from cellstate import restore as writing
+    from cellstate.audit import verify
+    from cellstate.server import connect
+
+    with render.progress(quiet=app.as_json) as bars:
+        told = _bar(bars, f"writing {into}", each.records)
+        cell = app.closing(writing.restore(connect(app.url), each, into, app.now_ms(), app.by, url=app.url, told=told))
+    with render.busy(f"verifying {into}", quiet=app.as_json):
+        report = verify(cell)
+    found = report.as_json()
+    return {"cell": into, "version": each.version, "checked": found["checked"], "ok": report.ok,
+            "violations": found["violations"]}  # fmt: skip
