@@ -145,7 +145,10 @@ class Cell(Protocol):
     def release(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
         """Undo `hold`; a job that waits for others goes on waiting. Refused when it has ended."""
 
-    def resize(self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None) -> Job:
+    def resize(
+        self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
+        seen: Mapping[int, int] | None = None,
+    ) -> Job:  # fmt: skip
         """Give task groups, by their position, other totals, 0 or more (semantics 4); returns the job afterwards.
 
         Added tasks wait, with the next indices, which no task of the group had before. Taken away are first
@@ -157,6 +160,9 @@ class Cell(Protocol):
         ask for more with `resize` again. Never `placed`, only `total` and `unplaced` of the answer say what
         the job is to have; a job whose groups are all empty is done. Refused when the job or a group is not
         there, has ended, or more tasks have ended already than `totals` says.
+
+        A process, which resizes on nobody's word, says so with `seen`, the totals it decided on by group: Overtaken
+        when one of them is another now, and the job's modify index stays, which tells what people changed.
         """
 
     def update(

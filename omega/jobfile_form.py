@@ -12,7 +12,7 @@ from cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
 from cellstate.resources import Resources
 from omega.arrays import Array, parse_array
 from schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_spread
-from schedulers.rolling import HEALTHY_AFTER_MS
+from schedulers.rolling import HEALTHY_AFTER_MS, PROGRESS_DEADLINE_MS
 
 MOST_TASKS = 10_000_000
 """Tasks in one group."""
@@ -175,9 +175,10 @@ class Health(Strict):
 
 
 class Update(Strict):
-    """How a running job is updated: at most so many tasks of a group down at once."""
+    """How a running job is updated: at most so many tasks of a group down at once, and how long without progress."""
 
     max_down: int = Field(1, ge=1, le=MOST_TASKS)
+    progress_deadline: Duration = PROGRESS_DEADLINE_MS
     health: Health = Health()
 
 

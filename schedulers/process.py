@@ -32,6 +32,7 @@ from schedulers.rolling import Rollouts
 from schedulers.scheduler import Scheduler
 from schedulers.sharing import owned
 
+NEVER = float("inf")
 HUNG_LEASES = 2
 """After so many leases without a step the loop counts as hung and the lease is left to lapse."""
 
@@ -56,6 +57,8 @@ class Process:
     _seen_steps: int = -1
     _hung_since: float = 0.0
     _looked_after: float = 0.0
+    _roll_at: float = NEVER
+    """When the updates that are rolling are to be looked at next, if that is before the next heartbeat."""
 
     def __post_init__(self) -> None:
         """Nothing is looked after yet."""
@@ -125,14 +128,30 @@ class Process:
                     if cell is None:
                         cell = await anyio.to_thread.run_sync(RedisCell.connect, self.url, self.cell)
                     await anyio.to_thread.run_sync(self.beat, cell)
-                await anyio.sleep(self.lease_ms / 3000)
+                await self._until_next(cell)
         except Exception:
             self._stop()  # without a heartbeat the loop would only be fenced, again and again
             raise
 
+    async def _until_next(self, cell: RedisCell | None) -> None:
+        """Wait for the next heartbeat; an update that is rolling does not."""
+        beat_at = time.monotonic() + self.lease_ms / 3000
+        while (left := min(beat_at, self._roll_at) - time.monotonic()) > 0 or self._roll_at < beat_at:
+            await anyio.sleep(max(0.0, left))
+            if cell is not None and self._roll_at < beat_at:
+                with suppress(StoreError):
+                    await anyio.to_thread.run_sync(self._roll, cell)
+
+    def _roll(self, cell: RedisCell) -> None:
+        """Look after updates."""
+        self._roll_at = NEVER
+        if self._live is not None:
+            due = self._rollouts.step(cell, self._live.owned, int(time.time() * 1000))
+            self._roll_at = NEVER if due is None else time.monotonic() + due / 1000
+
     def beat(self, cell: RedisCell) -> None:
         """Renew the lease if the loop lives, learn who else does, and take note of lapsed members."""
-        live = self._live
+        self._roll_at, live = NEVER, self._live
         if live is None or self._hung(live):
             return
         queued, asleep = len(self.scheduler.ordering), len(self.scheduler.waking)
@@ -150,7 +169,7 @@ class Process:
         if time.monotonic() - self._looked_after > self.lease_ms / 1000:
             look_after(cell, int(time.time() * 1000), self.member)
             self._looked_after = time.monotonic()
-        self._rollouts.step(cell, live.owned, int(time.time() * 1000))
+        self._roll(cell)
 
     def _figures_now(self, queued: int, asleep: int) -> dict[str, Any]:
         """The figures of a copy. The loop counts on meanwhile, and an array that is being read refuses to grow."""

@@ -228,7 +228,7 @@ def resize(asked: Resize, cell: Cell, at_ms: int, by: str) -> Resized:
     jobs = []
     for job_id, totals in asked.totals.items():
         try:
-            jobs.append(cell.resize(job_id, totals, at_ms, by))
+            jobs.append(cell.resize(job_id, totals, at_ms, by, seen={}))
         except Refused:
             continue
     return Resized(jobs)

@@ -2,7 +2,7 @@
 
 The store keeps what is to be reached (`Target`, in the job's spec) and that it is under way; `move` says, purely,
 what to do next; `Rollouts` does it, as housekeeping of the schedulers (docs/decisions/0008). Each step names the
-modify index it was decided on, so two that look after one update do not add up.
+modify index and the totals it was decided on, so two that look after one update do not add up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,12 @@ from cellstate.model import GroupStatus, Job, JobState, bucket_of
 
 HEALTHY_AFTER_MS = 10_000
 """How long a new task must stay up when its job does not say."""
+PROGRESS_DEADLINE_MS = 600_000
+"""How long an update may get no further when its job does not say."""
+LOOK_MS = 200
+"""How soon an update is looked at again at the soonest."""
+RARER = 4
+"""When nothing happened for some time, the next look is after that part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +38,26 @@ class Policy:
     """How a job is updated: at most so many tasks of a group down at once, and when a new task counts as healthy.
 
     It must stay up for `healthy_after_ms`. With a `command` an agent runs that beside it, from `grace_ms` after its
-    start on, and ends the task as failed when it does not exit with 0: so it must stay up for both together.
+    start on, and ends the task as failed when it does not exit with 0: so it must stay up for both together. An
+    update that gets no further for `progress_deadline_ms` beyond that stops where it is.
     """
 
     max_down: int = 1
     healthy_after_ms: int = HEALTHY_AFTER_MS
     grace_ms: int = 0
     command: tuple[str, ...] = ()
+    progress_deadline_ms: int = PROGRESS_DEADLINE_MS
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> "Policy":
-        """The policy of a job by its spec, ``update: {max_down, health: {command, grace, healthy_after}}``."""
+        """The policy of a job by its spec: ``update: {max_down, progress_deadline, health: {…}}``."""
         said = spec.get("update", {})
         health = said.get("health", {})
         command = tuple(health.get("command", ()))
         after = health.get("healthy_after", HEALTHY_AFTER_MS)
-        return cls(said.get("max_down", 1), after, health.get("grace", 0) if command else 0, command)
+        grace = health.get("grace", 0) if command else 0
+        deadline = said.get("progress_deadline", PROGRESS_DEADLINE_MS)
+        return cls(said.get("max_down", 1), after, grace, command, deadline)
 
     @property
     def proven_ms(self) -> int:
@@ -121,18 +131,25 @@ def _sums(job: Job, older: Sequence[int]) -> tuple[int, int, int]:
 class Rollouts:
     """Looks after the updates of one kind's jobs in the buckets that are a scheduler's own.
 
-    Since when each new placement is seen to run is known here alone: whoever takes over counts anew, which only
-    makes an update slower.
+    Since when each new placement is seen to run, and since when an update got no further, is known here alone:
+    whoever takes over counts anew, which only makes an update slower.
     """
 
     kind: str
     by: str
     _since: dict[int, int] = field(default_factory=dict)
     """When (ms) each placement of a new group was first seen to run."""
+    _progress: dict[str, tuple[object, int]] = field(default_factory=dict)
+    """How far each update was, and since when (ms)."""
 
-    def step(self, cell: Cell, owned: str, now_ms: int) -> None:
-        """Do what is next for every update that is rolling, forget those of jobs long gone. Raises StoreError."""
+    def step(self, cell: Cell, owned: str, now_ms: int) -> int | None:
+        """Do what is next for every update that is rolling, forget those of jobs long gone.
+
+        Returns in how many milliseconds the next look is worth while, None when none is rolling. Raises StoreError.
+        """
         seen: set[int] = set()
+        jobs: set[str] = set()
+        due: list[int] = []
         for job_id, state in cell.updates().items():
             if owned[bucket_of(job_id)] != "1":
                 continue
@@ -143,8 +160,20 @@ class Rollouts:
             elif job is None or job.state > JobState.HELD:
                 cell.settle(job_id, "" if job is None or job.state is JobState.DONE else "stopped", now_ms, self.by)
             elif job.kind == self.kind:
-                seen |= self._advance(cell, job, now_ms)
+                watched = self._advance(cell, job, now_ms)
+                seen |= watched
+                jobs.add(job_id)
+                due.append(self._due(job, watched, now_ms))
         self._since = {placement: since for placement, since in self._since.items() if placement in seen}
+        self._progress = {job_id: known for job_id, known in self._progress.items() if job_id in jobs}
+        return min(due, default=None)
+
+    def _due(self, job: Job, watched: set[int], now_ms: int) -> int:
+        """In how many milliseconds to look again: soon after something happened, and when a task has proven itself."""
+        proven = Policy.of(job.spec).proven_ms
+        left = [self._since[each] + proven - now_ms for each in watched if each in self._since]
+        rarer = (now_ms - self._progress.get(job.id, (None, now_ms))[1]) // RARER
+        return max(LOOK_MS, min([rarer, *(each for each in left if each > 0)]))
 
     def _advance(self, cell: Cell, job: Job, now_ms: int) -> set[int]:
         """One step of one update; returns the placements it has an eye on."""
@@ -161,14 +190,31 @@ class Rollouts:
         up = {placement for placement, since in self._since.items() if since <= proven}
         healthy = {number: self._tasks(cell, runs, up) for number, runs in watched.items()}
         wanted = move(job, healthy)
+        stalled = wanted.stalled or ("" if wanted.totals or wanted.done else self._stuck(job, healthy, now_ms))
         try:
             if wanted.totals:
-                cell.resize(job.id, wanted.totals, now_ms, self.by, job.modified)
-            elif wanted.done or wanted.stalled:
-                cell.settle(job.id, wanted.stalled, now_ms, self.by)
+                self._progress[job.id] = None, now_ms
+                seen = {number: job.groups[number].total for number in wanted.totals}
+                cell.resize(job.id, wanted.totals, now_ms, self.by, job.modified, seen)
+            elif wanted.done or stalled:
+                cell.settle(job.id, stalled, now_ms, self.by)
         except Refused:
             pass  # somebody changed the job meanwhile: it is looked at again
         return {placement for _, placement in asked}
+
+    def _stuck(self, job: Job, healthy: Mapping[int, int], now_ms: int) -> str:
+        """Why an update that got no further for too long did not; "" while there is time. A held job has time."""
+        policy, far = Policy.of(job.spec), (job.modified, sorted(healthy.items()))
+        known, since = self._progress.get(job.id, (None, 0))
+        if known != far or job.state is JobState.HELD:
+            self._progress[job.id] = far, now_ms
+            return ""
+        if now_ms - since <= policy.progress_deadline_ms + policy.proven_ms:
+            return ""
+        new = [job.groups[target.group] for target in targets(job) if target.older]
+        waiting, total = sum(group.unplaced for group in new), sum(group.total for group in new)
+        what = f"{waiting} found no machine" if waiting else "some did not start, or did not stay up"
+        return f"no progress for {(now_ms - since) / 1000:.0f} s: of its {total} new tasks {what}"
 
     def _tasks(self, cell: Cell, runs: Sequence[tuple[int, int]], up: set[int]) -> int:
         """Tasks in the runs that have been up long enough."""

@@ -3,14 +3,15 @@
 -- waits arrives anew: a gang that fitted nowhere may fit now.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds changes log done | box:* pending:* wake:*
--- ARGV   dims tag at by job check most | groups
--- A group is "number total". check: the modify index the caller read, "-" for any. At most this many
--- running tasks are stopped in one call: the totals are then not reached yet, and the call is repeated.
+-- ARGV   dims tag at by job check step most | groups
+-- A group is "number total seen". check: the modify index the caller read, "-" for any; step "1": a process asks,
+-- no person, so the modify index stays; seen: the total the caller read, "-" for any. At most this many running
+-- tasks are stopped in one call: the totals are then not reached yet, and the call is repeated.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"group", record} (one that is
 --        not there), {"few", record} (more tasks have ended than are asked for), {"many", record} (a gang of
 --        more than a transaction takes), or {"keys", name…}
 -- Types  as in commit.lua
--- Rules  semantics 4; what is so already changes nothing (14); a call that only takes away passes when
+-- Rules  semantics 4; only people move the modify index; what is so already changes nothing (14); a call that only takes away passes when
 --        the server is full (13)
 
 --@include lists binary words ranges publish links tasks
@@ -20,17 +21,18 @@ local j = J[job]
 if not j then return { 'unknown' } end
 if j.state > HELD then return { 'ended', write_job(j) } end
 
-local asked, sum, differs, grows = {}, 0, false, false
+local asked, sum, differs, grows, changed = {}, 0, false, false, false
 for i = fixed_args + 1, #ARGV do
-  local number, total = match(ARGV[i], '^(%d+) (%d+)$')
+  local number, total, seen = match(ARGV[i], '^(%d+) (%d+) (%S+)$')
   local g = j.groups[number + 1]
   if not g then return { 'group', write_job(j) } end
   asked[g] = tonumber(total)
   differs = differs or asked[g] ~= total_of(g)
   grows = grows or asked[g] > total_of(g)
+  changed = changed or (seen ~= '-' and tonumber(seen) ~= total_of(g))
 end
 if not differs then return { 'ok', write_job(j) } end
-if overtaken(j, check) then return { 'moved', write_job(j) } end
+if changed or overtaken(j, check) then return { 'moved', write_job(j) } end
 local machines = {}
 for _, g in ipairs(j.groups) do
   local wanted = asked[g] or (total_of(g))
@@ -103,7 +105,7 @@ local function shrink(g, count)
   return waiting, stopped
 end
 
-modify(j)
+if step == '1' then touch_job(j) else modify(j) end
 for i, g in ipairs(j.groups) do
   local total, waiting, stopped = total_of(g), 0, 0
   if asked[g] and asked[g] > total then

@@ -24,7 +24,7 @@ for _, g in ipairs(j.groups) do
   g[UNPLACED], g[WAITING], g.first = 0, '-', false
 end
 j.unplaced, j.state = 0, tonumber(state)
-modify(j)
+if j.state == ABANDONED then touch_job(j) else modify(j) end -- no person abandons
 fact(format('%s %s %d', j.state == ABANDONED and 'abandon' or 'stop', job, stopped))
 end_waits()
 publish(at, by, true)

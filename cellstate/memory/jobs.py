@@ -103,7 +103,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
                 g.stopped += g.unplaced
                 g.unplaced, g.waiting = 0, NONE
             j.unplaced, j.state = 0, state
-            self.modify(j)
+            (self.touch_job if state is JobState.ABANDONED else self.modify)(j)  # no person abandons
             self.fact("abandon" if state is JobState.ABANDONED else "stop", job_id, stopped)
             self.publish(at_ms, by)
         return self.snapshot_of(j, spec=False)
@@ -151,16 +151,23 @@ class MemoryJobs(MemoryTasks, MemoryReads):
 
     # Resizing
 
-    def resize(self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None) -> Job:
+    def resize(
+        self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
+        seen: Mapping[int, int] | None = None,
+    ) -> Job:  # fmt: skip
         """See Cell.resize; as many steps as it takes to stop running tasks MOST_CLAIMS at a time."""
         if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
             raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
         self.unfold()
-        while self.resize_once(job_id, totals, at_ms, by, check):
-            check = None
+        step, now = seen is not None, seen or {}
+        while self.resize_once(job_id, totals, at_ms, by, check, now, step=step):
+            check, now = None, {}
         return self.snapshot_of(self.J[job_id], spec=False)
 
-    def resize_once(self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None) -> bool:
+    def resize_once(
+        self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None, seen: Mapping[int, int],
+        *, step: bool,
+    ) -> bool:  # fmt: skip
         """One call of the script; returns whether another one is needed."""
         j = self.live(job_id)
         if any(number >= len(j.groups) for number in totals):
@@ -168,13 +175,15 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         asked = {j.groups[number]: total for number, total in totals.items()}
         if all(g.total == total for g, total in asked.items()):
             return False
+        if any(j.groups[number].total != seen.get(number, j.groups[number].total) for number in totals):
+            raise refusal(self.name, job_id, "moved", self.snapshot_of(j, spec=False))
         self.overtaken(j, check)
         if any(total < g.finished + g.failed + g.stopped for g, total in asked.items()):
             raise refusal(self.name, job_id, "few", self.snapshot_of(j, spec=False))
         if j.gang and sum(asked.get(g, g.total) for g in j.groups) > MOST_CLAIMS:
             raise refusal(self.name, job_id, "many", self.snapshot_of(j, spec=False))
         self.open()
-        self.modify(j)
+        (self.touch_job if step else self.modify)(j)
         left = most = MOST_CLAIMS
         for g in j.groups:
             change, stopped = asked.get(g, g.total) - g.total, 0

@@ -33,7 +33,8 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
     """Make a running job what FILE (- for stdin) says, task by task: the schedulers of its kind see to it.
 
     At most `update: {max_down: N}` tasks of a group are down at once. A new task counts when it has stayed up for
-    `health: {healthy_after: 10s}`. When new tasks fail, the update stops where it is. Exits with 1 when it did.
+    `health: {healthy_after: 10s}`. When new tasks fail, or nothing moves for `progress_deadline: 10m` longer, the
+    update stops where it is. Exits with 1 when it did.
     """
     from omega.jobfile import load
 

@@ -110,6 +110,22 @@ def test_it_stops_and_says_so_when_new_tasks_fail(
     assert running() == {"1": 3}
 
 
+def test_new_tasks_that_fit_nowhere_stop_it_after_a_while(omega: Omega, running: Callable[[], dict[str, int]]) -> None:
+    wide = job(2, cpu=1_000).replace("max_down: 1", "max_down: 1, progress_deadline: 100ms")
+    told = omega.run("job", "update", "-", "--follow", given=wide, code=1).stdout.splitlines()
+    assert "  stalled: no progress for " in told[-1]
+    assert told[-1].endswith(" s: of its 1 new tasks 1 found no machine")
+    assert running() == {"1": 2}
+
+
+def test_steps_of_an_update_do_not_stand_in_the_way_of_people(
+    omega: Omega, running: Callable[[], dict[str, int]]
+) -> None:
+    index = omega.json("job", "update", "-", "--follow", given=job(2))["jobs"][0]["modify_index"]
+    assert running() == {"2": 3}
+    omega.json("job", "stop", "web", "--check-index", str(index))
+
+
 def test_a_job_is_updated_under_the_index_that_was_read(omega: Omega, running: Callable[[], dict[str, int]]) -> None:
     index = omega.json("job", "status", "web")["modify_index"]
     omega.text("job", "resize", "web", "2")

@@ -1,6 +1,7 @@
 """Changing a job after its submission: hold and release, other totals (semantics 4), compare-and-set."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -102,6 +103,20 @@ def test_the_modify_index_moves_with_changes_by_people_only(cell: AnyCell, membe
     )  # fmt: skip
     for change in changes:
         assert change().modified == cell.counters()["version"] == kept(cell, "a").modified
+
+
+def test_processes_leave_the_modify_index_and_name_the_totals_they_read(cell: AnyCell) -> None:
+    index = cell.submit([job("a", count=3)], 0, "ada")[0].modified
+    assert cell.resize("a", {0: 2}, 1, "batch/0", seen={0: 3}).modified == index == kept(cell, "a").modified
+    before = kept(cell, "a")
+    with pytest.raises(Overtaken):
+        cell.resize("a", {0: 4}, 1, "batch/0", index, seen={0: 3})
+    with pytest.raises(Overtaken):
+        cell.resize("a", {0: 4}, 1, "batch/0", index + 1, seen={0: 2})
+    assert kept(cell, "a") == before
+    assert cell.resize("a", {0: 2}, 1, "batch/0", seen={0: 3}) == replace(before, spec={}), "it is so already"
+    assert cell.resize("a", {0: 4}, 1, "batch/0", index, seen={}).groups[0].total == 4
+    assert cell.stop("a", 2, "batch/0", JobState.ABANDONED).modified == index
 
 
 @pytest.mark.parametrize("change", ["hold", "release", "resize", "stop"])

@@ -47,7 +47,8 @@ class JobChanges(RuleBasedStateMachine):
         check = data.draw(st.sampled_from([None, None, index, index + 1]), "modify index")
         if what == "resize":
             totals = data.draw(st.dictionaries(st.sampled_from([0, 0, 0, 1, 2]), st.integers(0, 7), min_size=1))
-            self.worlds.do(lambda world: world.cell.resize(job_id, totals, at, "ada", check))
+            seen = data.draw(st.sampled_from([None, None, {}, totals, self.totals(job_id)]), "totals seen")
+            self.worlds.do(lambda world: world.cell.resize(job_id, totals, at, "ada", check, seen))
         elif what == "update":
             self.update(data, job_id, at, check)
         elif data.draw(st.booleans(), "hold"):
@@ -55,6 +56,10 @@ class JobChanges(RuleBasedStateMachine):
         else:
             for held in [j.id for j in self.twin.J.values() if "*" in j.waits] or [job_id]:
                 self.release(held, at)
+
+    def totals(self, job_id: str) -> dict[int, int]:
+        """What groups a job has, and their totals."""
+        return {g.number: g.total for g in self.twin.J[job_id].groups} if job_id in self.twin.J else {}
 
     def update(self, data: st.DataObject, job_id: str, at: int, check: int | None) -> None:
         if data.draw(st.booleans(), "settle"):

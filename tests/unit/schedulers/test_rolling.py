@@ -12,7 +12,7 @@ from cellstate.model import Job, JobSpec, MachineSpec, MachineState, TaskGroup
 from cellstate.resources import Dimensions
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from omega.updating import change
-from schedulers.rolling import Move, Policy, Rollouts, move, targets
+from schedulers.rolling import LOOK_MS, Move, Policy, Rollouts, move, targets
 
 EVERY = "1" * 256
 STEP_MS = 1_000
@@ -21,13 +21,13 @@ STEP_MS = 1_000
 class Site:
     """A service of some tasks on a cell; tasks are placed, started and ended at once when `tick` is called."""
 
-    def __init__(self, count: int, room: int, max_down: int = 1, healthy_ms: int = 0) -> None:
+    def __init__(self, count: int, room: int, max_down: int = 1, healthy_ms: int = 0, **policy: int) -> None:
         self.cell = MemoryCell("c", Dimensions(("cpu", "memory")))
         self.cell.join("e0", [MachineSpec("m", (room, 1000))], 0)
         self.membership = self.cell.enlist("service/0", "n", 60_000, 0)
         self.rollouts = Rollouts("service", "service/0")
         self.now = self.number = 0
-        self.health = {"max_down": max_down, "health": {"healthy_after": healthy_ms}}
+        self.health = {"max_down": max_down, "health": {"healthy_after": healthy_ms}, **policy}
         self.cell.submit([self.spec("old", count)], 0, "ada")
         self.tick()
 
@@ -58,9 +58,9 @@ class Site:
         leaving = [run for run in self.cell.runs([0]) if run.leaving]
         self.cell.end([Ending(0, run.placement, How.LEFT) for run in leaving], self.now, "e0")
 
-    def step(self) -> None:
-        self.now += STEP_MS
-        self.rollouts.step(self.cell, EVERY, self.now)
+    def step(self, ms: int = STEP_MS) -> int | None:
+        self.now += ms
+        return self.rollouts.step(self.cell, EVERY, self.now)
 
     def running(self) -> dict[str, int]:
         """Tasks that run, by command."""
@@ -161,6 +161,99 @@ def test_the_way_back_replaces_what_was_new() -> None:
     assert site.running() == {"old": 3, "new": 0}
 
 
+@pytest.mark.parametrize(("healthy_ms", "patience"), [(0, 5), (2 * STEP_MS, 7)])
+def test_an_update_that_gets_no_further_stops_where_it_is(healthy_ms: int, patience: int) -> None:
+    site = Site(3, room=3, healthy_ms=healthy_ms, progress_deadline=5 * STEP_MS)
+    site.update("new", 3)
+    for _ in range(patience + 2):  # one to begin, one to see how far that is, and then the deadline
+        site.step()
+        assert site.cell.updates() == {"a": "rolling"}
+    site.step()
+    why = f"no progress for {patience + 1} s: of its 1 new tasks 1 found no machine"
+    assert site.cell.updates() == {"a": f"stalled {why}"}
+    assert site.running() == {"old": 2, "new": 0}
+
+
+def test_each_new_task_that_works_gives_an_update_its_time_again() -> None:
+    site = Site(3, room=3, progress_deadline=3 * STEP_MS)
+    site.update("new", 3)
+    for _ in range(3):
+        for _ in range(3):
+            site.step()
+        site.tick()
+    assert site.until_settled() == 3
+    assert site.cell.updates() == {}
+
+
+def test_a_task_that_does_not_start_holds_an_update_up_too() -> None:
+    site = Site(2, room=2, progress_deadline=STEP_MS)
+    site.update("new", 2)
+    site.step()
+    site.number += 1
+    site.cell.commit(site.membership, 1 + site.number, [Transaction("a", (Claim(0, 1, 1),))], Position(), site.now)
+    assert site.running() == {"old": 1, "new": 1}, "what left its place was not acknowledged"
+    for _ in range(4):
+        site.step()
+    assert site.cell.updates()["a"].endswith("of its 1 new tasks some did not start, or did not stay up")
+
+
+def test_a_held_job_has_time() -> None:
+    site = Site(2, room=2, progress_deadline=2 * STEP_MS)
+    site.update("new", 2)
+    site.step()
+    site.cell.hold("a", site.now, "ada")
+    for _ in range(9):
+        site.step()
+    site.cell.release("a", site.now, "ada")
+    site.step()
+    site.tick()
+    site.until_settled()
+    assert site.cell.updates() == {}
+
+
+def test_the_next_look_is_soon_and_when_a_task_has_proven_itself() -> None:
+    site = Site(1, room=1, healthy_ms=700)
+    assert site.step() is None, "nothing is updated"
+    site.update("new", 1)
+    assert site.step() == LOOK_MS, "a step was taken"
+    site.tick()
+    assert site.step(LOOK_MS) == LOOK_MS, "the new task is seen to run"
+    assert site.step(600) == LOOK_MS
+    assert site.step(100) == LOOK_MS, "it has proven itself"
+    assert site.cell.updates() == {}
+
+
+def test_an_update_where_nothing_happens_is_looked_at_ever_more_rarely() -> None:
+    site = Site(1, room=1)
+    site.update("new", 1)
+    looks = [site.step(60_000) for _ in range(4)]
+    assert looks == [LOOK_MS, LOOK_MS, 15_000, 30_000]
+
+
+def test_steps_leave_the_modify_index_to_people() -> None:
+    site = Site(4, room=4)
+    site.update("new", 4)
+    index = site.job.modified
+    site.until_settled()
+    assert site.job.modified == index
+
+
+def test_a_step_that_was_decided_on_old_totals_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(4, room=4)
+    site.update("new", 4)
+    late = site.job
+    site.step()
+    site.tick()
+    for _ in range(3):
+        site.step()
+        site.tick()
+    before = site.job
+    with monkeypatch.context() as patched:
+        patched.setattr(site.cell, "job", lambda _: late)
+        Rollouts("service", "service/1").step(site.cell, EVERY, site.now)
+    assert site.job == before
+
+
 def test_old_tasks_that_wait_go_at_once() -> None:
     site = Site(5, room=2)
     site.update("new", 2)
@@ -229,5 +322,6 @@ def test_a_job_that_was_never_updated_is_what_it_is() -> None:
 def test_a_command_makes_a_task_wait_for_its_grace_as_well() -> None:
     said = {"health": {"command": ["probe"], "grace": 3_000, "healthy_after": 2_000}, "max_down": 2}
     assert Policy.of({"update": said}) == Policy(2, 2_000, 3_000, ("probe",))
+    assert Policy.of({"update": {"progress_deadline": 5}}).progress_deadline_ms == 5
     assert Policy.of({"update": said}).proven_ms == 5_000
     assert Policy.of({}) == Policy()
