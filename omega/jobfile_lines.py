@@ -63,7 +63,21 @@ def parse(name: str, text: str) -> Document:
         raise BadInput(f"{name}: not readable as YAML or JSON: {error}; mend it there") from None
 
 
+def _check_depth(name: str, text: str) -> None:
+    """Refuse what is nested without end: libyaml composes it by recursion, and a C stack that is full kills us."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MOST_DEPTH + 1:
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                raise BadInput(f"{name}:{line}: {_DEEP}")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
 def _lines(name: str, text: str, *, construct: bool = False) -> tuple[Any, dict[Path, int]]:
+    _check_depth(name, text)
     loader = _LOADER(text)
     try:
         root = loader.get_single_node()

@@ -190,6 +190,8 @@ def test_the_resources_of_another_cell() -> None:
         ("- {name: a, id: x, tasks: [{}]}\n- {name: b, id: x, tasks: [{}]}",
          "2: id: 'x' is that of the job at jobs.yaml:1; choose another"),
         ("&a [*a]", "1: nested too deeply; a job needs five levels"),
+        ("name: a\ntasks: " + "[" * 100_000, "2: nested too deeply; a job needs five levels"),
+        ("- " * 100_000, "1: nested too deeply; a job needs five levels"),
     ],
 )  # fmt: skip
 def test_mistakes_name_line_field_and_what_is_allowed(text: str, message: str) -> None:
