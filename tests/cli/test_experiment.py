@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from omega.experiments import report
+from omega.experiments.figures import FIGURES
 from tests.cli.conftest import Omega
 
 
@@ -54,3 +56,26 @@ def test_a_figure_is_two_files(sim: Omega, tmp_path: Path) -> None:
 def test_wrong_figures_and_cells(sim: Omega) -> None:
     assert "draws figures 2 to 10" in sim.error("sim", "figure", "12")
     assert "no such preset; there is A, B, C" in sim.error("sim", "figure", "5", "--cluster", "A", "D")
+
+
+def test_the_report_is_a_page_with_its_figures(sim: Omega, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "all_figures", lambda: [FIGURES[3], FIGURES[8]])
+    page, results = tmp_path / "docs" / "page.md", tmp_path / "results.jsonl"
+    words = (
+        "sim", "report", "--days", "0.001", "--machines", "40", "--cluster", "A", "--workers", "1", "--output",
+        str(page), "--figures", str(tmp_path / "docs" / "figures"), "--results", str(results),
+    )  # fmt: skip
+    found = sim.json(*words)
+    text = page.read_text()
+    assert found["page"] == str(page)
+    assert set(found["verdicts"]) >= {"service-longer", "saturation-a"}
+    assert set(found["verdicts"].values()) <= {"holds", "does not hold", "not measurable"}
+    assert "\nomega sim report --days 0.001 --cluster A --machines 40\n" in text
+    assert "(figures/figure-8.svg)" in text
+    assert sorted(path.name for path in (tmp_path / "docs" / "figures").iterdir()) == ["figure-3.svg", "figure-8.svg"]
+    lines = results.read_text()
+    assert len(lines.splitlines()) == 6
+    again = sim.text(*words)
+    assert results.read_text() == lines, "it went on where it stopped: nothing was left to simulate"
+    assert page.read_text() == text
+    assert "does not hold: " in again

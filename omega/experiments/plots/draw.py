@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from omega.experiments.experiment import Form
 from omega.experiments.figures import PaperFigure
 from omega.experiments.plots import paper, surface, workloads
-from omega.experiments.plots.look import GREY, save, styled
+from omega.experiments.plots.look import save, styled, titled
 from omega.experiments.results import Record
 
 DRAWN: dict[int, Callable[[Sequence[Record], Sequence[str]], Figure]] = {
@@ -25,19 +25,24 @@ DRAWN: dict[int, Callable[[Sequence[Record], Sequence[str]], Figure]] = {
 
 DAILY = (6, 7, 8, 9)
 """Figures that show medians of daily values."""
+WAITS = (5, 7, 8, 9)
+"""Figures that show waits, on an axis of logarithms."""
 
 
 def draw(what: PaperFigure, records: Sequence[Record], form: Form, *paths: Path) -> None:
     """Draw a figure of the paper from its simulations, and say above it what was simulated. Raises BadInput."""
-    said = [f"after Fig. {what.number} of the Omega paper"]
-    if records:
+    said = [f"after figure {what.number} of the Omega paper"]
+    if not records:
+        said.append("the workloads as they are drawn, seven hours of the trace measured")
+    else:
         said.append("simulated days: " + ", ".join(f"{days:g} of {cell}" for cell, days in form.lengths.items()))
         said += [f"cells of {form.machines:,} machines"] if form.machines else []
         said.append(f"seed {form.seed}")
+        said += ["waits below 1 ms are drawn there"] if what.number in WAITS else []
         if what.number in DAILY:
             bars = "error bars: median absolute deviation of daily values"
-            said.append(bars if form.days >= 2 else "too short for error bars")
+            said.append(bars if min(form.lengths.values()) >= 2 else "too short for error bars")
     with styled():
         figure = DRAWN[what.number](records, form.cells)
-        figure.suptitle(" · ".join(said), fontsize=7.5, fontweight="normal", color=GREY, x=0.01, ha="left")
+        titled(figure, what.title, " · ".join(said))
         save(figure, *paths)

@@ -110,6 +110,12 @@ def key(figure: Figure, architectures: Iterable[str], *, kinds: bool = True, cro
     below(figure, handles)
 
 
+def titled(figure: Figure, title: str, details: str) -> None:
+    """Say above all panels what is shown and, smaller, what was simulated for it."""
+    figure.suptitle(f"{title}\n", fontsize=11.5, fontweight="bold", x=0.01, ha="left")
+    figure.text(0.01, 0.98, f"\n\n{details}", fontsize=8, color=GREY, ha="left", va="top")
+
+
 def below(figure: Figure, handles: Sequence[Any], columns: int | None = None, title: str | None = None) -> None:
     """A legend under the panels."""
     columns = columns or min(len(handles), max(3, int(figure.get_figwidth() / 1.7)))

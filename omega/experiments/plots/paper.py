@@ -46,11 +46,23 @@ def _lines(
 ) -> None:  # fmt: skip
     """A line for each kind of job; error bars when `metric` has daily values."""
     for kind in kinds:
+        shown = _until_saturated(line, kind) if value is _wait else line
         series(
-            axes, [at(record, parameter) for record in line], [value(record, kind) for record in line],
-            look=look, kind=kind, full=[saturated(record, kind) for record in line],
-            spread=[spread(record, kind, metric) for record in line] if metric else None,
+            axes, [at(record, parameter) for record in shown], [value(record, kind) for record in shown],
+            look=look, kind=kind, full=[saturated(record, kind) for record in shown],
+            spread=[spread(record, kind, metric) for record in shown] if metric else None,
         )  # fmt: skip
+
+
+def _until_saturated(line: Sequence[Record], kind: str) -> Sequence[Record]:
+    """Up to the first saturated point: beyond it a mean wait says how long the run was, and who came early."""
+    full = next((i for i, record in enumerate(line) if saturated(record, kind)), len(line))
+    return line[: full + 1]
+
+
+def _served_by(architecture: str) -> Sequence[str]:
+    """The kinds that have a scheduler of their own: one that serves both is drawn once."""
+    return ("batch",) if architecture.startswith("monolithic") else KINDS
 
 
 def _columns(grid: Any, cells: Sequence[str], x_label: str, y_labels: Sequence[str]) -> None:
@@ -70,7 +82,10 @@ def decision_times(records: Sequence[Record], *, busyness: bool) -> Figure:
         for architecture in decision_time.ARCHITECTURES:
             line = along(where(records, workload=cell, architecture=architecture), "t_job_service")
             if busyness:
-                _lines(axes, line, "t_job_service", _busyness, LOOKS[architecture], metric="busyness")
+                _lines(
+                    axes, line, "t_job_service", _busyness, LOOKS[architecture], metric="busyness",
+                    kinds=_served_by(architecture),
+                )  # fmt: skip
             else:
                 _lines(axes, line, "t_job_service", _wait, LOOKS[architecture])
         axes.set_xscale("log")

@@ -26,7 +26,7 @@ def workload_shares(cells: Sequence[str]) -> Figure:
         for i, kind in enumerate(COLOURS):
             values = np.array([found[name][i] for name in WHAT])
             bars = axes.bar(list(WHAT.values()), values, bottom=bottom, color=COLOURS[kind], label=kind, width=0.7)
-            texts = [f"{value:.0%}" if value >= 0.05 else "" for value in values]
+            texts = [_percent(value) if value >= 0.05 else "" for value in values]
             axes.bar_label(bars, texts, label_type="center", fontsize=8.5)
             bottom += values
         axes.set_title(preset(cell).label)
@@ -35,6 +35,11 @@ def workload_shares(cells: Sequence[str]) -> Figure:
     grid[0][0].set_ylabel("share")
     below(figure, grid[0][0].get_legend_handles_labels()[0], columns=2)
     return figure
+
+
+def _percent(share: float) -> str:
+    """Nothing but all is called 100 %."""
+    return f"{share:.0%}" if share < 0.99 else f"{min(share, 0.999) if share < 1 else 1:.1%}"
 
 
 def times(cells: Sequence[str]) -> Figure:
