@@ -23,6 +23,8 @@ class Chapter:
     by: dict[str, None] = field(default_factory=dict)
     transactions: set[int] = field(default_factory=set)
     last_ms: int = 0
+    returned: int = 0
+    """The version at which tasks last came back."""
     ran: bool = False
     """Whether an agent ran it: what is only played has no exit code."""
     failures: dict[str, int] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class Story:
                 chapter.failed = ranges.indices(event.more["tasks"])[0]
         elif event.kind in BACK:
             chapter = self.chapters[event.more["group"]]
+            chapter.returned = event.version
             key = event.more["group"], event.kind
             self._back[key] = self._back.get(key, 0) + (event.count or 0)
 
@@ -80,7 +83,9 @@ class Story:
             told.append(self._line(now_ms, i, f"{words.count(count, 'task')} {BACK[kind]}, {then}"))
         self._back.clear()
         for i, (chapter, group) in enumerate(zip(self.chapters, job.groups, strict=True)):
-            if not chapter.placed and not group.unplaced and group.total > group.stopped:
+            # The log is read after the job, which may still look as it did before its tasks came back.
+            outdated = chapter.returned > max(chapter.transactions, default=0)
+            if not chapter.placed and not outdated and not group.unplaced and group.total > group.stopped:
                 chapter.placed = True
                 told.append(self._line(min(chapter.last_ms or now_ms, now_ms), i, self._placed(chapter, group)))
             if group.total and not chapter.ended and not group.unplaced and not group.placed:

@@ -112,6 +112,16 @@ def test_a_story_of_tasks_that_come_back() -> None:
     assert told == ["  3.0 s   2 tasks placed by batch/0 in 1 transaction (0 conflicts)"]
 
 
+def test_a_story_read_after_its_job_does_not_place_anew_what_came_back_meanwhile() -> None:
+    story = Story(job({"unplaced": 2}))
+    story.hear(place(5, 0, "batch/0", 2000))
+    assert len(story.look(job({"placed": 2}), 2000)) == 1
+    story.hear(Event(9, 3000, "ada", "lost", "4f1c", 0, 2, {"group": 0}))
+    back = "  2.0 s   2 tasks lost with their machine, to be placed again"
+    assert story.look(job({"placed": 2}), 3000) == [back]
+    assert story.look(job({"unplaced": 2}), 3100) == []
+
+
 def test_a_story_of_surplus_that_comes_late_and_is_given_up() -> None:
     def seen(surplus: dict[str, int]) -> Job:
         found = job({"placed": 2}, surplus, names=("workers", "surplus"))
