@@ -30,6 +30,8 @@ LEASE_MS = 5_000
 POLL_SECONDS = 0.05
 """How often an idle scheduler with sleeping jobs looks for freed room: a delta sync of 0.1 ms."""
 IDLE_SECONDS = 1.0
+AWAY_SECONDS = 0.5
+"""How often a store that does not serve is asked again, give or take a half: work goes on so soon after it is back."""
 T = TypeVar("T")
 Results = list[tuple[Transaction, Outcome]]
 
@@ -303,7 +305,7 @@ class Live:
         return self.cell.finish()
 
     def _patiently(self, call: Callable[[], T]) -> T:
-        """Repeat a call while the store does not serve, with randomised back-off up to two seconds."""
+        """Repeat a call while the store does not serve, with randomised back-off."""
         delay = 0.05
         while True:
             try:
@@ -317,7 +319,7 @@ class Live:
                         each.store_away(str(error), self._away)
                 self.steps += 1
                 self.pause(delay * (0.5 + self._rng.random()))
-                delay = min(2.0, delay * 2)
+                delay = min(AWAY_SECONDS, delay * 2)
             else:
                 if self._away is not None:
                     now = self.now()

@@ -19,7 +19,7 @@ import anyio.abc
 import anyio.to_thread
 
 from cellstate.cell import Membership
-from cellstate.errors import Fenced, OmegaError, StoreError
+from cellstate.errors import Duplicate, Fenced, OmegaError, StoreError
 from cellstate.redis import RedisCell
 from cellstate.server import check_suitable, server_info
 from schedulers.instruments import Figures
@@ -35,6 +35,8 @@ from schedulers.sharing import owned
 NEVER = float("inf")
 HUNG_LEASES = 2
 """After so many leases without a step the loop counts as hung and the lease is left to lapse."""
+NAME_LEASES = 4 / 3
+"""How many leases to wait for a name: one that died with it lets go of it when its lease ends."""
 
 
 @dataclass(slots=True)
@@ -91,9 +93,11 @@ class Process:
         async with anyio.create_task_group() as group:
             # Who has a name must leave in order: signals are heard before it is taken.
             await group.start(self._signals)
-            await anyio.to_thread.run_sync(self._enlist)
-            group.start_soon(self._heartbeat)
-            await anyio.to_thread.run_sync(self._attempt)
+            self._live = await anyio.to_thread.run_sync(self._enlist)
+            if self._live is not None:
+                self._live.stopping = self._stopping
+                group.start_soon(self._heartbeat)
+                await anyio.to_thread.run_sync(self._live.run)
             group.cancel_scope.cancel()
 
     async def _signals(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -107,17 +111,21 @@ class Process:
         if self._live is not None:
             self._live.stopping = True
 
-    def _enlist(self) -> None:
-        self._live = Live(
-            RedisCell.connect(self.url, self.cell), self.scheduler, self.member, time.time, time.sleep,
-            self.lease_ms, self.pipelined,
-        )  # fmt: skip
-        self._live.stopping = self._stopping
-
-    def _attempt(self) -> None:
-        if self._live is None:
-            raise RuntimeError("enlist first")
-        self._live.run()
+    def _enlist(self) -> Live | None:
+        """Take the name, once the lease of one that died with it is over; None when told to stop before."""
+        cell, lease = RedisCell.connect(self.url, self.cell), self.lease_ms / 1000
+        until, figures = time.monotonic() + NAME_LEASES * lease, cell.figures().get(self.member)
+        while True:
+            try:
+                return Live(cell, self.scheduler, self.member, time.time, time.sleep, self.lease_ms, self.pipelined)
+            except Duplicate:
+                # Figures that move are those of one that lives.
+                if time.monotonic() > until or cell.figures().get(self.member) != figures:
+                    raise
+            if self._stopping:
+                cell.close()
+                return None
+            time.sleep(lease / 50)
 
     async def _heartbeat(self) -> None:
         cell: RedisCell | None = None
@@ -160,8 +168,11 @@ class Process:
             members = cell.renew(membership, self.lease_ms, self._figures_now(queued, asleep))
         except Fenced:
             live.lapsed = membership
+            cell.rouse(self.member)
             return
-        live.owned = owned(self.member, members)
+        before, live.owned = live.owned, owned(self.member, members)
+        if live.owned != before:
+            cell.rouse(self.member)  # it may sleep beside the jobs of one that is gone
         live.cell.may_wake(members)
         if self._url is not None:
             self.pending = cell.queue_depths().get(self.scheduler.kind, 0)

@@ -312,6 +312,10 @@ class RedisCell(RedisAgents, RedisJobs, RedisShards):
         """Sleep until somebody leaves work for this scheduler, at most `seconds`."""
         return bool(self._plain(self.client.blpop, [f"{self._prefix}wake:{member}"], timeout=seconds))
 
+    def rouse(self, member: str) -> None:
+        """Let a scheduler that sleeps look about, though nobody left work for it."""
+        self._plain(self.client.rpush, f"{self._prefix}wake:{member}", "1")
+
     # Limits
 
     def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:

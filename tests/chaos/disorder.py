@@ -60,8 +60,6 @@ class Disorder:
     jobs: list[JobSpec] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
     _acts: int = 0
-    _nobody: list[int] = field(default_factory=list)
-    """When nobody was left (ms)."""
     _halted: dict[str, float] = field(default_factory=dict)
     _down: set[int] = field(default_factory=set)
     _started: dict[str, float] = field(default_factory=dict)
@@ -135,7 +133,6 @@ class Disorder:
         """Everybody at once, those that are halted too."""
         for member in [member for member in self.members if self._works(member)]:
             self._kill(member)
-        self._nobody.append(int(time.time() * 1000))
 
     def _kill(self, member: str) -> None:
         self._tell(f"kill -9 {member}")
@@ -226,11 +223,6 @@ class Disorder:
 
         until(rested, "every task runs to its end")
         check_all_ended(self.cell, self.jobs)
-        placed = [fact.at_ms for fact in seen(self.cell, "place")]
-        for since in self._nobody:
-            resumed = min((at for at in placed if at > since), default=None)
-            if resumed is not None:
-                self._tell(f"work resumed {resumed - since} ms after everybody was killed")
 
     def _up(self, index: int) -> bool:
         self.cell.set_machine_state(index, MachineState.UP, int(time.time() * 1000), "ada")

@@ -12,6 +12,7 @@ import pytest
 
 from cellstate.model import JobSpec, TaskGroup
 from cellstate.redis import RedisCell
+from schedulers import process
 from schedulers.registry import offers
 from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import ROOT, start
@@ -120,7 +121,10 @@ def test_policies_say_what_can_be_set(omega: Omega, tmp_path: Path, monkeypatch:
     assert omega.error("scheduler", "policies", "nope").startswith("axis 'nope': there is schedulers, ordering, ")
 
 
-def test_a_scheduler_started_twice_under_one_name(omega: Omega, cell: RedisCell) -> None:
+def test_a_scheduler_started_twice_under_one_name(
+    omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "NAME_LEASES", 0.0)
     cell.enlist("batch/mine", "elsewhere", 60_000, 1)
     result = omega.run("scheduler", "run", "batch", "--name", "mine", code=1)
     assert result.stderr.splitlines()[-1] == (

@@ -82,8 +82,8 @@ def test_the_jobs_of_a_killed_scheduler_move_to_the_others(store_url: str, tmp_p
 def test_a_name_that_is_taken_is_refused_in_one_line(store_url: str, tmp_path: Path) -> None:
     with (
         made_cell(store_url, "twice", 1) as cell,
-        made_crew(cell, store_url, tmp_path / "first", "batch/0", lease_ms=LONG_MS),
-        made_crew(cell, store_url, tmp_path / "second", lease_ms=LONG_MS) as second,
+        made_crew(cell, store_url, tmp_path / "first", "batch/0", lease_ms=3_000),
+        made_crew(cell, store_url, tmp_path / "second", lease_ms=30_000) as second,
     ):
         second.start("batch/0")
         assert ended(second, "batch/0") == 1
@@ -93,6 +93,20 @@ def test_a_name_that_is_taken_is_refused_in_one_line(store_url: str, tmp_path: P
         until(lambda: seen(cell, "place"), "the first one works on")
         assert len(seen(cell, "enlist")) == 1
         check(cell)
+
+
+def test_one_that_is_started_again_after_a_crash_waits_for_its_name(store_url: str, tmp_path: Path) -> None:
+    with (
+        made_cell(store_url, "restarted", 1) as cell,
+        made_crew(cell, store_url, tmp_path, "batch/0", lease_ms=2_000) as group,
+    ):
+        group.kill("batch/0")
+        group.start("batch/0")
+        submit(cell, [plain("after")])
+        until(lambda: seen(cell, "place"), "its successor works")
+        assert group.dead() == {}
+        assert words_of(group, "batch/0") == []
+        assert [fact.words[1] for fact in seen(cell, "enlist")] == ["batch/0", "batch/0"]
 
 
 def test_a_scheduler_told_to_stop_finishes_and_leaves(store_url: str, tmp_path: Path) -> None:
