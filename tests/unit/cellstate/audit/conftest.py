@@ -6,6 +6,12 @@ import pytest
 from tests.unit.cellstate.audit.town import Town
 
 
+@pytest.fixture(scope="session")
+def settled() -> Town:
+    """Lived through once, for all tests to copy; nobody edits it."""
+    return Town.founded(fakeredis.FakeRedis(server=fakeredis.FakeServer()), "town").populate()
+
+
 @pytest.fixture
-def town(fake_redis: fakeredis.FakeRedis) -> Town:
-    return Town(fake_redis, "town").populate()
+def town(settled: Town, fake_redis: fakeredis.FakeRedis) -> Town:
+    return settled.copy(fake_redis)

@@ -160,7 +160,7 @@ def test_a_cell_that_changes_faster_than_it_is_read_is_not_called_ok(town: Town,
 
 
 def test_a_log_trimmed_under_the_reader_is_begun_anew(town: Town, restless: Restless) -> None:
-    for i in range(700):
+    for i in range(300):
         town.cell.submit([job(f"filler-{i}", SMALL)], 9, "ada")
     last = town.cell.counters()["version"]
     restless.before["facts"] = [lambda: town.client.xtrim(town.prefix + "log", minid="31-0", approximate=False)]

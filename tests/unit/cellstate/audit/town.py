@@ -23,12 +23,25 @@ def job(name: str, *groups: TaskGroup, kind: str = "batch", precedence: int = 0,
 class Town:
     """The cell, a scheduler of each kind, and the store under it."""
 
-    def __init__(self, client: "redis.Redis", name: str) -> None:
+    def __init__(self, client: "redis.Redis", cell: RedisCell) -> None:
         self.client: Any = client
-        self.cell = RedisCell.create(client, name)
-        self.prefix = f"omega:{{{name}}}:"
+        self.cell = cell
+        self.prefix = f"omega:{{{cell.name}}}:"
         self.members: dict[str, Membership] = {}
         self.number = 0
+
+    @classmethod
+    def founded(cls, client: "redis.Redis", name: str) -> "Town":
+        """A new one."""
+        return cls(client, RedisCell.create(client, name))
+
+    def copy(self, client: "redis.Redis") -> "Town":
+        """The same town, key by key, in an empty store: a fiftieth of the time it took to live through."""
+        for key in self.client.keys(self.prefix + "*"):
+            client.restore(key, max(self.client.pttl(key), 0), self.client.dump(key))
+        town = Town(client, RedisCell.open(client, self.cell.name))
+        town.members, town.number = dict(self.members), self.number
+        return town
 
     # Living in it
 
