@@ -9,28 +9,15 @@
 -- Rules  counter + nonce: resending is idempotent, and an agent that crashed comes back to its tasks with the
 --        nonce it kept (semantics 15); whether one lives is told by its lease alone (17)
 
---@include lists binary words ranges publish
+--@include lists binary words ranges publish leases
 
-local record = redis.call('HGET', agents_key, member)
-if record then
-  local incarnation, holder = match(record, '^(%d+) (%S+)')
-  if holder == nonce then
-    redis.call('SET', lease_key, incarnation, 'PX', lease_ms)
-    return { 'ok', incarnation }
-  end
-  if redis.call('EXISTS', lease_key) == 1 then return { 'taken' } end
-  return { 'lapsed', incarnation }
-end
+local held, incarnation = holder(agents_key)
+if held == 'taken' then return { 'taken' } end
+if held then return { held, incarnation } end
 local index = redis.call('HGET', names_key, name)
 if index then
   load_machines({ index })
   local owner = tonumber(redis.call('HGET', executors_key, member) or 0)
   if M[index][STATE] ~= GONE and M[index][EXECUTOR] ~= owner then return { 'machine' } end
 end
-redis.call('HINCRBY', meta_key, 'incarnations', 1)
-local incarnation = redis.call('HGET', meta_key, 'incarnations')
-redis.call('HSET', agents_key, member, incarnation .. ' ' .. nonce .. ' ' .. lease_ms)
-redis.call('SET', lease_key, incarnation, 'PX', lease_ms)
-fact('enlist ' .. member .. ' ' .. incarnation)
-announce('', at, member)
-return { 'ok', incarnation }
+return take_name(agents_key, ' ' .. lease_ms)

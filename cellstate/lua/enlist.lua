@@ -6,21 +6,9 @@
 -- Types  lease: string that expires; others as in commit.lua
 -- Rules  counter + nonce, resending is idempotent (semantics 15)
 
---@include lists binary words ranges publish
+--@include lists binary words ranges publish leases
 
-local record = redis.call('HGET', schedulers_key, member)
-if record then
-  local incarnation, holder = match(record, '^(%d+) (%S+)')
-  if holder == nonce then
-    redis.call('SET', lease_key, incarnation, 'PX', lease_ms)
-    return { 'ok', incarnation }
-  end
-  if redis.call('EXISTS', lease_key) == 1 then return { 'taken' } end
-end
-redis.call('HINCRBY', meta_key, 'incarnations', 1)
-local incarnation = redis.call('HGET', meta_key, 'incarnations')
-redis.call('HSET', schedulers_key, member, incarnation .. ' ' .. nonce .. ' 0\n')
-redis.call('SET', lease_key, incarnation, 'PX', lease_ms)
-fact('enlist ' .. member .. ' ' .. incarnation)
-announce('', at, member)
-return { 'ok', incarnation }
+local held, incarnation = holder(schedulers_key)
+if held == 'taken' then return { 'taken' } end
+if held == 'ok' then return { 'ok', incarnation } end
+return take_name(schedulers_key, ' 0\n')

@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -102,18 +102,16 @@ def scheduler(cell: RedisCell, member: str = "batch/0") -> Iterator[Live]:
 
 
 @contextmanager
-def fleet(cell: RedisCell, speed: float = 1.0) -> Iterator[None]:
-    """The machines of the cell, played in a thread."""
-    own = RedisCell.connect(cell.url, cell.name)
-    stop = threading.Event()
+def repeating(cell: RedisCell, begin: Callable[[RedisCell], Callable[[], object]]) -> Iterator[None]:
+    """In a thread with a connection of its own: `begin`, then again and again the step that it gives."""
+    own, stop = RedisCell.connect(cell.url, cell.name), threading.Event()
 
-    def play() -> None:
-        machines = Fleet(own, "here", time.time, speed)
-        machines.resume()
+    def work() -> None:
+        step = begin(own)
         while not stop.is_set():
-            machines.step(0.02)
+            step()
 
-    thread = threading.Thread(target=play)
+    thread = threading.Thread(target=work)
     thread.start()
     try:
         yield
@@ -121,6 +119,17 @@ def fleet(cell: RedisCell, speed: float = 1.0) -> Iterator[None]:
         stop.set()
         thread.join(DEADLINE_SECONDS)
         own.close()
+
+
+def fleet(cell: RedisCell, speed: float = 1.0) -> AbstractContextManager[None]:
+    """The machines of the cell, played in a thread."""
+
+    def play(own: RedisCell) -> Callable[[], object]:
+        machines = Fleet(own, "here", time.time, speed)
+        machines.resume()
+        return lambda: machines.step(0.02)
+
+    return repeating(cell, play)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """What people get wrong, and what stores do: each has its one line, exit 1, and nothing is changed."""
 
-import socketserver
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from cellstate.keys import SCHEMA
 from cellstate.model import JobSpec, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.server import connect
+from tests.answering import answering
 from tests.cli.conftest import Omega
 
 JOB = "name: crawl\ntasks:\n  - count: 2\n    resources:\n      {}\n"
@@ -106,21 +105,12 @@ def info() -> dict[str, str]:
 def fake_store(info: dict[str, str]) -> Iterator[str]:
     """A server that answers every command with INFO."""
 
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            while data := self.request.recv(65536):
-                text = "".join(f"{name}:{value}\r\n" for name, value in info.items())
-                commands = sum(line.startswith(b"*") for line in data.split(b"\r\n"))
-                self.request.sendall(f"${len(text)}\r\n{text}\r\n".encode() * commands)
+    def told() -> bytes:
+        text = "".join(f"{name}:{value}\r\n" for name, value in info.items())
+        return f"${len(text)}\r\n{text}\r\n".encode()
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as listener:
-        listener.daemon_threads = True
-        listener.block_on_close = False
-        thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"redis://127.0.0.1:{listener.server_address[1]}"
-        listener.shutdown()
-        thread.join()
+    with answering(told) as url:
+        yield url
 
 
 def test_a_server_that_is_too_old(fake_store: str) -> None:

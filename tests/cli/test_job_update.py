@@ -1,16 +1,15 @@
 """`omega job update`: tasks of a running job are replaced by the schedulers, as their heartbeat would have it."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 from schedulers.rolling import Rollouts
-from tests.cli.conftest import DEADLINE_SECONDS, Omega, eventually, fleet, join, scheduler
+from tests.cli.conftest import Omega, eventually, fleet, join, repeating, scheduler
 
 JOB = """
 name: web
@@ -25,25 +24,19 @@ def job(version: int, count: int = 3, *, cpu: int = 1, down: int = 1, healthy: s
     return JOB.format(version=version, count=count, cpu=cpu, down=down, healthy=healthy)
 
 
-@contextmanager
-def looked_after(cell: RedisCell) -> Iterator[None]:
+def looked_after(cell: RedisCell) -> AbstractContextManager[None]:
     """What the heartbeat of a service scheduler does for updates, more often."""
-    own, stop = RedisCell.connect(cell.url, cell.name), threading.Event()
 
-    def look() -> None:
+    def look(own: RedisCell) -> Callable[[], object]:
         rollouts = Rollouts("service", "service/0")
-        while not stop.is_set():
-            rollouts.step(own, "1" * 256, time.time_ns() // 1_000_000)
-            stop.wait(0.01)
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(DEADLINE_SECONDS)
-        own.close()
+        def step() -> None:
+            rollouts.step(own, "1" * 256, time.time_ns() // 1_000_000)
+            time.sleep(0.01)
+
+        return step
+
+    return repeating(cell, look)
 
 
 @pytest.fixture

@@ -1,9 +1,5 @@
 """URLs, answers, suitability and errors of a server, without a real one."""
 
-import socketserver
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -14,6 +10,7 @@ from hypothesis import strategies as st
 from cellstate import server
 from cellstate.errors import BadInput, ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
 from cellstate.server import Answer, ServerInfo, translate
+from tests.answering import answering
 
 URL = "redis://user:secret@m1:6379/0"
 INFO = ServerInfo(
@@ -30,26 +27,6 @@ INFO = ServerInfo(
     append_only=True,
     executable="/bin/valkey-server",
 )
-
-
-@contextmanager
-def answering(reply: bytes) -> Iterator[str]:
-    """A server that answers every command with `reply` (nothing when empty); yields its URL."""
-
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            while data := self.request.recv(65536):
-                commands = sum(line.startswith(b"*") for line in data.split(b"\r\n"))
-                self.request.sendall(reply * commands)
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as listener:
-        listener.daemon_threads = True
-        listener.block_on_close = False
-        thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"redis://127.0.0.1:{listener.server_address[1]}"
-        listener.shutdown()
-        thread.join()
 
 
 @pytest.mark.parametrize(
@@ -191,21 +168,21 @@ def test_the_reason_of_a_failed_connection_is_named() -> None:
     ],
 )
 def test_ping_tells_a_server_that_is_busy_from_none(reply: bytes, answer: Answer) -> None:
-    with answering(reply) as url:
+    with answering(lambda: reply) as url:
         assert server.ping(url, timeout=0.2 if not reply else 5.0) is answer
     assert server.ping(url) is Answer.ABSENT
 
 
 def test_ping_says_when_the_login_is_refused() -> None:
     with (
-        answering(b"-NOAUTH Authentication required.\r\n") as url,
+        answering(lambda: b"-NOAUTH Authentication required.\r\n") as url,
         pytest.raises(StoreError, match="refuses the login"),
     ):
         server.ping(url)
 
 
 def test_a_server_from_before_the_third_protocol_is_called_too_old() -> None:
-    with answering(b"-ERR unknown command `HELLO`, with args beginning with: `3`\r\n") as url:
+    with answering(lambda: b"-ERR unknown command `HELLO`, with args beginning with: `3`\r\n") as url:
         client = server.connect(url)
         with pytest.raises(redis.RedisError) as caught:
             client.ping()
