@@ -15,7 +15,7 @@ from cellstate.cell import Reply, Rows, StaleCopy
 from cellstate.model import MachineState
 from cellstate.packing import FIELD, GUARD, MASK, fields, packed, packed_need
 from cellstate.resources import Resources
-from cellstate.view import UNBOUNDED, View
+from cellstate.view import View
 
 Open = tuple[Sequence[int], int]
 """Machines that were claimed for, once for each task or run, and the packed amounts on each."""
@@ -234,15 +234,3 @@ class Replica(View):
         free = fields([self.rest[machine] for machine in machines.tolist()], self.dimensions) - GUARD
         free[(free < 0).any(axis=1)] = -1
         return np.ascontiguousarray(free.T)
-
-    def units(self, need: Resources, machines: NDArray[np.int64]) -> int:
-        """See View.units."""
-        if self._dense:
-            return super().units(need, machines)
-        total, shifts = 0, [(FIELD * d, amount) for d, amount in enumerate(need) if amount]
-        for machine in machines.tolist():
-            left = self.rest[machine]
-            if left & self.guards == self.guards:
-                fits = [((left >> shift & MASK) - GUARD) // amount for shift, amount in shifts]
-                total += min(fits, default=UNBOUNDED)
-        return total

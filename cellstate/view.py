@@ -21,9 +21,6 @@ from cellstate.transaction import Position
 Take = tuple[int, Resources, int]
 """(machine, amounts per task, tasks)"""
 
-UNBOUNDED = 1 << 40
-"""So many tasks that need nothing a machine holds; thousands of these still add up in 64 bits."""
-
 
 class View:
     """A cell of any size; starts empty and grows with the rows it is given.
@@ -218,16 +215,6 @@ class View:
     def amounts(self, machines: NDArray[np.int64]) -> NDArray[np.int64]:
         """What is free on some machines, (dimensions, machines); -1 where one takes nothing."""
         return np.stack([room[machines] for room in self.room])
-
-    def units(self, need: Resources, machines: NDArray[np.int64]) -> int:
-        """How many tasks of this need these machines hold together; very many when it needs nothing."""
-        fits = np.full(len(machines), UNBOUNDED, dtype=np.int64)
-        for room, amount in zip(self.room, need, strict=True):
-            here = room[machines]
-            if amount:
-                np.minimum(fits, here // amount, out=fits)
-            fits[here < 0] = 0
-        return int(np.maximum(fits, 0).sum())
 
     def mark(self) -> int:
         """Where the open claims stand; `undo` goes back there."""

@@ -15,6 +15,7 @@ from schedulers.constraints.evaluation import permitted
 from schedulers.constraints.explanation import Part
 from schedulers.constraints.looking import Look, look
 from schedulers.constraints.reasons import FOR_GOOD, Reason
+from schedulers.fitting import fitting
 from schedulers.placement.domains import levels, most_on_machine, tasks_of
 from schedulers.placement.service import Service
 from schedulers.preemption.precedence import Precedence
@@ -40,10 +41,7 @@ def more_machines(work: Work, part: Part, view: View) -> MoreMachines | None:
         return None
     need, wants, tasks = work.need(part.group), demands(work.job, part.group), tasks_of(work)
     may = permitted(work, part.group, view)
-    fits = np.where(view.up if may is None else view.up & may, rest, 0).astype(np.int64)
-    for capacity, amount in zip(view.capacity, need, strict=True):
-        if amount:
-            np.minimum(fits, capacity // amount, out=fits)
+    fits = np.where(view.up if may is None else view.up & may, fitting(view.capacity, need, rest), 0)
     bounds = {level.domain: level.bound for level in levels(wants, tasks, view, {}) if level.bound is not None}
     bounds = bounds if part.reason is Reason.SPREAD else {}
     alone = most_on_machine(wants, tasks)

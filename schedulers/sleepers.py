@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cellstate.resources import Resources
-from cellstate.view import UNBOUNDED, View
+from cellstate.view import View
 from schedulers.constraints.demands import demands
 from schedulers.constraints.evaluation import permitted
+from schedulers.fitting import Amounts, fitting
 from schedulers.groups import Groups
 from schedulers.work import Shape, Work
 
@@ -204,19 +205,15 @@ def _of_use(work: Work, group: int, view: View, machines: Machines) -> Mask | No
     return None if may is None else may[machines] | view.attributes.stale[machines]
 
 
-def _units(room: Machines, need: Resources, mask: Mask | None) -> Machines:
-    """How many tasks each machine holds; very many when a task needs nothing."""
-    fits = np.full(room.shape[1], UNBOUNDED, dtype=np.int64)
-    for here, amount in zip(room, need, strict=True):
-        if amount:
-            np.minimum(fits, here // amount, out=fits)
-        fits[here < 0] = 0
+def _units(room: Amounts, need: Resources, mask: Mask | None) -> Amounts:
+    """How many tasks each machine holds; none where the mask says that they may not run there."""
+    fits = fitting(room, need)
     if mask is not None:
         fits[~mask] = 0
-    return np.maximum(fits, 0, out=fits)
+    return fits
 
 
-def _take(room: Machines, need: Resources, mask: Mask | None, count: int) -> None:
+def _take(room: Amounts, need: Resources, mask: Mask | None, count: int) -> None:
     """Take the room of so many tasks, from the first machines that hold some."""
     if count:
         fits = _units(room, need, mask)

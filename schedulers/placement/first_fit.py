@@ -7,6 +7,7 @@ import numpy as np
 
 from cellstate.transaction import Claim
 from cellstate.view import View
+from schedulers.fitting import fitting
 from schedulers.work import Work
 
 
@@ -61,12 +62,7 @@ class RandomFirstFit:
 
     def _search(self, work: Work, group: int, left: int, view: View, start: int, claims: list[Claim]) -> int:
         need = work.need(group)
-        fits = np.full(view.size, left, dtype=np.int64)
-        for room, amount in zip(view.room, need, strict=True):
-            if amount:
-                np.minimum(fits, room // amount, out=fits)
-            else:
-                fits[room < 0] = 0
+        fits = fitting(view.room, need, left)
         found = np.flatnonzero(fits > 0)
         if not len(found):
             return left

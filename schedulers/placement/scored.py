@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from cellstate.resources import Resources
 from cellstate.transaction import Claim
 from cellstate.view import View
+from schedulers.fitting import fitting
 from schedulers.work import Work
 
 Scores = NDArray[np.float64]
@@ -54,12 +55,7 @@ class BestFit:
         self, work: Work, group: int, left: int, view: View, rng: Random, claims: list[Claim], here: dict[int, int]
     ) -> int:
         need = work.need(group)
-        fits = np.full(view.size, self.apart or left, dtype=np.int64)
-        for room, amount in zip(view.room, need, strict=True):
-            if amount:
-                np.minimum(fits, room // amount, out=fits)
-            else:
-                fits[room < 0] = 0
+        fits = fitting(view.room, need, self.apart or left)
         found = np.flatnonzero(fits > 0)
         if not len(found):
             return 0

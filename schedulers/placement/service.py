@@ -12,6 +12,7 @@ from cellstate.transaction import Claim
 from cellstate.view import View
 from schedulers.constraints.demands import Demands, demands
 from schedulers.constraints.evaluation import holds, permitted, related
+from schedulers.fitting import fitting
 from schedulers.placement.domains import Level, closed, levels, most_on_machine, patches, places_of, tasks_of
 from schedulers.placement.spreading import Points, Spreading
 from schedulers.work import Work
@@ -90,7 +91,7 @@ class Service:
         self, work: Work, group: int, view: View, here: Mapping[int, int], over: list[Level]
     ) -> NDArray[np.int64]:
         """How many tasks each machine may and can take."""
-        fits = room_for(view, work.need(group), work.left[group])
+        fits = fitting(view.room, work.need(group), work.left[group])
         may = permitted(work, group, view)
         if may is not None:
             fits[~may] = 0
@@ -154,17 +155,6 @@ class Service:
 
 def _freedom(wants: Demands) -> int:
     return 0 if wants.different else 1 if any(s.most or s.share for s in wants.spread) else 2
-
-
-def room_for(view: View, need: Resources, most: int) -> NDArray[np.int64]:
-    """How many tasks of a need each machine has room for, at most `most`."""
-    fits = np.full(view.size, most, dtype=np.int64)
-    for room, amount in zip(view.room, need, strict=True):
-        if amount:
-            np.minimum(fits, room // amount, out=fits)
-        else:
-            fits[room < 0] = 0
-    return np.maximum(fits, 0, out=fits)
 
 
 def usage(view: View, need: Resources, found: Found) -> Points:

@@ -1,0 +1,27 @@
+"""How many tasks machines hold: one vector operation over all of them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cellstate.resources import Resources
+
+Amounts = NDArray[np.int64]
+UNBOUNDED = 1 << 40
+"""So many tasks that need nothing a machine holds; thousands of these still add up in 64 bits."""
+
+
+def fitting(room: Sequence[Amounts] | Amounts, need: Resources, most: int = UNBOUNDED) -> Amounts:
+    """Return how many tasks of a need each machine has room for, 0 to `most`.
+
+    `room` has one array a dimension, in the order and units of the cell's resources; a machine of which any amount
+    is negative takes nothing.
+    """
+    fits = np.full(len(room[0]), most, dtype=np.int64)
+    for here, amount in zip(room, need, strict=True):
+        if amount:
+            np.minimum(fits, here // amount, out=fits)
+        else:
+            fits[here < 0] = 0
+    return np.maximum(fits, 0, out=fits)
