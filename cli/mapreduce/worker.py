@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Mapping
 
 import click
 
@@ -22,6 +23,8 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
 
     An agent runs this for each task of such a job and says all of this in the environment.
     """
+    surroundings = _of_commands(os.environ)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else numpy sets room for each core aside, beyond our memory
     from cellstate.shards import Worker
     from omega.live.mapreduce import ShardWorker
     from omega.mapreduce.plan import Plan
@@ -34,7 +37,7 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
     if plan is None:
         raise BadInput(f"job {job.name}: is no MapReduce job; submit one of kind mapreduce")
     worker = ShardWorker(
-        cell, job.id, job.name, plan, Worker(index, placement, task), dict(os.environ), time.monotonic, time.sleep,
+        cell, job.id, job.name, plan, Worker(index, placement, task), surroundings, time.monotonic, time.sleep,
         render.warning, surplus=group == "surplus",
     )  # fmt: skip
     done = worker.run()
@@ -42,3 +45,8 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
         render.document({"cell": cell.name, "job": job.id, "task": task, "shards": done})
     else:
         render.line(f"{words.count(done, 'shard')} done")
+
+
+def _of_commands(environment: Mapping[str, str]) -> dict[str, str]:
+    """What mappers and reducers see: as other commands, they are not told where the store is, nor its password."""
+    return {name: value for name, value in environment.items() if name not in ("OMEGA_STORE", "OMEGA_CELL")}

@@ -1,5 +1,6 @@
 """What a worker does when something goes wrong: commands that fail, workers that are gone, files that are damaged."""
 
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,17 @@ def test_commands_learn_what_they_work_on(crowd: Make) -> None:
     job = crowd(numbers="0", reduces=2, map=tell, reduce=tell, environment={"COLOUR": "red"})
     job.here().run()
     assert set(said(job.output)) == {"reduce\t0\tred", "reduce\t1\tred", "map\t0\tred", "0\t"}
+
+
+def test_a_worker_needs_little_and_tells_its_commands_nothing_of_the_store(crowd: Make) -> None:
+    tell = script("import os\nprint(*(n for n in os.environ if n.startswith('OMEGA')),sep='\\n')")
+    job = crowd(numbers="0", map=tell, reduce=SHOW, reduces=1)
+    process = job.start(0)
+    resource.prlimit(process.pid, resource.RLIMIT_DATA, (96 << 20,) * 2)
+    job.finish()
+    names = {line.partition("\t")[0] for line in said(job.output)}
+    assert {"OMEGA_PHASE", "OMEGA_SHARD", "OMEGA_TASK"} <= names
+    assert not names & {"OMEGA_STORE", "OMEGA_CELL"}
 
 
 def test_an_empty_input(crowd: Make) -> None:
