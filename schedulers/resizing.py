@@ -127,7 +127,9 @@ class Care:
             if sized.job.state is JobState.ACTIVE:
                 profile = profile_of(sized, spec)
                 size = sizing.size(profile, Totals(capacity, allocated))
-                change, more = _change(sized.job, profile, size, rests=self.rests.get(job_id, 0.0) > now)
+                failed = sized.progress is not None and bool(sized.progress.failed)
+                rests = failed or self.rests.get(job_id, 0.0) > now
+                change, more = _change(sized.job, profile, size, rests=rests)
                 allocated = _plus(allocated, profile.need, more)
                 if change:
                     found[job_id] = change
@@ -169,7 +171,8 @@ def _change(job: Job, profile: Profile, size: int, *, rests: bool) -> tuple[dict
     """New totals that give a job `size` workers, and how many more it is then to have than now.
 
     Surplus that is of no more use is not taken away: such workers leave by themselves, and one of them might hold
-    the last shard. What was asked for is cut to what is of use only before anything of it runs.
+    the last shard. What was asked for is cut to what is of use only before anything of it runs. A job that `rests`
+    gets no more, nor does one whose own workers all ended: what these could not do, surplus does not do either.
     """
     number, workers = surplus_of(job), job.groups[0]
     if number is None:
@@ -179,7 +182,7 @@ def _change(job: Job, profile: Profile, size: int, *, rests: bool) -> tuple[dict
     wanted = max(0, size - asked)
     if wanted < surplus.placed and useful is not None and size >= useful:
         wanted = surplus.placed
-    if rests:
+    if rests or not asked:
         wanted = min(wanted, surplus.placed)
     if workers.total == workers.unplaced > size:
         change[0] = asked = size

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cellstate.model import JobSpec, MachineState, TaskGroup
-from cellstate.shards import Worker
+from cellstate.shards import TRIES, Worker
 from cellstate.transaction import Ending, How
 from schedulers.policies import Sizing
 from schedulers.presets import mapreduce
@@ -220,6 +220,27 @@ def test_surplus_is_not_stopped_for_being_of_no_more_use() -> None:
         found.other.end_shard("a", "words", worker, "map", shard, 1_000)
     pass_looks(found)
     assert sizes(found) == (0, 5, 0, 15)
+
+
+@pytest.mark.parametrize("why", ["its own workers failed", "a shard failed too often"])
+def test_a_job_that_cannot_be_done_gets_no_more_surplus(why: str) -> None:
+    found = rig(RelativeSize(2))
+    found.submit(job())
+    found.until_placed("a")
+    runs = [run for run in found.other.runs(range(10)) if run.job == "a"]
+    own, surplus = ([run for run in runs if run.group == group] for group in (0, 1))
+    if why == "a shard failed too often":
+        worker = Worker(own[0].machine, own[0].placement, int(own[0].tasks[0]))
+        for _ in range(TRIES):
+            found.other.claim_shard("a", worker, 60, 10)
+            found.other.end_shard("a", "words", worker, "map", 0, 1, failed=True)
+        own = []
+    endings = [Ending(run.machine, run.placement, How.FAILED) for run in own]
+    endings += [Ending(run.machine, run.placement, How.FAILED, run.tasks[0]) for run in surplus[:1]]
+    found.other.end(endings, 0, "e0")
+    left = sizes(found)[2:]
+    pass_looks(found)
+    assert sizes(found)[2:] == left
 
 
 def test_a_job_that_ended_is_forgotten() -> None:
