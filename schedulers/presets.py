@@ -10,8 +10,8 @@ from schedulers.preemption.precedence import Precedence
 from schedulers.scheduler import Scheduler
 from schedulers.sizing.relative_size import RelativeSize
 
-BATCH_JOBS = 16
-"""Jobs per round trip of the batch preset (docs/decisions/0003): more only raises conflicts."""
+BATCH_JOBS = 32
+"""Jobs per round trip of the batch preset (docs/decisions/0003): past that only conflicts grow."""
 
 
 def batch(seed: str = "0") -> Scheduler:

@@ -185,23 +185,6 @@ local function covers(t)
   return t.gang
 end
 
--- In memory only, before anything is written: a failed gang leaves the running copy as it was.
-local function remember(t)
-  local saved = {}
-  for i = 1, t.n do
-    local m = M[ARGV[t.at + i]]
-    if m and not saved[m] then saved[m] = { unpack(m, USED + 1, USED + R) } end
-  end
-  local kinds = {}
-  for name, k in pairs(K) do kinds[name] = { used = { unpack(k.used) }, changed = k.changed } end
-  return function()
-    for m, amounts in pairs(saved) do
-      for d = 1, R do m[USED + d] = amounts[d] end
-    end
-    for name, was in pairs(kinds) do K[name].used, K[name].changed = was.used, was.changed end
-  end
-end
-
 -- Evict what the claim took: the last tasks of each victim's run.
 local function apply_evictions(taken, units, m, reason)
   local counts, order = {}, {}
@@ -237,12 +220,19 @@ local function apply(t, stamp)
   if t.taken then evict_gangs('precedence:' .. t.id, stamp) end
 end
 
--- A failed gang leaves nothing behind: what would have stood is aborted.
-local function abort(t, undo)
-  undo()
+-- A failed gang leaves nothing behind: what would have stood is aborted, and the running copy is as it was.
+local function abort(t, changed)
   for i = 1, t.n do
+    local n = t.placed[i]
+    if n > 0 then
+      local m, g = M[ARGV[t.at + i]], t.job.groups[t.numbers[3 * i] + 1]
+      occupy(m, g, -n)
+      book(t.kind, g, -n)
+      if t.taken and t.taken[i] then evict(t, m, t.units[i], 1, t.taken[i], -1) end
+    end
     t.placed[i], t.verdicts[i] = 0, t.verdicts[i] or ABORTED
   end
+  if t.kind then t.kind.changed = changed end
 end
 
 -- What conflicts, for the log; returns the outcome's words.
@@ -262,7 +252,7 @@ local function decide(t, stamp)
   local j, placed = J[t.id], t.placed
   t.job, t.kind = j, j and K[j.kind]
   t.incomplete = j and j.gang > 0 and not covers(t)
-  local undo = t.gang and remember(t)
+  local changed = t.kind and t.kind.changed
   local failed, any = false, false
   for i = 1, t.n do
     local n, verdict = judge(t, i)
@@ -275,7 +265,7 @@ local function decide(t, stamp)
     if n > 0 then any = true end
   end
   if failed and t.gang then
-    abort(t, undo)
+    abort(t, changed)
     any = false
   end
   local words = failed and announce_failure(t) or '+'

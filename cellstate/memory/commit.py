@@ -145,17 +145,19 @@ class MemoryCommit(MemoryPlain):
             sums[c.group] = sums.get(c.group, 0) + c.count
         return t.gang and all(g.optional or sums.get(g.number, 0) >= g.unplaced for g in j.groups)
 
-    def remember(self, t: Judging) -> tuple[dict[int, int], list[tuple[KindRow, int, bool]]]:
-        """The amounts a failed gang puts back: it leaves the running copy as it was."""
-        free = {c.machine: self.M[c.machine].free for c in t.claims if c.machine in self.M}
-        return free, [(k, k.used, k.kept) for k in self.K.values()]
-
-    def undo(self, saved: tuple[dict[int, int], list[tuple[KindRow, int, bool]]]) -> None:
-        """Put back what `remember` saved."""
-        for index, free in saved[0].items():
-            self.M[index].free = free
-        for k, used, kept in saved[1]:
-            k.used, k.kept = used, kept
+    def abort(self, t: Judging, *, kept: bool) -> None:
+        """A failed gang leaves nothing behind: what would have stood is aborted, the running copy is as it was."""
+        for i, (c, n, units) in enumerate(zip(t.claims, t.placed, t.taken, strict=True)):
+            if n > 0 and t.job is not None:
+                m, g = self.M[c.machine], t.job.groups[c.group]
+                self.occupy(m, g, -n)
+                self.book(t.job.kind, g, -n)
+                self.evict(t, m, units, -1)
+            t.placed[i] = 0
+            if t.verdicts[i] is Verdict.PLACED:
+                t.verdicts[i] = Verdict.ABORTED
+        if t.job is not None:
+            t.job.kind.kept = kept
 
     def apply_evictions(self, units: list[Unit], m: MachineRow, reason: str) -> None:
         """Evict what the claim took: the last tasks of each victim's run."""
@@ -189,16 +191,14 @@ class MemoryCommit(MemoryPlain):
                 return outcome
         t = Judging(transaction, j)
         t.incomplete = j is not None and j.gang > 0 and not self.covers(t, j)
-        saved = self.remember(t) if t.gang else None
+        kept = j is not None and j.kind.kept
         for c in t.claims:
             t.taken.append([])
             n, verdict = self.judge(t, c)
             t.placed.append(n)
             t.verdicts.append(verdict)
-        if saved and any(verdict is not Verdict.PLACED for verdict in t.verdicts):
-            self.undo(saved)
-            t.placed = [0] * len(t.claims)
-            t.verdicts = [Verdict.ABORTED if v is Verdict.PLACED else v for v in t.verdicts]
+        if t.gang and any(verdict is not Verdict.PLACED for verdict in t.verdicts):
+            self.abort(t, kept=kept)
         for c, n, v in zip(t.claims, t.placed, t.verdicts, strict=True):
             if v is Verdict.MOVED or v is Verdict.FULL:
                 self.fact("conflict", t.id, c.machine, int(v), c.count - n)

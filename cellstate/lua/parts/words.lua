@@ -21,17 +21,18 @@ local AMOUNTS = string.rep(' %d', R)
 --@const LEAD 1, NEED 1
 local DURATION, UNPLACED, PLACED, ENDS, WAITING, RUNS = R + 2, R + 3, R + 4, R + 5, R + 6, R + 7
 local GROUP = '^(' .. string.rep('(%d+) ', R + 1) .. '%S+) (%d+) (%d+) (%d+ %d+ %d+) (%S+) (%S+)$'
-local HEAD = '^(%S+ (%S+) %d+ %d+ (%d) (%d) %d+ (%x%x) ([^;]+));(.*)$'
+local HEAD = '^(%S+ (%S+) %d+ %d+ )(%d)( (%d) %d+ (%x%x) )([^;]+);(.*)$'
 --@const UP 0, DRAINED 1, DOWN 2, GONE 3
 --@const STRICT 2
 --@const ACTIVE 0, HELD 1, JOB_STOPPED 2, ABANDONED 3, DONE 4
+local STATES = { [0] = '0', '1', '2', '3', '4' }
 
 local M, J, K = {}, {}, {}
 local touched, changed_jobs = {}, {}
 
 -- A machine's table: its words, and what this call does to it. key: its index as text.
 local function machine_of(key, runs, ...)
-  return { key = key, runs = runs, transaction = 0, own = 0, touched = false, record = false, ... }
+  return { key = key, runs = runs, transaction = 0, own = 0, touched = false, ... }
 end
 
 local function capacity_of(m) return format(AMOUNTS, unpack(m, CAPACITY + 1, USED)) end
@@ -53,7 +54,7 @@ local function read_group(text)
 end
 
 local function read_job(id, text)
-  local lead, kind, state, gang, bucket, links, rest = match(text, HEAD)
+  local lead, kind, state, middle, gang, bucket, links, rest = match(text, HEAD)
   local groups, placed, unplaced = {}, 0, 0
   if not find(rest, ';', 1, true) then
     local g = read_group(rest)
@@ -67,8 +68,8 @@ local function read_job(id, text)
   end
   state = tonumber(state)
   return {
-    id = id, kind = kind, state = state, state_read = state, gang = tonumber(gang), bucket = bucket, lead = lead,
-    links = links, links_read = links, groups = groups, placed = placed, unplaced = unplaced, was_complete = unplaced == 0 and placed == 0,
+    id = id, kind = kind, state = state, gang = tonumber(gang), bucket = bucket, lead = lead, middle = middle,
+    links = links, groups = groups, placed = placed, unplaced = unplaced, was_complete = unplaced == 0 and placed == 0,
     was_pending = unplaced > 0 and state <= HELD, touched = false, returned = false,
   }
 end
@@ -128,14 +129,11 @@ local function write_group(g)
 end
 
 local function write_job(j)
-  local lead = j.lead
-  if j.state ~= j.state_read or j.links ~= j.links_read then
-    lead = string.gsub(lead, '^(%S+ %S+ %d+ %d+) %d( %d %d+ %x%x ).*$', '%1 ' .. j.state .. '%2' .. j.links)
-  end
-  if #j.groups == 1 then return lead .. ';' .. write_group(j.groups[1]) end
-  local parts = { lead }
-  for i, g in ipairs(j.groups) do parts[i + 1] = write_group(g) end
-  return concat(parts, ';')
+  local head = j.lead .. STATES[j.state] .. j.middle .. j.links .. ';'
+  if #j.groups == 1 then return head .. write_group(j.groups[1]) end
+  local parts = {}
+  for i, g in ipairs(j.groups) do parts[i] = write_group(g) end
+  return head .. concat(parts, ';')
 end
 
 local function load_kinds(names)

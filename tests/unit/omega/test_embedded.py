@@ -132,6 +132,15 @@ def test_without_the_wheel_a_program_on_the_path_serves(path_only: Path) -> None
     assert embedded.find_server() == path_only / "valkey-server"
 
 
+def test_a_server_keeps_freed_memory_at_hand_unless_the_environment_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    assert "tcache_count" in embedded.server_environment()["GLIBC_TUNABLES"]
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
+    assert embedded.server_environment()["GLIBC_TUNABLES"] == "glibc.malloc.arena_max=1"
+
+
 def test_programs_that_cannot_serve_are_passed_over(path_only: Path) -> None:
     program(path_only, "valkey-server", "echo nonsense")
     program(path_only, "redis-server", "echo Redis server v=6.0.16 sha=0")
