@@ -196,6 +196,13 @@ def test_jobs_from_the_command_line_with_mistakes(omega: Omega, words: tuple[str
     assert omega.json("job", "list")["total"] == 0
 
 
+@pytest.mark.parametrize("given", [("rack",), ("rack=",), ("rack=r1,,r2",), ("rack=r1", "rack=r2"), ("1=a",)])
+def test_attributes_of_played_machines_with_mistakes(omega: Omega, given: tuple[str, ...]) -> None:
+    words = (word for text in given for word in ("--attribute", text))
+    said = omega.error("up", "--machines", "2", *words, code=2)
+    assert "is not NAME=VALUE,…, or NAME is given twice" in said
+
+
 def test_duplicate_name(omega: Omega, cell: RedisCell) -> None:
     cell.submit([JobSpec("4f1c", "crawl", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
     taken = "job crawl: the name is taken by the live job 4f1c; wait for it, stop it, or choose another name"

@@ -5,10 +5,8 @@ import re
 import shlex
 import subprocess
 import sys
-import threading
 import tomllib
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from uuid import uuid4
@@ -17,43 +15,10 @@ import pytest
 
 from cellstate.redis import RedisCell
 from schedulers.registry import AXES
+from tests.tutorial.page import SECONDS, at_work, blocks
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "write-a-scheduler.md"
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGE = "write-a-scheduler.md"
 FIRST_LINE = re.compile(r"# (\S+\.\w+)\n")
-READY = "Ctrl-C"
-"""Every process that runs until it is told to stop says so once it is at work."""
-SECONDS = 120
-
-
-def blocks() -> list[tuple[str, str]]:
-    """(language, text) of what stands between fences."""
-    return BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-
-
-@contextmanager
-def at_work(words: list[str], folder: Path, environment: dict[str, str]) -> Iterator[None]:
-    """A process in the background; the block begins when it is ready, and ends it."""
-    process = subprocess.Popen(
-        words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True,
-    )  # fmt: skip
-    timer = threading.Timer(SECONDS, process.kill)
-    timer.start()
-    try:
-        with process:
-            assert process.stdout is not None
-            said = []
-            for line in process.stdout:
-                said.append(line)
-                if READY in line:
-                    break
-            else:
-                pytest.fail(f"{shlex.join(words)}\n{''.join(said)}", pytrace=False)
-            yield
-            process.terminate()
-    finally:
-        timer.cancel()
 
 
 @pytest.mark.server
@@ -64,7 +29,7 @@ def test_the_page_holds(store_url: str, tmp_path: Path) -> None:
         "PYTEST_ADDOPTS": "-p no:valkey -p no:cacheprovider",
     }  # fmt: skip
     with ExitStack() as background:
-        for language, text in blocks():
+        for language, text in blocks(PAGE):
             if language in ("python", "toml"):
                 name = FIRST_LINE.match(text)
                 assert name is not None, "a file begins with its name"
@@ -93,7 +58,7 @@ def test_the_page_holds(store_url: str, tmp_path: Path) -> None:
 
 
 def test_what_the_package_of_the_page_offers_is_there(tmp_path: Path) -> None:
-    texts = {found[1]: text for _, text in blocks() if (found := FIRST_LINE.match(text))}
+    texts = {found[1]: text for _, text in blocks(PAGE) if (found := FIRST_LINE.match(text))}
     (tmp_path / "coldest.py").write_text(texts["coldest.py"], encoding="utf-8")
     spec = spec_from_file_location("coldest", tmp_path / "coldest.py")
     assert spec is not None
