@@ -41,7 +41,7 @@ class Reader:
         """Run a command and compare what it prints, if that is shown; if not, it has to succeed."""
         words = plain(command)
         if words and words[0] == "export":
-            self.environment |= [text.split("=", 1) for text in words[1:]]
+            self.environment |= {name: value for name, _, value in (text.partition("=") for text in words[1:])}
         elif words and any(words[: len(each)] == each for each in STAYS):
             if words[1] == "up":
                 self.leave()
