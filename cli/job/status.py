@@ -123,7 +123,7 @@ def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, sums: Mapping[
         }
         | {"waits for": waits_for(cell, job)}
         | progress.facts(cell, job)
-        | {name: str(value) for name, value in job.spec.items() if name not in TOLD}
+        | {name.replace("_", " "): str(value) for name, value in job.spec.items() if name not in TOLD}
     )
     from omega.arrays import shown
 
