@@ -26,8 +26,9 @@ from schedulers.instruments import Figures
 from schedulers.live import LEASE_MS, Live
 from schedulers.preemption.none import NoPreemption
 from schedulers.process_agents import look_after
+from schedulers.process_diary import Diary
 from schedulers.process_endpoint import METRICS, endpoint
-from schedulers.process_log import Diary, log
+from schedulers.process_log import log
 from schedulers.rolling import Rollouts
 from schedulers.scheduler import Scheduler
 from schedulers.sharing import owned

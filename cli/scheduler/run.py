@@ -67,7 +67,7 @@ def command(
 def _kind(asked: Mapping[str, str]) -> str:
     """The kind of the scheduler asked for; BadInput when it cannot run."""
     from cellstate.model import check_member
-    from omega.live.member import chosen, scheduler
+    from omega.live.choice import chosen, scheduler
 
     kind = chosen(asked, "", "0").kind
     scheduler(asked, kind, "0")
@@ -91,7 +91,7 @@ def free_names(cell: "RedisCell", kind: str, number: int) -> list[str]:
 def _run_here(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str], name: str | None) -> str:
     """Be one scheduler until a signal; returns its member's name."""
     from cellstate.model import check_member
-    from omega.live.member import scheduler
+    from omega.live.choice import scheduler
     from schedulers.process import run_member
     from schedulers.process_log import configure
 

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.conflict import chosen, comparisons, measure, task_groups
 from benchmarks.contest import Contest, Watch, figures
 from cellstate.errors import BadInput
-from omega.live.member import scheduler
+from omega.live.choice import scheduler
 
 CONTEST = Contest(2, 0, "fine", "incremental", 0.0, gang=True, tasks=10, jobs_per_call=8)
 

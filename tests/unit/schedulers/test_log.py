@@ -8,7 +8,8 @@ import pytest
 
 from cellstate.errors import BadInput
 from omega.testing import work
-from schedulers.process_log import Diary, configure, log
+from schedulers.process_diary import Diary
+from schedulers.process_log import configure, log
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 

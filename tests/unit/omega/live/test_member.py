@@ -4,39 +4,39 @@ import pytest
 
 from cellstate.errors import BadInput, Refused
 from cellstate.transaction import Detection, Mode
-from omega.live import member
+from omega.live import choice, member
 from omega.live.crew import TIME
 from schedulers.presets import BATCH_JOBS
 from schedulers.scheduler import Scheduler
 
-ENVIRONMENT = {"OMEGA_STORE": "redis://nowhere", "OMEGA_CELL": "c", "OMEGA_MEMBER": "batch/0"}
+ENVIRONMENT = {"OMEGA_STORE": "redis://nowhere", "OMEGA_CELL": "c", "OMEGA_MEMBER": "batch/0", "OMEGA_LEASE_MS": "700"}
 
 
 def test_without_words_it_is_the_preset() -> None:
-    found = member.scheduler({}, "batch", "s")
+    found = choice.scheduler({}, "batch", "s")
     assert (found.kind, found.detection, found.mode, found.batch) == (
         "batch", Detection.FINE, Mode.INCREMENTAL, BATCH_JOBS)  # fmt: skip
-    assert member.scheduler({}, "batch", "s").rng.random() == found.rng.random()
+    assert choice.scheduler({}, "batch", "s").rng.random() == found.rng.random()
 
 
 def test_the_environment_departs_from_it() -> None:
     said = {"OMEGA_DETECTION": "coarse", "OMEGA_MODE": "gang", "OMEGA_BATCH": "3"}
-    found = member.scheduler(said, "service", "s")
+    found = choice.scheduler(said, "service", "s")
     assert (found.kind, found.detection, found.mode, found.batch) == ("service", Detection.COARSE, Mode.GANG, 3)
 
 
 @pytest.mark.parametrize("said", [{"OMEGA_DETECTION": "finest"}, {"OMEGA_MODE": ""}, {"OMEGA_BATCH": "many"}])
 def test_values_there_are_not_are_refused(said: dict[str, str]) -> None:
     with pytest.raises(BadInput, match="OMEGA_DETECTION, OMEGA_MODE or OMEGA_BATCH"):
-        member.scheduler(said, "batch", "s")
+        choice.scheduler(said, "batch", "s")
 
 
 def test_an_error_is_one_line_and_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def refuse(url: str, cell: str, name: str, scheduler: Scheduler, lease_ms: int) -> Refused:
         return Refused(f"scheduler {name}: no, not on {url} {cell} for {lease_ms} ms")
 
-    monkeypatch.setattr(member, "run_member", refuse)
-    assert member.main(ENVIRONMENT | {"OMEGA_LEASE_MS": "700"}) == 1
+    monkeypatch.setattr("schedulers.process.run_member", refuse)
+    assert member.main(ENVIRONMENT) == 1
     assert member.main(ENVIRONMENT | {"OMEGA_MEMBER": "nosuch/0"}) == 1
     refused, unknown = [TIME.sub("", line) for line in capsys.readouterr().err.splitlines()]
     assert refused == "error: scheduler batch/0: no, not on redis://nowhere c for 700 ms"
@@ -49,6 +49,6 @@ def test_leaving_in_order_is_code_0(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(url: str, cell: str, name: str, scheduler: Scheduler, lease_ms: int) -> None:
         asked.append((name, scheduler.kind))
 
-    monkeypatch.setattr(member, "run_member", run)
+    monkeypatch.setattr("schedulers.process.run_member", run)
     assert member.main(ENVIRONMENT) == 0
     assert asked == [("batch/0", "batch")]
