@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.model import MachineState
+from cellstate.model import Described, MachineState, Pairs
 
 MACHINE = "machine"
 """The attribute that every machine has: its name."""
@@ -21,9 +21,6 @@ MOST_KEPT = 256
 """Answers kept at once: 25 MB for 100,000 machines."""
 
 Codes = NDArray[np.int32]
-Pairs = tuple[tuple[str, str], ...]
-Described = tuple[str, Pairs]
-"""What the store says of a machine that does not change with every claim: its name and its attributes."""
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 Kept = TypeVar("Kept")

@@ -2,18 +2,29 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from cellstate.attributes import Described
-from cellstate.model import Job, JobSpec, JobState, Limits, Machine, MachineSpec, MachineState, Run, TaskGroup
+from cellstate.model import (
+    Described,
+    Job,
+    JobSpec,
+    JobState,
+    Limits,
+    Machine,
+    MachineSpec,
+    MachineState,
+    Run,
+    TaskGroup,
+)
 from cellstate.resources import Dimensions, Resources
 from cellstate.shards import Durations, Errand, Progress, Worker
 from cellstate.transaction import Ending, Intake, Outcome, Position, Transaction
 
-Rows = NDArray[np.int64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Rows: TypeAlias = "NDArray[np.int64]"
 """Machine records: one row a machine; columns index, number, state, executor, capacity × R,
 allocated × R, in the smallest units of the cell's dimensions."""
 

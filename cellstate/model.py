@@ -31,6 +31,10 @@ _KIND = pattern(r"[a-z][a-z0-9_-]{0,31}")
 _NONCE = pattern(r"[A-Za-z0-9._-]{1,64}")
 _MEMBER = pattern(r"[a-z][a-z0-9_-]{0,31}/[A-Za-z0-9._-]{1,64}")
 
+Pairs = tuple[tuple[str, str], ...]
+Described = tuple[str, Pairs]
+"""What the store says of a machine that does not change with every claim: its name and its attributes."""
+
 
 def bucket_of(job_id: str) -> int:
     """The bucket (0 to 255) of a job: a hash of its id."""

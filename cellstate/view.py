@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.attributes import Attributes, Described
+from cellstate.attributes import Attributes
 from cellstate.cell import KindUse, Reply, Rows, StaleCopy
-from cellstate.model import MachineState
+from cellstate.model import Described, MachineState
 from cellstate.residents import Residents
 from cellstate.resources import Resources
 from cellstate.transaction import Position

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from cellstate.attributes import Described
 from cellstate.cell import Fact, KindUse
 from cellstate.errors import Refused
 from cellstate.keys import SCHEMA
 from cellstate.memory.publish import Line, MemoryPublish
 from cellstate.memory.ranges import spell
 from cellstate.memory.words import Group, JobRow, MachineRow
-from cellstate.model import After, GroupStatus, Job, Machine, MachineState, Run
+from cellstate.model import After, Described, GroupStatus, Job, Machine, MachineState, Run
 from cellstate.snapshot import Snapshot
 
 OF_TASKS = frozenset({"place", "finished", "failed", "lost", "evicted", "stopped", "left"})

@@ -4,12 +4,9 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
-from cellstate.attributes import Described
 from cellstate.cell import Fact, KindUse
 from cellstate.errors import Refused
-from cellstate.model import Job, Machine, MachineState, Run
+from cellstate.model import Described, Job, Machine, MachineState, Run
 from cellstate.redis import records
 from cellstate.redis.calls import RedisCalls
 from cellstate.redis.raw_snapshot import RawSnapshot
@@ -40,13 +37,13 @@ class RedisReads(RedisCalls):
             reply = self._run("sync", self._since(position or Position(), None))
             present = Position(int(reply[1]), reply[2].decode())
             if position is not None and (reply[4] == b"delta" or present == position):
-                return present, np.concatenate([*parts, records.read_rows(reply[5], len(self.dimensions))])
+                return present, records.read_rows(b"".join([*parts, reply[5]]), len(self.dimensions))
             position = present
 
-    def _chunk(self, indices: range) -> Any:
-        """The records of these machines, as rows."""
+    def _chunk(self, indices: range) -> bytes:
+        """The records of these machines, one after another."""
         found = self._plain(self.client.hmget, self._prefix + "machines", [str(index) for index in indices])
-        return records.read_rows(b"".join(record for record in found if record), len(self.dimensions))
+        return b"".join(record for record in found if record)
 
     def store_run(self) -> str:
         """What tells one run of the server from the next; another one may have less data (semantics 16)."""

@@ -7,13 +7,12 @@ from functools import lru_cache
 from typing import Any, cast
 
 import msgpack
-import numpy as np
 
-from cellstate.attributes import Described, Pairs
 from cellstate.cell import Rows
 from cellstate.model import (
     MOST_PRECEDENCE,
     After,
+    Described,
     Gang,
     GroupStatus,
     Job,
@@ -22,6 +21,7 @@ from cellstate.model import (
     Limits,
     Machine,
     MachineState,
+    Pairs,
     Run,
     TaskGroup,
     bucket_of,
@@ -108,6 +108,8 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int) -> Job:
 
 def read_rows(text: bytes, dimensions: int) -> Rows:
     """Read machine records, one after another, as rows that cannot be written to (lua/parts/binary.lua)."""
+    import numpy as np  # noqa: PLC0415 - a quarter of the start of a command that reads no machines
+
     width = 4 + 2 * dimensions
     return np.frombuffer(text, dtype="<i8").reshape(-1, width)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
+from cellstate.redis import RedisCell
 from cli.lazy import Lazy
 from cli.main import COMMANDS
 from cli.main import omega as program
@@ -75,17 +76,28 @@ def test_a_module_that_is_missing_does_not_break_the_rest() -> None:
     assert group.get_command(context, "store") is not None
 
 
-@pytest.mark.parametrize("words", [("--help",), ("job", "--help"), ("cell", "status", "--help"), ("--version",)])
-def test_help_imports_nothing_heavy(words: tuple[str, ...]) -> None:
+def imported(*words: str, names: tuple[str, ...]) -> str:
+    """Which modules a command brought along, of these; in a process of its own."""
     check = (
         "import sys\nfrom cli.main import main\nsys.argv = ['omega', *sys.argv[1:]]\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+        f"print([name for name in {names!r} if name in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", check, *words], cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stderr == "[]\n"
+    return done.stderr
+
+
+@pytest.mark.parametrize("words", [("--help",), ("job", "--help"), ("cell", "status", "--help"), ("--version",)])
+def test_help_imports_nothing_heavy(words: tuple[str, ...]) -> None:
+    assert imported(*words, names=HEAVY) == "[]\n"
+
+
+def test_looking_at_jobs_imports_no_arrays_and_no_schedulers(omega: Omega, cell: RedisCell) -> None:
+    assert omega.url is not None
+    words = ("--store", omega.url, "--cell", cell.name, "job", "list", "--json")
+    assert imported(*words, names=("numpy", "pydantic", "lark", "anyio", "schedulers.scheduler")) == "[]\n"
 
 
 def test_version() -> None:
