@@ -79,6 +79,27 @@ class Replica(View):
     def number(self, numbers: Any) -> None:
         """Is kept as a list."""
 
+    @property
+    def base(self) -> NDArray[np.int64]:
+        """See View; made anew each time."""
+        rest = list(self.rest)
+        for machines, amounts in self._claimed:
+            for machine in machines:
+                rest[machine] += amounts
+        free = fields(rest, self.dimensions) - GUARD
+        free[(free < 0).any(axis=1)] = -1
+        return np.ascontiguousarray(free.T)
+
+    @base.setter
+    def base(self, base: NDArray[np.int64]) -> None:
+        """Is made when asked for."""
+
+    @property
+    def allocated(self) -> NDArray[np.int64]:
+        """See View; what a machine that takes nothing holds is as it was when it was described."""
+        base = self.base
+        return np.where(base < 0, super().allocated, self.capacity - base)
+
     def _make_dense(self) -> None:
         if self._dense or not self.size:
             return

@@ -20,22 +20,30 @@ FILLS = (0.5, 1.0, 1.25)
     "--fill", "fills", multiple=True, type=click.FloatRange(0, 1.6), metavar="SHARE",
     help=f"What all other jobs take, as a multiple of what is measured; again for more (default: {FILLS}).",
 )  # fmt: skip
+@click.option("--loop", is_flag=True, help="The scheduler itself, in virtual time on single machines, instead of a "
+              "model of sums: slow, for some hundredths of a day.")  # fmt: skip
 @click.pass_obj
-def command(app: App, *, workload: str, days: float, seed: int, machines: int | None, fills: Sequence[float]) -> None:
+def command(
+    app: App, *, workload: str, days: float, seed: int, machines: int | None, fills: Sequence[float], loop: bool
+) -> None:
     """What sizing policies bring MapReduce jobs, in cells more and less full (Omega §6).
 
     A fifth of the batch jobs are made MapReduce jobs. How many workers they could use is fitted to the paper's
     figure 15; what comes out is how the policies compare, and how much a full cell leaves of it.
     """
     from omega.experiments.mapreduce import POLICIES, evaluate
+    from omega.experiments.mapreduce_loop import loop_outcomes
     from omega.workload.presets import Size, draw
 
+    if loop and fills:
+        raise click.UsageError("--fill is of the model; with --loop the cell is as full as it was measured")
     found = []
+    fills = (1.0,) if loop else fills or FILLS
     with render.progress(quiet=app.as_json) as bars:
-        bar = bars.add_task("policies", total=len(POLICIES) * len(fills or FILLS), more="runs")
+        bar = bars.add_task("policies", total=len(POLICIES) * len(fills), more="runs")
         drawn = draw(workload, seed, days, size=Size(machines) if machines else None)
-        for fill in fills or FILLS:
-            for outcome in evaluate(drawn, seed, days, fill):
+        for fill in fills:
+            for outcome in loop_outcomes(drawn, seed, days) if loop else evaluate(drawn, seed, days, fill):
                 found.append({"fill": fill, **outcome.as_json()})
                 bars.advance(bar)
     if app.as_json:
@@ -48,6 +56,11 @@ def command(app: App, *, workload: str, days: float, seed: int, machines: int | 
 
 
 def _row(found: Mapping[str, Any]) -> tuple[object, ...]:
-    use = (f"{each['mean']:.0%} ± {100 * each['deviation']:.1f}" for each in found["utilisation"].values())
+    use = (_use(**each) for each in found["utilisation"].values())
     speedups = (f"{found[f'speedup_p{share}']:.2f}x" for share in (50, 80, 95))
     return found["fill"], found["policy"], found["jobs"], f"{found['benefit']:.0%}", *speedups, *use
+
+
+def _use(mean: float, deviation: float | None = None) -> str:
+    """A share, and its standard deviation over time in points, where that is known."""
+    return f"{mean:.0%}" + ("" if deviation is None else f" ± {100 * deviation:.1f}")

@@ -41,7 +41,7 @@ FIGURES = {
         PaperFigure(4, "Tasks per job", nothing, Form(0.29, 0, ALL)),
         PaperFigure(5, "Job wait time over t_job(service)", decision_time.sweep, Form(0.5, 12, ALL, even=True)),
         PaperFigure(6, "Scheduler busyness over t_job(service)", decision_time.sweep, Form(0.5, 12, ALL, even=True)),
-        PaperFigure(7, "Two-level: over t_job(service)", offers.sweep, Form(0.3, 5, ("A", "C"), SMALL, even=True)),
+        PaperFigure(7, "Two-level over t_job(service)", offers.sweep, Form(0.3, 5, ("A", "C"), SMALL, even=True)),
         PaperFigure(8, "Shared state: more batch jobs", arrivals.sweep, Form(0.25, 6, ALL, even=True)),
         PaperFigure(9, "Shared state: more batch schedulers", arrivals.shared_sweep, Form(0.12, 6, ("B",), even=True)),
         PaperFigure(10, "Busyness over t_job and t_task of service", surface.sweep, Form(0.12, 4, ("B",), even=True)),

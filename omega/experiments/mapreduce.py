@@ -55,7 +55,7 @@ class Outcome:
             "policy": self.policy, "jobs": len(self.speedups), "benefit": self.benefit,
             **{f"speedup_p{share}": self.quantile(share / 100) for share in (50, 80, 95)},
             "utilisation": {
-                name: {"mean": float(use.mean()), "deviation": float(use.std())}
+                name: {"mean": float(use.mean()), **({"deviation": float(use.std())} if len(use) > 1 else {})}
                 for name, use in zip(DIMENSIONS.names, self.use.T, strict=True)
             },
         }  # fmt: skip

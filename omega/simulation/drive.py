@@ -7,14 +7,16 @@ answered, and how long thinking takes, is up to the event queue.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cellstate.cell import PendingJob
+from cellstate.model import Job
 from cellstate.replica import Replica
 from cellstate.transaction import Outcome, Transaction
 from cellstate.view import View
 from omega.simulation.engine import SECOND
-from omega.simulation.meter import Meter
 from omega.simulation.world import World
 from schedulers.constraints.looking import Look, look
 from schedulers.loop import Arrived, Commit, Committed, Receive, Reread, Sync, Synced, Think, attempts
+from schedulers.resizing import Measure, Measured, Resize, Resized
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 
@@ -60,7 +62,7 @@ class Desk:
         self.number, self.name, self.scheduler, self.world = number, name, scheduler, world
         self.architecture = architecture
         self.engine = world.engine
-        self.meter = Meter(completed=world.completed)
+        self.meter = world.meter()
         scheduler.instruments.append(self.meter)
         self.copy = architecture.copy(self)
         self.until = 0
@@ -83,6 +85,12 @@ class Desk:
             self._receive(self.engine.seconds, [work], last=True)
         else:
             self._inbox.append(work)
+
+    def tell(self, job: Job) -> None:
+        """News of a job as the cell has it: it is pending, perhaps again. Not while another desk is in its turn."""
+        self.scheduler.admit([PendingJob(0, job)])
+        if self.idle:
+            self.nudge()
 
     def nudge(self) -> None:
         """Room was freed: jobs that sleep may fit."""
@@ -123,7 +131,7 @@ class Desk:
                 self._over(results)
                 effect = send(Committed(engine.seconds, results, False))
                 continue
-            if self._attempt is not None:
+            if self._attempt is not None and kind is not Look:
                 self._over([])
             if kind is Sync:
                 view = self.architecture.sync(self)
@@ -154,11 +162,19 @@ class Desk:
                 works, self._inbox = self._inbox, []
                 effect = send(Arrived(now if until is None else max(now, until), (), None, False, works))
             else:
-                if kind is Look:
-                    look(effect, self.world.master.cell, self.copy)
-                else:
-                    self._reread(effect)
-                effect = send(None)
+                effect = send(self._answered(effect))
+
+    def _answered(self, effect: Look | Measure | Resize | Reread) -> Measured | Resized | None:
+        """Answer what is not asked in every attempt."""
+        if isinstance(effect, Measure):
+            return self.world.measured(effect, self.scheduler.kind)
+        if isinstance(effect, Resize):
+            return self.world.resized(effect, self.name)
+        if isinstance(effect, Look):
+            look(effect, self.world.master.cell, self.copy)
+        else:
+            self._reread(effect)
+        return None
 
     def _reread(self, effect: Reread) -> None:
         for job_id in effect.abandon:

@@ -14,7 +14,7 @@ from cellstate.model import JobSpec, JobState, MachineSpec
 from cellstate.redis import RedisCell
 from cellstate.replica import Replica
 from cellstate.resources import Dimensions
-from cellstate.transaction import Detection, Outcome, Placed, Position, Transaction, placed_runs
+from cellstate.transaction import Detection, Ending, How, Outcome, Placed, Position, Transaction, placed_runs
 
 EXECUTOR = "simulated"
 LEASE_MS = 7 * 24 * 3600 * 1000
@@ -42,6 +42,9 @@ class Master(Protocol):
 
     def end(self, placed: Placed, at_ms: int) -> int:
         """These tasks finished; returns how many they were."""
+
+    def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
+        """Tasks end, those that are still there; returns how many they were."""
 
     def abandon(self, job_id: str, at_ms: int, by: str) -> None:
         """A job is given up."""
@@ -71,6 +74,10 @@ class TwinMaster:
     def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
         """See Master.submit."""
         self.twin.submit(jobs, at_ms, EXECUTOR)
+
+    def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
+        """See Master.finish."""
+        return sum(self.twin.end(endings, at_ms, EXECUTOR))
 
     def abandon(self, job_id: str, at_ms: int, by: str) -> None:
         """See Master.abandon."""
@@ -154,6 +161,13 @@ class StoreMaster:
             )
         self._released.update(set(placed.machines))
         return count
+
+    def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
+        """See Master.finish."""
+        counts = self.store.end(endings, at_ms, EXECUTOR)
+        moved = {each.machine for each, count in zip(endings, counts, strict=True) if count and each.how < How.LEFT}
+        self._released.update(moved)
+        return sum(counts)
 
     def abandon(self, job_id: str, at_ms: int, by: str) -> None:
         """See Master.abandon."""

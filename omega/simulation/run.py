@@ -10,6 +10,7 @@ from cellstate.errors import BadInput
 from cellstate.model import GroupStatus, Job, JobSpec, JobState, bucket_of
 from cellstate.redis import RedisCell
 from cellstate.transaction import Detection, Mode, Transaction
+from omega.simulation.changing import ChangingWorld
 from omega.simulation.drive import Architecture, Desk
 from omega.simulation.engine import SECOND
 from omega.simulation.master import Master, StoreMaster, TwinMaster
@@ -28,6 +29,8 @@ from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.random_fit import RandomFit
 from schedulers.placement.scored import BestFit
 from schedulers.policies import Placement
+from schedulers.preemption.none import NoPreemption
+from schedulers.resizing import PLAN
 from schedulers.scheduler import Scheduler
 from schedulers.sharing import owned
 from schedulers.work import Work
@@ -85,18 +88,35 @@ class Simulation:
             raise BadInput(f"workload: jobs of kind {kinds}; there are schedulers for {', '.join(self.kinds)}")
         self.workload, self.settings, self._progress = workload, settings, progress
         moves = settings.releases_move
-        numbered = Detection.COARSE in (settings.detection, None if own is None else own.detection)
+        evicts = own is not None and not isinstance(own.preemption, NoPreemption)
+        sizes = own is not None and own.sizing is not None
+        # Whoever evicts knows by the number that what it saw on a machine is still there.
+        numbered = evicts or Detection.COARSE in (settings.detection, None if own is None else own.detection)
         self.master: Master = (
             TwinMaster("simulation", DIMENSIONS, release_moves_number=moves, numbered=numbered)
             if cell is None
             else StoreMaster(cell, release_moves_number=moves)
         )
-        self.world = World(self.master, settings.horizon, completed=settings.reference_rules, numbered=numbered)
+        self.world = self._world(numbered=numbered, changing=evicts or sizes)
         self.tally = Tally()
         self._written = self._arrived = 0
+        self._ahead = 1 if sizes else JOBS_PER_CALL  # who asks for jobs that wait is not to see any before it arrives
         self.architecture = self._architecture()
         self.desks = self._desks()
         self._route = self._routes()
+        if isinstance(self.world, ChangingWorld):
+            self.world.desk_of = self._desk_of
+
+    def _world(self, *, numbered: bool, changing: bool) -> World:
+        completed, horizon = self.settings.reference_rules, self.settings.horizon
+        if not changing:
+            return World(self.master, horizon, completed=completed, numbered=numbered)
+        residents = len(self.workload.residents)
+        return ChangingWorld(self.master, horizon, completed=completed, numbered=numbered, residents=residents)
+
+    def _desk_of(self, job: Job) -> Desk | None:
+        """Whose job it is; None when no scheduler is for jobs of its kind."""
+        return self._route(job) if job.kind in self.kinds else None
 
     def run(self) -> Result:
         """Simulate from beginning to end."""
@@ -162,7 +182,7 @@ class Simulation:
             scheduler.ordering, scheduler.patience = Rejoin(), REFERENCE_PATIENCE
         return scheduler
 
-    def _routes(self) -> Callable[[JobSpec], Desk]:
+    def _routes(self) -> Callable[[JobSpec | Job], Desk]:
         """Which desk a job goes to."""
         by_kind = {kind: [desk for desk in self.desks if desk.name.startswith(f"{kind}/")] for kind in self.kinds}
         if not by_kind["batch"]:
@@ -189,7 +209,8 @@ class Simulation:
             work = work_of(spec, -1 - order, 0)
             claims = placement.place(work, copy, rng)
             if claims:
-                transaction = Transaction(spec.id, claims, Mode.INCREMENTAL, Detection.FINE)
+                mode = Mode.GANG if spec.gang else Mode.INCREMENTAL
+                transaction = Transaction(spec.id, claims, mode, Detection.FINE)
                 outcome, stands = world.commit(-2, RESIDENTS, work.job, transaction, copy)
                 copy.settle(stands=stands)
                 self.tally.residents_placed += outcome.placed
@@ -201,11 +222,14 @@ class Simulation:
     def _arrive(self, spec: JobSpec) -> None:
         arrived, now = self._arrived, self.world.engine.now
         if arrived == self._written:
-            chunk = self.workload.arrivals[arrived : arrived + JOBS_PER_CALL]
+            chunk = self.workload.arrivals[arrived : arrived + self._ahead]
             self.master.submit([arrival.job for arrival in chunk], now // 1000)
             self._written += len(chunk)
         self._arrived = arrived + 1
-        self._route(spec).deliver(work_of(spec, arrived + 1, now))
+        if PLAN in spec.extra and isinstance(self.world, ChangingWorld):
+            self.world.arrived(spec.id)
+        else:
+            self._route(spec).deliver(work_of(spec, arrived + 1, now))
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from cellstate.transaction import PLACED_ONE, Outcome, Placed, Singles, Transact
 from omega.simulation.digest import Digest
 from omega.simulation.engine import Engine
 from omega.simulation.master import Master
+from omega.simulation.meter import Meter
+from schedulers.resizing import Measure, Measured, Resize, Resized
 
 Ended = Callable[[Mapping[int, int], int], None]
 
@@ -36,6 +38,18 @@ class World:
     def copy(self) -> Replica:
         """A private copy, empty."""
         return Replica(self.dimensions, numbered=self.numbered)
+
+    def meter(self) -> Meter:
+        """What counts for one desk."""
+        return Meter(completed=self.completed)
+
+    def measured(self, asked: Measure, kind: str) -> Measured:
+        """Answer Measure, for schedulers that resize: not in this world."""
+        raise NotImplementedError(kind, asked)
+
+    def resized(self, asked: Resize, by: str) -> Resized:
+        """Answer Resize, as `measured`."""
+        raise NotImplementedError(by, asked)
 
     def commit(
         self, number: int, member: str, job: Job, transaction: Transaction, copy: Replica

@@ -13,8 +13,10 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
+from cellstate.model import JobSpec, TaskGroup
 from cellstate.resources import Resources
 from omega.workload.workload import DIMENSIONS, Arrival, Workload, array_stream
+from schedulers.resizing import PLAN
 from schedulers.sizing.model import Phase, Profile
 
 SHARE = 0.2
@@ -75,6 +77,21 @@ def _job(arrival: Arrival, ratio: float, reduces_per_map: float) -> MapReduceJob
         for count, share in ((maps, MAP_TIME), (reduces, 1 - MAP_TIME))
     )
     return MapReduceJob(arrival.at_seconds, asked, phases, group.need)
+
+
+def submitted(jobs: Sequence[MapReduceJob]) -> list[Arrival]:
+    """The jobs as their users submit them: workers, none beyond those asked for, and how long shards take."""
+    return [Arrival(job.at, _spec(f"mapreduce-{i}", job)) for i, job in enumerate(jobs)]
+
+
+def _spec(name: str, job: MapReduceJob) -> JobSpec:
+    maps, reduces = job.phases
+    plan = {
+        "maps": maps.activities, "reduces": reduces.activities,
+        "map_ms": round(1000 * (maps.seconds or 0)), "reduce_ms": round(1000 * (reduces.seconds or 0)),
+    }  # fmt: skip
+    groups = (TaskGroup(job.need, job.asked), TaskGroup(job.need, 0, optional=True))
+    return JobSpec(name, name, PLAN, groups, extra={PLAN: plan})
 
 
 def load(arrivals: Sequence[Arrival], step: float, ticks: int) -> NDArray[np.float64]:

@@ -79,3 +79,14 @@ def test_the_report_is_a_page_with_its_figures(sim: Omega, tmp_path: Path, monke
     assert results.read_text() == lines, "it went on where it stopped: nothing was left to simulate"
     assert page.read_text() == text
     assert "does not hold: " in again
+
+
+def test_sizing_policies_by_the_model_and_by_the_loop(sim: Omega) -> None:
+    words = ("sim", "mapreduce", "--machines", "200", "--days", "0.004")
+    for more, deviation in ((("--fill", "1"), True), (("--loop",), False)):
+        found = sim.json(*words, *more)["outcomes"]
+        assert [each["policy"] for each in found] == ["as-asked", "max-parallelism", "relative-size", "global-cap"]
+        assert found[0]["benefit"] == 0.0
+        assert ("deviation" in found[0]["utilisation"]["cpu"]) is deviation
+    assert "max-parallelism" in sim.text(*words, "--loop")
+    assert "--fill is of the model" in sim.error(*words, "--loop", "--fill", "1", code=2)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
@@ -20,6 +21,8 @@ from cellstate.errors import BadInput
 SLO_SECONDS = 30.0
 LEAST_SECONDS = 1e-3
 """Waits below are drawn here: an axis of logarithms has no 0."""
+CHARACTERS = 15
+"""Of small print that an inch holds."""
 GREY, RED = "#666666", "#B00020"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
@@ -111,9 +114,16 @@ def key(figure: Figure, architectures: Iterable[str], *, kinds: bool = True, cro
 
 
 def titled(figure: Figure, title: str, details: str) -> None:
-    """Say above all panels what is shown and, smaller, what was simulated for it."""
-    figure.suptitle(f"{title}\n", fontsize=11.5, fontweight="bold", x=0.01, ha="left")
-    figure.text(0.01, 0.98, f"\n\n{details}", fontsize=8, color=GREY, ha="left", va="top")
+    """Make room above all panels and say there what is shown and, smaller, what was simulated for it."""
+    width, height = figure.get_size_inches()
+    lines = fill(details, int(CHARACTERS * width), break_on_hyphens=False)
+    room = 0.28 + 0.16 * (lines.count("\n") + 1)
+    figure.set_size_inches(width, height + room)
+    top, left = height + room, 0.1 / width
+    engine: Any = figure.get_layout_engine()
+    engine.set(rect=(0, 0, 1, height / top))
+    figure.text(left, 1 - 0.05 / top, title, fontsize=11.5, fontweight="bold", ha="left", va="top")
+    figure.text(left, 1 - 0.3 / top, lines, fontsize=8, color=GREY, ha="left", va="top")
 
 
 def below(figure: Figure, handles: Sequence[Any], columns: int | None = None, title: str | None = None) -> None:

@@ -116,7 +116,7 @@ def offers(records: Sequence[Record]) -> Figure:
         slo(grid[0][column])
         grid[1][column].set_ylim(0, 1.05)
         grid[2][column].set_yscale("symlog", linthresh=1)
-        grid[2][column].set_ylim(bottom=0)
+        grid[2][column].set_ylim(0, 2 * max(1.0, grid[2][column].get_ylim()[1]))
     _columns(grid, cells, T_JOB, ["mean job wait (s)", "busyness", "jobs not scheduled"])
     key(figure, shown, crosses=True)
     return figure
@@ -144,9 +144,9 @@ def more_jobs(records: Sequence[Record]) -> Figure:
         grid[0][column].set_yscale("log")
         slo(grid[0][column])
         grid[1][column].set_ylim(0, 1.05)
-        grid[1][column].annotate(
-            f"paper {arrivals.PAPER[cell]:g}×", (arrivals.PAPER[cell], 0.98), xytext=(-3, 0), color=GREY, fontsize=8,
-            textcoords="offset points", ha="right", va="top", rotation=90,
+        grid[0][column].annotate(
+            f"paper {arrivals.PAPER[cell]:g}×", (arrivals.PAPER[cell], 0.4), xycoords=("data", "axes fraction"),
+            xytext=(-3, 0), color=GREY, fontsize=8, textcoords="offset points", ha="right", va="center", rotation=90,
         )  # fmt: skip
     _columns(grid, cells, "batch jobs, times the cell's own", ["mean job wait (s)", "busyness (median of days)"])
     key(figure, ["shared-state"], crosses=True)

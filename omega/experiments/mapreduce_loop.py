@@ -1,0 +1,51 @@
+"""The sizing policies in the simulator: the scheduler that runs live, on single machines, beside batch and service.
+
+It is slow, a look a second at every job under way, and checks the quick model (mapreduce.py), which sees sums only
+and lets shards be cut as fine as need be.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from omega.experiments.mapreduce import POLICIES, Outcome
+from omega.simulation import Result, Settings, Simulation
+from omega.simulation.changing import ChangingWorld
+from omega.workload.mapreduce import split, submitted
+from omega.workload.workload import Workload
+from schedulers.placement.random_fit import RandomFit
+from schedulers.resizing import PLAN
+from schedulers.scheduler import Scheduler
+
+
+def looped(
+    workload: Workload, seed: int, days: float, policies: Iterable[str] = POLICIES
+) -> Iterator[tuple[str, Mapping[str, float], Result]]:
+    """Simulate a workload whose MapReduce jobs are sized by each policy: how long each job took that ended (seconds).
+
+    A job runs from its arrival to the end of its last shard.
+    """
+    others, jobs = split(workload, seed)
+    arrivals = sorted([*others, *submitted(jobs)], key=lambda arrival: arrival.at_seconds)
+    settings = Settings(days=days, seed=seed)
+    t_job, t_task = settings.decision_time("batch")
+    for name in policies:
+        own = Scheduler(PLAN, placement=RandomFit(), sizing=POLICIES[name], batch=1, t_job=t_job, t_task=t_task)
+        simulation = Simulation(replace(workload, arrivals=arrivals), settings, own=own)
+        result = simulation.run()
+        world = simulation.world
+        yield name, world.crews.seconds() if isinstance(world, ChangingWorld) else {}, result
+
+
+def loop_outcomes(workload: Workload, seed: int, days: float) -> Iterator[Outcome]:
+    """As `evaluate`, from simulations; of use over time only the mean is known."""
+    asked: Mapping[str, float] | None = None
+    for name, took, result in looped(workload, seed, days):
+        asked = took if asked is None else asked
+        yield Outcome(name, speedups(took, asked), np.array([list(result.utilisation.values())]))
+
+
+def speedups(took: Mapping[str, float], asked: Mapping[str, float]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    """How many times as fast as asked each job was that ended both ways."""
+    return np.array([asked[job] / took[job] for job in asked if job in took])

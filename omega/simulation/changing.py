@@ -1,0 +1,197 @@
+"""A simulated cell in which tasks do not just run to their end: they are evicted, and jobs get other sizes.
+
+It is for schedulers that evict or resize. The machines that are played acknowledge at once what has to go; the
+desks of the jobs that lost tasks hear of it at the same instant, as from the store.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cellstate.model import BUCKETS, Job
+from cellstate.replica import Replica
+from cellstate.resources import Resources
+from cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
+from omega.simulation.crew import Crews
+from omega.simulation.drive import Desk
+from omega.simulation.master import Master
+from omega.simulation.meter import Meter
+from omega.simulation.world import World
+from schedulers.resizing import PLAN, Measure, Measured, Resize, Resized, measure, resize
+from schedulers.work import Work
+
+ALL = "1" * BUCKETS
+"""A desk that sizes jobs is alone with its kind."""
+
+
+@dataclass(slots=True)
+class OnceMeter(Meter):
+    """Counts what arrived once, however often it comes back; and not what was there before (of order 0 or less)."""
+
+    _begun: set[str] = field(default_factory=set)
+    _whole: set[str] = field(default_factory=set)
+
+    def began(self, work: Work, now: float, waited: float) -> None:
+        """See Instrument.began."""
+        if work.job.order > 0 and work.id not in self._begun:
+            self._begun.add(work.id)
+            Meter.began(self, work, now, waited)
+
+    def attempted(
+        self, works: Sequence[Work], began: float, now: float, results: Sequence[tuple[Transaction, Outcome]]
+    ) -> None:
+        """See Instrument.attempted."""
+        Meter.attempted(self, works, began, now, results)
+        orders = {work.id: work.job.order for work in works}
+        for transaction, outcome in results:
+            if orders[transaction.job] <= 0:
+                self.tasks[works[0].job.kind] -= outcome.placed
+
+    def placed(self, work: Work, now: float) -> None:
+        """See Instrument.placed."""
+        if work.job.order > 0 and work.id not in self._whole:
+            self._whole.add(work.id)
+            Meter.placed(self, work, now)
+
+    def lost(self, job: Job, tasks: int) -> None:
+        """So many tasks of a job that arrived are to be placed again, or are given up."""
+        self.tasks[job.kind] -= tasks
+        if job.unplaced and job.id in self._whole:
+            self._whole.discard(job.id)
+            self.scheduled[job.kind] -= 1
+
+
+class ChangingWorld(World):
+    """See the module's first lines. `residents` jobs are there before any arrives."""
+
+    def __init__(self, master: Master, horizon: int, *, completed: bool, numbered: bool, residents: int) -> None:
+        """Nothing happened yet."""
+        super().__init__(master, horizon, completed=completed, numbered=numbered)
+        self.residents = residents
+        self.desk_of: Callable[[Job], Desk | None] = lambda _: None
+        self.crews = Crews(self.engine, master.cell, self.ended)
+        self._held = [0] * self.dimensions
+        self._spent = [0] * self.dimensions
+        self._since = 0
+
+    def meter(self) -> Meter:
+        """See World.meter."""
+        return OnceMeter(completed=self.completed)
+
+    # What is held, and for how long
+
+    def hold(self, need: Resources, tasks: int) -> None:
+        """So many tasks begin; with a negative number they end."""
+        span, self._since = self.engine.now - self._since, self.engine.now
+        for d, amount in enumerate(need):
+            self._spent[d] += self._held[d] * span
+            self._held[d] += amount * tasks
+
+    @property
+    def used(self) -> list[int]:
+        """See World.used."""
+        self.hold((0,) * self.dimensions, 0)
+        return list(self._spent)
+
+    def _start(self, number: int, job: Job, placed: Placed) -> None:
+        group = job.groups[placed.group]
+        self.hold(group.need, placed.tasks)
+        if PLAN in job.spec:
+            self.crews.start(job.id, placed)
+            return
+        until = self.engine.now + group.duration_ms * 1000
+        if until <= self.horizon:
+            self.engine.at(until, self._end, (number, job.order, group.need, placed))
+
+    def _end(self, what: tuple[int, int, Resources, Placed]) -> None:
+        _, order, need, placed = what
+        self.ended(placed.endings(), order, need)
+
+    def ended(self, endings: Sequence[Ending], order: int, need: Resources) -> None:
+        """Tasks finish, those of them that were not evicted meanwhile."""
+        tasks = self.master.finish(endings, self.engine.now // 1000)
+        if tasks:
+            self.hold(need, -tasks)
+            self.digest.ended(self.engine.now, order, tasks)
+            self._freed(None)
+
+    def _freed(self, _: Any) -> None:
+        for number in sorted(self.watching):
+            if number in self.watching:
+                self.watching[number]()
+
+    # Evictions
+
+    def commit(
+        self, number: int, member: str, job: Job, transaction: Transaction, copy: Replica
+    ) -> tuple[Outcome, bool]:
+        """See World.commit."""
+        before = self._victims(transaction)
+        found = super().commit(number, member, job, transaction, copy)
+        for each in self.master.cell.jobs_by_id(sorted(before)).values():
+            self._took(before[each.id], each)
+        return found
+
+    def _victims(self, transaction: Transaction) -> Mapping[str, Job]:
+        """The jobs that may lose tasks, as they are."""
+        if isinstance(transaction.claims, Singles):
+            return {}
+        named = {placement for claim in transaction.claims for placement, _ in claim.evict}
+        if not named:
+            return {}
+        cell = self.master.cell
+        runs = cell.runs(sorted({claim.machine for claim in transaction.claims if claim.evict}))
+        return cell.jobs_by_id(sorted({run.job for run in runs if run.placement in named}))
+
+    def _took(self, before: Job, after: Job) -> None:
+        """Tasks were taken from a job: they are gone at once, and who has the job hears what is left."""
+        lost = [had.placed - has.placed for had, has in zip(before.groups, after.groups, strict=True)]
+        if not any(lost):
+            return
+        leaving = [
+            Ending(machine, placement, How.LEFT)
+            for group in after.groups for placement, machine, leaves in group.runs if leaves
+        ]  # fmt: skip
+        self.master.finish(leaving, self.engine.now // 1000)
+        for group, tasks in zip(after.groups, lost, strict=True):
+            self.hold(group.need, -tasks)
+        self.crews.lost(after)
+        desk = self.desk_of(after)
+        if desk is not None and after.order > self.residents and isinstance(desk.meter, OnceMeter):
+            desk.meter.lost(after, sum(lost))
+        self.engine.at(self.engine.now, self._tell, after.id)
+
+    def _tell(self, job_id: str) -> None:
+        job = self.master.cell.job(job_id)
+        desk = self.desk_of(job) if job is not None else None
+        if job is not None and desk is not None and job.pending:
+            desk.tell(self.numbered_as_arrived(job))
+        self._freed(None)
+
+    def numbered_as_arrived(self, job: Job) -> Job:
+        """A job with its number among those that arrived: the cell counts residents too."""
+        return replace(job, order=job.order - self.residents)
+
+    # Sizes
+
+    def arrived(self, job_id: str) -> None:
+        """A job arrives that can use any number of workers: it is its scheduler's as the cell has it."""
+        job, desk = self.master.cell.job(job_id), None
+        if job is not None and (desk := self.desk_of(job)) is not None:
+            self.crews.expect(job)
+            desk.tell(self.numbered_as_arrived(job))
+
+    def measured(self, asked: Measure, kind: str) -> Measured:
+        """Answer Measure; how long shards take is known from the start, as from earlier runs."""
+        found = measure(asked, self.master.cell, kind, ALL)
+        jobs = [each._replace(durations=self.crews.durations(each.job.id)) for each in found.jobs]
+        return found._replace(jobs=jobs)
+
+    def resized(self, asked: Resize, by: str) -> Resized:
+        """Answer Resize; workers that are taken away go at once."""
+        cell = self.master.cell
+        before = cell.jobs_by_id(sorted(asked.totals))
+        found = resize(asked, cell, self.engine.now // 1000, by)
+        for job in found.jobs:
+            self._took(before[job.id], job)
+        return found
