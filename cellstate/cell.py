@@ -223,6 +223,12 @@ class Cell(Protocol):
     def withdraw(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
         """Give the name up, or remove a member whose lease lapsed."""
 
+    def set_asleep(self, member: str, *, asleep: bool) -> None:
+        """Say whether a scheduler has jobs that fit nowhere: if so, freed room and machines that change wake it.
+
+        Those who free room must know that it lives (`may_wake`).
+        """
+
     def engage(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
         """Take the name of an agent and of its machine; Duplicate while another lives, Refused when it is no agent's.
 

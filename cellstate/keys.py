@@ -23,6 +23,7 @@ Redis Cluster.
     stats       hash    kind/instance → figures of a scheduler (MessagePack)
     box:E       list    messages for executor number E
     wake:S      list    at most one token: scheduler S has work
+    asleep      hash    kind/instance → "1": this scheduler has jobs that fit nowhere, freed room wakes it
     output      hash    job, group, task, stream → the last words of a task; expires
     outputs     list    the fields of output, the oldest first; expires
     updates     hash    job id → "rolling", or "stalled" and why: updates of jobs that are not done

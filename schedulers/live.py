@@ -27,9 +27,10 @@ from schedulers.scheduler import Scheduler, rebase
 from schedulers.sharing import owned
 
 LEASE_MS = 5_000
-POLL_SECONDS = 0.05
-"""How often an idle scheduler with sleeping jobs looks for freed room: a delta sync of 0.1 ms."""
 IDLE_SECONDS = 1.0
+"""How often an idle scheduler looks although nobody woke it: who freed room may not have known that it lives."""
+SHORT_SECONDS = 0.05
+"""Shorter waits are slept here: the server's clock ticks every 10 ms."""
 AWAY_SECONDS = 0.5
 """How often a store that does not serve is asked again, give or take a half: work goes on so soon after it is back."""
 T = TypeVar("T")
@@ -68,6 +69,8 @@ class Live:
     _buckets: str = ""
     _jobs: list[PendingJob] = field(default_factory=list)
     _fresh: bool = False
+    _asleep: bool = False
+    """Whether the store was told that freed room is to wake this scheduler."""
     _renewed: bool = False
     _flight: tuple[Transaction, ...] | None = None
     _asked: Intake = field(default_factory=lambda: Intake("-", 0, 0, ""))
@@ -107,7 +110,7 @@ class Live:
 
     def _begin_anew(self, membership: Membership) -> None:
         self.membership = membership
-        self._number, self._cursor, self._flight = 0, 0, None
+        self._number, self._cursor, self._flight, self._asleep = 0, 0, None, False
         self._fresh, self._renewed = False, True
         self.view.forget()
         for each in self._listeners:
@@ -122,6 +125,8 @@ class Live:
             self.steps += 1
         for transaction, outcome in self._land():
             self.scheduler.settle(transaction, outcome, self.now())
+        if self._asleep:
+            self.cell.set_asleep(self.member, asleep=False)
         self.cell.withdraw(self.membership, self._ms())
         for each in self._listeners:
             each.withdrew(self.now())
@@ -205,20 +210,33 @@ class Live:
     def _wait(self, until: float | None) -> None:
         if not self._jobs:
             self._sync()
-        if self._jobs or self.stopping:
+        if self._jobs or self.stopping or self._tells_of_sleepers():
             return
-        longest = POLL_SECONDS if len(self.scheduler.waking) else IDLE_SECONDS
+        longest = min(IDLE_SECONDS, self.scheduler.looks_within())
         seconds = longest if until is None else min(longest, until - self.now())
         if seconds <= 0:
             return
         self.waiting = True
-        # Shorter waits than the server's clock of 10 ms are slept here.
-        if seconds < POLL_SECONDS:
+        if seconds < SHORT_SECONDS:
             self.pause(seconds)
-        else:
-            self._patiently(lambda: self.cell.wait_for_work(self.member, seconds))
+        elif self._patiently(lambda: self.cell.wait_for_work(self.member, seconds)):
+            self.scheduler.waking.look_now()
         self.waiting = False
         self._sync()
+
+    def _tells_of_sleepers(self) -> bool:
+        """Have freed room wake this scheduler while jobs sleep.
+
+        Returns whether that is new: what was freed before is not told, so the copy was brought up to date.
+        """
+        asleep = len(self.scheduler.waking) > 0
+        if asleep == self._asleep:
+            return False
+        self._patiently(lambda: self.cell.set_asleep(self.member, asleep=asleep))
+        self._asleep = asleep
+        if asleep:
+            self._sync()
+        return asleep
 
     def _sync(self) -> None:
         intake, began = self._intake(), self.now()

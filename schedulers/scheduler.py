@@ -151,6 +151,10 @@ class Scheduler:
         """What is to be looked at for jobs that sleep; None when there is nothing."""
         return self.waking.asks(self.kind, view, now)
 
+    def looks_within(self) -> float:
+        """How soon to look after jobs that sleep although nobody tells (seconds)."""
+        return self.waking.looks_within(self.preemption)
+
     def wake(self, view: View, now: float) -> None:
         """Queue the sleeping jobs that may be placed now."""
         for work in self.waking.wake(view, self.preemption, self.rng, now):

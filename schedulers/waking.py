@@ -1,7 +1,8 @@
 """What may let a blocked job fit beside freed room: a limit, another job, an attribute, somebody to evict.
 
-Room shows in the private copy; these do not. They are looked at while somebody waits for them, a few times a second
-however many do.
+Room shows in the private copy; these do not. They are looked at when the scheduler is woken: by freed room, by a limit,
+by a machine that changed. Of other jobs that were placed, near which a job wants to be or whom it might evict, nobody
+tells: while somebody waits for such they are looked at a few times a second, however many do.
 """
 
 from collections.abc import Callable
@@ -35,6 +36,16 @@ class Waking:
     def __len__(self) -> int:
         """How many jobs sleep."""
         return len(self.sleepers) + len(self.limited)
+
+    def look_now(self) -> None:
+        """Somebody woke the scheduler: look at once."""
+        self._look_at = 0.0
+
+    def looks_within(self, preemption: Preemption) -> float:
+        """How soon to look although nobody woke the scheduler (seconds)."""
+        if self.sleepers.others():
+            return LOOK_SECONDS
+        return HUNT_SECONDS if len(self.sleepers) and not isinstance(preemption, NoPreemption) else float("inf")
 
     def discard(self, job_id: str) -> Work | None:
         """Take a job out; None when it does not sleep."""

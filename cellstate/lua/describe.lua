@@ -1,6 +1,6 @@
 -- Give a machine other attributes, if it still has those that the caller saw.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done static
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done static | wake:* asleep
 -- ARGV   dims tag at by index before after count
 -- before, after: name and opaque attributes, as kept; count: how many attributes there are then.
 -- Reply  {"ok", version}, {"unknown"}, or {"moved"} when somebody changed them meanwhile
@@ -18,7 +18,7 @@ if now == after then return { 'ok', format('%d', meta.version) } end
 if now ~= before then return { 'moved' } end
 redis.call('HSET', static_key, index, after)
 touch(m, 1)
-meta.transactions = meta.transactions + 1
+meta.transactions, freed = meta.transactions + 1, true
 fact(with_values('machine ' .. index .. ' attributes ' .. count, m))
 publish(at, by, false, restated(m))
 return { 'ok', format('%d', meta.version) }

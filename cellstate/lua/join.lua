@@ -1,6 +1,6 @@
 -- Machines join the cell, or come back (perhaps with another capacity) under their name.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done names static executors | box:*
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done names static executors | box:* wake:* asleep
 -- ARGV   dims tag at by executor | pairs
 -- A pair is "name capacity*R" and the machine's opaque attributes. All belong to one executor.
 -- Reply  {"ok", version, executor number, index…}, or {"keys", name…} with nothing done
@@ -77,7 +77,7 @@ end
 if #touched > 0 then
   store(names_key, named_rows)
   store(static_key, static_rows)
-  meta.transactions = meta.transactions + 1
+  meta.transactions, freed = meta.transactions + 1, true
   publish(at, by, false, before)
 end
 return answering({ 'ok', format('%d', meta.version), format('%d', owner) }, indices)

@@ -19,9 +19,7 @@ if before == write_kind(k) then return { 'ok', format('%d', meta.version) } end
 k.changed = true
 fact('limit ' .. kind .. ' ' .. limits)
 for name, key in pairs(named) do
-  if match(name, '^wake:' .. string.gsub(kind, '%-', '%%-') .. '/') and redis.call('LLEN', key) == 0 then
-    redis.call('RPUSH', key, '1')
-  end
+  if match(name, '^wake:' .. string.gsub(kind, '%-', '%%-') .. '/') then wake(key) end
 end
 write_kinds()
 announce('', at, by)

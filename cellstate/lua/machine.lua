@@ -1,6 +1,6 @@
 -- Change one machine: its state (up, drained, down, gone) or its capacity.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done | box:* pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by index action change
 -- action "state": change is 0 up, 1 drained, 2 down, 3 gone; tasks of a machine that goes down or away
 -- are lost and go back to pending in the same call. action "capacity": change is "capacity*R", then
@@ -98,7 +98,7 @@ if not count then
   return answering({ 'over' }, live)
 end
 if #touched > 0 then
-  meta.transactions = meta.transactions + 1
+  meta.transactions, freed = meta.transactions + 1, true
   end_waits()
   publish(at, by, change ~= '0')
 end

@@ -215,6 +215,13 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards):
         self.wakes.discard(member)
         return found
 
+    def set_asleep(self, member: str, *, asleep: bool) -> None:
+        """See Cell.set_asleep."""
+        if asleep:
+            self.asleep.add(member)
+        else:
+            self.asleep.discard(member)
+
     # Limits
 
     def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:

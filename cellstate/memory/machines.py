@@ -50,7 +50,7 @@ class MemoryMachines(MemoryTasks):
             self.fact("join", m.index, m.name, m.number, *m.capacity)
             found.append(m.index)
         if len(self._trail) > start:
-            self.transactions += 1
+            self.transactions, self.freed = self.transactions + 1, True
             self.publish(at_ms, executor)
         return found
 
@@ -83,7 +83,7 @@ class MemoryMachines(MemoryTasks):
                 count += self.end_tasks(m, placement, None, How.LOST, "-", self.stamp)
             for placement in list(m.runs):
                 self.acknowledge(m, -placement, None)
-        self.transactions += 1
+        self.transactions, self.freed = self.transactions + 1, True
         self.publish(at_ms, by)
         return count
 
@@ -97,7 +97,7 @@ class MemoryMachines(MemoryTasks):
         self.touch(m, self.stamp)
         self.restate(m)
         m.attributes = after
-        self.transactions += 1
+        self.transactions, self.freed = self.transactions + 1, True
         self.fact("machine", index, "attributes", len(after), m.number, m.capacity, m.free)
         self.publish(at_ms, by)
 
@@ -145,6 +145,6 @@ class MemoryMachines(MemoryTasks):
                 part, _ = span_tail(m.runs[placement][1], n)
                 count += self.end_tasks(m, placement, part, How.EVICTED, "over", self.stamp)
                 count += self.evict_gangs("over", self.stamp)
-        self.transactions += 1
+        self.transactions, self.freed = self.transactions + 1, True
         self.publish(at_ms, by)
         return count

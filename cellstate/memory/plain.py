@@ -124,6 +124,7 @@ class MemoryPlain(MemoryTasks):
         """Count so many tasks of a group as finished."""
         j = g.job
         before = j.placed
+        self.freed = True
         self.book(j.kind, g, -count)
         g.placed, j.placed = g.placed - count, before - count
         g.finished += count

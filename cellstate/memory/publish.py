@@ -65,6 +65,8 @@ class MemoryPublish(MemoryWords):
         self.agents_known: dict[str, Agent] = {}
         self.output: dict[tuple[str, int, int, str], bytes] = {}
         self.wakes: set[str] = set()
+        self.asleep: set[str] = set()
+        self.freed = False
         self._log: deque[tuple[int, int, str, list[Line]]] = deque(maxlen=LOG_KEPT)
         self._box: dict[int, list[Line]] = {}
         self._done: deque[tuple[JobRow, int]] = deque()
@@ -96,6 +98,7 @@ class MemoryPublish(MemoryWords):
         self.changed_jobs: list[JobRow] = []
         self.pend: list[JobRow] = []
         self.retired: list[JobRow] = []
+        self.freed = False
 
     def fact(self, *line: object) -> None:
         """Remember a fact of this call."""
@@ -169,6 +172,10 @@ class MemoryPublish(MemoryWords):
             if member.lives and name.partition("/")[0] == kind:
                 self.wakes.add(name)
 
+    def wake_sleepers(self) -> None:
+        """Leave a token for every live scheduler with jobs that fit nowhere."""
+        self.wakes |= {name for name in self.asleep if name in self.schedulers and self.schedulers[name].lives}
+
     def write_boxes(self) -> None:
         """Deliver; when nobody reads, keep a mark that says to read everything afresh."""
         for executor, lines in self.messages_now.items():
@@ -228,6 +235,8 @@ class MemoryPublish(MemoryWords):
         self.write_jobs()
         if self.pend:
             self.write_pending()
+        if self.freed:
+            self.wake_sleepers()
         if self.messages_now:
             self.write_boxes()
         self.retire(at)

@@ -85,6 +85,7 @@ class MemoryTasks(MemoryWaits):
                 self.strict.append(j)
         before = j.placed
         g.placed, j.placed = g.placed - count, before - count
+        self.freed = True
         self.count_admitted(j, before)
         self.touch_job(j)
         dropped = g.optional and how not in (How.FINISHED, How.STOPPED) and j.state <= JobState.HELD

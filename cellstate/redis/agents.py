@@ -65,6 +65,11 @@ class RedisAgents(RedisReads):
             return set(members)
         return {name for name, key in zip(members, keys, strict=True) if self._plain(self.client.exists, key)}
 
+    def look_for_schedulers(self) -> None:
+        """Learn which schedulers live: they are woken by what is done from here on."""
+        known = self._plain(self.client.hkeys, self._prefix + "schedulers")
+        self.may_wake(self._leases([name.decode() for name in known]))
+
     def reap_agents(self, at_ms: int, by: str) -> list[str]:
         """Put back the tasks of agents whose lease lapsed; returns their names. Whoever notices may do so.
 

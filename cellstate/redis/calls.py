@@ -100,4 +100,4 @@ class RedisCalls:
         self._members = sorted(members)
 
     def _wakes(self) -> set[str]:
-        return {f"wake:{member}" for member in self._members}
+        return {"asleep", *(f"wake:{member}" for member in self._members)} if self._members else set()

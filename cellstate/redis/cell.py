@@ -129,7 +129,7 @@ class RedisCell(RedisAgents, RedisJobs, RedisShards):
             for machine in chunk:
                 rest += [f"{machine.name} {' '.join(map(str, machine.capacity))}", records.pack(machine.attributes)]
             values = {**self._values(at_ms, executor), "executor": executor}
-            reply = self._run("join", values, rest, extra=self._known.get("box", set()))
+            reply = self._run("join", values, rest, extra=self._known.get("box", set()) | self._wakes())
             indices += [int(index) for index in reply[3:]]
         return indices
 
@@ -152,7 +152,8 @@ class RedisCell(RedisAgents, RedisJobs, RedisShards):
             name, _, packed = before.partition(b"\n")
             after = merged(records.unpack(packed), changes)
             words = {"before": before, "after": name + b"\n" + records.pack(after), "count": len(after)}
-            reply = self._run("describe", {**self._values(at_ms, by), "index": index, **words})
+            values = {**self._values(at_ms, by), "index": index, **words}
+            reply = self._run("describe", values, extra=self._wakes())
             if reply[0] == b"unknown":
                 raise Refused(f"machine {index}: not in cell {self.name}; see omega machine list")
             if reply[0] == b"ok":
@@ -315,6 +316,14 @@ class RedisCell(RedisAgents, RedisJobs, RedisShards):
     def rouse(self, member: str) -> None:
         """Let a scheduler that sleeps look about, though nobody left work for it."""
         self._plain(self.client.rpush, f"{self._prefix}wake:{member}", "1")
+
+    def set_asleep(self, member: str, *, asleep: bool) -> None:
+        """See Cell.set_asleep."""
+        key = self._prefix + "asleep"
+        if asleep:
+            self._plain(self.client.hset, key, member, 1)
+        else:
+            self._plain(self.client.hdel, key, member)
 
     # Limits
 

@@ -54,6 +54,7 @@ def _play(fleet: Fleet, still: Stop) -> None:
             if not fresh or time.monotonic() - looked > LOOK_SECONDS:
                 looked, before = time.monotonic(), faced
                 fleet.cell.check_exists()
+                fleet.cell.look_for_schedulers()
                 faced = fleet.cell.store_run(), fleet.cell.executor_number(fleet.name)
                 fresh = fresh and faced == before
             if not fresh:

@@ -26,6 +26,7 @@ def used(make: Make) -> RedisStand:
     history(stand.cell, stand.lapse)
     Member(stand.cell, "mine/0")
     stand.cell.set_deadline(0, 1_000)
+    stand.cell.set_asleep("mine/0", asleep=True)
     stand.cell.members()
     stand.cell.submit([job("mine", kind="mine", extra={"user": "ada"})], 0, "ada")
     return stand

@@ -1,9 +1,11 @@
 """Wake tokens and the boxes of executors (semantics 19)."""
 
+from collections.abc import Callable
+
 import pytest
 
 from cellstate.memory.publish import BOX_MOST
-from cellstate.model import Limits, MachineState
+from cellstate.model import Limits, MachineSpec, MachineState
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 from tests.contract.conftest import AnyCell, Member, MemoryStand, RedisStand, Stand, job
@@ -52,6 +54,46 @@ def test_another_limit_wakes(cell: AnyCell, members: list[Member]) -> None:
     assert woken(cell) == ["service/0"]
     cell.set_limits("service", Limits((1, None)), 0, "ada")
     assert woken(cell) == []
+
+
+FREEING: dict[str, Callable[[AnyCell], object]] = {
+    "a task ends": lambda cell: cell.end([Ending(0, 1, How.FINISHED, "0")], 0, "e0"),
+    "a run ends": lambda cell: cell.end([Ending(0, 1, How.FINISHED)], 0, "e0"),
+    "a task is evicted": lambda cell: cell.end([Ending(0, 1, How.EVICTED, "0", "drain")], 0, "e0"),
+    "a machine joins": lambda cell: cell.join("e0", [MachineSpec("new", (4, 8))], 0),
+    "a machine comes up": lambda cell: cell.set_machine_state(2, MachineState.UP, 0, "ada"),
+    "a machine is larger": lambda cell: cell.set_machine_capacity(1, (9, 9), 0, "ada"),
+    "an attribute is set": lambda cell: cell.set_machine_attributes(1, {"rack": "r1"}, 0, "ada"),
+    "a job has fewer tasks": lambda cell: cell.resize("a", {0: 1}, 0, "ada"),
+}
+
+
+@pytest.mark.parametrize("what", FREEING)
+def test_freed_room_wakes_who_has_jobs_that_fit_nowhere(cell: AnyCell, members: list[Member], what: str) -> None:
+    cell.submit([job("a", count=2)], 0, "ada")
+    members[0].place("a", (0, 2))
+    cell.set_machine_state(2, MachineState.DRAINED, 0, "ada")
+    woken(cell)
+    cell.set_asleep("service/0", asleep=True)
+    FREEING[what](cell)
+    assert "service/0" in woken(cell)
+    cell.set_asleep("service/0", asleep=False)
+    cell.join("e0", [MachineSpec("newer", (4, 8))], 0)
+    assert "service/0" not in woken(cell)
+
+
+def test_room_beside_an_eviction_wakes(cell: AnyCell, members: list[Member]) -> None:
+    cell.submit([job("a", (4, 4)), job("s", kind="service", precedence=9)], 0, "ada")
+    members[0].place("a", (0, 1))
+    cell.set_asleep("batch/1", asleep=True)
+    cell.set_asleep("service/9", asleep=True)
+    woken(cell)
+    members[2].place("s", (1, 1))
+    assert woken(cell) == []
+    cell.submit([job("t", (3, 3), kind="service", precedence=9)], 0, "ada")
+    woken(cell)
+    members[2].place("t", (0, 1), evict=((1, 1),))
+    assert "batch/1" in woken(cell)
 
 
 def test_the_dead_are_not_woken(stand: Stand, cell: AnyCell, members: list[Member]) -> None:

@@ -320,7 +320,10 @@ class Twins(JobChanges):
         kind, at = data.draw(st.sampled_from(["batch", "service"])), self.tick()
         self.worlds.do(lambda world: world.cell.set_limits(kind, limits, at, "ada"))
 
-    @rule(name=st.sampled_from(MEMBERS), what=st.sampled_from(["resend", "late", "start", "box", "wake", "time"]))
+    @rule(
+        name=st.sampled_from(MEMBERS),
+        what=st.sampled_from(["resend", "late", "start", "box", "wake", "asleep", "time"]),
+    )
     def ask(self, name: str, what: str) -> None:
         if what == "resend" and name in self.last:
             version = self.twin.version
@@ -338,6 +341,8 @@ class Twins(JobChanges):
             self.worlds.do(lambda world: world.cell.receive(1))
         elif what == "wake":
             self.worlds.do(lambda world: world.cell.wait_for_work(name, 0.01))
+        elif what == "asleep":
+            self.worlds.do(lambda world: world.cell.set_asleep(name, asleep=self.now % 2 == 0))
         else:
             self.tick(KEEP_MS)
 

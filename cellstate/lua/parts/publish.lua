@@ -12,7 +12,7 @@ do
   end
 end
 
--- Keys beyond the fixed ones, by what follows the cell's tag: pending:KIND, box:EXECUTOR, wake:MEMBER.
+-- Keys beyond the fixed ones, by what follows the cell's tag: pending:KIND, box:EXECUTOR, wake:MEMBER, asleep.
 local named = {}
 do
   local after = #meta_key - 3  -- they begin alike; meta ends the first
@@ -20,6 +20,8 @@ do
 end
 
 local facts, boxes, pend, unpend, retired = {}, {}, {}, {}, {}
+-- Whether room was freed, or a machine came or changed: jobs that fitted nowhere may fit now.
+local freed = false
 --@const CHANGES_KEPT 8192, LOG_KEPT 50000, BOX_MOST 200000
 
 -- What this call would write but was not given: reported before anything is judged, so that the
@@ -179,15 +181,29 @@ local function queued(jobs, arriving)
   return by_kind
 end
 
+-- One token at most until it is consumed (semantics 19).
+local function wake(key)
+  if redis.call('LLEN', key) == 0 then redis.call('RPUSH', key, '1') end
+end
+
 local function write_pending()
   for kind, list in pairs(queued(unpend, false)) do in_chunks('ZREM', named['pending:' .. kind], list) end
   if #pend == 0 then return end
   local woken = queued(pend, true)
   for kind, list in pairs(woken) do in_chunks('ZADD', named['pending:' .. kind], list) end
-  -- One token at most until it is consumed (semantics 19).
   for name, key in pairs(named) do
     local kind = match(name, '^wake:([^/]+)/')
-    if kind and woken[kind] and redis.call('LLEN', key) == 0 then redis.call('RPUSH', key, '1') end
+    if kind and woken[kind] then wake(key) end
+  end
+end
+
+-- Schedulers with jobs that fit nowhere; the others look when they have work.
+local function wake_sleepers()
+  if not freed or not named.asleep then return end
+  local asleep = redis.call('HKEYS', named.asleep)
+  for i = 1, #asleep do
+    local key = named['wake:' .. asleep[i]]
+    if key then wake(key) end
   end
 end
 
@@ -278,6 +294,7 @@ local function publish(at, by, frees, before)
   write_jobs()
   write_kinds()
   write_pending()
+  wake_sleepers()
   write_boxes()
   retire(at)
   announce((before or '') .. records, at, by)

@@ -117,7 +117,7 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
     if how == 'evicted' and j.gang == STRICT then strict[#strict + 1] = j end
   end
   local before = j.placed
-  g[PLACED], j.placed = g[PLACED] - count, before - count
+  g[PLACED], j.placed, freed = g[PLACED] - count, before - count, true
   count_admitted(j, before)
   local dropped = how ~= 'finished' and how ~= 'stopped' and j.state <= HELD and optional(g)
   local ended = ENDED[how] or (j.state > HELD and ENDED.stopped)

@@ -105,6 +105,7 @@ class Agent:
         `until_gone` waits until tasks that are being ended are gone: the room that is offered must be
         free. A machine that somebody drained stays so. Raises Duplicate when another agent has the name.
         """
+        self.cell.look_for_schedulers()
         self._rng = Random(f"{self.name}/{self.places.nonce()}")
         self._membership = self.cell.engage(self.name, self.places.nonce(), self.lease_ms, self.ms())
         self._index = self.cell.machine_index(self.name)
@@ -143,6 +144,7 @@ class Agent:
         # Of all agents about one a round looks after the cell.
         if keeper.now() - self._looked_after > self.lease_ms / 1000 / BEATS:
             self._looked_after = keeper.now()
+            self.cell.look_for_schedulers()
             if self._rng.random() * beat.agents < 1:
                 look_after(self.cell, self.ms(), self.executor)
 

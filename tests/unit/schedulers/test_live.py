@@ -5,7 +5,7 @@ import pytest
 from cellstate.errors import Duplicate
 from cellstate.model import BUCKETS, Gang, JobState, Limits, MachineState, bucket_of
 from cellstate.transaction import Detection, How, Verdict
-from schedulers.live import IDLE_SECONDS, POLL_SECONDS
+from schedulers.live import IDLE_SECONDS
 from schedulers.loop import Arrived, Commit, Committed, Receive, Reread
 from schedulers.presets import batch
 from schedulers.sharing import owned
@@ -50,7 +50,7 @@ def test_sleeping_jobs_are_tried_soon_after_room_is_freed() -> None:
     for _ in range(20):
         rig.step()
     assert rig.left("second") == 2
-    assert set(rig.clock.pauses[waited:]) == {POLL_SECONDS}
+    assert set(rig.clock.pauses[waited:]) == {IDLE_SECONDS}
     assert rig.figures.transactions == 1, "looking for room is no attempt"
     rig.end("first")
     rig.until_placed("second")

@@ -1,8 +1,14 @@
 """Blocked jobs are woken by what may let them fit, each kind of it, and nobody is tried for nothing."""
 
+from collections.abc import Callable
 from typing import Any
 
-from cellstate.model import JobSpec, Limits, TaskGroup
+import pytest
+
+from cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
+from cellstate.redis import RedisCell
+from cellstate.transaction import Ending, How
+from schedulers import live
 from schedulers.constraints.looking import Look
 from schedulers.preemption.precedence import Precedence
 from schedulers.presets import batch
@@ -114,3 +120,51 @@ def test_nothing_is_looked_at_when_nobody_waits_for_it() -> None:
     now = found.clock.seconds
     found.until(lambda: found.clock.seconds > now + 3)
     assert [effect for effect, _ in found.answers if isinstance(effect, Look)] == []
+
+
+LETS_IN: dict[str, Callable[[RedisCell], object]] = {
+    "a task ends": lambda cell: cell.end([Ending(0, 1, How.FINISHED)], 0, "fleet"),
+    "a task is evicted": lambda cell: [cell.hold("runs", 0, "ada"), cell.end([Ending(0, 1, How.EVICTED)], 0, "fleet")],
+    "a machine joins": lambda cell: cell.join("fleet", [MachineSpec("new", (300, 300))], 0),
+    "a machine comes up": lambda cell: cell.set_machine_state(1, MachineState.UP, 0, "ada"),
+    "a machine is larger": lambda cell: cell.set_machine_capacity(0, (900, 900), 0, "ada"),
+    "an attribute is set": lambda cell: cell.set_machine_attributes(2, {"gpu": "yes"}, 0, "ada"),
+    "a limit is raised": lambda cell: cell.set_limits("batch", Limits((None, None)), 0, "ada"),
+    "others leave room within the limit": lambda cell: cell.end([Ending(0, 1, How.FINISHED)], 0, "fleet"),
+    "it is resized": lambda cell: cell.resize("waits", {0: 1}, 0, "ada"),
+    "it is released": lambda cell: cell.release("waits", 0, "ada"),
+    "what it waits for is done": lambda cell: cell.end([Ending(0, 1, How.FINISHED)], 0, "fleet"),
+}
+
+
+@pytest.mark.parametrize("what", LETS_IN)
+def test_who_waits_is_woken_and_does_not_poll(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The poll of a scheduler that nobody wakes comes far too late."""
+    monkeypatch.setattr(live, "IDLE_SECONDS", 1e6)
+    found = Rig((300, 300), (300, 300), (300, 300))
+    found.other.set_machine_state(1, MachineState.DRAINED, 0, "ada")
+    count, more = 2 if what == "it is resized" else 1, dict[str, Any]()
+    found.other.set_machine_state(2, MachineState.DRAINED, 0, "ada")
+    found.submit(spec("runs", need=(200, 200)))
+    found.until_placed("runs")
+    if "limit" in what:
+        found.other.set_limits("batch", Limits((300, None)), 0, "ada")
+        found.other.set_machine_state(1, MachineState.UP, 0, "ada")
+    if what == "an attribute is set":
+        found.other.set_machine_state(2, MachineState.UP, 0, "ada")
+        more = {"constraints": ["gpu == 'yes'"]}
+    after = (After("runs"),) if what.startswith("what it waits") else ()
+    need = (100, 100) if count == 2 or what == "it is released" else (200, 200)
+    tasks = (TaskGroup(need, count, 0, more),)
+    held = what == "it is released"
+    found.other.members()
+    waits = JobSpec("waits", "waits", "batch", tasks, gang=Gang.YES if count == 2 else Gang.NO, after=after)
+    found.other.submit([waits], 0, "ada", held=held)
+    found.until(lambda: found.clock.seconds > 5e6)
+    found.rest()
+    now = found.clock.seconds
+    assert found.left("waits") == count
+    found.other.members()
+    LETS_IN[what](found.other)
+    found.until_placed("waits")
+    assert found.clock.seconds < now + 1
