@@ -165,15 +165,31 @@ def test_a_disk_that_is_full_fails_no_task(ground: Ground, monkeypatch: pytest.M
     agent = ground.agent()
     name = ground.run("true")
     with monkeypatch.context() as patch:
-        patch.setattr("omega.live.agent.kept.take_lock", lambda _: no_room())
+        patch.setattr("omega.live.agent.kept.take_lock", no_room)
         with pytest.raises(OSError, match="disk"):
             agent.look()
     assert ground.group(name).placed == 1
     look_until(agent, lambda: ground.group(name).finished, "it ran once there was room")
 
 
-def no_room() -> None:
+def no_room(*_: object) -> None:
     raise OSError(28, "no room on the disk")
+
+
+def test_a_disk_that_fills_up_ends_no_task_and_hides_no_end(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = ground.agent()
+    runs, ends = ground.run(*SLEEP), ground.run("sh", "-c", "echo $$; sleep 0.5; exit 3")
+    agent.look()
+    pid = ground.pid(runs)
+    ground.pid(ends)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", no_room)
+        patch.setattr(Path, "touch", no_room)
+        before = agent.places.lease.read_text()
+        look_until(agent, lambda: ground.group(ends).failed, "its end is told")
+        assert agent.places.lease.read_text() != before, "who runs may run on"
+    assert ground.told("failed") == ["exit 3"]
+    assert alive(pid)
 
 
 def test_the_end_of_an_evicted_task_is_acknowledged_when_it_is_gone(ground: Ground) -> None:
@@ -209,9 +225,10 @@ def test_an_agent_that_was_killed_finds_its_tasks_again(ground: Ground) -> None:
     assert [fact.words[0] for fact in all_facts(ground.cell)].count("place") == 2
 
 
-def test_a_keeper_that_was_killed_takes_its_task_along(ground: Ground) -> None:
+@pytest.mark.parametrize("command", [SLEEP, ("sh", "-c", "setsid sleep 60 & echo $!; exec sleep 60")])
+def test_a_keeper_that_was_killed_takes_its_task_along(ground: Ground, command: tuple[str, ...]) -> None:
     agent = ground.agent()
-    name = ground.run(*SLEEP)
+    name = ground.run(*command)
     agent.look()
     pid = ground.pid(name)
     next(iter(agent.kept.values())).process.kill()  # type: ignore[union-attr]

@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -160,7 +161,7 @@ class Agent:
         asked, lease = keeper.now(), self.lease_ms / 1000
         beat = self.cell.beat(self._membership, self.lease_ms, self._index)
         until = f"{asked + ENDING * lease} {asked + ENDED * lease} {self._membership.incarnation}"
-        keeper.write(self.places.lease, until)
+        keeper.write(self.places.lease, until, keeper.ROOM)
         return beat
 
     def _reconcile(self) -> Beat:
@@ -237,7 +238,8 @@ class Agent:
         if endings:
             self.cell.end(endings, self.ms(), self.executor)
         for kept in over:
-            (kept.place / "told").touch()
+            with suppress(OSError):  # a disk that is full: it is told again, without effect
+                (kept.place / "told").touch()
             self._ended.append((kept.place, said_bytes(kept.place)))
             self.cgroups.remove(str(kept.key))
             del self.kept[kept.key]

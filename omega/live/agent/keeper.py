@@ -8,9 +8,10 @@ back finds it. It is run as a file and imports the standard library only, which 
     keeper       its process id
     running      the task's process group, when its leader started, which attempt it is
     stdout.0, stderr.0, …    what it said, see Output
-    result       how it ended, written once
+    result       how it ended, written once; nothing before that, in the room it will need
 """
 
+import ctypes
 import json
 import os
 import resource
@@ -29,6 +30,10 @@ DRAIN_SECONDS = 1.0
 """How long to read on after a task ended: somebody else may hold its output open."""
 LONGEST_DELAY_SECONDS = 300.0
 LONG, NEVER = 3600.0, float("inf")
+ROOM = 512
+"""What a file takes on the disk that must be written again when that is full, in bytes."""
+PR_SET_CHILD_SUBREAPER = 36
+"""<linux/prctl.h>: who is left behind by its parent becomes our child."""
 
 
 def now() -> float:
@@ -49,11 +54,17 @@ def started(pid: int) -> str:
     ).stdout.strip()
 
 
-def write(path: Path, text: str) -> None:
-    """Write a file as a whole or not at all."""
-    new = path.with_name(f"{path.name}.new")
-    new.write_text(text)
-    new.replace(path)
+def write(path: Path, text: str, room: int = 0) -> None:
+    """Write a file as a whole or not at all; on a disk that is full, into the `room` (bytes) it was given before."""
+    new, data = path.with_name(f"{path.name}.new"), text.encode().ljust(room)
+    try:
+        new.write_bytes(data)
+        new.replace(path)
+    except OSError:
+        if not room:
+            raise
+        with path.open("r+b", buffering=0) as file:
+            file.write(data)
 
 
 class Output:
@@ -147,19 +158,18 @@ class Keeper:
         self.outputs = {name: Output(directory, name, self.order["log_bytes"]) for name in ("stdout", "stderr")}
         self.lease_over, self.lease_end = self._lease()
         self.limit = now() + self.order["time_limit_ms"] / 1000 if self.order["time_limit_ms"] else NEVER
-        self.group = 0
+        self.group = self.oom_kills = 0
         self.asked = False
         self.ending = ""
         """Why the task is being ended: stopped, lease, limit or health."""
         self.check, self.unhealthy = Check(self.order), ""
         self.kill_at = NEVER
         self.selector = selectors.DefaultSelector()
-        wakes, waker = socket.socketpair()
-        for end in (wakes, waker):
+        self.wakes, self.waker = socket.socketpair()
+        for end in (self.wakes, self.waker):
             end.setblocking(False)
-        self.selector.register(wakes, selectors.EVENT_READ, None)
-        self.wakes, self.waker = wakes, waker
-        signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        self.selector.register(self.wakes, selectors.EVENT_READ, None)
+        signal.set_wakeup_fd(self.waker.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, self._ask)
 
@@ -180,20 +190,25 @@ class Keeper:
             attempt += 1
 
     def _attempt(self, attempt: int) -> tuple[str, str]:
+        before = self._oom_kills()
         try:
             task = self._start(attempt)
         except (OSError, ValueError) as error:
             self.order["restart"]["attempts"] = 0  # what cannot be started will not be next time
             return "failed", self._why_not(error)
-        self.group = task.pid
+        self.group, self.oom_kills = task.pid, before
         self.check.begin()
         write(self.directory / "running", f"{task.pid} {started(task.pid)} {attempt}")
         while task.poll() is None:
             self._look()
             self._read(self._patience())
         self.check.end()
-        self._tell(signal.SIGKILL)  # whoever of its group is left has nothing to live for
+        self.tell(signal.SIGKILL)  # whoever of its group is left has nothing to live for
         self.group = 0
+        while left := self._left_behind():  # nor who made a group of its own, and those behind it
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
         self._close(task)
         if self.ending:
             found = self._ended("")
@@ -221,12 +236,14 @@ class Keeper:
         """Between fork and exec: no core files, no more memory than asked for, the cgroup that was made for it."""
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        limit = self.order["memory_bytes"]
         if self.order["cgroup"]:
             with suppress(OSError):
                 Path(self.order["cgroup"], "cgroup.procs").write_text(str(os.getpid()))
-        elif self.order["memory_bytes"]:
+                limit = 0 if Path(self.order["cgroup"], "memory.max").exists() else limit
+        if limit:
             with suppress(OSError, ValueError):
-                resource.setrlimit(resource.RLIMIT_DATA, (self.order["memory_bytes"],) * 2)
+                resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
     def _why_not(self, error: OSError | ValueError) -> str:
         command, directory = self.order["command"][0], self.order["directory"]
@@ -241,13 +258,8 @@ class Keeper:
         return f"cannot run {command}: {(error.strerror or str(error)).lower()}"
 
     def _failure(self, code: int) -> str:
-        if self.order["cgroup"]:
-            with suppress(OSError):
-                events = dict(
-                    line.split() for line in Path(self.order["cgroup"], "memory.events").read_text().splitlines()
-                )
-                if int(events.get("oom_kill", "0")):
-                    return f"out of memory ({self.order['memory_bytes'] >> 20} MiB)"
+        if self._oom_kills() > self.oom_kills:
+            return f"out of memory ({self.order['memory_bytes'] >> 20} MiB)"
         if code > 0:
             return f"exit {code}"
         try:
@@ -255,12 +267,27 @@ class Keeper:
         except ValueError:
             return f"killed by signal {-code}"
 
+    def _oom_kills(self) -> int:
+        """How many processes of its cgroup the kernel has killed for want of memory."""
+        with suppress(OSError, ValueError):
+            text = Path(self.order["cgroup"], "memory.events").read_text().partition("oom_kill ")[2]
+            return int(text.split("\n")[0])
+        return 0
+
     def _ended(self, reason: str) -> dict[str, str]:
         if self.ending == "health":
             return {"how": "failed", "reason": self.unhealthy}
         if self.ending == "limit":
             return {"how": "failed", "reason": f"time limit of {self.order['time_limit_ms'] / 1000:g} s"}
         return {"how": self.ending, "reason": reason}
+
+    def _left_behind(self) -> list[int]:
+        """Processes that the task started and nobody waits for any more, where the system tells."""
+        with suppress(OSError):
+            text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+            own = {self.group, self.check.process.pid if self.check.process else 0}
+            return [pid for pid in map(int, text.split()) if pid not in own]
+        return []
 
     # Time
 
@@ -280,20 +307,17 @@ class Keeper:
                 self.lease_over = NEVER
                 self._end("lease", min(at + grace, self.lease_end))
         if self.kill_at <= at:
-            self._tell(signal.SIGKILL)
+            self.tell(signal.SIGKILL)
 
     def _end(self, why: str, kill_at: float) -> None:
         """Ask the task to end, and kill it later; the first reason stands, and the earliest time."""
         self.kill_at = min(self.kill_at, kill_at)
         if not self.ending:
             self.ending, self.asked, self.limit = why, False, NEVER
-            self._tell(signal.SIGTERM)
+            self.tell(signal.SIGTERM)
 
-    def kill(self) -> None:
-        """End what still runs, at once."""
-        self._tell(signal.SIGKILL)
-
-    def _tell(self, number: signal.Signals) -> None:
+    def tell(self, number: signal.Signals) -> None:
+        """Send a signal to what runs."""
         if self.group:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.group, number)
@@ -333,6 +357,8 @@ class Keeper:
             if key.data is None:
                 with suppress(BlockingIOError):
                     self.wakes.recv(CHUNK)
+                for pid in self._left_behind():
+                    os.waitpid(pid, os.WNOHANG)
                 continue
             with suppress(BlockingIOError):
                 data = os.read(key.fd, CHUNK)
@@ -358,12 +384,15 @@ def main(directory: str) -> None:
     """Keep the task of a directory."""
     place = Path(directory)
     write(place / "keeper", str(os.getpid()))
+    write(place / "result", "", ROOM)
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     task = Keeper(place)
     try:
         result = task.run()
     finally:
-        task.kill()  # whatever went wrong here, nothing is left running
-    write(place / "result", json.dumps(result))
+        task.tell(signal.SIGKILL)  # whatever went wrong here, nothing is left running
+    write(place / "result", json.dumps(result), ROOM)
 
 
 if __name__ == "__main__":

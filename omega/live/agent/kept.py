@@ -16,6 +16,8 @@ from omega.live.agent import keeper
 from omega.live.agent.keeper import started
 from omega.live.agent.places import Key, take_lock
 
+LONGEST_REASON = 200
+"""Letters of a reason that the store keeps; commands may be long."""
 GONE = {"how": "lost", "reason": "its keeper was killed"}
 
 
@@ -76,11 +78,20 @@ class Kept:
         return found
 
     def _sweep(self) -> None:
-        """Kill the process group of a keeper that was killed, unless its number belongs to somebody else now."""
+        """Kill the process group of a keeper that was killed, unless its number belongs to somebody else now.
+
+        And whoever left that group: the task's environment tells, where the system tells that.
+        """
         with suppress(OSError, ValueError):
             group, began, _ = (self.place / "running").read_text().split()
             if started(int(group)) in ("", began):
                 os.killpg(int(group), signal.SIGKILL)
+        names = ("OMEGA_JOB", "OMEGA_GROUP_NUMBER", "OMEGA_TASK", "OMEGA_PLACEMENT")
+        marks = {f"{name}={value}".encode() for name, value in zip(names, self.key, strict=True)}
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if marks <= set((process / "environ").read_bytes().split(b"\0")):
+                    os.kill(int(process.name), signal.SIGKILL)
 
     def ending(self) -> tuple[How, str]:
         """What the store is told of its end."""
@@ -91,5 +102,6 @@ class Kept:
             return How.FINISHED, ""
         if found["how"] == "failed":
             reason = " ".join(found["reason"].split())
+            reason = reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + "…"
             return How.FAILED, reason if found["attempts"] == 1 else f"{reason} after {found['attempts']} attempts"
         return How.LOST, "agent"

@@ -216,7 +216,7 @@ def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> N
         watch = Watch(agent, bell)
         watch.step()
         came(agent)
-        if agent.cgroups.top is None:
+        if agent.cgroups.why_not:
             watch.log.warning("no cgroups", why=agent.cgroups.why_not)
         box = threading.Thread(target=wait_at_box, args=(url, cell, agent.executor, bell), daemon=True)
         box.start()

@@ -172,10 +172,64 @@ def test_output_that_somebody_else_holds_open_is_not_waited_for(order: Order) ->
     assert said(place) == "done\n"
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="this system has no /proc with children")
+@pytest.mark.parametrize("command", ["(setsid sleep 60 & echo $!)", "(setsid sh -c 'sleep 60 & echo $!; sleep 60' &)"])
+def test_whoever_leaves_the_group_of_a_task_ends_with_it(order: Order, command: str) -> None:
+    place = order("sh", "-c", f"{command}; sleep 0.3")
+    assert kept(place) == ("finished", "")
+    assert keeper.started(int(said(place))) == ""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="this system has no /proc with children")
+def test_those_who_end_after_they_left_leave_no_corpses(order: Order) -> None:
+    place = order("sh", "-c", "i=0; while [ $i -lt 20 ]; do (setsid true & echo $!); i=$((i+1)); done; sleep 60")
+    process = start(place)
+    until(lambda: len(said(place).split()) == 20)
+    until(lambda: not any(map(keeper.started, map(int, said(place).split()))))
+    process.send_signal(signal.SIGTERM)
+    assert ended(process, place) == ("stopped", "")
+
+
+def test_a_disk_that_is_full_hides_neither_lease_nor_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, data: bytes) -> int:
+        path.open("wb").close()
+        raise OSError(28, "No space left on device")
+
+    keeper.write(tmp_path / "lease", "1000.5 2000.5 17", keeper.ROOM)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        keeper.write(tmp_path / "lease", "3.5 4.5 7", keeper.ROOM)
+        with pytest.raises(OSError, match="No space"):
+            keeper.write(tmp_path / "nonce", "n")
+    assert (tmp_path / "lease").read_text().split() == ["3.5", "4.5", "7"]
+    assert (tmp_path / "lease").stat().st_size == keeper.ROOM
+    assert not (tmp_path / "nonce").exists()
+
+
 def test_memory_is_limited_where_there_is_no_cgroup(order: Order) -> None:
     place = order(sys.executable, "-c", "bytearray(1 << 30)", memory_bytes=256 << 20)
     assert kept(place) == ("failed", "exit 1")
     assert "MemoryError" in said(place, "stderr")
+
+
+def test_memory_is_limited_in_a_cgroup_that_does_not(order: Order) -> None:
+    place = order(sys.executable, "-c", "bytearray(1 << 30)", memory_bytes=256 << 20)
+    (place / "cgroup").mkdir()
+    place = order(sys.executable, "-c", "bytearray(1 << 30)", memory_bytes=256 << 20, cgroup=str(place / "cgroup"))
+    assert kept(place) == ("failed", "exit 1")
+    assert "MemoryError" in said(place, "stderr")
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"), [("exit 1", "exit 1"), ("echo oom_kill 2 > $0; exit 1", "out of memory (64 MiB)")]
+)
+def test_out_of_memory_is_what_died_of_it_in_this_attempt(order: Order, command: str, reason: str) -> None:
+    cgroup = order() / "cgroup"
+    cgroup.mkdir()
+    (cgroup / "memory.max").touch()
+    (cgroup / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
+    place = order("sh", "-c", command, str(cgroup / "memory.events"), memory_bytes=64 << 20, cgroup=str(cgroup))
+    assert kept(place) == ("failed", reason)
 
 
 def test_reading_on_while_files_give_way(tmp_path: Path) -> None:
