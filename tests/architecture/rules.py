@@ -25,6 +25,7 @@ CLOCKS = {
 }
 CLOCK_CALLS = ("datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today")
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 SEEDED = ("random.Random", "numpy.random.default_rng", "numpy.random.SeedSequence")
 RANDOM_NAMES = (*SEEDED, "numpy.random.Generator", "numpy.random.BitGenerator", "numpy.random.PCG64")
 
@@ -72,7 +73,7 @@ def long_files(source: Source) -> Iterator[str]:
 
 def long_functions(source: Source) -> Iterator[str]:
     """A function, its docstring included, fits on a screen."""
-    for item in ast.walk(source.tree):
+    for item in source.nodes:
         if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (item.end_lineno or item.lineno) - item.lineno + 1
             if length > MOST_FUNCTION_LINES:
@@ -92,7 +93,7 @@ def talking(source: Source) -> Iterator[str]:
     for call, name in source.calls:
         if name in TALK and (source.path, name) not in ENDS:
             yield f"{source.path}:{call.lineno}: {name}; {TALK[name]}"
-    for item in ast.walk(source.tree):
+    for item in source.nodes:
         if isinstance(item, ast.Raise) and isinstance(item.exc, ast.Name) and item.exc.id in TALK:
             yield f"{source.path}:{item.lineno}: raises {item.exc.id}; {TALK[item.exc.id]}"
 
@@ -114,20 +115,17 @@ def randomness(source: Source) -> Iterator[str]:
     """An rng is an argument, from a named stream; never the generator all share."""
     instead = 'take an rng as an argument, made once as Random(f"{seed}/{name}")'
     used = [*source.imports]
-    used += [(item.lineno, source.dotted(item)) for item in ast.walk(source.tree) if isinstance(item, ast.Attribute)]
+    used += [(item.lineno, source.dotted(item)) for item in source.nodes if isinstance(item, ast.Attribute)]
     for line, name in used:
         if name.startswith(("random.", "numpy.random.")) and not name.startswith(RANDOM_NAMES):
             yield f"{source.path}:{line}: {name} draws from a generator that all share; {instead}"
-    inside = {
-        id(item)
-        for function in ast.walk(source.tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for item in ast.walk(function)
-    }
-    for call, name in source.calls:
-        if name in SEEDED and not (call.args or call.keywords):
+    seeded = [(call, name) for call, name in source.calls if name in SEEDED]
+    functions = [item for item in source.nodes if isinstance(item, FUNCTIONS)] if seeded else []
+    inside = {id(item) for function in functions for item in ast.walk(function)}
+    for call, name in seeded:
+        if not (call.args or call.keywords):
             yield f"{source.path}:{call.lineno}: {name} without a seed; {instead}"
-        elif name in SEEDED and id(call) not in inside:
+        elif id(call) not in inside:
             yield f"{source.path}:{call.lineno}: {name} at module level; {instead}"
 
 

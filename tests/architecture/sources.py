@@ -1,9 +1,9 @@
 """The project's text as the rules see it: files with their paths, Python with its names resolved."""
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -39,10 +39,15 @@ class Source:
         return ast.parse(self.text, self.path)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Everything in the tree, walked once for all rules."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def imports(self) -> list[tuple[int, str]]:
         """(line, dotted name) of everything imported, anywhere in the file."""
         found: list[tuple[int, str]] = []
-        for item in ast.walk(self.tree):
+        for item in self.nodes:
             if isinstance(item, ast.Import):
                 found += [(item.lineno, alias.name) for alias in item.names]
             elif isinstance(item, ast.ImportFrom) and item.level == 0:
@@ -53,7 +58,7 @@ class Source:
     def origins(self) -> dict[str, str]:
         """What each imported name stands for: `np` → `numpy`, `choice` → `random.choice`."""
         origins: dict[str, str] = {}
-        for item in ast.walk(self.tree):
+        for item in self.nodes:
             if isinstance(item, ast.Import):
                 for alias in item.names:
                     top = alias.name.split(".", 1)[0]
@@ -75,7 +80,7 @@ class Source:
     @cached_property
     def calls(self) -> list[tuple[ast.Call, str]]:
         """Every call with the full name of what is called."""
-        return [(item, self.dotted(item.func)) for item in ast.walk(self.tree) if isinstance(item, ast.Call)]
+        return [(item, self.dotted(item.func)) for item in self.nodes if isinstance(item, ast.Call)]
 
 
 def read(path: Path) -> Source:
@@ -83,21 +88,23 @@ def read(path: Path) -> Source:
     return Source(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
 
 
-def code() -> Iterator[Source]:
-    """Every Python and Lua file of the project, in order of path."""
-    for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".py", ".lua"):
-                yield read(path)
+@cache
+def code() -> Sequence[Source]:
+    """Every Python and Lua file of the project, in order of path; read and parsed once for all rules."""
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*"))]
+    return [read(path) for path in paths if path.suffix in (".py", ".lua")]
 
 
-def texts() -> Iterator[Source]:
+@cache
+def texts() -> Sequence[Source]:
     """Every file people wrote: code, documents, settings; tables and generated files are left out."""
     folders = [ROOT / folder for folder in (*FOLDERS, "docs", ".ci")]
     candidates = [*ROOT.iterdir(), *(path for folder in folders for path in folder.rglob("*"))]
-    for path in sorted(candidates):
-        if path.is_file() and path.suffix in TEXTS and "__pycache__" not in path.parts and path.name != ".git":
-            yield read(path)
+    return [
+        read(path)
+        for path in sorted(candidates)
+        if path.is_file() and path.suffix in TEXTS and "__pycache__" not in path.parts and path.name != ".git"
+    ]
 
 
 def assert_kept(rule: Callable[[Source], Iterator[str]], sources: Iterable[Source]) -> None:

@@ -4,7 +4,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
@@ -74,9 +74,9 @@ def in_name(name: str) -> list[str]:
     return [word for part in _PARTS.findall(name) if (word := singular(part)) in INSTEAD]
 
 
-def defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def defined(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """(line, name) of what the module itself names: classes, functions, arguments, variables, attributes."""
-    for item in ast.walk(tree):
+    for item in nodes:
         if isinstance(item, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield item.lineno, item.name
         elif isinstance(item, ast.arg):
@@ -91,7 +91,7 @@ def defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def prose(source: Source) -> Iterator[tuple[int, str]]:
     """(line, text) of docstrings, strings that stand alone under an attribute, and comments."""
-    for item in ast.walk(source.tree):
+    for item in source.nodes:
         if isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant) and isinstance(item.value.value, str):
             first, last = item.lineno, item.end_lineno or item.lineno
             yield from ((number, source.lines[number - 1]) for number in range(first, last + 1))
@@ -106,7 +106,7 @@ def found_words(source: Source) -> Iterator[tuple[int, str]]:
         for number, line in enumerate(source.lines, 1):
             yield from ((number, word) for word in in_prose(_LUA_STRING.sub("", line).replace("_", " ")))
         return
-    for number, name in defined(source.tree):
+    for number, name in defined(source.nodes):
         yield from ((number, word) for word in in_name(name))
     for number, text in prose(source):
         yield from ((number, word) for word in in_prose(text))
