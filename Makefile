@@ -6,7 +6,7 @@
 
 PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
-WORKERS ?= 2
+WORKERS ?= 3
 ARGS ?=
 
 VENV := .venv
@@ -24,7 +24,7 @@ demo: $(RUN)  ## the main job end to end on this machine: store, cell, scheduler
 	@$(BIN)/omega demo $(ARGS)
 
 test: $(DEV)  ## every test and check: ruff, mypy, import-linter and the tidy rules run inside pytest
-	@$(BIN)/pytest -n $(WORKERS) $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: $(DEV)  ## only the checks of the text: ruff, mypy, import-linter, tidy, documentation
 	@$(BIN)/pytest -q -n $(WORKERS) tests/architecture $(ARGS)
