@@ -17,6 +17,7 @@ def private_copy(cell: "RedisCell", *, empty: bool = False) -> "View":
 
     view, reply = View(len(cell.dimensions)), cell.sync(Position())
     if empty:
+        reply.rows = reply.rows.copy()  # what was read is not ours to write
         reply.rows[:, 4 + len(cell.dimensions) :] = 0
     view.apply(reply)
     return view
