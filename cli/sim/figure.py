@@ -47,7 +47,7 @@ def command(
     app: App, *, number: int, cells: Sequence[str], days: float | None, machines: int | None, output: Path,
     results: Path | None, where: str | None, workers: int | None,
 ) -> None:  # fmt: skip
-    """Simulate and draw figure NUMBER, 2 to 10, of the Omega paper.
+    """Simulate and draw figure NUMBER of the Omega paper: 2 to 10, 15 or 16.
 
     Simulations that are finished are not run again: figures 5 and 6 share theirs, and one that was
     interrupted goes on where it stopped.

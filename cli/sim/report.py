@@ -2,19 +2,31 @@
 
 import os
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import click
 
-from cli import render
+from cli import render, words
 from cli.app import App
 from cli.several import Several
 from cli.sim.executor import executor_options, finish
+
+if TYPE_CHECKING:
+    from omega.experiments.figures import PaperFigure
+
+
+def _of(what: "PaperFigure", cells: Sequence[str]) -> Sequence[str]:
+    """The cells asked for, where a figure has a choice."""
+    return cells if len(what.form.cells) > 1 else ()
 
 
 @click.command(cls=Several, several=("--cluster",))
 @click.option("--days", type=click.FloatRange(0, 10_000, min_open=True), help="Days of every figure (default: "
               "a part of one).")  # fmt: skip
+@click.option("--scale", default=1.0, show_default=True, type=click.FloatRange(0.01, 10_000), metavar="FACTOR",
+              help="So many times the days each figure takes; busyness has error bars from two days on.")  # fmt: skip
 @click.option("--cluster", "cells", multiple=True, metavar="A|B|C …", help="Only these of the paper's cells.")
 @click.option(
     "--machines",
@@ -31,12 +43,13 @@ from cli.sim.executor import executor_options, finish
 @executor_options
 @click.pass_obj
 def command(
-    app: App, *, days: float | None, cells: Sequence[str], machines: int | None, output: Path, figures: Path,
-    results: Path, where: str | None, workers: int | None,
+    app: App, *, days: float | None, scale: float, cells: Sequence[str], machines: int | None, output: Path,
+    figures: Path, results: Path, where: str | None, workers: int | None,
 ) -> None:  # fmt: skip
-    """Check every claim of figures 2 to 10 of the Omega paper; write the page and draw its figures.
+    """Check every claim of figures 2 to 10, 15 and 16 of the Omega paper; write the page and draw its figures.
 
-    It may be interrupted and run again: finished simulations are kept.
+    It may be interrupted and run again: finished simulations are kept. As it is it takes about ten minutes of
+    processor time, with --scale 4 four times that.
     """
     from omega.experiments.plots.draw import draw
     from omega.experiments.report import all_figures, judged, page
@@ -44,14 +57,20 @@ def command(
     asked = [f"--days {days:g}"] if days else []
     asked += [f"--cluster {' '.join(cells)}"] if cells else []
     asked += [f"--machines {machines}"] if machines else []
+    asked += [f"--scale {scale:g}"] if scale != 1 else []
+    forms = {what: what.sized(days, _of(what, cells), machines, scale) for what in all_figures()}
+    simulations = [each for what, form in forms.items() for each in what.simulations(form)]
+    if not app.as_json:
+        render.note(
+            f"{words.count(len({*simulations}), 'simulation')}, kept in {results}; Ctrl-C and run it again to go on"
+        )
+    records = iter(finish(simulations, results, where, workers, quiet=app.as_json))
     parts = []
-    for what in all_figures():
-        form = what.sized(days if what.number > 4 else None, cells if what.number not in (9, 10) else (), machines)
-        if not app.as_json:
-            render.note(f"figure {what.number}: {what.title}")
-        records = finish(what.simulations(form), results, where, workers, quiet=app.as_json)
-        draw(what, records, form, figures / f"figure-{what.number}.svg")
-        parts.append(judged(what, form, records))
+    for what, form in forms.items():
+        found = list(islice(records, len(what.simulations(form))))
+        with render.busy(f"figure {what.number}", quiet=app.as_json):
+            draw(what, found, form, figures / f"figure-{what.number}.svg")
+            parts.append(judged(what, form, found))
     output.parent.mkdir(parents=True, exist_ok=True)
     seen = PurePosixPath(Path(os.path.relpath(figures, output.parent)).as_posix())
     output.write_text(page(parts, seen, " ".join(["omega sim report", *asked])), encoding="utf-8")

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from cellstate.errors import BadInput
-from omega.experiments import arrivals, decision_time, mix, offers, surface
+from omega.experiments import arrivals, decision_time, mix, offers, sizing, surface
 from omega.experiments.experiment import Experiment
 
 EXPERIMENTS = {
     each.name: each
-    for module in (mix, decision_time, offers, arrivals, surface)
+    for module in (mix, decision_time, offers, arrivals, surface, sizing)
     for each in module.EXPERIMENTS
 }  # fmt: skip
 

@@ -1,10 +1,10 @@
 """The figures of the paper that the lightweight simulator draws: what is simulated for each, at which size."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cellstate.errors import BadInput
-from omega.experiments import arrivals, decision_time, offers, surface
+from omega.experiments import arrivals, decision_time, offers, sizing, surface
 from omega.experiments.configuration import Configuration
 from omega.experiments.experiment import Form, Sweeping, nothing
 from omega.workload.presets import PRESETS, preset
@@ -19,11 +19,15 @@ class PaperFigure:
     sweep: Sweeping
     form: Form
 
-    def sized(self, days: float | None = None, cells: Sequence[str] = (), machines: int | None = None) -> Form:
-        """The form with other days, cells or sizes of them. BadInput when there is no such cell."""
+    def sized(
+        self, days: float | None = None, cells: Sequence[str] = (), machines: int | None = None, scale: float = 1.0
+    ) -> Form:
+        """The form with other days, or `scale` times its own, cells or sizes of them. BadInput for another cell."""
         for name in cells:
             preset(name)
-        return self.form.but(days, cells, machines)
+        simulated = bool(self.simulations(self.form))  # what is read off a workload is read off all of it
+        form = self.form.but(days if simulated else None, cells, machines)
+        return replace(form, days=form.days * scale) if simulated else form
 
     def simulations(self, form: Form) -> list[Configuration]:
         """What has to be run."""
@@ -45,6 +49,8 @@ FIGURES = {
         PaperFigure(8, "Shared state: more batch jobs", arrivals.sweep, Form(0.25, 6, ALL, even=True)),
         PaperFigure(9, "Shared state: more batch schedulers", arrivals.shared_sweep, Form(0.12, 6, ("B",), even=True)),
         PaperFigure(10, "Busyness over t_job and t_task of service", surface.sweep, Form(0.12, 4, ("B",), even=True)),
+        PaperFigure(15, "MapReduce jobs: how many times as fast", nothing, sizing.NONE),
+        PaperFigure(16, "MapReduce jobs: utilisation of the cell", nothing, sizing.NONE),
     )
 }  # fmt: skip
 
@@ -52,7 +58,5 @@ FIGURES = {
 def figure(number: int) -> PaperFigure:
     """A figure by its number in the paper. BadInput names those there are."""
     if number not in FIGURES:
-        raise BadInput(
-            f"figure {number}: the simulator draws figures {min(FIGURES)} to {max(FIGURES)} of the Omega paper"
-        )
+        raise BadInput(f"figure {number}: the simulator draws figures 2 to 10, 15 and 16 of the Omega paper")
     return FIGURES[number]

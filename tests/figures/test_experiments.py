@@ -52,14 +52,14 @@ def test_a_judge_can_fail(small: Small) -> None:
 
 
 def test_every_figure_has_claims_and_names_are_found() -> None:
-    assert set(FIGURES) == set(range(2, 11))
+    assert set(FIGURES) == {*range(2, 11), 15, 16}
     for number in FIGURES:
         assert of_figure(number)
     assert [experiment.name for experiment in find(["surface"])] == ["surface"]
     assert len(find([])) == len(EXPERIMENTS)
     with pytest.raises(BadInput, match="unknown experiment 'magic'; there is machines-of-c"):
         find(["magic"])
-    with pytest.raises(BadInput, match="figures 2 to 10"):
+    with pytest.raises(BadInput, match="figures 2 to 10, 15 and 16"):
         figure(11)
 
 
@@ -70,6 +70,8 @@ def test_forms() -> None:
     assert figure(5).sized(cells=["B"], machines=100).start("B").machines == 100
     assert logarithmic(0.01, 100.0, 5) == [0.01, 0.1, 1.0, 10.0, 100.0]
     assert len(figure(5).simulations(figure(5).sized(7.0, ["C"]))) == 36
+    assert figure(5).sized(scale=4).lengths == {"A": 0.28, "B": 0.66, "C": 2.0}
+    assert figure(2).sized(scale=4).days == figure(2).form.days, "a workload is looked at as long as it was measured"
     with pytest.raises(BadInput, match="no such preset"):
         figure(5).sized(cells=["D"])
 

@@ -4,7 +4,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from omega.experiments import arrivals, decision_time, offers, surface
+from omega.experiments import arrivals, decision_time, offers, sizing, surface
 from omega.experiments.experiment import Form, Sweeping, nothing
 from omega.experiments.figures import FIGURES
 from omega.experiments.plots.draw import draw
@@ -22,11 +22,14 @@ SMALL: dict[int, tuple[Sweeping, Form]] = {
     8: (arrivals.sweep, arrivals.SMALL),
     9: (arrivals.shared_sweep, arrivals.SMALL_SHARED),
     10: (surface.sweep, surface.SMALL),
+    15: (nothing, sizing.NONE),
+    16: (nothing, sizing.NONE),
 }
 SAYS = {
     2: ["C (measured)", "memory × time"], 3: ["A (calibrated)", "gap between jobs (s)"], 4: ["tasks per job"],
     5: ["mean job wait (s)", "SLO 30 s", "shared state (Omega)"], 6: ["busyness"], 7: ["jobs not scheduled"],
     8: ["paper 2.5×"], 9: ["conflict fraction", "32 schedulers"], 10: ["t_task(service) (s)", "two-level (Mesos)"],
+    15: ["times as fast as asked", "global-cap"], 16: ["memory in use", "hours"],
 }  # fmt: skip
 
 

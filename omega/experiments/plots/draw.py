@@ -7,9 +7,10 @@ from matplotlib.figure import Figure
 
 from omega.experiments.experiment import Form
 from omega.experiments.figures import PaperFigure
-from omega.experiments.plots import paper, surface, workloads
+from omega.experiments.plots import paper, sizing, surface, workloads
 from omega.experiments.plots.look import save, styled, titled
 from omega.experiments.results import Record
+from omega.experiments.sizing import CELL, DAYS
 
 DRAWN: dict[int, Callable[[Sequence[Record], Sequence[str]], Figure]] = {
     2: lambda _, cells: workloads.workload_shares(cells),
@@ -21,6 +22,8 @@ DRAWN: dict[int, Callable[[Sequence[Record], Sequence[str]], Figure]] = {
     8: lambda records, _: paper.more_jobs(records),
     9: lambda records, _: paper.more_schedulers(records),
     10: lambda records, _: surface.maps(records),
+    15: lambda *_: sizing.faster(),
+    16: lambda *_: sizing.use(),
 }
 
 DAILY = (6, 7, 8, 9)
@@ -28,12 +31,16 @@ DAILY = (6, 7, 8, 9)
 WAITS = (5, 7, 8, 9)
 """Figures that show waits, on an axis of logarithms."""
 
+_SIZED = f"{DAYS:g} days of {CELL}, seed 0, sums of the cell; what jobs could use is fitted to figure 15"
+WITHOUT = {15: f"{_SIZED}; little used and full: other jobs take 0.5 and 1.25 times as much", 16: _SIZED}
+"""What figures show for which nothing is simulated, where it is not the workloads themselves."""
+
 
 def draw(what: PaperFigure, records: Sequence[Record], form: Form, *paths: Path) -> None:
     """Draw a figure of the paper from its simulations, and say above it what was simulated. Raises BadInput."""
     said = [f"after figure {what.number} of the Omega paper"]
     if not records:
-        said.append("the workloads as they are drawn, seven hours of the trace measured")
+        said.append(WITHOUT.get(what.number, "the workloads as they are drawn, seven hours of the trace measured"))
     else:
         said.append("simulated days: " + ", ".join(f"{days:g} of {cell}" for cell, days in form.lengths.items()))
         said += [f"cells of {form.machines:,} machines"] if form.machines else []

@@ -1,0 +1,61 @@
+"""Figures 15 and 16 of the Omega paper: how much faster MapReduce jobs are, and how use of the cell varies."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from omega.experiments.mapreduce import POLICIES
+from omega.experiments.plots.look import PALETTE, below, handle, sheet
+from omega.experiments.sizing import STEP_SECONDS, outcomes
+
+COLOURS = dict(zip(POLICIES, ("#666666", *PALETTE), strict=False))
+LARGEST = 30.0
+SHOWN = ("as-asked", "max-parallelism")
+"""Over time; the others lie between."""
+
+
+def faster() -> Figure:
+    """Figure 15: a panel for each cell, a line for each policy."""
+    figure, grid = sheet(1, 3, sharey=True)
+    for axes, (name, policies) in zip(grid[0], outcomes().items(), strict=True):
+        for policy, outcome in policies.items():
+            if policy != "as-asked":
+                times = np.sort(outcome.speedups)
+                shares = np.arange(1, len(times) + 1) / len(times)
+                axes.plot(times, shares, color=COLOURS[policy], linestyle=_line(policy))
+        axes.set_title(f"C, {name}" if name != "as measured" else "C (measured)")
+        axes.set_xscale("log")
+        axes.set_xlim(0.9, LARGEST)
+        axes.set_xticks([1, 2, 4, 10, 20], ["1", "2", "4", "10", "20"])
+        axes.minorticks_off()
+        axes.axhline(0.8, color="#666666", linestyle=":", linewidth=1.0)
+        axes.set_xlabel("times as fast as asked")
+        axes.set_ylim(0, 1.02)
+    grid[0][0].set_ylabel("share of jobs not above")
+    below(figure, [_handle(policy) for policy in POLICIES if policy != "as-asked"])
+    return figure
+
+
+def use() -> Figure:
+    """Figure 16: the share of cpu and memory in use over time, as measured."""
+    figure, grid = sheet(2, 1, width=7.2, height=2.2, sharex=True)
+    for axes, dimension, label in zip(grid[:, 0], (0, 1), ("cpu in use", "memory in use"), strict=True):
+        for policy in reversed(SHOWN):
+            shares = outcomes()["as measured"][policy].use[:, dimension]
+            axes.plot(np.arange(len(shares)) * STEP_SECONDS / 3600, shares, color=COLOURS[policy], linewidth=1.2)
+        axes.set_ylabel(label)
+    grid[-1][0].set_xlabel("hours")
+    below(figure, [_handle(policy) for policy in SHOWN])
+    return figure
+
+
+def _line(policy: str) -> Any:
+    """Lines that often lie upon one another are told apart by their dashes."""
+    return {"relative-size": "--", "global-cap": "-."}.get(policy, "-")
+
+
+def _handle(policy: str) -> Any:
+    found = handle(policy, COLOURS[policy], "")
+    found.set_linestyle(_line(policy))
+    return found
