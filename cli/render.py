@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 PIPE_WIDTH = 10_000
+GAP = 2
+"""Blanks between columns."""
 STYLES = {
     "running": "green", "finished": "green", "up": "green", "ok": "green", "live": "green",
     "pending": "yellow", "drained": "yellow", "held": "yellow", "leaving": "yellow",
@@ -76,18 +78,36 @@ def _marked(mark: str, colour: str, text: str) -> None:
     click.echo(f"{start} {' '.join(text.split())}", err=True, color=True)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows under headings; a heading that begins with ``>`` has its column aligned right."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str] = ()) -> None:
+    """Print rows under headings; a heading that begins with ``>`` has its column aligned right.
+
+    A terminal that is too narrow is not shown the columns named in `spare`, the first ones first, until the rest fits.
+    """
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        grid.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
-    for row in rows:
-        cells = [f"{cell:,}" if type(cell) is int else str(cell) for cell in row]
-        grid.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in cells))
+    cells = [[f"{cell:,}" if type(cell) is int else str(cell) for cell in row] for row in rows]
+    names = [column.lstrip(">") for column in columns]
+    kept = _fitting(names, cells, spare, console().width)
+    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for i in kept:
+        grid.add_column(names[i], justify="right" if columns[i].startswith(">") else "left", overflow="fold")
+    for row in cells:
+        grid.add_row(*(Text(row[i], style=STYLES.get(row[i], "")) for i in kept))
     _printed(grid)
+    if len(kept) < len(names):
+        left_out = ", ".join(name for i, name in enumerate(names) if i not in kept)
+        note(f"… too narrow here for {left_out}")
+
+
+def _fitting(names: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str], width: int) -> list[int]:
+    """The columns that are shown on so many characters."""
+    widths = [max(map(len, column)) + GAP for column in zip(names, *rows, strict=True)]
+    kept = list(range(len(names)))
+    for name in spare:
+        if sum(widths[i] for i in kept) - GAP > width and name in names:
+            kept.remove(names.index(name))
+    return kept
 
 
 def facts(pairs: Mapping[str, object]) -> None:

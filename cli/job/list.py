@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from cellstate.model import Job
 
 MOST_ROWS = 50
+SPARE = ("user", "kind", "prec", "stopped", "failed", "placed")
+"""What a narrow terminal is not shown, the first of it first."""
 
 
 @click.command()
@@ -67,7 +69,7 @@ def command(
     numbered = (f">{name}" for name in ("tasks", "placed", *some))
     headings = ("user", *headings) if with_user else headings
     states = ("state", "reason", "progress") if briefs else ("state", "reason")
-    render.table(("id", "name", *headings, *states, *numbered, ">age"), rows)
+    render.table(("id", "name", *headings, *states, *numbered, ">age"), rows, SPARE)
 
 
 def as_json(job: "Job", room: Room, now: float) -> dict[str, Any]:

@@ -141,7 +141,7 @@ def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, sums: Mapping[
         need = words.amounts(cell.dimensions, each.need)
         rows.append((called, need, *took, *(numbers[word] for word in COUNTS)))
     headings = ("group", "each task", ">duration") if durations else ("group", "each task")
-    render.table((*headings, *(f">{word}" for word in COUNTS)), rows)
+    render.table((*headings, *(f">{word}" for word in COUNTS)), rows, ("duration", "stopped", "failed"))
 
 
 def waits_for(cell: "RedisCell", job: "Job") -> str:

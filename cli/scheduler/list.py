@@ -71,5 +71,5 @@ def show(found: Sequence[dict[str, Any]]) -> None:
         ))  # fmt: skip
     render.table(
         ("scheduler", "state", ">jobs", ">tasks", ">commits", ">conflicts", ">wait mean/p90", ">busy", ">queued",
-         ">asleep", *([">abandoned"] if given_up else [])), rows,
+         ">asleep", *([">abandoned"] if given_up else [])), rows, ("commits", "jobs", "asleep"),
     )  # fmt: skip

@@ -75,6 +75,16 @@ def test_ctrl_c_detaches(omega: Omega, cell: RedisCell) -> None:
     eventually(lambda: omega.json("job", "status", "long")["state"] == "pending")
 
 
+def test_a_narrow_terminal_is_shown_fewer_columns(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("job", "run", "--name", "a-job-of-some-length", "--precedence", "7")
+    terminal = Terminal(omega, "job", "list", NO_COLOR="1", COLUMNS="85")
+    lines = plain(terminal.read())
+    assert terminal.close() == 0
+    assert lines[0].split() == ["id", "name", "prec", "state", "reason", "tasks", "placed", "age"]
+    assert (lines[1].split()[1], lines[2]) == ("a-job-of-some-length", "… too narrow here for user, kind")
+
+
 @pytest.mark.parametrize(("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_colours(omega: Omega, cell: RedisCell, environment: dict[str, str], coloured: bool) -> None:
     join(cell, 1)
