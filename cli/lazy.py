@@ -5,6 +5,7 @@ left out; the rest works.
 """
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
@@ -46,6 +47,18 @@ class Lazy(click.Group):
 
             completing(found)
         return _everywhere(found)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; of a word that is no command, the one that it is like is told."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], self.list_commands(ctx), 1)
+            if near:
+                error.message = f"{error.message.rstrip('.')} (did you mean {near[0]}?)"
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands and their summaries without importing them."""

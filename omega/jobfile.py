@@ -27,7 +27,7 @@ _SHOWN = 40
 _BOUNDS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
 _WANTED = {
     "string_type": "text; put it in quotes", "int_type": "a whole number", "int_from_float": "a whole number",
-    "list_type": "a list", "dict_type": "a mapping of names to values", "model_type": "a mapping of fields",
+    "list_type": "a list; write [a, b]", "dict_type": "a mapping of names to values", "model_type": "a mapping of fields",
     "too_short": "a list with something in it", "invalid_key": "text; put the name in quotes",
     "bool_type": "true or false",
 }  # fmt: skip
@@ -139,8 +139,11 @@ def _shown(value: Any) -> str:
 
 
 def _message(document: Document, here: Path, errors: Sequence[Any], kind: type[JobEntry]) -> str:
-    """Return the first error in one line, and how many more there are."""
-    first = errors[0]
+    """Return the first error in one line, and how many more there are.
+
+    An unknown field comes before others: what is missing may be only misspelt.
+    """
+    first = min(errors, key=lambda error: bool(error["type"] != "extra_forbidden"))
     path: Path = (*here, *(step for step in first["loc"] if step != "[key]"))
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{document.where(path)}: {_field(path)}: {_reason(first, kind)}{more}"

@@ -68,6 +68,8 @@ class Reader:
     def _run(self, command: str, words: list[str] | None) -> tuple[int, str]:
         if words and words[0] == "omega":
             done = click.testing.CliRunner().invoke(omega, words[1:], env=self.environment)
+            if done.exception is not None and not isinstance(done.exception, SystemExit):
+                raise done.exception
             return done.exit_code, done.output
         ran = subprocess.run(
             ["bash", "-c", command], cwd=self.folder, env=self.environment, stdout=subprocess.PIPE,
