@@ -56,9 +56,9 @@ class Lazy(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             near = get_close_matches(args[0], self.list_commands(ctx), 1)
-            if near:
-                error.message = f"{error.message.rstrip('.')} (did you mean {near[0]}?)"
-            raise
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message.rstrip('.')} (did you mean {near[0]}?)", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands and their summaries without importing them."""
