@@ -80,6 +80,8 @@ class _Log:
     reader: "Reader | None" = None
     _place: Path | None = None
     _last: bytes = field(default=b"")
+    _told: int = 0
+    """How many bytes it was said are gone."""
 
     @property
     def cut(self) -> int:
@@ -130,8 +132,9 @@ class _Log:
         """Write what is new to stdout as it is; whether there was anything."""
         said = False
         for piece in self.new(lines):
-            if not said and self.cut and lines is None:
-                render.note(f"… {words.count(self.cut, 'byte')} before this are not kept")
+            more, self._told = self.cut - self._told, self.cut
+            if more > 0 and lines is None:
+                render.note(f"… {words.count(more, 'byte')} before this are not kept")
             said |= bool(piece)
             click.echo(piece, nl=False)
         return said

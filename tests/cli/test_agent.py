@@ -1,5 +1,6 @@
 """Commands that really run, as a person sees it: followed to their exit codes, read, limited, moved off."""
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -102,6 +103,18 @@ def test_logs_are_followed_to_the_end(
     text = "for i in 1 2 3; do echo $i; sleep 0.2; done"
     omega.run("job", "run", "--name", "slow", "--detach", "--", "sh", "-c", text)
     assert omega.text("job", "logs", "slow", "--follow") == "1\n2\n3\n"
+
+
+def test_who_follows_is_told_once_what_is_gone(omega: Omega, at_home: Agent) -> None:
+    text = "seq 4000; echo half; for i in 1 2 3; do sleep 0.3; echo $i; done"
+    group = {"command": ["sh", "-c", text], "log_limit": "8Ki", "resources": {"cpu": "1m"}}
+    omega.json("job", "submit", "-", given=json.dumps({"name": "long", "tasks": [group]}))
+    eventually(lambda: "half" in omega.run("job", "logs", "long").stdout)
+    result = omega.run("job", "logs", "long", "--follow")
+    assert result.stdout.endswith("half\n1\n2\n3\n")
+    assert result.stderr.count("before this are not kept") == 1
+    followed = omega.run("job", "logs", "long", "--tail", "1", "--follow")
+    assert (followed.stdout, followed.stderr) == ("3\n", "")
 
 
 def test_what_never_ran_has_no_logs(omega: Omega, cell: RedisCell) -> None:

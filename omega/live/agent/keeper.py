@@ -205,10 +205,11 @@ class Keeper:
         self.check.end()
         self.tell(signal.SIGKILL)  # whoever of its group is left has nothing to live for
         self.group = 0
-        while left := self._left_behind():  # nor who made a group of its own, and those behind it
-            for pid in left:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
+        with suppress(PermissionError):  # nor who made a group of its own; what sudo started is beyond us
+            while left := self._left_behind():
+                for pid in left:
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
         self._close(task)
         if self.ending:
             found = self._ended("")
