@@ -109,6 +109,7 @@ def _check_url(url: str) -> None:
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         _ = parts.port  # raises ValueError when it is no number
+        (parts.hostname or "").encode("idna")  # and this when it is no name of a machine
     except ValueError:
         raise BadInput(f"store {safe_url(url)!r}: not a URL of a store; {_FORMS}") from None
     unix = parts.scheme == "unix"

@@ -54,6 +54,8 @@ class Omega(Lazy):
             sys.exit(error.exit_code)
         except click.Abort:
             sys.exit(INTERRUPTED)
+        except UnicodeEncodeError as error:  # a word of the command line, a file or the environment, before it is sent
+            render.error(f"{str(error.object)[:80]!r}: has bytes that are no text; write it in UTF-8")
         sys.exit(1)
 
     def invoke(self, ctx: click.Context) -> Any:

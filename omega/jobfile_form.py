@@ -106,6 +106,18 @@ def _absolute(value: str) -> str:
     return value
 
 
+def _word(value: str) -> str:
+    if "\0" in value:
+        raise ValueError(f"{value!r} has a zero byte, which no program can be given")
+    return value
+
+
+def _variable(value: str) -> str:
+    if not value or "=" in value:
+        raise ValueError(f"{value!r} is not the name of a variable; write one without =")
+    return _word(value)
+
+
 def _gang(value: Any) -> Gang:
     if not isinstance(value, bool | str) or value not in GANGS:
         raise ValueError(f"{value!r} is not allowed; write true, false or strict")
@@ -143,6 +155,9 @@ def _demand(read: Callable[[Any], object]) -> Callable[[Any], Any]:
     return judge
 
 
+Word = Annotated[str, AfterValidator(_word)]
+"""What a program is given."""
+Variable = Annotated[str, AfterValidator(_variable)]
 Size = Annotated[int, BeforeValidator(_bytes)]
 Duration = Annotated[int, BeforeValidator(_milliseconds)]
 Amount = Annotated[Any, AfterValidator(_amount)]
@@ -169,7 +184,7 @@ class Wait(Strict):
 class Health(Strict):
     """When a new task of an update counts as healthy: it stays up, and a command run beside it exits with 0."""
 
-    command: list[str] = []
+    command: list[Word] = []
     grace: Duration = 0
     healthy_after: Duration = HEALTHY_AFTER_MS
 
@@ -203,7 +218,7 @@ class Tasks(Strict):
     name: str = ""
     count: int = Field(1, ge=1, le=MOST_TASKS)
     resources: dict[str, Amount] = {}
-    command: list[str] = []
+    command: list[Word] = []
     duration: Duration = 0
     constraints: list[Constraint] = []
     spread: list[Domain] = []
@@ -259,7 +274,7 @@ class JobEntry(Strict):
     gang: Annotated[Any, AfterValidator(_gang)] = Gang.NO
     tasks: list[Tasks] = Field(min_length=1)
     user: str | None = None
-    environment: dict[str, str] = {}
+    environment: dict[Variable, Word] = {}
     directory: Annotated[str, AfterValidator(_absolute)] | None = None
     after: Annotated[list[Wait], BeforeValidator(_waits)] = []
     update: Update | None = None

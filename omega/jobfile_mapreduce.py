@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 from cellstate import ranges
 from cellstate.errors import BadInput
 from cellstate.model import TaskGroup
-from omega.jobfile_form import MOST_TASKS, Amount, Constraint, Duration, JobEntry, Need, Restart, Strict, Tasks
+from omega.jobfile_form import MOST_TASKS, Amount, Constraint, Duration, JobEntry, Need, Restart, Strict, Tasks, Word
 from omega.mapreduce.plan import Plan
 from schedulers.resizing import PLAN
 
@@ -57,7 +57,7 @@ def _none(value: list[Tasks]) -> list[Tasks]:
 class Step(Strict):
     """A mapper: text in, lines ``key<TAB>value`` out."""
 
-    command: list[str] = Field(min_length=1)
+    command: list[Word] = Field(min_length=1)
 
 
 class Reduce(Step):

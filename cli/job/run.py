@@ -1,6 +1,7 @@
 """``omega job run``."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,8 @@ def command(
     if directory is not None:
         about["directory"] = str(Path(directory).absolute())
     elif words:
-        about["submitted_in"] = str(Path.cwd())
+        with suppress(FileNotFoundError):  # somebody removed the directory we are in
+            about["submitted_in"] = str(Path.cwd())
     together = Gang.STRICT if strict_gang else Gang.YES if gang else Gang.NO
     job_id = new_id()
     after, said = _after(cell, waits)

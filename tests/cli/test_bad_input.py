@@ -24,6 +24,32 @@ def empty_store(store_url: str) -> Iterator[str]:
         client.flushdb()
 
 
+# Words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("job", "run", "--detach", "--", "\udcff"),
+        ("job", "status", "\udcff"),
+        ("machine", "add", "m", "--cpu", "1", "--attribute", "a=\udcff"),
+        ("--cell", "\udcff", "job", "list"),
+    ],
+)
+def test_bytes_that_are_no_text(omega: Omega, cell: RedisCell, words: tuple[str, ...]) -> None:
+    said = omega.error(*words)
+    assert "\\udcff" in said
+    assert said.endswith("has bytes that are no text; write it in UTF-8")
+    assert (cell.jobs(), cell.machines()) == ([], [])
+
+
+def test_a_directory_that_was_removed(omega: Omega, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert omega.json("job", "run", "--detach", "--name", "a", "--", "true")["jobs"][0]["name"] == "a"
+
+
 # Cells
 
 

@@ -71,6 +71,8 @@ def test_no_message_shows_a_password_however_badly_it_is_escaped(pieces: list[st
         ("REDIS://m1", "not a URL of a store"),
         ("redis://m1:port", "not a URL of a store"),
         ("redis://m1:99999", "not a URL of a store"),
+        ("redis://m1..m2", "not a URL of a store"),
+        ("redis://" + "m" * 64, "not a URL of a store"),
         ("redis://m1/cell", "the database must be a number"),
         ("redis://m1?db=-1", "the database must be a number"),
         ("redis://:12#34@m1", "write # in a password as %23"),
