@@ -22,6 +22,15 @@ class Limited(Groups):
         self._seen = None
         return super().add(work)
 
+    @property
+    def curious(self) -> bool:
+        """Whether somebody waits and it is not known whether the limits admit him by now."""
+        return bool(self.by_shape) and self._seen is None
+
+    def look_again(self) -> None:
+        """A job that was woken has been tried, and may have left to others what it was woken for."""
+        self._seen = None
+
     def wake(self, use: KindUse) -> list[Work]:
         """Take out, in order of submission, the jobs that the limits admit together; none while nothing changed."""
         if use == self._seen:
@@ -38,12 +47,14 @@ class Limited(Groups):
                 fresh = _fresh(work)
                 if not low <= work.job.precedence <= high or (fresh and jobs is not None and jobs <= 0):
                     break
-                if not _admit(work, left):
+                admitted = _admit(work, left)
+                if admitted is None:
                     break
                 if fresh and jobs is not None:
                     jobs -= 1
                 woken.append(work)
                 self.discard(work.id)
+                work.woken, work.admitted = self, admitted
         return woken
 
 
@@ -51,20 +62,15 @@ def _fresh(work: Work) -> bool:
     return not (work.placed or any(group.placed for group in work.job.groups))
 
 
-def _admit(work: Work, left: list[int | None]) -> bool:
-    """Whether at least one task of a job is admitted, of a gang all; then `left` is less by what it may take."""
-    wanted = []
+def _admit(work: Work, left: list[int | None]) -> list[int] | None:
+    """How many tasks of each group of a job are admitted, of a gang all; None when none is. `left` is less by these."""
+    rest, admitted = list(left), [0] * len(work.left)
     for group, tasks in enumerate(work.left):
-        if tasks:
-            need = work.need(group)
-            fits = [most // amount for most, amount in zip(left, need, strict=True) if most is not None and amount]
-            wanted.append((need, max(0, min([tasks, *fits]))))
-    total = sum(count for _, count in wanted)
-    if not total or (work.gang and total < work.remaining):
-        return False
-    for need, count in wanted:
-        for d, amount in enumerate(need):
-            most = left[d]
-            if most is not None:
-                left[d] = most - amount * count
-    return True
+        need = work.need(group)
+        fits = [most // amount for most, amount in zip(rest, need, strict=True) if most is not None and amount]
+        admitted[group] = count = max(0, min([tasks, *fits]))
+        rest = [most if most is None else most - amount * count for most, amount in zip(rest, need, strict=True)]
+    if not any(admitted) or (work.gang and sum(admitted) < work.remaining):
+        return None
+    left[:] = rest
+    return admitted

@@ -118,6 +118,7 @@ class Scheduler:
         kept = [work for work in queued if keeps(work.id)]
         if len(kept) < len(queued):
             kept += self.sleepers.clear()
+            self.waking.limited.look_again()
         for work in kept:
             self.ordering.add(work)
 
@@ -186,7 +187,7 @@ class Scheduler:
         for work in works:
             work.attempts += 1
             mark = view.mark()
-            claims = arranged(self.placement, work, view, self.rng)
+            claims = arranged(self.placement, work if work.admitted is None else _admitted(work), view, self.rng)
             if claims:
                 transactions.append(self._transaction(work, claims, view, mark))
             elif self._spare(work, now):
@@ -310,6 +311,12 @@ class Scheduler:
         self.give_up.append(work.id)
         for instrument in self.instruments:
             instrument.abandoned(work, now)
+
+
+def _admitted(work: Work) -> Work:
+    """As much of a job as limits admit, once: what is in the way of one of its groups is not in the way of all."""
+    left, work.admitted = [min(pair) for pair in zip(work.left, work.admitted or work.left, strict=True)], None
+    return replace(work, left=left)
 
 
 def _count(work: Work, claims: Sequence[Claim], outcome: Outcome) -> AbstractSet[Verdict]:

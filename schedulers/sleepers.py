@@ -16,6 +16,7 @@ from schedulers.constraints.demands import demands
 from schedulers.constraints.evaluation import permitted
 from schedulers.fitting import Amounts, fitting
 from schedulers.groups import Groups
+from schedulers.limited import Limited
 from schedulers.work import Shape, Work
 
 Machines = NDArray[np.int64]
@@ -107,6 +108,8 @@ class Sleepers(Groups):
             woken.untried -= 1
             if not woken.untried:
                 self._again.append(woken.machines)
+        elif isinstance(woken, Limited):
+            woken.look_again()
 
     def discard(self, job_id: str) -> Work | None:
         """Take a job out; None when it does not sleep here."""

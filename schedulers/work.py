@@ -38,6 +38,8 @@ class Work:
     """Tasks placed here so far by machine; not kept for claims of single tasks (`Singles`)."""
     woken: object = None
     """What its last waking was for, until it has been tried (`Sleepers`)."""
+    admitted: list[int] | None = None
+    """After limits kept it out: what of `left` they admit, for its next attempt (`Limited`)."""
 
     @classmethod
     def of(cls, job: Job) -> "Work":

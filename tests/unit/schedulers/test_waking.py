@@ -83,6 +83,46 @@ def test_jobs_that_a_limit_keeps_out_wait_for_it_and_are_not_tried_meanwhile() -
     found.check()
 
 
+def test_what_a_woken_job_cannot_use_of_a_limit_is_for_those_behind_it() -> None:
+    found = Rig((1000, 1000), (300, 300))
+    found.other.set_limits("batch", Limits((None, None), 1), 0, "ada")
+    found.submit(spec("runs", need=(300, 300)))
+    found.until_placed("runs")
+    found.submit(spec("wide", need=(700, 700)), spec("narrow", need=(300, 300)))
+    asleep(found, 2)
+    (run,) = found.other.runs([0, 1])
+    found.other.set_machine_state(0, MachineState.DRAINED, 0, "ada")
+    found.other.set_machine_state(1, MachineState.UP, 0, "ada")
+    found.other.end([Ending(run.machine, run.placement, How.FINISHED)], 0, "fleet")
+    found.until_placed("narrow")
+    assert found.left("wide") == 1
+
+
+def test_a_limit_that_keeps_one_group_out_lets_the_others_run() -> None:
+    found = Rig((1000, 1000))
+    found.other.set_limits("batch", Limits((500, None)), 0, "ada")
+    groups = (TaskGroup((900, 900), 1), TaskGroup((200, 200), 3))
+    found.submit(JobSpec("mixed", "mixed", "batch", groups))
+    asleep(found, 1)
+    found.until(lambda: found.placed("mixed") == 2)
+    asleep(found, 1)
+    before, now = commits(found), found.clock.seconds
+    found.until(lambda: found.clock.seconds > now + 5)
+    assert commits(found) == before
+    found.check()
+
+
+def test_a_gang_that_the_limits_do_not_admit_is_not_tried() -> None:
+    found = Rig((1000, 1000))
+    found.other.set_limits("batch", Limits((300, None)), 0, "ada")
+    groups = (TaskGroup((200, 200), 1), TaskGroup((200, 200), 1))
+    found.submit(JobSpec("gang", "gang", "batch", groups, gang=Gang.YES))
+    asleep(found, 1)
+    before, now = commits(found), found.clock.seconds
+    found.until(lambda: found.clock.seconds > now + 5)
+    assert commits(found) == before
+
+
 def test_an_important_job_is_tried_again_when_others_have_moved_whom_it_may_evict() -> None:
     found = Rig((200, 200), scheduler=Scheduler("batch", preemption=Precedence()))
     found.submit(JobSpec("same", "same", "batch", (TaskGroup((100, 100), 2),), 9))
