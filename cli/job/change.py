@@ -1,9 +1,7 @@
-"""What the commands that change a job have together: compare-and-set, and how they say what became of it."""
+"""What the commands that change jobs have together: finding them, and how they say what became of them."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from cli import render
 from cli.app import App
@@ -13,22 +11,6 @@ from cli.job.state import state
 if TYPE_CHECKING:
     from cellstate.model import Job
     from cellstate.redis import RedisCell
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def check_option(function: F) -> F:
-    """Add --check-index: the change is refused when somebody else made one since."""
-    return click.option(
-        "--check-index", "check", type=click.IntRange(0), metavar="N",
-        help="Only when this is still the job's modify index, as submit, status and list --json print it.",
-    )(function)  # fmt: skip
-
-
-def one_only(jobs: Sequence[str], check: int | None) -> None:
-    """An index belongs to one job."""
-    if check is not None and len(jobs) > 1:
-        raise click.UsageError("--check-index goes with one job")
 
 
 def change(app: App, asked: Sequence[str], done: str, make: "Callable[[RedisCell, Job], Job]") -> None:

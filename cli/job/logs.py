@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from omega.live.agent.output import Reader
 
 POLL_SECONDS = 0.2
-PIECE = 1 << 16
 
 
 @click.command()

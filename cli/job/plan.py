@@ -9,8 +9,8 @@ import click
 from cellstate.errors import OmegaError
 from cli import render, words
 from cli.app import App
-from cli.job.find import find
-from cli.job.submit import check_names, new_id, read_file, stamped, taken
+from cli.job.reading import jobs_of, read_file, stamped
+from cli.job.submit import check_names, taken
 from cli.job.warnings import warnings
 from cli.private_copy import as_work, look_up, private_copy
 
@@ -44,24 +44,23 @@ def command(ctx: click.Context, files: Sequence[str], verbose: bool) -> None:
 
 
 def _plan(app: App, files: Sequence[str], *, verbose: bool) -> int:
-    from omega.jobfile import load
 
     read = [read_file(name) for name in files]
     cell = app.open()
-    specs = [stamped(app, spec) for spec in load(read, cell.dimensions, new_id, lambda name: find(cell, name).id)]
+    specs = [stamped(app, spec) for spec in jobs_of(cell, read)]
     check_names(cell, specs)
     doubtful = warnings(cell, specs)
     with render.busy("planning", quiet=app.as_json):
         plans = _Plans(cell, verbose=verbose).all(specs)
     changes = any(plan.planned.claims for plan in plans)
     if app.as_json:
-        document = [plan.as_json(cell) for plan in plans]
+        document = [plan.as_json() for plan in plans]
         render.document({"cell": cell.name, "changes": changes, "jobs": document, "warnings": doubtful})
     else:
         for text in doubtful:
             render.warning(text)
         for plan in plans:
-            plan.show(cell, most=None if verbose else MOST_ROWS)
+            plan.show(most=None if verbose else MOST_ROWS)
         render.note("nothing was submitted")
     return CHANGES if changes else UNCHANGED
 
@@ -109,7 +108,7 @@ class Plan:
              "precedence": precedence} for (job, machine, precedence), count in found.items()
         ]  # fmt: skip
 
-    def as_json(self, cell: "RedisCell") -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The plan as plain values."""
         left = 0 if self.unchanged else self.spec.total - self.placed
         return {
@@ -118,7 +117,7 @@ class Plan:
             "reason": self.reason or None, "placements": self.placements(), "evictions": self.evictions(),
         }  # fmt: skip
 
-    def show(self, cell: "RedisCell", most: int | None) -> None:
+    def show(self, most: int | None) -> None:
         """Print the plan; at most so many machines, with None all and their scores."""
         if self.unchanged:
             render.line(f"{self.spec.name}: is there already just so; nothing would change")

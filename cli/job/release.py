@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import click
 
 from cli.app import App
-from cli.job.change import change, check_option, one_only
+from cli.job.change import change
+from cli.job.options import check_option, one_only
 
 
 @click.command()

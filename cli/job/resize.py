@@ -7,7 +7,8 @@ import click
 
 from cellstate.errors import Refused
 from cli.app import App
-from cli.job.change import change, check_option
+from cli.job.change import change
+from cli.job.options import check_option
 from cli.job.state import group_names
 
 if TYPE_CHECKING:

@@ -11,7 +11,9 @@ from cellstate.errors import Duplicate
 from cli.amounts import amount_options, named, pairs, vector
 from cli.app import App
 from cli.job.find import find
-from cli.job.submit import follow_options, hold_option, new_id, submit
+from cli.job.options import follow_options, hold_option
+from cli.job.reading import new_id
+from cli.job.submit import submit
 
 if TYPE_CHECKING:
     from cellstate.model import After

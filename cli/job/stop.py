@@ -7,8 +7,8 @@ import click
 
 from cli import render, words
 from cli.app import App
-from cli.job.change import check_option, one_only
 from cli.job.find import find
+from cli.job.options import check_option, one_only
 from cli.job.state import state
 
 if TYPE_CHECKING:

@@ -1,49 +1,26 @@
 """``omega job submit``, and what `job run` shares with it."""
 
-import secrets
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from cellstate.errors import BadInput, Duplicate, Overtaken, Refused
+from cellstate.errors import Duplicate, Overtaken, Refused
 from cli import render, words
 from cli.app import App
-from cli.job.change import check_option
-from cli.job.find import find
+from cli.job.options import check_option, follow_options, hold_option
+from cli.job.reading import jobs_of, read_file, stamped
 from cli.job.warnings import warnings
 
 if TYPE_CHECKING:
     from cellstate.cell import Submitted
     from cellstate.model import JobSpec
     from cellstate.redis import RedisCell
-    from omega.jobfile import JobFile
 
 CHUNK = 500
 """Jobs per call: a few milliseconds of the server's time."""
-F = TypeVar("F", bound=Callable[..., Any])
 WORDS = {"new": "submitted", "same": "unchanged"}
-
-
-def new_id() -> str:
-    """A random job id of 12 hexadecimal digits."""
-    return secrets.token_hex(6)
-
-
-def follow_options(function: F) -> F:
-    """Add --follow and --detach: what holds without them depends on whether stdout is a terminal."""
-    return click.option(
-        "--follow/--detach", "follow", default=None,
-        help="Follow to the end and exit with the jobs' fate, or return at once (default: follow on a terminal).",
-    )(function)  # fmt: skip
-
-
-def hold_option(function: F) -> F:
-    """Add --hold."""
-    return click.option("--hold", is_flag=True, help="Do not place them until omega job release.")(function)
 
 
 @click.command()
@@ -58,8 +35,6 @@ def command(ctx: click.Context, files: Sequence[str], hold: bool, check: int | N
     The same file again is refused because its names are taken, unless its jobs have ids: then it changes nothing.
     With --check-index a file of one job updates that job, as omega job update does; 0 means it must be new.
     """
-    from omega.jobfile import load
-
     app: App = ctx.obj
     if check:
         from cli.job.update import command as update
@@ -70,7 +45,7 @@ def command(ctx: click.Context, files: Sequence[str], hold: bool, check: int | N
         return
     read = [read_file(name) for name in files]
     cell = app.open(to_change=True)
-    specs = load(read, cell.dimensions, new_id, lambda name: find(cell, name).id)
+    specs = jobs_of(cell, read)
     if check == 0:
         _check_new(cell, specs)
     submit(ctx, cell, specs, follow, hold=hold)
@@ -82,25 +57,6 @@ def _check_new(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
         there = cell.job(spec.id) or cell.job(cell.job_id(spec.name) or "")
         if there is not None:
             raise Overtaken(f"job {spec.name}: is there already ({there.id}), its modify index is {there.modified}")
-
-
-def read_file(name: str) -> "JobFile":
-    """A job file's text, - for stdin. Raises BadInput."""
-    from omega.jobfile import JobFile
-
-    try:
-        if name == "-":
-            return JobFile("stdin", sys.stdin.buffer.read().decode())
-        return JobFile(name, Path(name).read_bytes().decode())
-    except OSError as error:
-        raise BadInput(f"job file {name}: {error.strerror}; give a file that can be read") from None
-    except UnicodeDecodeError as error:
-        raise BadInput(f"job file {name}: not UTF-8 text at byte {error.start}; save it as such") from None
-
-
-def stamped(app: App, spec: "JobSpec") -> "JobSpec":
-    """A job with what is recorded of its submission."""
-    return replace(spec, extra={"user": app.user, **spec.extra})
 
 
 def submit(

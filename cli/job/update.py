@@ -10,9 +10,8 @@ import click
 from cellstate.errors import BadInput, Overtaken, Refused
 from cli import render, words
 from cli.app import App
-from cli.job.change import check_option
-from cli.job.find import find
-from cli.job.submit import follow_options, new_id, read_file
+from cli.job.options import check_option, follow_options
+from cli.job.reading import jobs_of, read_file
 
 if TYPE_CHECKING:
     from cellstate.model import Job, JobSpec
@@ -36,12 +35,10 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
     `health: {healthy_after: 10s}`. When new tasks fail, or nothing moves for `progress_deadline: 10m` longer, the
     update stops where it is. Exits with 1 when it did.
     """
-    from omega.jobfile import load
-
     app: App = ctx.obj
     read = read_file(file)
     cell = app.open(to_change=True)
-    specs = load([read], cell.dimensions, new_id, lambda name: find(cell, name).id)
+    specs = jobs_of(cell, [read])
     if len(specs) != 1:
         raise BadInput(f"{file}: {len(specs)} jobs; update one at a time")
     job, change = update(app, cell, specs[0], check)

@@ -1,0 +1,35 @@
+"""Options that several commands of jobs take."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def follow_options(function: F) -> F:
+    """Add --follow and --detach: what holds without them depends on whether stdout is a terminal."""
+    return click.option(
+        "--follow/--detach", "follow", default=None,
+        help="Follow to the end and exit with the jobs' fate, or return at once (default: follow on a terminal).",
+    )(function)  # fmt: skip
+
+
+def hold_option(function: F) -> F:
+    """Add --hold."""
+    return click.option("--hold", is_flag=True, help="Do not place them until omega job release.")(function)
+
+
+def check_option(function: F) -> F:
+    """Add --check-index: the change is refused when somebody else made one since."""
+    return click.option(
+        "--check-index", "check", type=click.IntRange(0), metavar="N",
+        help="Only when this is still the job's modify index, as submit, status and list --json print it.",
+    )(function)  # fmt: skip
+
+
+def one_only(jobs: Sequence[str], check: int | None) -> None:
+    """An index belongs to one job."""
+    if check is not None and len(jobs) > 1:
+        raise click.UsageError("--check-index goes with one job")
