@@ -71,10 +71,10 @@ def _runs(text: str) -> tuple[tuple[int, int, bool], ...]:
 def _group(text: str, dimensions: int) -> GroupStatus:
     words = text.split(" ")
     total, indices, optional = _total(words[dimensions + 1])
-    need, unplaced, placed, finished, failed, stopped = words[:dimensions], *map(int, words[dimensions + 2 : -2])
+    duration, _, unplaced, placed, finished, failed, stopped, waiting, runs = words[dimensions:]
     return GroupStatus(
-        tuple(map(int, need)), int(words[dimensions]), total, unplaced, placed, finished, failed, stopped,
-        words[-2], () if words[-1] == EMPTY else _runs(words[-1]), optional, indices,
+        tuple(map(int, words[:dimensions])), int(duration), total, int(unplaced), int(placed), int(finished),
+        int(failed), int(stopped), waiting, () if runs == EMPTY else _runs(runs), optional, indices,
     )  # fmt: skip
 
 
@@ -96,12 +96,16 @@ def _links(word: str) -> tuple[int, bool, tuple[After, ...], tuple[str, ...]]:
     return int(modified), "*" in waits, after, tuple(link[1:] for link in links if link[0] == ">")
 
 
+_STATES = {str(int(state)): state for state in JobState}
+_GANGS = {str(int(gang)): gang for gang in Gang}
+
+
 def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int) -> Job:
     """Read a job's record."""
     head, *groups = record.decode().split(";")
     name, kind, precedence, order, state, gang, submitted, _, links = head.split(" ")
     return Job(
-        job_id, name, kind, int(precedence), int(order), JobState(int(state)), Gang(int(gang)), int(submitted),
+        job_id, name, kind, int(precedence), int(order), _STATES[state], _GANGS[gang], int(submitted),
         [_group(text, dimensions) for text in groups], unpack(spec), *_links(links),
     )  # fmt: skip
 

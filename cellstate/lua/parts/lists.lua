@@ -30,14 +30,14 @@ local function answering(words, list)
   return words
 end
 
+-- Those of the wanted fields that were not looked for yet; noted as not there until somebody finds them.
 local function missing(wanted, known)
-  local list, seen, n = {}, {}, 0
+  local list, n = {}, 0
   for i = 1, #wanted do
     local field = wanted[i]
-    if known[field] == nil and not seen[field] then
-      seen[field] = true
+    if known[field] == nil then
       n = n + 1
-      list[n] = field
+      list[n], known[field] = field, false
     end
   end
   return list
