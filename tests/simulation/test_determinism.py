@@ -12,6 +12,7 @@ from cellstate.redis import RedisCell
 from cellstate.transaction import Detection, Mode
 from omega.simulation import ARCHITECTURES, Simulation
 from omega.simulation.settings import Settings
+from omega.workload.presets import Size, draw
 from omega.workload.workload import DIMENSIONS, Workload
 from tests.simulation.tiny import HOURS_2, TINY, simulated
 
@@ -44,6 +45,19 @@ def cell(store_url: str) -> Iterator[RedisCell]:
     yield made
     made.delete()
     made.close()
+
+
+@pytest.mark.chaos
+@pytest.mark.server
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_larger_cell_on_a_real_store(cell: RedisCell, architecture: str) -> None:
+    """A thousand machines, two thousand jobs of some 50,000 tasks; with the paper's rules and decision times."""
+    workload = draw("C", 1, 0.1, size=Size(1_000))
+    settings = Settings(architecture=architecture, days=0.1, seed=1, t_job_service=5.0)
+    twin, store = Simulation(workload, settings).run(), Simulation(workload, settings, cell=cell).run()
+    assert len(workload.arrivals) > 1_900
+    assert store == twin
+    assert verify(cell).ok
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
