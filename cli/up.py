@@ -1,6 +1,5 @@
 """``omega up``: a whole cell on this computer, until Ctrl-C."""
 
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -128,7 +127,6 @@ def command(
     from omega.live.agent.offer import default_name
     from omega.live.crew import crew
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever asks so is to leave no member behind either
     name = app.cell_name or DEFAULT_CELL
     cell = _open(app, name)
     kinds = {"batch": batch, "service": service, "mapreduce": mapreduce}

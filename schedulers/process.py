@@ -7,7 +7,6 @@ the attempt in hand.
 """
 
 import os
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -29,6 +28,7 @@ from schedulers.process_agents import look_after
 from schedulers.process_diary import Diary
 from schedulers.process_endpoint import METRICS, endpoint
 from schedulers.process_log import log
+from schedulers.process_signals import leave_signals
 from schedulers.rolling import Rollouts
 from schedulers.scheduler import Scheduler
 from schedulers.sharing import owned
@@ -102,7 +102,7 @@ class Process:
             group.cancel_scope.cancel()
 
     async def _signals(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        with anyio.open_signal_receiver(*leave_signals()) as signals:
             task_status.started()
             async for _ in signals:
                 self._stop()

@@ -144,8 +144,10 @@ def _tell_dead(group: "Crew", known: dict[str, int]) -> None:
 
 @contextmanager
 def _signals(tell: Callable[[], None]) -> Iterator[None]:
-    """Call `tell` on SIGINT and SIGTERM instead of what they do otherwise."""
-    before = {each: signal.signal(each, lambda *_: tell()) for each in (signal.SIGINT, signal.SIGTERM)}
+    """Call `tell` on a signal to leave instead of what that does otherwise."""
+    from schedulers.process_signals import leave_signals
+
+    before = {each: signal.signal(each, lambda *_: tell()) for each in leave_signals()}
     try:
         yield
     finally:

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from cellstate.errors import StoreError
 from cellstate.redis import RedisCell
 from schedulers.live import LEASE_MS
 from schedulers.process_endpoint import METRICS, parse
+from schedulers.process_signals import leave_signals
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z ")
 """The beginning of a line of a log (schedulers/process_log.py)."""
@@ -128,9 +130,24 @@ def crew(
     url: str, cell: str, logs: Path, *, lease_ms: int = LEASE_MS, speed: float = 1.0,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[Crew]:  # fmt: skip
-    """Yield a Crew; whatever happens, nothing it started is left running."""
+    """Yield a Crew; whatever happens, nothing it started is left running. KeyboardInterrupt at any signal to leave."""
     group = Crew(url, cell, logs, lease_ms, speed, settings or {})
+    with _interrupting():
+        try:
+            yield group
+        finally:
+            group.stop()
+
+
+@contextmanager
+def _interrupting() -> Iterator[None]:
+    """Let signals to leave interrupt as Ctrl-C does, those that would end this process where it stands."""
+    main = threading.current_thread() is threading.main_thread()
+    deadly = [each for each in leave_signals() if signal.getsignal(each) is signal.SIG_DFL] if main else []
+    for each in deadly:
+        signal.signal(each, signal.default_int_handler)
     try:
-        yield group
+        yield
     finally:
-        group.stop()
+        for each in deadly:
+            signal.signal(each, signal.SIG_DFL)

@@ -1,6 +1,9 @@
 """A cell with real scheduler processes: some die, some come, nothing is lost and nothing doubled."""
 
+import os
 import signal
+import subprocess
+import time
 from pathlib import Path
 from random import Random
 
@@ -9,6 +12,7 @@ import pytest
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
 from cellstate.resources import LARGEST
 from cellstate.transaction import Ending, How
+from schedulers.process_signals import leave_signals
 from schedulers.sharing import owned
 from tests.integration.stage import (
     FLEET,
@@ -244,3 +248,37 @@ def test_a_job_larger_than_any_machine_sleeps_until_one_is_large_enough(store_ur
         assert larger is not None
         assert larger.pending
         check(cell)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_terminal_that_hangs_up_leaves_no_member_behind(
+    store_url: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        with made_cell(store_url, "hangs-up", 1) as cell:
+            processes = list[subprocess.Popen[bytes]]()
+
+            def work() -> None:
+                with made_crew(cell, store_url, tmp_path, "batch/0") as group:
+                    processes.extend(group.members.values())
+                    os.kill(os.getpid(), number)
+                    time.sleep(60)
+
+            with pytest.raises(KeyboardInterrupt):
+                work()
+            assert [process.returncode for process in processes] == [0]
+            assert [fact.words[0] for fact in seen(cell, "leave")] == ["leave"]
+            assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
+
+
+def test_who_is_to_ignore_that_the_terminal_hangs_up_does() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert leave_signals() == (signal.SIGINT, signal.SIGTERM)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        assert signal.SIGHUP in leave_signals()
+    finally:
+        signal.signal(signal.SIGHUP, before)

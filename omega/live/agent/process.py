@@ -24,6 +24,7 @@ from omega.live.agent.places import AgentPlaces
 from omega.live.metrics import shown
 from schedulers.process_endpoint import METRICS
 from schedulers.process_log import log
+from schedulers.process_signals import leave_signals
 
 RING_SECONDS = 4.0
 """How long to wait at the box before asking once more; shorter than what a connection waits for its reply."""
@@ -64,9 +65,9 @@ class Bell:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Let SIGTERM and SIGINT stop the agent and a child's end wake it, for as long as the block runs."""
-        handlers = {signal.SIGTERM: self.stop, signal.SIGINT: self.stop, signal.SIGCHLD: lambda *_: self.ring()}
-        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        """Let a signal to leave stop the agent and a child's end wake it, for as long as the block runs."""
+        before = {number: signal.signal(number, self.stop) for number in leave_signals()}
+        before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: self.ring())
         try:
             with self.ringing():
                 yield
