@@ -48,8 +48,8 @@ def command(
 ) -> None:  # fmt: skip
     """Check every claim of figures 2 to 10, 15 and 16 of the Omega paper; write the page and draw its figures.
 
-    It may be interrupted and run again: finished simulations are kept. As it is it takes about ten minutes of
-    processor time, with --scale 4 four times that.
+    It may be interrupted and run again: finished simulations are kept. As it is it takes about a quarter of
+    an hour of processor time, more with --scale.
     """
     from omega.experiments.plots.draw import draw
     from omega.experiments.report import all_figures, judged, page

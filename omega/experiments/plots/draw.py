@@ -26,6 +26,7 @@ DRAWN: dict[int, Callable[[Sequence[Record], Sequence[str]], Figure]] = {
     16: lambda *_: sizing.use(),
 }
 
+LEAST_DAYS = 2
 DAILY = (6, 7, 8, 9)
 """Figures that show medians of daily values."""
 WAITS = (5, 7, 8, 9)
@@ -47,8 +48,9 @@ def draw(what: PaperFigure, records: Sequence[Record], form: Form, *paths: Path)
         said.append(f"seed {form.seed}")
         said += ["waits below 1 ms are drawn there"] if what.number in WAITS else []
         if what.number in DAILY:
-            bars = "error bars: median absolute deviation of daily values"
-            said.append(bars if min(form.lengths.values()) >= 2 else "too short for error bars")
+            long = [cell for cell, days in form.lengths.items() if days >= LEAST_DAYS]
+            bars = f"error bars ({', '.join(long)}): median absolute deviation of daily values"
+            said.append(bars if long else "too short for error bars")
     with styled():
         figure = DRAWN[what.number](records, form.cells)
         titled(figure, what.title, " · ".join(said))
