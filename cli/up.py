@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,10 +28,15 @@ def _open(app: App, name: str) -> "RedisCell":
     if name not in app.cells():
         return app.closing(RedisCell.create(connect(app.url), name, url=app.url))
     cell = app.open(name)
-    alive = [member for member, (_, holds, _) in cell.members().items() if holds]
+    alive = [_at(member, figures) for member, (_, holds, figures) in cell.members().items() if holds]
     if alive:
-        raise Refused(f"cell {name}: is up already ({', '.join(alive)}); stop that first, or name another with --cell")
+        raise Refused(f"cell {name}: is up already ({'; '.join(alive)}); stop that first, or name another with --cell")
     return cell
+
+
+def _at(member: str, figures: Mapping[str, Any]) -> str:
+    """A scheduler, and where to find it: what killed `omega up` may have left it behind."""
+    return f"{member}, pid {figures['pid']} on {figures['host']}" if figures.get("pid") else member
 
 
 def _dealt(_: click.Context, __: click.Parameter, given: Sequence[str]) -> dict[str, list[str]]:

@@ -7,6 +7,7 @@ the attempt in hand.
 """
 
 import os
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -188,7 +189,8 @@ class Process:
         figures, waits = self.figures, replace(self.figures.waits, last=self.figures.waits.last[:])
         still = replace(figures, waits=waits, rejections=dict(figures.rejections), in_a_row=dict(figures.in_a_row))
         evicts = not isinstance(self.scheduler.preemption, NoPreemption)
-        return still.as_dict(time.time(), queued, asleep) | {"evicts": evicts, "metrics": self._url}
+        where = {"metrics": self._url, "pid": os.getpid(), "host": socket.gethostname()}
+        return still.as_dict(time.time(), queued, asleep) | {"evicts": evicts, **where}
 
     def _hung(self, live: Live) -> bool:
         now = time.monotonic()

@@ -52,6 +52,7 @@ def as_plain(member: str, incarnation: int | None, alive: bool, own: Mapping[str
         "conflict_fraction": own.get("conflict_fraction"),
         "wait_seconds": {"mean": own.get("wait_mean"), "p90": own.get("wait_p90")},
         "busyness": own.get("busyness"), "seconds": own.get("seconds"), "metrics": own.get("metrics"),
+        "pid": own.get("pid"), "host": own.get("host"),
     }  # fmt: skip
 
 

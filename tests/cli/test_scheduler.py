@@ -147,12 +147,19 @@ def test_what_cannot_be_run(omega: Omega, words: tuple[str, ...], code: int, mes
     assert omega.error("scheduler", "run", *words, code=code) == message
 
 
+def test_a_cell_that_is_up_says_where_to_stop_it(omega: Omega, cell: RedisCell) -> None:
+    cell.renew(cell.enlist("batch/0", "nonce", 60_000, 1), 60_000, {"pid": 7, "host": "h"})
+    cell.enlist("batch/1", "nonce", 60_000, 1)
+    told = "is up already (batch/0, pid 7 on h; batch/1); stop that first, or name another with --cell"
+    assert omega.error("up") == f"cell {cell.name}: {told}"
+
+
 def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
     assert omega.json("scheduler", "list") == {"cell": omega.cell, "schedulers": []}
     membership = cell.enlist("batch/0", "nonce", 60_000, 1)
     unknown = dict.fromkeys(
         ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "asleep", "abandoned",
-         "conflict_fraction", "busyness", "seconds", "metrics"))  # fmt: skip
+         "conflict_fraction", "busyness", "seconds", "metrics", "pid", "host"))  # fmt: skip
     fresh = {
         "member": "batch/0", "state": "live", "alive": True, "incarnation": 1,
         "wait_seconds": {"mean": None, "p90": None}, **unknown,
