@@ -130,6 +130,7 @@ class Care:
                 failed = sized.progress is not None and bool(sized.progress.failed)
                 rests = failed or self.rests.get(job_id, 0.0) > now
                 change, more = _change(sized.job, profile, size, rests=rests)
+                change |= _of_no_use(sized)
                 allocated = _plus(allocated, profile.need, more)
                 if change:
                     found[job_id] = change
@@ -190,6 +191,13 @@ def _change(job: Job, profile: Profile, size: int, *, rests: bool) -> tuple[dict
     if total != surplus.total:
         change[number] = total
     return change, max(0, wanted - surplus.placed)
+
+
+def _of_no_use(sized: Sized) -> dict[int, int]:
+    """A total without the workers that still wait, once all is done and one of the others gave the answer out."""
+    workers, progress = sized.job.groups[0], sized.progress
+    over = progress is not None and progress.phase == "done" and workers.finished > 0
+    return {0: workers.total - workers.unplaced} if over and workers.unplaced else {}
 
 
 def _sums(view: View) -> tuple[Resources, Resources]:

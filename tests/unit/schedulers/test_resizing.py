@@ -243,6 +243,23 @@ def test_a_job_that_cannot_be_done_gets_no_more_surplus(why: str) -> None:
     assert sizes(found)[2:] == left
 
 
+def test_workers_that_still_wait_when_all_is_done_are_not_waited_for() -> None:
+    found = rig(AsAsked(), [(200, 200)])
+    found.submit(job(asked=5, maps=1, reduces=1))
+    found.until(lambda: sizes(found)[1] == 2)
+    (run,) = [run for run in found.other.runs([0]) if run.job == "a"]
+    found.other.set_machine_state(0, MachineState.DRAINED, 0, "ada")
+    worker = Worker(run.machine, run.placement, 0)
+    for phase in ("map", "reduce"):
+        found.other.claim_shard("a", worker, 1, 1)
+        found.other.end_shard("a", "words", worker, phase, 0, 1)
+    pass_looks(found)
+    assert sizes(found) == (3, 2, 0, 0), "nobody has given the answer out yet"
+    found.other.end([Ending(0, run.placement, How.FINISHED, "0")], 0, "e0")
+    pass_looks(found)
+    assert sizes(found) == (0, 1, 0, 0)
+
+
 def test_a_job_that_ended_is_forgotten() -> None:
     found = rig(MaxParallelism())
     found.submit(job())
