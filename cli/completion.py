@@ -22,18 +22,20 @@ Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]
 SHELLS = ("bash", "zsh", "fish")
 MOST = 500
 
+HELP = """Print what makes a shell complete commands, options, and the names of jobs, machines and schedulers.
 
-@click.command()
+\b
+bash   eval "$(omega completion bash)"   # in ~/.bashrc
+zsh    eval "$(omega completion zsh)"    # in ~/.zshrc, after compinit
+fish   omega completion fish > ~/.config/fish/completions/omega.fish
+"""
+
+
+@click.command(help=HELP)
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_obj
 def command(app: App, shell: str) -> None:
-    r"""Print what makes a shell complete commands, options, and the names of jobs, machines and schedulers.
-
-    \b
-    bash   eval "$(omega completion bash)"   # in ~/.bashrc
-    zsh    eval "$(omega completion zsh)"    # in ~/.zshrc, after compinit
-    fish   omega completion fish > ~/.config/fish/completions/omega.fish
-    """
+    """Print what makes a shell complete."""
     made = get_completion_class(shell)
     if made is None:
         raise click.UsageError(f"click knows no completion for {shell}")

@@ -24,7 +24,8 @@ WINDOW = 2_000
 @click.option("--since", type=click.IntRange(0), metavar="VERSION", help="Begin after this version.")
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, metavar="N", help="At most so many.")
 @click.option("--job", "asked", metavar="ID", help="Only those of a job (id, beginning of it, or name).")
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, metavar="KIND", help="Only such.")
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, metavar="KIND",
+              help=f"Only such, one or several of {', '.join(KINDS)}.")  # fmt: skip
 @columns_option
 @click.pass_obj
 def command(
@@ -34,9 +35,6 @@ def command(
 
     With --since the first --limit events after that version, without it the last ones. With --json and
     --follow every event is a line of its own.
-
-    A KIND is submit, place, conflict, finished, failed, lost, evicted, stopped, left, stop, abandon, done, join,
-    machine, enlist, leave, lapse, limit or restore; several may be given.
     """
     cell = app.open()
     job = _job_id(cell, asked) if asked is not None else None

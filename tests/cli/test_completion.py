@@ -58,6 +58,7 @@ def test_no_store_no_words_and_no_complaint(tmp_path: Path, monkeypatch: pytest.
 def test_a_script_for_each_shell(omega: Omega, shell: str) -> None:
     text = omega.text("completion", shell)
     assert f"_OMEGA_COMPLETE={shell}_complete" in text
+    assert f"\n  {shell} " in omega.text("completion", "--help"), "a line for each"
     assert omega.json("completion", shell) == {"shell": shell, "source": text.removesuffix("\n")}
 
 

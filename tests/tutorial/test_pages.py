@@ -19,8 +19,7 @@ def asked(page: Path) -> Iterator[list[str]]:
     """The words after `omega` of every command in the page's blocks, pipelines and quotations apart."""
     for _, text in BLOCK.findall((ROOT / page).read_text(encoding="utf-8")):
         for command in commands(text):
-            said = command.removeprefix("$ ")
-            if said.startswith("omega ") and (words := plain(said.split(" | ")[0].rstrip("& "))):
+            if command.startswith("omega ") and (words := plain(command.split(" | ")[0].rstrip("& "))):
                 yield words[1:]
 
 
