@@ -78,7 +78,7 @@ class Configuration:
 
 
 def measure(settings: Settings) -> Document:
-    """Measure every configuration and return the document of cli.md."""
+    """Measure every configuration and return the document that the command prints with --json."""
     about = computer()
     with measured_store(settings.store, append_only=settings.append_only) as store:
         cell = store.make_cell()

@@ -86,7 +86,7 @@ def chosen(preset: str = "", **options: Any) -> Settings:
 
 
 def measure(settings: Settings) -> Document:
-    """Measure every configuration and return the document of cli.md."""
+    """Measure every configuration and return the document that the command prints with --json."""
     about = computer()
     contests = list(_contests(settings))
     with measured_store(settings.store, append_only=settings.append_only) as store:

@@ -35,7 +35,7 @@ class Verdict(IntEnum):
 
 
 CONFLICTS = frozenset({Verdict.MOVED, Verdict.FULL})
-"""The verdicts that count as interference of another scheduler (systems.md §1, conflict fraction)."""
+"""The verdicts that count as interference of another scheduler (Omega §4: conflict fraction)."""
 
 
 class Mode(IntEnum):

@@ -2,7 +2,8 @@
 
 One row a machine, one array per dimension. `base` is what the store last said; the working amounts
 also lack what this scheduler claimed since and does not know the outcome of. Both are needed: with a
-commit in flight, a rejected claim must not leave phantom use behind (performance.md, "one in flight").
+commit in flight, a rejected claim must not leave phantom use behind
+(docs/decisions/0003-several-jobs-a-call-one-call-in-flight.md).
 """
 
 from array import array

@@ -126,7 +126,7 @@ class Durations:
 
 @dataclass(slots=True)
 class Figures(Instrument):
-    """The figures of one scheduler as systems.md §1 defines them.
+    """The figures of one scheduler as the Omega paper defines them (§4).
 
     `transactions` counts commits that claimed something; `conflicts` those with a claim judged moved
     or full, `accepted` those without; the conflict fraction is conflicts ÷ accepted. Busy seconds are

@@ -1,4 +1,4 @@
-"""The axes of a scheduler's decision. Each is a Protocol; none knows the others (architecture.md).
+"""The axes of a scheduler's decision. Each is a Protocol; none knows the others (ARCHITECTURE.md).
 
 A policy is a small dataclass with one or two methods: its fields are its parameters. It need not name the Protocol as
 its base; one that does and forgets a method cannot be made.

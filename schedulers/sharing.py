@@ -1,7 +1,7 @@
 """How n schedulers of a kind share its jobs: rendezvous hashing of buckets over live members.
 
 Which scheduler works on a job is only a hint: correctness comes from the transaction, so two that
-briefly share one lose nothing and double nothing (architecture.md, "Jobs are part of the cell state").
+briefly share one lose nothing and double nothing (ARCHITECTURE.md, "Jobs are part of the cell state").
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The judge of a live cell: the invariants of docs/semantics.md, checked with books of its own."""
+"""The judge of a live cell: the invariants of ARCHITECTURE.md, checked with books of its own."""
 
 from cellstate.audit.report import Report, verify
 from cellstate.audit.rules import Violation

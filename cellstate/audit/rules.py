@@ -1,6 +1,6 @@
 """The rules that a cell obeys at every version, each a function over a picture (invariants 1 to 4, 6).
 
-The numbers are those of the invariants in docs/semantics.md; 6 stands for what is kept beside the
+The numbers are those of the invariants in ARCHITECTURE.md; 6 stands for what is kept beside the
 records for speed and must follow from them: what the jobs of a kind hold together.
 """
 

@@ -11,7 +11,7 @@
 --        outcomes: per transaction "+" when all stands, else "placed verdict,…" per claim; joined by ";".
 -- Types  meta, machines, runs, jobs, specs, jobnames, kinds, schedulers: hash; changes, done, box: list;
 --        log: stream; lease: string; pending: sorted set
--- Rules  systems.md §1 "common rules"; judging: semantics 7, 8, 9, 11; loss: 14, 15, 16.
+-- Rules  Omega §3.4, docs/semantics.md; judging: semantics 7, 8, 9, 11; loss: 14, 15, 16.
 --        Verdicts, the first that applies wins: unknown, down, duplicate, incomplete, limit, precedence,
 --        moved, full, placed; in a gang that fails the placed ones become aborted.
 

@@ -17,7 +17,7 @@ from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 
 MOST_ENDINGS = 2_500
-"""Tasks end in batches of this size: with 400 the store spends its time on calls (performance.md)."""
+"""Tasks end in batches of this size: with 400 the store spends its time on calls."""
 JOIN_CHUNK = 1_000
 MOST_ASKED = 1_000
 """Held runs asked about per call."""

@@ -23,7 +23,7 @@ Prey = Mapping[int, Sequence[Resident]]
 
 @dataclass(frozen=True, slots=True)
 class Precedence:
-    """Evict tasks of strictly lower precedence (systems.md §1).
+    """Evict tasks of strictly lower precedence (Omega §3.4).
 
     The lowest precedence that makes enough room is found first: nothing more important is touched. Of the
     machines those are offered to the placement where one task of the job costs the fewest tasks, as many as are

@@ -7,8 +7,9 @@ import ast
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import cache
 
-from tests.architecture.sources import FLOORS, Source
+from tests.architecture.sources import FLOORS, ROOT, Source
 
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 70
@@ -61,6 +62,9 @@ TWINS = ("redis", "memory", "audit")
 
 HOMES = re.compile(r"(?<![\w.:/-])(?:/(?:home/(?!(?:ada|me|someone|user|you)\b)|(?:root|Users|work)/)|[A-Z]:\\Users\b)")
 """Made-up people (/home/someone) may live in examples and tests."""
+RULE_NUMBERS = re.compile(r"\bsemantics \d+(?:(?:, | and )\d+)*")
+PAGES = re.compile(r"(?<![\w./:])(?!FILE\b)[\w./-]+\.md\b")
+"""FILE.md stands for any, in the help of a command."""
 BESIDE = "../" + "shared"
 BESIDE_ALLOWED = ("tests/conftest.py",)  # the fixture that finds it for all tests
 
@@ -163,6 +167,31 @@ def twins(source: Source) -> Iterator[str]:
     for line, name in source.imports:
         if own and family(name) not in ("", own):
             yield f"{source.path}:{line}: {own} imports {name}; share words (model, transaction), never judgement"
+
+
+def rule_numbers(source: Source) -> Iterator[str]:
+    """A rule that is named by its number can be looked up."""
+    for number, line in enumerate(source.lines, 1):
+        for named in RULE_NUMBERS.findall(line):
+            for rule in set(map(int, re.findall(r"\d+", named))) - numbered_rules():
+                yield f"{source.path}:{number}: semantics {rule}; docs/semantics.md has no rule of that number"
+
+
+def pages(source: Source) -> Iterator[str]:
+    """A page that the code names is there to be read."""
+    if source.folder == "tests":
+        return
+    for number, line in enumerate(source.lines, 1):
+        for page in PAGES.findall(line):
+            if not any((root / page).is_file() for root in (ROOT, (ROOT / source.path).parent)):
+                yield f"{source.path}:{number}: {page} is no page of this project; name one that a reader can open"
+
+
+@cache
+def numbered_rules() -> frozenset[int]:
+    """The numbers of the rules in docs/semantics.md."""
+    text = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
+    return frozenset(int(found) for found in re.findall(r"^\| (\d+) \|", text, re.MULTILINE))
 
 
 def machine_paths(source: Source) -> Iterator[str]:

@@ -65,3 +65,11 @@ def test_scripts_are_deterministic() -> None:
 
 def test_no_path_of_a_machine() -> None:
     assert_kept(rules.machine_paths, texts())
+
+
+def test_rules_that_are_named_can_be_looked_up() -> None:
+    assert_kept(rules.rule_numbers, code())
+
+
+def test_pages_that_are_named_are_there() -> None:
+    assert_kept(rules.pages, code())
