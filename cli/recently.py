@@ -45,7 +45,8 @@ class Recently:
 
     def text(self) -> str:
         """``3 failed, 12 evicted in the last 15m00s``."""
-        said = [f"{count:,} {name}" for name, count in self.as_json().items() if count]
+        one = {"conflicts": "conflict"}
+        said = [f"{n:,} {one.get(name, name) if n == 1 else name}" for name, n in self.as_json().items() if n]
         return f"{', '.join(said)} in the last {words.age(self.seconds)}" if said else ""
 
 

@@ -1,5 +1,6 @@
 """Numbers, times, amounts and stories as people read them."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from cli import words
 from cli.history import Event
 from cli.job.state import state, tally
 from cli.job.story import Story
+from cli.recently import Recently
 
 
 def job(*groups: dict[str, int], state: JobState = JobState.ACTIVE, names: tuple[str, ...] = ()) -> Job:
@@ -41,6 +43,11 @@ def test_counts_and_listings() -> None:
     assert words.listing(["a", "b", "c"]) == "a, b, c"
     assert words.listing(["a", "b", "c", "d"]) == "a, b, c and 1 more"
     assert [words.percent(1, 3), words.percent(0, 0)] == ["33 %", "–"]
+
+
+def test_what_went_wrong_lately() -> None:
+    assert Recently(total=Counter(evicted=12, conflict=1)).text() == "12 evicted, 1 conflict in the last 15m00s"
+    assert Recently(total=Counter(lost=1, conflict=2)).text() == "1 lost, 2 conflicts in the last 15m00s"
 
 
 @pytest.mark.parametrize(
