@@ -105,8 +105,8 @@ local function touch_job(j)
 end
 
 -- A list of words whose first ones are these, ended by number and amounts of a machine after the change.
-local VALUES = '%s %d' .. AMOUNTS
-local function with_values(text, m) return format(VALUES, text, m[NUMBER], unpack(m, USED + 1, USED + R)) end
+local VALUES = ' %d' .. AMOUNTS
+local function with_values(text, m) return text .. format(VALUES, m[NUMBER], unpack(m, USED + 1, USED + R)) end
 
 local function announce_place(j, group, duration, hold, m, placement, tasks)
   local o = open
@@ -142,7 +142,7 @@ local function write_jobs()
     if j.unplaced == 0 and j.placed == 0 and not j.was_complete then
       if j.state <= HELD then j.state = DONE end
       retired[#retired + 1] = j
-      fact('done ' .. j.id .. ' ' .. j.state)
+      fact('done ' .. j.id .. ' ' .. STATES[j.state])
     end
     if pending and (j.returned or not j.was_pending) then
       pend[#pend + 1] = j
@@ -223,10 +223,11 @@ end
 -- are still leaving stays, because what is placed in their room needs its amounts (semantics 2).
 local function outlived(at)
   local kept, gone, back, ids, old = redis.call('LLEN', done_key), {}, {}, {}, {}
+  local limit = tonumber(at) - meta.keep_ms
   local oldest = redis.call('LRANGE', done_key, 0, #retired + 3)
   for i = 1, #oldest do
     local id, since = match(oldest[i], '^(%S+) (%d+)$')
-    ids[i], old[i] = id, tonumber(since) + meta.keep_ms <= tonumber(at)
+    ids[i], old[i] = id, tonumber(since) <= limit
     if kept <= meta.keep_jobs and not old[i] then break end
   end
   local records = fetch(jobs_key, ids)

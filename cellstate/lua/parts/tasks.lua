@@ -131,9 +131,9 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
     g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
   end
   touch_job(j)
-  local line = format('%s %s %s %s %d %s', how, placement, m.key, id, group, gone)
+  local line = how .. ' ' .. placement .. ' ' .. m.key .. ' ' .. id .. ' ' .. group .. ' ' .. gone
   fact(with_values(line, m) .. ' ' .. reason)
-  if dropped then fact(format('drop %s %d %d %s', id, group, count, how)) end
+  if dropped then fact(format('drop %s %s %d %s', id, group, count, how)) end
   return count
 end
 

@@ -91,10 +91,10 @@ local function precedence_of(j) return tonumber((match(j.lead, '^%S+ %S+ (%d+)')
 local function ended_of(g) return { match(g[ENDS], '^(%d+) (%d+) (%d+)$') } end
 
 -- Count tasks of a group as ended: which of finished 1, failed 2, stopped 3.
+local COUNTED = { '^(.-)(%d+)(.*)$', '^(%d+ )(%d+)(.*)$', '^(%d+ %d+ )(%d+)(.*)$' }
 local function count_ended(g, which, count)
-  local ends = ended_of(g)
-  ends[which] = ends[which] + count
-  g[ENDS] = format('%d %d %d', ends[1], ends[2], ends[3])
+  local before, ended, after = match(g[ENDS], COUNTED[which])
+  g[ENDS] = before .. format('%d', ended + count) .. after
 end
 
 -- The text of a group's runs. What one call adds and drops is kept apart until somebody asks: a job on
@@ -125,7 +125,7 @@ local function waiting_of(g)
 end
 
 local function write_group(g)
-  return format('%s %d %d %s %s %s', g[LEAD], g[UNPLACED], g[PLACED], g[ENDS], waiting_of(g), runs_of(g))
+  return g[LEAD] .. format(' %d %d ', g[UNPLACED], g[PLACED]) .. g[ENDS] .. ' ' .. waiting_of(g) .. ' ' .. runs_of(g)
 end
 
 local function write_job(j)
@@ -185,13 +185,13 @@ local function load_kinds_of_jobs()
   load_kinds(names)
 end
 
--- The position and content of a run on a machine; nil when there is none of that id.
+-- The position and content of a run on a machine, its group as text; nil when there is none of that id.
 local function find_run(m, placement, leaving)
   local lead = (leaving and ' !' or ' ') .. placement .. ':'
   local from, at = find(m.runs, lead, 1, true)
   if not from then return nil end
   local _, to, job, group, tasks = find(m.runs, '^([^:]+):(%d+):(%S+)', at + 1)
-  return from, to, job, tonumber(group), tasks
+  return from, to, job, group, tasks
 end
 
 -- How many tasks of a group the machine still holds, up to so many; -1 when it holds more than it has.
