@@ -48,7 +48,7 @@ def _no_machine_matters(app: App, cell: "RedisCell", job: "Job") -> None:
     """Tell of a job that does not wait for a machine."""
     from schedulers.constraints.reasons import MEANING
 
-    reason = Room(cell).reason(job) or "DONE"
+    reason = Room(cell).reason(job) or ("PLACED" if state(job) == "running" else "DONE")
     detail = f"waits for {waits_for(cell, job)}" if reason == "DEPENDENCY" else ""
     if app.as_json:
         render.document(_head(cell, job) | {"reason": reason, "detail": detail, "groups": [], "fits_after": []})

@@ -99,8 +99,10 @@ def explain(
         return Explanation(
             Reason.DEPENDENCY if waits else Reason.HELD, known, (), _waited_for(work.job) if waits else ""
         )
-    if not work.remaining or work.job.state is not JobState.ACTIVE:
+    if work.job.state is not JobState.ACTIVE:
         return Explanation(Reason.DONE, known)
+    if not work.remaining:
+        return Explanation(Reason.PLACED, known)
     names = names or tuple(f"resource {d}" for d in range(view.dimensions))
     mark = view.mark()
     here = places_of(work, view)

@@ -19,6 +19,7 @@ class Reason(StrEnum):
     DEPENDENCY = "DEPENDENCY"
     CONFLICTS = "CONFLICTS"
     STOPPING = "STOPPING"
+    PLACED = "PLACED"
     DONE = "DONE"
 
 
@@ -35,6 +36,7 @@ MEANING: Mapping[str, str] = {
     Reason.DEPENDENCY: "it waits for other jobs to end; or one of them did not finish, and so it was stopped",
     Reason.CONFLICTS: "given up after too many conflicts",
     Reason.STOPPING: "stopped, and tasks are still on machines",
+    Reason.PLACED: "all of its tasks have machines",
     Reason.DONE: "nothing of it waits for a machine",
 }
 

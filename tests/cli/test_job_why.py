@@ -86,6 +86,14 @@ def test_a_job_that_waits_for_nothing(omega: Omega, cell: RedisCell) -> None:
     assert omega.text("job", "why", "a").startswith("a is stopped: none of its tasks waits ")
 
 
+def test_a_job_that_runs(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    with scheduler(cell):
+        omega.run("job", "run", "--name", "a", "--duration", "1h", "--detach")
+        eventually(lambda: omega.json("job", "why", "a")["reason"] == "PLACED")
+    assert "all of its tasks have machines" in omega.text("job", "why", "a")
+
+
 def test_held_and_waiting_for_others(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
     omega.run("job", "run", "--name", "first", "--hold")

@@ -12,7 +12,7 @@ from schedulers.constraints.reasons import Reason
 from tests.tutorial.page import DOCS, blocks
 
 PAGE = (DOCS / "jobs.md").read_text(encoding="utf-8")
-TOLD_BY_WHY = {Reason.CONFLICTS, Reason.STOPPING, Reason.DONE}
+TOLD_BY_WHY = {Reason.CONFLICTS, Reason.STOPPING, Reason.PLACED, Reason.DONE}
 """Reasons of jobs that do not wait."""
 
 

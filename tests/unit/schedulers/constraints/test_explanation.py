@@ -71,6 +71,7 @@ def test_a_step_that_rules_nothing_out_says_so() -> None:
         ({"spread": ["power"]}, {}, Reason.WAITING),
         ({}, {"state": JobState.HELD}, Reason.HELD),
         ({}, {"state": JobState.STOPPED}, Reason.DONE),
+        ({}, {"tasks": 0}, Reason.PLACED),
     ],
 )
 def test_reasons(extra: dict[str, Any], more: dict[str, Any], reason: Reason) -> None:
