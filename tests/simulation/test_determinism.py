@@ -1,19 +1,16 @@
 """The same seed gives the same run, whoever keeps the cell."""
 
-from collections.abc import Iterator
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from cellstate import server
 from cellstate.audit import verify
 from cellstate.redis import RedisCell
 from cellstate.transaction import Detection, Mode
 from omega.simulation import ARCHITECTURES, Simulation
 from omega.simulation.settings import Settings
 from omega.workload.presets import Size, draw
-from omega.workload.workload import DIMENSIONS, Workload
+from omega.workload.workload import Workload
 from tests.simulation.tiny import HOURS_2, TINY, simulated
 
 BUSY: dict[str, Any] = {"t_job_service": 30.0, "t_job_batch": 2.0}
@@ -35,16 +32,6 @@ EARLY = Workload(TINY.machines, TINY.residents, [each for each in TINY.arrivals 
 
 def name_of(way: dict[str, Any]) -> str:
     return "-".join(str(getattr(value, "name", value)).lower() for value in way.values())
-
-
-@pytest.fixture
-def cell(store_url: str) -> Iterator[RedisCell]:
-    made = RedisCell.create(
-        server.connect(store_url), f"sim-{uuid4().hex[:8]}", DIMENSIONS, keep_jobs=0, keep_ms=0, url=store_url
-    )
-    yield made
-    made.delete()
-    made.close()
 
 
 @pytest.mark.chaos

@@ -1,16 +1,12 @@
 """A scheduler that evicts works in the simulator on a full cell, as it does live; what is evicted comes back."""
 
-from collections.abc import Iterator
-from uuid import uuid4
-
 import pytest
 
-from cellstate import server
 from cellstate.audit import verify
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
 from omega.simulation import Result, Settings, Simulation
-from omega.workload.workload import DIMENSIONS, Arrival, Workload
+from omega.workload.workload import Arrival, Workload
 from schedulers import presets
 from schedulers.placement.random_fit import RandomFit
 from schedulers.preemption.precedence import Precedence
@@ -41,16 +37,6 @@ def evicting(kind: str = "service") -> Scheduler:
 
 def run(workload: Workload, scheduler: Scheduler, seconds: float, cell: RedisCell | None = None) -> Result:
     return Simulation(workload, Settings(days=seconds / 86_400), own=scheduler, cell=cell).run()
-
-
-@pytest.fixture
-def cell(store_url: str) -> Iterator[RedisCell]:
-    made = RedisCell.create(
-        server.connect(store_url), f"sim-{uuid4().hex[:8]}", DIMENSIONS, keep_jobs=0, keep_ms=0, url=store_url
-    )
-    yield made
-    made.delete()
-    made.close()
 
 
 URGENT = (

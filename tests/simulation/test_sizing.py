@@ -1,12 +1,8 @@
 """A scheduler that sizes jobs works in the simulator as it does live: shards are taken, surplus comes and goes."""
 
-from collections.abc import Iterator
-from uuid import uuid4
-
 import numpy as np
 import pytest
 
-from cellstate import server
 from cellstate.audit import verify
 from cellstate.redis import RedisCell
 from omega.experiments.mapreduce import POLICIES, evaluate
@@ -15,7 +11,7 @@ from omega.simulation import Settings, Simulation
 from omega.simulation.changing import ChangingWorld
 from omega.workload.mapreduce import MapReduceJob, submitted
 from omega.workload.presets import Size, draw
-from omega.workload.workload import DIMENSIONS, Arrival, Workload
+from omega.workload.workload import Arrival, Workload
 from schedulers.placement.random_fit import RandomFit
 from schedulers.policies import Sizing
 from schedulers.resizing import PLAN
@@ -51,16 +47,6 @@ def took(policy: Sizing, workload: Workload) -> dict[str, float]:
     simulation.run()
     assert isinstance(simulation.world, ChangingWorld)
     return simulation.world.crews.seconds()
-
-
-@pytest.fixture
-def cell(store_url: str) -> Iterator[RedisCell]:
-    made = RedisCell.create(
-        server.connect(store_url), f"sim-{uuid4().hex[:8]}", DIMENSIONS, keep_jobs=0, keep_ms=0, url=store_url
-    )
-    yield made
-    made.delete()
-    made.close()
 
 
 def test_as_asked_jobs_take_the_rounds_their_shards_take() -> None:
