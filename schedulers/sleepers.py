@@ -132,6 +132,11 @@ class Sleepers(Groups):
         """The names of the jobs that it matters to somebody here where they run."""
         return set().union(*self._others.values())
 
+    @property
+    def left_over(self) -> bool:
+        """Whether all that were woken for some machines have been tried, and what is left there was not offered yet."""
+        return bool(self._again)
+
     # Waking
 
     def wake(self, view: View) -> list[Work]:

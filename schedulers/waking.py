@@ -43,6 +43,8 @@ class Waking:
 
     def looks_within(self, preemption: Preemption) -> float:
         """How soon to look although nobody woke the scheduler (seconds)."""
+        if self.sleepers.left_over:
+            return 0.0
         if self.sleepers.others() or self.limited.curious:
             return LOOK_SECONDS
         return HUNT_SECONDS if len(self.sleepers) and not isinstance(preemption, NoPreemption) else float("inf")

@@ -1,0 +1,142 @@
+"""Whatever happens to a cell, nothing that fits is left asleep: a scheduler that starts afresh finds nothing to place.
+
+The scheduler's own poll is put off, so that whatever ends a sleep must be what woke it (semantics 19).
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import fakeredis
+import pytest
+
+from cellstate.errors import OmegaError
+from cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineState, TaskGroup
+from cellstate.transaction import Ending, How
+from schedulers import live
+from schedulers.live import Live
+from schedulers.loop import attempts
+from schedulers.presets import batch
+from tests.unit.schedulers.rig import LEASE_MS, PatientCell, Rig
+
+POLL_SECONDS = 10_000.0
+EXTRAS: tuple[dict[str, Any], ...] = (
+    {}, {}, {}, {"constraints": ["rack == 'a'"]}, {"different_machines": True}, {"spread": ["rack"]},
+)  # fmt: skip
+LIMITS = (
+    Limits((None, None)), Limits((None, None)), Limits((300, None)), Limits((None, None), 1),
+    Limits((None, None), None, (1, 3)),
+)  # fmt: skip
+
+
+class People:
+    """What people and machines do to a cell, at random."""
+
+    def __init__(self, rig: Rig, rng: Random) -> None:
+        self.rig, self.cell, self.rng, self.jobs = rig, rig.other, rng, 0
+        often = [self.submit] * 4 + [self.end] * 4
+        self.deeds: list[Callable[[], object]] = [*often, self.machine, self.machine, self.job, self.job, self.limit]
+
+    def job_id(self) -> str:
+        return self.rng.choice([job.id for job in self.cell.jobs() if job.state <= JobState.HELD] or ["none"])
+
+    def submit(self) -> None:
+        self.jobs += 1
+        rng, extra = self.rng, self.rng.choice(EXTRAS)
+        groups = tuple(
+            TaskGroup((rng.choice([50, 100, 200, 300]),) * 2, rng.randint(1, 3), 0, extra)
+            for _ in range(rng.choice([1, 1, 2]))
+        )
+        after = (After(self.job_id(), any_end=True),) if rng.random() < 0.1 else ()
+        gang, precedence = rng.choice([Gang.NO, Gang.NO, Gang.YES, Gang.STRICT]), rng.randint(0, 3)
+        spec = JobSpec(f"j{self.jobs}", f"j{self.jobs}", "batch", groups, precedence, gang, after=after)
+        self.cell.submit([spec], 0, "ada", held=rng.random() < 0.1)
+
+    def end(self) -> None:
+        runs = [run for run in self.cell.runs(range(9)) if not run.leaving]
+        if runs:
+            run, how = self.rng.choice(runs), self.rng.choice([How.FINISHED, How.FAILED, How.LOST, How.EVICTED])
+            reason = "drain" if how is How.EVICTED else ""
+            tasks = self.rng.choice(["*", run.tasks[0]])
+            self.cell.end([Ending(run.machine, run.placement, how, tasks, reason)], 0, "fleet")
+
+    def machine(self) -> None:
+        rng, there = self.rng, len(self.cell.machines())
+        what, index = rng.randrange(5), rng.randrange(there)
+        if what == 0 and there < 8:
+            self.rig.join((300, 300))
+        elif what == 1:
+            self.cell.set_machine_capacity(index, (rng.choice([100, 300, 600]),) * 2, 0, "ada")
+        elif what == 2:
+            self.cell.set_machine_attributes(index, {"rack": rng.choice(["a", "b", None])}, 0, "ada")
+        else:
+            states = (MachineState.UP, MachineState.UP, MachineState.DRAINED, MachineState.DOWN)
+            self.cell.set_machine_state(index, rng.choice(states), 0, "ada")
+
+    def job(self) -> None:
+        job_id, what = self.job_id(), self.rng.randrange(5)
+        if what == 0:
+            self.cell.hold(job_id, 0, "ada")
+        elif what == 1:
+            self.cell.stop(job_id, 0, "ada")
+        elif what == 2:
+            self.cell.resize(job_id, {0: self.rng.randint(0, 4)}, 0, "ada")
+        else:
+            self.cell.release(job_id, 0, "ada")
+
+    def limit(self) -> None:
+        self.cell.set_limits("batch", self.rng.choice(LIMITS), 0, "ada")
+
+
+def waiting(rig: Rig) -> dict[str, int]:
+    """Unplaced tasks by job."""
+    return {job_id: unplaced for job_id, (unplaced, _) in rig.counts().items()}
+
+
+@pytest.mark.parametrize("seed", [3, 27, 30, 40, 59, 68])
+def test_nothing_that_fits_is_left_asleep(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "IDLE_SECONDS", POLL_SECONDS)
+    rng = Random(f"{seed}/sleepers")
+    rig = Rig(*[(size, size) for size in rng.choices([200, 300, 500], k=rng.randint(1, 4))])
+    people = People(rig, rng)
+
+    polled: list[dict[str, int]] = []
+    pause = rig.clock.pause
+
+    def watched(seconds: float) -> None:
+        pause(seconds)
+        if seconds >= POLL_SECONDS:
+            polled.append(waiting(rig))
+
+    def idle() -> None:
+        """Until the scheduler has slept all through its poll, and that found nothing."""
+        now = rig.clock.seconds
+        rig.until(lambda: rig.clock.seconds >= now + POLL_SECONDS)
+        rig.rest()
+        assert waiting(rig) == polled[0], "nobody woke it"
+
+    monkeypatch.setattr(rig.clock, "pause", watched)
+    for _ in range(rng.randint(10, 40)):
+        if polled:
+            rig.rest()
+            assert waiting(rig) == polled[0], "nobody woke it"
+        polled.clear()
+        rig.other.members()  # whom to wake
+        try:
+            rng.choice(people.deeds)()
+        except OmegaError:
+            continue  # what cannot be done is not done
+        for _ in range(rng.choice([0, 1, 3, 8])):
+            rig.step()
+        if rng.random() < 0.2:
+            idle()
+    idle()
+    left = waiting(rig)
+    own = PatientCell(fakeredis.FakeRedis(server=rig.server), rig.clock)
+    fresh = Live(own, batch("fresh"), "batch/1", rig.clock.now, rig.clock.pause, LEASE_MS)
+    loop, now = attempts(fresh.scheduler), rig.clock.seconds
+    effect = next(loop)
+    while rig.clock.seconds < now + POLL_SECONDS:
+        effect = loop.send(fresh.answer(effect))
+    assert waiting(rig) == left
+    rig.check()
