@@ -29,6 +29,7 @@ def three(cell: RedisCell) -> RedisCell:
 def test_every_field(omega: Omega, three: RedisCell) -> None:
     (found,) = omega.json("scheduler", "status", "batch/0")["schedulers"]
     assert (found.pop("seconds"), found.pop("metrics")) == (10.0, None)
+    assert (found.pop("host"), found.pop("pid")) == (None, None), "its figures came from no process"
     assert found == {
         "member": "batch/0", "kind": "batch", "state": "live", "alive": True, "incarnation": 1, "jobs": 4, "tasks": 9,
         "transactions": 5, "accepted": 4, "conflicts": 1, "conflict_fraction": 0.25, "abandoned": 0,
