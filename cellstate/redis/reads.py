@@ -1,6 +1,6 @@
 """Looking at a cell on a server: machines, jobs, members, facts. Nothing here changes anything."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -14,7 +14,7 @@ from cellstate.snapshot import Snapshot
 from cellstate.transaction import Intake, Position
 
 _CHUNK = 10_000
-"""Machines per chunk of a full read: about 10 ms of the server's time."""
+"""Machines per chunk of a full read, about: 3 ms of the server's time."""
 
 
 class RedisReads(RedisCalls):
@@ -32,18 +32,22 @@ class RedisReads(RedisCalls):
         """
         while True:
             if position is not None:
-                count = self._plain(self.client.hlen, self._prefix + "names")
-                parts = [self._chunk(range(start, min(start + _CHUNK, count))) for start in range(0, count, _CHUNK)]
+                parts = list(self._chunks())
             reply = self._run("sync", self._since(position or Position(), None))
             present = Position(int(reply[1]), reply[2].decode())
             if position is not None and (reply[4] == b"delta" or present == position):
                 return present, records.read_rows(b"".join([*parts, reply[5]]), len(self.dimensions))
             position = present
 
-    def _chunk(self, indices: range) -> bytes:
-        """The records of these machines, one after another."""
-        found = self._plain(self.client.hmget, self._prefix + "machines", [str(index) for index in indices])
-        return b"".join(record for record in found if record)
+    def _chunks(self) -> Iterator[bytes]:
+        """The records of all machines, a chunk of them one after another; of one that comes twice the later is newer.
+
+        A scan names no machine, so that a chunk costs half of what asking for each of them does.
+        """
+        cursor = None
+        while cursor != 0:
+            cursor, found = self._plain(self.client.hscan, self._prefix + "machines", cursor or 0, count=_CHUNK)
+            yield b"".join(found.values())
 
     def store_run(self) -> str:
         """What tells one run of the server from the next; another one may have less data (semantics 16)."""
