@@ -13,7 +13,7 @@ from cellstate.model import Job
 from cellstate.packing import FIELD, MASK, packed_need
 from cellstate.replica import Replica
 from cellstate.resources import Resources
-from cellstate.transaction import Claim, Mode, Outcome, Transaction, Verdict
+from cellstate.transaction import Claim, Mode, Outcome, Singles, Transaction, Verdict, all_placed
 from omega.simulation.drive import Architecture, Desk, Results
 from omega.simulation.engine import microseconds
 from omega.simulation.world import World
@@ -237,12 +237,18 @@ class TwoLevel(Architecture):
         results = []
         for transaction in transactions:
             work = desk.scheduler.working[transaction.job]
-            taken = sum(packed_need(work.need(claim.group)) * claim.count for claim in transaction.claims)
+            claims = transaction.claims
+            if isinstance(claims, Singles):
+                total = len(claims)
+                taken, outcome = packed_need(work.need(claims.group)) * total, all_placed(total)
+            else:
+                total = sum(claim.count for claim in claims)
+                taken = sum(packed_need(work.need(claim.group)) * claim.count for claim in claims)
+                outcome = Outcome(tuple((claim.count, Verdict.PLACED) for claim in claims))
             offer.left -= taken
             self.used[desk.number] = self.used.get(desk.number, 0) + taken
-            results.append((transaction, Outcome(tuple((claim.count, Verdict.PLACED) for claim in transaction.claims))))
-            whole = sum(claim.count for claim in transaction.claims) == work.remaining
-            self._accept(desk, work.job, transaction, whole=whole)
+            results.append((transaction, outcome))
+            self._accept(desk, work.job, transaction, whole=total == work.remaining)
         offer.copy.settle(stands=True)
         return results
 
