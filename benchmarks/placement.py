@@ -12,13 +12,21 @@ from cellstate.transaction import Position
 from cellstate.view import View
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.scored import BestFit
+from schedulers.placement.service import Service
 from schedulers.policies import Placement
 from schedulers.work import Work
 
 POLICIES: Mapping[str, Placement] = {
     "RandomFirstFit": RandomFirstFit(), "BestFit": BestFit(), "BestFit(apart=1)": BestFit(apart=1),
 }  # fmt: skip
-"""The policies of the presets, and plain best fit."""
+"""Policies that look at room alone."""
+SERVICE_TASKS, SERVICE_FROM = 50, 2_000
+"""The service job, in cells from so many machines on: smaller ones have too few racks for its demands."""
+DEMANDS = {
+    "constraints": ["platform == 'x86'", "kernel in ['6.1', '6.6']"],
+    "spread": [{"domain": "rack", "most": 2}, {"domain": "power", "share": 0.3}, "zone"],
+}
+"""Of the service job: two constraints, three levels of failure domains that overlap."""
 CAPACITY = (16_000, 65_536)
 NEED, TASKS = (1_000, 4_096), 10
 FULLNESS = 0.6
@@ -27,8 +35,26 @@ SECONDS, FEWEST, MOST = 2.0, 100, 5_000
 
 
 def measure_placement(sizes: list[int]) -> list[dict[str, object]]:
-    """Microseconds to place a job of ten tasks in a cell 60 % full: p50, p99, mean."""
-    return [_measure(name, policy, size) for size in sizes for name, policy in POLICIES.items()]
+    """Microseconds to place a job in a cell 60 % full: p50, p99, mean. Ten tasks; fifty with demands for `Service`."""
+    found = []
+    for size in sizes:
+        view = view_of(size, FULLNESS, np.random.default_rng(size))
+        found += [_measure(name, policy, view, job(TASKS)) for name, policy in POLICIES.items()]
+        if size >= SERVICE_FROM:
+            describe(view)
+            found.append(_measure("Service", Service(), view, job(SERVICE_TASKS, DEMANDS)))
+    return found
+
+
+def describe(view: View) -> None:
+    """Racks of forty machines, power lines across them, four zones, two platforms and three kernels."""
+    kernels = ("5.10", "6.1", "6.6")
+    view.describe(range(view.size), [
+        (f"m{i}", (
+            ("kernel", kernels[i % 3]), ("platform", "arm" if i % 5 == 0 else "x86"), ("power", f"p{i % 7}"),
+            ("rack", f"r{i // 40}"), ("zone", f"z{4 * i // view.size}"),
+        )) for i in range(view.size)
+    ])  # fmt: skip
 
 
 def view_of(machines: int, fullness: float, rng: "np.random.Generator") -> View:
@@ -45,15 +71,15 @@ def view_of(machines: int, fullness: float, rng: "np.random.Generator") -> View:
     return view
 
 
-def job(tasks: int) -> Job:
+def job(tasks: int, demands: Mapping[str, object] | None = None) -> Job:
     """A pending job of equal tasks."""
     group = GroupStatus(NEED, 0, tasks, tasks, 0, 0, 0, 0, f"0-{tasks - 1}", ())
-    return Job("j", "j", "batch", 0, 1, JobState.ACTIVE, Gang.NO, 0, [group])
+    spec = {"groups": [demands]} if demands else {}
+    return Job("j", "j", "batch", 0, 1, JobState.ACTIVE, Gang.NO, 0, [group], spec)
 
 
-def _measure(name: str, policy: Placement, machines: int) -> dict[str, object]:
-    view = view_of(machines, FULLNESS, np.random.default_rng(machines))
-    rng, subject = Random(f"placement/{name}/{machines}"), job(TASKS)
+def _measure(name: str, policy: Placement, view: View, subject: Job) -> dict[str, object]:
+    rng, tasks = Random(f"placement/{name}/{view.size}"), subject.groups[0].total
     times: list[float] = []
     until = time.perf_counter() + SECONDS
     while len(times) < FEWEST or (len(times) < MOST and time.perf_counter() < until):
@@ -61,11 +87,11 @@ def _measure(name: str, policy: Placement, machines: int) -> dict[str, object]:
         began = time.perf_counter()
         claims = policy.place(work, view, rng)
         times.append((time.perf_counter() - began) * 1e6)
-        if sum(claim.count for claim in claims) != TASKS:
+        if sum(claim.count for claim in claims) != tasks:
             raise RuntimeError(f"{name}: did not place the job in a cell {FULLNESS:.0%} full")
         view.undo(mark)
     p50, p99 = np.percentile(times, [50, 99])
     return {
-        "policy": name, "machines": machines, "p50_us": round(float(p50), 1), "p99_us": round(float(p99), 1),
-        "mean_us": round(float(np.mean(times)), 1), "jobs": len(times), "tasks_per_job": TASKS, "fullness": FULLNESS,
+        "policy": name, "machines": view.size, "p50_us": round(float(p50), 1), "p99_us": round(float(p99), 1),
+        "mean_us": round(float(np.mean(times)), 1), "jobs": len(times), "tasks_per_job": tasks, "fullness": FULLNESS,
     }  # fmt: skip

@@ -262,8 +262,11 @@ def _place(app: App, **settings: Any) -> None:
         return
     if "placement" in document:
         render.table(
-            ["policy", ">machines", ">p50 µs", ">p99 µs"],
-            [[row["policy"], row["machines"], row["p50_us"], row["p99_us"]] for row in document["placement"]],
+            ["policy", ">machines", ">tasks", ">p50 µs", ">p99 µs"],
+            [
+                [row[name] for name in ("policy", "machines", "tasks_per_job", "p50_us", "p99_us")]
+                for row in document["placement"]
+            ],
         )
     if "sync" in document:
         render.table(

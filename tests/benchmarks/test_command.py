@@ -111,7 +111,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         },
     },
     "place": {
-        "placement": [{"policy": "BestFit", "machines": 1000, "p50_us": 10.0, "p99_us": 20.0}],
+        "placement": [{"policy": "BestFit", "machines": 1000, "tasks_per_job": 10, "p50_us": 10.0, "p99_us": 20.0}],
         "sync": [{"machines": 1000, "changed": 0, "milliseconds": 0.1, "spread": [0.1, 0.2]}],
         "memory": {
             "server": [{"megabytes_per_100000": 4.5, "tasks_per_job": 10}],

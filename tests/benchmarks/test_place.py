@@ -12,10 +12,10 @@ from cellstate.errors import BadInput
 def test_every_policy_is_timed_for_every_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "FEWEST", 5)
     monkeypatch.setattr(placement, "MOST", 5)
-    document: dict[str, Any] = measure(Settings(parts=("placement",), machines=(30, 60), calm_seconds=0.0))
+    document: dict[str, Any] = measure(Settings(parts=("placement",), machines=(2_000, 3_000), calm_seconds=0.0))
     rows = document["placement"]
     assert {(row["policy"], row["machines"]) for row in rows} == {
-        (name, size) for name in placement.POLICIES for size in (30, 60)
+        (name, size) for name in (*placement.POLICIES, "Service") for size in (2_000, 3_000)
     }
     assert all(0 < row["p50_us"] <= row["p99_us"] for row in rows)
 
