@@ -63,7 +63,7 @@ RECORDS: list[tuple[str, int, str, str, Edit]] = [
     ("numbers_follow_from_log", 3, "machine 3", "its number is 9",
      lambda t: t.words("machines", 3, NUMBER, 9)),
     ("numbers_follow_from_log", 3, "machine 7", "not in the cell",
-     lambda t: t.drop("names", "m7")),
+     lambda t: t.drop("machines", "7")),
     ("counts_add_up", 4, "job part group 0", "do not make its total",
      lambda t: t.group("part", STOPPED, 1)),
     ("counts_add_up", 4, "job part group 0", "do not make its total",
