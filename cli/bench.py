@@ -261,13 +261,9 @@ def _place(app: App, **settings: Any) -> None:
         render.document(document)
         return
     if "placement" in document:
-        render.table(
-            ["policy", ">machines", ">tasks", ">p50 µs", ">p99 µs"],
-            [
-                [row[name] for name in ("policy", "machines", "tasks_per_job", "p50_us", "p99_us")]
-                for row in document["placement"]
-            ],
-        )
+        fields = ("policy", "machines", "tasks_per_job", "p50_us", "p99_us")
+        rows = [[row[name] for name in fields] for row in document["placement"]]
+        render.table(["policy", ">machines", ">tasks", ">p50 µs", ">p99 µs"], rows)
     if "sync" in document:
         render.table(
             [">machines", ">changed", ">ms", ">from", ">to"],
