@@ -16,7 +16,7 @@ from omega.simulation.crew import Crews
 from omega.simulation.drive import Desk
 from omega.simulation.master import Master
 from omega.simulation.meter import Meter
-from omega.simulation.world import World
+from omega.simulation.world import Answers, World
 from schedulers.resizing import PLAN, Measure, Measured, Resize, Resized, measure, resize
 from schedulers.work import Work
 
@@ -180,6 +180,10 @@ class ChangingWorld(World):
         if job is not None and (desk := self.desk_of(job)) is not None:
             self.crews.expect(job)
             desk.tell(self.numbered_as_arrived(job))
+
+    def answers(self, kind: str, by: str) -> Answers:
+        """See World.answers."""
+        return {Measure: lambda asked: self.measured(asked, kind), Resize: lambda asked: self.resized(asked, by)}
 
     def measured(self, asked: Measure, kind: str) -> Measured:
         """Answer Measure; how long shards take is known from the start, as from earlier runs."""

@@ -13,10 +13,9 @@ from cellstate.replica import Replica
 from cellstate.transaction import Outcome, Transaction
 from cellstate.view import View
 from omega.simulation.engine import SECOND
-from omega.simulation.world import World
+from omega.simulation.world import Answers, World
 from schedulers.constraints.looking import Look, look
 from schedulers.loop import Arrived, Commit, Committed, Receive, Reread, Sync, Synced, Think, attempts
-from schedulers.resizing import Measure, Measured, Resize, Resized
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 
@@ -71,6 +70,7 @@ class Desk:
         self.alarm = -1
         self._inbox: list[Work] = []
         self._loop = attempts(scheduler)
+        self._answers: Answers = {Look: self._look, Reread: self._reread, **world.answers(scheduler.kind, name)}
         self._attempt: tuple[Sequence[Work], float] | None = None
 
     def start(self) -> None:
@@ -162,19 +162,10 @@ class Desk:
                 works, self._inbox = self._inbox, []
                 effect = send(Arrived(now if until is None else max(now, until), (), None, False, works))
             else:
-                effect = send(self._answered(effect))
+                effect = send(self._answers[kind](effect))
 
-    def _answered(self, effect: Look | Measure | Resize | Reread) -> Measured | Resized | None:
-        """Answer what is not asked in every attempt."""
-        if isinstance(effect, Measure):
-            return self.world.measured(effect, self.scheduler.kind)
-        if isinstance(effect, Resize):
-            return self.world.resized(effect, self.name)
-        if isinstance(effect, Look):
-            look(effect, self.world.master.cell, self.copy)
-        else:
-            self._reread(effect)
-        return None
+    def _look(self, effect: Look) -> None:
+        look(effect, self.world.master.cell, self.copy)
 
     def _reread(self, effect: Reread) -> None:
         for job_id in effect.abandon:

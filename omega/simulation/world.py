@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from itertools import repeat
+from typing import Any
 
 from cellstate.model import Job
 from cellstate.packing import packed_need
@@ -12,9 +13,9 @@ from omega.simulation.digest import Digest
 from omega.simulation.engine import Engine
 from omega.simulation.master import Master
 from omega.simulation.meter import Meter
-from schedulers.resizing import Measure, Measured, Resize, Resized
 
 Ended = Callable[[Mapping[int, int], int], None]
+Answers = Mapping[type, Callable[[Any], Any]]
 
 
 class World:
@@ -43,13 +44,9 @@ class World:
         """What counts for one desk."""
         return Meter(completed=self.completed)
 
-    def measured(self, asked: Measure, kind: str) -> Measured:
-        """Answer Measure, for schedulers that resize: not in this world."""
-        raise NotImplementedError(kind, asked)
-
-    def resized(self, asked: Resize, by: str) -> Resized:
-        """Answer Resize, as `measured`."""
-        raise NotImplementedError(by, asked)
+    def answers(self, kind: str, by: str) -> Answers:
+        """What it does when the desk `by`, of this kind, asks for more than commits, by effect: nothing here."""
+        return {}
 
     def commit(
         self, number: int, member: str, job: Job, transaction: Transaction, copy: Replica
