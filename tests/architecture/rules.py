@@ -1,6 +1,6 @@
 """Rules of the text that no other tool checks. Each yields `path:line: what; what to write instead`.
 
-Words have a file of their own, words.py; Lua has lua.py.
+Lua has a file of its own, lua.py.
 """
 
 import ast
@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
+from pathlib import PurePosixPath
 
 from tests.architecture.sources import FLOORS, ROOT, Source
 
@@ -201,3 +202,15 @@ def machine_paths(source: Source) -> Iterator[str]:
             yield f"{source.path}:{number}: a path of somebody's machine, {found[0]}…; derive it from a setting"
         if BESIDE in line and source.path not in BESIDE_ALLOWED:
             yield f"{source.path}:{number}: {BESIDE}; in tests use the fixture shared_directory, elsewhere an argument"
+
+
+EMPTY_NAMES = ("utils", "util", "helpers", "helper", "common", "misc", "base", "manager")
+"""Names of modules and folders that say nothing and so collect everything."""
+
+
+def empty_names(source: Source) -> Iterator[str]:
+    """No module or folder has an empty name."""
+    path = PurePosixPath(source.path)
+    for name in (*path.parts[:-1], path.stem.removeprefix("test_")):
+        if name.strip("_").lower() in EMPTY_NAMES:
+            yield f"{source.path}:1: a file named {name!r}; name it after the idea it holds"

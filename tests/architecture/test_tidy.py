@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tests.architecture import lua, rules, words
+from tests.architecture import lua, rules
 from tests.architecture.sources import FLOORS, Source, assert_kept, code, texts
 
 
@@ -27,12 +27,8 @@ def test_functions_are_short() -> None:
     assert_kept(rules.long_functions, python())
 
 
-def test_words_are_ours() -> None:
-    assert_kept(words.banned_words, code())
-
-
 def test_file_names_say_something() -> None:
-    assert_kept(words.empty_names, code())
+    assert_kept(rules.empty_names, code())
 
 
 def test_only_cli_talks() -> None:
