@@ -1,0 +1,34 @@
+"""The book of executions finds what it is for: overlaps, doubled ends, ends nobody wrote, lost jobs."""
+
+from pathlib import Path
+
+import pytest
+
+from cellstate.cell import Fact
+from tests.chaos.book import Book
+
+PLACED = Fact(1, 0, "batch/0", ("place", "7", "0", "a", "0", "0"))
+
+
+def finished(placement: int, version: int = 2) -> Fact:
+    return Fact(version, 0, "agent/m", ("finished", str(placement), "0", "a", "0", "0"))
+
+
+@pytest.mark.parametrize(
+    ("page", "facts", "found"),
+    [
+        ("start 7 1\nend 7 1\n", [PLACED, finished(7)], set()),
+        ("start 6 1\nstart 7 1\nend 7 1\n", [finished(7)], set()),
+        ("start 7 1\noverlap 8 2\nstart 8 2\nend 8 2\n", [finished(8)], {"overlaps"}),
+        ("start 7 1\nend 7 1\nend 8 1\n", [finished(7), finished(8, 3)], {"doubled"}),
+        ("start 7 1\n", [finished(7)], {"invented"}),
+        ("", [PLACED], {"lost"}),
+    ],
+)
+def test_the_book_finds_each_fault(tmp_path: Path, page: str, facts: list[Fact], found: set[str]) -> None:
+    book = Book.new(tmp_path / "book")
+    (book.directory / "a.0").write_text(page)
+    account = book.compare_facts(facts, [book.job("a", 1, 0.1)])
+    faults = {name for name in ("overlaps", "doubled", "invented", "lost") if getattr(account, name)}
+    assert faults == found
+    assert account.clean is (not found)
