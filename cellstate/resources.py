@@ -5,9 +5,10 @@ Amounts stay below 10^14, the largest integer a Lua script writes exactly withou
 formatting (docs/decisions/0001).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from cellstate.errors import BadInput
 
@@ -16,42 +17,70 @@ Resources = tuple[int, ...]
 LARGEST = 10**14 - 1
 MOST_DIMENSIONS = 12
 
-_MIB = {"Ki": Decimal(1) / 1024, "Mi": Decimal(1), "Gi": Decimal(1024), "Ti": Decimal(1024**2)}
-_COUNT = {"": Decimal(1), "k": Decimal(1000), "M": Decimal(1000**2), "G": Decimal(1000**3)}
+MIB = 1 << 20
+MOST_SHOWN = 40
+"""Letters of a wrong amount that a message repeats."""
+
+BYTES = {
+    "B": 1,
+    **{f"{unit}{b}": 1000**i for i, unit in enumerate("KMGTP", 1) for b in ("", "B")},
+    **{f"{unit}i{b}": 1024**i for i, unit in enumerate("KMGTP", 1) for b in ("", "B")},
+    "k": 1000, "kB": 1000,
+}  # fmt: skip
+"""Bytes per unit: `1G` and `1GB` are 10^9 (SI), `1Gi` and `1GiB` are 2^30 (IEC 80000-13)."""
+_MOST_EXPONENT = 30
+_COUNT = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3}
+_CPU = {"": Decimal(1000), "m": Decimal(1)}
+_AMOUNT = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?)([A-Za-z]*)", re.ASCII)
 
 
-def _number(text: str, name: str, original: object) -> Decimal:
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        raise BadInput(f"{name}: {original!r} is not an amount; write for example 500m, 2, 256Mi or 1Gi") from None
-    if not value.is_finite():
-        raise BadInput(f"{name}: {original!r} is not a finite amount")
-    return value
+def shown(value: object) -> str:
+    """Return a wrong value as a message repeats it: its first letters, in quotes when it is text."""
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
+
+
+def parse_bytes(text: str) -> int:
+    """Return a size in bytes, rounded up: ``64Ki``, ``1.5G``, ``10MB``. Raises BadInput when it has no unit."""
+    found = _AMOUNT.fullmatch(text.strip())
+    if found is None or found[2] not in BYTES or Decimal(found[1]) < 0:
+        raise BadInput(f"{shown(text)} is not a size; write for example 64Ki, 10Mi or 1Gi")
+    return _whole(Decimal(found[1]), BYTES[found[2]], "", text)
+
+
+def _whole(number: Decimal, unit: int | Decimal, name: str, original: object) -> int:
+    """Return number × unit, rounded up. Raises BadInput when it is negative or above 10^14 - 1."""
+    where = f"{name}: " if name else ""
+    if number < 0:
+        raise BadInput(f"{where}{shown(original)} is negative; amounts start at 0")
+    value = number * unit if number.adjusted() < _MOST_EXPONENT else LARGEST + 1
+    if value > LARGEST:
+        raise BadInput(f"{where}{shown(original)} is too large; the most is {LARGEST} of the smallest unit")
+    whole = int(value)
+    return whole if whole == value else whole + 1
 
 
 def parse_amount(name: str, amount: str | float) -> int:
     """Return `amount` of the resource `name` in its smallest unit, rounded up.
 
-    ``cpu`` takes cores (``2``, ``0.5``) or millicores (``500m``); ``memory`` takes bytes with a
-    binary suffix (``256Mi``, ``1Gi``) and plain numbers as MiB; others take plain counts.
+    ``cpu`` takes cores (``2``, ``0.5``) or millicores (``500m``); ``memory`` takes bytes with a unit (``256Mi``,
+    ``1Gi``, ``1G``: `BYTES`), never a bare number but 0; others take plain counts, or ``k``, ``M``, ``G`` of them.
     Raises BadInput when it is no amount, negative, or above 10^14 - 1.
     """
     text = str(amount).strip()
-    if name == "cpu":
-        value = _number(text[:-1], name, amount) if text.endswith("m") else _number(text, name, amount) * 1000
-    elif name == "memory":
-        unit = text[-2:]
-        value = _number(text[:-2], name, amount) * _MIB[unit] if unit in _MIB else _number(text, name, amount)
-    else:
-        suffix = text[-1:] if text[-1:] in ("k", "M", "G") else ""
-        value = _number(text[: len(text) - len(suffix)], name, amount) * _COUNT[suffix]
-    if value < 0:
-        raise BadInput(f"{name}: {amount!r} is negative; amounts start at 0")
-    if value > LARGEST:
-        raise BadInput(f"{name}: {amount!r} is too large; the most is {LARGEST} of the smallest unit")
-    whole = int(value)
-    return whole if whole == value else whole + 1
+    if text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
+        raise BadInput(f"{name}: {shown(amount)} is not a finite amount")
+    found = _AMOUNT.fullmatch(text)
+    units = _CPU if name == "cpu" else {"": MIB, **BYTES} if name == "memory" else _COUNT
+    if found is None or found[2] not in units:
+        raise BadInput(f"{name}: {shown(amount)} is not an amount; write for example 500m, 2, 256Mi or 1Gi")
+    number, unit = Decimal(found[1]), found[2]
+    if name != "memory":
+        return _whole(number, units[unit], name, amount)
+    if not unit and number > 0:
+        bare = text[:20]
+        raise BadInput(f"memory: {shown(amount)} has no unit; write {bare}Mi (MiB) or {bare}M (10^6 bytes)")
+    return _whole(number, Decimal(units[unit]) / MIB, name, amount)
 
 
 def format_amount(name: str, amount: int) -> str:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from cellstate.errors import BadInput, OmegaError
 from cellstate.model import After, JobSpec
-from cellstate.resources import Dimensions, Resources
+from cellstate.resources import Dimensions, Resources, shown
 from omega.jobfile_form import JobEntry, Tasks, fields_at, parse_duration
 from omega.jobfile_lines import Document, Path, parse
 from omega.jobfile_mapreduce import MapReduceEntry
@@ -22,8 +22,6 @@ from omega.jobfile_order import FindJob, in_order, resolved
 
 __all__ = ["JobFile", "load", "parse_duration"]
 
-_SHOWN = 40
-"""Letters of a wrong value that a message repeats."""
 _BOUNDS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
 _WANTED = {
     "string_type": "text; put it in quotes", "int_type": "a whole number", "int_from_float": "a whole number",
@@ -85,7 +83,7 @@ def _after(document: Document, here: Path, job: JobEntry, own: dict[str, str], f
 
 def _entry(document: Document, here: Path, entry: Any) -> JobEntry:
     if not isinstance(entry, dict):
-        raise BadInput(f"{document.where(here)}: {_shown(entry)} is not a job; write fields such as name and tasks")
+        raise BadInput(f"{document.where(here)}: {shown(entry)} is not a job; write fields such as name and tasks")
     kind = MapReduceEntry if entry.get("kind") == "mapreduce" else JobEntry
     try:
         return kind.model_validate(entry)
@@ -134,11 +132,6 @@ def _field(path: Path) -> str:
     return text
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
-
-
 def _message(document: Document, here: Path, errors: Sequence[Any], kind: type[JobEntry]) -> str:
     """Return the first error in one line, and how many more there are.
 
@@ -161,10 +154,10 @@ def _reason(error: Any, job: type[JobEntry]) -> str:
         hint = f"did you mean {near[0]}? " if near else ""
         return f"unknown field; {hint}allowed: {', '.join(known)}"
     if kind == "value_error":
-        return str(context["error"])
+        return str(context["error"]).replace(repr(value), shown(value))
     if kind in _BOUNDS:
         bound, words = _BOUNDS[kind]
-        return f"{_shown(value)} is not allowed; want {words} {context[bound]}"
+        return f"{shown(value)} is not allowed; want {words} {context[bound]}"
     if kind in _WANTED:
-        return f"{_shown(value)} is not {_WANTED[kind]}"
-    return f"{_shown(value)}: {error['msg']}"
+        return f"{shown(value)} is not {_WANTED[kind]}"
+    return f"{shown(value)}: {error['msg']}"

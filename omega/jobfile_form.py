@@ -9,7 +9,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, C
 
 from cellstate.errors import BadInput
 from cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
-from cellstate.resources import Resources
+from cellstate.resources import Resources, parse_bytes
 from omega.arrays import Array, parse_array
 from schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_spread
 from schedulers.rolling import HEALTHY_AFTER_MS, PROGRESS_DEADLINE_MS
@@ -29,7 +29,6 @@ GANGS: Mapping[bool | str, Gang] = {False: Gang.NO, True: Gang.YES, "strict": Ga
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+", re.ASCII)
-_SIZE = re.compile(r"(\d{1,9})(Ki|Mi|Gi)", re.ASCII)
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _POOL = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
 
@@ -91,10 +90,10 @@ def _milliseconds(value: Any) -> int:
 
 
 def _bytes(value: Any) -> int:
-    found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is None:
-        raise ValueError(f"{value!r} is not a size; write for example 64Ki, 10Mi or 1Gi")
-    size = int(found[1]) << {"Ki": 10, "Mi": 20, "Gi": 30}[found[2]]
+    try:
+        size = parse_bytes(value if isinstance(value, str) else str(value))
+    except BadInput:
+        raise ValueError(f"{value!r} is not a size; write for example 64Ki, 10Mi or 1Gi") from None
     if not LEAST_LOG <= size <= MOST_LOG:
         raise ValueError(f"{value!r} is not allowed; want 4Ki to 1Gi")
     return size

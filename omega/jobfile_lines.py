@@ -1,23 +1,24 @@
 """Reading YAML and JSON so that every value knows the line it stands on."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from cellstate.errors import BadInput
+from omega.yaml_core import MERGE, MOST_DIGITS, TEXT, Loader
 
 MOST_LETTERS = 64 << 20
 """The largest file that is read; beyond it a workload should come in pieces."""
 MOST_VALUES = 5_000_000
 """Values in a file, aliases counted as often as they are used."""
+FREE_ALIASED, MOST_ALIASED = 20_000, 10
+"""Values that aliases and merge keys may repeat: so many, and so many for each value that is written out."""
 MOST_DEPTH = 20
 """How deep values may be nested; a job needs five levels."""
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_TEXT, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 _DEEP = "nested too deeply; a job needs five levels"
 
 Path = tuple[str | int, ...]
@@ -26,99 +27,200 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file's plain value, and the line of everything in it."""
+    """A file's plain value, and the nodes that know the line of everything in it (None: no lines are known)."""
 
     name: str
     value: Any
-    lines: dict[Path, int]
+    root: "yaml.Node | None"
 
     def where(self, path: Path) -> str:
         """``FILE:LINE`` of a value, or of the nearest thing around it that is there."""
-        while path and path not in self.lines:
-            path = path[:-1]
-        return f"{self.name}:{self.lines[path]}" if path in self.lines else self.name
+        if self.root is None:
+            return self.name
+        node, line = self.root, self.root.start_mark.line
+        for step in path:
+            found = _step(node, step)
+            if found is None:
+                break
+            line, node = found
+        return f"{self.name}:{line + 1}"
+
+
+def _step(node: Any, step: str | int) -> "tuple[int, yaml.Node] | None":
+    """Return the line (from 0) of a field or an entry, and its node; None when the node has none such."""
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        value = node.value[step]
+        return value.start_mark.line, value
+    if isinstance(node, yaml.MappingNode):
+        own = [pair for pair in node.value if pair[0].value == step]
+        return (own[-1][0].start_mark.line, own[-1][1]) if own else None
+    return None
 
 
 def parse(name: str, text: str) -> Document:
     """Read a file's text; one named ``.json`` must be JSON.
 
     Raises BadInput with the line of what cannot be read, of a field that is there twice, and for a
-    file that is empty, too large or holds several documents.
+    file that is empty, too large, holds several documents or repeats too much by aliases.
     """
     if len(text) > MOST_LETTERS:
         raise BadInput(f"{name}: larger than {MOST_LETTERS >> 20} MiB; split it")
     try:
-        if name.endswith(".json"):
-            value = json.loads(text)
-            # JSON is YAML but for tabs, which stand only between values.
-            return Document(name, value, _lines(name, text.replace("\t", " "))[1])
-        return Document(name, *_lines(name, text, construct=True))
+        return _json(name, text) if name.endswith(".json") else _yaml(name, text)
     except json.JSONDecodeError as error:
         raise BadInput(f"{name}:{error.lineno}: not readable as JSON: {error.msg}; mend it there") from None
     except yaml.YAMLError as error:
-        raise BadInput(_unreadable(name, error)) from None
+        raise BadInput(_unreadable(name, text, error)) from None
     except RecursionError:
         raise BadInput(f"{name}: {_DEEP}") from None
-    except (ValueError, TypeError) as error:  # a date of month 13; an unhashable key
+    except ValueError as error:  # text that is not Unicode
         raise BadInput(f"{name}: not readable as YAML or JSON: {error}; mend it there") from None
 
 
-def _check_depth(name: str, text: str) -> None:
-    """Refuse what is nested without end: libyaml composes it by recursion, and a C stack that is full kills us."""
-    depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MOST_DEPTH + 1:
-                line = event.start_mark.line + 1 if event.start_mark else 1
-                raise BadInput(f"{name}:{line}: {_DEEP}")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-
-
-def _lines(name: str, text: str, *, construct: bool = False) -> tuple[Any, dict[Path, int]]:
-    _check_depth(name, text)
-    loader = _LOADER(text)
+def _yaml(name: str, text: str) -> Document:
+    _check_size(name, text)
+    loader = Loader(text)
     try:
-        root = loader.get_single_node()
-        if root is None:
-            raise BadInput(f"{name}: empty; write a job, with at least name and tasks")
-        lines: dict[Path, int] = {}
-        for path, line in _walk(name, root, ()):
-            lines.setdefault(path, line)
-            if len(lines) > MOST_VALUES:
-                raise BadInput(f"{name}: more than {MOST_VALUES:,} values; split it")
-        return loader.construct_document(root) if construct else None, lines
+        root = _compose(name, loader)
+        return Document(name, loader.construct_document(root), root)
     finally:
         loader.dispose()
 
 
-def _walk(name: str, found: "yaml.Node", path: Path) -> Iterator[tuple[Path, int]]:
-    """Yield the line of every field and value; refuse fields that are there twice or are no text."""
-    line = found.start_mark.line + 1
-    if len(path) > MOST_DEPTH:
-        raise BadInput(f"{name}:{line}: {_DEEP}")
-    yield path, line
-    if isinstance(found, yaml.SequenceNode):
-        for i, value in enumerate(found.value):
-            yield from _walk(name, value, (*path, i))
-    elif isinstance(found, yaml.MappingNode):
-        first: dict[str, int] = {}
-        for key, value in found.value:
-            line, field = key.start_mark.line + 1, str(key.value)
-            if key.tag not in (_TEXT, _MERGE):
-                raise BadInput(f"{name}:{line}: a field's name must be text; put {field[:40]} in quotes")
-            if field in first and key.tag == _TEXT:
-                raise BadInput(f"{name}:{line}: {field}: is there twice (first on line {first[field]}); keep one")
-            first[field] = line
-            yield (*path, field), line
-            yield from _walk(name, value, (*path, field))
+def _json(name: str, text: str) -> Document:
+    """Read JSON. JSON is YAML but for tabs between values and some escapes: where those stand, no lines are known."""
+    value = json.loads(text, parse_int=_json_integer, parse_constant=_json_constant)
+    as_yaml = text.replace("\t", " ")
+    try:
+        _check_size(name, as_yaml)
+        loader = Loader(as_yaml)
+        try:
+            return Document(name, value, _compose(name, loader))
+        finally:
+            loader.dispose()
+    except yaml.YAMLError:
+        json.loads(text, parse_int=_json_integer, object_pairs_hook=lambda pairs: _json_once(name, pairs))
+        _check_depth(name, value, MOST_DEPTH)
+        return Document(name, value, None)
 
 
-def _unreadable(name: str, error: "yaml.YAMLError") -> str:
+def _json_integer(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"a number of more than {MOST_DIGITS} digits")
+    return int(text)
+
+
+def _json_constant(text: str) -> float:
+    raise ValueError(f"{text} is not a number in JSON")
+
+
+def _json_once(name: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field, value in pairs:
+        if field in found:
+            raise BadInput(f"{name}: {field[:40]}: is there twice; keep one")
+        found[field] = value
+    return found
+
+
+def _check_depth(name: str, value: Any, left: int) -> None:
+    if left < 0:
+        raise BadInput(f"{name}: {_DEEP}")
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            _check_depth(name, each, left - 1)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping that has not ended: its anchor, the values before it, and how high it is so far."""
+
+    anchor: str | None
+    before: int
+    height: int = 1
+
+
+def _check_size(name: str, text: str) -> None:
+    """Refuse what is nested without end or grows by its aliases, before anything is built.
+
+    libyaml composes nodes by recursion, and a full C stack ends the process; an alias repeats all that its anchor
+    holds. Sizes are counted from the events alone, in memory proportional to the number of anchors.
+    """
+    anchors: dict[str | None, tuple[int, int]] = {}
+    """Size and height of what each anchor names."""
+    opened: list[_Open] = []
+    written = aliased = 0
+    for event in yaml.parse(text, Loader=Loader):
+        line = f"{name}:{event.start_mark.line + 1}" if event.start_mark else name
+        height = 0
+        if isinstance(event, yaml.AliasEvent):
+            if any(each.anchor == event.anchor for each in opened):
+                raise BadInput(f"{line}: {str(event.anchor)[:40]} contains itself; write it out")
+            size, height = anchors.get(event.anchor, (1, 0))
+            aliased += size
+        elif isinstance(event, yaml.ScalarEvent):
+            written += 1
+            anchors |= {event.anchor: (1, 0)} if event.anchor else {}
+        elif isinstance(event, yaml.CollectionStartEvent):
+            opened.append(_Open(event.anchor, written + aliased))
+            written += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            ended = opened.pop()
+            height = ended.height
+            anchors |= {ended.anchor: (written + aliased - ended.before, height)} if ended.anchor else {}
+        if opened:
+            opened[-1].height = max(opened[-1].height, height + 1)
+        if len(opened) + height > MOST_DEPTH + 1:
+            raise BadInput(f"{line}: {_DEEP}")
+        if aliased > FREE_ALIASED + MOST_ALIASED * written:
+            raise BadInput(f"{line}: aliases repeat more than {FREE_ALIASED:,} values; write less, or split the file")
+        if written + aliased > MOST_VALUES:
+            raise BadInput(f"{line}: more than {MOST_VALUES:,} values; split it")
+
+
+def _compose(name: str, loader: Any) -> "yaml.Node":
+    root: yaml.Node | None = loader.get_single_node()
+    if root is None:
+        raise BadInput(f"{name}: empty; write a job, with at least name and tasks")
+    for node in _mappings(root):
+        _check_fields(name, node)
+    return root
+
+
+def _mappings(root: "yaml.Node") -> "Iterator[yaml.MappingNode]":
+    """Yield every mapping once, in the order of the text, however often it is aliased."""
+    ahead, seen = [root], set()
+    while ahead:
+        node = ahead.pop()
+        if isinstance(node, yaml.ScalarNode) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            yield node
+            ahead += [value for _, value in reversed(node.value)]
+        else:
+            ahead += reversed(node.value)
+
+
+def _check_fields(name: str, node: "yaml.MappingNode") -> None:
+    """Refuse fields that are there twice or whose name is no text."""
+    first: dict[str, int] = {}
+    for key, _ in node.value:
+        line, field = key.start_mark.line + 1, str(key.value) if isinstance(key, yaml.ScalarNode) else "it"
+        if key.tag not in (TEXT, MERGE):
+            raise BadInput(f"{name}:{line}: a field's name must be text; put {field[:40]} in quotes")
+        if field in first and key.tag == TEXT:
+            raise BadInput(f"{name}:{line}: {field[:40]}: is there twice (first on line {first[field]}); keep one")
+        first[field] = line
+
+
+def _unreadable(name: str, text: str, error: "yaml.YAMLError") -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).splitlines()[0]
+    line = mark.line + 1 if mark is not None else None
+    if isinstance(error, yaml.reader.ReaderError):
+        line = text.count("\n", 0, error.position) + 1
     if "another document" in str(problem):
-        problem, mark = "several documents, write the jobs as one list", getattr(error, "problem_mark", None)
-    at = f"{name}:{mark.line + 1}" if mark is not None else name
+        problem = "several documents, write the jobs as one list"
+    at = name if line is None else f"{name}:{line}"
     return f"{at}: not readable as YAML or JSON: {problem}; mend it there"

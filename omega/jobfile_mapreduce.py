@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 from cellstate import ranges
 from cellstate.errors import BadInput
 from cellstate.model import TaskGroup
+from cellstate.resources import parse_bytes
 from omega.jobfile_form import MOST_TASKS, Amount, Constraint, Duration, JobEntry, Need, Restart, Strict, Tasks, Word
 from omega.mapreduce.plan import Plan
 from schedulers.resizing import PLAN
@@ -26,15 +27,19 @@ RESTART = Restart(attempts=3, factor=2.0)
 WORKER = ["omega", "mapreduce", "worker"]
 """What the tasks of a MapReduce job run."""
 
-_BYTES = re.compile(r"(\d+)(?:(K|M|G)(?:i?B?)?|B)?", re.ASCII)
 _RANGES = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", re.ASCII)
 
 
 def _bytes(value: Any) -> int:
-    found = _BYTES.fullmatch(str(value).strip())
-    if found is None or isinstance(value, bool) or not int(found[1]):
+    """Read what one map takes: bytes with or without a unit, or how many numbers."""
+    text = str(value).strip()
+    try:
+        size = parse_bytes(f"{text}B" if text.isdecimal() else text)
+    except BadInput:
+        size = 0
+    if isinstance(value, bool) or not size:
         raise ValueError(f"{value!r} is not a size; write for example 8Mi, 64Mi or 100000")
-    return int(found[1]) << {None: 0, "K": 10, "M": 20, "G": 30}[found[2]]
+    return size
 
 
 def _ranges(value: Any) -> str:

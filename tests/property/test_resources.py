@@ -13,7 +13,7 @@ names = st.sampled_from(["cpu", "memory", "gpu", "disk"])
 amounts = st.integers(0, LARGEST) | st.integers(0, 5000) | st.integers(0, 90_000).map(lambda n: n * 1024)
 UNITS: dict[str, dict[str, Decimal]] = {
     "cpu": {"": Decimal(1000), "m": Decimal(1)},
-    "memory": {"": Decimal(1), "Ki": Decimal(1) / 1024, "Mi": Decimal(1), "Gi": Decimal(1024), "Ti": Decimal(1024**2)},
+    "memory": {"Ki": Decimal(1) / 1024, "Mi": Decimal(1), "GiB": Decimal(1024), "T": Decimal(10**12) / 2**20},
     "gpu": {"": Decimal(1), "k": Decimal(1000), "M": Decimal(1000**2), "G": Decimal(1000**3)},
 }
 

@@ -40,7 +40,7 @@ tasks:
     time_limit: 1h
     grace: 0s
     log_limit: 64Ki
-  - resources: {cpu: 2, memory: 1.5}
+  - resources: {cpu: 2, memory: 1.5Mi}
 """
 
 
@@ -78,7 +78,7 @@ def test_the_least_a_job_says() -> None:
 def test_json_and_yaml_say_the_same() -> None:
     job = {"name": "a", "gang": True, "tasks": [{"count": 2, "resources": {"cpu": 0.5}, "duration": 1.5}]}
     from_json = read(json.dumps([job], indent="\t"), "jobs.json")
-    assert from_json == read(json.dumps([job])) == read("- {name: a, gang: yes, tasks: [{count: 2, resources: "
+    assert from_json == read(json.dumps([job])) == read("- {name: a, gang: true, tasks: [{count: 2, resources: "
                                                         "{cpu: 0.5}, duration: 1.5}]}")  # fmt: skip
     assert from_json[0].gang is Gang.YES
     assert from_json[0].groups == (TaskGroup((500, 0), 2, 1500),)
@@ -134,7 +134,7 @@ def test_the_resources_of_another_cell() -> None:
         ("name: a\ntasks:\n- count: 10000001", "3: tasks[0].count: 10000001 is not allowed; want at most 10000000"),
         ("name: a\ntasks:\n- count: '5'", "3: tasks[0].count: '5' is not a whole number"),
         ("name: a\ntasks:\n- count: 1.5", "3: tasks[0].count: 1.5 is not a whole number"),
-        ("name: a\ntasks:\n- count: yes", "3: tasks[0].count: True is not a whole number"),
+        ("name: a\ntasks:\n- count: true", "3: tasks[0].count: True is not a whole number"),
         ("name: a\ntasks:\n- command: ls -l", "3: tasks[0].command: 'ls -l' is not a list; write [a, b]"),
         ("name: a\ntasks:\n- resources: 3", "3: tasks[0].resources: 3 is not a mapping of names to values"),
         ("name: a\ntasks:\n- resources:\n    gpu: 1",
@@ -142,7 +142,7 @@ def test_the_resources_of_another_cell() -> None:
         ("name: a\ntasks:\n- resources:\n    cpu: 1\n    memory: -1Gi",
          "5: tasks[0].resources.memory: '-1Gi' is negative; amounts start at 0"),
         ("name: a\ntasks:\n- resources: {cpu: 1e30}",
-         "3: tasks[0].resources.cpu: '1e30' is too large; the most is 99999999999999 of the smallest unit"),
+         "3: tasks[0].resources.cpu: 1e+30 is too large; the most is 99999999999999 of the smallest unit"),
         ("name: a\ntasks:\n- resources: {cpu: [1]}",
          "3: tasks[0].resources.cpu: [1] is not an amount; write for example 500m, 2, 256Mi or 1Gi"),
         ("name: a\ntasks:\n- resources: {cpu: .nan}", "3: tasks[0].resources.cpu: nan is not a finite amount"),
@@ -194,7 +194,7 @@ def test_the_resources_of_another_cell() -> None:
          r"3: tasks[0].command[0]: 'a\x00b' has a zero byte, which no program can be given"),
         ("name: a\nenvironment: {a=b: c}\ntasks: [{}]",
          "2: environment.a=b: 'a=b' is not the name of a variable; write one without ="),
-        ("&a [*a]", "1: nested too deeply; a job needs five levels"),
+        ("&a [*a]", "1: a contains itself; write it out"),
         ("name: a\ntasks: " + "[" * 100_000, "2: nested too deeply; a job needs five levels"),
         ("- " * 100_000, "1: nested too deeply; a job needs five levels"),
     ],
@@ -246,7 +246,7 @@ def test_names_are_unique_across_files() -> None:
 def test_limits_of_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobfile_lines, "MOST_VALUES", 100)
     laughs = "a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b]\n"
-    assert refused(laughs) == "jobs.yaml: more than 100 values; split it"
+    assert refused(laughs) == "jobs.yaml:3: more than 100 values; split it"
     monkeypatch.setattr(jobfile_lines, "MOST_LETTERS", 1 << 20)
     assert refused("#" * (1 << 20) + "#") == "jobs.yaml: larger than 1 MiB; split it"
 
