@@ -138,14 +138,14 @@ class MemorySimulated(MemoryCommit):
         return self.some_stand(j, g, machines, seen if moved else None, gang=gang)
 
     def take_over(self, j: JobRow, g: Group, machines: Sequence[int], copy: Replica) -> tuple[Outcome, list[Placed]]:
-        """Nothing happened in the cell since the copy: what it claimed fits, and is left there as it is here."""
+        """Copy the free amounts that the private copy left on these machines; nothing else changed since its last sync.
+
+        The machines still count as changed at the copy's next sync, as on a store: blocked jobs are tried again.
+        """
         free, rest, total = self.free, copy.rest, len(machines)
         for machine in machines:
             free[machine] = rest[machine]
-        placed = self.note(j, g, machines, None, total)
-        if not copy.numbered:
-            copy.followed = self._cut + len(self._trail)
-        return all_placed(total), [placed]
+        return all_placed(total), [self.note(j, g, machines, None, total)]
 
     def takes_all(self, g: Group, machines: Sequence[int], counts: Sequence[int] | None) -> bool:
         """Take room for every claim; when one does not fit, for none."""
