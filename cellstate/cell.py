@@ -158,7 +158,7 @@ class Cell(Protocol):
 
     def resize(
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
-        seen: Mapping[int, int] | None = None,
+        seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
     ) -> Job:  # fmt: skip
         """Give task groups, by their position, other totals, 0 or more (semantics 4); returns the job afterwards.
 
@@ -173,7 +173,8 @@ class Cell(Protocol):
         there, has ended, or more tasks have ended already than `totals` says.
 
         A process, which resizes on nobody's word, says so with `seen`, the totals it decided on by group: Overtaken
-        when one of them is another now, and the job's modify index stays, which tells what people changed.
+        when one of them is another now, and the job's modify index stays, which tells what people changed. With
+        `placed`, the placed tasks it decided on by group, it is Overtaken when these changed as well.
         """
 
     def update(

@@ -1,11 +1,12 @@
 """What an update of a running job changes: new groups beside the old ones, and what is to become of both. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from cellstate.errors import BadInput
 from cellstate.model import Gang, Job, JobSpec, TaskGroup
-from schedulers.rolling import Target, going, targets
+from schedulers.resizing import PLAN
+from schedulers.rolling import Target, counted, going, targets
 
 KEPT = ("kind", "precedence", "gang")
 """What an update cannot change: it decides who places a job, and what it may take from others."""
@@ -25,13 +26,7 @@ def change(job: Job, spec: JobSpec, *, again: bool = False) -> Change:
 
     A group that is the same keeps its tasks; `again` replaces those too, after an update that stalled.
     """
-    for name in KEPT:
-        if getattr(job, name) != getattr(spec, name):
-            now = getattr(job, name)
-            said = now.name.lower() if isinstance(now, Gang) else now
-            raise BadInput(f"job {spec.name}: an update keeps its {name} ({said}); for another submit it anew")
-    if job.gang is not Gang.NO:
-        raise BadInput(f"job {spec.name}: a gang runs as a whole or not at all; stop it and submit it anew")
+    _check(job, spec)
     extras: list[dict[str, Any]] = [dict(extra) for extra in job.spec.get("groups") or [{}] * len(job.groups)]
     known = {_key(i, extras[target.group]): target for i, target in enumerate(targets(job))}
     asked = {_key(i, group.extra): group for i, group in enumerate(spec.groups)}
@@ -47,12 +42,33 @@ def change(job: Job, spec: JobSpec, *, again: bool = False) -> Change:
         number = target.group if same and not again else len(job.groups) + len(fresh)
         if number != target.group:
             fresh.append(group)
-        wanted.append(Target(number, group.count, tuple(each for each in older if going(job.groups[each]))))
+        live = tuple(each for each in older if going(job.groups[each]))
+        finished = target.finished + sum(counted(job, job.groups[each]) for each in older if each not in live)
+        # The store takes an update with the spec that the job has for one that was sent twice (semantics 14).
+        wants = max(group.count - finished, now.finished + now.failed + now.stopped)
+        resized = job.modified if number == target.group and not live and now.total != wants else 0
+        wanted.append(Target(number, group.count, live, finished, resized))
     replaced = sum(going(job.groups[number]) for target in wanted for number in target.older)
     extra = {name: value for name, value in job.spec.items() if name == "user"} | dict(spec.extra)
     extra["groups"] = extras + [dict(group.extra) for group in fresh]
-    extra["targets"] = [[target.group, target.count, list(target.older)] for target in wanted]
+    extra["targets"] = [[*astuple(target)[:2], list(target.older), *astuple(target)[3:]] for target in wanted]
     return Change(tuple(fresh), extra, replaced)
+
+
+def _check(job: Job, spec: JobSpec) -> None:
+    """Raise BadInput for a change that only a new job can make."""
+    if PLAN in job.spec or PLAN in spec.extra:
+        raise BadInput(
+            f"job {spec.name}: the phases of a MapReduce job share their files, so its workers cannot be replaced by "
+            "others; stop it and submit it anew"
+        )
+    for name in KEPT:
+        if getattr(job, name) != getattr(spec, name):
+            now = getattr(job, name)
+            said = now.name.lower() if isinstance(now, Gang) else now
+            raise BadInput(f"job {spec.name}: an update keeps its {name} ({said}); for another submit it anew")
+    if job.gang is not Gang.NO:
+        raise BadInput(f"job {spec.name}: a gang runs as a whole or not at all; stop it and submit it anew")
 
 
 def _key(position: int, extra: Any) -> str:

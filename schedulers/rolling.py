@@ -31,6 +31,10 @@ class Target:
     group: int
     count: int
     older: tuple[int, ...] = ()
+    finished: int = 0
+    """Tasks that finished in groups that were replaced completely by earlier updates; they are not run again."""
+    resized: int = 0
+    """The modify index of a resize that this target takes back; it makes the job's spec differ from the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +74,17 @@ def targets(job: Job) -> list[Target]:
     said = job.spec.get("targets")
     if said is None:
         return [Target(i, group.total) for i, group in enumerate(job.groups)]
-    return [Target(number, count, tuple(older)) for number, count, older in said]
+    return [Target(number, count, tuple(older), *more) for number, count, older, *more in said]
 
 
 def going(group: GroupStatus) -> int:
     """Tasks of a group that have not ended."""
     return group.unplaced + group.placed
+
+
+def counted(job: Job, group: GroupStatus) -> int:
+    """Finished tasks of a group that count as done: all but those of a service, whose tasks are to stay up."""
+    return 0 if job.kind == "service" else group.finished
 
 
 class Move(NamedTuple):
@@ -87,44 +96,52 @@ class Move(NamedTuple):
 
 
 def move(job: Job, healthy: Mapping[int, int]) -> Move:
-    """Decide what to do next; `healthy` says of how many tasks of each new group it is known that they work."""
+    """Decide what to do next; `healthy` is how many tasks of each new group are known to work."""
     policy, totals, done = Policy.of(job.spec), dict[int, int](), True
     for target in targets(job):
         new, older = job.groups[target.group], [job.groups[number] for number in target.older]
         if older and new.failed + (new.finished if job.kind == "service" else 0):
             word = f"{new.failed} failed" if new.failed else f"{new.finished} ended"
             return Move(stalled=f"of its {new.total} new tasks {word}")
-        totals |= _totals(job, target, healthy.get(target.group, 0), policy.max_down)
+        # A group that stays as it is has no new tasks that would have to prove themselves.
+        totals |= _totals(job, target, healthy.get(target.group, 0) if older else new.placed, policy.max_down)
         # What is left of the older groups, and new tasks that are not known to work, keep it open.
-        done = done and not any(map(going, older)) and (not older or healthy.get(target.group, 0) >= target.count)
+        works = healthy.get(target.group, 0) + _finished(job, target) >= target.count
+        done = done and not any(map(going, older)) and (not older or works)
     return Move(totals, done=done and not totals)
 
 
+def _finished(job: Job, target: Target) -> int:
+    """Finished tasks of a target, old and new, that are not run again."""
+    groups = (target.group, *target.older)
+    return target.finished + sum(counted(job, job.groups[number]) for number in groups)
+
+
 def _totals(job: Job, target: Target, healthy: int, max_down: int) -> dict[int, int]:
-    """The totals that bring a target nearer without more than `max_down` of its tasks down."""
+    """The totals that bring a target nearer to its end.
+
+    Waiting tasks of older groups are dropped, they serve nobody. Running ones are stopped only as far as at least
+    ``count - max_down`` tasks stay available: running in an older group, known to work in the new one, or finished
+    (semantics 29). The newest of the older groups goes first: an update that failed is the first to be undone.
+    """
     new = job.groups[target.group]
-    placed, unplaced, rest = _sums(job, target.older)
-    available = placed + healthy
-    # Tasks that wait serve nobody; of those that run, as many may go as are not missing already.
-    spare = max(0, max_down - max(0, target.count - available)) + max(0, available - target.count)
-    remaining = max(rest - unplaced - min(placed, spare), 0)
-    wanted = max(target.count - remaining, 0)
-    totals = {} if new.total == wanted or (remaining and new.total > wanted) else {target.group: wanted}
-    leave = rest - remaining
-    for number in target.older:
+    ended = new.finished + new.failed + new.stopped
+    finished = _finished(job, target)
+    placed = sum(job.groups[number].placed for number in target.older)
+    spare = max(0, placed + healthy + finished - (target.count - max_down))
+    stop = min(placed, spare)
+    totals: dict[int, int] = {}
+    left = stop
+    for number in reversed(target.older):
         group = job.groups[number]
-        goes = min(leave, going(group))
-        if goes:
-            totals[number] = group.total - goes
-            leave -= goes
-    return totals
-
-
-def _sums(job: Job, older: Sequence[int]) -> tuple[int, int, int]:
-    """Tasks of older groups: placed, unplaced, both."""
-    placed = sum(job.groups[number].placed for number in older)
-    unplaced = sum(job.groups[number].unplaced for number in older)
-    return placed, unplaced, placed + unplaced
+        stops = min(left, group.placed)
+        left -= stops
+        if group.unplaced + stops:
+            totals[number] = group.total - group.unplaced - stops
+    wanted = max(target.count - (finished - counted(job, new)) - (placed - stop), ended)
+    if wanted < new.total:
+        wanted = max(wanted, new.total - new.unplaced - (spare - stop))
+    return totals if wanted == new.total else {target.group: wanted, **totals}
 
 
 @dataclass(slots=True)
@@ -194,17 +211,24 @@ class Rollouts:
         try:
             if wanted.totals:
                 self._progress[job.id] = None, now_ms
-                seen = {number: job.groups[number].total for number in wanted.totals}
-                cell.resize(job.id, wanted.totals, now_ms, self.by, job.modified, seen)
+                self._take(cell, job, wanted.totals, now_ms)
             elif wanted.done or stalled:
                 cell.settle(job.id, stalled, now_ms, self.by)
         except Refused:
             pass  # somebody changed the job meanwhile: it is looked at again
         return {placement for _, placement in asked}
 
+    def _take(self, cell: Cell, job: Job, totals: Mapping[int, int], now_ms: int) -> None:
+        """Take a step, unless the tasks that run are others by now than when it was decided. Raises Refused."""
+        seen = {number: group.total for number, group in enumerate(job.groups)}
+        moved = [number for target in targets(job) if target.older for number in (target.group, *target.older)]
+        placed = {number: job.groups[number].placed for number in moved}
+        cell.resize(job.id, {n: seen[n] for n in moved} | dict(totals), now_ms, self.by, job.modified, seen, placed)
+
     def _stuck(self, job: Job, healthy: Mapping[int, int], now_ms: int) -> str:
         """Why an update that got no further for too long did not; "" while there is time. A held job has time."""
-        policy, far = Policy.of(job.spec), (job.modified, sorted(healthy.items()))
+        done = [group.finished for group in job.groups]
+        policy, far = Policy.of(job.spec), (job.modified, sorted(healthy.items()), done)
         known, since = self._progress.get(job.id, (None, 0))
         if known != far or job.state is JobState.HELD:
             self._progress[job.id] = far, now_ms

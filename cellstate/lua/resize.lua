@@ -4,9 +4,10 @@
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds changes log done | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by job check step most | groups
--- A group is "number total seen". check: the modify index the caller read, "-" for any; step "1": a process asks,
--- no person, so the modify index stays; seen: the total the caller read, "-" for any. At most this many running
--- tasks are stopped in one call: the totals are then not reached yet, and the call is repeated.
+-- A group is "number total seen placed". check: the modify index the caller read, "-" for any; step "1": a process
+-- asks, no person, so the modify index stays; seen, placed: the total and the placed tasks the caller read, "-" for
+-- any. At most this many running tasks are stopped in one call: the totals are
+-- then not reached yet, and the call is repeated.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"group", record} (one that is
 --        not there), {"few", record} (more tasks have ended than are asked for), {"many", record} (a gang of
 --        more than a transaction takes), or {"keys", name…}
@@ -23,13 +24,13 @@ if j.state > HELD then return { 'ended', write_job(j) } end
 
 local asked, sum, differs, grows, changed = {}, 0, false, false, false
 for i = fixed_args + 1, #ARGV do
-  local number, total, seen = match(ARGV[i], '^(%d+) (%d+) (%S+)$')
+  local number, total, seen, placed = match(ARGV[i], '^(%d+) (%d+) (%S+) (%S+)$')
   local g = j.groups[number + 1]
   if not g then return { 'group', write_job(j) } end
   asked[g] = tonumber(total)
   differs = differs or asked[g] ~= total_of(g)
   grows = grows or asked[g] > total_of(g)
-  changed = changed or (seen ~= '-' and tonumber(seen) ~= total_of(g))
+  changed = changed or (seen ~= '-' and tonumber(seen) ~= total_of(g)) or (placed ~= '-' and tonumber(placed) ~= g[PLACED])
 end
 if not differs then return { 'ok', write_job(j) } end
 if changed or overtaken(j, check) then return { 'moved', write_job(j) } end

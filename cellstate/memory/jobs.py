@@ -153,20 +153,20 @@ class MemoryJobs(MemoryTasks, MemoryReads):
 
     def resize(
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
-        seen: Mapping[int, int] | None = None,
+        seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
     ) -> Job:  # fmt: skip
         """See Cell.resize; as many steps as it takes to stop running tasks MOST_CLAIMS at a time."""
         if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
             raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
         self.unfold()
-        step, now = seen is not None, seen or {}
-        while self.resize_once(job_id, totals, at_ms, by, check, now, step=step):
-            check, now = None, {}
+        step, now, least = seen is not None, seen or {}, placed or {}
+        while self.resize_once(job_id, totals, at_ms, by, check, now, least, step=step):
+            check, now, least = None, {}, {}
         return self.snapshot_of(self.J[job_id], spec=False)
 
     def resize_once(
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None, seen: Mapping[int, int],
-        *, step: bool,
+        placed: Mapping[int, int], *, step: bool,
     ) -> bool:  # fmt: skip
         """One call of the script; returns whether another one is needed."""
         j = self.live(job_id)
@@ -175,7 +175,8 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         asked = {j.groups[number]: total for number, total in totals.items()}
         if all(g.total == total for g, total in asked.items()):
             return False
-        if any(j.groups[number].total != seen.get(number, j.groups[number].total) for number in totals):
+        groups = {number: j.groups[number] for number in totals}
+        if any(g.total != seen.get(i, g.total) or g.placed != placed.get(i, g.placed) for i, g in groups.items()):
             raise refusal(self.name, job_id, "moved", self.snapshot_of(j, spec=False))
         self.overtaken(j, check)
         if any(total < g.finished + g.failed + g.stopped for g, total in asked.items()):

@@ -56,18 +56,21 @@ class RedisJobs(RedisReads):
 
     def resize(
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
-        seen: Mapping[int, int] | None = None,
+        seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
     ) -> Job:  # fmt: skip
         """See Cell.resize; as many calls as it takes to stop running tasks MOST_CLAIMS at a time."""
         if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
             raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
         more = {"step": int(seen is not None), "most": MOST_CLAIMS}
         while True:
-            groups = [f"{number} {total} {(seen or {}).get(number, '-')}" for number, total in totals.items()]
+            groups = [
+                f"{number} {total} {(seen or {}).get(number, '-')} {(placed or {}).get(number, '-')}"
+                for number, total in totals.items()
+            ]
             job = self._alter("resize", job_id, at_ms, by, check, more, groups)
             if all(job.groups[number].total == total for number, total in totals.items()):
                 return job
-            check = seen = None
+            check = seen = placed = None
 
     def update(
         self, job_id: str, groups: Sequence[TaskGroup], extra: Mapping[str, Any], at_ms: int, by: str,

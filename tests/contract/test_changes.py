@@ -105,7 +105,7 @@ def test_the_modify_index_moves_with_changes_by_people_only(cell: AnyCell, membe
         assert change().modified == cell.counters()["version"] == kept(cell, "a").modified
 
 
-def test_processes_leave_the_modify_index_and_name_the_totals_they_read(cell: AnyCell) -> None:
+def test_processes_leave_the_modify_index_and_name_the_totals_they_read(cell: AnyCell, member: Member) -> None:
     index = cell.submit([job("a", count=3)], 0, "ada")[0].modified
     assert cell.resize("a", {0: 2}, 1, "batch/0", seen={0: 3}).modified == index == kept(cell, "a").modified
     before = kept(cell, "a")
@@ -116,6 +116,11 @@ def test_processes_leave_the_modify_index_and_name_the_totals_they_read(cell: An
     assert kept(cell, "a") == before
     assert cell.resize("a", {0: 2}, 1, "batch/0", seen={0: 3}) == replace(before, spec={}), "it is so already"
     assert cell.resize("a", {0: 4}, 1, "batch/0", index, seen={}).groups[0].total == 4
+    member.place("a", (0, 2))
+    for known in (1, 3):
+        with pytest.raises(Overtaken):
+            cell.resize("a", {0: 3}, 1, "batch/0", index, seen={}, placed={0: known})
+    assert cell.resize("a", {0: 3}, 1, "batch/0", index, seen={}, placed={0: 2}).groups[0].total == 3
     assert cell.stop("a", 2, "batch/0", JobState.ABANDONED).modified == index
 
 

@@ -21,11 +21,14 @@ STEP_MS = 1_000
 class Site:
     """A service of some tasks on a cell; tasks are placed, started and ended at once when `tick` is called."""
 
-    def __init__(self, count: int, room: int, max_down: int = 1, healthy_ms: int = 0, **policy: int) -> None:
+    def __init__(
+        self, count: int, room: int, max_down: int = 1, healthy_ms: int = 0, kind: str = "service", **policy: int
+    ) -> None:
+        self.kind = kind
         self.cell = MemoryCell("c", Dimensions(("cpu", "memory")))
         self.cell.join("e0", [MachineSpec("m", (room, 1000))], 0)
-        self.membership = self.cell.enlist("service/0", "n", 60_000, 0)
-        self.rollouts = Rollouts("service", "service/0")
+        self.membership = self.cell.enlist(f"{kind}/0", "n", 60_000, 0)
+        self.rollouts = Rollouts(kind, f"{kind}/0")
         self.now = self.number = 0
         self.health = {"max_down": max_down, "health": {"healthy_after": healthy_ms}, **policy}
         self.cell.submit([self.spec("old", count)], 0, "ada")
@@ -33,7 +36,7 @@ class Site:
 
     def spec(self, command: str, count: int, **words: Any) -> JobSpec:
         groups = (TaskGroup((1, 1), count, 0, {"name": "web", "command": [command]}),)
-        return JobSpec("a", "a", "service", groups, extra={"update": self.health}, **words)
+        return JobSpec("a", "a", self.kind, groups, extra={"update": self.health}, **words)
 
     @property
     def job(self) -> Job:
@@ -159,6 +162,22 @@ def test_the_way_back_replaces_what_was_new() -> None:
     assert site.update("old", 3, again=True) == 2
     site.until_settled()
     assert site.running() == {"old": 3, "new": 0}
+
+
+def test_an_update_that_found_no_machine_and_the_way_back_keep_the_old_tasks() -> None:
+    site = Site(10, room=10, healthy_ms=STEP_MS, progress_deadline=3 * STEP_MS)
+    site.update("new", 10)
+    for _ in range(8):
+        site.step()  # no tick: the new task finds no machine
+    assert site.cell.updates()["a"].startswith("stalled no progress")
+    site.update("old", 10, again=True)
+    for _ in range(8):
+        site.step()
+        assert site.running() == {"old": 9, "new": 0}, "none of the new tasks is proven"
+    site.tick()
+    site.update("old", 10, again=True)
+    assert site.until_settled() >= 9
+    assert site.running() == {"old": 10, "new": 0}
 
 
 @pytest.mark.parametrize(("healthy_ms", "patience"), [(0, 5), (2 * STEP_MS, 7)])

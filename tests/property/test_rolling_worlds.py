@@ -1,0 +1,213 @@
+"""Updates of jobs in random worlds: no step leaves fewer tasks than it may, and every update that can end ends.
+
+The oracle counts by itself what serves (tasks that run in older groups, new ones that have stayed up long enough, and
+finished ones of jobs whose tasks end), immediately before and after each resize that an update makes (semantics 29).
+"""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+from cellstate import ranges
+from cellstate.cell import Membership
+from cellstate.errors import Refused
+from cellstate.memory import MemoryCell
+from cellstate.model import Job, JobSpec, JobState, MachineSpec, TaskGroup
+from cellstate.resources import Dimensions
+from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.updating import change
+from schedulers.rolling import Rollouts, targets
+
+EVERY = "1" * 256
+STEP_MS = 1_000
+MACHINES = 3
+WORLDS = 300
+
+
+class World:
+    """One job that is updated again and again while its tasks are placed, evicted, lost, fail and finish."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = Random(f"{seed}/rolling worlds")
+        self.kind = self.rng.choice(("service", "batch"))
+        self.cell = Racing(self)
+        machines = [MachineSpec(f"m{i}", (self.rng.randint(1, 6), 1000)) for i in range(MACHINES)]
+        self.cell.join("e0", machines, 0)
+        self.membership: Membership = self.cell.enlist(f"{self.kind}/0", "n", 10**9, 0)
+        self.rollouts = Rollouts(self.kind, f"{self.kind}/0")
+        self.now = self.number = self.version = 0
+        self.policy: dict[str, Any] = {}
+        self.seen_up: dict[int, int] = {}
+        self.count = self.rng.randint(1, 10)
+        self.failing = True
+        self.new_policy()
+        self.cell.submit([self.spec()], 0, "ada")
+
+    def new_policy(self) -> None:
+        self.max_down, self.healthy_ms = self.rng.randint(1, 4), self.rng.choice((0, 0, 2_500))
+        health = {"healthy_after": self.healthy_ms}
+        self.policy = {"max_down": self.max_down, "health": health, "progress_deadline": 20 * STEP_MS}
+
+    def spec(self) -> JobSpec:
+        groups = (TaskGroup((1, 1), self.count, 0, {"name": "web", "command": [str(self.version)]}),)
+        return JobSpec("a", "a", self.kind, groups, extra={"update": self.policy})
+
+    @property
+    def job(self) -> Job:
+        found = self.cell.job("a")
+        assert found is not None
+        return found
+
+    @property
+    def over(self) -> bool:
+        return self.job.state > JobState.HELD
+
+    # What may happen
+
+    def update(self) -> None:
+        self.new_policy()
+        self.version += self.rng.random() < 0.8
+        self.count = self.rng.choice((self.count, self.count, self.rng.randint(1, 10)))
+        again = self.cell.updates().get("a", "").startswith("stalled")
+        wanted = change(self.job, self.spec(), again=again)
+        self.cell.update("a", wanted.groups, wanted.extra, self.now, "ada")
+
+    def place(self, chance: float = 1.0) -> None:
+        for number, group in enumerate(self.job.groups):
+            for machine in self.cell.machines():
+                left = self.job.groups[number].unplaced
+                count = min(left, machine.capacity[0] - machine.allocated[0], group.unplaced)
+                if count > 0 and self.rng.random() < chance:
+                    self.number += 1
+                    wanted = Transaction("a", (Claim(machine.index, number, self.rng.randint(1, count)),))
+                    self.cell.commit(self.membership, self.number, [wanted], Position(), self.now)
+
+    def leave(self) -> None:
+        gone = [run for run in self.cell.runs(range(MACHINES)) if run.leaving]
+        self.cell.end([Ending(run.machine, run.placement, How.LEFT) for run in gone], self.now, "e0")
+
+    def end_one(self) -> None:
+        live = [run for run in self.cell.runs(range(MACHINES)) if not run.leaving]
+        if not live:
+            return
+        run = self.rng.choice(live)
+        ways = [How.EVICTED, How.LOST]
+        ways += [How.FINISHED] if self.kind == "batch" else []
+        ways += [How.FAILED] if self.failing else []
+        task = str(self.rng.choice(list(ranges.indices(run.tasks))))
+        self.cell.end([Ending(run.machine, run.placement, self.rng.choice(ways), task)], self.now, "e0")
+
+    def resize(self) -> None:
+        """A person resizes, as the command allows: only while no update is rolling."""
+        if self.cell.updates().get("a") == "rolling":
+            return
+        (target,) = targets(self.job)
+        group = self.job.groups[target.group]
+        ended = group.finished + group.failed
+        self.cell.resize("a", {target.group: max(ended, self.rng.randint(1, 10))}, self.now, "ada")
+
+    # The oracle
+
+    def serving(self) -> int:
+        """Tasks that serve, counted from the records of runs and not as the update does it."""
+        (target,) = targets(self.job)
+        found = 0
+        for run in self.cell.runs(range(MACHINES)):
+            up = self.seen_up.get(run.placement, self.now + 1)
+            # A group that stays as it is has no new tasks: fewer of them is what a person asked for.
+            proven = not target.older or up + self.healthy_ms <= self.now
+            if not run.leaving and (run.group in target.older or (run.group == target.group and proven)):
+                found += ranges.count(run.tasks)
+        return found + (sum(group.finished for group in self.job.groups) if self.kind == "batch" else 0)
+
+    def look(self) -> None:
+        """Note which runs have started by now."""
+        runs = [run for run in self.cell.runs(range(MACHINES)) if not run.leaving]
+        asked = [(run.machine, run.placement) for run in runs]
+        for (_, placement), answer in zip(asked, self.cell.may_start(asked) if asked else (), strict=True):
+            if answer == "go":
+                self.seen_up.setdefault(placement, self.now)
+
+    # Playing
+
+    def step(self) -> None:
+        self.now += STEP_MS
+        self.look()
+        self.rollouts.step(self.cell, EVERY, self.now)
+
+    def play(self) -> None:
+        acts = (self.update, self.place, self.place, self.leave, self.leave, self.end_one, self.resize)
+        for _ in range(self.rng.randint(5, 40)):
+            if self.over:
+                return
+            self.rng.choices(acts, (2, 6, 3, 6, 3, 2, 1))[0]()
+            self.step()
+        if self.over:
+            return
+        self.finish()
+
+    def finish(self) -> None:
+        """With room for all, and nothing that fails any more, the next update comes to its end."""
+        self.failing = False
+        for index in range(MACHINES):
+            self.cell.set_machine_capacity(index, (100, 1000), self.now, "ada")
+        for _ in range(2):  # the same once more when a new task had failed before: then the update stops at once
+            self.update()
+            for _ in range(60):
+                if self.over:
+                    return
+                if self.cell.updates().get("a") != "rolling":
+                    break
+                self.place()
+                self.leave()
+                self.step()
+            if not self.cell.updates().get("a", "").endswith("failed"):
+                break
+        assert self.cell.updates().get("a") is None, self.cell.updates()
+        (target,) = targets(self.job)
+        assert not any(self.job.groups[number].placed for number in target.older)
+        new = self.job.groups[target.group]
+        finished = sum(group.finished for group in self.job.groups) if self.kind == "batch" else 0
+        # Failed tasks are run anew by an update that replaces their group, and by no other.
+        there = finished + new.placed + new.unplaced
+        assert there <= max(self.count, finished) <= there + new.failed, "as many tasks as asked for"
+
+
+class Racing(MemoryCell):
+    """A cell in which something may happen between what an update read and the step that it takes."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__("c", Dimensions(("cpu", "memory")))
+        self.world = world
+
+    def resize(
+        self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
+        seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
+    ) -> Job:  # fmt: skip
+        """Resize; a step of an update is raced by one event and judged by the oracle."""
+        world = self.world
+        if seen is None:
+            return super().resize(job_id, totals, at_ms, by, check)
+        if world.rng.random() < 0.3:
+            world.rng.choice((world.end_one, lambda: world.place(0.3)))()
+        before, floor = world.serving(), world.count - world.max_down
+        try:
+            return super().resize(job_id, totals, at_ms, by, check, seen, placed)
+        finally:
+            after = world.serving()
+            assert after >= min(before, floor), f"{before} tasks served, {after} do now, {floor} is the least"
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_no_step_of_an_update_takes_more_than_it_may(part: int) -> None:
+    for seed in range(part * WORLDS // 3, (part + 1) * WORLDS // 3):
+        world = World(seed)
+        try:
+            world.play()
+        except Refused:
+            assert world.over, f"world {seed}"  # its last task may end within an act
+        except AssertionError as error:
+            error.add_note(f"world {seed}")
+            raise
