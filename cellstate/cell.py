@@ -97,6 +97,13 @@ class KindUse(NamedTuple):
     used: Resources
 
 
+class Housekept(NamedTuple):
+    """What a call of housekeeping did: tasks ended, and whether more is due now."""
+
+    ended: int
+    more: bool
+
+
 class Submitted(NamedTuple):
     """What became of a submission: ``new``, ``same`` (already there), ``id`` or ``name`` (taken, by `holder`).
 
@@ -142,9 +149,12 @@ class Cell(Protocol):
         """
 
     def stop(
-        self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None
-    ) -> Job:
-        """Stop or abandon a job: what is unplaced ends now; Refused when there is no such job.
+        self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None, *,
+        keep: bool = False,
+    ) -> Job:  # fmt: skip
+        """Stop or abandon a job: what is unplaced ends now, running tasks by `housekeep`; Refused for an unknown job.
+
+        With `keep` the running tasks of an abandoned job run on, until somebody stops it.
 
         `check`, here and below, is the modify index the caller read: Overtaken when it moved since. What is
         so already changes nothing, whatever the index.
@@ -155,6 +165,12 @@ class Cell(Protocol):
 
     def release(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
         """Undo `hold`; a job that waits for others goes on waiting. Refused when it has ended."""
+
+    def housekeep(self, at_ms: int, by: str, most: int = 1_000) -> Housekept:
+        """End tasks of stopped and abandoned jobs, at most `most` runs of them (semantics 24).
+
+        Any live scheduler does it, again while more is due.
+        """
 
     def resize(
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,

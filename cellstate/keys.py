@@ -14,6 +14,7 @@ Redis Cluster.
     jobnames    hash    name of a live job → its id
     kinds       hash    kind → limits and use
     done        list    "id time" of finished jobs, oldest first
+    housekeeping zset   job id → from when housekeeping has to act on it (ms, the server's clock)
     pending:K   zset    bucket and id of the pending jobs of kind K, by the order they became pending
     changes     list    per version: tag and the records of the machines it touched
     log         stream  per version: time, author, facts
@@ -32,7 +33,7 @@ Redis Cluster.
     durations:N string  how long activities of MapReduce jobs named N took; expires
 """
 
-SCHEMA = 2
+SCHEMA = 3
 """Raised when records change their form; a cell of another schema is refused, and can only be deleted."""
 
 CELLS = "omega:cells"

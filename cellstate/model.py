@@ -241,6 +241,8 @@ class Job:
     """What it still waits for; of a job that was stopped for it, what can no longer come true."""
     awaited: tuple[str, ...] = ()
     """Ids of the jobs that wait for it."""
+    begun: bool = False
+    """Whether tasks of it were placed and taken off again, other than by finishing: its first wait is over."""
 
     @property
     def unplaced(self) -> int:

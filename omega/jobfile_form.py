@@ -277,6 +277,7 @@ class JobEntry(Strict):
     directory: Annotated[str, AfterValidator(_absolute)] | None = None
     after: Annotated[list[Wait], BeforeValidator(_waits)] = []
     update: Update | None = None
+    on_abandon: Literal["stop", "keep"] = "stop"
 
     def groups(self, need: Need) -> tuple[TaskGroup, ...]:
         """Its task groups; `need` reads the resources of one, given where it stands in the job."""
@@ -287,6 +288,7 @@ class JobEntry(Strict):
         names = ("pool", "user", "environment", "directory")
         found = {name: value for name in names if (value := getattr(self, name))}
         found |= {"update": self.update.model_dump()} if self.update else {}
+        found |= {"on_abandon": "keep"} if self.on_abandon == "keep" else {}
         return found | ({"after": [wait.model_dump() for wait in self.after]} if self.after else {})
 
 

@@ -25,6 +25,7 @@ from schedulers.policies import machines_of
 from schedulers.resizing import Measure, Resize, measure, resize
 from schedulers.scheduler import Scheduler, rebase
 from schedulers.sharing import owned
+from schedulers.work import keeps_running
 
 LEASE_MS = 5_000
 IDLE_SECONDS = 1.0
@@ -258,13 +259,18 @@ class Live:
     def _reread(self, effect: Reread) -> None:
         for job_id in effect.abandon:
             try:
-                self._patiently(partial(self.cell.stop, job_id, self._ms(), self.member, JobState.ABANDONED))
+                self._patiently(partial(self._abandon, job_id))
             except Refused:
                 continue  # it is gone already
         for job_id in effect.jobs:
             job = self._patiently(partial(self.cell.job, job_id))
             if job is not None and job.pending and self.owned[bucket_of(job_id)] == "1":
                 self._jobs.append(PendingJob(0, job))
+
+    def _abandon(self, job_id: str) -> None:
+        job = self.cell.job(job_id)
+        keep = job is not None and keeps_running(job)
+        self.cell.stop(job_id, self._ms(), self.member, JobState.ABANDONED, keep=keep)
 
     # Committing
 

@@ -171,7 +171,7 @@ def _take_in(scheduler: Scheduler, arrived: Arrived) -> None:
 
 def _announce_first(scheduler: Scheduler, works: Sequence[Work], now: float) -> None:
     for work in works:
-        if work.attempts:
+        if work.attempts or work.job.begun:
             continue
         for group in work.job.groups:
             if group.unplaced != group.total:

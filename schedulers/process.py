@@ -179,8 +179,8 @@ class Process:
         if self._url is not None:
             self.pending = cell.queue_depths().get(self.scheduler.kind, 0)
         self._reap(cell, set(members))
-        if time.monotonic() - self._looked_after > self.lease_ms / 1000:
-            look_after(cell, int(time.time() * 1000), self.member)
+        due = time.monotonic() - self._looked_after > self.lease_ms / 1000
+        if due and not look_after(cell, int(time.time() * 1000), self.member):
             self._looked_after = time.monotonic()
         self._roll(cell)
 

@@ -5,13 +5,18 @@ from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 
 MOST_RUNS = 1_000
-"""Runs evicted per call: some ten milliseconds of the server's time."""
+"""Runs evicted or stopped per call: some ten milliseconds of the server's time."""
 
 
-def look_after(cell: RedisCell, at_ms: int, by: str) -> None:
-    """Put back the tasks of agents that are gone, and those of drained machines whose time is over.
+MOST_CALLS = 10
+"""Calls of housekeeping between two heartbeats."""
+
+
+def look_after(cell: RedisCell, at_ms: int, by: str, most: int = MOST_RUNS) -> bool:
+    """Put back the tasks of agents that are gone, empty drained machines, end tasks of stopped and abandoned jobs.
 
     Whoever notices does it; done by several at once it is done once (semantics 17). `at_ms` is for the log.
+    Returns whether more is due at once.
     """
     cell.reap_agents(at_ms, by)
     over = [machine for machine, left in cell.deadlines().items() if left <= 0]
@@ -22,6 +27,7 @@ def look_after(cell: RedisCell, at_ms: int, by: str) -> None:
                 empty(cell, machine, at_ms, by)
             else:
                 cell.set_deadline(machine, None)
+    return all(cell.housekeep(at_ms, by, most).more for _ in range(MOST_CALLS))
 
 
 def empty(cell: RedisCell, machine: int, at_ms: int, by: str) -> int:

@@ -12,9 +12,18 @@ Shape = tuple[Any, ...]
 """What decides whether a job fits: equal shapes fit or do not fit together."""
 _KNOWN = frozenset({
     *FIELDS, "groups", "name", "command", "environment", "directory", "user", "restart", "time_limit", "grace",
-    "log_limit",
+    "log_limit", "on_abandon",
 })  # fmt: skip
 """Fields that a shape has already, or that only executors and people read."""
+
+
+ON_ABANDON = "on_abandon"
+"""The field of a job that says what becomes of its running tasks when it is abandoned: ``stop`` or ``keep``."""
+
+
+def keeps_running(job: Job) -> bool:
+    """Whether running tasks of the job run on when it is abandoned (semantics 24)."""
+    return job.spec.get(ON_ABANDON) == "keep"
 
 
 @dataclass(slots=True, eq=False)

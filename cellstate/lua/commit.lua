@@ -1,7 +1,7 @@
 -- Judge the transactions of one scheduler in order, apply what stands, and answer with what its
 -- private copy lacks and its next jobs. THE SPECIFICATION of what a conflict is.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done schedulers lease | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping schedulers lease | box:* pending:* wake:* asleep
 -- ARGV   dims tag at member incarnation number since since_tag kind cursor most owned | transactions
 -- A transaction is its job; numbers of eight bytes each: mode (0 incremental, 1 gang), detection (0 fine, 1
 -- coarse), and for every claim its group, count of identical tasks and the machine's number at the sync; the

@@ -1,6 +1,6 @@
 -- Give a machine other attributes, if it still has those that the caller saw.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done static | wake:* asleep
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping static | wake:* asleep
 -- ARGV   dims tag at by index before after count
 -- before, after: name and opaque attributes, as kept; count: how many attributes there are then.
 -- Reply  {"ok", version}, {"unknown"}, or {"moved"} when somebody changed them meanwhile

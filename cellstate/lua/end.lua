@@ -1,7 +1,7 @@
 -- Tasks end: finished, failed, lost, evicted for another reason than a claim, stopped; and the end of
 -- leaving tasks is acknowledged. Another placement id than the live one has no effect (semantics 1).
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by | endings
 -- An ending is five words: machine, placement, how (finished failed lost evicted stopped left), tasks as
 -- ranges or "*" for the whole run, reason or "-".

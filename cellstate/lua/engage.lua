@@ -1,6 +1,6 @@
 -- An agent takes its name: a new incarnation, unless this nonce already has it.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done names executors agents lease
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping names executors agents lease
 -- ARGV   dims tag at member name nonce lease_ms
 -- member is "agent/NAME", the name of its executor; name is that of its machine.
 -- Reply  {"ok", incarnation}, {"taken"} when a live agent has the name, {"lapsed", incarnation} when the tasks

@@ -1,6 +1,6 @@
 -- A scheduler takes its name: a new incarnation, unless this nonce already has it.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done schedulers lease
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping schedulers lease
 -- ARGV   dims tag at member nonce lease_ms
 -- Reply  {"ok", incarnation} or {"taken"} when a live scheduler has the name
 -- Types  lease: string that expires; others as in commit.lua

@@ -1,7 +1,7 @@
 -- Hold a job, or release it. A held job gets no new placements; what runs of it runs on. Released, it
 -- arrives anew at its schedulers, unless it waits for other jobs as well.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping | pending:* wake:*
 -- ARGV   dims tag at by job action check
 -- action: "hold" or "release"; check: the modify index the caller read, "-" for any.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, or {"keys", name…}

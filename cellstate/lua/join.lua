@@ -1,6 +1,6 @@
 -- Machines join the cell, or come back (perhaps with another capacity) under their name.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done names static executors | box:* wake:* asleep
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping names static executors | box:* wake:* asleep
 -- ARGV   dims tag at by executor | pairs
 -- A pair is "name capacity*R" and the machine's opaque attributes. All belong to one executor.
 -- Reply  {"ok", version, executor number, index…}, or {"keys", name…} with nothing done

@@ -1,6 +1,6 @@
 -- An agent leaves, or is found gone: what ran on its machine is lost and goes back to pending, once.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done names executors agents lease
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping names executors agents lease
 --        | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by member incarnation name reaped
 -- reaped "1": somebody found its lease gone; it must still be so, and the machine is down afterwards, or stays

@@ -1,6 +1,6 @@
 -- Set what all jobs of one kind may hold together (semantics 9).
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done | wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping | wake:*
 -- ARGV   dims tag at by kind limits
 -- limits: "max_jobs lowest highest max*R", "-" for none.
 -- Reply  {"ok", version}

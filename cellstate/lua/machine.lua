@@ -1,6 +1,6 @@
 -- Change one machine: its state (up, drained, down, gone) or its capacity.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by index action change
 -- action "state": change is 0 up, 1 drained, 2 down, 3 gone; tasks of a machine that goes down or away
 -- are lost and go back to pending in the same call. action "capacity": change is "capacity*R", then

@@ -2,7 +2,7 @@
 -- first of the waiting tasks, then of those that run, newest index first: they are stopped and leave. What still
 -- waits arrives anew: a gang that fitted nowhere may fit now.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by job check step most | groups
 -- A group is "number total seen placed". check: the modify index the caller read, "-" for any; step "1": a process
 -- asks, no person, so the modify index stays; seen, placed: the total and the placed tasks the caller read, "-" for

@@ -1,6 +1,6 @@
 -- An update of a job comes to its end: it is done, or it stopped because its new tasks do not work.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done updates
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping updates
 -- ARGV   dims tag at by job reason
 -- reason: why it stopped; "" when it is done, or the job is.
 -- Reply  {"ok", 1 when this changed anything, else 0}

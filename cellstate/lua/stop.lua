@@ -1,9 +1,9 @@
--- Stop or abandon a job: its unplaced tasks end at once, later claims answer unknown. What runs is
--- ended afterwards in bounded batches through end.lua (semantics 4).
+-- Stop or abandon a job: its unplaced tasks end at once, later claims answer unknown. The job enters the
+-- housekeeping set, so that what runs is ended in bounded batches whoever asked and whoever died (semantics 4, 24).
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done | pending:*
--- ARGV   dims tag at by job state check
--- state: 2 stopped, 3 abandoned; check: the modify index the caller read, "-" for any.
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping | pending:*
+-- ARGV   dims tag at by job state check keep
+-- state: 2 stopped, 3 abandoned; keep "1": what runs is to run on (of an abandoned job; stopping it later ends that too); check: the modify index the caller read, "-" for any.
 -- Reply  {"ok", record} with the job's record afterwards, {"unknown"}, {"moved", record}, or {"keys", name…}
 -- Types  as in commit.lua
 
@@ -12,7 +12,8 @@
 load_jobs({ job })
 local j = J[job]
 if not j then return { 'unknown' } end
-if j.state > HELD then return { 'ok', write_job(j) } end
+local kept = j.state == ABANDONED and state == '2' and j.placed > 0 and not redis.call('ZSCORE', housekeeping_key, job)
+if j.state > HELD and not kept then return { 'ok', write_job(j) } end
 if overtaken(j, check) then return { 'moved', write_job(j) } end
 load_awaiting()
 local names = lacking()
@@ -25,6 +26,7 @@ for _, g in ipairs(j.groups) do
 end
 j.unplaced, j.state = 0, tonumber(state)
 if j.state == ABANDONED then touch_job(j) else modify(j) end -- no person abandons
+if j.placed > 0 and keep == '0' then chores = { 0, job } end
 fact(format('%s %s %d', j.state == ABANDONED and 'abandon' or 'stop', job, stopped))
 end_waits()
 publish(at, by, true)

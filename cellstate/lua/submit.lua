@@ -1,6 +1,6 @@
 -- Submit jobs. The same job again under its id changes nothing.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping | pending:* wake:*
 -- ARGV   dims tag at by | pairs
 -- A pair is "id name kind precedence gang bucket links group;group…" and the job's opaque spec; links:
 -- what holds it back (parts/links.lua), or "-"; a group is "need*R duration count[?]", "?": optional.

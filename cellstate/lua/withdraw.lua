@@ -1,6 +1,6 @@
 -- A scheduler leaves, or is found gone: its record goes, its jobs belong to the others.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done schedulers lease
+-- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping schedulers lease
 -- ARGV   dims tag at member incarnation reaped
 -- reaped "1": somebody else found its lease gone; it must still be so (the caller asks only when the store
 -- has been up for a lease: after an outage every lease is gone, semantics 17). "0": it leaves by itself.

@@ -6,6 +6,7 @@ from typing import Any
 from cellstate.cell import Membership, PendingJob, Reply
 from cellstate.errors import BadInput, Duplicate, Fenced
 from cellstate.memory.agents import MemoryAgents
+from cellstate.memory.housekeeping import MemoryHousekeeping
 from cellstate.memory.jobs import plain
 from cellstate.memory.publish import Member
 from cellstate.memory.ranges import span_count, span_split
@@ -22,7 +23,7 @@ from cellstate.transaction import Ending, How, Intake, Position, Transaction
 Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | None]
 
 
-class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards):
+class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, MemoryHousekeeping):
     """A cell in memory; see `Cell` for the methods of the port.
 
     Finished jobs are kept as in the store. Leases never expire by themselves: `expire` does it. `log`

@@ -89,13 +89,15 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         return j
 
     def stop(
-        self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None
-    ) -> Job:
+        self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None, *,
+        keep: bool = False,
+    ) -> Job:  # fmt: skip
         """See Cell.stop."""
         j = self.J.get(job_id)
         if j is None:
             raise refusal(self.name, job_id, "unknown")
-        if j.state <= JobState.HELD:
+        kept = j.state is JobState.ABANDONED and j.placed and job_id not in self.due
+        if j.state <= JobState.HELD or (kept and state is JobState.STOPPED):
             self.overtaken(j, check)
             self.open()
             stopped = j.unplaced
@@ -104,6 +106,8 @@ class MemoryJobs(MemoryTasks, MemoryReads):
                 g.unplaced, g.waiting = 0, NONE
             j.unplaced, j.state = 0, state
             (self.touch_job if state is JobState.ABANDONED else self.modify)(j)  # no person abandons
+            if j.placed and not keep:
+                self.due[job_id] = 0
             self.fact("abandon" if state is JobState.ABANDONED else "stop", job_id, stopped)
             self.publish(at_ms, by)
         return self.snapshot_of(j, spec=False)

@@ -81,6 +81,8 @@ class MemoryPublish(MemoryWords):
         self._cut = 0
         # (version, machine) where the change list names a machine as drained before it names it as it is.
         self._restated: list[tuple[int, int]] = []
+        # The housekeeping set: from when housekeeping has to act on a job (ms).
+        self.due: dict[str, int] = {}
         # So many versions have neither yet: they are of changes nobody asked about so far (`catch_up`).
         self._behind = 0
         # Records of all machines without their numbers and amounts, which change all the time.
@@ -137,6 +139,8 @@ class MemoryPublish(MemoryWords):
             if j.unplaced == 0 and j.placed == 0 and not j.complete:
                 if j.state <= JobState.HELD:
                     j.state = JobState.DONE
+                else:
+                    self.due.pop(j.id, None)
                 j.complete = True
                 self.retired.append(j)
                 self.fact("done", j.id, int(j.state))

@@ -63,6 +63,7 @@ class MemoryReads(MemoryPublish):
             j.id, j.name, j.kind.name, j.precedence, j.order, j.state, j.gang, j.submitted,
             [_group(g) for g in j.groups], j.spec if spec else {}, j.modified, "*" in j.waits,
             tuple(After(wait.rstrip("+"), wait[-1] == "+") for wait in j.waits if wait != "*"), tuple(j.awaited),
+            j.begun,
         )  # fmt: skip
 
     def job(self, job_id: str) -> Job | None:

@@ -86,6 +86,7 @@ class MemoryTasks(MemoryWaits):
         before = j.placed
         g.placed, j.placed = g.placed - count, before - count
         self.freed = True
+        j.begun = j.begun or how is not How.FINISHED
         self.count_admitted(j, before)
         self.touch_job(j)
         dropped = g.optional and how not in (How.FINISHED, How.STOPPED) and j.state <= JobState.HELD

@@ -94,12 +94,13 @@ class JobRow:
 
     `arrival`: its place in the queue of its kind, 0 when it is not pending; `call`: the call that last
     touched it; `returned`: that call put tasks back; `modified`: its modify index; `waits`: what holds it back,
-    "*" for a person, a job's id, with "+" however that ends; `awaited`: ids of the jobs that wait for it.
+    "*" for a person, a job's id, with "+" however that ends; `awaited`: ids of the jobs that wait for it; `begun`:
+    tasks of it were placed and taken off again.
     """
 
-    __slots__ = ("arrival", "awaited", "bucket", "call", "complete", "gang", "groups", "id", "kind", "modified", "name",
-                 "order", "placed", "precedence", "returned", "spec", "state", "submitted", "unplaced",
-                 "waits")  # fmt: skip
+    __slots__ = ("arrival", "awaited", "begun", "bucket", "call", "complete", "gang", "groups", "id", "kind",
+                 "modified", "name", "order", "placed", "precedence", "returned", "spec", "state", "submitted",
+                 "unplaced", "waits")  # fmt: skip
 
     def __init__(self, id: str, name: str, kind: "KindRow", precedence: int, state: JobState, gang: Gang) -> None:
         """A job without groups."""
@@ -108,7 +109,7 @@ class JobRow:
         self.spec: Mapping[str, Any] = {}
         self.bucket = self.order = self.submitted = self.arrival = self.placed = self.unplaced = 0
         self.call = self.modified = 0
-        self.complete = self.returned = False
+        self.begun = self.complete = self.returned = False
         self.waits: list[str] = []
         self.awaited: list[str] = []
 

@@ -11,7 +11,7 @@ from cellstate.cell import Membership, PendingJob, Reply
 from cellstate.errors import BadInput, Duplicate, Fenced, Refused, Unsuitable
 from cellstate.model import MOST_CLAIMS, Limits, MachineSpec, MachineState, check_member, check_nonce, merged
 from cellstate.redis import records
-from cellstate.redis.agents import RedisAgents
+from cellstate.redis.housekeeping import RedisHousekeeping
 from cellstate.redis.jobs import RedisJobs
 from cellstate.redis.link import Link
 from cellstate.redis.scripts import script
@@ -38,7 +38,7 @@ def check_name(name: str) -> str:
     return name
 
 
-class RedisCell(RedisAgents, RedisJobs, RedisShards):
+class RedisCell(RedisHousekeeping, RedisJobs, RedisShards):
     """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
 
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:

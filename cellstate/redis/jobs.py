@@ -41,10 +41,11 @@ class RedisJobs(RedisReads):
         return answers
 
     def stop(
-        self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None
-    ) -> Job:
+        self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None, *,
+        keep: bool = False,
+    ) -> Job:  # fmt: skip
         """See Cell.stop."""
-        return self._alter("stop", job_id, at_ms, by, check, {"state": int(state)})
+        return self._alter("stop", job_id, at_ms, by, check, {"state": int(state), "keep": int(keep)})
 
     def hold(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
         """See Cell.hold."""

@@ -86,14 +86,18 @@ def _total(word: str) -> tuple[int, int, bool]:
     return int(total), int(indices or total), word[-1] == "?"
 
 
-def _links(word: str) -> tuple[int, bool, tuple[After, ...], tuple[str, ...]]:
-    """Read ``modified<ID…>ID…`` (lua/parts/links.lua): modify index, held, what it waits for, who waits for it."""
+def _links(word: str) -> tuple[int, bool, tuple[After, ...], tuple[str, ...], bool]:
+    """Read ``modified[*]<ID…>ID…`` (lua/parts/links.lua).
+
+    Returns modify index, held, what it waits for, who waits for it, whether it has begun.
+    """
     if word.isdigit():
-        return int(word), False, (), ()
+        return int(word), False, (), (), False
     modified, *links = re.findall("[<>]?[^<>]+", word)
     waits = [link[1:] for link in links if link[0] == "<"]
     after = tuple(After(name.rstrip("+"), name[-1] == "+") for name in waits if name != "*")
-    return int(modified), "*" in waits, after, tuple(link[1:] for link in links if link[0] == ">")
+    awaited = tuple(link[1:] for link in links if link[0] == ">")
+    return int(modified.rstrip("*")), "*" in waits, after, awaited, modified[-1] == "*"
 
 
 _STATES = {str(int(state)): state for state in JobState}

@@ -172,6 +172,13 @@ class ChangingWorld(World):
         """A job with its number among those that arrived: the cell counts residents too."""
         return replace(job, order=job.order - self.residents)
 
+    def _stop(self, job: Job, number: int) -> None:
+        """See World.abandon."""
+        self.stop_runs(job)
+        after = self.master.cell.job(job.id)
+        if after is not None:
+            self._took(job, after)
+
     # Sizes
 
     def arrived(self, job_id: str) -> None:

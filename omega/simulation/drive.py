@@ -170,7 +170,7 @@ class Desk:
     def _reread(self, effect: Reread) -> None:
         for job_id in effect.abandon:
             self.architecture.gave_up(self, job_id)
-            self.world.abandon(job_id, self.name)
+            self.world.abandon(job_id, self.number, self.name)
         for job_id in effect.jobs:
             job = self.world.master.cell.job(job_id)
             if job is not None and job.pending:

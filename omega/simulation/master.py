@@ -46,8 +46,8 @@ class Master(Protocol):
     def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
         """Tasks end, those that are still there; returns how many they were."""
 
-    def abandon(self, job_id: str, at_ms: int, by: str) -> None:
-        """A job is given up."""
+    def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
+        """Abandon a job; with `keep` its running tasks run on."""
 
 
 class TwinMaster:
@@ -79,9 +79,9 @@ class TwinMaster:
         """See Master.finish."""
         return sum(self.twin.end(endings, at_ms, EXECUTOR))
 
-    def abandon(self, job_id: str, at_ms: int, by: str) -> None:
+    def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
         """See Master.abandon."""
-        self.twin.stop(job_id, at_ms, by, JobState.ABANDONED)
+        self.twin.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)
 
 
 class StoreMaster:
@@ -169,6 +169,6 @@ class StoreMaster:
         self._released.update(moved)
         return sum(counts)
 
-    def abandon(self, job_id: str, at_ms: int, by: str) -> None:
+    def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
         """See Master.abandon."""
-        self.store.stop(job_id, at_ms, by, JobState.ABANDONED)
+        self.store.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)

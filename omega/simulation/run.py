@@ -98,6 +98,7 @@ class Simulation:
             else StoreMaster(cell, release_moves_number=moves)
         )
         self.world = self._world(numbered=numbered, changing=evicts or sizes)
+        self.world.ends_abandoned = not settings.reference_rules
         self.tally = Tally()
         self._written = self._arrived = 0
         self._ahead = 1 if sizes else JOBS_PER_CALL  # who asks for jobs that wait is not to see any before it arrives

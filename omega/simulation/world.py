@@ -4,15 +4,17 @@ from collections.abc import Callable, Mapping
 from itertools import repeat
 from typing import Any
 
-from cellstate.model import Job
+from cellstate import ranges
+from cellstate.model import Job, Run
 from cellstate.packing import packed_need
 from cellstate.replica import Replica
 from cellstate.resources import Resources
-from cellstate.transaction import PLACED_ONE, Outcome, Placed, Singles, Transaction
+from cellstate.transaction import PLACED_ONE, Ending, How, Outcome, Placed, Singles, Transaction
 from omega.simulation.digest import Digest
 from omega.simulation.engine import Engine
 from omega.simulation.master import Master
 from omega.simulation.meter import Meter
+from schedulers.work import keeps_running
 
 Ended = Callable[[Mapping[int, int], int], None]
 Answers = Mapping[type, Callable[[Any], Any]]
@@ -32,6 +34,10 @@ class World:
         self.dimensions = len(master.cell.dimensions)
         self._spans: dict[Resources, int] = {}
         # By what a task takes: microseconds that tasks ran, together.
+        self.ends_abandoned = True
+        """Whether running tasks of abandoned jobs end; not under the authors' rules."""
+        self._stopped: set[int] = set()
+        # Placements that ended with their job.
         self.on_end: Ended | None = None
         self.watching: dict[int, Callable[[], None]] = {}
         """By desk number: whom to tell when room was freed; idle ones with jobs that sleep."""
@@ -80,6 +86,9 @@ class World:
 
     def _end(self, what: tuple[int, int, tuple[int, ...], Placed]) -> None:
         number, order, need, placed = what
+        if self._stopped and placed.placements[0] in self._stopped:
+            self._spans[need] += placed.tasks * (self.horizon - self.engine.now)
+            return
         tasks = self.master.end(placed, self.engine.now // 1000)
         self.digest.ended(self.engine.now, order, tasks)
         if self.on_end is not None:
@@ -92,6 +101,41 @@ class World:
             for number in sorted(self.watching):
                 self.watching[number]()
 
-    def abandon(self, job_id: str, by: str) -> None:
-        """A job is given up."""
-        self.master.abandon(job_id, self.engine.now // 1000, by)
+    # Abandoned jobs
+
+    def abandon(self, job_id: str, number: int, by: str) -> None:
+        """Abandon a job of desk `number`; its running tasks end at once, unless they are to run on (semantics 24)."""
+        job = self.master.cell.job(job_id) if self.ends_abandoned else None
+        keep = job is None or keeps_running(job)
+        self.master.abandon(job_id, self.engine.now // 1000, by, keep=keep)
+        if job is not None and not keep:
+            self._stop(job, number)
+
+    def stop_runs(self, job: Job) -> list[Run]:
+        """Stop what runs of a job; returns the runs. They stay as leaving until they are acknowledged."""
+        machines = sorted({machine for group in job.groups for _, machine, _ in group.runs})
+        runs = [run for run in self.master.cell.runs(machines) if run.job == job.id and not run.leaving]
+        self.master.finish([Ending(run.machine, run.placement, How.STOPPED) for run in runs], self.engine.now // 1000)
+        return runs
+
+    def _stop(self, job: Job, number: int) -> None:
+        runs, now = self.stop_runs(job), self.engine.now
+        if not runs:
+            return
+        self.master.finish([Ending(run.machine, run.placement, How.LEFT) for run in runs], now // 1000)
+        freed, tasks = dict[int, int](), 0
+        for run in runs:
+            need, count = job.groups[run.group].need, ranges.count(run.tasks)
+            self._spans[need] = self._spans.get(need, 0) - count * (self.horizon - now)
+            freed[run.machine] = freed.get(run.machine, 0) + packed_need(need) * count
+            tasks += count
+        self._stopped.update(run.placement for run in runs)
+        self.digest.ended(now, job.order, tasks)
+        self.engine.at(now, self._tell_freed, (freed, number))
+
+    def _tell_freed(self, what: tuple[dict[int, int], int]) -> None:
+        if self.on_end is not None:
+            self.on_end(*what)
+        for number in sorted(self.watching):
+            if number in self.watching:
+                self.watching[number]()

@@ -32,7 +32,7 @@ from tests.property.worlds import EVERY_BUCKET, HALF, KEEP_MS, MEMBERS, UP, Worl
 
 SCALES = (1, 1_000, 4_900_000_000_000)
 """Small amounts, and ones whose sums pass 10^14 (semantics 12)."""
-DISTURBANCES = ("machine", "machine", "member", "agent", "limit", "stop", "hold", "resize", "update")
+DISTURBANCES = ("machine", "machine", "member", "agent", "limit", "stop", "tend", "hold", "resize", "update")
 ENDS = (How.FINISHED, How.FAILED, How.LOST, How.STOPPED, How.EVICTED)
 capacities = st.sampled_from([(10, 10), (12, 20), (6, 4), (4, 6), (20, 12), (2, 3)])
 often = st.integers(0, 9).map(lambda n: n != 5)
@@ -54,6 +54,7 @@ class Twins(JobChanges):
 
     def tick(self, most: int = 3) -> int:
         self.now += most
+        self.worlds.now = self.now
         return self.now
 
     def scaled(self, vector: Resources) -> Resources:
@@ -141,7 +142,8 @@ class Twins(JobChanges):
     def stop(self, data: st.DataObject) -> None:
         job_id, at = self.some_job(data), self.tick()
         state = data.draw(st.sampled_from([JobState.STOPPED, JobState.ABANDONED]))
-        self.worlds.do(lambda world: world.cell.stop(job_id, at, "ada", state))
+        keep = state is JobState.ABANDONED and data.draw(st.booleans())
+        self.worlds.do(lambda world: world.cell.stop(job_id, at, "ada", state, keep=keep))
 
     # Transactions
 
@@ -237,6 +239,9 @@ class Twins(JobChanges):
             self.change_agent(data)
         elif what == "limit":
             self.limit(data)
+        elif what == "tend":
+            at, most = self.tick(), data.draw(st.integers(1, 3))
+            self.worlds.do(lambda world: world.cell.housekeep(at, "batch/0", most))
         elif what in ("hold", "resize", "update"):
             self.alter(data, what)
         else:

@@ -70,6 +70,7 @@ class World:
             "facts": cell.facts(most=100_000),
             "members": cell.members(),
             "updates": cell.updates(),
+            "chores": cell.chores(),
             "agents": cell.agents(),
             "figures": cell.figures(),
             "counters": {name: value for name, value in counters.items() if value},
@@ -101,6 +102,8 @@ class Worlds:
         long.shortcut = False
         self.store = RedisCell.create(client, "c", DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS)
         self.store.store_older_than = lambda milliseconds: milliseconds > 0  # type: ignore[method-assign]
+        self.now = 0
+        self.store.store_ms = lambda: self.now  # type: ignore[method-assign]
         self.twin = short
         self.all = [World(cell) for cell in (short, long, self.store)]
         self.first = self.all[0]

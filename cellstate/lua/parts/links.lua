@@ -1,6 +1,11 @@
 -- What may change of a job after its submission: its modify index, what it waits for, its groups' totals.
--- links is "modified" and then "<*" (a person holds it), "<ID" (waits until that job finished), "<ID+"
+-- links is "modified[*]" and then "<*" (a person holds it), "<ID" (waits until that job finished), "<ID+"
 -- (until it ended in whatever way), ">ID" (that job waits for this one), in any order.
+
+-- Tasks of the job were placed and taken off again: "*" behind the modify index. Its wait is over, whatever waits now.
+local function mark_begun(j)
+  if not find(j.links, '^%d+%*') then j.links = string.gsub(j.links, '^%d+', '%0*') end
+end
 
 -- A change by a person: the modify index is the version that this call will leave.
 local function modify(j)
@@ -23,7 +28,7 @@ local function drop_link(j, link)
   for found in gmatch(j.links, '[<>][^<>]+') do
     if found ~= link then kept[#kept + 1] = found end
   end
-  j.links = match(j.links, '^%d+') .. concat(kept)
+  j.links = match(j.links, '^%d+%*?') .. concat(kept)
   touch_job(j)
 end
 

@@ -20,6 +20,8 @@ do
 end
 
 local facts, boxes, pend, unpend, retired = {}, {}, {}, {}, {}
+-- Members of the housekeeping set that this call adds, each after its score, and removes.
+local chores, settled = {}, {}
 -- Whether room was freed, or a machine came or changed: jobs that fitted nowhere may fit now.
 local freed = false
 --@const CHANGES_KEPT 8192, LOG_KEPT 50000, BOX_MOST 200000
@@ -140,7 +142,7 @@ local function write_jobs()
     local j = changed_jobs[i]
     local pending = j.unplaced > 0 and j.state <= HELD
     if j.unplaced == 0 and j.placed == 0 and not j.was_complete then
-      if j.state <= HELD then j.state = DONE end
+      if j.state <= HELD then j.state = DONE else settled[#settled + 1] = j.id end
       retired[#retired + 1] = j
       fact('done ' .. j.id .. ' ' .. STATES[j.state])
     end
@@ -295,6 +297,8 @@ local function publish(at, by, frees, before)
   write_jobs()
   write_kinds()
   write_pending()
+  in_chunks('ZREM', housekeeping_key, settled)
+  in_chunks('ZADD', housekeeping_key, chores)
   wake_sleepers()
   write_boxes()
   retire(at)

@@ -130,6 +130,7 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
     g[WAITING] = span_add(waiting_of(g), gone)
     g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
   end
+  if how ~= 'finished' then mark_begun(j) end
   touch_job(j)
   local line = how .. ' ' .. placement .. ' ' .. m.key .. ' ' .. id .. ' ' .. group .. ' ' .. gone
   fact(with_values(line, m) .. ' ' .. reason)

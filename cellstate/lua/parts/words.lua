@@ -4,7 +4,7 @@
 --            sequence number
 --   runs     " placement:job:group:tasks" per run on a machine, " !…" while leaving
 --   job      "name kind precedence order state gang submitted bucket links;group;group…"
---            links: "modified<ID…>ID…" (parts/links.lua); modified: version of the last change by a person
+--            links: "modified[*]<ID…>ID…" (parts/links.lua); modified: version of the last change by a person
 --   group    "need*R duration total unplaced placed finished failed stopped waiting runs"
 --            total: "total[/indices][?]"; indices: given out so far, where more than the total; "?": optional
 --            waiting: the unplaced tasks; runs: "placement@machine," each, "!placement@machine," leaving

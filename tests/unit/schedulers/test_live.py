@@ -298,6 +298,17 @@ def test_a_job_to_be_abandoned_may_be_gone_already() -> None:
     assert rig.job("a").state is JobState.ABANDONED
 
 
+def test_an_abandoned_job_says_whether_its_tasks_run_on() -> None:
+    rig = Rig(*ROOMY)
+    rig.submit(spec("a", 2), spec("b", 2, extra={"on_abandon": "keep"}))
+    for job_id in ("a", "b"):
+        rig.foreign(job_id, 0, 1)
+    rig.live.answer(Reread((), ("a", "b")))
+    while rig.cell.housekeep(0, "batch/0").more:
+        continue
+    assert (rig.placed("a"), rig.placed("b")) == (0, 1)
+
+
 def test_told_to_stop_it_finishes_the_attempt_in_hand_and_leaves() -> None:
     rig = Rig(*ROOMY)
     jobs = rig.submit(*(spec(f"j{i}") for i in range(5)))

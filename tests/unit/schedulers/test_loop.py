@@ -1,6 +1,7 @@
 """The attempt loop, driven by hand: which effects it yields, in which order, and what it does with answers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -138,6 +139,13 @@ def test_a_thousand_conflicted_attempts_and_the_job_is_given_up() -> None:
     assert [name for name, _ in heard.of("abandoned")] == ["a"]
     driver.idle()
     assert (len(found.ordering), len(found.sleepers), found.working) == (0, 0, {})
+
+
+def test_a_job_that_was_placed_and_wholly_evicted_is_not_announced_as_new() -> None:
+    found, heard = scheduler()
+    Driver(found, copy((4, 4))).arrive(job("a"), replace(job("b"), begun=True)).idle()
+    assert [name for name, *_ in heard.of("began")] == ["a"]
+    assert {name for name, *_ in heard.of("placed")} == {"a", "b"}
 
 
 def test_sleeping_uses_no_attempts() -> None:

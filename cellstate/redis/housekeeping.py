@@ -1,0 +1,19 @@
+"""What any live process does for a whole cell on a server."""
+
+from cellstate.cell import Housekept
+from cellstate.redis.agents import RedisAgents
+
+
+class RedisHousekeeping(RedisAgents):
+    """Housekeeping; its time is the server's."""
+
+    def housekeep(self, at_ms: int, by: str, most: int = 1_000) -> Housekept:
+        """See Cell.housekeep."""
+        values = self._values(at_ms, by) | {"now": self.store_ms(), "most": most}
+        _, ended, more = self._run("housekeep", values, extra=self._hints())
+        return Housekept(int(ended), bool(more))
+
+    def chores(self) -> dict[str, int]:
+        """Jobs that housekeeping has to act on: from when, in ms of the server's clock."""
+        found = self._plain(self.client.zrange, self._prefix + "housekeeping", 0, -1, withscores=True)
+        return {job_id.decode(): int(when) for job_id, when in found}

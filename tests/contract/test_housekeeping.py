@@ -1,0 +1,84 @@
+"""Stopping and abandoning are states of the store: housekeeping ends what still runs (semantics 24)."""
+
+from cellstate.cell import Housekept
+from cellstate.model import Job, JobState
+from cellstate.transaction import Ending, How
+from tests.contract.conftest import AnyCell, Member, Stand, job
+
+
+def kept(cell: AnyCell, job_id: str = "a") -> Job:
+    found = cell.job(job_id)
+    assert found is not None
+    return found
+
+
+def counts(cell: AnyCell, job_id: str = "a") -> tuple[int, int]:
+    group = kept(cell, job_id).groups[0]
+    return group.placed, group.stopped
+
+
+def running(cell: AnyCell, member: Member, job_id: str = "a") -> None:
+    """A job of seven tasks, three runs of which are placed."""
+    cell.submit([job(job_id, count=7)], 0, "ada")
+    for machine in range(3):
+        member.place(job_id, (machine, 2))
+
+
+def test_tasks_of_a_stopped_job_end_whoever_asked_and_died(stand: Stand, cell: AnyCell, member: Member) -> None:
+    running(cell, member)
+    cell.stop("a", 1, "ada")
+    assert counts(cell) == (6, 1), "who asked has died since"
+    assert cell.chores() == {"a": 0}
+    other = stand.other()
+    assert other.housekeep(2, "batch/1", most=2) == Housekept(4, more=True), "bounded"
+    assert counts(cell) == (2, 5)
+    assert cell.housekeep(3, "batch/0", most=2) == Housekept(2, more=False)
+    assert (counts(cell), cell.chores()) == ((0, 7), {})
+    assert all(run.leaving for run in cell.runs([0, 1, 2]))
+    version = cell.counters()["version"]
+    assert other.housekeep(4, "batch/1") == Housekept(0, more=False), "done once"
+    assert cell.counters()["version"] == version
+    assert [fact.words[0] for fact in cell.facts()][-2:] == ["stopped", "done"]
+
+
+def test_tasks_of_an_abandoned_job_end_unless_they_are_to_run_on(cell: AnyCell, member: Member) -> None:
+    for job_id in ("a", "b"):
+        cell.submit([job(job_id, count=2)], 0, "ada")
+        member.place(job_id, (0, 1))
+    cell.stop("a", 1, "batch/0", JobState.ABANDONED)
+    cell.stop("b", 1, "batch/0", JobState.ABANDONED, keep=True)
+    assert cell.housekeep(2, "batch/0") == Housekept(1, more=False)
+    assert (counts(cell, "a"), counts(cell, "b")) == ((0, 2), (1, 1))
+    cell.stop("b", 3, "batch/0", JobState.ABANDONED)
+    assert cell.chores() == {}, "abandoned already"
+
+
+def test_a_person_stops_what_an_abandoned_job_kept(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=2)], 0, "ada")
+    member.place("a", (0, 1))
+    cell.stop("a", 1, "batch/0", JobState.ABANDONED, keep=True)
+    stopped = cell.stop("a", 2, "ada")
+    assert (stopped.state, stopped.modified) == (JobState.STOPPED, cell.counters()["version"])
+    assert cell.stop("a", 3, "ada").modified == stopped.modified, "once"
+    assert cell.housekeep(4, "batch/0") == Housekept(1, more=False)
+
+
+def test_what_ends_by_itself_leaves_nothing_to_do(cell: AnyCell, member: Member) -> None:
+    running(cell, member)
+    cell.stop("a", 1, "ada")
+    runs = cell.runs([0, 1, 2])
+    cell.end([Ending(run.machine, run.placement, How.FINISHED) for run in runs], 2, "e0")
+    assert cell.chores() == {}
+    assert cell.housekeep(3, "batch/0") == Housekept(0, more=False)
+
+
+def test_a_job_that_was_placed_and_evicted_has_begun(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=2), job("b")], 0, "ada")
+    member.place("a", (0, 2))
+    assert not kept(cell).begun
+    cell.end([Ending(0, 1, How.EVICTED, "*", "drain")], 1, "e0")
+    cell.hold("a", 2, "ada")
+    cell.release("a", 3, "ada")
+    assert (kept(cell).begun, kept(cell).groups[0].unplaced) == (True, 2)
+    assert kept(cell).modified == cell.counters()["version"]
+    assert not kept(cell, "b").begun
