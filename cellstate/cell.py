@@ -210,6 +210,12 @@ class Cell(Protocol):
         A stalled one is forgotten once its job is no longer kept.
         """
 
+    def retire(self, now_ms: int, most: int = 1_000) -> int:
+        """Forget finished jobs that are older than the cell keeps them, at most so many; returns how many.
+
+        `now_ms` is the server's clock (`RedisCell.store_ms`), never a client's (semantics 30).
+        """
+
     def updates(self) -> Mapping[str, str]:
         """Updates that are not done, by job id: ``rolling``, or ``stalled`` and why."""
 

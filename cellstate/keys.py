@@ -13,7 +13,8 @@ Redis Cluster.
     specs       hash    job id → what only schedulers and executors read (MessagePack)
     jobnames    hash    name of a live job → its id
     kinds       hash    kind → limits and use
-    done        list    "id time" of finished jobs, oldest first
+    done        list    "id version" of finished jobs, oldest first: the version in which each ended
+    times       list    "version ms", what the server's clock showed at some versions, oldest first
     housekeeping zset   job id → from when housekeeping has to act on it (ms, the server's clock)
     pending:K   zset    bucket and id of the pending jobs of kind K, by the order they became pending
     changes     list    per version: tag and the records of the machines it touched

@@ -1,4 +1,4 @@
-"""What any process of a cell does for all: tasks of agents that are gone go back, drained machines are emptied."""
+"""What any process of a cell does for all: give up tasks of executors that are gone, empty drained machines, retire."""
 
 from cellstate.model import MachineState
 from cellstate.redis import RedisCell
@@ -13,12 +13,13 @@ MOST_CALLS = 10
 
 
 def look_after(cell: RedisCell, at_ms: int, by: str, most: int = MOST_RUNS) -> bool:
-    """Put back the tasks of agents that are gone, empty drained machines, end tasks of stopped and abandoned jobs.
+    """Put back tasks of agents that are gone, empty drained machines, end stopped and abandoned jobs, forget old ones.
 
     Whoever notices does it; done by several at once it is done once (semantics 17). `at_ms` is for the log.
     Returns whether more is due at once.
     """
     cell.reap_agents(at_ms, by)
+    cell.retire(cell.store_ms())
     over = [machine for machine, left in cell.deadlines().items() if left <= 0]
     if over:
         states = {machine.index: machine.state for machine in cell.machines()}

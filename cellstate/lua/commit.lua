@@ -15,7 +15,7 @@
 --        Verdicts, the first that applies wins: unknown, down, duplicate, incomplete, limit, precedence,
 --        moved, full, placed; in a gang that fails the placed ones become aborted.
 
---@include lists binary words ranges publish links tasks delta
+--@include lists binary words ranges done publish links tasks delta
 
 --@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9
 local astray = false  -- the copy belongs to a lost history: its numbers say nothing (semantics 16)
@@ -46,7 +46,8 @@ local function read_transactions(from)
     end
     local t = {
       id = ARGV[i], gang = numbers[1] == 1, coarse = numbers[2] == 1, n = n, at = i + 2, numbers = numbers,
-      evict = evict, taken = evict and {}, units = evict and {}, evicted = evict and {}, job = false, kind = false,
+      evict = evict, taken = evict and {}, units = evict and {}, evicted = evict and {}, gone = evict and {},
+      vacated = evict and {}, job = false, kind = false,
       claimed = n > 1 and {} or NONE, placed = {}, verdicts = false, incomplete = false, placing = false,
     }
     ids[#ids + 1], list[#list + 1] = t.id, t
@@ -87,20 +88,25 @@ local function victims_of(t, i, m)
       local n = math.min(v.count, left)
       listed[v.placement] = (listed[v.placement] or 0) + n
       for _ = 1, n do
-        units[#units + 1] = { placement = v.placement, kind = K[victim.kind], group = victim.groups[group + 1] }
+        units[#units + 1] =
+          { placement = v.placement, job = victim, kind = K[victim.kind], group = victim.groups[group + 1] }
       end
     end
   end
   return units
 end
 
--- How many tasks of a group the limits of the job's kind still admit, after what evictions gave back (semantics 9).
+-- How many tasks of a group the limits of the job's kind still admit, after what evictions gave back: amounts, and
+-- the place of a job all of whose tasks go (semantics 9).
 local function admitted(t, g)
   local j, k = t.job, t.kind
   if not k.limited then return math.huge end
   local precedence = k.lowest and precedence_of(j)
   if k.lowest and (precedence < k.lowest or precedence > k.highest) then return 0 end
-  if k.max_jobs and j.placed == 0 and not t.placing and k.jobs >= k.max_jobs then return 0 end
+  if k.max_jobs and j.placed == 0 and not t.placing then
+    local vacated = t.vacated and t.vacated[k] or 0
+    if k.jobs - vacated >= k.max_jobs then return 0 end
+  end
   local most = math.huge
   for d = 1, R do
     local limit, need = k.limit[d], g[NEED + d]
@@ -115,6 +121,9 @@ local function evict(t, m, units, from, to, sign)
     occupy(m, u.group, -sign)
     book(u.kind, u.group, -sign)
     t.evicted[u.placement] = (t.evicted[u.placement] or 0) + sign
+    local before = t.gone[u.job] or 0
+    t.gone[u.job] = before + sign
+    if math.max(before, before + sign) == u.job.placed then t.vacated[u.kind] = (t.vacated[u.kind] or 0) + sign end
   end
 end
 

@@ -10,7 +10,7 @@
 -- Types  as in commit.lua
 -- Rules  begins with a deletion, so a full server lets it pass (semantics 13); idempotent (14).
 
---@include lists binary words ranges publish links tasks
+--@include lists binary words ranges done publish links tasks
 
 local machines = {}
 for i = fixed_args + 1, #ARGV, 5 do machines[#machines + 1] = ARGV[i] end

@@ -9,14 +9,10 @@
 --        no ABA for coarse detection (semantics 10); one that holds more than it now has is over (5).
 --        A machine that is there already just so changes nothing (14). Other attributes: as in describe.lua.
 
---@include lists binary words ranges publish
+--@include lists binary words ranges done publish
 
-local owner = redis.call('HGET', executors_key, executor)
-if not owner then
-  owner = redis.call('HLEN', executors_key) + 1
-  redis.call('HSET', executors_key, executor, owner)
-end
-owner = tonumber(owner)
+local known_owner = redis.call('HGET', executors_key, executor)
+local owner = tonumber(known_owner or redis.call('HLEN', executors_key) + 1)
 local wanted, names, capacities, opaque = {}, {}, {}, {}
 for i = fixed_args + 1, #ARGV, 2 do
   local name, capacity = match(ARGV[i], '^(%S+) (.*)$')
@@ -31,6 +27,7 @@ local statics = fetch(static_key, wanted)
 for i, index in ipairs(wanted) do M[index].static = statics[i] end
 local lack = lacking()
 if #lack > 0 then return answering({ 'keys' }, lack) end
+if not known_owner then redis.call('HSET', executors_key, executor, owner) end
 
 local function set_capacity(m, amounts)
   local d = CAPACITY

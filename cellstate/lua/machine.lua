@@ -10,7 +10,7 @@
 -- Types  as in commit.lua
 -- Rules  semantics 5, 8; idempotent (14)
 
---@include lists binary words ranges publish links tasks
+--@include lists binary words ranges done publish links tasks
 
 load_machines({ index })
 local m = M[index]

@@ -15,7 +15,7 @@
 -- Rules  semantics 4; only people move the modify index; what is so already changes nothing (14); a call that only takes away passes when
 --        the server is full (13)
 
---@include lists binary words ranges publish links tasks
+--@include lists binary words ranges done publish links tasks
 
 load_jobs({ job })
 local j = J[job]

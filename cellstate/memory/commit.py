@@ -15,12 +15,12 @@ Unit = tuple[int, KindRow, Group]
 class Judging:
     """A transaction while it is judged.
 
-    Per group the tasks claimed, per placement those evicted; per claim the tasks placed, the verdict
-    and the victims taken.
+    Per group the tasks claimed, per placement and per job those evicted, per kind the jobs all of whose tasks are;
+    per claim the tasks placed, the verdict and the victims taken.
     """
 
-    __slots__ = ("claimed", "claims", "coarse", "evicted", "gang", "id", "incomplete", "job", "placed", "placing",
-                 "taken", "verdicts")  # fmt: skip
+    __slots__ = ("claimed", "claims", "coarse", "evicted", "gang", "gone", "id", "incomplete", "job", "placed",
+                 "placing", "taken", "vacated", "verdicts")  # fmt: skip
 
     def __init__(self, transaction: Transaction, job: JobRow | None) -> None:
         """Nothing is judged yet."""
@@ -28,6 +28,8 @@ class Judging:
         self.gang, self.coarse = transaction.mode == Mode.GANG, transaction.detection == Detection.COARSE
         self.claimed: dict[int, int] = {}
         self.evicted: dict[int, int] = {}
+        self.gone: dict[str, int] = {}
+        self.vacated: dict[str, int] = {}
         self.placed: list[int] = []
         self.verdicts: list[Verdict] = []
         self.taken: list[list[Unit]] = []
@@ -63,7 +65,8 @@ class MemoryCommit(MemoryPlain):
         k = j.kind
         if k.lowest is not None and k.highest is not None and not k.lowest <= j.precedence <= k.highest:
             return 0
-        if k.max_jobs is not None and j.placed == 0 and not t.placing and k.jobs >= k.max_jobs:
+        fresh = k.max_jobs is not None and j.placed == 0 and not t.placing
+        if fresh and k.jobs - t.vacated.get(k.name, 0) >= (k.max_jobs or 0):
             return 0
         if not k.limited:
             return MANY
@@ -79,6 +82,10 @@ class MemoryCommit(MemoryPlain):
             self.occupy(m, g, -sign)
             self.book(k, g, -sign)
             t.evicted[placement] = t.evicted.get(placement, 0) + sign
+            before = t.gone.get(g.job.id, 0)
+            t.gone[g.job.id] = before + sign
+            if max(before, before + sign) == g.job.placed:
+                t.vacated[k.name] = t.vacated.get(k.name, 0) + sign
 
     def fit(self, t: Judging, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit]) -> tuple[int, Verdict]:
         """Place as many of `want` as fit, evicting one task after another and only while that helps.

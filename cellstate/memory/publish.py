@@ -69,7 +69,9 @@ class MemoryPublish(MemoryWords):
         self.freed = False
         self._log: deque[tuple[int, int, str, list[Line]]] = deque(maxlen=LOG_KEPT)
         self._box: dict[int, list[Line]] = {}
+        # Finished jobs and the versions in which they ended; (version, server's clock) marks: lua/retire.lua.
         self._done: deque[tuple[JobRow, int]] = deque()
+        self._times: list[tuple[int, int]] = []
         self.names: dict[str, str] = {}
         self.executors: dict[str, int] = {}
         self.indices: dict[str, int] = {}
@@ -188,27 +190,29 @@ class MemoryPublish(MemoryWords):
             if len(box) > BOX_MOST:
                 self._box[executor] = [("!",)]
 
-    def retire(self, at: int) -> None:
-        """Keep finished jobs by count and by age, trim a few per call (semantics 21).
-
-        One whose tasks are still leaving goes to the back: what is placed in their room needs its amounts (2).
-        """
+    def retire_excess(self) -> None:
+        """Forget finished jobs beyond the number that is kept, a few per call (semantics 21)."""
         if not self.retired:
             return
         for j in self.retired:
             self.names.pop(j.name, None)
-            self._done.append((j, at))
-        for _ in range(len(self.retired) + 4):
-            if not self._done:
-                return
-            j, since = self._done[0]
-            if len(self._done) <= self.keep_jobs and since + self.keep_ms > at:
-                return
-            self._done.popleft()
+            self._done.append((j, self.version + 1))
+        self.forget(min(len(self._done) - self.keep_jobs, len(self.retired) + 4))
+
+    def forget(self, count: int) -> int:
+        """Forget so many of the oldest finished jobs; returns how many they were.
+
+        One whose tasks are still leaving goes to the back: what is placed in their room needs its amounts (2).
+        """
+        gone = 0
+        for _ in range(count):
+            j, since = self._done.popleft()
             if any(g.leaving for g in j.groups):
                 self._done.append((j, since))
             else:
                 del self.J[j.id]
+                gone += 1
+        return gone
 
     def announce(self, at: int, by: str) -> None:
         """Announce the touched machines and the facts under the next version."""
@@ -243,7 +247,7 @@ class MemoryPublish(MemoryWords):
             self.wake_sleepers()
         if self.messages_now:
             self.write_boxes()
-        self.retire(at)
+        self.retire_excess()
         self.announce(at, by)
 
     # What a private copy lacks (delta.lua)

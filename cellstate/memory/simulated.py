@@ -271,7 +271,7 @@ class MemorySimulated(MemoryCommit):
             self.write_jobs()
             if self.pend:
                 self.write_pending()
-            self.retire(at_ms)
+            self.retire_excess()
             return
         # Nobody keeps it: out of the books, and apart, so that it takes no collector to be rid of it.
         del self.J[j.id], self.names[j.name]

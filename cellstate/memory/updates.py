@@ -1,6 +1,7 @@
 """Updates of jobs in the twin: ``lua/update.lua`` and ``lua/settle.lua``."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from cellstate.memory.jobs import MemoryJobs, plain
@@ -59,3 +60,17 @@ class MemoryUpdates(MemoryJobs):
     def updates(self) -> dict[str, str]:
         """See Cell.updates."""
         return dict(sorted(self._updates.items()))
+
+    def retire(self, now_ms: int, most: int = 1_000) -> int:
+        """See Cell.retire."""
+        marks, limit = self._times, -1
+        last_version, last = marks[-1] if marks else (-1, 0)
+        now = max(now_ms, last)
+        if last_version < self.version and (not marks or (now - last) * 64 >= self.keep_ms):
+            marks.append((self.version, now))
+        for i, (version, ms) in enumerate(tuple(marks)):
+            if ms <= now - self.keep_ms:
+                limit = version
+                self._times = marks[i:]
+        old = [j for j, since in islice(self._done, most) if since <= limit]
+        return self.forget(len(old))

@@ -89,6 +89,10 @@ class RedisJobs(RedisReads):
         values = {**self._values(at_ms, by), "job": job_id, "reason": " ".join(reason.split())}
         return bool(self._run("settle", values)[1])
 
+    def retire(self, now_ms: int, most: int = 1_000) -> int:
+        """See Cell.retire."""
+        return int(self._run("retire", {"now": now_ms, "most": most})[0])
+
     def updates(self) -> dict[str, str]:
         """See Cell.updates."""
         found = self._plain(self.client.hgetall, self._prefix + "updates")

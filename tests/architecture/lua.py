@@ -62,3 +62,32 @@ def lua_calls(source: Source) -> Iterator[str]:
             if found[1] == "struct" and PurePosixPath(source.path).name == "binary.lua":
                 continue  # the one place that stands in for it
             yield f"{source.path}:{number}: {found[1]}; {LIBRARIES[found[1]]}"
+
+
+_FUNCTION = re.compile(r"^(?:local )?function .*?^end$", re.DOTALL | re.MULTILINE)
+_ONE_LINE = re.compile(r"^(?:local )?function .* end$", re.MULTILINE)
+_CHECK = re.compile(r"\blacking\(\)|(?:\breturn |\banswering\()\{ '(?!ok'|new')[a-z]+'")
+_RECORDS = "write_(?:machines|jobs|kinds|pending|boxes)"
+_WRITERS = ("publish", "announce", "store", "in_chunks", "take_name", "wake", "forget", _RECORDS)
+_WRITE = re.compile(
+    r"redis\.call\(\s*'(?:[HLRSZX]?(?:SET|DEL|PUSH|POP|TRIM|ADD|REM|INCRBY)|P?EXPIRE|UNLINK)'"
+    r"|(?<![\w.])(?:" + "|".join(_WRITERS) + r")\("
+)
+
+
+def lua_checks_first(source: Source) -> Iterator[str]:
+    """A script judges everything before its first write: nothing is rolled back (semantics 12).
+
+    Looks at the statements of the script itself, in the order of the text; functions run where they are called.
+    """
+    if PurePosixPath(source.path).parent.name != "lua":
+        return
+    text = without_comments(source.text)
+    for functions in (_ONE_LINE, _FUNCTION):
+        text = functions.sub(lambda found: "\n" * found[0].count("\n"), text)
+    write = _WRITE.search(text)
+    if write is None:
+        return
+    for check in _CHECK.finditer(text, write.end()):
+        line, wrote = (text.count("\n", 0, at) + 1 for at in (check.start(), write.start()))
+        yield f"{source.path}:{line}: refuses or asks for keys after a write in line {wrote}; judge first"

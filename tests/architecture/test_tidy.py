@@ -59,6 +59,10 @@ def test_scripts_are_deterministic() -> None:
     assert_kept(lua.lua_calls, scripts())
 
 
+def test_scripts_judge_before_they_write() -> None:
+    assert_kept(lua.lua_checks_first, scripts())
+
+
 def test_no_path_of_a_machine() -> None:
     assert_kept(rules.machine_paths, texts())
 

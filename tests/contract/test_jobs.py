@@ -2,6 +2,7 @@
 
 import pytest
 
+from cellstate.audit import verify
 from cellstate.errors import BadInput, Refused
 from cellstate.model import Gang, Job, JobSpec, JobState, MachineState, TaskGroup
 from cellstate.ranges import indices
@@ -132,11 +133,28 @@ def test_finished_jobs_are_kept_by_count(make: Make) -> None:
 
 
 def test_finished_jobs_are_kept_by_age(make: Make) -> None:
-    cell = make(keep_ms=1000).cell
+    """By the server's clock alone, whatever the clients' clocks show (semantics 30)."""
+    cell = make(keep_ms=6_400).cell
     cell.submit([job(f"j{i}") for i in range(9)], 0, "ada")
-    for i in range(7):
-        cell.stop(f"j{i}", i, "ada")
-    cell.stop("j7", 1003, "ada")
-    assert [each.id for each in cell.jobs()] == ["j4", "j5", "j6", "j7", "j8"], "those that ended until 3"
-    cell.stop("j8", 9000, "ada")
-    assert [each.id for each in cell.jobs()] == ["j8"], "a few per call"
+
+    def kept() -> list[str]:
+        return [each.id for each in cell.jobs()]
+
+    day = 86_400_000
+    for i, at in enumerate((5_000, 5_000 + 2 * day, 5_000 - 2 * day)):
+        cell.stop(f"j{i}", at, "ada")
+    assert len(kept()) == 9, "a client that is days ahead deletes nothing"
+    assert cell.retire(5_000) == 0, "their age counts from now on"
+    assert cell.retire(4_000) == 0
+    cell.stop("j3", 0, "ada")
+    assert cell.retire(5_050) == 0
+    assert cell.retire(8_000) == 0
+    assert cell.retire(11_399) == 0
+    assert cell.retire(11_400, most=2) == 2
+    assert cell.retire(7_000) == 0, "a clock that went back deletes nothing early"
+    assert cell.retire(11_400) == 1
+    assert kept() == ["j3", "j4", "j5", "j6", "j7", "j8"]
+    assert cell.retire(14_400) == 1, "j3 ended before 8000"
+    assert cell.retire(99_000) == 0, "live jobs stay"
+    assert kept() == ["j4", "j5", "j6", "j7", "j8"]
+    assert verify(cell).ok

@@ -76,6 +76,7 @@ def test_what_frees_passes(stand: RedisStand) -> None:
     assert cell.set_machine_state(1, MachineState.DOWN, 1, "ada") == 2
     assert cell.renew(member.membership, 60_000, {"waits": 1}) == ["batch/0", "service/0"], "leases are no growth"
     assert cell.withdraw(other.membership, 1)
+    assert [cell.retire(now) for now in (1, 10_000_000)] == [0, 1]
     found = cell.job("a")
     assert found is not None
     assert (found.groups[0].unplaced, found.groups[0].finished, found.groups[0].stopped) == (2, 1, 1)

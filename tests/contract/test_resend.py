@@ -71,6 +71,7 @@ def history(cell: AnyCell, lapse: Callable[[str], None]) -> None:
     cell.withdraw(other.membership, 9)
     lapse("batch/0")
     cell.withdraw(member.membership, 10, reaped=True)
+    cell.retire(5_000)
     agent(cell, lapse)
 
 

@@ -349,7 +349,8 @@ class Twins(JobChanges):
         elif what == "asleep":
             self.worlds.do(lambda world: world.cell.set_asleep(name, asleep=self.now % 2 == 0))
         else:
-            self.tick(KEEP_MS)
+            at = self.tick(KEEP_MS // 3)
+            self.worlds.do(lambda world: world.cell.retire(at, 3))
 
     @invariant()
     def holds(self) -> None:

@@ -221,41 +221,18 @@ local function write_boxes()
   end
 end
 
--- Which of the oldest finished jobs are to be forgotten, and which go to the back of the list: one whose tasks
--- are still leaving stays, because what is placed in their room needs its amounts (semantics 2).
-local function outlived(at)
-  local kept, gone, back, ids, old = redis.call('LLEN', done_key), {}, {}, {}, {}
-  local limit = tonumber(at) - meta.keep_ms
-  local oldest = redis.call('LRANGE', done_key, 0, #retired + 3)
-  for i = 1, #oldest do
-    local id, since = match(oldest[i], '^(%S+) (%d+)$')
-    ids[i], old[i] = id, tonumber(since) <= limit
-    if kept <= meta.keep_jobs and not old[i] then break end
-  end
-  local records = fetch(jobs_key, ids)
-  for i = 1, #ids do
-    if kept <= meta.keep_jobs and not old[i] then break end
-    if find(records[i] or '', '!', 1, true) then
-      back[#back + 1] = oldest[i]
-    else
-      gone[#gone + 1], kept = ids[i], kept - 1
-    end
-  end
-  return gone, back
-end
-
--- Finished jobs are kept by count and by age, trimmed a few per call (semantics 21).
-local function retire(at)
+-- Finished jobs beyond the number that is kept are forgotten, a few per call (semantics 21); retire.lua forgets them
+-- by age. An entry names the version in which its job ended: the time of a client decides nothing (30). A job whose
+-- tasks are still leaving goes to the back, because what is placed in their room needs its amounts (2).
+local function retire_excess()
   if #retired == 0 then return end
-  local names, entries = {}, {}
-  for i = 1, #retired do names[i], entries[i] = name_of(retired[i]), retired[i].id .. ' ' .. at end
+  local names, entries, version = {}, {}, format(' %d', meta.version + 1)
+  for i = 1, #retired do names[i], entries[i] = name_of(retired[i]), retired[i].id .. version end
   in_chunks('HDEL', jobnames_key, names)
   in_chunks('RPUSH', done_key, entries)
-  local gone, back = outlived(at)
-  if #gone + #back > 0 then redis.call('LTRIM', done_key, #gone + #back, -1) end
-  in_chunks('RPUSH', done_key, back)
-  in_chunks('HDEL', jobs_key, gone)
-  in_chunks('HDEL', specs_key, gone)
+  local excess = math.min(redis.call('LLEN', done_key) - meta.keep_jobs, #retired + 4)
+  if excess <= 0 then return end
+  forget(redis.call('LRANGE', done_key, 0, excess - 1))
 end
 
 -- Announce the touched machines and the facts under the next version.
@@ -301,6 +278,6 @@ local function publish(at, by, frees, before)
   in_chunks('ZADD', housekeeping_key, chores)
   wake_sleepers()
   write_boxes()
-  retire(at)
+  retire_excess()
   announce((before or '') .. records, at, by)
 end

@@ -213,3 +213,22 @@ def test_updates_of_its_jobs_are_looked_after(beating: Beating) -> None:
     found = rig.other.job("a")
     assert found is not None
     assert [group.total for group in found.groups] == [0, 1]
+
+
+def test_jobs_that_ended_long_ago_are_forgotten_by_the_clock_of_the_store(
+    beating: Beating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client whose clock is days ahead deletes nothing, nor does a scheduler whose clock is (semantics 30)."""
+    rig, day = beating.rig, 86_400_000
+    shown = [50 * day]
+    monkeypatch.setattr(rig.other, "store_ms", lambda: shown[0])
+    rig.submit(spec("a"), spec("b"))
+    rig.other.stop("a", 90 * day, "ada")
+    rig.clock.pause(3 * day / 1000)
+    look(beating)
+    look(beating)
+    assert rig.other.job("a") is not None
+    shown[0] += day
+    look(beating)
+    assert rig.other.job("a") is None
+    assert rig.other.job("b") is not None
