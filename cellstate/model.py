@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from cellstate.errors import BadInput
-from cellstate.resources import Resources
+from cellstate.plain_text import check_text, check_texts
+from cellstate.resources import Resources, shown
 
 MOST_CLAIMS = 10_000
 """Tasks a transaction may claim, and so the largest gang: 65 ms of the server's time (semantics 11)."""
@@ -24,6 +25,8 @@ MOST_WAITS = 1_000
 BUCKETS = 256
 """Jobs are spread over this many buckets by a hash of their id; members of a kind share the buckets."""
 MOST_PRECEDENCE = 1_000_000
+MOST_AUTHOR = 128
+"""Letters of an executor's name and of whoever the log names as the author of a change."""
 
 _ID = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
@@ -78,11 +81,14 @@ class MachineSpec:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise BadInput(f"machine name {self.name!r}: use 1 to 128 letters, digits, . _ / -")
+            raise BadInput(f"machine name {shown(self.name)}: use 1 to 128 letters, digits, . _ / -")
+        if self.attributes:
+            check_texts(self.attributes, f"machine {self.name}: attributes")
 
 
 def merged(attributes: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Attributes with some changed, and those taken away whose change is None."""
+    """Attributes with some changed, and those taken away whose change is None. BadInput for text that is not plain."""
+    check_texts(changes, "attributes")
     found = {**attributes, **changes}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -122,6 +128,10 @@ class TaskGroup:
     extra: Mapping[str, Any] = field(default_factory=dict)
     optional: bool = False
 
+    def __post_init__(self) -> None:
+        if self.extra:
+            check_texts(self.extra, "task group")
+
 
 class After(NamedTuple):
     """A job waits until another one, by its id, finished; with `any_end`, until it ended in whatever way."""
@@ -146,17 +156,18 @@ class JobSpec:
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
-            raise BadInput(f"job id {self.id!r}: use 1 to 64 letters, digits, . _ -")
+            raise BadInput(f"job id {shown(self.id)}: use 1 to 64 letters, digits, . _ -")
         if not _NAME.fullmatch(self.name):
-            raise BadInput(f"job name {self.name!r}: use 1 to 128 letters, digits, . _ / -")
-        if not _KIND.fullmatch(self.kind):
-            raise BadInput(f"job kind {self.kind!r}: use a lower-case letter, then up to 31 letters, digits, _ -")
+            raise BadInput(f"job name {shown(self.name)}: use 1 to 128 letters, digits, . _ / -")
+        check_kind(self.kind)
         if not 0 <= self.precedence <= MOST_PRECEDENCE:
             raise BadInput(f"job {self.name}: precedence {self.precedence} is not within 0 to {MOST_PRECEDENCE}")
         if not self.total or any(group.count < (not group.optional) for group in self.groups):
             raise BadInput(f"job {self.name}: wants at least one task in every group")
         if not all(_ID.fullmatch(wait.job) for wait in self.after) or len(self.after) > MOST_WAITS:
             raise BadInput(f"job {self.name}: waits for at most {MOST_WAITS} jobs, named by their ids")
+        if self.extra:
+            check_texts(self.extra, f"job {self.name}")
         if self.gang and self.total > MOST_CLAIMS:
             most = f"the most in one transaction is {MOST_CLAIMS}"
             raise BadInput(f"job {self.name}: a gang of {self.total} tasks; {most}")
@@ -168,17 +179,31 @@ class JobSpec:
         return groups[0].count if len(groups) == 1 else sum(group.count for group in groups)
 
 
+def check_kind(kind: str) -> str:
+    """Return a kind of jobs; raises BadInput when it is not of that form."""
+    if not _KIND.fullmatch(kind):
+        raise BadInput(f"job kind {shown(kind)}: use a lower-case letter, then up to 31 letters, digits, _ -")
+    return kind
+
+
+def check_author(name: str) -> str:
+    """Return the name of an executor, or of whoever the log names as author; raises BadInput when it is not plain."""
+    if not 0 < len(name) <= MOST_AUTHOR:
+        raise BadInput(f"name {shown(name)}: use 1 to {MOST_AUTHOR} letters")
+    return check_text(name, "name")
+
+
 def check_nonce(nonce: str) -> str:
     """Return the nonce of an incarnation (semantics 15); BadInput for one that its record could not hold."""
     if not _NONCE.fullmatch(nonce):
-        raise BadInput(f"nonce {nonce!r}: use 1 to 64 letters, digits, . _ -")
+        raise BadInput(f"nonce {shown(nonce)}: use 1 to 64 letters, digits, . _ -")
     return nonce
 
 
 def check_member(name: str) -> str:
     """Return a scheduler's name, ``kind/instance``; raises BadInput when it is not of that form."""
     if not _MEMBER.fullmatch(name):
-        raise BadInput(f"scheduler name {name!r}: want kind/instance, for example batch/0")
+        raise BadInput(f"scheduler name {shown(name)}: want kind/instance, for example batch/0")
     return name
 
 

@@ -43,7 +43,7 @@ def command(app: App, shell: str) -> None:
     if app.as_json:
         render.document({"shell": shell, "source": text})
     else:
-        render.line(text)
+        render.page(text)
 
 
 def _app(ctx: click.Context) -> App:
@@ -77,7 +77,11 @@ def _from_store(ask: Callable[[App], Found]) -> Completer:
             found = sorted(set(ask(app))) if _reachable(app) else []
         except Exception:  # noqa: BLE001 - a shell that waits for words must not be shown a traceback
             found = []
-        return [CompletionItem(word, help=more) for word, more in found if word.startswith(incomplete)][:MOST]
+        return [
+            CompletionItem(word, help=more)
+            for word, more in found
+            if word.startswith(incomplete) and render.shown(word) == word
+        ][:MOST]
 
     return complete
 

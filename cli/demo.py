@@ -64,7 +64,7 @@ def _start(app: App, cell: "RedisCell", group: "Crew", replay: "Replay", batch: 
         render.facts({
             "store": app.shown_url,
             "cell": f"{cell.name} · {len(replay.workload.machines):,} machines · {size}",
-            "workload": "\n".join(line.strip() for line in replay.workload.about.strip().splitlines()),
+            "workload": tuple(line.strip() for line in replay.workload.about.strip().splitlines()),
             "workers": "  ".join(f"{member} (pid {group.members[member].pid})" for member in group.members),
         })  # fmt: skip
 

@@ -1,8 +1,10 @@
 """The only place that prints: tables, lines and JSON on stdout; progress, warnings and errors on stderr.
 
-Colour only on a terminal, and not when NO_COLOR is set. What goes into a pipe is never cut or wrapped.
+Colour only on a terminal, and not when NO_COLOR is set. What goes into a pipe is never cut or wrapped. No control,
+bidirectional or invisible character of a stored name or value is printed (`shown`); JSON has it as an escape.
 """
 
+import codecs
 import json
 import os
 import sys
@@ -11,6 +13,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from cellstate.plain_text import cleaned, escaped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +30,19 @@ STYLES = {
     "stopped": "bright_black",
 }  # fmt: skip
 """Words that get a colour when they are a cell of a table."""
+
+
+_logs = codecs.getincrementaldecoder("utf-8")("replace")
+
+
+def shown(text: str) -> str:
+    """Return a text as it is printed: on one line, without characters that a terminal obeys."""
+    return cleaned(text.replace("\n", " ").replace("\t", " "))
+
+
+def _cell(value: object) -> str:
+    """Return what stands in a cell of a table; a tuple has a line each."""
+    return "\n".join(map(_cell, value)) if isinstance(value, tuple) else shown(str(value))
 
 
 def colourful(stream: Any) -> bool:
@@ -44,23 +61,36 @@ def console(*, stderr: bool = False) -> "Console":
 
 def document(value: Any) -> None:
     """Print the one JSON document of a command."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    click.echo(escaped(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)))
 
 
 def json_line(value: Any) -> None:
     """Print one of many JSON documents, a line each, at once."""
-    click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    click.echo(escaped(json.dumps(value, ensure_ascii=False, allow_nan=False)))
     sys.stdout.flush()
 
 
 def line(text: str = "") -> None:
     """Print a line."""
-    click.echo(text)
+    click.echo(shown(text))
+
+
+def page(text: str) -> None:
+    """Print several lines of our own."""
+    click.echo(cleaned(text, "\n\t"))
+
+
+def output(piece: bytes) -> None:
+    """Write a piece of a task's output: to a terminal its text and line ends alone, elsewhere the bytes as they are."""
+    if sys.stdout.isatty():
+        click.echo(cleaned(_logs.decode(piece), "\n\t"), nl=False)
+    else:
+        click.echo(piece, nl=False)
 
 
 def note(text: str) -> None:
-    """Say something beside the answer, on stderr."""
-    click.echo(text, err=True)
+    """Print a remark beside the answer, on stderr."""
+    click.echo(shown(text), err=True)
 
 
 def warning(text: str) -> None:
@@ -75,18 +105,19 @@ def error(text: str) -> None:
 
 def _marked(mark: str, colour: str, text: str) -> None:
     start = click.style(mark, fg=colour, bold=True) if colourful(sys.stderr) else mark
-    click.echo(f"{start} {' '.join(text.split())}", err=True, color=True)
+    click.echo(f"{start} {' '.join(shown(text).split())}", err=True, color=True)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str] = ()) -> None:
     """Print rows under headings; a heading that begins with ``>`` has its column aligned right.
 
-    A terminal that is too narrow is not shown the columns named in `spare`, the first ones first, until the rest fits.
+    A cell that is a tuple has several lines. On a terminal that is too narrow, the columns named in `spare` are left
+    out, the first ones first, until the rest fits.
     """
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[f"{cell:,}" if type(cell) is int else str(cell) for cell in row] for row in rows]
+    cells = [[f"{cell:,}" if type(cell) is int else _cell(cell) for cell in row] for row in rows]
     names = [column.lstrip(">") for column in columns]
     kept = _fitting(names, cells, spare, console().width)
     grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
@@ -120,7 +151,7 @@ def facts(pairs: Mapping[str, object]) -> None:
     grid.add_column(overflow="fold")
     for name, value in pairs.items():
         if value not in ("", None):
-            text = str(value)
+            text = _cell(value)
             grid.add_row(Text(name), Text(text, style=STYLES.get(text, "")))
     _printed(grid)
 
@@ -146,8 +177,8 @@ def progress(*, quiet: bool = False, time_left: bool = False) -> "Iterator[Progr
     )
 
     columns = [
-        TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
-        TextColumn("{task.fields[more]}"), TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn(),
+        TextColumn("{task.fields[more]}", markup=False), TimeElapsedColumn(),
     ]  # fmt: skip
     if time_left:
         columns += [TextColumn("left"), TimeRemainingColumn()]
@@ -162,7 +193,7 @@ def line_above(bars: "Progress", text: str) -> None:
     if bars.disable or not sys.stdout.isatty():
         line(text)
     else:
-        bars.console.print(text)
+        bars.console.print(shown(text))
 
 
 @contextmanager
@@ -172,5 +203,7 @@ def busy(text: str, *, quiet: bool = False) -> Iterator[None]:
     if quiet or not screen.is_terminal:
         yield
         return
-    with screen.status(text):
+    from rich.text import Text
+
+    with screen.status(Text(shown(text))):
         yield

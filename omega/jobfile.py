@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from cellstate.errors import BadInput, OmegaError
 from cellstate.model import After, JobSpec
+from cellstate.plain_text import cleaned, problems
 from cellstate.resources import Dimensions, Resources, shown
 from omega.jobfile_form import JobEntry, Tasks, fields_at, parse_duration
 from omega.jobfile_lines import Document, Path, parse
@@ -84,6 +85,8 @@ def _after(document: Document, here: Path, job: JobEntry, own: dict[str, str], f
 def _entry(document: Document, here: Path, entry: Any) -> JobEntry:
     if not isinstance(entry, dict):
         raise BadInput(f"{document.where(here)}: {shown(entry)} is not a job; write fields such as name and tasks")
+    for path, problem in problems(entry):
+        raise BadInput(f"{document.where((*here, *path))}: {cleaned(_field((*here, *path)))}: {problem}")
     kind = MapReduceEntry if entry.get("kind") == "mapreduce" else JobEntry
     try:
         return kind.model_validate(entry)

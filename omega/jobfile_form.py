@@ -105,16 +105,10 @@ def _absolute(value: str) -> str:
     return value
 
 
-def _word(value: str) -> str:
-    if "\0" in value:
-        raise ValueError(f"{value!r} has a zero byte, which no program can be given")
-    return value
-
-
 def _variable(value: str) -> str:
     if not value or "=" in value:
         raise ValueError(f"{value!r} is not the name of a variable; write one without =")
-    return _word(value)
+    return value
 
 
 def _gang(value: Any) -> Gang:
@@ -154,8 +148,6 @@ def _demand(read: Callable[[Any], object]) -> Callable[[Any], Any]:
     return judge
 
 
-Word = Annotated[str, AfterValidator(_word)]
-"""What a program is given."""
 Variable = Annotated[str, AfterValidator(_variable)]
 Size = Annotated[int, BeforeValidator(_bytes)]
 Duration = Annotated[int, BeforeValidator(_milliseconds)]
@@ -183,7 +175,7 @@ class Wait(Strict):
 class Health(Strict):
     """When a new task of an update counts as healthy: it stays up, and a command run beside it exits with 0."""
 
-    command: list[Word] = []
+    command: list[str] = []
     grace: Duration = 0
     healthy_after: Duration = HEALTHY_AFTER_MS
 
@@ -217,7 +209,7 @@ class Tasks(Strict):
     name: str = ""
     count: int = Field(1, ge=1, le=MOST_TASKS)
     resources: dict[str, Amount] = {}
-    command: list[Word] = []
+    command: list[str] = []
     duration: Duration = 0
     constraints: list[Constraint] = []
     spread: list[Domain] = []
@@ -273,7 +265,7 @@ class JobEntry(Strict):
     gang: Annotated[Any, AfterValidator(_gang)] = Gang.NO
     tasks: list[Tasks] = Field(min_length=1)
     user: str | None = None
-    environment: dict[Variable, Word] = {}
+    environment: dict[Variable, str] = {}
     directory: Annotated[str, AfterValidator(_absolute)] | None = None
     after: Annotated[list[Wait], BeforeValidator(_waits)] = []
     update: Update | None = None

@@ -13,7 +13,7 @@ from cellstate import ranges
 from cellstate.errors import BadInput
 from cellstate.model import TaskGroup
 from cellstate.resources import parse_bytes
-from omega.jobfile_form import MOST_TASKS, Amount, Constraint, Duration, JobEntry, Need, Restart, Strict, Tasks, Word
+from omega.jobfile_form import MOST_TASKS, Amount, Constraint, Duration, JobEntry, Need, Restart, Strict, Tasks
 from omega.mapreduce.plan import Plan
 from schedulers.resizing import PLAN
 
@@ -62,7 +62,7 @@ def _none(value: list[Tasks]) -> list[Tasks]:
 class Step(Strict):
     """A mapper: text in, lines ``key<TAB>value`` out."""
 
-    command: list[Word] = Field(min_length=1)
+    command: list[str] = Field(min_length=1)
 
 
 class Reduce(Step):

@@ -15,7 +15,7 @@ from cellstate.memory.simulated import MemorySimulated
 from cellstate.memory.tasks import part_of
 from cellstate.memory.updates import MemoryUpdates
 from cellstate.memory.words import MachineRow
-from cellstate.model import MOST_CLAIMS, MOST_PRECEDENCE, Limits, check_member, check_nonce
+from cellstate.model import MOST_CLAIMS, MOST_PRECEDENCE, Limits, check_author, check_kind, check_member, check_nonce
 from cellstate.packing import packed
 from cellstate.resources import Dimensions
 from cellstate.transaction import Ending, How, Intake, Position, Transaction
@@ -227,6 +227,8 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
 
     def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
         """See Cell.set_limits."""
+        check_author(by)
+        check_kind(kind)
         if len(limits.resources) != len(self.dimensions):
             names = ", ".join(self.dimensions.names)
             raise BadInput(f"kind {kind}: {len(limits.resources)} limits; want one for each of {names}")

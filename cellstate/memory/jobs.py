@@ -14,7 +14,7 @@ from cellstate.memory.ranges import NONE, Spans, span_add, span_tail
 from cellstate.memory.reads import MemoryReads
 from cellstate.memory.tasks import MemoryTasks
 from cellstate.memory.words import Group, JobRow
-from cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, bucket_of
+from cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, bucket_of, check_author
 from cellstate.refusals import refusal
 from cellstate.resources import LARGEST
 from cellstate.transaction import How
@@ -25,6 +25,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
 
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
         """See Cell.submit."""
+        check_author(by)
         checked = set[tuple[int, ...]]()
         for job in jobs:
             for group in job.groups:
@@ -93,6 +94,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         keep: bool = False,
     ) -> Job:  # fmt: skip
         """See Cell.stop."""
+        check_author(by)
         j = self.J.get(job_id)
         if j is None:
             raise refusal(self.name, job_id, "unknown")
@@ -137,6 +139,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         return self._hold(job_id, at_ms, by, check, held=False)
 
     def _hold(self, job_id: str, at_ms: int, by: str, check: int | None, *, held: bool) -> Job:
+        check_author(by)
         j = self.live(job_id)
         if ("*" in j.waits) != held:
             self.overtaken(j, check)
@@ -160,6 +163,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
     ) -> Job:  # fmt: skip
         """See Cell.resize; as many steps as it takes to stop running tasks MOST_CLAIMS at a time."""
+        check_author(by)
         if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
             raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
         self.unfold()

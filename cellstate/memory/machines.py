@@ -6,7 +6,7 @@ from cellstate.errors import Refused
 from cellstate.memory.ranges import span_count, span_tail
 from cellstate.memory.tasks import MemoryTasks
 from cellstate.memory.words import MachineRow
-from cellstate.model import MachineSpec, MachineState, merged
+from cellstate.model import MachineSpec, MachineState, check_author, merged
 from cellstate.packing import packed
 from cellstate.resources import Resources
 from cellstate.transaction import How
@@ -17,6 +17,7 @@ class MemoryMachines(MemoryTasks):
 
     def join(self, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
         """See Cell.join."""
+        check_author(executor)
         for machine in machines:
             self.check(f"machine {machine.name}", machine.capacity)
         if not machines:
@@ -67,6 +68,7 @@ class MemoryMachines(MemoryTasks):
 
     def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
         """See Cell.set_machine_state."""
+        check_author(by)
         self.unfold()
         m = self.M.get(index)
         if m and m.state is state:
@@ -89,6 +91,7 @@ class MemoryMachines(MemoryTasks):
 
     def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
         """See Cell.set_machine_attributes."""
+        check_author(by)
         m = self._machine(index)
         after = merged(m.attributes, changes)
         if after == m.attributes:
@@ -126,6 +129,7 @@ class MemoryMachines(MemoryTasks):
         self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
     ) -> int:
         """See Cell.set_machine_capacity."""
+        check_author(by)
         self.unfold()
         self.check(f"machine {index}", capacity)
         m = self._machine(index)

@@ -6,7 +6,8 @@ from typing import Any
 
 from cellstate.memory.jobs import MemoryJobs, plain
 from cellstate.memory.words import Group
-from cellstate.model import MOST_GROUPS, Job, TaskGroup
+from cellstate.model import MOST_GROUPS, Job, TaskGroup, check_author
+from cellstate.plain_text import check_texts
 from cellstate.refusals import refusal
 
 
@@ -23,6 +24,8 @@ class MemoryUpdates(MemoryJobs):
         check: int | None = None,
     ) -> Job:  # fmt: skip
         """See Cell.update."""
+        check_author(by)
+        check_texts(extra, f"job {job_id}")
         for group in groups:
             self.check(f"job {job_id}", group.need)
         j = self.live(job_id)

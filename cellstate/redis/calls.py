@@ -7,6 +7,7 @@ from uuid import uuid4
 import redis
 
 from cellstate import keys
+from cellstate.model import check_author
 from cellstate.redis.scripts import Script, script
 from cellstate.resources import Dimensions
 from cellstate.server import translate
@@ -89,7 +90,7 @@ class RedisCalls:
         return fixed + [self._prefix + name for name in sorted(extra)]
 
     def _values(self, at_ms: int, by: str) -> dict[str, object]:
-        return {"dims": len(self.dimensions), "tag": self._tag(), "at": at_ms, "by": by}
+        return {"dims": len(self.dimensions), "tag": self._tag(), "at": at_ms, "by": check_author(by)}
 
     def _hints(self) -> set[str]:
         """Keys that freed or new work may need: boxes and queues met before, live members to wake."""

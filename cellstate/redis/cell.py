@@ -9,7 +9,16 @@ import redis
 from cellstate import keys
 from cellstate.cell import Membership, PendingJob, Reply
 from cellstate.errors import BadInput, Duplicate, Fenced, Refused, Unsuitable
-from cellstate.model import MOST_CLAIMS, Limits, MachineSpec, MachineState, check_member, check_nonce, merged
+from cellstate.model import (
+    MOST_CLAIMS,
+    Limits,
+    MachineSpec,
+    MachineState,
+    check_kind,
+    check_member,
+    check_nonce,
+    merged,
+)
 from cellstate.redis import records
 from cellstate.redis.housekeeping import RedisHousekeeping
 from cellstate.redis.jobs import RedisJobs
@@ -330,7 +339,7 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards):
     def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
         """See Cell.set_limits."""
         self._check(f"kind {kind}", [0 if amount is None else amount for amount in limits.resources], 2**53)
-        values = self._values(at_ms, by) | {"kind": kind, "limits": records.write_limits(limits)}
+        values = self._values(at_ms, by) | {"kind": check_kind(kind), "limits": records.write_limits(limits)}
         self._run("limit", values, extra=self._wakes())
 
     def close(self) -> None:

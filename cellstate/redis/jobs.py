@@ -6,6 +6,7 @@ from typing import Any
 from cellstate.cell import Submitted
 from cellstate.errors import BadInput
 from cellstate.model import MOST_CLAIMS, MOST_GROUPS, Job, JobSpec, JobState, TaskGroup
+from cellstate.plain_text import check_texts
 from cellstate.redis import records
 from cellstate.redis.reads import RedisReads
 from cellstate.refusals import refusal
@@ -78,6 +79,7 @@ class RedisJobs(RedisReads):
         check: int | None = None,
     ) -> Job:  # fmt: skip
         """See Cell.update."""
+        check_texts(extra, f"job {job_id}")
         for group in groups:
             self._check(f"job {job_id}", group.need)
         texts = [f"{' '.join(map(str, group.need))} {group.duration_ms}" for group in groups]

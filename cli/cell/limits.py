@@ -42,7 +42,7 @@ def command(
     if kind is not None and (clear or changes):
         now = cell.kinds().get(kind)
         wanted = _changed(cell.dimensions, None if clear or now is None else now.limits, amounts, jobs, precedence)
-        cell.set_limits(check_kind(kind), wanted, app.now_ms(), app.by)
+        cell.set_limits(kind, wanted, app.now_ms(), app.by)
     kinds = {name: use for name, use in cell.kinds().items() if kind in (None, name)}
     limits = {name: as_json(cell.dimensions, use) for name, use in kinds.items()}
     if columns:
@@ -54,14 +54,6 @@ def command(
         show(cell.dimensions, kinds)
     else:
         render.note(f"no limits{f' of {kind}' if kind else ''}; set some with omega cell limits KIND --cpu …")
-
-
-def check_kind(kind: str) -> str:
-    """Return the kind; BadInput when no job can be of it."""
-    from cellstate.model import JobSpec, TaskGroup
-
-    JobSpec("x", "x", kind, (TaskGroup((), 1),))
-    return kind
 
 
 def _changed(

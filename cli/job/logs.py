@@ -135,7 +135,7 @@ class _Log:
             if more > 0 and lines is None:
                 render.note(f"… {words.count(more, 'byte')} before this are not kept")
             said |= bool(piece)
-            click.echo(piece, nl=False)
+            render.output(piece)
         return said
 
     def follow(self) -> None:

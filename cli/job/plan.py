@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cellstate.errors import OmegaError
 from cli import render, words
 from cli.app import App
 from cli.job.reading import jobs_of, read_file, stamped
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
     from schedulers.scheduler import Scheduler
     from schedulers.work import Work
 
-UNCHANGED, CHANGES, FAILED = 0, 1, 255
+FITS, LACKS = 0, 3
+"""Exit codes: every task would be placed, or is there already; some task would wait."""
 MOST_ROWS = 20
 
 
@@ -31,20 +31,15 @@ MOST_ROWS = 20
 @click.option("--verbose", "-v", is_flag=True, help="Every machine with its score, and what the score is made of.")
 @click.pass_context
 def command(ctx: click.Context, files: Sequence[str], verbose: bool) -> None:
-    """What would become of the jobs in FILEs (- for stdin) if they were submitted now; nothing is submitted.
+    """Plan the jobs in FILEs (- for stdin) as if they were submitted now; nothing is submitted.
 
     The schedulers' own policies decide on a private copy of the cell, job after job in the files' order. Exits with
-    0 when nothing would be placed, 1 when something would, 255 on an error.
+    0 when every task fits (or is there already), 3 when some task would wait, 1 on an error.
     """
-    try:
-        ctx.exit(_plan(ctx.obj, files, verbose=verbose))
-    except OmegaError as error:
-        render.error(str(error))
-        ctx.exit(FAILED)
+    ctx.exit(_plan(ctx.obj, files, verbose=verbose))
 
 
 def _plan(app: App, files: Sequence[str], *, verbose: bool) -> int:
-
     read = [read_file(name) for name in files]
     cell = app.open()
     specs = [stamped(app, spec) for spec in jobs_of(cell, read)]
@@ -62,7 +57,7 @@ def _plan(app: App, files: Sequence[str], *, verbose: bool) -> int:
         for plan in plans:
             plan.show(most=None if verbose else MOST_ROWS)
         render.note("nothing was submitted")
-    return CHANGES if changes else UNCHANGED
+    return LACKS if any(plan.unplaced for plan in plans) else FITS
 
 
 @dataclass
@@ -82,6 +77,11 @@ class Plan:
     def placed(self) -> int:
         """Tasks that would be placed."""
         return sum(claim.count for claim in self.planned.claims)
+
+    @property
+    def unplaced(self) -> int:
+        """Tasks that would wait."""
+        return 0 if self.unchanged else self.spec.total - self.placed
 
     def placements(self) -> list[dict[str, Any]]:
         """Machine by machine, in the order they were chosen."""
@@ -110,10 +110,9 @@ class Plan:
 
     def as_json(self) -> dict[str, Any]:
         """The plan as plain values."""
-        left = 0 if self.unchanged else self.spec.total - self.placed
         return {
             "id": self.spec.id, "name": self.spec.name, "kind": self.spec.kind, "tasks": self.spec.total,
-            "status": "unchanged" if self.unchanged else "new", "placed": self.placed, "unplaced": left,
+            "status": "unchanged" if self.unchanged else "new", "placed": self.placed, "unplaced": self.unplaced,
             "reason": self.reason or None, "placements": self.placements(), "evictions": self.evictions(),
         }  # fmt: skip
 
@@ -126,8 +125,8 @@ class Plan:
         told = f"{self.spec.name}: {self.placed:,} of {words.count(self.spec.total, 'task')} would be placed"
         machines = len({each["machine"] for each in placements})
         told += f" on {words.count(machines, 'machine')}" if placements else ""
-        if self.placed < self.spec.total:
-            told += f", {self.spec.total - self.placed:,} would wait: {self.reason}"
+        if self.unplaced:
+            told += f", {self.unplaced:,} would wait: {self.reason}"
         render.line(told)
         several, kinds = len(self.spec.groups) > 1, sorted({name for each in placements for name in each["scores"]})
         detailed = most is None and bool(kinds)

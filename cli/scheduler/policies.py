@@ -65,7 +65,7 @@ def _parameter(parameter: "Parameter") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _told(each: dict[str, Any], own: str) -> str:
+def _told(each: dict[str, Any], own: str) -> tuple[str, ...]:
     """What it is for; below that what can be set, and whose it is when it is not Omega's."""
     settable = " ".join(
         f"{one['name']}=…" if one["required"] or "(" in str(one["default"]) else f"{one['name']}={one['default']}"
@@ -73,4 +73,4 @@ def _told(each: dict[str, Any], own: str) -> str:
     )
     about = "cannot be used" if each["error"] else each["about"]
     package = "" if each["package"] == own else f"from {each['package']} {each['version']}"
-    return "\n".join(line for line in (about, settable, package) if line)
+    return tuple(line for line in (about, settable, package) if line)

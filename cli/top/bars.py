@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from cli.render import shown
+
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 
@@ -26,5 +28,6 @@ def curve(values: Sequence[float], width: int, most: float | None = None) -> str
 
 
 def cut(text: str, width: int) -> str:
-    """The text, with ``…`` for what does not fit."""
+    """Return the text as it is printed (`render.shown`), with ``…`` for what does not fit."""
+    text = shown(text)
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"

@@ -6,8 +6,12 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.markup import escape
 from textual.screen import ModalScreen
 from textual.widgets import Static
+
+from cellstate.plain_text import cleaned
+from cli.render import shown
 
 
 class Help(ModalScreen[None]):
@@ -28,9 +32,9 @@ class Help(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """A box that scrolls."""
         with VerticalScroll() as box:
-            box.border_title = self.heading
+            box.border_title = escape(shown(self.heading))
             box.border_subtitle = "Esc closes"
-            yield Static(Text(self.text))
+            yield Static(Text(cleaned(self.text, "\n")))
 
 
 class Leaf(Help):
@@ -38,12 +42,12 @@ class Leaf(Help):
 
     def __init__(self, identity: str, title: str, lines: list[str]) -> None:
         """Show the lines about what `identity` names."""
-        super().__init__("\n".join(lines), title)
+        super().__init__("\n".join(map(shown, lines)), title)
         self.identity = identity
 
     def write(self, title: str, lines: list[str]) -> None:
         """Show these lines instead, unless it was closed meanwhile."""
         if not self.is_attached:
             return
-        self.query_one(VerticalScroll).border_title = title
-        self.query_one(Static).update(Text("\n".join(lines)))
+        self.query_one(VerticalScroll).border_title = escape(shown(title))
+        self.query_one(Static).update(Text("\n".join(map(shown, lines))))

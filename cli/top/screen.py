@@ -13,6 +13,7 @@ from textual.geometry import Size
 from textual.widgets import DataTable, Footer, Input, Static
 
 from cellstate.errors import OmegaError, StoreError
+from cli.render import shown
 from cli.top.details import details
 from cli.top.head import head
 from cli.top.leaf import Help, Leaf
@@ -169,7 +170,7 @@ class Top(App[str]):
             return
         picture = self.picture
         if picture is None:
-            self.query_one("#head", Static).update(self.said or "looking …")
+            self.query_one("#head", Static).update(Text(shown(self.said) or "looking …"))
             return
         width = self.size.width - 2
         said = "paused" if self.paused else "no answer, trying again" if self.said else ""
@@ -178,7 +179,7 @@ class Top(App[str]):
         wide = self.has_class("wide")
         for number, (pane, table) in enumerate(zip(panes(picture), self.tables, strict=True)):
             table.show(pane, number + 1, self.size.width // 2 if wide else self.size.width)
-            tabs.append((f" {table.title} ", "reverse" if number == self.chosen else "dim"))
+            tabs.append((f" {shown(table.title)} ", "reverse" if number == self.chosen else "dim"))
         self.query_one("#tabs", Static).update(Text.assemble(*tabs))
         if isinstance(self.screen, Leaf):
             self.renew(self.screen)

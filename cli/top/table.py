@@ -3,9 +3,10 @@
 from typing import Any
 
 from rich.text import Text
+from textual.markup import escape
 from textual.widgets import DataTable
 
-from cli.render import STYLES
+from cli.render import STYLES, shown
 from cli.top.bars import cut
 from cli.top.panes import EMPTY, Column, Pane, chosen, fit
 
@@ -46,18 +47,18 @@ class PaneTable(DataTable[Text]):
         mark, top = self._marked(), self.scroll_y
         things = chosen(pane, self.sorted_by, reverse=self.reverse, wanted=self.wanted, most=MOST_ROWS)
         self.title = " ".join(filter(None, (str(number), pane.name, pane.note, self.wanted and f"/{self.wanted}")))
-        self.border_title = self.title
+        self.border_title = escape(shown(self.title))
         self.clear(columns=True)
         self.show_header = bool(things)
         if not things:
             self.add_column("")
             self.add_row(Text("nothing has this text" if self.wanted and pane.things else EMPTY[pane.name], "dim"))
             return
-        shown = fit(pane, things, width - SCROLLBAR)
-        for column, wide in shown:
+        columns = fit(pane, things, width - SCROLLBAR)
+        for column, wide in columns:
             self.add_column(self._heading(pane, column, wide), width=wide)
         for each in things:
-            self.add_row(*(_cell(column, each, wide) for column, wide in shown), key=pane.identity(each))
+            self.add_row(*(_cell(column, each, wide) for column, wide in columns), key=pane.identity(each))
         self._return_to(mark, top)
 
     def _heading(self, pane: Pane, column: Column, wide: int) -> Text:
