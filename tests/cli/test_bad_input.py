@@ -9,6 +9,7 @@ from cellstate.keys import SCHEMA
 from cellstate.model import JobSpec, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.server import connect
+from omega.jobfile_form import fields_at
 from tests.answering import answering
 from tests.cli.conftest import Omega
 
@@ -187,8 +188,7 @@ def test_status_of_a_given_store(store_url: str) -> None:
          "stdin:2: not readable as YAML or JSON: several documents, write the jobs as one list; mend it there"),
         ("name: a\n", "stdin:1: tasks: is missing"),
         ("name: a\ncolour: red\ntasks: [{}]\n",
-         ("stdin:2: colour: unknown field; allowed: name, id, kind, precedence, pool, gang, tasks, user, environment, "
-         "directory, after, update")),
+         f"stdin:2: colour: unknown field; allowed: {', '.join(fields_at(()))}"),
         ("- name: a\n  tasks: [{}]\n- name: a\n  tasks: [{}]\n",
          "stdin:3: name: 'a' is that of the job at stdin:1; choose another"),
     ],
