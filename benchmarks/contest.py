@@ -132,7 +132,7 @@ def _wait_for_fleet(store: Store, group: Crew) -> None:
 def _waits_for_messages(store: Store) -> bool:
     """Whether a client is blocked at a list; before the schedulers start only the fleet ever is."""
     clients: Any = store.client.client_list()
-    return any("b" in client["flags"] and client["cmd"] == "blpop" for client in clients)
+    return any("b" in client["flags"] and client["cmd"] == "blmove" for client in clients)
 
 
 def _wait_for_sleep(cell: RedisCell, group: Crew, asleep: int) -> None:

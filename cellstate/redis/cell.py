@@ -54,6 +54,7 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards):
         """Use `create`, `open` or `connect` instead."""
         super().__init__(client, name, dimensions, url)
         self._link = Link(client)
+        self._read: dict[int, tuple[int, bytes]] = {}
         self._flight: tuple[dict[str, object], Sequence[Transaction], list[str], Intake | None] | None = None
 
     # Making and finding a cell
@@ -277,19 +278,30 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards):
         return [answer.decode() for answer in self._run("start", {"dims": len(self.dimensions)}, texts)]
 
     def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
-        """Messages for an executor, oldest first; waits up to `wait_seconds` for the first one.
+        """Read messages for an executor, oldest first; waits up to `wait_seconds` for the first one.
+
+        A message stays in the store until this object calls again, which acknowledges what the call before
+        returned. So a lost reply, and a reader that ends, lose nothing (semantics 25); another object reads
+        again what was not acknowledged.
 
         ``+ placement machine job group tasks duration_ms hold`` starts tasks, ``- placement machine
         tasks`` ends them, ``!`` says that messages were dropped: read everything afresh. Placements of
         one group come together, so there may be more than `most` of them.
         """
-        key = f"{self._prefix}box:{executor}"
-        found: Any = self._plain(self.client.lpop, key, most)
+        found = self._read_box(executor, most)
         if not found and wait_seconds > 0:
-            first: Any = self._plain(self.client.blpop, [key], timeout=wait_seconds)
-            if first:
-                found = [first[1], *(self._plain(self.client.lpop, key, most) or [])]
-        return [message for line in found or [] for message in records.messages(line.decode())]
+            key = f"{self._prefix}box:{executor}"
+            # The first message takes its own place: nothing moves, the call only waits for it.
+            if self._plain(self.client.blmove, key, key, wait_seconds, "LEFT", "LEFT"):
+                found = self._read_box(executor, most)
+        return [message for line in found for message in records.messages(line.decode())]
+
+    def _read_box(self, executor: int, most: int) -> list[bytes]:
+        count, last = self._read.get(executor, (0, b""))
+        values = {"count": count, "last": last, "most": most}
+        found = self._run("receive", values, own={"box": f"box:{executor}"})
+        self._read[executor] = (len(found), found[-1]) if found else (0, b"")
+        return found
 
     # Members
 
@@ -319,8 +331,15 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards):
         return bool(self._run("withdraw", values, member=membership.member)[1])
 
     def wait_for_work(self, member: str, seconds: float) -> bool:
-        """Sleep until somebody leaves work for this scheduler, at most `seconds`."""
-        return bool(self._plain(self.client.blpop, [f"{self._prefix}wake:{member}"], timeout=seconds))
+        """Sleep until somebody leaves work for this scheduler, at most `seconds`; sync afterwards.
+
+        The token is seen before it is removed, so a lost reply does not lose it (semantics 25).
+        """
+        key = f"{self._prefix}wake:{member}"
+        if not self._plain(self.client.blmove, key, key, seconds, "LEFT", "LEFT"):
+            return False
+        self._plain(self.client.delete, key)
+        return True
 
     def rouse(self, member: str) -> None:
         """Let a scheduler that sleeps look about, though nobody left work for it."""

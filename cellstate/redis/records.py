@@ -211,7 +211,7 @@ def fact_words(line: str, dimensions: int) -> list[tuple[str, ...]]:
 def messages(line: str) -> list[str]:
     """The messages in what a script put into an executor's box: several placements share one."""
     if line[0] != "+":
-        return [line]
+        return ["!" if line[0] == "!" else line]
     _, job, group, duration, hold, *items = line.split(" ")
     return [
         f"+ {items[i]} {items[i + 1]} {job} {group} {items[i + 2]} {duration} {hold}" for i in range(0, len(items), 3)

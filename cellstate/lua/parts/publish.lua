@@ -216,7 +216,7 @@ local function write_boxes()
     -- Nobody reads it: keep a mark that tells its executor to read everything afresh.
     if redis.call('LLEN', key) > BOX_MOST then
       redis.call('DEL', key)
-      redis.call('RPUSH', key, '!')
+      redis.call('RPUSH', key, format('! %d', meta.version + 1))
     end
   end
 end

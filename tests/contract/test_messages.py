@@ -1,0 +1,128 @@
+"""Messages to executors, and tokens that wake schedulers, survive lost replies (semantics 25)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from cellstate.redis import RedisCell
+from cellstate.redis.scripts import script
+from cellstate.server import connect
+from cellstate.transaction import Ending, How
+from tests.contract.conftest import AnyCell, Member, Stand, job
+
+
+def send(cell: AnyCell, member: Member, count: int) -> None:
+    """Leave messages for the executor of machine 0."""
+    name = f"j{member.number}"
+    cell.submit([job(name, (0, 0), count)], 0, "ada")
+    for _ in range(count):
+        member.place(name, (0, 1))
+
+
+def placements(messages: list[str]) -> list[int]:
+    return [int(message.split(" ")[1]) for message in messages]
+
+
+def test_each_message_is_read_once_and_in_order(cell: AnyCell, member: Member) -> None:
+    send(cell, member, 5)
+    assert [placements(cell.receive(1, most=2)) for _ in range(4)] == [[1, 2], [3, 4], [5], []]
+    send(cell, member, 1)
+    cell.end([Ending(0, 6, How.EVICTED, "*", "drain")], 0, "ada")
+    assert placements(cell.receive(1)) == [6, 6]
+    assert cell.receive(1) == cell.receive(1) == []
+
+
+@pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
+def test_a_reader_that_ended_before_it_acknowledged_loses_nothing(stand: Stand, cell: Any, member: Member) -> None:
+    send(cell, member, 3)
+    first = stand.other()
+    assert placements(first.receive(1, most=2)) == [1, 2]
+    assert placements(cell.receive(1)) == [1, 2, 3], "nobody acknowledged"
+    send(cell, member, 1)
+    assert placements(cell.receive(1)) == [4]
+    assert placements(first.receive(1)) == [4], "what another reader acknowledged is not acknowledged twice"
+
+
+@pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
+def test_a_late_acknowledgement_removes_nothing(cell: Any, member: Member) -> None:
+    """The call sent again after its reply was lost; meanwhile messages came, or the box was dropped."""
+    send(cell, member, 2)
+    assert len(cell.receive(1)) == 2
+    count, last = cell._read[1]
+    chosen, box = script("receive"), f"{cell._prefix}box:1"
+    again = [chosen.sha, 1, box, *chosen.pack_arguments({"count": count, "last": last, "most": 9})]
+    assert cell.receive(1) == []
+    send(cell, member, 2)
+    for _ in range(2):
+        assert len(cell.client.evalsha(*again)) == 2
+    assert placements(cell.receive(1)) == [3, 4]
+
+
+class Losing:
+    """Loses every second reply of the commands named: the server acted, the connection broke."""
+
+    def __init__(self, client: "redis.Redis", *commands: str) -> None:
+        self.lost = 0
+        losing, pool = self, client.connection_pool
+        pool.disconnect()
+
+        class Connection(pool.connection_class):  # type: ignore[name-defined,misc]
+            sent = ""
+
+            def send_command(self, *words: Any, **options: Any) -> Any:
+                result = super().send_command(*words, **options)  # it may connect first, with commands of its own
+                self.sent = str(words[0]).upper()
+                return result
+
+            def read_response(self, *arguments: Any, **options: Any) -> Any:
+                reply = super().read_response(*arguments, **options)
+                if self.sent not in commands:
+                    return reply
+                losing.turn = not losing.turn
+                if losing.turn:
+                    return reply
+                losing.lost += 1
+                self.disconnect()
+                raise redis.ConnectionError("cut by the test")
+
+        self.turn = True
+        pool.connection_class = Connection
+        pool.reset()
+
+
+@pytest.fixture(params=[2, 3])
+def losing(request: pytest.FixtureRequest, store_url: str, cell: AnyCell) -> Callable[..., tuple[RedisCell, Losing]]:
+    """Another client of the same cell, with the retries of the client library, that loses replies."""
+
+    def make(*commands: str) -> tuple[RedisCell, Losing]:
+        client = connect(store_url, protocol=request.param)
+        other = RedisCell.open(client, cell.name)
+        return other, Losing(client, *commands)
+
+    return make
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("make", ["resp3"], indirect=True)
+def test_the_client_library_may_retry_every_read(losing: Any, cell: AnyCell, member: Member) -> None:
+    reader, faults = losing("EVALSHA", "BLMOVE")
+    found = []
+    for count in (3, 1, 4):
+        send(cell, member, count)
+        for _ in range(3):
+            found += placements(reader.receive(1, most=2, wait_seconds=0.01))
+    assert found == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert faults.lost > 9
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("make", ["resp3"], indirect=True)
+def test_a_token_survives_lost_replies(losing: Any, cell: Any, member: Member) -> None:
+    sleeper, faults = losing("BLMOVE", "DEL")
+    cell.members()
+    cell.submit([job("a")], 0, "ada")
+    assert sleeper.wait_for_work("batch/0", 0.01)
+    assert faults.lost == 2
+    assert not sleeper.wait_for_work("batch/0", 0.01)
