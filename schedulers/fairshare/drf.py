@@ -1,0 +1,201 @@
+"""Dominant resource fairness: flat, weighted, fluid or task by task; FIFO; hierarchies by naive and by least satisfaction.
+
+Sources: Ghodsi et al., Dominant Resource Fairness, NSDI 2011; Bhattacharya et al., Hierarchical Scheduling for
+Diverse Datacenter Workloads, SoCC 2013.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schedulers.fairshare.curves import Floats
+from schedulers.fairshare.tree import Tree
+from schedulers.fairshare.update import summed
+
+_FULL = 1e-12
+STEPS = 20_000
+"""Steps in which hierarchies are filled: each gives one job 1 ÷ STEPS of its dominant resource's total."""
+
+
+def fluid(demand: Floats, weight: Floats, start: Floats | None = None) -> Floats:
+    """Return what each user gets of its demand, infinitely divisible: shares (users, resources).
+
+    Progressive filling: the dominant shares of all users rise in proportion to their weights until a resource
+    is full; who needs it stops, the others go on. `demand`: (users, resources) as shares of the totals, at most
+    which a user takes; `start`: shares held at the beginning.
+    """
+    given = np.zeros_like(demand) if start is None else start.astype(float).copy()
+    peak = demand.max(1, initial=0.0)
+    pace = demand / np.where(peak > 0, peak, 1.0)[:, None] * weight[:, None]
+    level = (given / np.where(pace > 0, pace, np.inf)).max(1, initial=0.0)
+    open_ = (peak > 0) & (peak - given.max(1, initial=0.0) > _FULL)
+    while open_.any():
+        lowest = level[open_].min()
+        active = open_ & (level <= lowest + _FULL)
+        speed = pace[active].sum(0)
+        room = 1.0 - given.sum(0)
+        if ((room <= _FULL) & (speed > 0)).any():
+            open_ &= ~(active & (pace[:, room <= _FULL] > 0).any(1))
+            continue
+        steps = [float((room[speed > 0] / speed[speed > 0]).min())]
+        steps.append(float(((peak - given.max(1)) / (pace.max(1)))[active].min()))
+        ahead = level[open_ & ~active]
+        if len(ahead):
+            steps.append(float(ahead.min() - lowest))
+        step = max(min(steps), 0.0)
+        given[active] += pace[active] * step
+        level[active] += step
+        open_ &= peak - given.max(1) > _FULL
+    return given
+
+
+def task_by_task(
+    totals: Floats, per_task: Floats, weight: Floats, pending: Sequence[int] | None = None
+) -> tuple[list[int], list[int]]:
+    """Return the tasks of each user and the order of picks: each goes to the smallest dominant share ÷ weight that fits.
+
+    `per_task`: amounts (users, resources). A user whose next task does not fit is left out. Ties go to the first.
+    """
+    counts = [0] * len(per_task)
+    left = totals.astype(float).copy()
+    dominant = (per_task / np.where(totals > 0, totals, np.inf)).max(1)
+    open_ = [index for index in range(len(per_task)) if dominant[index] > 0]
+    picks = []
+    while open_:
+        index = min(open_, key=lambda user: counts[user] * dominant[user] / weight[user])
+        wanted = pending is None or counts[index] < pending[index]
+        if wanted and (per_task[index] <= left + _FULL).all():
+            counts[index] += 1
+            left -= per_task[index]
+            picks.append(index)
+        else:
+            open_.remove(index)
+    return counts, picks
+
+
+def fifo(machines: Floats, queue: Sequence[tuple[Floats, int]]) -> list[int]:
+    """Return how many tasks of each job run: jobs in order, each packed machine by machine.
+
+    `machines`: amounts (machines, resources); one row with the sums tells what would fit without fragmentation.
+    `queue`: amounts of one task and the number of tasks, a job each.
+    """
+    left = machines.astype(float).copy()
+    placed = []
+    for task, wanted in queue:
+        used = task > 0
+        fits = np.floor(left[:, used] / task[used] + _FULL).min(1) if used.any() else np.full(len(left), wanted)
+        taken = np.clip(wanted - np.concatenate(([0.0], np.cumsum(fits)[:-1])), 0.0, fits)
+        left -= taken[:, None] * task
+        placed.append(int(taken.sum()))
+    return placed
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Shares of pools and jobs: (elements, resources)."""
+
+    pools: Floats
+    jobs: Floats
+
+
+def drf(tree: Tree, weights: tuple[Floats, Floats]) -> Filled:
+    """Flat DRF over the jobs; the weight of a job is the product of the parts of weight on its path."""
+    parts = _parts(tree, weights)
+    paths = np.array([parts[1][index] * _product(tree, parts[0], int(at)) for index, at in enumerate(tree.pool_of)])
+    jobs = fluid(_wanted(tree), paths, tree.share(tree.table([job.usage for job in tree.jobs])))
+    return Filled(summed(tree, jobs), jobs)
+
+
+def naive_hierarchical(tree: Tree, weights: tuple[Floats, Floats]) -> Filled:
+    """Descend to the child with the least dominant share ÷ weight. A pool's dominant share may be another job's.
+
+    Kept to show its failure: a job that restarts below a pool whose sibling job is large gets nothing.
+    """
+    return _fill(tree, weights, least_satisfied=False)
+
+
+def least_satisfied(tree: Tree, weights: tuple[Floats, Floats]) -> Filled:
+    """Descend to the child that holds the least satisfied element: dominant share ÷ product of parts of weight on its path.
+
+    Every pool on the path counts as well as the jobs, so each reaches at least its promise.
+    """
+    return _fill(tree, weights, least_satisfied=True)
+
+
+def _wanted(tree: Tree) -> Floats:
+    """Demands as shares, scaled down as a whole to fit the job's limits."""
+    demand = tree.share(tree.table([job.demand for job in tree.jobs]))
+    limit = tree.share(np.minimum(tree.table([job.limits for job in tree.jobs], np.inf), tree.capacity))
+    part = np.where(demand > limit, limit / np.where(demand > 0, demand, 1.0), 1.0).min(1, initial=1.0)
+    return demand * part[:, None]
+
+
+def _parts(tree: Tree, weights: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """Each element's weight ÷ the sum of its siblings' weights, jobs and pools together."""
+    pools, jobs = weights
+    sums = np.zeros(len(pools))
+    np.add.at(sums, tree.parents[1:], pools[1:])
+    np.add.at(sums, tree.pool_of, jobs)
+    part = np.ones(len(pools))
+    part[1:] = pools[1:] / sums[tree.parents[1:]]
+    return part, jobs / sums[tree.pool_of]
+
+
+def _product(tree: Tree, parts: Floats, number: int) -> float:
+    return float(np.prod(parts[tree.path(number)]))
+
+
+class _Filling:
+    """Hierarchical progressive filling in small steps, from the usage given."""
+
+    def __init__(self, tree: Tree, weights: tuple[Floats, Floats]) -> None:
+        self.tree = tree
+        self.jobs = tree.share(tree.table([job.usage for job in tree.jobs]))
+        self.wanted = _wanted(tree)
+        self.pools = summed(tree, self.jobs)
+        self.parts = _parts(tree, weights)
+        self.paths = np.array([_product(tree, self.parts[0], number) for number in range(len(self.pools))])
+        self.members: list[list[int]] = [[] for _ in self.pools]
+        for index, number in enumerate(tree.pool_of.tolist()):
+            self.members[number].append(index)
+        peak = self.wanted.max(1, initial=0.0)
+        self.step = self.wanted / np.where(peak > 0, peak, 1.0)[:, None] / STEPS
+        self.open = [bool(high > 0) for high in peak]
+
+    def grow(self, index: int) -> bool:
+        """Give a job one step, or close it when it has all it wants or does not fit."""
+        rest = self.wanted[index] - self.jobs[index]
+        step = np.minimum(self.step[index], np.maximum(rest, 0.0))
+        if step.max() <= _FULL or ((self.pools[0] + step) > 1.0 + 1e-9).any():
+            self.open[index] = False
+            return False
+        self.jobs[index] += step
+        for number in self.tree.path(int(self.tree.pool_of[index])):
+            self.pools[number] += step
+        return True
+
+
+def _fill(tree: Tree, weights: tuple[Floats, Floats], *, least_satisfied: bool) -> Filled:
+    state = _Filling(tree, weights)
+
+    def standing(number: int) -> tuple[float, float, int]:
+        """Level by which a pool is chosen, level of itself, and the job that is next in it; infinite when closed."""
+        best: tuple[float, float, int] | None = None
+        for child in tree.subpools[number]:
+            least, _, job = standing(child)
+            if job < 0:
+                continue
+            own = float(state.pools[child].max())
+            level = min(least, own / state.paths[child]) if least_satisfied else own / weights[0][child]
+            best = min(best or (np.inf, 0.0, -1), (level, 0.0, job), key=lambda one: one[0])
+        for index in state.members[number]:
+            if state.open[index]:
+                whole = state.paths[number] * state.parts[1][index] if least_satisfied else weights[1][index]
+                level = float(state.jobs[index].max()) / whole
+                best = min(best or (np.inf, 0.0, -1), (level, 0.0, index), key=lambda one: one[0])
+        return best or (np.inf, 0.0, -1)
+
+    while any(state.open):
+        state.grow(standing(0)[2])
+    return Filled(state.pools, state.jobs)

@@ -1,0 +1,97 @@
+"""Satisfaction of pools and jobs (§8), starvation (§9) and the partition of a job's tasks for preemption (§10)."""
+
+import numpy as np
+
+from schedulers.fairshare.curves import Floats
+from schedulers.fairshare.tree import Tree
+
+EPSILON = 1e-9
+Triple = tuple[Floats, Floats, Floats]
+"""Fair share, demand and usage, as shares (elements, resources)."""
+
+
+def local_satisfaction(share: Floats, demand: Floats, usage: Floats) -> Floats:
+    """Return usage ÷ fair share of each element as one number: (elements,), infinite where there is no share.
+
+    The largest ratio where usage passes the share in some component; else the largest over the components whose
+    share is below demand, and where there is none of these the smallest of all components with a share.
+    """
+    safe = np.where(share > EPSILON, share, 1.0)
+    ratio = np.where(share > EPSILON, usage / safe, np.where(usage > EPSILON, np.inf, np.nan))
+    over = (usage > share + EPSILON).any(1)
+    open_ = share < demand - EPSILON
+    with np.errstate(invalid="ignore"):
+        largest = np.nanmax(np.where(np.isnan(ratio), -np.inf, ratio), axis=1)
+        largest_open = np.where(open_ & ~np.isnan(ratio), ratio, -np.inf).max(1)
+        smallest = np.where(np.isnan(ratio), np.inf, ratio).min(1)
+    found = np.where(over, largest, np.where(open_.any(1), np.maximum(largest_open, 0.0), smallest))
+    none: Floats = np.where((share <= EPSILON).all(1), np.inf, found)
+    return none
+
+
+def satisfactions(tree: Tree, pools: Triple, jobs: Triple) -> Triple:
+    """Return satisfaction of pools (the least of what is below), local satisfaction of pools, satisfaction of jobs."""
+    own = local_satisfaction(*jobs)
+    local = local_satisfaction(*pools)
+    least = np.full(len(local), np.inf)
+    np.minimum.at(least, tree.pool_of, own)
+    for number in reversed(tree.downward[1:]):
+        least[tree.parents[number]] = min(least[tree.parents[number]], least[number])
+    return least, local, own
+
+
+def below(bound: Floats, usage: Floats, share: Floats, demand: Floats) -> bool:
+    """Whether `usage` is below `bound`: in all components whose share is below demand; where there is none, in any."""
+    open_ = share < demand - EPSILON
+    return bool((bound > usage)[open_].all()) if open_.any() else bool((bound > usage).any())
+
+
+def is_below_fair_share(share: Floats, demand: Floats, usage: Floats, tolerance: float, *, job: bool) -> bool:
+    """Whether an element gets less than `tolerance` of its fair share; a job with its whole demand as share has tolerance 1."""
+    if job and bool((share + 1e-4 >= demand).all()):
+        tolerance = 1.0
+    return below(np.minimum(share * tolerance, demand), usage, share, demand)
+
+
+def starvation(since: float | None, now: float, timeouts: tuple[float, float | None], *, is_below: bool) -> tuple[str, float | None]:
+    """Return the status and the time since when an element is below its share. `timeouts`: plain, aggressive (None: off).
+
+    Statuses are `normal`, `starving`, `aggressively_starving`. Times in seconds; they compare strictly.
+    """
+    if not is_below:
+        return "normal", None
+    begun = now if since is None else since
+    plain, aggressive = timeouts
+    if aggressive is not None and now > begun + aggressive:
+        return "aggressively_starving", begun
+    return ("starving" if now > begun + plain else "normal"), begun
+
+
+def partition(
+    tasks: Floats, element: Triple, thresholds: tuple[float, float], protected: Floats | None = None
+) -> tuple[int, int]:
+    """Split a job's running tasks, oldest first, for preemption: (non-preemptible, aggressively preemptible), the rest plain.
+
+    `tasks`: share of each task (tasks, resources); `element`: fair share, demand and usage of the job, each
+    (resources,); `thresholds`: aggressive and plain preemption satisfaction threshold; `protected`: usage (as a
+    share) below which tasks are never preempted. The task that crosses a bound stays on the protected side.
+    """
+    share, demand, _ = element
+    aggressive, plain = thresholds
+    if bool((np.abs(share - demand) <= EPSILON).all()) and bool((demand > EPSILON).any()):
+        plain = np.inf
+    bound = np.zeros(len(share)) if protected is None else protected
+    used = np.zeros(len(share))
+    counts = [0, 0]
+    stage = 0
+    for task in tasks:
+        while stage < 2:
+            guard = stage == 0 and bool((used < bound).all())
+            with np.errstate(invalid="ignore"):
+                limit = np.nan_to_num(share * (aggressive, plain)[stage], nan=0.0)
+            if guard or below(limit, used, share, demand):
+                counts[stage] += 1
+                break
+            stage += 1
+        used = used + task
+    return counts[0], counts[1]

@@ -1,0 +1,214 @@
+"""A pool tree as plain values: pools, jobs, the totals of the machines it covers, and the options of its update.
+
+Shares are amounts ÷ totals, 0 where the total is 0. Source of the rules: the public sources of YTsaurus
+(fair share library and pool tree), read as mathematics; "§n" in this package numbers the parts of docs/pools.md.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import isfinite
+
+import numpy as np
+
+from cellstate.errors import BadInput
+from schedulers.fairshare.curves import Floats, Integers
+
+ROOT = "<Root>"
+"""Name of the root pool."""
+Amounts = Mapping[str, float]
+SORT_KEYS = ("weight", "start_time", "pending_job_count")
+"""Sort keys of FIFO pools: weight falls, the others rise; ties keep the order of insertion."""
+KINDS = ("none", "burst", "relaxed")
+
+
+@dataclass(frozen=True, slots=True)
+class Integral:
+    """An integral guarantee. Amounts per second; `volume` in resource·seconds; `last_share` as of the update before."""
+
+    kind: str = "none"
+    flow: Amounts = field(default_factory=dict)
+    burst: Amounts = field(default_factory=dict)
+    volume: Amounts = field(default_factory=dict)
+    last_share: float = 0.0
+    relaxed_multiplier: float | None = None
+    can_accept_free_volume: bool = True
+    distributes_free_volume: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """An inner element of the tree. None means: not stated. Amounts in the units of the totals."""
+
+    name: str
+    parent: str = ROOT
+    weight: float | None = None
+    guarantee: Amounts = field(default_factory=dict)
+    limits: Amounts = field(default_factory=dict)
+    fifo: bool = False
+    sort_keys: Sequence[str] = ("weight", "start_time")
+    integral: Integral = Integral()
+    promised: bool = False
+    gang_steps: bool = True
+    reorders_for_guarantee: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A leaf of the tree. `demand` holds the usage as well; amounts in the units of the totals."""
+
+    name: str
+    parent: str
+    demand: Amounts
+    usage: Amounts = field(default_factory=dict)
+    limits: Amounts = field(default_factory=dict)
+    weight: float | None = None
+    gang: bool = False
+    start_time: float = 0.0
+    pending: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of a whole tree. Periods in seconds; `quanta`: the unit to which inferred guarantees are cut, by resource."""
+
+    gang_steps: bool = False
+    improved_fit_factor: bool = False
+    reorder_for_guarantee: bool = False
+    distribute_free_volume: bool = False
+    main_resource: str = "cpu"
+    smooth_period: float = 60.0
+    saturation_period: float = 86_400.0
+    relaxed_multiplier: float = 3.0
+    weight_multiplier: float | None = None
+    quanta: Amounts = field(default_factory=lambda: {"cpu": 0.01})
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Pools and jobs over `totals`. A parent may stand before or behind its children.
+
+    Raises BadInput for names that are used twice, unknown parents, circles, children of a FIFO pool that are
+    pools, weights that are not above 0, amounts below 0 and resources that the totals do not name.
+    """
+
+    totals: Amounts
+    pools: Sequence[Pool]
+    jobs: Sequence[Job]
+    options: Options = Options()
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @cached_property
+    def resources(self) -> tuple[str, ...]:
+        """Names of the resources, in the order of all vectors."""
+        return tuple(self.totals)
+
+    @cached_property
+    def capacity(self) -> Floats:
+        """Totals as a vector."""
+        return np.array([float(self.totals[name]) for name in self.resources])
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Pool name → its number; the root is 0, the others follow in the order given."""
+        return {ROOT: 0} | {pool.name: number for number, pool in enumerate(self.pools, 1)}
+
+    @cached_property
+    def parents(self) -> Integers:
+        """Number of each pool's parent; −1 for the root."""
+        return np.array([-1, *(self.numbers[pool.parent] for pool in self.pools)], np.int64)
+
+    @cached_property
+    def subpools(self) -> list[list[int]]:
+        """Numbers of the pools directly below each pool, in the order given."""
+        below: list[list[int]] = [[] for _ in self.numbers]
+        for number, parent in enumerate(self.parents[1:].tolist(), 1):
+            below[parent].append(number)
+        return below
+
+    @cached_property
+    def downward(self) -> list[int]:
+        """All pools, depth first, parents before their children."""
+        order, waiting = [], [0]
+        while waiting:
+            order.append(waiting.pop())
+            waiting.extend(reversed(self.subpools[order[-1]]))
+        return order
+
+    @cached_property
+    def pool_of(self) -> Integers:
+        """Number of each job's pool."""
+        return np.array([self.numbers[job.parent] for job in self.jobs], np.int64)
+
+    def pool(self, number: int) -> Pool:
+        """Return the pool of a number; the root has no settings of its own."""
+        return self.pools[number - 1] if number else Pool(ROOT, parent="")
+
+    def vector(self, amounts: Amounts, missing: float = 0.0) -> Floats:
+        """Return amounts as a vector, `missing` where a resource is not named."""
+        return np.array([float(amounts.get(name, missing)) for name in self.resources])
+
+    def table(self, rows: Sequence[Amounts], missing: float = 0.0) -> Floats:
+        """Return amounts of many as an array (rows, resources)."""
+        columns = [[row.get(name, missing) for row in rows] for name in self.resources]
+        return np.array(columns, dtype=float).reshape(len(self.resources), len(rows)).T
+
+    def share(self, amounts: Floats) -> Floats:
+        """Return amounts ÷ totals, 0 where the total is 0."""
+        safe = np.where(self.capacity > 0, self.capacity, 1.0)
+        return np.where(self.capacity > 0, amounts / safe, 0.0)
+
+    def path(self, number: int) -> list[int]:
+        """Return the pool and its ancestors up to the root."""
+        found = [number]
+        while found[-1]:
+            found.append(int(self.parents[found[-1]]))
+        return found
+
+
+def _check(tree: Tree) -> None:
+    seen = {ROOT}
+    for element in (*tree.pools, *tree.jobs):
+        if element.name in seen:
+            raise BadInput(f"pool tree: two elements are named {element.name!r}; names are unique in a tree")
+        seen.add(element.name)
+    known = {ROOT} | {pool.name for pool in tree.pools}
+    fifo = {pool.name for pool in tree.pools if pool.fifo}
+    for element in (*tree.pools, *tree.jobs):
+        if element.parent not in known:
+            raise BadInput(f"pool tree: {element.name!r} is below {element.parent!r}, which is no pool of this tree")
+        if isinstance(element, Pool) and element.parent in fifo:
+            raise BadInput(f"pool tree: {element.name!r} is a pool below the FIFO pool {element.parent!r}; these hold jobs only")
+        if element.weight is not None and not (isfinite(element.weight) and element.weight > 0):
+            raise BadInput(f"pool tree: weight {element.weight!r} of {element.name!r}; weights are above 0")
+        _check_amounts(tree, element)
+    if len(tree.downward) != len(tree.pools) + 1:
+        below = {tree.pool(number).name for number in tree.downward}
+        lost = sorted(pool.name for pool in tree.pools if pool.name not in below)
+        raise BadInput(f"pool tree: {', '.join(lost)} form a circle; each pool has a path to the root")
+
+
+def _check_amounts(tree: Tree, element: Pool | Job) -> None:
+    if isinstance(element, Pool):
+        fields: dict[str, Amounts] = {"guarantee": element.guarantee, "limits": element.limits}
+        integral = element.integral
+        if integral.kind not in KINDS:
+            raise BadInput(f"pool tree: integral guarantee {integral.kind!r} of {element.name!r}; one of {', '.join(KINDS)}")
+        fields |= {"flow": integral.flow, "burst": integral.burst, "volume": integral.volume}
+        for key in element.sort_keys:
+            if key not in SORT_KEYS:
+                raise BadInput(f"pool tree: sort key {key!r} of {element.name!r}; one of {', '.join(SORT_KEYS)}")
+    else:
+        fields = {"demand": element.demand, "usage": element.usage, "limits": element.limits}
+    for name, amounts in fields.items():
+        for resource, amount in amounts.items():
+            if resource not in tree.totals:
+                raise BadInput(f"pool tree: {name} of {element.name!r} names {resource!r}; the tree has {', '.join(tree.totals)}")
+            if not (isfinite(amount) and amount >= 0):
+                raise BadInput(f"pool tree: {name} of {element.name!r}: {resource} is {amount!r}; amounts are 0 or more")
+    if isinstance(element, Job):
+        for resource, used in element.usage.items():
+            if used > element.demand.get(resource, 0.0):
+                raise BadInput(f"pool tree: {element.name!r} uses more {resource} than its demand; a demand holds the usage")

@@ -1,0 +1,68 @@
+"""Volumes of integral guarantees: resource·seconds that a pool accumulates at its flow and spends as integral share (§3)."""
+
+import numpy as np
+
+from schedulers.fairshare.curves import Floats
+from schedulers.fairshare.guarantees import Guarantees
+from schedulers.fairshare.tree import Tree
+
+
+def volumes(tree: Tree, found: Guarantees, seconds: float | None) -> Floats:
+    """Return the volumes after `seconds` since the update before: (pools, resources), in amount·seconds.
+
+    Without an update before (None) they stay as they are. A pool gains its flow and pays the largest component
+    of the integral share it had, the same for all resources; what passes its capacity overflows, and pools that
+    distribute free volume share it out among their children by flow.
+    """
+    held = tree.table([tree.pool(number).integral.volume for number in range(len(tree.numbers))])
+    if seconds is None or not tree.capacity.any():
+        return held
+    kinds = [tree.pool(number).integral.kind != "none" for number in range(len(held))]
+    integral = np.array(kinds)
+    last = np.array([tree.pool(number).integral.last_share for number in range(len(held))])
+    capacity = tree.capacity * found.flow[:, None] * tree.options.saturation_period
+    grown = np.maximum(held + tree.capacity * (seconds * (found.flow - last))[:, None], 0.0)
+    after = np.where(integral[:, None], np.minimum(grown, np.maximum(held, capacity)), held)
+    overflow = np.where(integral[:, None], grown - after, 0.0)
+    takes = np.array([tree.pool(number).integral.can_accept_free_volume for number in range(len(held))])
+    room = np.where((integral & takes)[:, None], np.maximum(capacity - grown, 0.0), 0.0)
+    for number in reversed(tree.downward):
+        children = tree.subpools[number]
+        if children and not integral[number]:
+            left = overflow[children].sum(0) - room[children].sum(0)
+            overflow[number] = np.maximum(left, 0.0)
+            room[number] = np.maximum(-left, 0.0) if takes[number] else 0.0
+    _distribute(tree, found.flow, overflow, room, integral, after)
+    return after
+
+
+def _distribute(tree: Tree, flow: Floats, overflow: Floats, room: Floats, integral: Floats, after: Floats) -> None:
+    """Hand what overflowed down the tree, to where there is room, by the flow of each child's subtree."""
+    below = flow.copy()
+    for number in reversed(tree.downward[1:]):
+        below[tree.parents[number]] += below[number]
+    received = np.zeros_like(after)
+    for number in tree.downward:
+        if integral[number]:
+            after[number] += received[number]
+            continue
+        own = tree.pool(number).integral.distributes_free_volume
+        if not (tree.options.distribute_free_volume if own is None else own):
+            continue
+        children = tree.subpools[number]
+        free = received[number] + overflow[children].sum(0)
+        for column in range(after.shape[1]):
+            received[children, column] = _filled(float(free[column]), room[children, column], below[children])
+
+
+def _filled(free: float, room: Floats, weight: Floats) -> Floats:
+    """Split `free` in proportion to `weight`, nobody above its `room`: water filling."""
+    taken = np.zeros(len(room))
+    able = np.flatnonzero((room > 0) & (weight > 0))
+    order = able[np.argsort(room[able] / weight[able], kind="stable")]
+    left, weights = free, float(weight[order].sum())
+    for index in order:
+        taken[index] = min(room[index], left * weight[index] / weights)
+        left -= taken[index]
+        weights -= weight[index]
+    return taken
