@@ -21,6 +21,7 @@ COMMANDS: dict[str, Entry] = {
     "cell": ("cli.cell", "Make, see, check and delete cells; limits by kind of job."),
     "machine": ("cli.machine", "See and change machines."),
     "job": ("cli.job", "Submit, follow, see and stop jobs."),
+    "pool": ("cli.pool", "Compute fair shares of pool trees."),
     "scheduler": ("cli.scheduler", "Run schedulers and see how they do."),
     "mapreduce": ("cli.mapreduce", "What the tasks of MapReduce jobs run."),
     "agent": ("cli.agent", "Offer this computer to a cell and run tasks on it."),

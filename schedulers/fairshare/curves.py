@@ -40,17 +40,18 @@ class Curve(NamedTuple):
 
 def _read(curve: Curve, x: float, side: str) -> Floats:
     """Interpolate at `x`; a breakpoint within the tolerance is `x` itself."""
+    found: Floats
     first = int(np.searchsorted(curve.x, x - TOLERANCE, "left"))
     behind = int(np.searchsorted(curve.x, x + TOLERANCE, "right"))
     if behind > first:
-        return curve.y[first] if side == "left" else curve.y[behind - 1]
-    if first == 0:
-        return curve.y[0]
-    if first == len(curve.x):
-        return curve.y[-1]
+        found = curve.y[first if side == "left" else behind - 1]
+        return found
+    if first in {0, len(curve.x)}:
+        found = curve.y[min(first, len(curve.x) - 1)]
+        return found
     low, high = first - 1, first
     part = (x - curve.x[low]) / (curve.x[high] - curve.x[low])
-    found: Floats = curve.y[low] + part * (curve.y[high] - curve.y[low])
+    found = curve.y[low] + part * (curve.y[high] - curve.y[low])
     return found
 
 
@@ -127,8 +128,11 @@ def clean(owner: Integers, x: Floats, y: Floats) -> tuple[Integers, Floats, Floa
 
 
 def total(curves: Curves, squeeze: Floats) -> Curve:
-    """Return Σ curve_i(min(end_i, x ÷ squeeze_i)): the sum of all, each compressed along x by its own factor."""
-    return _sum(Curves(curves.x * np.repeat(squeeze, np.diff(curves.starts)), curves.y, curves.starts))
+    """Return Σ curve_i(min(1, x ÷ squeeze_i)) for x in [0, 1]: each curve on [0, 1] compressed by its own factor."""
+    found = _sum(Curves(curves.x * np.repeat(squeeze, np.diff(curves.starts)), curves.y, curves.starts))
+    if found.x[-1] >= 1.0 - TOLERANCE:
+        return found
+    return Curve(np.append(found.x, 1.0), np.concatenate((found.y, found.y[-1:])))
 
 
 def _sum(curves: Curves) -> Curve:
@@ -149,7 +153,9 @@ def _sum(curves: Curves) -> Curve:
 
 
 def sides(curves: Curves) -> tuple[Floats, Floats, Floats]:
-    """Return all breakpoints, and the values of each curve there and just behind: (places,), (curves, places, columns) twice.
+    """Return all breakpoints, and the values of each curve there and just behind.
+
+    Shapes: (places,), then (curves, places, columns) twice.
 
     Every curve begins at the smallest x of all.
     """
@@ -196,7 +202,7 @@ def chain(curves: Curves) -> Curve:
 
 def cut(curve: Curve, bound: Floats) -> Curve:
     """Return the curve up to the last x at which no component passes `bound`."""
-    within = (curve.y <= bound + SLACK).all(1)
+    within = np.asarray((curve.y <= bound + SLACK).all(1))
     count = int(np.argmin(within)) if not within.all() else len(within)
     if count == len(within):
         return curve
@@ -213,6 +219,12 @@ def cut(curve: Curve, bound: Floats) -> Curve:
         np.append(x, x[-1] + part * (curve.x[count] - x[-1])),
         np.concatenate((y, (y[-1] + part * rise)[None])),
     )
+
+
+def _closed(curve: Curve) -> Curve:
+    """Return the curve without a jump at its end: the value there is the lower one."""
+    end = int(np.searchsorted(curve.x, curve.x[-1] - TOLERANCE, "left")) + 1
+    return Curve(curve.x[:end], curve.y[:end])
 
 
 def with_corners(curve: Curve, heights: Floats) -> tuple[Curve, Floats]:
@@ -247,11 +259,13 @@ def by_suggestion(curve: Curve, guarantee: Floats, limit: Floats) -> Curve:
 
     A suggestion s lies on top of the guarantee, equal in every component, and is cut by the limit. M(s) is the
     largest fit factor that it allows and S(s) the share there. M is the inverse of H(f) = max_r(F_r(f) − g_r), so
-    both are read from one list of points (H, F, f). At s = 0 the right end of a plateau of H counts.
+    both are read from one list of points (H, F, f). At s = 0 the right end of a plateau of H counts. The last
+    point of `curve` is the end of its domain: nothing lies behind a jump there.
     """
+    curve = _closed(curve)
     limit = np.clip(limit, curve.y[0], curve.y[-1])
     guarantee = np.clip(guarantee, curve.y[0], limit)
-    curve = cut(curve, limit)
+    curve = _closed(cut(curve, limit))
     heights = np.concatenate((np.zeros((len(curve.x), 1)), curve.y - guarantee), axis=1)
     curve, heights = with_corners(curve, heights)
     height = np.maximum.accumulate(heights.max(1))

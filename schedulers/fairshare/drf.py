@@ -1,4 +1,4 @@
-"""Dominant resource fairness: flat, weighted, fluid or task by task; FIFO; hierarchies by naive and by least satisfaction.
+"""Dominant resource fairness: flat and weighted, fluid or task by task; FIFO; two forms for hierarchies.
 
 Sources: Ghodsi et al., Dominant Resource Fairness, NSDI 2011; Bhattacharya et al., Hierarchical Scheduling for
 Diverse Datacenter Workloads, SoCC 2013.
@@ -53,7 +53,7 @@ def fluid(demand: Floats, weight: Floats, start: Floats | None = None) -> Floats
 def task_by_task(
     totals: Floats, per_task: Floats, weight: Floats, pending: Sequence[int] | None = None
 ) -> tuple[list[int], list[int]]:
-    """Return the tasks of each user and the order of picks: each goes to the smallest dominant share ÷ weight that fits.
+    """Return the tasks of each user and the order of picks: the smallest dominant share ÷ weight goes first.
 
     `per_task`: amounts (users, resources). A user whose next task does not fit is left out. Ties go to the first.
     """
@@ -116,8 +116,9 @@ def naive_hierarchical(tree: Tree, weights: tuple[Floats, Floats]) -> Filled:
 
 
 def least_satisfied(tree: Tree, weights: tuple[Floats, Floats]) -> Filled:
-    """Descend to the child that holds the least satisfied element: dominant share ÷ product of parts of weight on its path.
+    """Descend to the child that holds the least satisfied element.
 
+    Satisfaction is dominant share ÷ product of the parts of weight on the path.
     Every pool on the path counts as well as the jobs, so each reaches at least its promise.
     """
     return _fill(tree, weights, least_satisfied=True)
@@ -128,7 +129,8 @@ def _wanted(tree: Tree) -> Floats:
     demand = tree.share(tree.table([job.demand for job in tree.jobs]))
     limit = tree.share(np.minimum(tree.table([job.limits for job in tree.jobs], np.inf), tree.capacity))
     part = np.where(demand > limit, limit / np.where(demand > 0, demand, 1.0), 1.0).min(1, initial=1.0)
-    return demand * part[:, None]
+    found: Floats = demand * part[:, None]
+    return found
 
 
 def _parts(tree: Tree, weights: tuple[Floats, Floats]) -> tuple[Floats, Floats]:

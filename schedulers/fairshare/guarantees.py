@@ -1,4 +1,4 @@
-"""Strong guarantees of pools as shares, with inferred components and overcommit adjustment; weights inferred from them."""
+"""Strong guarantees of pools as shares, inferred and adjusted (§2), and weights inferred from them (§8)."""
 
 from dataclasses import dataclass, replace
 
@@ -97,7 +97,7 @@ def _uncommitted(tree: Tree, found: Guarantees, amounts: Floats) -> Guarantees:
 
 
 def _adjusted(tree: Tree, strong: Floats, limits: Floats) -> Floats:
-    """Cut guarantees by limits, then scale the children of each pool by the largest one factor that fits all components."""
+    """Cut guarantees by limits, then scale the children of each pool by one factor that fits all components."""
     strong = strong.copy()
     for parent in tree.downward:
         strong[parent] = np.minimum(strong[parent], limits[parent])
@@ -112,7 +112,7 @@ def _adjusted(tree: Tree, strong: Floats, limits: Floats) -> Floats:
 
 
 def weights(tree: Tree, strong: Floats, flow: Floats) -> tuple[Floats, Floats]:
-    """Return the weights of pools and jobs: stated, else inferred from guarantees where the tree asks for it, else 1."""
+    """Return the weights of pools and jobs: stated, else inferred from guarantees if the tree says so, else 1."""
     pools = np.array([1.0, *(pool.weight or 1.0 for pool in tree.pools)])
     jobs = np.array([job.weight or 1.0 for job in tree.jobs], dtype=float)
     multiplier = tree.options.weight_multiplier

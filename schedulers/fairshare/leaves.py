@@ -8,7 +8,7 @@ from schedulers.fairshare.curves import SLACK, TOLERANCE, Curves, Floats, clean
 
 
 def job_curves(demand: Floats, usage: Floats, limits: Floats, steps: np.ndarray) -> Curves:
-    """Return S of each job on [0, 1]; all arguments are shares (jobs, resources), `steps` marks gangs that are all or nothing.
+    """Return S of each job on [0, 1]. Arguments are shares (jobs, resources); `steps` marks gangs, all or nothing.
 
     By fit factor a job first regains its usage, equal in all components, then rises linearly to its demand:
     F(f) = min(usage, f·max usage) for f ≤ 1, from usage to demand for f in [1, 2]. A gang with steps is 0 up to
@@ -64,6 +64,8 @@ def _ceiling(demand: Floats, usage: Floats, limits: Floats, peak: Floats) -> Flo
     safe = np.where(peak > 0, peak, 1.0)[:, None]
     early = np.where(usage > limits + SLACK, limits / safe, np.inf)
     rise = demand - usage
-    late = np.where(demand > limits + SLACK, 1.0 + np.maximum(limits - usage, 0.0) / np.where(rise > 0, rise, 1.0), np.inf)
+    late = np.where(
+        demand > limits + SLACK, 1.0 + np.maximum(limits - usage, 0.0) / np.where(rise > 0, rise, 1.0), np.inf
+    )
     found: Floats = np.minimum(np.minimum(early, late).min(1, initial=np.inf), 2.0)
     return found

@@ -43,18 +43,26 @@ def satisfactions(tree: Tree, pools: Triple, jobs: Triple) -> Triple:
 def below(bound: Floats, usage: Floats, share: Floats, demand: Floats) -> bool:
     """Whether `usage` is below `bound`: in all components whose share is below demand; where there is none, in any."""
     open_ = share < demand - EPSILON
-    return bool((bound > usage)[open_].all()) if open_.any() else bool((bound > usage).any())
+    less = bound > usage + EPSILON
+    return bool(less[open_].all()) if open_.any() else bool(less.any())
 
 
 def is_below_fair_share(share: Floats, demand: Floats, usage: Floats, tolerance: float, *, job: bool) -> bool:
-    """Whether an element gets less than `tolerance` of its fair share; a job with its whole demand as share has tolerance 1."""
+    """Whether an element gets less than `tolerance` of its fair share.
+
+    The tolerance of a job whose share is its whole demand is 1.
+    """
     if job and bool((share + 1e-4 >= demand).all()):
         tolerance = 1.0
     return below(np.minimum(share * tolerance, demand), usage, share, demand)
 
 
-def starvation(since: float | None, now: float, timeouts: tuple[float, float | None], *, is_below: bool) -> tuple[str, float | None]:
-    """Return the status and the time since when an element is below its share. `timeouts`: plain, aggressive (None: off).
+def starvation(
+    since: float | None, now: float, timeouts: tuple[float, float | None], *, is_below: bool
+) -> tuple[str, float | None]:
+    """Return the status of an element and the time since when it is below its share.
+
+    `timeouts`: plain and aggressive (None: off).
 
     Statuses are `normal`, `starving`, `aggressively_starving`. Times in seconds; they compare strictly.
     """
@@ -70,7 +78,7 @@ def starvation(since: float | None, now: float, timeouts: tuple[float, float | N
 def partition(
     tasks: Floats, element: Triple, thresholds: tuple[float, float], protected: Floats | None = None
 ) -> tuple[int, int]:
-    """Split a job's running tasks, oldest first, for preemption: (non-preemptible, aggressively preemptible), the rest plain.
+    """Split a job's running tasks, oldest first: (non-preemptible, aggressively preemptible); the rest is preemptible.
 
     `tasks`: share of each task (tasks, resources); `element`: fair share, demand and usage of the job, each
     (resources,); `thresholds`: aggressive and plain preemption satisfaction threshold; `protected`: usage (as a

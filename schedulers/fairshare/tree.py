@@ -70,7 +70,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of a whole tree. Periods in seconds; `quanta`: the unit to which inferred guarantees are cut, by resource."""
+    """Options of a whole tree. Periods in seconds; `quanta`: unit to which inferred guarantees are cut, else 1."""
 
     gang_steps: bool = False
     improved_fit_factor: bool = False
@@ -170,17 +170,20 @@ class Tree:
 
 def _check(tree: Tree) -> None:
     seen = {ROOT}
-    for element in (*tree.pools, *tree.jobs):
+    elements: list[Pool | Job] = [*tree.pools, *tree.jobs]
+    for element in elements:
         if element.name in seen:
             raise BadInput(f"pool tree: two elements are named {element.name!r}; names are unique in a tree")
         seen.add(element.name)
     known = {ROOT} | {pool.name for pool in tree.pools}
     fifo = {pool.name for pool in tree.pools if pool.fifo}
-    for element in (*tree.pools, *tree.jobs):
+    for element in elements:
         if element.parent not in known:
             raise BadInput(f"pool tree: {element.name!r} is below {element.parent!r}, which is no pool of this tree")
         if isinstance(element, Pool) and element.parent in fifo:
-            raise BadInput(f"pool tree: {element.name!r} is a pool below the FIFO pool {element.parent!r}; these hold jobs only")
+            raise BadInput(
+                f"pool tree: {element.name!r} is below the FIFO pool {element.parent!r}, which holds jobs only"
+            )
         if element.weight is not None and not (isfinite(element.weight) and element.weight > 0):
             raise BadInput(f"pool tree: weight {element.weight!r} of {element.name!r}; weights are above 0")
         _check_amounts(tree, element)
@@ -195,7 +198,9 @@ def _check_amounts(tree: Tree, element: Pool | Job) -> None:
         fields: dict[str, Amounts] = {"guarantee": element.guarantee, "limits": element.limits}
         integral = element.integral
         if integral.kind not in KINDS:
-            raise BadInput(f"pool tree: integral guarantee {integral.kind!r} of {element.name!r}; one of {', '.join(KINDS)}")
+            raise BadInput(
+                f"pool tree: {element.name!r}: integral guarantee {integral.kind!r}; one of {', '.join(KINDS)}"
+            )
         fields |= {"flow": integral.flow, "burst": integral.burst, "volume": integral.volume}
         for key in element.sort_keys:
             if key not in SORT_KEYS:
@@ -205,10 +210,14 @@ def _check_amounts(tree: Tree, element: Pool | Job) -> None:
     for name, amounts in fields.items():
         for resource, amount in amounts.items():
             if resource not in tree.totals:
-                raise BadInput(f"pool tree: {name} of {element.name!r} names {resource!r}; the tree has {', '.join(tree.totals)}")
+                known = ", ".join(tree.totals)
+                raise BadInput(f"pool tree: {name} of {element.name!r} names {resource!r}; the tree has {known}")
             if not (isfinite(amount) and amount >= 0):
-                raise BadInput(f"pool tree: {name} of {element.name!r}: {resource} is {amount!r}; amounts are 0 or more")
+                where = f"{name} of {element.name!r}"
+                raise BadInput(f"pool tree: {where}: {resource} is {amount!r}; amounts are 0 or more")
     if isinstance(element, Job):
         for resource, used in element.usage.items():
             if used > element.demand.get(resource, 0.0):
-                raise BadInput(f"pool tree: {element.name!r} uses more {resource} than its demand; a demand holds the usage")
+                raise BadInput(
+                    f"pool tree: {element.name!r} uses more {resource} than its demand, which holds the usage"
+                )

@@ -6,14 +6,15 @@ that. The root takes suggestion 1 and hands suggestions down. Not Pareto efficie
 saturated component. At a jump the lower value holds.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from schedulers.fairshare.curves import (
     SLACK,
-    TOLERANCE,
     Curve,
     Curves,
     Floats,
@@ -23,13 +24,14 @@ from schedulers.fairshare.curves import (
     chain,
     cut,
     join,
-    sides,
     total,
 )
+from schedulers.fairshare.fifo import fifo_order, for_guarantee
 from schedulers.fairshare.guarantees import Guarantees, guarantees, weights
 from schedulers.fairshare.leaves import job_curves
 from schedulers.fairshare.satisfaction import satisfactions
-from schedulers.fairshare.tree import Tree
+from schedulers.fairshare.staggered import staggered, staggered_parts
+from schedulers.fairshare.tree import Amounts, Tree
 from schedulers.fairshare.volumes import volumes
 
 _HALVINGS = 100
@@ -51,6 +53,8 @@ class Shares:
     pool_usage: Floats
     job_usage: Floats
     limits: Floats
+    job_limits: Floats
+    guaranteed: Floats
     strong: Floats
     integral: Floats
     promised_pools: Floats
@@ -58,6 +62,7 @@ class Shares:
     estimated: Floats
     volume: Floats
     weights: Floats
+    job_weights: Floats
     fifo: Integers
     fifo_effective: Integers
     errors: tuple[str, ...]
@@ -105,7 +110,7 @@ class _Update:
         self.children: dict[int, Curves] = {}
         self.own: dict[int, Curve] = {}
 
-    def _limits(self, rows: list) -> Floats:
+    def _limits(self, rows: Sequence[Amounts]) -> Floats:
         amounts = self.tree.table(rows, missing=np.inf)
         return self.tree.share(np.minimum(amounts, self.tree.capacity))
 
@@ -113,25 +118,22 @@ class _Update:
         """Jobs of each pool, in the order given."""
         order = np.argsort(self.tree.pool_of, kind="stable")
         bounds = np.searchsorted(self.tree.pool_of[order], np.arange(len(self.tree.numbers) + 1))
-        return [order[low:high] for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [order[low:high] for low, high in pairwise(bounds)]
 
     def _fifo_order(self) -> tuple[Integers, Integers]:
-        """Sort the members of FIFO pools; return places before and after reordering for guarantees."""
+        """Sort the members of FIFO pools; return places before and after reordering for guarantees, −1 elsewhere."""
         place = np.full(len(self.tree.jobs), -1)
         effective = place.copy()
         for number in range(1, len(self.members)):
             pool = self.tree.pool(number)
             if not pool.fifo:
                 continue
-            keys = {
-                "weight": lambda index: -self.job_weights[index],
-                "start_time": lambda index: self.tree.jobs[index].start_time,
-                "pending_job_count": lambda index: self.tree.jobs[index].pending,
-            }
-            order = sorted(self.members[number].tolist(), key=lambda index: [keys[key](index) for key in pool.sort_keys])  # noqa: B023 - used at once
+            order = fifo_order(self.tree, pool, self.members[number].tolist(), self.job_weights)
             place[order] = np.arange(len(order))
             if pool.reorders_for_guarantee and self.tree.options.reorder_for_guarantee and self._has_steps(number):
-                order = self._reordered(number, order)
+                gangs = [self.tree.jobs[index].gang for index in order]
+                table = (self.demand[order], self.usage[order], self.job_limits[order])
+                order = [order[at] for at in for_guarantee(self.given.strong[number], gangs, table)]
             effective[order] = np.arange(len(order))
             self.members[number] = np.array(order, np.int64)
         return place, effective
@@ -139,33 +141,12 @@ class _Update:
     def _has_steps(self, number: int) -> bool:
         return self.tree.options.gang_steps and self.tree.pool(number).gang_steps
 
-    def _reordered(self, number: int, order: list[int]) -> list[int]:
-        """Defer gangs without usage that do not fit into what the guarantee leaves (§7)."""
-        bound = self.given.strong[number] + 1e-9
-        if not self.given.strong[number].any():
-            return order
-        acc = np.zeros(len(bound))
-        first: list[int] = []
-        deferred: list[int] = []
-        for at, index in enumerate(order):
-            gang = self.tree.jobs[index].gang
-            whole = not gang or bool((self.demand[index] <= self.job_limits[index] + SLACK).all())
-            cost = np.minimum(self.demand[index], self.job_limits[index]) if whole else np.zeros(len(bound))
-            fits = bool((acc + cost <= bound).all())
-            if not fits and not gang:
-                return first + order[at:] if not deferred else first + order[at:] + deferred
-            if not fits and not self.usage[index].any():
-                deferred.append(index)
-                continue
-            first.append(index)
-            acc += cost
-        return first + deferred
-
     def _leaves(self) -> Curves:
         """Curves of all jobs, ordered by pool, within a pool as its members are."""
         order = np.concatenate(self.members) if self.tree.jobs else np.zeros(0, np.int64)
         self.leaf_starts = np.concatenate(([0], np.cumsum([len(part) for part in self.members])))
-        steps = np.array([job.gang and self._has_steps(at) for job, at in zip(self.tree.jobs, self.tree.pool_of, strict=True)], bool)
+        stepped = [self._has_steps(number) for number in range(len(self.members))]
+        steps = np.array([job.gang and stepped[self.tree.numbers[job.parent]] for job in self.tree.jobs], bool)
         if not len(order):
             return Curves(np.zeros(0), np.zeros((0, len(self.tree.resources))), np.zeros(1, np.int64))
         return job_curves(self.demand[order], self.usage[order], self.job_limits[order], steps[order])
@@ -198,7 +179,7 @@ class _Update:
             elif self.tree.pool(number).fifo:
                 curve = chain(children)
             elif self.tree.options.improved_fit_factor:
-                curve = _staggered(children, self.squeeze(number))
+                curve = staggered(children, self.squeeze(number))
             else:
                 curve = total(children, self.squeeze(number))
             self.by_factor[number] = curve
@@ -245,7 +226,9 @@ class _Update:
             if kinds[number] == "burst":
                 peak = min(float(self.given.burst[number]), self.accumulated(number))
                 self._burst(number, np.minimum(peak, self.available(number)))
-        relaxed = [number for number in self.tree.downward if kinds[number] == "relaxed" and self.accumulated(number) > 0]
+        relaxed = [
+            number for number in self.tree.downward if kinds[number] == "relaxed" and self.accumulated(number) > 0
+        ]
         if relaxed:
             self._relax(relaxed)
 
@@ -262,12 +245,18 @@ class _Update:
         curves = []
         for number, rate in zip(relaxed, rates, strict=True):
             own = self.tree.pool(number).integral.relaxed_multiplier
-            most = min(rate, (self.tree.options.relaxed_multiplier if own is None else own) * float(self.given.flow[number]))
+            most = min(
+                rate, (self.tree.options.relaxed_multiplier if own is None else own) * float(self.given.flow[number])
+            )
             strong = self.given.strong[number]
-            curves.append(by_suggestion(self.factor_curve(number), strong, np.minimum(self.limits[number], strong + most)))
+            curves.append(
+                by_suggestion(self.factor_curve(number), strong, np.minimum(self.limits[number], strong + most))
+            )
 
         def taken(factor: float) -> Floats:
-            parts = [curve.at(min(1.0, factor * rate / rates.min()))[:-1] for curve, rate in zip(curves, rates, strict=True)]
+            parts = [
+                curve.at(min(1.0, factor * rate / rates.min()))[:-1] for curve, rate in zip(curves, rates, strict=True)
+            ]
             found: Floats = np.maximum(np.array(parts) - self.given.strong[relaxed], 0.0)
             return found
 
@@ -320,7 +309,7 @@ class _Update:
         factor = float(cut(self.factor_curve(number), share).x[-1])
         if self.tree.pool(number).fifo:
             return children.at(self._suggestions(number, factor, len(children)))
-        return _staggered_parts(children, self.squeeze(number), factor)
+        return staggered_parts(children, self.squeeze(number), factor)
 
     def run(self) -> Shares:
         """Compute everything."""
@@ -330,10 +319,12 @@ class _Update:
         promised_pools, promised_jobs = self._promised()
         return Shares(
             self.tree, pools, jobs, self.pool_demand, self.demand, self.pool_usage, self.usage, self.limits,
+            self.job_limits, self.given.strong,
             strong=np.minimum(pools, self.given.strong),
             integral=np.minimum(np.maximum(pools - self.given.strong, 0.0), self.integral),
             promised_pools=promised_pools, promised_jobs=promised_jobs, estimated=self._estimated(), volume=self.volume,
-            weights=self.weights, fifo=self.fifo, fifo_effective=self.fifo_effective, errors=self.given.errors + self._nested(),
+            weights=self.weights, job_weights=self.job_weights, fifo=self.fifo, fifo_effective=self.fifo_effective,
+            errors=self.given.errors + self._nested(),
         )  # fmt: skip
 
     def _promised(self) -> tuple[Floats, Floats]:
@@ -348,9 +339,9 @@ class _Update:
 
     def _nested(self) -> tuple[str, ...]:
         errors = []
-        for pool in self.tree.pools:
-            above = [self.tree.pool(at).name for at in self.tree.path(self.tree.numbers[pool.name])[1:]]
-            over = [name for name in above if name in self.tree.numbers and self.tree.pool(self.tree.numbers[name]).promised]
+        for number, pool in enumerate(self.tree.pools, 1):
+            above = [self.tree.pool(at) for at in self.tree.path(number)[1:]]
+            over = [other.name for other in above if other.promised]
             if pool.promised and over:
                 errors.append(f"promised guarantee of {pool.name!r} is ignored: {over[0]!r} above it computes one")
         return tuple(errors)
@@ -369,48 +360,3 @@ class _Update:
             for child, weight in zip(children, heavy, strict=True):
                 found[child] += left * weight / heavy.sum()
         return found
-
-
-def _staggered(children: Curves, squeeze: Floats) -> Curve:
-    """F of the improved fit factor: each breakpoint of each child is a step of 1, and only that child jumps there.
-
-    Breakpoints are sorted by place, then by child, so that of several jumps at one place the first child's is
-    tried alone before the next one's.
-    """
-    places, lower, upper, where, owner = _events(children, squeeze)
-    jump = np.zeros((len(where), lower.shape[2]))
-    jump[:] = (upper - lower)[owner, where]
-    before = np.cumsum(jump, axis=0) - jump
-    first = np.searchsorted(where, where, "left")
-    left = lower.sum(0)[where] + before - before[first]
-    x = np.repeat(np.arange(len(where), dtype=float), 2)
-    y = np.empty((len(x), left.shape[1]))
-    y[0::2], y[1::2] = left, left + jump
-    keep = np.ones(len(x), bool)
-    keep[1::2] = jump.max(1, initial=0.0) > 0
-    return Curve(x[keep], y[keep])
-
-
-def _events(children: Curves, squeeze: Floats) -> tuple[Floats, Floats, Floats, Integers, Integers]:
-    """Breakpoints of all children by place and child: places, values at and behind them, and (place, child) of each."""
-    scaled = Curves(children.x * np.repeat(squeeze, np.diff(children.starts)), children.y, children.starts)
-    places, lower, upper = sides(scaled)
-    at = np.searchsorted(places, scaled.x + TOLERANCE, "right") - 1
-    pairs = np.unique(np.stack((at, scaled.owners()), axis=1), axis=0)
-    return places, lower, upper, pairs[:, 0], pairs[:, 1]
-
-
-def _staggered_parts(children: Curves, squeeze: Floats, factor: float) -> Floats:
-    """Shares of the children at a fit factor of `_staggered`: those whose breakpoint was passed stand behind it."""
-    places, lower, upper, where, owner = _events(children, squeeze)
-    reached = min(int(np.ceil(factor - TOLERANCE)), len(where) - 1)
-    low = max(reached - 1, 0)
-    part = min(max(factor - low, 0.0), 1.0) if reached else 0.0
-    if where[low] != where[reached]:
-        start, end = upper[:, where[low]], lower[:, where[reached]]
-        found: Floats = start + part * (end - start)
-        return found
-    found = lower[:, where[reached]].copy()
-    passed = owner[(where == where[reached]) & (np.arange(len(where)) < reached)]
-    found[passed] = upper[passed, where[reached]]
-    return found

@@ -1,4 +1,4 @@
-"""Volumes of integral guarantees: resource·seconds that a pool accumulates at its flow and spends as integral share (§3)."""
+"""Volumes of integral guarantees (§3): resource·seconds that a pool accumulates at its flow and spends as share."""
 
 import numpy as np
 
