@@ -23,6 +23,9 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
 
     An agent runs this for each task of such a job and says all of this in the environment.
     """
+    from omega.live.secrets import take_store
+
+    app.store = take_store(os.environ) or app.store
     surroundings = _of_commands(os.environ)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else numpy sets room for each core aside, beyond our memory
     from cellstate.shards import Worker

@@ -40,8 +40,10 @@ TALK = {
     "SystemExit": "raise an OmegaError; cli turns it into an exit code",
 }
 
-ENDS = {("omega/live/member.py", "SystemExit")}
-"""The entry of the processes that a crew starts: its exit code is all that its parent learns."""
+ENDS = {("omega/live/member.py", "SystemExit"), ("omega/live/agent/guard.py", "os._exit")}
+"""The entry of the processes that a crew starts: its exit code is all that its parent learns. A guard forks processes
+that must not return into its own loop.
+"""
 
 OPAQUE = ("pickle", "marshal", "shelve", "dill", "cloudpickle")
 UNSAFE = {

@@ -16,9 +16,9 @@ from cellstate.model import GroupStatus, JobSpec, MachineSpec, MachineState, Tas
 from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from omega.live.agent.agent import Agent
-from omega.live.agent.keeper import started
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process import Bell, Watch, run_agent
+from omega.live.agent.process_tree import started
 from tests.integration.stage import all_facts, check, made_cell, until
 
 pytestmark = pytest.mark.server
@@ -115,6 +115,7 @@ def ground(store_url: str, tmp_path: Path) -> Iterator[Ground]:
             agent.find()
             agent.stop()
             until(lambda: not any(kept.lives for kept in agent.kept.values()), "its tasks are gone")  # noqa: B023
+            agent.guard.close()
             agent.cell.close()
 
 
@@ -165,7 +166,7 @@ def test_a_disk_that_is_full_fails_no_task(ground: Ground, monkeypatch: pytest.M
     agent = ground.agent()
     name = ground.run("true")
     with monkeypatch.context() as patch:
-        patch.setattr("omega.live.agent.kept.take_lock", no_room)
+        patch.setattr("omega.live.agent.kept.Kept.start", no_room)
         with pytest.raises(OSError, match="disk"):
             agent.look()
     assert ground.group(name).placed == 1
@@ -226,12 +227,12 @@ def test_an_agent_that_was_killed_finds_its_tasks_again(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("command", [SLEEP, ("sh", "-c", "setsid sleep 60 & echo $!; exec sleep 60")])
-def test_a_keeper_that_was_killed_takes_its_task_along(ground: Ground, command: tuple[str, ...]) -> None:
+def test_a_supervisor_that_was_killed_takes_its_task_along(ground: Ground, command: tuple[str, ...]) -> None:
     agent = ground.agent()
     name = ground.run(*command)
     agent.look()
     pid = ground.pid(name)
-    next(iter(agent.kept.values())).process.kill()  # type: ignore[union-attr]
+    os.kill(int((next(iter(agent.kept.values())).place / "supervisor").read_text()), signal.SIGKILL)
     look_until(agent, lambda: ground.group(name).unplaced, "it is to be placed again")
     until(lambda: not alive(pid), "the task is gone")
 

@@ -53,7 +53,7 @@ def test_a_task_is_moved_from_halted_and_killed_agents_and_never_runs_twice(
         until(lambda: cell.agents().get(first, (before,))[0] != before, "it takes its name again")
         until(lambda: all(m.state is MachineState.UP for m in cell.machines()), "and offers its machine")
 
-        # Killed, it leaves the task to its keeper.
+        # Killed, it leaves the task to its supervisor.
         group.kill(f"agent/{second}")
         until(lambda: len(lines(log)) == 3, "the task runs where it began")
         assert lines(log) == [first, second, first], "and at no time twice"

@@ -3,14 +3,14 @@
 Every look renews the lease and brings the reply of the same call, what the machine is to run; what is
 missing is started, what is not listed is ended. So it needs no memory of what it was told: a message in
 its box only says that a look is worth while, and a store that went back in time, or an agent that did,
-comes right with the next one (semantics 16). Its tasks run under keepers (keeper.py), which end them
-when the lease is not renewed.
+comes right with the next one (semantics 16). Its tasks run under supervisors (supervisor.py), which its guard
+(guard.py) starts; both end them when the lease is not renewed (semantics 28).
 """
 
 import os
 import shutil
 import sys
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,28 +19,27 @@ from pathlib import Path
 from random import Random
 
 from cellstate import ranges
-from cellstate.cell import Beat, Membership, executor_of
-from cellstate.errors import Fenced
+from cellstate.cell import Beat, executor_of
 from cellstate.model import Job, MachineSpec, MachineState, Run
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
-from omega.live.agent import keeper
 from omega.live.agent.cgroups import Cgroups
+from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.kept import Kept
+from omega.live.agent.lease_file import now
 from omega.live.agent.orders import Site, order
 from omega.live.agent.output import Tails, said_bytes
 from omega.live.agent.places import AgentPlaces, Key
+from omega.live.agent.renewal import BEATS, Renewal
 from schedulers.process_agents import look_after
 
 LEASE_MS = 20_000
-BEATS = 5
-"""Renewals in a lease."""
-ENDING, ENDED = 0.75, 0.9
-"""When the tasks of an agent that cannot renew its lease are told to end, and are killed, as parts of the lease."""
 MOST_STARTS, MOST_ASKED = 32, 1_000
 """Tasks started in one look, and runs asked about."""
 OWN_KINDS = ("mapreduce",)
 """Kinds of jobs whose tasks run a command of Omega's own."""
+LATE_SECONDS = 1.0
+"""An end that is reported later than this is reported with a time of its own."""
 KEPT_ENDED = 200
 """Directories of tasks that ended, kept for whoever wants to read what they said."""
 KEPT_BYTES = 256 << 20
@@ -62,13 +61,18 @@ class Agent:
     """Whether something may not start yet, because something else has not ended (semantics 2)."""
     behind: bool = False
     """Whether more may start than did."""
-    _membership: Membership | None = None
+    lease: Renewal = field(init=False)
+    guard: GuardLine = field(init=False)
     _index: int | None = None
     _tails: Tails = field(default_factory=Tails)
     _rng: Random = field(default_factory=lambda: Random(0))
     _clock: tuple[int, float] = (0, 0.0)
     _looked_after: float = 0.0
     _ended: deque[tuple[Path, int]] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self.lease = Renewal(self.places, self.lease_ms)
+        self.guard = GuardLine(self.places.top)
 
     @property
     def name(self) -> str:
@@ -82,7 +86,7 @@ class Agent:
 
     def ms(self) -> int:
         """The time by the store's clock, read once a lease: this computer's may be hours off."""
-        at = keeper.now()
+        at = now()
         if not self._clock[0] or at - self._clock[1] > self.lease_ms / 1000:
             self._clock = self.cell.store_ms(), at
         return self._clock[0] + int((at - self._clock[1]) * 1000)
@@ -108,13 +112,15 @@ class Agent:
         """
         self.cell.look_for_schedulers()
         self._rng = Random(f"{self.name}/{self.places.nonce()}")
-        self._membership = self.cell.engage(self.name, self.places.nonce(), self.lease_ms, self.ms())
         self._index = self.cell.machine_index(self.name)
+        self._report_before_joining()
+        self.lease.membership = self.cell.engage(self.name, self.places.nonce(), self.lease_ms, self.ms())
+        self._index = self.lease.machine = self.cell.machine_index(self.name)
         state = self._reconcile().state
         if any(kept.unlisted for kept in self.kept.values()):
             until_gone()
         if state is not MachineState.DRAINED:
-            self._index = self.cell.join(self.executor, [self._offer()], self.ms())[0]
+            self._index = self.lease.machine = self.cell.join(self.executor, [self._offer()], self.ms())[0]
 
     def _offer(self) -> MachineSpec:
         """The machine, with the attributes it was given in the cell; those this agent was told win."""
@@ -123,10 +129,10 @@ class Agent:
 
     def leave(self) -> None:
         """Give the name up; the machine goes with it, and what has not ended goes back to pending."""
-        if self._membership is not None:
+        if self.lease.membership is not None:
             self.renew()
             self._report()
-            self.cell.lapse(self._membership, self.ms(), self.executor, reaped=False)
+            self.cell.lapse(self.lease.membership, self.ms(), self.executor, reaped=False)
 
     def stop(self) -> None:
         """Ask all tasks to end."""
@@ -141,10 +147,12 @@ class Agent:
         Raises Fenced when the lease lapsed: come again.
         """
         beat = self._reconcile()
+        if self.kept:
+            self.guard.look()
         self.cell.keep_tails(self._tails.changed(self.kept.values()))
         # Of all agents about one a round looks after the cell.
-        if keeper.now() - self._looked_after > self.lease_ms / 1000 / BEATS:
-            self._looked_after = keeper.now()
+        if now() - self._looked_after > self.lease_ms / 1000 / BEATS:
+            self._looked_after = now()
             self.cell.look_for_schedulers()
             if self._rng.random() * beat.agents < 1:
                 look_after(self.cell, self.ms(), self.executor)
@@ -154,24 +162,36 @@ class Agent:
         """Whether there is something to report."""
         return any(not kept.lives for kept in self.kept.values())
 
+    @property
+    def unwatched(self) -> bool:
+        """Whether there are tasks whose end the present guard does not report."""
+        return any(kept.guard != self.guard.pid for kept in self.kept.values())
+
     def renew(self) -> Beat:
-        """Renew the lease, and let tasks run on for as long as it surely holds. Raises Fenced, StoreError."""
-        if self._membership is None:
-            raise Fenced(f"{self.executor}: has not come yet")
-        asked, lease = keeper.now(), self.lease_ms / 1000
-        beat = self.cell.beat(self._membership, self.lease_ms, self._index)
-        until = f"{asked + ENDING * lease} {asked + ENDED * lease} {self._membership.incarnation}"
-        keeper.write(self.places.lease, until, keeper.ROOM)
-        return beat
+        """Renew the lease; the reply is what the machine is to run. Raises Fenced, StoreError."""
+        return self.lease.renew(self.cell)
+
+    def _report_before_joining(self) -> None:
+        """Report what ended while this agent was away: joining anew gives up what the cell takes for running."""
+        if self._index is None or not any(not kept.lives for kept in self.kept.values()):
+            return
+        self._compare(self.cell.runs([self._index]))
+        self._report()
+
+    def _compare(self, runs: Sequence[Run]) -> dict[Key, Run]:
+        """Note of each task in hand whether the cell lists it; returns what it lists."""
+        listed = {
+            Key(run.job, run.group, task, run.placement): run for run in runs for task in ranges.indices(run.tasks)
+        }
+        for key, kept in self.kept.items():
+            kept.unlisted, kept.leaving = key not in listed, key in listed and listed[key].leaving
+        return listed
 
     def _reconcile(self) -> Beat:
         """Bring what runs here in line with what is to run; what was just reported does not start again."""
         beat = self.renew()
-        listed = {
-            Key(run.job, run.group, task, run.placement): run for run in beat.runs for task in ranges.indices(run.tasks)
-        }
-        for key, kept in self.kept.items():
-            kept.unlisted, kept.leaving = key not in listed, key in listed and listed[key].leaving
+        listed = self._compare(beat.runs)
+        for kept in self.kept.values():
             if kept.unlisted or kept.leaving:
                 kept.stop()
         wanted = {key: run for key, run in listed.items() if key not in self.kept}
@@ -203,19 +223,20 @@ class Agent:
 
     def _start(self, key: Key, job: Job) -> None:
         place = self.places.task(key)
-        size, incarnation = self.cell.dimensions, self._membership.incarnation if self._membership else 0
+        size, incarnation = self.cell.dimensions, self.lease.membership.incarnation if self.lease.membership else 0
         site = Site(self.name, incarnation, self.places.lease, size, self.surroundings, os.path.isdir)
-        what = order(job, key, place, site, self._own() if job.kind in OWN_KINDS else {})
+        own = job.kind in OWN_KINDS
+        what = order(job, key, place, site, self._own() if own else {})
         if not what["command"]:
             self._fail(key, "no command and no duration: nothing to run")
             return
         self.cgroups.make(str(key), what)
-        self.kept[key] = Kept.start(key, place, what)
+        self.kept[key] = Kept.start(key, place, what, self.guard, self.cell.url if own else "")
 
     def _own(self) -> dict[str, str]:
-        """How a command of Omega's finds itself, and the cell; other commands are not told where the store is."""
+        """How a command of Omega's finds itself and the cell; it gets the store's URL from a socket (task_start.py)."""
         path = os.pathsep.join([str(Path(sys.executable).parent), self.surroundings.get("PATH", os.defpath)])
-        return {"PATH": path, "OMEGA_STORE": self.cell.url, "OMEGA_CELL": self.cell.name}
+        return {"PATH": path, "OMEGA_CELL": self.cell.name}
 
     def _fail(self, key: Key, reason: str) -> None:
         if self._index is not None:
@@ -229,14 +250,15 @@ class Agent:
         over = [kept for kept in self.kept.values() if not kept.lives]
         if not over or self._index is None:
             return
-        endings = []
+        endings = defaultdict[int, list[Ending]](list)
         for kept in over:
             how, reason = kept.ending()
             if not kept.unlisted:
-                endings.append(Ending(self._index, kept.key.placement, how, str(kept.key.task), reason))
+                ago = int(kept.ended_ago) if kept.ended_ago >= LATE_SECONDS else 0
+                endings[ago].append(Ending(self._index, kept.key.placement, how, str(kept.key.task), reason))
         self.cell.keep_tails(self._tails.last(over))
-        if endings:
-            self.cell.end(endings, self.ms(), self.executor)
+        for ago, together in sorted(endings.items(), reverse=True):
+            self.cell.end(together, self.ms() - 1000 * ago, self.executor)
         for kept in over:
             with suppress(OSError):  # a disk that is full: it is told again, without effect
                 (kept.place / "told").touch()

@@ -1,75 +1,71 @@
-"""A task in the hands of an agent: the keeper that runs it, started or found again, and what became of it."""
+"""A task in the hands of an agent: started under a supervisor or found again, and how it ended."""
 
 import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cellstate.transaction import How
-from omega.live.agent import keeper
-from omega.live.agent.keeper import started
-from omega.live.agent.places import Key, take_lock
+from omega.live.agent.guard import mark
+from omega.live.agent.guard_line import GuardLine
+from omega.live.agent.lease_file import held, now
+from omega.live.agent.places import Key
+from omega.live.agent.process_tree import kill_all, marked, started
 
 LONGEST_REASON = 200
 """Letters of a reason that the store keeps; commands may be long."""
-GONE = {"how": "lost", "reason": "its keeper was killed"}
+GONE = {"how": "lost", "reason": "its supervisor was killed"}
 
 
 @dataclass(slots=True)
 class Kept:
-    """One task. `leaving`: the store wants its end acknowledged; `unlisted`: the store knows nothing of it any more."""
+    """One task. `leaving`: the store wants its end acknowledged; `unlisted`: the store does not list it any more.
+
+    `guard` is the process id of the guard that reports its end, 0 when it was found again.
+    """
 
     key: Key
     place: Path
-    process: "subprocess.Popen[bytes] | None" = None
+    guard: int = 0
     leaving: bool = False
     unlisted: bool = False
 
     @classmethod
-    def start(cls, key: Key, place: Path, order: dict[str, Any]) -> "Kept":
-        """Start a keeper with an order, in a new directory. Raises OSError."""
+    def start(cls, key: Key, place: Path, order: dict[str, Any], line: GuardLine, store: str = "") -> "Kept":
+        """Have the guard start a supervisor with an order, in a new directory. Raises OSError.
+
+        `store` is the store's URL for a task that may have it. One that the guard started without an answer is found.
+        """
+        if held(place / "lock"):
+            return cls(key, place)
         if place.exists():
             shutil.rmtree(place)  # a store that went back in time gives its ids out again
-        place.mkdir(mode=0o700)
+        place.mkdir(mode=0o711 if order["user"] else 0o700)
         (place / "work").mkdir()
-        (place / "order.json").write_text(json.dumps(order))
-        lock = take_lock(place / "lock")
-        if lock is None:
-            raise BlockingIOError(f"{place} is locked")
-        try:
-            process = subprocess.Popen(
-                [sys.executable, "-I", "-S", keeper.__file__, str(place)],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                pass_fds=(lock,), start_new_session=True, env={"PATH": os.environ.get("PATH", os.defpath)},
-            )  # fmt: skip
-        finally:
-            os.close(lock)
-        return cls(key, place, process)
+        if order["user"]:
+            os.chown(place / "work", order["user"]["uid"], order["user"]["gid"])
+        handle = os.open(place / "order.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(handle, "w") as file:  # noqa: PTH123 - a descriptor with its mode
+            json.dump(order, file)
+        return cls(key, place, line.start(place, store))
 
     @property
     def lives(self) -> bool:
-        """Whether its keeper does: by its lock, which the kernel gives back."""
-        if self.process is not None:
-            return self.process.poll() is None
-        lock = take_lock(self.place / "lock")
-        if lock is not None:
-            os.close(lock)
-        return lock is None
+        """Whether its supervisor does: by its lock, which the kernel releases."""
+        return held(self.place / "lock")
 
     def stop(self) -> None:
-        """Ask the keeper to end its task; once more does no harm."""
+        """Ask the supervisor to end its task; once more does no harm."""
         if self.lives:
             with suppress(OSError, ValueError):
-                os.kill(int((self.place / "keeper").read_text()), signal.SIGTERM)
+                os.kill(int((self.place / "supervisor").read_text()), signal.SIGTERM)
 
     def result(self) -> dict[str, Any]:
-        """How it ended; for one whose keeper no longer lives. What a killed keeper left behind is ended."""
+        """How it ended, when its supervisor no longer lives. What a killed supervisor left behind is ended."""
         try:
             found: dict[str, Any] = json.loads((self.place / "result").read_text())
         except (OSError, ValueError):
@@ -78,20 +74,17 @@ class Kept:
         return found
 
     def _sweep(self) -> None:
-        """Kill the process group of a keeper that was killed, unless its number belongs to somebody else now.
-
-        And whoever left that group: the task's environment tells, where the system tells that.
-        """
+        """Kill what a killed supervisor left behind, also where no guard did: its group and session, and its marks."""
         with suppress(OSError, ValueError):
             group, began, _ = (self.place / "running").read_text().split()
             if started(int(group)) in ("", began):
-                os.killpg(int(group), signal.SIGKILL)
-        names = ("OMEGA_JOB", "OMEGA_GROUP_NUMBER", "OMEGA_TASK", "OMEGA_PLACEMENT")
-        marks = {f"{name}={value}".encode() for name, value in zip(names, self.key, strict=True)}
-        for process in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                if marks <= set((process / "environ").read_bytes().split(b"\0")):
-                    os.kill(int(process.name), signal.SIGKILL)
+                kill_all(lambda table: {pid for pid, each in table.items() if int(group) in (each.group, each.session)})
+        kill_all(lambda table: marked(mark(self.place)) & table.keys())
+
+    @property
+    def ended_ago(self) -> float:
+        """How many seconds ago it ended, as its supervisor recorded it; 0 where none did."""
+        return max(0.0, now() - float(self.result().get("at", now())))
 
     def ending(self) -> tuple[How, str]:
         """What the store is told of its end."""

@@ -1,4 +1,4 @@
-"""What a keeper is told to do for a task: the job's words, with what every task gets. Pure."""
+"""What a supervisor has to do for a task: the job's words, with what every task gets. Pure."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,6 +8,7 @@ from cellstate.model import Job
 from cellstate.resources import Dimensions
 from omega.arrays import array_index
 from omega.live.agent.places import Key
+from omega.live.agent.task_start import MARK
 from schedulers.rolling import Policy
 
 GRACE_MS = 10_000
@@ -28,6 +29,8 @@ class Site(NamedTuple):
     dimensions: Dimensions
     surroundings: Mapping[str, str]
     there: Callable[[str], bool]
+    user: Mapping[str, Any] | None = None
+    """The account that tasks run as (task_start.py); None for the agent's own."""
 
 
 def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -> dict[str, Any]:
@@ -41,6 +44,8 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
     said: Mapping[str, Any] = groups[key.group] if key.group < len(groups) else {}
     restart = said.get("restart", {})
     plain = {name: value for name, value in site.surroundings.items() if not name.startswith("OMEGA_")}
+    if site.user is not None:
+        plain |= {"HOME": site.user["home"], "USER": site.user["name"], "LOGNAME": site.user["name"]}
     origin = str(job.spec.get("submitted_in", ""))
     index = array_index(said, key.task)
     numbered = {} if index is None else {"OMEGA_ARRAY_INDEX": str(index)}
@@ -52,7 +57,7 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
             **plain, **job.spec.get("environment", {}),
             "OMEGA_JOB": job.id, "OMEGA_JOB_NAME": job.name, "OMEGA_GROUP": said.get("name") or str(key.group),
             "OMEGA_GROUP_NUMBER": str(key.group), "OMEGA_TASK": str(key.task), "OMEGA_MACHINE": site.machine,
-            "OMEGA_PLACEMENT": str(key.placement), **numbered, **own,
+            "OMEGA_PLACEMENT": str(key.placement), MARK: str(place), **numbered, **own,
         },
         "directory": job.spec.get("directory") or (origin if site.there(origin) else str(place / "work")),
         "restart": {
@@ -68,6 +73,7 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
         "cpu_millicores": need.get("cpu", 0),
         "memory_bytes": need.get("memory", 0) * MIB,
         "cgroup": "",
+        "user": site.user,
         "lease": str(site.lease),
         "incarnation": site.incarnation,
     }  # fmt: skip

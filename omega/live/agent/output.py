@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from omega.live.agent.keeper import now
 from omega.live.agent.kept import Kept
+from omega.live.agent.lease_file import now
 
 STREAMS = ("stdout", "stderr")
 TAIL_BYTES = 4 << 10

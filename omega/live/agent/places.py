@@ -3,12 +3,11 @@
 agents/CELL/NAME/
 lock      held while the agent lives
 nonce     by which the store knows it again (semantics 15)
-lease     until when its tasks may run (keeper.py)
-tasks/JOB.GROUP.TASK.PLACEMENT/    a task: see keeper.py; work/ is its own directory
+lease     until when its tasks may run (lease_file.py)
+guard.lock, guard.log    held by its guards, and their output (guard.py)
+tasks/JOB.GROUP.TASK.PLACEMENT/    a task: see supervisor.py; work/ is its own directory
 """
 
-import fcntl
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from cellstate.errors import BadInput, Duplicate, StoreError
-from omega.live.agent.keeper import write
+from omega.live.agent.lease_file import take_lock, write
 
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -38,17 +37,6 @@ class Key(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.job}.{self.group}.{self.task}.{self.placement}"
-
-
-def take_lock(path: Path) -> int | None:
-    """Return the locked file, open; None while somebody else holds it."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """An agent as a process: it looks when its box rings, when a task ends, and in time for its lease.
 
-One thread does everything with the store; another only waits at the agent's box, because that wait and
-the wait for processes cannot be one. SIGTERM and SIGINT end the tasks, and the agent leaves in order.
+One thread makes every call to the store but two. One that waits at the agent's box has a thread and a connection of
+its own, because that wait and the wait for processes cannot be one; so has the renewal of the lease, which waits for
+no other call (renewal.py). SIGTERM and SIGINT end the tasks, and the agent leaves in order.
 """
 
 import os
@@ -17,10 +18,13 @@ from cellstate.errors import Fenced, Refused, StoreError
 from cellstate.model import MachineSpec
 from cellstate.redis import RedisCell
 from cellstate.server import check_suitable, server_info
-from omega.live.agent import keeper, offer
-from omega.live.agent.agent import BEATS, LEASE_MS, Agent
+from omega.live.agent import offer
+from omega.live.agent.agent import LEASE_MS, Agent
 from omega.live.agent.cgroups import Cgroups
+from omega.live.agent.lease_file import now
 from omega.live.agent.places import AgentPlaces
+from omega.live.agent.process_control import hide_memory
+from omega.live.agent.renewal import BEATS
 from omega.live.metrics import shown
 from schedulers.process_endpoint import METRICS
 from schedulers.process_log import log
@@ -50,9 +54,10 @@ class Bell:
         with suppress(BlockingIOError, OSError):
             self._rope.send(b".")
 
-    def wait(self, seconds: float) -> bool:
-        """Wait for so long; returns whether somebody rang."""
-        ready, _, _ = select.select([self._ear], [], [], max(0.0, seconds))
+    def wait(self, seconds: float, also: int = -1) -> bool:
+        """Wait for so long; returns whether somebody rang, or the descriptor `also` can be read."""
+        heard = [self._ear.fileno(), *([also] if also >= 0 else [])]
+        ready, _, _ = select.select(heard, [], [], max(0.0, seconds))
         with suppress(BlockingIOError):
             while self._ear.recv(4096):
                 pass
@@ -132,7 +137,7 @@ class Watch:
 
     def step(self) -> None:
         """Come when it must, else look."""
-        self.looked = keeper.now()
+        self.looked = now()
         try:
             if self.come:
                 self.agent.look()
@@ -147,12 +152,13 @@ class Watch:
     def rest(self) -> None:
         """Wait until there is a reason to look."""
         due = self.looked + (0.0 if self.agent.behind else self.agent.lease_ms / 1000 / BEATS)
-        while not self.agent.ended and (left := due - keeper.now()) > 0:
+        while not self.agent.ended and (left := due - now()) > 0:
             if self.agent.waiting:
                 left = min(left, SOON_SECONDS)
-            elif any(kept.process is None for kept in self.agent.kept.values()):
+            elif self.agent.unwatched:
                 left = min(left, FOUND_SECONDS)
-            rang = self.bell.wait(left)
+            rang = self.bell.wait(left, self.agent.guard.fileno())
+            self.agent.guard.hear()
             if rang or self.agent.waiting:
                 return
 
@@ -166,14 +172,15 @@ class Watch:
         while any(kept.lives for kept in self.agent.kept.values()):
             self.agent.stop()
             self.bell.wait(FOUND_SECONDS)
-            if keeper.now() - self.looked > self.agent.lease_ms / 1000 / BEATS:
-                self.looked = keeper.now()
+            if now() - self.looked > self.agent.lease_ms / 1000 / BEATS:
+                self.looked = now()
                 with suppress(StoreError, Fenced):
                     self.agent.renew()
         if self.come:
             with suppress(StoreError, Fenced):
                 self.agent.leave()
                 self.log.info("left")
+        self.agent.guard.close()
 
 
 def _nobody(agent: Agent) -> None:
@@ -189,6 +196,7 @@ def run_agent(
     `amounts` and `attributes` win over what is found out; `came` hears that the machine is offered.
     Raises OmegaError when it cannot come, or the cell is gone.
     """
+    hide_memory()
     check_suitable(server_info(url))
     places = AgentPlaces(state, cell, name)
     places.make()
@@ -221,7 +229,14 @@ def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> N
             watch.log.warning("no cgroups", why=agent.cgroups.why_not)
         box = threading.Thread(target=wait_at_box, args=(url, cell, agent.executor, bell), daemon=True)
         box.start()
+        stop = threading.Event()
+
+        def connect(seconds: float) -> RedisCell:
+            return RedisCell.connect(url, cell, timeout=seconds)
+
+        threading.Thread(target=agent.lease.run, args=(connect, stop), daemon=True).start()
         try:
             watch.run()
         finally:
+            stop.set()
             bell.stop()  # who waits at the box ends with the process

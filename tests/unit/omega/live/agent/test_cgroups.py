@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from omega.live.agent import keeper
+from omega.live.agent import lease_file
 from omega.live.agent.cgroups import CONTROLLERS, Cgroups
+from tests.unit.omega.live.agent.lone_supervisor import start
 
 LIMITS = ("cpu.max", "memory.max", "memory.swap.max", "memory.oom.group")
 
@@ -171,7 +171,7 @@ def test_the_kernel_takes_it(real: tuple[Path, tuple[str, ...]], tmp_path: Path)
         "command": ["sh", "-c", "cat /proc/self/cgroup; (setsid sleep 60 &); sleep 60"],
         "directory": str(tmp_path), "restart": {"attempts": 0, "delay_ms": 0, "factor": 1}, "time_limit_ms": 0,
         "grace_ms": 100, "log_bytes": 4096, "lease": str(tmp_path / "lease"), "incarnation": 1,
-        "environment": {"PATH": os.environ["PATH"]},
+        "environment": {"PATH": os.environ["PATH"]}, "user": None,
     }  # fmt: skip
     cgroups.make("t1", said)
     assert said["cgroup"] == str(place / "omega-h1/t1")
@@ -180,9 +180,9 @@ def test_the_kernel_takes_it(real: tuple[Path, tuple[str, ...]], tmp_path: Path)
         value for file, value in zip(LIMITS, ("150000 100000", str(64 << 20), "0", "1"), strict=True)
         if limits[file].exists()
     ]  # fmt: skip
-    (tmp_path / "lease").write_text(f"{keeper.now() + 600} {keeper.now() + 700} 1")
+    (tmp_path / "lease").write_text(f"{lease_file.now() + 600} {lease_file.now() + 700} 1")
     (tmp_path / "order.json").write_text(json.dumps(said))
-    process = subprocess.Popen([sys.executable, "-I", "-S", keeper.__file__, str(tmp_path)])
+    process = start(tmp_path)
     until(lambda: (tmp_path / "stdout.0").exists() and b"omega-h1/t1" in (tmp_path / "stdout.0").read_bytes())
     until(lambda: len((place / "omega-h1/t1/cgroup.procs").read_text().split()) == 3)
     process.kill()

@@ -1,4 +1,4 @@
-"""What a keeper is told: the job's words, what every task gets, and nothing of the agent's own."""
+"""The order for a task: the job's words, what every task gets, nothing of the agent's own."""
 
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,11 @@ def test_a_job_that_says_little() -> None:
         "environment": {
             "PATH": "/bin", "OMEGA_JOB": "j", "OMEGA_JOB_NAME": "crunch", "OMEGA_GROUP": "1", "OMEGA_GROUP_NUMBER": "1",
             "OMEGA_TASK": "7", "OMEGA_MACHINE": "h1", "OMEGA_PLACEMENT": "3",
+            "OMEGA_TASK_DIRECTORY": "/state/tasks/j.1.7.3",
         },
         "directory": "/state/tasks/j.1.7.3/work", "restart": {"attempts": 0, "delay_ms": 1000, "factor": FACTOR},
         "time_limit_ms": 0, "grace_ms": GRACE_MS, "log_bytes": LOG_BYTES, "cpu_millicores": 500,
-        "memory_bytes": 64 << 20, "cgroup": "", "lease": "/state/lease", "incarnation": 5,
+        "memory_bytes": 64 << 20, "cgroup": "", "user": None, "lease": "/state/lease", "incarnation": 5,
         "health": {"command": [], "grace_ms": 0, "every_ms": 5_000, "timeout_ms": 10_000},
     }  # fmt: skip
 

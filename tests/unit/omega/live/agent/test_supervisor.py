@@ -1,4 +1,4 @@
-"""A keeper: it runs one task as ordered, reads what it says, and ends it in time."""
+"""A task supervisor: it runs one task as ordered, reads what it says, and ends it in time."""
 
 import json
 import os
@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from omega.live.agent import keeper
+from omega.live.agent import lease_file, process_tree
 from omega.live.agent.output import Reader, files, tail
+from omega.live.agent.task_output import Output
+from tests.unit.omega.live.agent.lone_supervisor import start
 
 PATIENCE_SECONDS = 30.0
 Order = Callable[..., Path]
@@ -29,16 +31,13 @@ def order(tmp_path: Path) -> Order:
             "command": command, "environment": {"PATH": os.environ["PATH"]}, "directory": str(tmp_path / "work"),
             "restart": {"attempts": 0, "delay_ms": 10, "factor": 2.0}, "time_limit_ms": 0, "grace_ms": 200,
             "log_bytes": 1 << 20, "memory_bytes": 0, "cgroup": "", "lease": str(tmp_path / "lease"), "incarnation": 5,
+            "user": None,
         }  # fmt: skip
-        (tmp_path / "lease").write_text(" ".join(str(keeper.now() + seconds) for seconds in lease) + " 5")
+        (tmp_path / "lease").write_text(" ".join(str(lease_file.now() + seconds) for seconds in lease) + " 5")
         (tmp_path / "order.json").write_text(json.dumps(said | more))
         return tmp_path
 
     return write
-
-
-def start(place: Path) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([sys.executable, "-I", "-S", keeper.__file__, str(place)])
 
 
 def until(true: Callable[[], object]) -> None:
@@ -115,7 +114,7 @@ def test_a_task_that_ignores_sigterm_is_killed_with_all_its_children(order: Orde
     place = order("sh", "-c", "trap '' TERM; sleep 60 & echo $!; while :; do sleep 0.1; done", time_limit_ms=200)
     assert kept(place) == ("failed", "time limit of 0.2 s")
     child = int(said(place))
-    until(lambda: not keeper.started(child) or "Z" in Path(f"/proc/{child}/stat").read_text())
+    until(lambda: not process_tree.started(child) or "Z" in Path(f"/proc/{child}/stat").read_text())
 
 
 def test_it_is_stopped_with_time_for_its_last_words(order: Order) -> None:
@@ -136,20 +135,20 @@ def test_it_ends_when_the_lease_is_not_renewed(order: Order) -> None:
 def test_a_renewed_lease_is_noticed(order: Order) -> None:
     place = order("sleep", "0.6", lease=(0.3, 0.4))
     process = start(place)
-    keeper.write(place / "lease", f"{keeper.now() + 600} {keeper.now() + 700} 5")
+    lease_file.write(place / "lease", f"{lease_file.now() + 600} {lease_file.now() + 700} 5")
     assert ended(process, place) == ("finished", "")
 
 
 def test_the_lease_of_a_later_incarnation_is_none(order: Order) -> None:
     place = order("sleep", "60")
-    keeper.write(place / "lease", f"{keeper.now() + 600} {keeper.now() + 700} 6")
+    lease_file.write(place / "lease", f"{lease_file.now() + 600} {lease_file.now() + 700} 6")
     assert kept(place) == ("lease", "")
 
 
 def test_who_waits_for_another_attempt_can_be_stopped(order: Order) -> None:
     place = order("sh", "-c", "echo $$; exit 1", restart={"attempts": 1, "delay_ms": 60_000, "factor": 1})
     process = start(place)
-    until(lambda: said(place) and not keeper.started(int(said(place))))
+    until(lambda: said(place) and not process_tree.started(int(said(place))))
     process.send_signal(signal.SIGTERM)
     assert ended(process, place) == ("stopped", "exit 1")
 
@@ -177,7 +176,7 @@ def test_output_that_somebody_else_holds_open_is_not_waited_for(order: Order) ->
 def test_whoever_leaves_the_group_of_a_task_ends_with_it(order: Order, command: str) -> None:
     place = order("sh", "-c", f"{command}; sleep 0.3")
     assert kept(place) == ("finished", "")
-    assert keeper.started(int(said(place))) == ""
+    assert process_tree.started(int(said(place))) == ""
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="this system has no /proc with children")
@@ -185,7 +184,7 @@ def test_those_who_end_after_they_left_leave_no_corpses(order: Order) -> None:
     place = order("sh", "-c", "i=0; while [ $i -lt 20 ]; do (setsid true & echo $!); i=$((i+1)); done; sleep 60")
     process = start(place)
     until(lambda: len(said(place).split()) == 20)
-    until(lambda: not any(map(keeper.started, map(int, said(place).split()))))
+    until(lambda: not any(map(process_tree.started, map(int, said(place).split()))))
     process.send_signal(signal.SIGTERM)
     assert ended(process, place) == ("stopped", "")
 
@@ -195,14 +194,14 @@ def test_a_disk_that_is_full_hides_neither_lease_nor_end(tmp_path: Path, monkeyp
         path.open("wb").close()
         raise OSError(28, "No space left on device")
 
-    keeper.write(tmp_path / "lease", "1000.5 2000.5 17", keeper.ROOM)
+    lease_file.write(tmp_path / "lease", "1000.5 2000.5 17", lease_file.ROOM)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", full)
-        keeper.write(tmp_path / "lease", "3.5 4.5 7", keeper.ROOM)
+        lease_file.write(tmp_path / "lease", "3.5 4.5 7", lease_file.ROOM)
         with pytest.raises(OSError, match="No space"):
-            keeper.write(tmp_path / "nonce", "n")
+            lease_file.write(tmp_path / "nonce", "n")
     assert (tmp_path / "lease").read_text().split() == ["3.5", "4.5", "7"]
-    assert (tmp_path / "lease").stat().st_size == keeper.ROOM
+    assert (tmp_path / "lease").stat().st_size == lease_file.ROOM
     assert not (tmp_path / "nonce").exists()
 
 
@@ -233,7 +232,7 @@ def test_out_of_memory_is_what_died_of_it_in_this_attempt(order: Order, command:
 
 
 def test_reading_on_while_files_give_way(tmp_path: Path) -> None:
-    output = keeper.Output(tmp_path, "stdout", 20)
+    output = Output(tmp_path, "stdout", 20)
     reader, late = Reader(tmp_path, "stdout"), Reader(tmp_path, "stdout")
     output.take(b"0123456")
     assert b"".join(reader.more()) == b"0123456"
@@ -281,4 +280,4 @@ def test_a_task_that_ends_ends_its_health_command(order: Order) -> None:
     task = "until test -s probe; do sleep 0.01; done"
     place = healthy(order, "sh", "-c", "echo $$ > probe; exec sleep 60", task=task)
     assert kept(place) == ("finished", "")
-    until(lambda: not keeper.started(int((place / "work" / "probe").read_text())))
+    until(lambda: not process_tree.started(int((place / "work" / "probe").read_text())))

@@ -1,0 +1,143 @@
+"""An agent's side of its guard: starts it, sends it requests, and replaces one that ended or does not answer."""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from omega.live.agent.lease_file import now
+
+ROOT = Path(__file__).resolve().parents[3]
+"""Where the package `omega` is found: the guard runs without site-packages."""
+PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from omega.live.agent.guard import main; main(*sys.argv[1:])"
+PATIENCE_SECONDS = 5.0
+"""How long a guard may take for an answer; it is replaced after that, and the next one watches its tasks."""
+
+LEAVING_SECONDS = 1.0
+"""How long to wait for a guard without tasks."""
+
+
+class GuardLine:
+    """The guard of the agent whose files are in `top`, started when it is first needed. For one thread."""
+
+    def __init__(self, top: Path) -> None:
+        """No guard runs yet."""
+        self.top = top
+        self.process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._unread = b""
+        self._asked = 0.0
+        """When the ping was sent that has no answer yet; 0 when there is none."""
+
+    @property
+    def pid(self) -> int:
+        """The guard's process id; 0 when there is none."""
+        return self.process.pid if self.process is not None else 0
+
+    def fileno(self) -> int:
+        """The descriptor that becomes readable when a task ended or the guard did; -1 when there is none."""
+        return self._channel.fileno() if self._channel is not None else -1
+
+    def start(self, place: Path, store: str) -> int:
+        """Have a supervisor started for a task's directory; returns the guard's process id. Raises OSError."""
+        self.ensure()
+        self._send({"start": str(place), "store": store})
+        limit = now() + PATIENCE_SECONDS
+        while True:
+            for said in self._read(max(0.0, limit - now())):
+                if said.get("started") == str(place):
+                    return self.pid
+                if said.get("refused") == str(place):
+                    raise OSError(f"task {place.name}: {said['why']}")
+            if self.process is None:
+                raise OSError(f"task {place.name}: its guard ended; see {self.top / 'guard.log'}")
+            if now() >= limit:
+                self.end()
+                raise OSError(f"task {place.name}: no answer from its guard in {PATIENCE_SECONDS:g} s")
+
+    def look(self) -> None:
+        """Replace a guard that ended or does not answer; ask the present one for a sign of life."""
+        self.hear()
+        if self._asked and now() - self._asked > PATIENCE_SECONDS:
+            self.end()
+        self.ensure()
+        if not self._asked:
+            self._asked = now()
+            self._send({"ping": True})
+
+    def hear(self) -> None:
+        """Take what the guard reports; it says no more than that it is worth while to look."""
+        self._read(0.0)
+
+    def ensure(self) -> None:
+        """Start a guard when there is none. Raises OSError."""
+        if self.process is not None:
+            return
+        ours, theirs = socket.socketpair()
+        log = os.open(self.top / "guard.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", PROGRAM, str(ROOT), str(self.top), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(theirs.fileno(),), start_new_session=True,
+                env={"PATH": os.environ.get("PATH", os.defpath)},
+            )  # fmt: skip
+        finally:
+            theirs.close()
+            os.close(log)
+        self._channel, self._unread, self._asked = ours, b"", 0.0
+
+    def end(self) -> None:
+        """Kill the guard; its supervisors keep their deadlines, and the next guard watches them."""
+        if self.process is not None:
+            with suppress(OSError):
+                self.process.send_signal(signal.SIGKILL)
+            self._gone()
+
+    def close(self) -> None:
+        """Leave the guard to itself: it ends when no task is left."""
+        if self._channel is not None:
+            self._channel.close()
+        if self.process is not None:
+            try:
+                self.process.wait(LEAVING_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.returncode = 0  # it watches tasks on, and is not waited for
+        self.process = self._channel = None
+
+    def _gone(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+        if self.process is not None:
+            self.process.wait()
+        self.process = self._channel = None
+
+    def _send(self, what: dict[str, Any]) -> None:
+        if self._channel is not None:
+            try:
+                self._channel.settimeout(PATIENCE_SECONDS)
+                self._channel.sendall(json.dumps(what).encode() + b"\n")
+            except OSError:
+                self.end()
+
+    def _read(self, seconds: float) -> list[dict[str, Any]]:
+        """What the guard reports, waiting at most so long; a guard that closed the channel is gone."""
+        if self._channel is None or not select.select([self._channel], [], [], seconds)[0]:
+            return []
+        try:
+            data = self._channel.recv(1 << 16)
+        except OSError:
+            data = b""
+        if not data:
+            self.end()
+            return []
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        found = [json.loads(line) for line in lines]
+        if any("pong" in said for said in found):
+            self._asked = 0.0
+        return found

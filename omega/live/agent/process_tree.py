@@ -1,0 +1,142 @@
+"""The processes of this computer: which descend from which, and how to end a tree of them as a whole.
+
+A process id alone may belong to somebody else a moment later, so a process is its id and the time it started.
+Standard library only.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+PROC = Path("/proc")
+ROUNDS, PAUSE_SECONDS = 50, 0.002
+"""How often a tree that keeps forking is read again, and how long to wait for killed processes between two readings."""
+
+
+class Process(NamedTuple):
+    """One process; `started` is text to compare, `ended` is whether only its exit status is left (a zombie)."""
+
+    parent: int
+    group: int
+    session: int
+    started: str
+    ended: bool
+
+
+Table = Mapping[int, Process]
+
+
+def started(pid: int) -> str:
+    """When a process started, as text to compare; empty when there is none."""
+    if (PROC / "self/stat").exists():
+        found = _read(pid)
+        return found.started if found else ""
+    return subprocess.run(
+        ["ps", "-o", "lstart=", "-p", str(pid)], check=False, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def processes() -> Table:
+    """Every process of this computer by its id."""
+    if not (PROC / "self/stat").exists():
+        return _from_ps()
+    found = ((int(each.name), _read(int(each.name))) for each in PROC.iterdir() if each.name.isdigit())
+    return {pid: process for pid, process in found if process is not None}
+
+
+def _read(pid: int) -> Process | None:
+    try:
+        words = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        return Process(int(words[1]), int(words[2]), int(words[3]), words[19], words[0] in "ZX")
+    except (OSError, IndexError):
+        return None
+
+
+def _from_ps() -> Table:
+    """As `processes`, where there is no /proc; the session is not known there and taken for the group."""
+    listed = subprocess.run(
+        ["ps", "-axo", "pid=,ppid=,pgid=,stat=,lstart="], check=False, capture_output=True, text=True
+    ).stdout
+    rows = (line.split(None, 4) for line in listed.splitlines())
+    return {
+        int(pid): Process(int(parent), int(group), int(group), since.strip(), state.startswith("Z"))
+        for pid, parent, group, state, since in rows
+    }
+
+
+def below(roots: Iterable[int], table: Table) -> set[int]:
+    """The ids of all descendants of some processes, without those themselves."""
+    children: dict[int, list[int]] = {}
+    for pid, process in table.items():
+        children.setdefault(process.parent, []).append(pid)
+    found, waiting = set[int](), list(roots)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in found:
+                found.add(child)
+                waiting.append(child)
+    return found
+
+
+def marked(mark: bytes) -> set[int]:
+    """Processes whose environment holds a ``NAME=value``, as far as this process may read them."""
+    found = set[int]()
+    for place in PROC.glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (place / "environ").read_bytes().split(b"\0"):
+                found.add(int(place.name))
+    return found
+
+
+def send(pid: int, since: str, number: signal.Signals) -> None:
+    """Send a signal to the process of this id that started then, and to no other."""
+    with suppress(OSError):
+        if not hasattr(os, "pidfd_open"):
+            if started(pid) == since:
+                os.kill(pid, number)
+            return
+        handle = os.pidfd_open(pid)
+        try:
+            if started(pid) == since:
+                signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)
+
+
+def kill_all(find: Callable[[Table], set[int]]) -> bool:
+    """Kill the processes that `find` names in a table, however they fork meanwhile; returns whether none is left.
+
+    They are halted first and killed together, so none of them can start a child that nobody sees.
+    """
+    for _ in range(ROUNDS):
+        halted: dict[int, str] = {}
+        for _ in range(ROUNDS):
+            table = processes()
+            new = {
+                pid: table[pid].started
+                for pid in find(table) - halted.keys() - {os.getpid()}
+                if pid in table and not table[pid].ended
+            }
+            if not new:
+                break
+            for pid, since in new.items():
+                send(pid, since, signal.SIGSTOP)
+            halted |= new
+        if not halted:
+            return True
+        for pid, since in halted.items():
+            send(pid, since, signal.SIGKILL)
+        time.sleep(PAUSE_SECONDS)
+    return False
+
+
+def kill_cgroup(place: str) -> None:
+    """Kill everything in a cgroup at once, where it is one of version 2 (Linux 5.14 and later)."""
+    if place:
+        with suppress(OSError):
+            (Path(place) / "cgroup.kill").write_text("1")

@@ -1,0 +1,76 @@
+"""Renewal of an agent's lease, apart from everything else that it asks of the store (semantics 27).
+
+The agent renews with each look. A thread with a connection of its own renews when that takes too long: a slow link, a
+store that answers late, many tasks to start. Both write the file that says until when tasks may run.
+"""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from cellstate.cell import Beat, Membership
+from cellstate.errors import Fenced, OmegaError
+from cellstate.redis import RedisCell
+from omega.live.agent.lease_file import ROOM, now, write
+from omega.live.agent.places import AgentPlaces
+
+BEATS = 5
+"""Renewals in a lease."""
+LATE = 1.25
+"""The thread renews when nobody did for so many times the usual period."""
+ENDING, ENDED = 0.75, 0.9
+"""When tasks of an agent that cannot renew its lease are asked to end, and are killed, as parts of the lease."""
+ANSWER = 0.25
+"""How long the thread waits for one reply, as a part of the lease; it connects again after that."""
+
+
+@dataclass(slots=True)
+class Renewal:
+    """The lease of an agent. `membership` and `machine` (index in the cell) belong to the thread of the agent."""
+
+    places: AgentPlaces
+    lease_ms: int
+    membership: Membership | None = None
+    machine: int | None = None
+    _renewed: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def seconds(self) -> float:
+        """The lease in seconds."""
+        return self.lease_ms / 1000
+
+    def renew(self, cell: RedisCell) -> Beat:
+        """Renew the lease, and let tasks run on for as long as it surely holds. Raises Fenced, StoreError.
+
+        Counted from before the request was sent: the server counts from when it received it.
+        """
+        membership, asked = self.membership, now()
+        if membership is None:
+            raise Fenced(f"agent {self.places.name}: has not joined yet")
+        beat = cell.beat(membership, self.lease_ms, self.machine)
+        with self._lock:
+            if asked > self._renewed and membership is self.membership:
+                until = f"{asked + ENDING * self.seconds} {asked + ENDED * self.seconds} {membership.incarnation}"
+                write(self.places.lease, until, ROOM)
+                self._renewed = asked
+        return beat
+
+    def run(self, connect: Callable[[float], RedisCell], stop: threading.Event) -> None:
+        """Renew whenever it is late, until `stop` is set; `connect` takes the seconds to wait for a reply."""
+        own: RedisCell | None = None
+        period = self.seconds / BEATS
+        while not stop.wait(max(period / 10, min(self._renewed + LATE * period - now(), period))):
+            if now() - self._renewed < LATE * period:
+                continue
+            try:
+                own = own or connect(ANSWER * self.seconds)
+                self.renew(own)
+            except (OmegaError, OSError):  # the agent meets the same error with its next look, and reports it
+                if own is not None:
+                    own.close()
+                own = None
+        if own is not None:
+            with suppress(OSError):
+                own.close()

@@ -1,0 +1,276 @@
+"""The supervisor of one task: a process that runs the task, keeps its output, and ends it in time.
+
+The guard forks it (guard.py). It needs nothing but its directory, so a task outlives the agent that requested it, and
+an agent that comes back finds it. Standard library only.
+
+    order.json   what to run (orders.py)
+    lock         held for as long as the supervisor lives; the kernel releases it, kill -9 included
+    supervisor   its process id
+    running      the task's process group, when its leader started, the number of the attempt
+    stdout.0, stderr.0, …    its output (task_output.py)
+    result       how it ended, written once; blank before that, in the room it will need
+"""
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from omega.live.agent import task_start
+from omega.live.agent.lease_file import ROOM, Lease, now, read_lease, write
+from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process, signal_at_parents_death
+from omega.live.agent.process_tree import below, kill_all, kill_cgroup, started
+from omega.live.agent.task_health import NEVER, Check
+from omega.live.agent.task_output import Output
+
+CHUNK = 1 << 16
+DRAIN_SECONDS = 1.0
+"""How long to read on after a task ended: another process may hold its output open."""
+LONGEST_DELAY_SECONDS = 300.0
+LONG = 3600.0
+GUARD_SECONDS, GUARD_TRIES = 0.5, 3
+"""How long the agent has for replacing a guard that ended before a supervisor does so, and how often that one tries."""
+
+
+class Supervisor:
+    """Runs what the directory orders, until it ends for good. `replace_guard` returns the id of a new one, or 0."""
+
+    def __init__(self, directory: Path, store: str = "", replace_guard: Callable[[], int] = lambda: 0) -> None:
+        """Read the order; nothing runs yet. `store` is the URL of the store for a task that may have it."""
+        self.directory, self.store, self.replace_guard = directory, store, replace_guard
+        self.order: dict[str, Any] = json.loads((directory / "order.json").read_text())
+        self.outputs = {name: Output(directory, name, self.order["log_bytes"]) for name in ("stdout", "stderr")}
+        self.lease = self._lease()
+        self.over_at = self.lease.over
+        self.limit = now() + self.order["time_limit_ms"] / 1000 if self.order["time_limit_ms"] else NEVER
+        self.group = self.oom_kills = self.guard = 0
+        self.guard_at, self.guard_tries = NEVER, 0
+        """When to replace the guard, and how often to try."""
+        self.asked = False
+        self.ending = ""
+        """Why the task is being ended: stopped, lease, limit or health."""
+        self.check, self.unhealthy = Check(self.order), ""
+        self.kill_at = NEVER
+        self.selector = selectors.DefaultSelector()
+        self.wakes, self.waker = socket.socketpair()
+        for end in (self.wakes, self.waker):
+            end.setblocking(False)
+        self.selector.register(self.wakes, selectors.EVENT_READ, None)
+        signal.set_wakeup_fd(self.waker.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._ask)
+        signal.signal(signal.SIGUSR1, self._guard_ended)
+
+    def _ask(self, *_: object) -> None:
+        self.asked = not self.ending
+
+    def _guard_ended(self, *_: object) -> None:
+        self.guard_at, self.guard_tries = now() + GUARD_SECONDS, GUARD_TRIES
+
+    def run(self) -> dict[str, Any]:
+        """Run the task, again after a failure as often as ordered; returns how it ended and when (`now`)."""
+        restart, attempt = self.order["restart"], 1
+        delay = restart["delay_ms"] / 1000
+        while True:
+            how, reason = self._attempt(attempt)
+            if how == "failed" and attempt <= restart["attempts"] and not self.ending:
+                if self._pause(min(delay, LONGEST_DELAY_SECONDS)):
+                    delay *= restart["factor"]
+                    attempt += 1
+                    continue
+                how, reason = self._ended(reason)
+            return {"how": how, "reason": reason, "attempts": attempt, "at": now()}
+
+    def _attempt(self, attempt: int) -> tuple[str, str]:
+        before = self._oom_kills()
+        self._look()
+        if self._ends():
+            return self._ended("")
+        try:
+            task = self._start(attempt)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            self.order["restart"]["attempts"] = 0  # what cannot be started will not be next time
+            return "failed", task_start.why_not(self.order, error)
+        self.group, self.oom_kills = task.pid, before
+        self.check.begin()
+        write(self.directory / "running", f"{task.pid} {started(task.pid)} {attempt}")
+        while self._look() or task.poll() is None:
+            self._read(self._patience())
+        self.check.end()
+        self.kill()  # a process that the task left behind, in a group of its own too, ends with it
+        self.group = 0
+        self._close(task)
+        if task.returncode == -signal.SIGKILL and self._lease().end <= now():
+            self._end("lease", 0.0)  # the guard killed it while this process stood still
+        if self._ends():
+            return self._ended("")
+        return ("failed", self._failure(task.returncode)) if task.returncode else ("finished", "")
+
+    def _start(self, attempt: int) -> "subprocess.Popen[bytes]":
+        environment = {**self.order["environment"], "OMEGA_ATTEMPT": str(attempt)}
+        task = task_start.start(self.order, self.order["command"], environment, self.lease.end, self.store)
+        for stream, name in ((task.stdout, "stdout"), (task.stderr, "stderr")):
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
+                self.selector.register(stream, selectors.EVENT_READ, self.outputs[name])
+        return task
+
+    def _failure(self, code: int) -> str:
+        if self._oom_kills() > self.oom_kills:
+            return f"out of memory ({self.order['memory_bytes'] >> 20} MiB)"
+        if code > 0:
+            return f"exit {code}"
+        try:
+            return f"killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"killed by signal {-code}"
+
+    def _oom_kills(self) -> int:
+        """How many processes of its cgroup the kernel has killed for want of memory."""
+        with suppress(OSError, ValueError):
+            text = Path(self.order["cgroup"], "memory.events").read_text().partition("oom_kill ")[2]
+            return int(text.split("\n")[0])
+        return 0
+
+    def _ends(self) -> bool:
+        return bool(self.ending)
+
+    def _ended(self, reason: str) -> tuple[str, str]:
+        if self.ending == "health":
+            return "failed", self.unhealthy
+        if self.ending == "limit":
+            return "failed", f"time limit of {self.order['time_limit_ms'] / 1000:g} s"
+        return self.ending, reason
+
+    # Time
+
+    def _look(self) -> bool:
+        """End the task if a deadline passed or the agent asked; False. What is overdue is killed before all else."""
+        at, grace = now(), self.order["grace_ms"] / 1000
+        if self.over_at <= at:
+            self.lease = self._lease()
+            self.over_at = self.lease.over
+            if self.over_at <= at:
+                self.over_at = NEVER
+                self._end("lease", min(at + grace, self.lease.end))
+        if self.kill_at <= at:
+            self.kill()
+        if self.asked:
+            self._end("stopped", at + grace)
+        if self.limit <= at:
+            self._end("limit", at + grace)
+        if not self.ending and (why := self.check.look(self.lease.end)):
+            self.unhealthy = why
+            self._end("health", at + grace)
+        if self.guard_at <= at:
+            self._guard_again()
+        return False
+
+    def _guard_again(self) -> None:
+        """Start a guard, unless there is one; try again, for somebody else may have held its lock for a moment."""
+        started_now = self.replace_guard()
+        self.guard, self.guard_tries = started_now or self.guard, self.guard_tries - 1
+        self.guard_at = NEVER if started_now or self.guard_tries <= 0 else now() + GUARD_SECONDS
+
+    def _end(self, why: str, kill_at: float) -> None:
+        """Ask the task to end, and kill it later; the first reason stands, and the earliest time."""
+        self.kill_at = min(self.kill_at, kill_at)
+        if not self.ending:
+            self.ending, self.asked, self.limit = why, False, NEVER
+            if self.kill_at > now() and self.group:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.group, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the task with all its descendants; those that its processes left behind are this process's children."""
+        kill_cgroup(self.order["cgroup"] if self.group else "")
+        if self.group:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.group, signal.SIGKILL)
+        kill_all(lambda table: below([os.getpid()], table) - {self.guard})
+        for pid in self._left_behind():
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+    def _left_behind(self) -> list[int]:
+        """Processes that the task started and whose parent ended, where the system tells."""
+        with suppress(OSError):
+            text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+            own = {self.group, self.guard, self.check.process.pid if self.check.process else 0}
+            return [pid for pid in map(int, text.split()) if pid not in own]
+        return []
+
+    def _lease(self) -> Lease:
+        """The agent's lease. That of a later incarnation is none for this task: that one has lost it (semantics 15)."""
+        found = read_lease(Path(self.order["lease"]))
+        return found if found.incarnation == str(self.order["incarnation"]) else Lease(0.0, 0.0, "")
+
+    def _patience(self) -> float:
+        """Seconds until a deadline; a task that was killed ends in a moment."""
+        left = min(self.over_at, self.kill_at, self.limit, self.check.at, self.guard_at) - now()
+        return min(max(left, 0.05 if self.kill_at < NEVER else 0.0), LONG)
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait before the next attempt; returns whether it is still wanted."""
+        until = now() + seconds
+        while not (self._look() or self._ends()) and (left := until - now()) > 0:
+            self._read(min(left, self._patience()))
+        return not self.ending
+
+    # Output
+
+    def _read(self, seconds: float) -> bool:
+        """Keep what the task writes, waiting at most so long; returns whether it wrote anything."""
+        said = False
+        for key, _ in self.selector.select(seconds):
+            if key.data is None:
+                with suppress(BlockingIOError):
+                    self.wakes.recv(CHUNK)
+                for pid in self._left_behind():
+                    with suppress(ChildProcessError):
+                        os.waitpid(pid, os.WNOHANG)
+                continue
+            with suppress(BlockingIOError):
+                data = os.read(key.fd, CHUNK)
+                said = True
+                if data:
+                    key.data.take(data)
+                else:
+                    self.selector.unregister(key.fileobj)
+        return said
+
+    def _close(self, task: "subprocess.Popen[bytes]") -> None:
+        until = now() + DRAIN_SECONDS
+        while now() < until and self._read(0.0):
+            pass
+        for stream in (task.stdout, task.stderr):
+            if stream is not None:
+                with suppress(KeyError):
+                    self.selector.unregister(stream)
+                stream.close()
+
+
+def supervise(directory: Path, store: str = "", replace_guard: Callable[[], int] = lambda: 0, guard: int = 0) -> None:
+    """Be the supervisor of a directory's task. `guard` is the id of the parent process, if that is a guard."""
+    hide_memory()
+    name_process("omega-task")
+    adopt_orphans()
+    write(directory / "supervisor", str(os.getpid()))
+    write(directory / "result", "", ROOM)
+    task = Supervisor(directory, store, replace_guard)
+    if guard:
+        signal_at_parents_death(signal.SIGUSR1)
+        if os.getppid() != guard:
+            task.guard_at, task.guard_tries = now(), GUARD_TRIES
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    try:
+        result = task.run()
+    finally:
+        task.kill()  # whatever went wrong here, nothing is left running
+    write(directory / "result", json.dumps(result), ROOM)

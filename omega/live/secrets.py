@@ -1,0 +1,40 @@
+"""The store's URL on its way from one process of Omega to another: through a socket, never by environment or argv.
+
+Other processes of the same user can read the environment of a process, open its pipes by /proc, and all users can read
+its argv. A socket cannot be opened by /proc.
+"""
+
+import socket
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+
+from omega.live.agent.process_control import hide_memory
+from omega.live.agent.task_start import STORE_FD
+
+MOST_BYTES = 1 << 16
+
+
+@contextmanager
+def giving(url: str) -> Iterator[socket.socket]:
+    """Yield a socket, to be inherited, from which a process can read `url` once."""
+    ours, theirs = socket.socketpair()
+    try:
+        ours.sendall(url.encode())
+        ours.close()
+        yield theirs
+    finally:
+        theirs.close()
+
+
+def take_store(environment: MutableMapping[str, str]) -> str | None:
+    """Read the store's URL from the socket that OMEGA_STORE_FD names; None when nothing names one.
+
+    This process is hidden from others of its user first. The variable is removed: children get no such socket.
+    """
+    number = environment.pop(STORE_FD, None)
+    if number is None:
+        return None
+    hide_memory()
+    with socket.socket(fileno=int(number)) as source:
+        parts = list(iter(lambda: source.recv(MOST_BYTES), b""))
+    return b"".join(parts).decode()

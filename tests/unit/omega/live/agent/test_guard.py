@@ -1,0 +1,222 @@
+"""A guard: it holds the deadlines of tasks whose supervisors cannot, and leaves nothing of a tree behind."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omega.live.agent import lease_file
+from omega.live.agent.guard import LOCK
+from omega.live.agent.guard_line import GuardLine
+from omega.live.agent.lease_file import held, take_lock
+from omega.live.agent.process_tree import processes
+
+PATIENCE_SECONDS = 30.0
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
+
+ESCAPES = {
+    "plain": "sleep 60",
+    "own session": "setsid sleep 60",
+    "double fork, own session, no environment": "(env -i setsid sh -c 'sleep 60 & sleep 60' &)",
+}
+"""Ways in which a task starts a process that outlives it."""
+
+
+class Yard:
+    """The files of an agent, and a line to its guard."""
+
+    def __init__(self, top: Path) -> None:
+        self.top, self.line = top, GuardLine(top)
+        (top / "tasks").mkdir()
+
+    def lease(self, over: float, end: float, incarnation: int = 5) -> None:
+        """Let tasks run for so many seconds."""
+        at = lease_file.now()
+        lease_file.write(self.top / "lease", f"{at + over} {at + end} {incarnation}")
+
+    def start(self, name: str, script: str, *, waits: bool = True, **more: Any) -> Path:
+        """Start a task, and return when it runs."""
+        place = self.top / "tasks" / name
+        (place / "work").mkdir(parents=True)
+        order = {
+            "command": ["sh", "-c", script], "directory": str(place / "work"), "grace_ms": 100,
+            "environment": {"PATH": os.environ["PATH"], "OMEGA_TASK_DIRECTORY": str(place)},
+            "restart": {"attempts": 0, "delay_ms": 10, "factor": 2.0}, "time_limit_ms": 0, "log_bytes": 1 << 16,
+            "memory_bytes": 0, "cgroup": "", "lease": str(self.top / "lease"), "incarnation": 5, "user": None,
+        }  # fmt: skip
+        (place / "order.json").write_text(json.dumps(order | more))
+        self.line.start(place, "")
+        if waits:
+            until((place / "running").exists)
+        return place
+
+    def escaping(self, name: str, escape: str, **more: Any) -> tuple[Path, list[int]]:
+        """Start a task that starts others in such a way; returns its directory and all its processes."""
+        place = self.start(name, f"{escape} & echo on; exec sleep 61", **more)
+        until(lambda: len(tree(place)) >= (3 if "double" in escape else 2))
+        time.sleep(0.1)  # the shells in between are gone
+        return place, tree(place)
+
+
+def guarded(top: Path) -> bool:
+    """Whether a guard lives; they hold the lock together."""
+    lock = take_lock(top / LOCK)
+    if lock is not None:
+        os.close(lock)
+    return lock is None
+
+
+def supervisor(place: Path) -> int:
+    return int((place / "supervisor").read_text())
+
+
+def tree(place: Path) -> list[int]:
+    """All that descends from a task's supervisor."""
+    table, found = processes(), [supervisor(place)]
+    for pid in found:
+        found += [child for child, each in table.items() if each.parent == pid and child not in found]
+    return [pid for pid in found[1:] if not table[pid].ended]
+
+
+def alive(pids: list[int]) -> list[int]:
+    table = processes()
+    return [pid for pid in pids if pid in table and not table[pid].ended]
+
+
+def until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not true():
+        assert time.monotonic() < deadline, "did not come true"
+        time.sleep(0.01)
+
+
+def result(place: Path) -> str:
+    text = (place / "result").read_text().strip() if (place / "result").exists() else ""
+    return str(json.loads(text)["how"]) if text else ""
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    made = Yard(tmp_path)
+    made.lease(600, 700)
+    yield made
+    for place in (tmp_path / "tasks").iterdir():
+        with suppress(OSError, ValueError):
+            if held(place / "lock"):
+                os.kill(supervisor(place), signal.SIGCONT)
+                os.kill(supervisor(place), signal.SIGTERM)
+    until(lambda: not any(held(place / "lock") for place in (tmp_path / "tasks").iterdir()))
+    made.line.close()
+    until(lambda: not guarded(tmp_path))
+
+
+@pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES)
+def test_the_tree_of_a_halted_supervisor_is_killed_when_the_lease_ends(yard: Yard, escape: str) -> None:
+    place, pids = yard.escaping("t1", escape)
+    os.kill(supervisor(place), signal.SIGSTOP)
+    yard.lease(0.1, 0.25)
+    until(lambda: not alive(pids))
+    until(lambda: not held(place / "lock"))
+    assert result(place) == "", "its supervisor was killed: it must not go on when it wakes"
+
+
+@pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES)
+def test_what_a_killed_supervisor_leaves_behind_is_killed_at_once(yard: Yard, escape: str) -> None:
+    (place, pids), (other, others) = yard.escaping("t1", escape), yard.escaping("t2", "sleep 60")
+    os.kill(supervisor(place), signal.SIGKILL)
+    until(lambda: not alive(pids))
+    assert alive(others) == others
+    assert held(other / "lock")
+
+
+def test_a_supervisor_that_ends_in_time_says_how(yard: Yard) -> None:
+    yard.lease(0.4, 1.0)
+    place = yard.start("t1", "trap '' TERM; while :; do sleep 0.05; done")
+    until(lambda: not held(place / "lock"))
+    assert result(place) == "lease"
+
+
+def test_a_supervisor_that_wakes_late_kills_first(yard: Yard) -> None:
+    yard.lease(0.9, 1.0)
+    place, pids = yard.escaping("t1", ESCAPES["own session"])
+    os.kill(yard.line.pid, signal.SIGSTOP)
+    os.kill(supervisor(place), signal.SIGSTOP)
+    time.sleep(1.1)
+    assert alive(pids) == pids, "with both halted nobody ends it, as the page says"
+    os.kill(supervisor(place), signal.SIGCONT)
+    until(lambda: not alive(pids))
+    until(lambda: result(place) == "lease")
+    yard.line.end()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_guard_that_was_lost_is_replaced_and_the_next_one_watches_its_tasks(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
+) -> None:
+    monkeypatch.setattr("omega.live.agent.guard_line.PATIENCE_SECONDS", 0.2)
+    (place, pids), first = yard.escaping("t1", ESCAPES["double fork, own session, no environment"]), yard.line.pid
+    os.kill(first, how)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while yard.line.pid in (0, first):
+        assert time.monotonic() < deadline
+        yard.line.look()
+        time.sleep(0.01)
+    time.sleep(0.3)  # it has read which processes there are
+    os.kill(supervisor(place), signal.SIGSTOP)
+    yard.lease(0.1, 0.25)
+    until(lambda: not alive(pids))
+    until(lambda: not held(place / "lock"))
+
+
+def test_a_supervisor_starts_a_guard_when_agent_and_guard_are_gone(yard: Yard) -> None:
+    (place, pids), (other, _) = yard.escaping("t1", ESCAPES["own session"]), yard.escaping("t2", "sleep 60")
+    yard.line.end()
+    assert not guarded(yard.top)
+    time.sleep(0.3)
+    until(lambda: guarded(yard.top))
+    assert (alive(pids), held(other / "lock")) == (pids, True)
+    time.sleep(0.1)
+    os.kill(supervisor(place), signal.SIGKILL)
+    until(lambda: not alive(pids))
+    os.kill(supervisor(other), signal.SIGTERM)
+    until(lambda: not guarded(yard.top))
+
+
+def test_a_guard_outlives_its_agent_for_as_long_as_tasks_run(yard: Yard) -> None:
+    place, pids = yard.escaping("t1", "sleep 60")
+    first = yard.line.pid
+    yard.line.close()
+    yard.line.ensure()
+    second = yard.start("t2", "exec sleep 60")
+    assert alive([first]) == [first]
+    os.kill(supervisor(place), signal.SIGSTOP)
+    os.kill(supervisor(second), signal.SIGSTOP)
+    yard.lease(0.1, 0.25)
+    until(lambda: not alive([*pids, *tree(second)]))
+    until(lambda: not alive([first]))
+    os.waitpid(first, 0)
+
+
+def test_the_parents_death_ends_the_task_itself_where_there_is_no_guard(yard: Yard) -> None:
+    place, pids = yard.escaping("t1", ESCAPES["plain"])
+    os.kill(yard.line.pid, signal.SIGSTOP)
+    direct = int((place / "running").read_text().split()[0])
+    os.kill(supervisor(place), signal.SIGKILL)
+    until(lambda: not alive([direct]))
+    assert alive(pids), "it reaches the direct child alone"
+    os.kill(yard.line.pid, signal.SIGCONT)
+    until(lambda: not alive(pids))
+
+
+def test_nothing_starts_under_a_lease_that_ended(yard: Yard) -> None:
+    yard.lease(-2, -1)
+    place = yard.start("t1", "touch began", waits=False)
+    until(lambda: (place / "lock").exists() and not held(place / "lock"))
+    assert result(place) in ("lease", ""), "by its own hand, or the guard's"
+    assert list((place / "work").iterdir()) == []
