@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from cli import render, words
 from cli.app import App
 from cli.history import events, extent, since_time
+from cli.job.exit_code import exit_code
 from cli.job.state import Room, counts, ended, state, tally
 from cli.job.story import Story, sums
 from cli.job.watch import fate, watch
@@ -25,8 +26,10 @@ MOST_ROWS = 20
 ENDS = ("total", "finished", "failed", "stopped")
 
 
-def follow_all(app: App, cell: "RedisCell", ids: Sequence[str], warnings: Sequence[str]) -> int:
-    """Follow jobs to their end; returns the exit code that their fate calls for."""
+def follow_all(
+    app: App, cell: "RedisCell", ids: Sequence[str], warnings: Sequence[str], *, of_tasks: bool = False
+) -> int:
+    """Follow jobs to their end; returns the exit code that their fate calls for, or their first failed task."""
     with render.progress(quiet=app.as_json) as bars:
         watcher = _One(app, cell, ids[0], bars) if len(ids) == 1 else _Many(bars)
         try:
@@ -43,7 +46,7 @@ def follow_all(app: App, cell: "RedisCell", ids: Sequence[str], warnings: Sequen
         _table(cell, jobs)
     elif isinstance(watcher, _One) and (hint := watcher.hint()):
         render.note(hint)
-    return fate(jobs)
+    return exit_code(cell, jobs[0]) if of_tasks else fate(jobs)
 
 
 def as_json(job: "Job", status: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from cellstate.errors import Duplicate
 from cli.amounts import amount_options, named, pairs, vector
 from cli.app import App
 from cli.job.find import find
-from cli.job.options import follow_options, hold_option
+from cli.job.options import hold_option
 from cli.job.reading import new_id
 from cli.job.submit import submit
 
@@ -49,7 +49,12 @@ if TYPE_CHECKING:
 )
 @click.option("--array", metavar="A-B", help="A task for each index of 0-99 or 1-9:2, instead of --count.")
 @hold_option
-@follow_options
+@click.option(
+    "--follow/--detach",
+    "follow",
+    default=None,
+    help="Follow it to its end (default, but with --hold), or return once it is submitted.",
+)
 @click.argument("words", nargs=-1, metavar="[-- CMD…]")
 @click.pass_context
 def command(
@@ -58,7 +63,11 @@ def command(
     time_limit: str | None, restart: int, precedence: int, constraints: Sequence[str], gang: bool, strict_gang: bool,
     waits: Sequence[str], array: str | None, hold: bool, follow: bool | None, words: Sequence[str],
 ) -> None:  # fmt: skip
-    """Submit one job of identical tasks that run CMD, and follow it to its end."""
+    """Submit one job of identical tasks that run CMD, follow it to its end, and exit with its task's exit code.
+
+    Of several tasks the first that did not exit with 0 counts. 128 + N: ended by signal N. 127: no such command.
+    126: not executable. 124: time limit. 1: stopped, abandoned or lost. --detach returns at once with 0.
+    """
     from cellstate.model import Gang, JobSpec, TaskGroup
     from omega.jobfile import parse_duration
     from schedulers.constraints.demands import read_constraint
@@ -93,12 +102,13 @@ def command(
     def spec(called: str) -> JobSpec:
         return JobSpec(job_id, called, kind, (group,), precedence, together, about | said, after)
 
+    follow = not hold if follow is None else follow
     try:
-        submit(ctx, cell, [spec(name or stem(words))], follow, hold=hold)
+        submit(ctx, cell, [spec(name or stem(words))], follow, hold=hold, of_tasks=True)
     except Duplicate:
         if name is not None:
             raise
-        submit(ctx, cell, [spec(f"{stem(words)}-{job_id[:4]}")], follow, hold=hold)
+        submit(ctx, cell, [spec(f"{stem(words)}-{job_id[:4]}")], follow, hold=hold, of_tasks=True)
 
 
 def _array(text: str) -> "Array":

@@ -60,9 +60,14 @@ def _check_new(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
 
 
 def submit(
-    ctx: click.Context, cell: "RedisCell", specs: "Sequence[JobSpec]", follow: bool | None, *, hold: bool = False
-) -> None:
-    """Submit jobs, say what became of them, and follow them if so wished. Duplicate when a name or id is taken."""
+    ctx: click.Context, cell: "RedisCell", specs: "Sequence[JobSpec]", follow: bool | None, *, hold: bool = False,
+    of_tasks: bool = False,
+) -> None:  # fmt: skip
+    """Submit jobs, print the answers, and follow them if asked. Duplicate when a name or id is taken.
+
+    Without a word on following, jobs are followed on a terminal. `of_tasks`: exit with the code of the first task
+    that failed instead of the jobs' fate.
+    """
     app: App = ctx.obj
     specs = [stamped(app, spec) for spec in specs]
     if len(specs) > 1:
@@ -93,7 +98,7 @@ def submit(
     if following:
         from cli.job.follow import follow_all
 
-        ctx.exit(follow_all(app, cell, [spec.id for spec in specs], doubtful))
+        ctx.exit(follow_all(app, cell, [spec.id for spec in specs], doubtful, of_tasks=of_tasks))
 
 
 def _say(found: Sequence[dict[str, Any]], next_step: str) -> None:

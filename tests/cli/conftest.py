@@ -30,7 +30,10 @@ class Omega:
         self.url, self.cell, self.user = url, cell, "ada"
 
     def run(self, *words: str, code: int = 0, given: str | None = None) -> click.testing.Result:
-        """Run a command; it must end with `code`."""
+        """Run a command; it must end with `code`. `job run` is detached unless it says --follow."""
+        if words[:2] == ("job", "run") or words[:3] == ("--json", "job", "run"):
+            at = words.index("run") + 1
+            words = words if {"--follow", "--detach"} & set(words) else (*words[:at], "--detach", *words[at:])
         named = [("--store", self.url), ("--cell", self.cell)]
         before = [word for option, value in named if value is not None for word in (option, value)]
         environment = {"OMEGA_STORE": None, "OMEGA_CELL": None, "OMEGA_USER": self.user}

@@ -68,15 +68,16 @@ def test_a_command_is_followed_to_its_exit_code(omega: Omega, at_home: Agent) ->
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("words", "reason", "code"),
     [
-        (("--", "no-such-command"), "command not found: no-such-command"),
-        (("--directory", "/no/such/place", "--", "true"), "directory /no/such/place: no such file or directory"),
-        (("--time-limit", "50ms", "--restart", "3", "--", "sleep", "60"), "time limit of 0.05 s"),
+        (("--", "no-such-command"), "command not found: no-such-command", 127),
+        (("--directory", "/no/such/place", "--", "true"), "directory /no/such/place: no such file or directory", 1),
+        (("--time-limit", "50ms", "--restart", "3", "--", "sleep", "60"), "time limit of 0.05 s", 124),
+        (("--", "sh", "-c", "kill -9 $$"), "killed by SIGKILL", 137),
     ],
 )
-def test_why_it_failed(omega: Omega, at_home: Agent, words: tuple[str, ...], reason: str) -> None:
-    omega.run("job", "run", "--name", "bad", "--follow", *words, code=1)
+def test_why_it_failed(omega: Omega, at_home: Agent, words: tuple[str, ...], reason: str, code: int) -> None:
+    omega.run("job", "run", "--name", "bad", "--follow", *words, code=code)
     assert omega.json("job", "status", "bad")["failures"] == {reason: 1}
 
 

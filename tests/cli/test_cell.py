@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from cellstate.keys import SCHEMA
 from cellstate.model import JobSpec, MachineState, TaskGroup
 from cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, join, scheduler
@@ -110,8 +111,8 @@ def test_a_cell_of_an_older_omega_can_only_be_deleted(omega: Omega, cell: RedisC
     cell.client.hset(f"omega:{{{cell.name}}}:meta", "schema", 1)
     cell.client.hset(f"omega:{{{cell.name}}}:machines", "0", "0 1 text of another schema")
     assert omega.error("machine", "list") == (
-        f"cell {cell.name}: written with schema 1, this Omega has schema 2; finish its jobs with the older Omega, then "
-        f"omega cell delete {cell.name}, or name another cell with --cell"
+        f"cell {cell.name}: written with schema 1, this Omega has schema {SCHEMA}; finish its jobs with the older "
+        f"Omega, then omega cell delete {cell.name}, or name another cell with --cell"
     )
     assert omega.json("cell", "delete", "--yes") == {"cell": cell.name, "deleted": True, "machines": 2, "jobs": 0}
 

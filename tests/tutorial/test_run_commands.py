@@ -45,8 +45,14 @@ def test_omega_up_runs_what_is_asked_for(store_url: str, tmp_path: Path, monkeyp
     """)
     omega.run("job", "submit", "--follow", str(file))
     assert omega.text("job", "logs", "flaky") == "at last\n"
-    omega.run("job", "run", "--name", "typo", "--follow", "--", "ehco", "hello", code=1)
+    omega.run("job", "run", "--name", "typo", "--follow", "--", "ehco", "hello", code=127)
     assert omega.json("job", "status", "typo")["failures"] == {"command not found: ehco": 1}
+
+    # Without a terminal, too, a job is followed, and its exit code is that of the first task that failed.
+    words = ["--store", store_url, "--cell", "at-home", "job", "run", "--name", "two", "--count", "3", "--"]
+    words += ["sh", "-c", "exit $((OMEGA_TASK * 2))"]
+    done = subprocess.run([sys.executable, "-m", "cli.main", *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, "3 tasks placed" in done.stdout) == (2, True), done
 
     # Ctrl-C in the first terminal, or SIGTERM, ends everything but the state.
     up.send_signal(signal.SIGTERM)
