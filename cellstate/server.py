@@ -213,6 +213,15 @@ def server_info(url: str, *, timeout: float = TIMEOUT_SECONDS) -> ServerInfo:
     )
 
 
+def takes_snapshots(url: str, *, timeout: float = TIMEOUT_SECONDS) -> bool:
+    """Return whether the server at `url` writes snapshots from time to time; False when it may not be asked."""
+    with _asking(url, timeout) as client:
+        try:
+            return bool(client.config_get("save").get("save"))
+        except redis.ResponseError:  # CONFIG is forbidden to this user, or renamed
+            return False
+
+
 def check_suitable(info: ServerInfo) -> None:
     """Raise Unsuitable when the server is older than 6.2 or may evict the cell's data (semantics 13)."""
     if info.redis_compatible_version[:2] < OLDEST:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from cli import render, words
-from cli.amounts import amount_options, named, pairs
+from cli.amounts import amount_options, named
 from cli.app import App
+from cli.attributes import attribute_option
 from cli.process_options import process_options
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ LEAST_LEASE_MS = 1_000
 @click.command()
 @click.option("--name", metavar="NAME", help="What to call the machine (default: this computer's name).")
 @amount_options("to offer (default: what this computer has)")
-@click.option("--attribute", "attributes", metavar="KEY=VALUE", multiple=True, callback=pairs, help="For constraints.")
+@attribute_option("attributes", single=True)
 @click.option("--lease", default="20s", show_default=True, metavar="TIME",
               help="When the cell gives this machine up after it was last heard of.")  # fmt: skip
 @process_options

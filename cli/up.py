@@ -1,7 +1,7 @@
 """``omega up``: a whole cell on this computer, until Ctrl-C."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,8 +9,8 @@ import click
 from cellstate.errors import Refused
 from cli import render, words
 from cli.app import DEFAULT_CELL, App
+from cli.attributes import Dealt, attribute_option, of_machine
 from cli.cell.create import FLEET
-from cli.machine.set import NAME as ATTRIBUTE
 from cli.process_options import process_options
 
 if TYPE_CHECKING:
@@ -39,28 +39,14 @@ def _at(member: str, figures: Mapping[str, Any]) -> str:
     return f"{member}, pid {figures['pid']} on {figures['host']}" if figures.get("pid") else member
 
 
-def _dealt(_: click.Context, __: click.Parameter, given: Sequence[str]) -> dict[str, list[str]]:
-    """Read ``rack=r1,r2``: values that machines are given in turn. A name twice, or none, is wrong usage."""
-    found: dict[str, list[str]] = {}
-    for text in given:
-        name, equals, values = text.partition("=")
-        if not (equals and ATTRIBUTE.fullmatch(name) and all(values.split(","))) or name in found:
-            raise click.BadParameter(f"{text!r} is not NAME=VALUE,…, or NAME is given twice; write rack=r1,r2")
-        found[name] = values.split(",")
-    return found
-
-
-def _join(cell: "RedisCell", machines: int, cpu: str, memory: str, dealt: Mapping[str, Sequence[str]]) -> None:
+def _join(cell: "RedisCell", machines: int, cpu: str, memory: str, dealt: Dealt) -> None:
     """Let missing machines join that are played."""
     from cellstate.model import MachineSpec
     from omega.live.fleet import Fleet
 
     capacity = cell.dimensions.parse({"cpu": cpu, "memory": memory})
     there = {machine.name for machine in cell.machines()}
-    wanted = [
-        MachineSpec(f"m{number}", capacity, {name: values[number % len(values)] for name, values in dealt.items()})
-        for number in range(machines)
-    ]
+    wanted = [MachineSpec(f"m{number}", capacity, of_machine(dealt, number)) for number in range(machines)]
     Fleet(cell, FLEET, time.time).join([machine for machine in wanted if machine.name not in there])
 
 
@@ -114,15 +100,14 @@ def _watch(app: App, cell: "RedisCell", group: "Crew", seconds: float | None) ->
 )
 @click.option("--cpu", default="16", show_default=True, help="Cpu of each that is played.")
 @click.option("--memory", default="64Gi", show_default=True, help="Memory of each that is played.")
-@click.option("--attribute", "dealt", metavar="NAME=VALUE,…", multiple=True, callback=_dealt,
-              help="For constraints: values that played machines are given in turn; may be repeated.")  # fmt: skip
+@attribute_option("dealt")
 @click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0.01), help="How fast they play tasks.")
 @click.option("--for", "seconds", type=click.FloatRange(0), metavar="SECONDS", help="Stop after so long.")
 @process_options
 @click.pass_obj
 def command(
     app: App, *, batch: int, service: int, mapreduce: int, machines: int | None, cpu: str, memory: str,
-    dealt: Mapping[str, Sequence[str]], speed: float, seconds: float | None,
+    dealt: Dealt, speed: float, seconds: float | None,
 ) -> None:  # fmt: skip
     """Everything on this computer: store, cell, schedulers, and the computer itself as a machine that runs tasks.
 

@@ -7,8 +7,9 @@ import click
 
 from cellstate.errors import Duplicate
 from cli import render, words
-from cli.amounts import amount_options, named, pairs, vector
+from cli.amounts import amount_options, named, vector
 from cli.app import App
+from cli.attributes import Dealt, attribute_option, of_machine
 from cli.cell.create import FLEET, JOIN_CHUNK
 
 if TYPE_CHECKING:
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @amount_options("of each machine")
-@click.option("--attribute", "attributes", metavar="KEY=VALUE", multiple=True, callback=pairs, help="For constraints.")
+@attribute_option("dealt")
 @click.option("--count", type=click.IntRange(1, 1_000_000), metavar="N", help="Take NAME as a prefix: NAME0, NAME1, …")
 @click.option("--executor", default=FLEET, show_default=True, metavar="NAME", help="Who runs what is placed on them.")
 @click.pass_obj
 def command(
     app: App, names: Sequence[str], cpu: str | None, memory: str | None, others: Mapping[str, str],
-    attributes: Mapping[str, str], count: int | None, executor: str,
+    dealt: Dealt, count: int | None, executor: str,
 ) -> None:  # fmt: skip
     """Add machines. One that is there already just so is left as it is."""
     from cellstate.model import MachineSpec
@@ -38,7 +39,7 @@ def command(
     cell = app.open(to_change=True)
     capacity = vector(cell.dimensions, amounts)
     wanted = [f"{names[0]}{i}" for i in range(count)] if count is not None else list(dict.fromkeys(names))
-    specs = [MachineSpec(name, capacity, attributes) for name in wanted]
+    specs = [MachineSpec(name, capacity, of_machine(dealt, i)) for i, name in enumerate(wanted)]
     fresh = _fresh(cell, specs)
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("machines", total=len(fresh), more="", visible=len(fresh) > JOIN_CHUNK)

@@ -1,15 +1,13 @@
 """``omega machine set``."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 import click
 
 from cli import render
 from cli.app import App
+from cli.attributes import NAME
 from cli.machine.find import find
-
-NAME = re.compile(r"[A-Za-z_][\w./-]*")
 
 
 @click.command()

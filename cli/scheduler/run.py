@@ -20,6 +20,7 @@ from cli.scheduler.list import describe, show
 if TYPE_CHECKING:
     from cellstate.redis import RedisCell
     from omega.live.crew import Crew
+    from schedulers.instruments import Instrument
 
 LOOK_SECONDS = 0.2
 TAKEN = ("agent", "fleet")
@@ -31,7 +32,8 @@ TRIES = 5
 @click.argument("kind", required=False)
 @click.option("--file", "path", type=click.Path(path_type=Path), help="A TOML file that composes the scheduler.")
 @click.option("--preemption", metavar="POLICY", help="Whom to evict for a job that fits nowhere: none, precedence.")
-@click.option("--instances", default=1, show_default=True, type=click.IntRange(1, 256), metavar="N", help="So many.")
+@click.option("--instances", default=1, show_default=True, type=click.IntRange(1, 256), metavar="N",
+              help="Number of scheduler processes.")  # fmt: skip
 @click.option("--name", metavar="NAME", help="Run as KIND/NAME (default: the first free number).")
 @process_options
 @click.pass_obj
@@ -97,17 +99,34 @@ def _run_here(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str],
 
     configure(os.environ)
 
-    for attempt in range(TRIES):
+    for _ in range(TRIES):
         member = check_member(f"{kind}/{name}" if name is not None else free_names(cell, kind, 1)[0])
-        if attempt == 0:
-            render.note(f"scheduler {member} on cell {cell.name} · Ctrl-C stops it")
         own = scheduler(chosen, kind, f"{cell.name}/{member}")
+        own.instruments.append(_announcement(f"scheduler {member} on cell {cell.name} · Ctrl-C stops it"))
         error = run_member(app.url, cell.name, member, own)
         if error is None:
             return member
         if not isinstance(error, Duplicate) or name is not None:
             raise error
     raise Duplicate(f"scheduler {kind}: every free name was taken by somebody else; say one with --name")
+
+
+def _announcement(text: str) -> "Instrument":
+    """Return a listener that prints the text once the scheduler has its name."""
+    from schedulers.instruments import Instrument
+
+    class Announcement(Instrument):
+        """Prints when the name is taken for the first time."""
+
+        told = False
+
+        def enlisted(self, incarnation: int, now: float) -> None:
+            """See Instrument.enlisted."""
+            if not self.told:
+                self.told = True
+                render.note(text)
+
+    return Announcement()
 
 
 def _run_crew(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str], number: int) -> list[str]:

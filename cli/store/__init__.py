@@ -9,6 +9,13 @@ from cli import render, words
 from cli.app import App
 from cli.store.backup import backup, restore
 
+SNAPSHOTS, NOWHERE = "snapshots", "none"
+LOSSES = {
+    NOWHERE: "keeps its data in memory alone, and loses every cell when it ends",
+    SNAPSHOTS: "writes snapshots alone, and loses what was acknowledged since the last one when it ends",
+}
+REMEDY = "set appendonly yes there, or make backups with omega store backup"
+
 
 @click.group()
 def command() -> None:
@@ -29,9 +36,13 @@ def status(app: App) -> None:
     """Show whether the store runs, where it keeps its data, and the cells on it."""
     found = _other(app) if app.store is not None else _embedded()
     found["cells"] = app.cells() if found["running"] else []
+    loss = LOSSES.get(found["persistence"]) if found["running"] else None
+    found["warnings"] = [f"the store at {found['url']} {loss}; {REMEDY}"] if loss else []
     if app.as_json:
         render.document(found)
         return
+    for text in found["warnings"]:
+        render.warning(text)
     up = found["uptime_seconds"]
     used = found["memory_bytes"]
     render.facts({
@@ -59,12 +70,13 @@ def _embedded() -> dict[str, Any]:
 
 
 def _other(app: App) -> dict[str, Any]:
-    from cellstate.server import server_info
+    from cellstate.server import server_info, takes_snapshots
 
     found = server_info(app.url)
+    files = "append-only files" if found.append_only else SNAPSHOTS if takes_snapshots(app.url) else NOWHERE
     return {
         "embedded": False, "running": True, "url": found.url, "directory": None,
-        "persistence": "append-only files" if found.append_only else "none",
+        "persistence": files,
         "server": found.executable or None, "pid": found.pid, "version": f"{found.product} {found.version}",
         "uptime_seconds": found.uptime_seconds, "memory_bytes": found.used_memory_bytes, "loading": found.loading,
     }  # fmt: skip

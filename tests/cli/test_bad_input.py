@@ -166,10 +166,28 @@ def test_status_of_a_given_store(store_url: str) -> None:
     found = Omega(store_url).json("store", "status")
     assert set(found) == {
         "embedded", "running", "url", "directory", "persistence", "server", "pid", "version", "uptime_seconds",
-        "memory_bytes", "loading", "cells",
+        "memory_bytes", "loading", "cells", "warnings",
     }  # fmt: skip
     assert (found["embedded"], found["running"], found["url"]) == (False, True, store_url)
     assert (found["directory"], found["persistence"], found["loading"]) == (None, "none", False)
+    (warning,) = found["warnings"]
+    assert warning == (
+        f"the store at {store_url} keeps its data in memory alone, and loses every cell when it ends; "
+        "set appendonly yes there, or make backups with omega store backup"
+    )
+    said = Omega(store_url).run("store", "status")
+    assert said.stderr == f"warning: {warning}\n"
+    with connect(store_url) as client:
+        client.config_set("save", "3600 1")
+        try:
+            found = Omega(store_url).json("store", "status")
+            assert (found["persistence"], len(found["warnings"])) == ("snapshots", 1)
+            client.config_set("appendonly", "yes")
+            found = Omega(store_url).json("store", "status")
+            assert (found["persistence"], found["warnings"]) == ("append-only files", [])
+        finally:
+            client.config_set("appendonly", "no")
+            client.config_set("save", "")
 
 
 # Jobs
@@ -223,10 +241,11 @@ def test_jobs_from_the_command_line_with_mistakes(omega: Omega, words: tuple[str
 
 
 @pytest.mark.parametrize("given", [("rack",), ("rack=",), ("rack=r1,,r2",), ("rack=r1", "rack=r2"), ("1=a",)])
-def test_attributes_of_played_machines_with_mistakes(omega: Omega, given: tuple[str, ...]) -> None:
-    words = (word for text in given for word in ("--attribute", text))
-    said = omega.error("up", "--machines", "2", *words, code=2)
-    assert "is not NAME=VALUE,…, or NAME is given twice" in said
+def test_attributes_of_machines_with_mistakes(omega: Omega, given: tuple[str, ...]) -> None:
+    words = [word for text in given for word in ("--attribute", text)]
+    for command in (("up", "--machines", "2"), ("machine", "add", "m", "--count", "2", "--cpu", "1")):
+        said = omega.error(*command, *words, code=2)
+        assert "is not NAME=VALUE,…; write rack=r1,r2" in said or "is given twice" in said
 
 
 def test_duplicate_name(omega: Omega, cell: RedisCell) -> None:

@@ -68,7 +68,8 @@ def test_add_another_under_a_taken_name(omega: Omega) -> None:
         (("a", "--cpu", "-1"), 1, "cpu: '-1' is negative; amounts start at 0"),
         (("a", "--resource", "gpu=1"), 1, "unknown resource 'gpu'; this cell has cpu, memory"),
         (("a", "--cpu", "1", "--attribute", "r=1", "--attribute", "r=2"), 2,
-         "omega machine add: Invalid value for '--attribute': r is given twice; see omega machine add --help"),
+         ("omega machine add: Invalid value for '--attribute': r is given twice; write r=A,B for several values; "
+          "see omega machine add --help")),
     ],
 )  # fmt: skip
 def test_bad_machines_are_refused(omega: Omega, words: tuple[str, ...], code: int, message: str) -> None:
@@ -182,3 +183,13 @@ def test_attributes_are_set_and_taken_away(omega: Omega, cell: RedisCell) -> Non
     assert "m1 has other attributes from now on" in omega.text("events", "--kind", "machine")
     assert "'rack' is not KEY=VALUE" in omega.error("machine", "set", "m1", "rack", code=2)
     assert "not in cell" in omega.error("machine", "set", "m9", "rack=r1")
+
+
+def test_attributes_are_given_in_turn_as_by_up(omega: Omega, cell: RedisCell) -> None:
+    words = ("machine", "add", "m", "--count", "3", "--cpu", "1", "--attribute", "rack=r1,r2", "--attribute", "zone=a")
+    assert omega.json(*words)["added"] == ["m0", "m1", "m2"]
+    racks = [{"rack": "r1", "zone": "a"}, {"rack": "r2", "zone": "a"}, {"rack": "r1", "zone": "a"}]
+    assert [machine.attributes for machine in cell.machines()] == racks
+    assert omega.json(*words)["unchanged"] == 3, "the same command again changes nothing"
+    said = omega.error("agent", "--attribute", "rack=r1,r2", code=2)
+    assert "rack has 2 values, and this is one machine; give one" in said

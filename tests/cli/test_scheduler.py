@@ -13,6 +13,7 @@ import pytest
 from cellstate.model import JobSpec, TaskGroup
 from cellstate.redis import RedisCell
 from schedulers import process
+from schedulers.live import Live
 from schedulers.registry import offers
 from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import ROOT, start
@@ -194,3 +195,17 @@ def test_a_job_submitted_wakes_its_scheduler(omega: Omega, cell: RedisCell) -> N
     omega.run("job", "run", "--name", "a")
     assert cell.client.llen(f"omega:{{{cell.name}}}:wake:batch/0") == 1
     cell.submit([JobSpec("b", "b", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
+
+
+def test_the_name_that_it_got_is_printed(
+    omega: Omega, cell: RedisCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another scheduler takes the name between the look and the enlisting; only the name it has is printed."""
+    from cli.scheduler import run
+
+    cell.enlist("batch/0", "elsewhere", 60_000, 1)
+    found = iter([["batch/0"], ["batch/7"]])
+    monkeypatch.setattr(run, "free_names", lambda *_: next(found))
+    monkeypatch.setattr(Live, "run", lambda self: self.cell.withdraw(self.membership, 1))
+    monkeypatch.setattr(process, "NAME_LEASES", 0.0)
+    assert omega.run("scheduler", "run", "batch").stderr == f"scheduler batch/7 on cell {cell.name} · Ctrl-C stops it\n"
