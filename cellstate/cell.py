@@ -273,17 +273,20 @@ class Cell(Protocol):
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
         """The last words of a task, when there are any."""
 
-    def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int) -> Errand:
+    def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
         """Ask what a MapReduce worker is to do; again, and it is the same until `end_shard`.
 
-        `maps` and `reduces` are the shards of each phase, as the job's first worker says.
+        `maps` and `reduces` are the shards of each phase, as the job's first worker says; `at_ms` is the time by the
+        store's clock. Shards that failed come last, after a while (`RETRY_MS`), and on another machine if there is one.
         """
 
     def end_shard(
-        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *, failed: bool = False
-    ) -> bool:
+        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
+        failed_ms: int | None = None,
+    ) -> bool:  # fmt: skip
         """A worker is done with its shard, or failed on it, after so long; False when it is not its own any more.
 
+        `failed_ms`: when it failed, by the store's clock.
         How long activities take is remembered under the job's `name` once all are done.
         """
 

@@ -9,6 +9,10 @@ MAP, REDUCE = "map", "reduce"
 PHASES = (MAP, REDUCE)
 TRIES = 4
 """So many failures of one shard and its job gives up."""
+MOST_IN_A_ROW = 3
+"""A machine on which so many shards in a row failed is left out, unless the job has no other."""
+RETRY_MS = 1_000
+"""How long a shard waits after its first failure (ms); twice as long after each further one."""
 KEPT_MS = 7 * 24 * 3600 * 1000
 """The shards of a job nobody asks about are forgotten after this long (ms)."""
 LEARNT_MS = 90 * 24 * 3600 * 1000
@@ -29,9 +33,10 @@ class Worker(NamedTuple):
 
 
 class Errand(NamedTuple):
-    """What a worker is to do: ``map`` or ``reduce`` a shard; ``wait``, ``done``, ``failed`` or ``fenced``.
+    """What a worker is to do: ``map`` or ``reduce`` a shard; ``wait``, ``out``, ``done``, ``failed`` or ``fenced``.
 
-    Of a job that failed, `shard` and `phase` name what was tried too often.
+    ``out``: shard after shard failed on its machine, which gets no more of them. Of a job that failed, `shard` and
+    `phase` name what was tried too often.
     """
 
     what: str
@@ -56,13 +61,20 @@ class PhaseCount(NamedTuple):
 class Progress(NamedTuple):
     """How far a MapReduce job is, first by phase.
 
-    `working` shards are in some worker's hands; `failed` is the one tried too often, ``phase number``.
+    `working` shards are in some worker's hands; `failed` is the one tried too often, ``phase number``. `failing`:
+    machines by their index, with the number of shards that failed there in a row.
     """
 
     map: PhaseCount
     reduce: PhaseCount
     working: int = 0
     failed: str = ""
+    failing: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def left_out(self) -> list[int]:
+        """Machines that get no more shards, as long as the job has others (`MOST_IN_A_ROW`)."""
+        return [machine for machine, count in self.failing if count >= MOST_IN_A_ROW]
 
     @property
     def phase(self) -> str:

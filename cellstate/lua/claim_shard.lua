@@ -1,14 +1,18 @@
 -- A worker of a MapReduce job asks what to do: the maps first and, when all are done, the reduces.
 --
--- KEYS   runs shards
--- ARGV   dims job machine placement task maps reduces expire_ms
--- maps, reduces: how many shards each phase has; they count when the job's first worker asks.
--- Reply  {"map", shard} or {"reduce", shard}; {"wait"} while others work on what is left of the phase; {"done"};
+-- KEYS   runs jobs shards
+-- ARGV   dims job machine placement task maps reduces at most expire_ms
+-- maps, reduces: how many shards each phase has; they count when the job's first worker asks. at: the time (ms) by
+-- the store's clock; most: a machine on which so many shards in a row failed is left out.
+-- Reply  {"map", shard} or {"reduce", shard}; {"wait"} while others work on what is left of the phase, or what is
+--        left failed here or just now; {"out"} on a machine that is left out; {"done"};
 --        {"failed", shard, phase} when that shard was tried too often; {"fenced"} when the worker's placement is
 --        no longer live
--- Types  runs: hash; shards: hash of the job that expires (parts/shards.lua)
+-- Types  runs, jobs: hash; shards: hash of the job that expires (parts/shards.lua)
 -- Rules  a shard belongs to a placement: that of a worker evicted, lost or ended goes back (semantics 1); asking
---        again gives the same shard (14); begins with HSET (13)
+--        again gives the same shard (14); begins with HSET (13). Shards that failed come after all others, when
+--        their time has come, and on a machine where they failed only if they failed on every machine of the job
+--        that is not left out. If all are left out, none is.
 
 --@include lists binary words ranges shards
 
@@ -32,17 +36,69 @@ if p.done == p.total then return { 'done' } end
 local _, _, mine = find_held(machine, placement, task)
 if mine then return { what, mine } end
 
+-- The machines where the job runs that are not left out, all of them if that is none.
+local function usable()
+  load_jobs({ job })
+  local all, good = {}, {}
+  for _, g in ipairs(J[job] and J[job].groups or {}) do
+    for run, index in gmatch(runs_of(g), '(!?%d+)@(%d+)') do
+      if sub(run, 1, 1) ~= '!' then
+        all[index] = true
+        if failed_on(index) < tonumber(most) then good[index] = true end
+      end
+    end
+  end
+  return next(good) and good or all
+end
+
+local good = failures == '' and {} or usable()
+if failures ~= '' and not good[machine] then return { 'out' } end
+
+-- What waits and never failed, and what failed, of this phase.
+local function sorted()
+  local fresh, again, inside = p.waiting, {}, nil
+  for phase, shard, count, not_before, where in gmatch(failures, FAILURE) do
+    if phase == what then
+      inside, fresh = span_split(fresh, shard)
+      if inside ~= '-' then again[#again + 1] = { tonumber(count), tonumber(not_before), tonumber(shard), ',' .. where .. ',' } end
+    end
+  end
+  return fresh, again
+end
+
+local function may_try(failure)
+  if failure[2] > tonumber(at) then return false end
+  if not find(failure[4], ',' .. machine .. ',', 1, true) then return true end
+  for index in pairs(good) do
+    if not find(failure[4], ',' .. index .. ',', 1, true) then return false end
+  end
+  return true
+end
+
 -- What is held is looked at only when nothing else is left.
-if p.waiting == '-' then
+local fresh, again = sorted()
+if fresh == '-' then
   held = string.gsub(held, ' (%d+):(%d+):(%d+):(%d+)', function(index, run, number, shard)
     if is_live(index, run, number) then return nil end
     p.waiting = span_add(p.waiting, shard)
     return ''
   end)
 end
-if p.waiting == '-' then return { 'wait' } end
+if fresh == '-' then fresh, again = sorted() end
 local shard
-shard, p.waiting = span_take(p.waiting, 1)
+if fresh ~= '-' then
+  shard = span_take(fresh, 1)
+else
+  local best
+  for _, failure in ipairs(again) do
+    local earlier = best and (failure[1] < best[1] or (failure[1] == best[1] and failure[3] < best[3]))
+    if may_try(failure) and (not best or earlier) then best = failure end
+  end
+  if not best then return { 'wait' } end
+  shard = format('%d', best[3])
+end
+local _, rest = span_split(p.waiting, shard)
+p.waiting = rest
 held = held .. ' ' .. machine .. ':' .. placement .. ':' .. task .. ':' .. shard
 redis.call('HSET', shards_key, 'map', write_phase(maps_of), 'reduce', write_phase(reduces_of), 'held', held)
 redis.call('PEXPIRE', shards_key, expire_ms)

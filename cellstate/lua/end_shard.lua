@@ -2,8 +2,9 @@
 -- of how long activities take is kept under the job's name.
 --
 -- KEYS   shards durations
--- ARGV   dims machine placement task phase shard how milliseconds most expire_ms learnt_ms
--- how: done, failed; most: so many failures of one shard and the job gives up.
+-- ARGV   dims machine placement task phase shard how milliseconds at most wait_ms expire_ms learnt_ms
+-- how: done, failed; at: when it failed (ms, the store's clock); most: so many failures of one shard and the job
+-- gives up; wait_ms: how long a shard waits after its first failure, twice as long after each further one.
 -- Reply  {"ok"}, or {"stale"} with nothing done: the worker does not hold this shard (any more)
 -- Types  shards: hash of the job that expires (parts/shards.lua); durations: string of the job's name that
 --        expires, "runs map reduce" with the mean milliseconds of a map and a reduce; the last ten runs weigh most
@@ -23,15 +24,27 @@ end
 held = sub(held, 1, from - 1) .. sub(held, to + 1)
 if how == 'failed' then
   local known = ' ' .. phase .. ':' .. shard .. ':'
-  local at, stop = find(tries, known, 1, true)
-  local count = at and match(tries, '^%d+', stop + 1) or '0'
-  tries = (at and (sub(tries, 1, at - 1) .. sub(tries, stop + #count + 1)) or tries) .. known .. (count + 1)
+  local count, where, others = 0, '', ''
+  for a, b, times, not_before, machines_of in gmatch(failures, FAILURE) do
+    if a == phase and b == shard then
+      count, where = tonumber(times), machines_of
+    else
+      others = others .. ' ' .. concat({ a, b, times, not_before, machines_of }, ':')
+    end
+  end
+  if not find(',' .. where .. ',', ',' .. machine .. ',', 1, true) then
+    where = (where == '' and '' or where .. ',') .. machine
+  end
+  local not_before = format('%.0f', at + wait_ms * 2 ^ count)
+  failures = others .. known .. (count + 1) .. ':' .. not_before .. ':' .. where
   p.waiting = span_add(p.waiting, shard)
-  redis.call('HSET', shards_key, phase, write_phase(p), 'held', held, 'tries', tries)
+  redis.call('HSET', shards_key, phase, write_phase(p), 'held', held, 'failures', failures,
+    'machines', counted(machine, failed_on(machine) + 1))
   if count + 1 >= tonumber(most) then redis.call('HSET', shards_key, 'failed', phase .. ' ' .. shard) end
 else
   p.done, p.ms = p.done + 1, p.ms + milliseconds
   redis.call('HSET', shards_key, phase, write_phase(p), 'held', held, field, mark)
+  if machines ~= '' then redis.call('HSET', shards_key, 'machines', counted(machine, 0)) end
 end
 redis.call('PEXPIRE', shards_key, expire_ms)
 

@@ -1,8 +1,22 @@
 """The shards of MapReduce jobs in memory; ``lua/claim_shard.lua`` and ``lua/end_shard.lua``. Nothing expires."""
 
+from collections import Counter
+from typing import NamedTuple
+
 from cellstate.memory.publish import MemoryPublish
-from cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split, span_take
-from cellstate.shards import MAP, REDUCE, TRIES, Durations, Errand, PhaseCount, Progress, Worker
+from cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split
+from cellstate.shards import (
+    MAP,
+    MOST_IN_A_ROW,
+    REDUCE,
+    RETRY_MS,
+    TRIES,
+    Durations,
+    Errand,
+    PhaseCount,
+    Progress,
+    Worker,
+)
 
 
 class _Phase:
@@ -16,20 +30,42 @@ class _Phase:
         return PhaseCount(self.total, span_count(self.waiting), self.done, self.milliseconds)
 
 
+class Failures(NamedTuple):
+    """How often a shard failed, until when (ms) it is not tried again, and on which machines it failed."""
+
+    times: int
+    until: int
+    machines: frozenset[int]
+
+
 class Table:
-    """The shards of a job: by phase, in whose hands, failures of each, who finished each, which one failed for good."""
+    """The shards of a job: by phase, in whose hands, failures of each, who finished each, which one failed for good.
+
+    `machines`: how many shards in a row failed on each.
+    """
 
     def __init__(self, maps: int, reduces: int) -> None:
         """Nobody works on any."""
         self.phases = {MAP: _Phase(maps), REDUCE: _Phase(reduces)}
         self.held: dict[Worker, int] = {}
-        self.tries: dict[tuple[str, int], int] = {}
+        self.failures: dict[tuple[str, int], Failures] = {}
+        self.machines: Counter[int] = Counter()
         self.finishers: dict[tuple[str, int], str] = {}
         self.failed = ""
 
     def now(self) -> str | None:
         """The phase that runs; None when all is done."""
         return next((name for name, phase in self.phases.items() if phase.done < phase.total), None)
+
+    def sorted(self, what: str, waiting: Spans) -> tuple[Spans, dict[int, Failures]]:
+        """What waits and never failed, and what failed, of a phase."""
+        fresh, again = waiting, dict[int, Failures]()
+        for (phase, shard), failure in self.failures.items():
+            if phase == what:
+                inside, fresh = span_split(fresh, (shard, shard))
+                if inside:
+                    again[shard] = failure
+        return fresh, again
 
 
 class MemoryShards(MemoryPublish):
@@ -38,7 +74,7 @@ class MemoryShards(MemoryPublish):
     tables: dict[str, Table]
     learnt: dict[str, Durations]
 
-    def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int) -> Errand:
+    def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
         """See Cell.claim_shard."""
         self.unfold()
         if not self.is_live(job_id, worker):
@@ -46,24 +82,44 @@ class MemoryShards(MemoryPublish):
         known = self.tables.get(job_id)
         table = known or Table(maps, reduces)
         if table.failed:
-            phase, shard = table.failed.split(" ")
-            return Errand("failed", int(shard), phase)
+            phase, number = table.failed.split(" ")
+            return Errand("failed", int(number), phase)
         what = table.now()
         if what is None:
             return Errand("done")
         if worker in table.held:
             return Errand(what, table.held[worker])
+        good = self.usable(job_id, table) if table.failures else set()
+        if table.failures and worker.machine not in good:
+            return Errand("out")
         p = table.phases[what]
-        if not p.waiting:
-            for holder in [holder for holder in table.held if not self.is_live(job_id, holder)]:
-                shard_back = table.held.pop(holder)
-                p.waiting = span_add(p.waiting, (shard_back, shard_back))
-        if not p.waiting:
+        waiting, gone = p.waiting, list[Worker]()
+        fresh, again = table.sorted(what, waiting)
+        if not fresh:
+            gone = [holder for holder in table.held if not self.is_live(job_id, holder)]
+            for holder in gone:
+                waiting = span_add(waiting, (table.held[holder],) * 2)
+            fresh, again = table.sorted(what, waiting)
+        may = [
+            (failure.times, each)
+            for each, failure in again.items()
+            if failure.until <= at_ms and (worker.machine not in failure.machines or good <= failure.machines)
+        ]
+        if not fresh and not may:
             return Errand("wait")
-        (shard_taken, _), p.waiting = span_take(p.waiting, 1)
-        table.held[worker] = shard_taken
+        shard = fresh[0] if fresh else min(may)[1]
+        for holder in gone:
+            del table.held[holder]
+        p.waiting = span_split(waiting, (shard, shard))[1]
+        table.held[worker] = shard
         self.tables[job_id] = table
-        return Errand(what, shard_taken)
+        return Errand(what, shard)
+
+    def usable(self, job_id: str, table: Table) -> set[int]:
+        """The machines where the job runs that are not left out, all of them if that is none."""
+        runs = [(placement, index) for g in self.J[job_id].groups for placement, index in g.runs.items()]
+        live = {index for placement, index in runs if placement > 0}
+        return {index for index in live if table.machines[index] < MOST_IN_A_ROW} or live
 
     def is_live(self, job_id: str, worker: Worker) -> bool:
         """Whether a worker's task is placed where it says, and not leaving."""
@@ -72,23 +128,28 @@ class MemoryShards(MemoryPublish):
         return g is not None and g.job.id == job_id and span_split(tasks, (worker.task, worker.task))[0] != NONE
 
     def end_shard(
-        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *, failed: bool = False
-    ) -> bool:
+        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
+        failed_ms: int | None = None,
+    ) -> bool:  # fmt: skip
         """See Cell.end_shard."""
         table = self.tables.get(job_id)
         if table is None:
             return False
         if table.held.get(worker) != shard or table.now() != phase:
-            return table.finishers.get((phase, shard)) == worker.mark and not failed
+            return table.finishers.get((phase, shard)) == worker.mark and failed_ms is None
         del table.held[worker]
         p = table.phases[phase]
-        if failed:
-            count = table.tries[phase, shard] = table.tries.get((phase, shard), 0) + 1
+        if failed_ms is not None:
+            count, _, machines = table.failures.get((phase, shard), Failures(0, 0, frozenset()))
+            until = failed_ms + RETRY_MS * 2**count
+            table.failures[phase, shard] = Failures(count + 1, until, machines | {worker.machine})
+            table.machines[worker.machine] += 1
             p.waiting = span_add(p.waiting, (shard, shard))
-            if count >= TRIES:
+            if count + 1 >= TRIES:
                 table.failed = f"{phase} {shard}"
         else:
             p.done, p.milliseconds = p.done + 1, p.milliseconds + milliseconds
+            del table.machines[worker.machine]
             table.finishers[phase, shard] = worker.mark
             if phase == REDUCE and p.done == p.total:
                 self.learn(name, table)
@@ -107,7 +168,9 @@ class MemoryShards(MemoryPublish):
         table = self.tables.get(job_id)
         if table is None:
             return None
-        return Progress(table.phases[MAP].counted(), table.phases[REDUCE].counted(), len(table.held), table.failed)
+        failing = tuple(sorted(table.machines.items()))
+        phases = table.phases
+        return Progress(phases[MAP].counted(), phases[REDUCE].counted(), len(table.held), table.failed, failing)
 
     def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
         """See Cell.finishers."""

@@ -4,7 +4,18 @@ from collections.abc import Sequence
 
 from cellstate import ranges
 from cellstate.redis.reads import RedisReads
-from cellstate.shards import KEPT_MS, LEARNT_MS, TRIES, Durations, Errand, PhaseCount, Progress, Worker
+from cellstate.shards import (
+    KEPT_MS,
+    LEARNT_MS,
+    MOST_IN_A_ROW,
+    RETRY_MS,
+    TRIES,
+    Durations,
+    Errand,
+    PhaseCount,
+    Progress,
+    Worker,
+)
 
 _CHUNK = 4_000
 
@@ -12,34 +23,41 @@ _CHUNK = 4_000
 class RedisShards(RedisReads):
     """What the workers of MapReduce jobs ask of the store."""
 
-    def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int) -> Errand:
+    def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
         """See Cell.claim_shard."""
-        values = {"dims": len(self.dimensions), "job": job_id, "maps": maps, "reduces": reduces, "expire_ms": KEPT_MS}
+        values = {
+            "dims": len(self.dimensions), "job": job_id, "maps": maps, "reduces": reduces, "at": at_ms,
+            "most": MOST_IN_A_ROW, "expire_ms": KEPT_MS,
+        }  # fmt: skip
         own = {"shards": f"shards:{job_id}"}
         what, *more = self._run("claim_shard", values | worker._asdict(), own=own)
         shard = int(more[0]) if more else -1
         return Errand(what.decode(), shard, more[1].decode() if len(more) > 1 else "")
 
     def end_shard(
-        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *, failed: bool = False
-    ) -> bool:
+        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
+        failed_ms: int | None = None,
+    ) -> bool:  # fmt: skip
         """See Cell.end_shard."""
         values = {
-            "dims": len(self.dimensions), "phase": phase, "shard": shard, "how": "failed" if failed else "done",
-            "milliseconds": milliseconds, "most": TRIES, "expire_ms": KEPT_MS, "learnt_ms": LEARNT_MS,
+            "dims": len(self.dimensions), "phase": phase, "shard": shard,
+            "how": "done" if failed_ms is None else "failed", "milliseconds": milliseconds, "at": failed_ms or 0,
+            "most": TRIES, "wait_ms": RETRY_MS, "expire_ms": KEPT_MS, "learnt_ms": LEARNT_MS,
         }  # fmt: skip
         own = {"shards": f"shards:{job_id}", "durations": f"durations:{name}"}
         return bool(self._run("end_shard", values | worker._asdict(), own=own)[0] == b"ok")
 
     def progress(self, job_id: str) -> Progress | None:
         """See Cell.progress."""
-        fields = ("map", "reduce", "held", "failed")
-        *phases, held, failed = self._plain(self.client.hmget, f"{self._prefix}shards:{job_id}", *fields)
+        fields = ("map", "reduce", "held", "failed", "machines")
+        *phases, held, failed, machines = self._plain(self.client.hmget, f"{self._prefix}shards:{job_id}", *fields)
         if phases[0] is None:
             return None
         maps, reduces = (_phase(text.decode()) for text in phases)
         working = held.count(b" ") if held else 0
-        return Progress(maps, reduces, working, failed.decode() if failed else "")
+        pairs = (each.split(":") for each in (machines or b"").decode().split())
+        failing = tuple(sorted((int(machine), int(count)) for machine, count in pairs))
+        return Progress(maps, reduces, working, failed.decode() if failed else "", failing)
 
     def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
         """See Cell.finishers."""

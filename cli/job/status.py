@@ -49,7 +49,7 @@ def command(app: App, job: str, verbose: bool) -> None:
     if app.as_json:
         render.document({
             "cell": cell.name, **as_json(found, room, now), "groups": _groups(cell, found),
-            "progress": shards and progress.as_json(shards),
+            "progress": shards and progress.as_json(shards, progress.machine_names(cell, shards)),
             "runs": [
                 {"placement": run.placement, "machine": names.get(run.machine, str(run.machine)), "index": run.machine,
                  "group": run.group, "tasks": run.tasks, "leaving": run.leaving} for run in runs

@@ -1,5 +1,6 @@
 """How far MapReduce jobs are, for people and as plain values."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cli import words
@@ -24,12 +25,20 @@ def progress(cell: "RedisCell", job: "Job") -> "Progress | None":
     return cell.progress(job.id) or Progress(PhaseCount(maps, maps, 0, 0), PhaseCount(reduces, reduces, 0, 0))
 
 
-def as_json(found: "Progress") -> dict[str, Any]:
-    """A job's progress as plain values."""
+def machine_names(cell: "RedisCell", found: "Progress") -> dict[int, str]:
+    """The names of the machines on which shards fail."""
+    return {machine.index: machine.name for machine in cell.machines()} if found.failing else {}
+
+
+def as_json(found: "Progress", names: Mapping[int, str]) -> dict[str, Any]:
+    """A job's progress as plain values; `names` of machines by their index."""
     phases = {
         name: {"total": count.total, "done": count.done, "mean_seconds": count.mean} for name, count in _phases(found)
     }
-    return {"phase": found.phase, "working": found.working, "failed": found.failed or None, **phases}
+    failing = [{"machine": names.get(index, str(index)), "failed_in_a_row": count, "left_out": index in found.left_out}
+               for index, count in found.failing]  # fmt: skip
+    return {"phase": found.phase, "working": found.working, "failed": found.failed or None, **phases,
+            "failing_machines": failing}  # fmt: skip
 
 
 def facts(cell: "RedisCell", job: "Job") -> dict[str, str]:
@@ -41,6 +50,13 @@ def facts(cell: "RedisCell", job: "Job") -> dict[str, str]:
     lines = {name: _phase(count, found.working if name == found.phase else 0) for name, count in _phases(found)}
     if found.failed:
         lines["gave up"] = f"{found.failed.replace(' ', ' shard ')}: tried too often"
+    if found.failing:
+        names = machine_names(cell, found)
+        lines["failing on"] = words.listing([
+            f"{names.get(index, str(index))} ({words.count(count, 'shard')} in a row"
+            + (", left out)" if index in found.left_out else ")")
+            for index, count in found.failing
+        ])  # fmt: skip
     return {**lines, "output": str(plan["output"])}
 
 

@@ -17,7 +17,7 @@ from typing import IO, TypeVar
 
 from cellstate.errors import Fenced, OmegaError, Refused, StoreError
 from cellstate.redis import RedisCell
-from cellstate.shards import MAP, REDUCE, TRIES, Errand, Worker
+from cellstate.shards import MAP, MOST_IN_A_ROW, REDUCE, TRIES, Errand, Worker
 from omega.mapreduce import shuffle
 from omega.mapreduce.plan import Plan
 
@@ -55,7 +55,7 @@ class ShardWorker:
 
         Raises Fenced when the task is not this worker's any more, Refused when the job cannot be finished.
         """
-        wait = SHORTEST_WAIT
+        wait, told = SHORTEST_WAIT, False
         while True:
             errand = self._patiently(self._claim)
             match errand.what:
@@ -67,8 +67,11 @@ class ShardWorker:
                     raise Refused(f"job {self.name}: {where} failed {TRIES} times; see the logs of its tasks for why")
                 case "fenced":
                     raise Fenced(f"job {self.name}: task {self.worker.task} is not placed here any more; it ends")
-                case "wait":
-                    if self.surplus and self._reducing():
+                case "wait" | "out":
+                    if errand.what == "out" and not told:
+                        self.report(f"machine left out: the last {MOST_IN_A_ROW} shards or more failed here")
+                    told = errand.what == "out"
+                    if self.surplus and (told or self._reducing()):
                         return self.done
                     self.pause(wait)
                     wait = min(LONGEST_WAIT, 2 * wait)
@@ -77,7 +80,7 @@ class ShardWorker:
                     self._do(errand)
 
     def _claim(self) -> Errand:
-        return self.cell.claim_shard(self.job_id, self.worker, self.plan.maps, self.plan.reduces)
+        return self.cell.claim_shard(self.job_id, self.worker, self.plan.maps, self.plan.reduces, self.cell.store_ms())
 
     def _reducing(self) -> bool:
         progress = self._patiently(lambda: self.cell.progress(self.job_id))
@@ -97,7 +100,10 @@ class ShardWorker:
         milliseconds = int((self.now() - began) * 1000)
 
         def end() -> bool:
-            return self.cell.end_shard(self.job_id, self.name, self.worker, phase, shard, milliseconds, failed=failed)
+            failed_ms = self.cell.store_ms() if failed else None
+            return self.cell.end_shard(
+                self.job_id, self.name, self.worker, phase, shard, milliseconds, failed_ms=failed_ms
+            )
 
         if self._patiently(end) and not failed:
             self.done += 1

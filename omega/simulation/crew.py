@@ -101,7 +101,7 @@ class Crews:
         """Do what the cell says; returns it."""
         if worker not in crew.alive:
             return None
-        errand = self.cell.claim_shard(crew.job.id, worker, *crew.shards)
+        errand = self.cell.claim_shard(crew.job.id, worker, *crew.shards, self.engine.now // 1000)
         if errand.what in PHASES:
             until = self.engine.now + crew.spans[errand.what] * 1000
             self.engine.at(until, self._done, (crew, worker, errand))

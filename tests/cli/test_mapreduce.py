@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cellstate.redis import RedisCell
-from cellstate.shards import TRIES, Worker
+from cellstate.shards import MOST_IN_A_ROW, TRIES, Worker
 from tests.cli.conftest import Omega, join
 from tests.contract.conftest import Member
 
@@ -33,8 +33,8 @@ def workers(omega: Omega, cell: RedisCell, tmp_path: Path) -> list[Worker]:
 
 
 def work(cell: RedisCell, worker: Worker, *, failed: bool = False) -> None:
-    errand = cell.claim_shard("words-1", worker, 4, 1)
-    assert cell.end_shard("words-1", "words", worker, errand.what, errand.shard, 1500, failed=failed)
+    errand = cell.claim_shard("words-1", worker, 4, 1, 10**12)
+    assert cell.end_shard("words-1", "words", worker, errand.what, errand.shard, 1500, failed_ms=0 if failed else None)
 
 
 def test_how_far_a_job_is(omega: Omega, cell: RedisCell, workers: list[Worker], tmp_path: Path) -> None:
@@ -42,10 +42,11 @@ def test_how_far_a_job_is(omega: Omega, cell: RedisCell, workers: list[Worker], 
     first = omega.json("job", "status", "words")
     assert first["progress"] == {
         "phase": "map", "working": 0, "failed": None, "map": done, "reduce": {**done, "total": 1},
+        "failing_machines": [],
     }  # fmt: skip
     assert [(group["name"], group["counts"]["total"]) for group in first["groups"]] == [("workers", 2), ("surplus", 0)]
     work(cell, workers[0])
-    cell.claim_shard("words-1", workers[1], 4, 1)
+    cell.claim_shard("words-1", workers[1], 4, 1, 10**12)
     later = omega.json("job", "status", "words")["progress"]
     assert (later["phase"], later["working"]) == ("map", 1)
     assert later["map"] == {"total": 4, "done": 1, "mean_seconds": 1.5}
@@ -67,10 +68,22 @@ def test_the_list_shows_progress_only_while_there_is_some(omega: Omega, cell: Re
 
 
 def test_a_job_that_gave_up_says_on_what(omega: Omega, cell: RedisCell, workers: list[Worker]) -> None:
-    for _ in range(TRIES):
+    for _ in range(1 + 4 * (TRIES - 1)):  # each of the four shards comes to its turn before one is tried again
         work(cell, workers[0], failed=True)
     assert "gave up       map shard 0: tried too often\n" in omega.text("job", "status", "words")
     assert omega.json("job", "status", "words")["progress"]["failed"] == "map 0"
+
+
+def test_a_machine_on_which_shards_fail_is_shown(omega: Omega, cell: RedisCell, workers: list[Worker]) -> None:
+    for count in range(1, MOST_IN_A_ROW + 1):
+        work(cell, workers[0], failed=True)
+        said = "shard" if count == 1 else "shards"
+        out = ", left out" if count == MOST_IN_A_ROW else ""
+        assert f"failing on    m0 ({count} {said} in a row{out})\n" in omega.text("job", "status", "words")
+    found = omega.json("job", "status", "words")["progress"]["failing_machines"]
+    assert found == [{"machine": "m0", "failed_in_a_row": MOST_IN_A_ROW, "left_out": True}]
+    work(cell, workers[1])
+    assert omega.json("job", "status", "words")["progress"]["failing_machines"] == []
 
 
 def test_other_jobs_have_no_progress(omega: Omega, cell: RedisCell) -> None:

@@ -46,8 +46,8 @@ def history(cell: AnyCell, lapse: Callable[[str], None]) -> None:
     member.place("a", (0, 2), (1, 1))
     worker = Worker(0, cell.runs([0])[0].placement, 0)
     for phase, failed in (("map", True), ("map", False), ("reduce", False)):
-        cell.claim_shard("a", worker, 1, 1)
-        cell.end_shard("a", "a", worker, phase, 0, 20, failed=failed)
+        cell.claim_shard("a", worker, 1, 1, 10**6)
+        cell.end_shard("a", "a", worker, phase, 0, 20, failed_ms=0 if failed else None)
     member.place("gang", (1, 1), (2, 1), mode=Mode.GANG)
     member.place("high", (1, 1), evict=((2, 1), (3, 1)))
     cell.end([Ending(0, 1, How.FINISHED, "0"), Ending(1, 2, How.LEFT), Ending(0, 9, How.LOST)], 3, "e0")

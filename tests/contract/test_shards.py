@@ -3,7 +3,7 @@
 import pytest
 
 from cellstate.model import MachineState
-from cellstate.shards import TRIES, Durations, Errand, PhaseCount, Worker
+from cellstate.shards import MOST_IN_A_ROW, RETRY_MS, TRIES, Durations, Errand, PhaseCount, Progress, Worker
 from cellstate.transaction import Ending, How
 from tests.contract.conftest import AnyCell, Member, job
 
@@ -17,12 +17,16 @@ def workers(cell: AnyCell, member: Member) -> list[Worker]:
     return [Worker(0, placements[0], 0), Worker(0, placements[0], 1), Worker(1, placements[1], 2)]
 
 
-def claim(cell: AnyCell, worker: Worker, maps: int = 3, reduces: int = 2) -> Errand:
-    return cell.claim_shard("a", worker, maps, reduces)
+LATER_MS = 10**12
+"""Long after anything that failed at 0."""
+
+
+def claim(cell: AnyCell, worker: Worker, maps: int = 3, reduces: int = 2, at_ms: int = LATER_MS) -> Errand:
+    return cell.claim_shard("a", worker, maps, reduces, at_ms)
 
 
 def end(cell: AnyCell, worker: Worker, phase: str, shard: int, milliseconds: int = 10, *, failed: bool = False) -> bool:
-    return cell.end_shard("a", "words", worker, phase, shard, milliseconds, failed=failed)
+    return cell.end_shard("a", "words", worker, phase, shard, milliseconds, failed_ms=0 if failed else None)
 
 
 def finish_all(cell: AnyCell, worker: Worker, milliseconds: int = 10) -> list[Errand]:
@@ -139,23 +143,81 @@ def test_a_late_end_of_a_map_does_not_end_the_reduce_of_its_number(cell: AnyCell
 
 
 def test_a_shard_that_fails_too_often_fails_the_job(cell: AnyCell, workers: list[Worker]) -> None:
-    for attempt in range(TRIES):
-        worker = workers[attempt % 2]
-        while (errand := claim(cell, worker)).shard != 1:
-            assert end(cell, worker, errand.what, errand.shard)
-        assert end(cell, worker, "map", 1, failed=True)
-    assert claim(cell, workers[0]) == claim(cell, workers[2]) == Errand("failed", 1, "map")
+    """On both machines it is tried, and on one of them again when it failed everywhere."""
+    for shard in (0, 2):
+        assert claim(cell, workers[0], 3) == Errand("map", shard if shard == 0 else 1)
+        assert end(cell, workers[0], "map", shard if shard == 0 else 1)
+    for worker in (workers[0], workers[2], workers[0], workers[2]):
+        assert claim(cell, worker) == Errand("map", 2)
+        assert end(cell, worker, "map", 2, failed=True)
+    assert claim(cell, workers[0]) == claim(cell, workers[2]) == Errand("failed", 2, "map")
     progress = cell.progress("a")
     assert progress is not None
-    assert (progress.failed, progress.phase) == ("map 1", "failed")
+    assert (progress.failed, progress.phase) == ("map 2", "failed")
+
+
+def test_a_shard_that_failed_comes_last_and_on_another_machine(cell: AnyCell, workers: list[Worker]) -> None:
+    bad, _, good = workers
+    assert claim(cell, bad) == Errand("map", 0)
+    assert end(cell, bad, "map", 0, failed=True)
+    assert claim(cell, good) == Errand("map", 1), "what never failed comes first"
+    assert end(cell, good, "map", 1)
+    assert claim(cell, good) == Errand("map", 2)
+    assert end(cell, good, "map", 2)
+    assert claim(cell, bad) == Errand("wait"), "it failed here, and there is another machine"
+    assert claim(cell, good) == Errand("map", 0)
+
+
+def test_a_shard_that_failed_is_tried_again_after_a_while_only(cell: AnyCell, workers: list[Worker]) -> None:
+    lose(cell, workers[2], How.FINISHED)
+    (worker, other, _), now = workers, 0
+    for shard in (0, 1):
+        assert claim(cell, other, 3) == Errand("map", shard)
+        assert end(cell, other, "map", shard)
+    for failures in range(TRIES - 1):
+        assert claim(cell, worker, at_ms=now) == Errand("map", 2), "the job has no other machine"
+        assert cell.end_shard("a", "words", worker, "map", 2, 1, failed_ms=now)
+        until = now + RETRY_MS * 2**failures
+        for each in (worker, other):
+            assert claim(cell, each, at_ms=until - 1) == Errand("wait")
+        now = until
+    assert claim(cell, other, at_ms=now) == Errand("map", 2)
+
+
+def test_a_machine_where_shard_after_shard_fails_is_left_out(cell: AnyCell, workers: list[Worker]) -> None:
+    bad, _, good = workers
+    for shard in range(MOST_IN_A_ROW):
+        assert claim(cell, bad, 5) == Errand("map", shard)
+        assert end(cell, bad, "map", shard, failed=True)
+    assert claim(cell, bad) == claim(cell, workers[1]) == Errand("out")
+    progress = cell.progress("a")
+    assert progress is not None
+    assert (progress.failing, progress.left_out) == (((0, MOST_IN_A_ROW),), [0])
+    assert [errand.shard for errand in finish_all(cell, good)] == [3, 4, 0, 1, 2, 0, 1]
+    assert claim(cell, bad) == Errand("done")
+
+
+def test_the_last_machine_of_a_job_is_not_left_out(cell: AnyCell, workers: list[Worker]) -> None:
+    for shard in range(MOST_IN_A_ROW):
+        assert claim(cell, workers[0], 5) == Errand("map", shard)
+        assert end(cell, workers[0], "map", shard, failed=True)
+    lose(cell, workers[2])
+    assert claim(cell, workers[0]) == Errand("map", 3)
+    assert end(cell, workers[0], "map", 3)
+    progress = cell.progress("a")
+    assert progress is not None
+    assert progress.failing == (), "one that was done ends the row"
 
 
 def test_failures_are_counted_by_shard(cell: AnyCell, workers: list[Worker]) -> None:
-    for _ in range(TRIES - 1):
-        shards = [claim(cell, worker).shard for worker in workers]
-        for worker, shard in zip(workers, shards, strict=True):
-            assert end(cell, worker, "map", shard, failed=True)
-    assert len(finish_all(cell, workers[0])) == 5
+    first, second, other = workers
+    for worker, shard in ((first, 0), (second, 1), (other, 2), (other, 0), (other, 1), (first, 2)):
+        assert claim(cell, worker) == Errand("map", shard)
+        assert end(cell, worker, "map", shard, failed=True)
+    progress = cell.progress("a")
+    assert progress is not None
+    assert (progress.failed, progress.left_out) == ("", [0, 1])
+    assert len(finish_all(cell, workers[0])) == 5, "where every machine would be left out, none is"
 
 
 def test_progress(cell: AnyCell, workers: list[Worker]) -> None:
@@ -165,7 +227,7 @@ def test_progress(cell: AnyCell, workers: list[Worker]) -> None:
     assert end(cell, workers[0], "map", 0, 1_500)
     progress = cell.progress("a")
     assert progress is not None
-    assert progress == (PhaseCount(3, 1, 1, 1_500), PhaseCount(2, 2, 0, 0), 1, "")
+    assert progress == Progress(PhaseCount(3, 1, 1, 1_500), PhaseCount(2, 2, 0, 0), 1)
     assert (progress.phase, progress.map.mean, progress.reduce.mean) == ("map", 1.5, None)
     assert end(cell, workers[1], "map", 1)
     finish_all(cell, workers[0])
@@ -194,7 +256,7 @@ def test_what_is_learnt_of_durations(cell: AnyCell, member: Member, workers: lis
         assert member.place(f"r{number}", (2, 1)).accepted
         worker = Worker(2, cell.runs([2])[-1].placement, 0)
         for phase in ("map", "reduce"):
-            assert cell.claim_shard(f"r{number}", worker, 1, 1) == Errand(phase, 0)
+            assert cell.claim_shard(f"r{number}", worker, 1, 1, 0) == Errand(phase, 0)
             assert cell.end_shard(f"r{number}", "words", worker, phase, 0, 200)
     learnt = cell.durations("words")
     assert learnt is not None

@@ -1,5 +1,6 @@
 """What a worker does when something goes wrong: commands that fail, workers that are gone, files that are damaged."""
 
+import re
 import resource
 from collections.abc import Callable
 from pathlib import Path
@@ -94,15 +95,31 @@ def test_a_command_that_fails_once(crowd: Make, tmp_path: Path) -> None:
 )
 def test_a_command_that_always_fails(crowd: Make, phase: str, command: list[str], why: str) -> None:
     job = crowd(numbers="0-1", shard=1, reduces=2, workers=2, **{phase: command})
-    worker = job.here(0)
-    worker.pause = lambda _: None
-    with pytest.raises(Refused, match=rf"job words: {phase} shard 0 failed {TRIES} times; see the logs"):
-        worker.run()
-    assert len(job.said) == TRIES
-    assert all(line.startswith(f"{phase} shard 0: ") and line.endswith(why) for line in job.said)
-    with pytest.raises(Refused):
-        job.here(1).run()
+    workers = [job.thread(task, hasten=True) for task in range(2)]
+    assert [worker.join() for worker in workers] == [-1, -1]
+    for worker in workers:
+        assert re.fullmatch(rf"job words: {phase} shard [01] failed {TRIES} times; see the logs .*", str(worker.error))
+    failures = [line for line in job.said if not line.startswith("machine left out")]
+    assert len(failures) >= TRIES
+    assert all(re.match(rf"{phase} shard [01]: ", line) and line.endswith(why) for line in failures)
     assert not list(job.output.glob("part-*"))
+
+
+def test_a_machine_on_which_all_fails_leaves_the_job_to_the_others(crowd: Make) -> None:
+    """Nothing is wrong with the shards: the first worker's machine has no working command."""
+    here = script(
+        "import os,sys\nif os.environ['OMEGA_TASK']=='0': sys.exit(1)\nprint('by\\t'+os.environ['OMEGA_TASK'])"
+    )
+    job = crowd(numbers="0-9", shard=1, map=here, reduce=SHOW, reduces=1, workers=2)
+    bad = job.thread(0, hasten=True)
+    until(lambda: any(line.startswith("machine left out") for line in job.said), "the machine is left out")
+    progress = job.cell.progress(job.job)
+    assert progress is not None
+    assert (progress.left_out, progress.failed, progress.map.done) == ([0], "", 0)
+    good = job.thread(1, hasten=True)
+    assert good.join() == 11
+    assert bad.join() == 0
+    assert said(job.output) == ["by\t1"] * 10
 
 
 def test_an_input_that_is_gone(crowd: Make, tmp_path: Path) -> None:
@@ -110,8 +127,7 @@ def test_an_input_that_is_gone(crowd: Make, tmp_path: Path) -> None:
     path.write_text("a b\n")
     job = crowd(files=[path])
     path.unlink()
-    worker = job.here()
-    worker.pause = lambda _: None
+    worker = job.here(hasten=True)
     with pytest.raises(Refused, match="map shard 0 failed"):
         worker.run()
     assert "No such file" in job.said[0]
@@ -166,8 +182,7 @@ def test_a_part_that_somebody_took_away(crowd: Make) -> None:
 
 def test_a_file_between_the_phases_that_is_damaged(crowd: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     job = crowd(numbers="0-1", shard=1, map=WHO, reduces=1)
-    worker = job.here()
-    worker.pause = lambda _: None
+    worker = job.here(hasten=True)
     reduce = ShardWorker._reduce
 
     def spoil(self: ShardWorker, shard: int) -> None:
@@ -203,7 +218,7 @@ def test_a_surplus_worker_leaves_when_nothing_more_is_to_begin(crowd: Make) -> N
     job = crowd(numbers="0", workers=2, reduces=1)
     first = job.here(0)
     for phase in ("map", "reduce"):
-        assert job.cell.claim_shard(job.job, first.worker, 1, 1) == Errand(phase, 0)
+        assert job.cell.claim_shard(job.job, first.worker, 1, 1, 0) == Errand(phase, 0)
         if phase == "map":
             assert job.cell.end_shard(job.job, "words", first.worker, "map", 0, 1)
     assert job.here(1, surplus=True).run() == 0

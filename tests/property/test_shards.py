@@ -12,7 +12,7 @@ from hypothesis.stateful import (
 )
 
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.shards import Worker
+from cellstate.shards import RETRY_MS, TRIES, Worker
 from cellstate.transaction import Claim, Ending, How, Transaction
 from tests.property.worlds import Worlds
 
@@ -27,7 +27,7 @@ class Shards(RuleBasedStateMachine):
         super().__init__()
         self.worlds = Worlds()
         self.twin = self.worlds.twin
-        self.number = 0
+        self.number = self.now = 0
         self.finished: dict[tuple[str, int], Worker] = {}
         self.workers: list[Worker] = []
         """All there ever were."""
@@ -75,18 +75,23 @@ class Shards(RuleBasedStateMachine):
     @rule(data=st.data())
     def claim(self, data: st.DataObject) -> None:
         worker = data.draw(st.sampled_from(self.workers))
-        _, errand = self.worlds.do(lambda world: world.cell.claim_shard("j", worker, self.maps, self.reduces))
-        _, again = self.worlds.do(lambda world: world.cell.claim_shard("j", worker, 9, 9))
+        self.now += data.draw(st.sampled_from([0, 1, RETRY_MS, 4 * RETRY_MS]))
+        now = self.now
+        _, errand = self.worlds.do(lambda world: world.cell.claim_shard("j", worker, self.maps, self.reduces, now))
+        _, again = self.worlds.do(lambda world: world.cell.claim_shard("j", worker, 9, 9, now))
         assert again == errand
 
-    @rule(data=st.data(), failed=st.integers(0, 5).map(lambda n: n == 3), milliseconds=st.integers(0, 10**13))
+    @rule(data=st.data(), failed=st.integers(0, 2).map(lambda n: n == 1), milliseconds=st.integers(0, 10**13))
     def end(self, data: st.DataObject, failed: bool, milliseconds: int) -> None:
         held = self.twin.tables["j"].held if "j" in self.twin.tables else {}
         worker = data.draw(st.sampled_from([*held, *held, *self.workers]))
         phase = data.draw(st.sampled_from(["map", "map", "reduce"]))
+        now = self.now
         shard = held.get(worker, 0) if data.draw(st.integers(0, 4)) else data.draw(st.integers(0, 5))
         _, stands = self.worlds.do(
-            lambda world: world.cell.end_shard("j", "j", worker, phase, shard, milliseconds, failed=failed)
+            lambda world: world.cell.end_shard(
+                "j", "j", worker, phase, shard, milliseconds, failed_ms=now if failed else None
+            )
         )
         if stands and not failed:
             assert self.finished.setdefault((phase, shard), worker).mark == worker.mark, "a shard finished twice"
@@ -112,13 +117,15 @@ class Shards(RuleBasedStateMachine):
             self.place(1, 0)
         live = [worker for worker in self.workers if self.twin.is_live("j", worker)]
         for _ in range(self.maps + self.reduces + 1):
-            if {self.step(worker) for worker in live} <= {"done", "failed"}:
+            said = {self.step(worker) for worker in live}
+            if said <= {"done", "failed", "out"} and said != {"out"}:
                 return
         raise AssertionError("workers that are left do not come to an end")
 
     def step(self, worker: Worker) -> str:
         """Let a worker do what it is told to."""
-        _, errand = self.worlds.do(lambda world: world.cell.claim_shard("j", worker, self.maps, self.reduces))
+        now = self.now = self.now + 2**TRIES * RETRY_MS
+        _, errand = self.worlds.do(lambda world: world.cell.claim_shard("j", worker, self.maps, self.reduces, now))
         what, shard = errand.what, errand.shard
         if what in ("map", "reduce"):
             _, stands = self.worlds.do(lambda world: world.cell.end_shard("j", "j", worker, what, shard, 1))

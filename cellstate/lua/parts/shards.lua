@@ -1,11 +1,14 @@
 -- The shards of a MapReduce job, kept in one hash:
 --   map, reduce  "total waiting done milliseconds"; waiting: ranges nobody works on; milliseconds: of all done
 --   held         " machine:placement:task:shard" per worker, of the phase that runs
---   tries        " phase:shard:failures"; failed: "phase shard", tried too often
+--   failures     " phase:shard:count:until:machine,machine" per shard that failed: how often, not again before this
+--                time (ms), and where; failed: "phase shard", tried too often
+--   machines     " machine:count": how many shards in a row failed there
 --   m0 r0 …      who finished that shard, "placement-task"
 
-local table_of = redis.call('HMGET', shards_key, 'map', 'reduce', 'held', 'tries', 'failed')
-local held, tries, failed = table_of[3] or '', table_of[4] or '', table_of[5]
+local table_of = redis.call('HMGET', shards_key, 'map', 'reduce', 'held', 'failures', 'failed', 'machines')
+local held, failures, failed, machines = table_of[3] or '', table_of[4] or '', table_of[5], table_of[6] or ''
+local FAILURE = ' (%a+):(%d+):(%d+):(%d+):(%S+)'
 
 local function read_phase(text)
   local p = {}
@@ -25,4 +28,13 @@ local function find_held(machine, placement, task)
   if not from then return nil end
   local shard = match(held, '^%d+', to + 1)
   return from, to + #shard, shard
+end
+
+-- How many shards in a row failed on a machine.
+local function failed_on(machine) return tonumber((match(machines, ' ' .. machine .. ':(%d+)')) or 0) end
+
+-- The machines with another count for one of them; without it when that is 0.
+local function counted(machine, count)
+  local rest = string.gsub(machines, ' ' .. machine .. ':%d+', '')
+  return count == 0 and rest or rest .. ' ' .. machine .. ':' .. count
 end

@@ -47,7 +47,7 @@ def learn(found: Rig, name: str = "words") -> None:
     (run,) = found.other.runs(range(10))
     worker = Worker(run.machine, run.placement, 0)
     for phase, milliseconds in (("map", 10_000), ("reduce", 5_000)):
-        found.other.claim_shard("before-" + name, worker, 1, 1)
+        found.other.claim_shard("before-" + name, worker, 1, 1, 0)
         found.other.end_shard("before-" + name, name, worker, phase, 0, milliseconds)
     found.end("before-" + name)
 
@@ -97,7 +97,7 @@ def test_nobody_knows_better_before_anything_was_measured() -> None:
     assert sizes(found) == (0, 5, 0, 0)
     run = next(run for run in found.other.runs(range(10)) if run.job == "a")
     worker = Worker(run.machine, run.placement, int(run.tasks[0]))
-    found.other.claim_shard("a", worker, 60, 10)
+    found.other.claim_shard("a", worker, 60, 10, 0)
     found.other.end_shard("a", "new", worker, "map", 0, 1_000)
     pass_looks(found)
     assert sizes(found) == (0, 5, 0, 54)
@@ -216,7 +216,7 @@ def test_surplus_is_not_stopped_for_being_of_no_more_use() -> None:
     runs = [run for run in found.other.runs(range(10)) if run.job == "a" and run.group == 0]
     worker = Worker(runs[0].machine, runs[0].placement, int(runs[0].tasks[0]))
     for shard in range(20):
-        assert found.other.claim_shard("a", worker, 20, 2).shard == shard
+        assert found.other.claim_shard("a", worker, 20, 2, 0).shard == shard
         found.other.end_shard("a", "words", worker, "map", shard, 1_000)
     pass_looks(found)
     assert sizes(found) == (0, 5, 0, 15)
@@ -230,10 +230,14 @@ def test_a_job_that_cannot_be_done_gets_no_more_surplus(why: str) -> None:
     runs = [run for run in found.other.runs(range(10)) if run.job == "a"]
     own, surplus = ([run for run in runs if run.group == group] for group in (0, 1))
     if why == "a shard failed too often":
-        worker = Worker(own[0].machine, own[0].placement, int(own[0].tasks[0]))
-        for _ in range(TRIES):
-            found.other.claim_shard("a", worker, 60, 10)
-            found.other.end_shard("a", "words", worker, "map", 0, 1, failed=True)
+        machines = {run.machine: run for run in own + surplus}
+        for run in [*machines.values(), *machines.values()][:TRIES]:
+            worker = Worker(run.machine, run.placement, int(run.tasks[0]))
+            assert found.other.claim_shard("a", worker, 1, 1, 10**6).shard == 0
+            assert found.other.end_shard("a", "words", worker, "map", 0, 1, failed_ms=0)
+        progress = found.other.progress("a")
+        assert progress is not None
+        assert progress.failed
         own = []
     endings = [Ending(run.machine, run.placement, How.FAILED) for run in own]
     endings += [Ending(run.machine, run.placement, How.FAILED, run.tasks[0]) for run in surplus[:1]]
@@ -251,7 +255,7 @@ def test_workers_that_still_wait_when_all_is_done_are_not_waited_for() -> None:
     found.other.set_machine_state(0, MachineState.DRAINED, 0, "ada")
     worker = Worker(run.machine, run.placement, 0)
     for phase in ("map", "reduce"):
-        found.other.claim_shard("a", worker, 1, 1)
+        found.other.claim_shard("a", worker, 1, 1, 0)
         found.other.end_shard("a", "words", worker, phase, 0, 1)
     pass_looks(found)
     assert sizes(found) == (3, 2, 0, 0), "nobody has given the answer out yet"
