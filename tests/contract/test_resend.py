@@ -44,8 +44,8 @@ def history(cell: AnyCell, lapse: Callable[[str], None]) -> None:
     cell.submit([job("a", (2, 2), 6), gang, job("high", (3, 3), precedence=9), job("held")], 1, "ada")
     cell.set_limits("batch", Limits((20, None)), 2, "ada")
     member.place("a", (0, 2), (1, 1))
-    worker = Worker(0, cell.runs([0])[0].placement, 0)
-    for phase, failed in (("map", True), ("map", False), ("reduce", False)):
+    first, second = Worker(0, cell.runs([0])[0].placement, 0), Worker(1, cell.runs([1])[0].placement, 2)
+    for worker, phase, failed in ((first, "map", True), (second, "map", False), (first, "reduce", False)):
         cell.claim_shard("a", worker, 1, 1, 10**6)
         cell.end_shard("a", "a", worker, phase, 0, 20, failed_ms=0 if failed else None)
     member.place("gang", (1, 1), (2, 1), mode=Mode.GANG)

@@ -107,9 +107,7 @@ def test_a_command_that_always_fails(crowd: Make, phase: str, command: list[str]
 
 def test_a_machine_on_which_all_fails_leaves_the_job_to_the_others(crowd: Make) -> None:
     """Nothing is wrong with the shards: the first worker's machine has no working command."""
-    here = script(
-        "import os,sys\nif os.environ['OMEGA_TASK']=='0': sys.exit(1)\nprint('by\\t'+os.environ['OMEGA_TASK'])"
-    )
+    here = script("import os,sys\nme=os.environ['OMEGA_TASK']\nif me=='0': sys.exit(1)\nprint('by\\t'+me)")
     job = crowd(numbers="0-9", shard=1, map=here, reduce=SHOW, reduces=1, workers=2)
     bad = job.thread(0, hasten=True)
     until(lambda: any(line.startswith("machine left out") for line in job.said), "the machine is left out")
