@@ -19,7 +19,7 @@ from cellstate import keys
 from cellstate.errors import StoreError
 from cellstate.redis import RedisCell
 from cellstate.server import Answer, check_suitable, connect, ping, server_info, translate
-from omega.embedded import find_server, server_environment
+from omega.embedded_program import allocator_of, find_server, server_environment
 
 STARTING_SECONDS = 10.0
 _KEEPER = '"$@" & read -r _; kill -9 $!; rm -rf "$0"'
@@ -77,6 +77,7 @@ class Store:
         return {
             "product": info.product, "version": info.version, "append_only": info.append_only,
             "own": self.own, "transport": self.url.partition("://")[0],
+            "allocator": allocator_of(info.pid if self.url.startswith("unix:") else 0, info.allocator),
         }  # fmt: skip
 
     def clear(self) -> None:
@@ -133,11 +134,13 @@ def _server(directory: Path, *, append_only: bool) -> Iterator[str]:
         "port": "0", "unixsocket": str(socket), "unixsocketperm": "700", "dir": str(directory), "save": "",
         "appendonly": "yes" if append_only else "no", "appendfsync": "everysec",
     }  # fmt: skip
-    server = [str(find_server()), *(word for name, value in options.items() for word in (f"--{name}", value))]
+    program = find_server()
+    server = [str(program.path), *(word for name, value in options.items() for word in (f"--{name}", value))]
     with log.open("wb") as output:
         process = subprocess.Popen(
             ["sh", "-c", _KEEPER, str(directory), *server],
-            stdin=subprocess.PIPE, stdout=output, stderr=output, env=server_environment(), start_new_session=True,
+            stdin=subprocess.PIPE, stdout=output, stderr=output, env=server_environment(program),
+            start_new_session=True,
         )  # fmt: skip
     url = "unix://" + quote(str(socket))
     try:

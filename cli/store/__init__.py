@@ -52,6 +52,7 @@ def status(app: App) -> None:
         "persistence": found["persistence"],
         "process": found["pid"] and f"{found['pid']}, up {words.age(up or 0)}",
         "memory": used and words.memory(used / 2**20),
+        "allocator": found["allocator"],
         "program": found["server"],
         "cells": ", ".join(found["cells"]) or ("none" if found["running"] else ""),
     })  # fmt: skip
@@ -65,20 +66,23 @@ def _embedded() -> dict[str, Any]:
         "embedded": True, "running": found.running, "url": found.url, "directory": str(found.directory),
         "persistence": found.persistence, "server": found.server and str(found.server), "pid": found.pid,
         "version": found.version, "uptime_seconds": found.uptime_seconds, "memory_bytes": found.memory_bytes,
-        "loading": found.loading,
+        "loading": found.loading, "allocator": found.allocator,
     }  # fmt: skip
 
 
 def _other(app: App) -> dict[str, Any]:
     from cellstate.server import server_info, takes_snapshots
+    from omega.embedded_program import allocator_of
 
     found = server_info(app.url)
+    here = found.url.startswith("unix:")
     files = "append-only files" if found.append_only else SNAPSHOTS if takes_snapshots(app.url) else NOWHERE
     return {
         "embedded": False, "running": True, "url": found.url, "directory": None,
         "persistence": files,
         "server": found.executable or None, "pid": found.pid, "version": f"{found.product} {found.version}",
         "uptime_seconds": found.uptime_seconds, "memory_bytes": found.used_memory_bytes, "loading": found.loading,
+        "allocator": allocator_of(found.pid if here else 0, found.allocator),
     }  # fmt: skip
 
 

