@@ -80,6 +80,10 @@ class Replica(View):
         """Is kept as a list."""
 
     @property
+    def _described(self) -> int:
+        return self.redescribed
+
+    @property
     def base(self) -> NDArray[np.int64]:
         """See View; made anew each time."""
         rest = list(self.rest)
@@ -238,6 +242,7 @@ class Replica(View):
 
     def settle(self, *, stands: bool) -> None:
         """What was claimed stands, or else is given back; what became of it in the cell comes with the next sync."""
+        self.usage.settle()
         if stands:
             self._claimed.clear()
         else:

@@ -18,6 +18,7 @@ from cellstate.model import Described, MachineState
 from cellstate.residents import Residents
 from cellstate.resources import Resources
 from cellstate.transaction import Position
+from cellstate.usage import Usage
 
 Take = tuple[int, Resources, int]
 """(machine, amounts per task, tasks)"""
@@ -32,15 +33,20 @@ class View:
     `placed` (tasks by machine of a job, by its id), `others` (the same by a job's name) and `residents` are
     known only as far as somebody looked them up; `moved` are the names of others that were elsewhere before, and
     `use` the limits of a kind and their use, both until somebody has heeded them. `disturbs` says, where it is
-    known, how much a claim would disturb what runs on each machine, 0 (nobody) to 1.
+    known, how much a claim would disturb what runs on each machine, 0 (nobody) to 1. `now` is the time of the decision
+    (seconds), `usage` what users and pools hold.
     """
 
     def __init__(self, dimensions: int) -> None:
         """Make an empty copy of a cell with so many resource dimensions."""
         self.dimensions = dimensions
+        self.now = 0.0
+        self.usage = Usage(dimensions)
         self.position = Position()
         self.size = 0
         self.changes = 0
+        self._total: Resources = (0,) * dimensions
+        self._total_at = -1
         self._attributes = Attributes()
         self.placed: Mapping[str, Mapping[int, int]] = {}
         self.others: Mapping[str, Mapping[int, int]] = {}
@@ -232,6 +238,7 @@ class View:
         """The open claims are being committed: keep them apart until `land`."""
         self._flights.append(self._open)
         self._open = []
+        self.usage.launch()
 
     def land(self, reply: Reply) -> None:
         """The oldest launched claims were judged: forget them and take over what the store says.
@@ -239,6 +246,7 @@ class View:
         Room that a rejected claim gives back counts as freed: a job may have gone to sleep for it.
         """
         machines = {machine for machine, _, _ in self._flights.pop(0)}
+        self.usage.land()
         index = np.fromiter(machines, np.int64, len(machines))
         before = [room[index] for room in self.room]
         if not reply.full:
@@ -255,6 +263,7 @@ class View:
     def forget(self) -> None:
         """Drop every claim whose outcome will never be known (a new incarnation)."""
         self._flights, self._open = [], []
+        self.usage.forget()
         self._restore()
 
     def _retake(self, machines: set[int] | None) -> None:
@@ -266,6 +275,18 @@ class View:
             if machines is None or machine in machines:
                 for word, amount in zip(self.free, need, strict=True):
                     word[machine] -= amount * count
+
+    def total(self) -> Resources:
+        """The capacity of the machines that are up, by dimension."""
+        if self._total_at != self._described:
+            self._total_at = self._described
+            self._total = tuple(int(amount) for amount in self.capacity @ self.up)
+        return self._total
+
+    @property
+    def _described(self) -> int:
+        """What tells whether machines may have other capacities or states now."""
+        return self.changes
 
     def utilisation(self) -> list[float]:
         """Allocated share of the capacity that is up, per dimension."""

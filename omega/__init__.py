@@ -16,14 +16,21 @@ from importlib import import_module
 TYPE_CHECKING = False  # as checkers of types read it; importing typing would take longer than all of this
 if TYPE_CHECKING:
     from cellstate.errors import BadInput, OmegaError
+    from cellstate.model import After, Gang, JobSpec, MachineSpec, TaskGroup
+    from cellstate.residents import Resident
     from cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction
+    from cellstate.usage import Usage
     from cellstate.view import View
     from omega import testing
     from omega.trial import Trial, simulate
-    from omega.workload import Workload
+    from omega.workload.workload import Arrival, Workload
     from schedulers.instruments import Figures, Instrument
+    from schedulers.ordering.fair import WeightedFair
     from schedulers.ordering.fifo import Fifo
+    from schedulers.ordering.precedence import PrecedenceFifo
     from schedulers.ordering.rejoin import Rejoin
+    from schedulers.ordering.shortest import ShortestFirst
+    from schedulers.patience import Patience
     from schedulers.placement.constrained import Constrained
     from schedulers.placement.first_fit import RandomFirstFit as FirstFit
     from schedulers.placement.random_fit import RandomFit
@@ -36,21 +43,29 @@ if TYPE_CHECKING:
     from schedulers.work import Work
 
 __all__ = [
-    "BadInput", "BestFit", "Claim", "Constrained", "Detection", "Fifo", "Figures", "FirstFit", "Instrument", "Mode",
-    "NoPreemption", "OmegaError", "Ordering", "Outcome", "Placement", "Precedence", "Preemption", "RandomFit",
-    "Rejoin", "Scheduler", "Service", "Sizing", "Transaction", "Trial", "View", "Work", "Workload", "simulate",
-    "testing",
+    "After", "Arrival", "BadInput", "BestFit", "Claim", "Constrained", "Detection", "Fifo", "Figures", "FirstFit",
+    "Gang", "Instrument", "JobSpec", "MachineSpec", "Mode", "NoPreemption", "OmegaError", "Ordering", "Outcome",
+    "Patience", "Placement", "Precedence", "PrecedenceFifo", "Preemption", "RandomFit", "Rejoin", "Resident",
+    "Scheduler", "Service", "ShortestFirst", "Sizing", "TaskGroup", "Transaction", "Trial", "Usage", "View",
+    "WeightedFair", "Work", "Workload", "simulate", "testing",
 ]  # fmt: skip
 
 _HOMES = {
     "cellstate.errors": ("BadInput", "OmegaError"),
+    "cellstate.model": ("After", "Gang", "JobSpec", "MachineSpec", "TaskGroup"),
+    "cellstate.residents": ("Resident",),
     "cellstate.transaction": ("Claim", "Detection", "Mode", "Outcome", "Transaction"),
+    "cellstate.usage": ("Usage",),
     "cellstate.view": ("View",),
     "omega.trial": ("Trial", "simulate"),
-    "omega.workload": ("Workload",),
+    "omega.workload.workload": ("Arrival", "Workload"),
     "schedulers.instruments": ("Figures", "Instrument"),
+    "schedulers.ordering.fair": ("WeightedFair",),
     "schedulers.ordering.fifo": ("Fifo",),
+    "schedulers.ordering.precedence": ("PrecedenceFifo",),
     "schedulers.ordering.rejoin": ("Rejoin",),
+    "schedulers.ordering.shortest": ("ShortestFirst",),
+    "schedulers.patience": ("Patience",),
     "schedulers.placement.constrained": ("Constrained",),
     "schedulers.placement.random_fit": ("RandomFit",),
     "schedulers.placement.scored": ("BestFit",),

@@ -185,8 +185,8 @@ class Live:
         Jobs that back off do not count while none of them is due: they may be blocked for long, by a
         limit say, and must not keep others out.
         """
-        queued = len(self.scheduler.ordering) + len(self._jobs)
-        due = self.scheduler.ordering.next_due()
+        ready = self.scheduler.queue.ready
+        queued, due = len(ready) + len(self._jobs), ready.next_due()
         busy = bool(self._jobs) or (due is not None and due <= self.now())
         most = 0 if busy and queued > 3 * self.scheduler.batch else 4 * self.scheduler.batch
         return Intake(self.scheduler.kind, self._cursor, most, self._buckets or self.owned)
@@ -211,17 +211,16 @@ class Live:
     def _wait(self, until: float | None) -> None:
         if not self._jobs:
             self._sync()
-        if self._jobs or self.stopping or self._tells_of_sleepers():
+        if self._jobs or self.stopping or self._tells_of_sleepers() or self.scheduler.queue.left_over:
             return
-        longest = min(IDLE_SECONDS, self.scheduler.looks_within())
-        seconds = longest if until is None else min(longest, until - self.now())
+        seconds = IDLE_SECONDS if until is None else min(IDLE_SECONDS, until - self.now())
         if seconds <= 0:
             return
         self.waiting = True
         if seconds < SHORT_SECONDS:
             self.pause(seconds)
         elif self._patiently(lambda: self.cell.wait_for_work(self.member, seconds)):
-            self.scheduler.waking.look_now()
+            self.scheduler.queue.look_now()
         self.waiting = False
         self._sync()
 
@@ -230,7 +229,7 @@ class Live:
 
         Returns whether that is new: what was freed before is not told, so the copy was brought up to date.
         """
-        asleep = len(self.scheduler.waking) > 0
+        asleep = self.scheduler.queue.asleep > 0
         if asleep == self._asleep:
             return False
         self._patiently(lambda: self.cell.set_asleep(self.member, asleep=asleep))

@@ -12,7 +12,8 @@ from cellstate.cell import PendingJob
 from cellstate.model import bucket_of
 from cellstate.transaction import Outcome, Transaction
 from cellstate.view import View
-from schedulers.constraints.looking import Look, wanted
+from schedulers.constraints.looking import Look
+from schedulers.outbox import Outbox
 from schedulers.resizing import Measure, Measured, Resize, Resized
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
@@ -105,19 +106,19 @@ def attempts(scheduler: Scheduler) -> Attempts:
         if (asked := scheduler.asks(view, began)) is not None:
             yield asked
         scheduler.wake(view, began)
-        if scheduler.sizes_at(began):
+        if scheduler.elastic.is_due(began):
             yield from _resize(scheduler, view, began)
         works = scheduler.choose(began)
         if not works and not in_flight:
             continue
-        if (asked := wanted(works, view)) is not None:
+        if (asked := scheduler.wanted(works, view)) is not None:
             yield asked
         _announce_first(scheduler, works, began)
         thought = yield Think(tuple(works), scheduler.think_seconds(works))
         now = thought if isinstance(thought, float) else began
         transactions = scheduler.decide(works, view, now)
-        if scheduler.blocked:
-            if machines := scheduler.suspects():
+        if (machines := scheduler.suspects()) is not None:
+            if machines:
                 yield Look(residents=machines)
             transactions += scheduler.preempt(view, now)
         if transactions or in_flight:
@@ -127,46 +128,41 @@ def attempts(scheduler: Scheduler) -> Attempts:
             for transaction, outcome in committed.results:
                 scheduler.settle(transaction, outcome, committed.now)
             in_flight = committed.in_flight
-        if scheduler.gone or scheduler.give_up or scheduler.care.spare:
-            yield from _follow_up(scheduler)
+        if scheduler.outbox:
+            yield from _follow_up(scheduler.outbox)
 
 
 def _resize(scheduler: Scheduler, view: View, now: float) -> Attempts:
-    """Ask how far jobs are that can use any number of workers, and give them as many as they are to have."""
-    measured = yield scheduler.care.ask(now)
+    """Ask how far elastic jobs are, and give them as many workers as they are to have."""
+    measured = yield scheduler.elastic.ask(now)
     if not isinstance(measured, Measured):
         raise TypeError(measured)
     if totals := scheduler.targets(measured, view, now):
         resized = yield Resize(totals)
         if not isinstance(resized, Resized):
             raise TypeError(resized)
-        scheduler.admit(scheduler.care.with_specs(resized.jobs))
+        scheduler.admit(scheduler.elastic.with_specs(resized.jobs))
 
 
-def _follow_up(scheduler: Scheduler) -> Attempts:
+def _follow_up(outbox: Outbox) -> Attempts:
     """Have the store do what the outcomes ask for beside commits."""
-    if scheduler.care.spare:
-        spare, scheduler.care.spare = scheduler.care.spare, {}
-        yield Resize(spare)
-    if scheduler.gone or scheduler.give_up:
-        gone, given_up = tuple(scheduler.gone), tuple(scheduler.give_up)
-        scheduler.gone, scheduler.give_up = [], []
-        yield Reread(gone, given_up)
+    errands = outbox.take()
+    if errands.totals:
+        yield Resize(errands.totals)
+    if errands.reread or errands.abandon:
+        yield Reread(errands.reread, errands.abandon)
 
 
 def _take_in(scheduler: Scheduler, arrived: Arrived) -> None:
     if arrived.renewed:
-        # What was in flight is tried again with its counts; a job that is placed after all is read anew then.
-        for work in scheduler.working.values():
-            scheduler.ordering.add(work)
-        scheduler.working.clear()
+        scheduler.renew()
     if arrived.owned is not None:
         buckets = arrived.owned
         scheduler.disown(lambda job_id: buckets[bucket_of(job_id)] == "1")
     if arrived.jobs:
         scheduler.admit(arrived.jobs)
-    for work in arrived.works:
-        scheduler.ordering.add(work)
+    if arrived.works:
+        scheduler.take(arrived.works)
 
 
 def _announce_first(scheduler: Scheduler, works: Sequence[Work], now: float) -> None:

@@ -65,8 +65,8 @@ class SchedulerMetrics(Collector):
             yield _histogram(f"omega_scheduler_{name}_seconds", about, names, values, getattr(self.figures, name))
         scheduler = self.scheduler
         for name, about, now in (
-            ("queue_depth", "Jobs in the queue, those that back off included", len(scheduler.ordering)),
-            ("blocked", "Jobs that fit nowhere and sleep until room is freed", len(scheduler.sleepers)),
+            ("queue_depth", "Jobs in the queue, those that back off included", len(scheduler.queue.ready)),
+            ("blocked", "Jobs that fit nowhere and wait until room is freed", len(scheduler.queue.blocked)),
             ("unacknowledged", "Jobs whose transaction was sent and not answered", len(scheduler.working)),
             ("pending", "Jobs of this kind that want a machine, whoever works on them", self.pending()),
         ):

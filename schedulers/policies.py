@@ -1,13 +1,14 @@
-"""The axes of a scheduler's decision. Each is a Protocol; none knows the others (ARCHITECTURE.md).
+"""The axes of a scheduler's decision; none knows the others (ARCHITECTURE.md).
 
-A policy is a small dataclass with one or two methods: its fields are its parameters. It need not name the Protocol as
-its base; one that does and forgets a method cannot be made.
+A policy is a small dataclass with one or two methods: its fields are its parameters. An ordering inherits what it does
+not say itself. The others are Protocols: a policy need not name one as its base; one that does and forgets a method
+cannot be made.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from random import Random
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,32 +19,38 @@ from schedulers.sizing.model import Profile, Totals
 from schedulers.work import Work
 
 
-class Ordering(Protocol):
-    """Which job next. Sees jobs and the time, never machines."""
+class Ordering:
+    """Which job next: in intake, for free and freed room, for what limits admit (semantics 32).
 
-    @abstractmethod
-    def add(self, work: Work) -> None:
-        """Take a job into the queue."""
+    Sees jobs, what users and pools hold, and the time; never machines. Jobs of the lane of the smallest rank come
+    first, in a lane those of the smallest key, and of these those submitted first. Inherit: without any method of
+    its own it is first in, first out.
+    """
 
-    @abstractmethod
-    def pop(self, now: float) -> Work | None:
-        """Take out the job to try next; None when none is due at `now` (seconds)."""
+    __slots__ = ()
+    rejoins: ClassVar[bool] = False
+    """Whether a job that is tried again joins behind the jobs of the same key."""
+    portion: ClassVar[int | None] = None
+    """The most tasks of a job (not of a gang) that one attempt places while other jobs wait; None: all that fit."""
 
-    @abstractmethod
-    def discard(self, job_id: str) -> Work | None:
-        """Take a job out wherever it stands."""
+    def observe(self, view: View, now: float) -> None:
+        """Take note of what users and pools hold (`view.usage`) and of the time (seconds), before jobs are chosen.
 
-    @abstractmethod
-    def get(self, job_id: str) -> Work | None:
-        """Return a queued job."""
+        A policy that has this method is asked for ranks anew after each job that is chosen: `view.usage` then counts
+        that job as if it were placed.
+        """
 
-    @abstractmethod
-    def next_due(self) -> float | None:
-        """When the next job is due (seconds): 0 for at once, None when none is queued."""
+    def lane(self, work: Work) -> Hashable:
+        """Return what the jobs of one rank have in common, for example the user."""
+        return ()
 
-    @abstractmethod
-    def __len__(self) -> int:
-        """How many jobs are queued."""
+    def rank(self, lane: Hashable) -> float:
+        """Return the rank of a lane, smallest first."""
+        return 0.0
+
+    def key(self, work: Work) -> float:
+        """Return the key of a job in its lane, smallest first. It may not change while the job is queued."""
+        return 0.0
 
 
 class Placement(Protocol):
@@ -73,6 +80,11 @@ class Sizing(Protocol):
 
 class Preemption(Protocol):
     """Whom to evict for a job that fits nowhere. Pure, as a placement is."""
+
+    evicts: ClassVar[bool] = True
+    """Whether it ever evicts anybody."""
+    by: ClassVar[str] = "policy"
+    """What decides whom it may evict, for people: ``precedence``, ``fair share``."""
 
     @abstractmethod
     def suspects(self, work: Work, view: View, rng: Random) -> Sequence[int] | None:

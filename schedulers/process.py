@@ -24,7 +24,6 @@ from cellstate.redis import RedisCell
 from cellstate.server import check_suitable, server_info
 from schedulers.instruments import Figures
 from schedulers.live import LEASE_MS, Live
-from schedulers.preemption.none import NoPreemption
 from schedulers.process_agents import look_after
 from schedulers.process_diary import Diary
 from schedulers.process_endpoint import METRICS, endpoint
@@ -164,7 +163,7 @@ class Process:
         self._roll_at, live = NEVER, self._live
         if live is None or self._hung(live):
             return
-        queued, asleep = len(self.scheduler.ordering), len(self.scheduler.waking)
+        queued, asleep = len(self.scheduler.queue.ready), self.scheduler.queue.asleep
         membership = live.membership
         try:
             members = cell.renew(membership, self.lease_ms, self._figures_now(queued, asleep))
@@ -188,9 +187,9 @@ class Process:
         """The figures of a copy. The loop counts on meanwhile, and an array that is being read refuses to grow."""
         figures, waits = self.figures, replace(self.figures.waits, last=self.figures.waits.last[:])
         still = replace(figures, waits=waits, rejections=dict(figures.rejections), in_a_row=dict(figures.in_a_row))
-        evicts = not isinstance(self.scheduler.preemption, NoPreemption)
+        evicts, by = self.scheduler.preemption.evicts, self.scheduler.preemption.by
         where = {"metrics": self._url, "pid": os.getpid(), "host": socket.gethostname()}
-        return still.as_dict(time.time(), queued, asleep) | {"evicts": evicts, **where}
+        return still.as_dict(time.time(), queued, asleep) | {"evicts": evicts, "evicts_by": by, **where}
 
     def _hung(self, live: Live) -> bool:
         now = time.monotonic()

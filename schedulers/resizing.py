@@ -4,7 +4,7 @@ What was asked for is waited for like any task. What goes beyond is surplus, tas
 they are placed at once or not at all, may be evicted first, and are given up when others wait for their room.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -64,24 +64,24 @@ class Resized(NamedTuple):
 
 
 @dataclass(slots=True)
-class Care:
-    """The jobs a scheduler looks after, with what was submitted, and when next (seconds).
+class Elastic:
+    """The jobs that can use any number of workers, with what was submitted, and when to measure them next (seconds).
 
-    `strangers`: jobs may run that came to this scheduler from one that is gone. `waited`: other kinds' jobs that
-    were pending at the last look. `rests`: until when a job gets no more surplus workers.
+    `sizing` decides; without one nothing is elastic. `strangers`: jobs may run that came to this scheduler from one
+    that is gone. `waited`: other kinds' jobs that were pending at the last look. `rests`: until when a job gets no more
+    surplus workers.
     """
 
+    sizing: Sizing | None = None
     jobs: dict[str, Opaque] = field(default_factory=dict)
     due: float = 0.0
     strangers: bool = True
     waited: frozenset[str] = frozenset()
     rests: dict[str, float] = field(default_factory=dict)
-    spare: dict[str, dict[int, int]] = field(default_factory=dict)
-    """New totals of jobs whose surplus found no machine."""
 
     def take(self, job: Job) -> None:
         """Look after a job, at once, if it can use any number of workers."""
-        if job.id not in self.jobs and can_grow(job):
+        if self.sizing is not None and job.id not in self.jobs and can_grow(job):
             self.jobs[job.id] = job.spec
             self.due = 0.0
 
@@ -90,9 +90,20 @@ class Care:
         self.jobs.pop(job_id, None)
         self.rests.pop(job_id, None)
 
+    def keep(self, keeps: Callable[[str], bool]) -> None:
+        """Leave to others the jobs that are theirs; some may have come from others."""
+        for job_id in [job_id for job_id in self.jobs if not keeps(job_id)]:
+            self.forget(job_id)
+        self.strangers = True
+
     def next_due(self) -> float | None:
-        """When to look next; None when there is nothing to look after."""
-        return self.due if self.jobs or self.strangers else None
+        """When to measure next (seconds); None when there is nothing to look after."""
+        return self.due if self.sizing is not None and (self.jobs or self.strangers) else None
+
+    def is_due(self, now: float) -> bool:
+        """Whether jobs are to be measured."""
+        due = self.next_due()
+        return due is not None and due <= now
 
     def ask(self, now: float) -> Measure:
         """What to ask for in this look."""
@@ -100,18 +111,25 @@ class Care:
         self.due, self.strangers = now + LOOK_SECONDS, False
         return asked
 
-    def give_up(self, job_id: str, group: int, total: int, now: float) -> None:
-        """Surplus found no machine: so much is to be left of the group."""
-        self.spare.setdefault(job_id, {})[group] = total
-        self.rests[job_id] = now + REST_SECONDS
+    def spare(self, job: Job, left: list[int], now: float) -> dict[int, int]:
+        """Give up surplus workers that found no machine: they are left no more, returns the job's new totals."""
+        found = {} if self.sizing is None else dict(spares(job, left))
+        for group in found:
+            left[group] = 0
+            self.rests[job.id] = now + REST_SECONDS
+        return found
 
-    def targets(self, sizing: Sizing, measured: Measured, view: View, now: float) -> dict[str, dict[int, int]]:
-        """The totals that are to change.
+    def targets(
+        self, measured: Measured, view: View, now: float, in_hand: Container[str] = ()
+    ) -> dict[str, dict[int, int]]:
+        """The totals that are to change; those of jobs in hand wait for their outcome.
 
         Workers that were asked for, and jobs of other kinds that were pending at the last look too, count as if they
         had what they wait for: the policy sees that much less idle, and gives surplus back when that is less than
         nothing.
         """
+        if self.sizing is None:
+            return {}
         waiting = [job for job in measured.waiting if job.id in self.waited]
         self.waited = frozenset(job.id for job in measured.waiting)
         capacity, allocated = _sums(view)
@@ -126,13 +144,13 @@ class Care:
             spec = self.jobs.setdefault(job_id, sized.job.spec)
             if sized.job.state is JobState.ACTIVE:
                 profile = profile_of(sized, spec)
-                size = sizing.size(profile, Totals(capacity, allocated))
+                size = self.sizing.size(profile, Totals(capacity, allocated))
                 failed = sized.progress is not None and bool(sized.progress.failed)
                 rests = failed or self.rests.get(job_id, 0.0) > now
                 change, more = _change(sized.job, profile, size, rests=rests)
                 change |= _of_no_use(sized)
                 allocated = _plus(allocated, profile.need, more)
-                if change:
+                if change and job_id not in in_hand:
                     found[job_id] = change
         return found
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from random import Random
 
 from cellstate.cell import PendingJob
@@ -20,17 +20,17 @@ from cellstate.transaction import (
     Verdict,
 )
 from cellstate.view import View
-from schedulers.constraints.looking import Look
+from schedulers.constraints.looking import Look, wanted
 from schedulers.instruments import Instrument
-from schedulers.ordering.fifo import Fifo
+from schedulers.ordering.precedence import PrecedenceFifo
+from schedulers.outbox import Outbox
 from schedulers.patience import Patience
 from schedulers.placement.arranging import arranged
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.policies import Ordering, Placement, Preemption, Sizing
 from schedulers.preemption.none import NoPreemption
-from schedulers.resizing import Care, Measured, spares
-from schedulers.sleepers import Sleepers
-from schedulers.waking import Waking
+from schedulers.queue.queue import Queue
+from schedulers.resizing import Elastic, Measured
 from schedulers.work import Work
 
 RETRY_LIMIT = 1_000
@@ -52,7 +52,7 @@ class Scheduler:
     """
 
     kind: str
-    ordering: Ordering = field(default_factory=Fifo)
+    ordering: Ordering = field(default_factory=PrecedenceFifo)
     placement: Placement = field(default_factory=RandomFirstFit)
     preemption: Preemption = field(default_factory=NoPreemption)
     sizing: Sizing | None = None
@@ -67,108 +67,97 @@ class Scheduler:
     paths: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Other (t_job, t_task) for jobs of some kinds: the fast and the slow path of a monolithic scheduler."""
     patience: Patience | None = None
-    """When set, every attempt counts, and a job that fits nowhere is tried again instead of sleeping."""
+    """When set, every attempt counts, and a job that fits nowhere is tried again instead of waiting for room."""
     rng: Random = field(default_factory=lambda: Random(0))
     instruments: list[Instrument] = field(default_factory=list)
-    waking: Waking = field(default_factory=Waking, init=False)
+    queue: Queue = field(init=False)
+    elastic: Elastic = field(init=False)
+    outbox: Outbox = field(default_factory=Outbox, init=False)
     working: dict[str, Work] = field(default_factory=dict, init=False)
-    blocked: list[tuple[Work, Sequence[int]]] = field(default_factory=list, init=False)
+    """Jobs that are being decided or committed."""
+    _hunters: list[tuple[Work, Sequence[int]]] = field(default_factory=list, init=False)
     """Jobs in hand that fit nowhere, and the machines to be looked up before others are evicted for them."""
-    care: Care = field(default_factory=Care, init=False)
-    gone: list[str] = field(default_factory=list, init=False)
-    give_up: list[str] = field(default_factory=list, init=False)
+    _counts_use: bool = field(default=False, init=False)
+    """Whether a policy may ask what users and pools hold."""
+
+    def __post_init__(self) -> None:
+        self.queue, self.elastic = Queue(self.ordering), Elastic(self.sizing)
+        self._counts_use = self.queue.follows_use or self.preemption.evicts
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set a field; another policy takes effect at once, on a scheduler with nothing in hand."""
+        object.__setattr__(self, name, value)
+        if name in ("ordering", "sizing", "preemption") and hasattr(self, "elastic"):
+            self.__post_init__()
 
     def fresh(self, seed: str) -> "Scheduler":
-        """The same composition with nothing in hand, its dice thrown from the stream `seed`."""
+        """The same composition with nothing in hand, its random numbers drawn from the stream `seed`.
+
+        The policies are copied together: what two of them share, their copies share.
+        """
         own = [each.name for each in fields(self) if each.init and each.name not in ("rng", "instruments")]
-        copies = {name: deepcopy(getattr(self, name)) for name in own}
+        copies = deepcopy({name: getattr(self, name) for name in own})
         return replace(self, **copies, rng=Random(seed), instruments=list(self.instruments))
 
     # Taking jobs in
+
+    def renew(self) -> None:
+        """Queue what was in flight again, with its counts; a job that is placed after all is read anew then."""
+        self.take(self.working.values())
+        self.working.clear()
+
+    def take(self, works: Iterable[Work]) -> None:
+        """Queue jobs as they are."""
+        for work in works:
+            self.queue.ready.add(work)
 
     def admit(self, arrivals: Iterable[PendingJob]) -> None:
         """Take up jobs that became pending, or news of jobs already in hand."""
         for _, job in arrivals:
             if job.state is not JobState.ACTIVE:
                 continue
-            if self.sizing is not None:
-                self.care.take(job)
+            self.elastic.take(job)
             if job.id in self.working:
                 self.working[job.id].takes_over(job)
                 continue
-            work = self.waking.discard(job.id) or self.ordering.discard(job.id) or Work.of(job)
+            work = self.queue.discard(job.id) or Work.of(job)
             work.takes_over(job)
             if work.remaining:
                 work.not_before = 0.0
-                self.ordering.add(work)
+                self.queue.ready.add(work)
 
     def disown(self, keeps: Callable[[str], bool]) -> None:
-        """Drop queued and sleeping jobs that now belong to another member.
-
-        A queued job that goes may have been woken for room that now nobody else would be told of, so
-        the jobs that still sleep are tried again.
-        """
-        self.waking.keep(keeps)
-        queued = []
-        while (work := self.ordering.pop(float("inf"))) is not None:
-            queued.append(work)
-        for job_id in [job_id for job_id in self.care.jobs if not keeps(job_id)]:
-            self.care.forget(job_id)
-        self.care.strangers = True
-        kept = [work for work in queued if keeps(work.id)]
-        if len(kept) < len(queued):
-            kept += self.sleepers.clear()
-            self.waking.limited.look_again()
-        for work in kept:
-            self.ordering.add(work)
+        """Drop queued and blocked jobs that now belong to another member."""
+        self.queue.keep(keeps)
+        self.elastic.keep(keeps)
 
     def next_due(self) -> float | None:
-        """When there is something to do next (seconds): 0 for at once, None when nothing is in hand."""
-        if self.sizing is None:
-            return self.ordering.next_due()
-        due = [self.ordering.next_due(), self.care.next_due()]
+        """When there is something to do next (seconds): 0 for at once, None when only news can bring something."""
+        due = [self.queue.next_due(), self.elastic.next_due()]
         return min((each for each in due if each is not None), default=None)
 
-    def sizes_at(self, now: float) -> bool:
-        """Whether the sizes of jobs are to be looked at."""
-        if self.sizing is None:
-            return False
-        due = self.care.next_due()
-        return due is not None and due <= now
-
-    def targets(self, measured: Measured, view: View, now: float) -> dict[str, dict[int, int]]:
-        """New totals of the jobs that are to have another size; those in hand wait for their outcome."""
-        if self.sizing is None:
-            return {}
-        found = self.care.targets(self.sizing, measured, view, now)
-        return {job_id: totals for job_id, totals in found.items() if job_id not in self.working}
-
-    @property
-    def sleepers(self) -> Sleepers:
-        """The jobs that no machine has room for."""
-        return self.waking.sleepers
-
     def asks(self, view: View, now: float) -> Look | None:
-        """What is to be looked at for jobs that sleep; None when there is nothing."""
-        return self.waking.asks(self.kind, view, now)
-
-    def looks_within(self) -> float:
-        """How soon to look after jobs that sleep although nobody tells (seconds)."""
-        return self.waking.looks_within(self.preemption)
+        """What is to be looked up for blocked jobs; None when there is nothing."""
+        return self.queue.asks(self.kind, view, now)
 
     def wake(self, view: View, now: float) -> None:
-        """Queue the sleeping jobs that may be placed now."""
-        for work in self.waking.wake(view, self.preemption, self.rng, now):
-            work.not_before = 0.0
-            self.ordering.add(work)
+        """Let the policies see the copy and the time, and make the blocked jobs ready that may be placed now."""
+        self.queue.observe(view, now)
+        self.queue.wake(view, self.preemption, self.rng, now)
+
+    def targets(self, measured: Measured, view: View, now: float) -> dict[str, dict[int, int]]:
+        """New totals of the elastic jobs that are to have another size."""
+        return self.elastic.targets(measured, view, now, self.working)
+
+    def wanted(self, works: Iterable[Work], view: View) -> Look | None:
+        """What must be looked up before these jobs are decided; None when nothing lacks."""
+        return wanted(works, view, always=any(reads_attributes(each) for each in (self.placement, self.preemption)))
 
     def choose(self, now: float) -> list[Work]:
         """Take the next jobs out of the queue, at most `batch`."""
-        chosen: list[Work] = []
-        while len(chosen) < self.batch and (work := self.ordering.pop(now)) is not None:
-            work.not_before = 0.0
+        chosen = self.queue.choose(now, self.batch)
+        for work in chosen:
             self.working[work.id] = work
-            chosen.append(work)
         return chosen
 
     def think_seconds(self, works: Sequence[Work]) -> float:
@@ -182,7 +171,10 @@ class Scheduler:
     # Deciding
 
     def decide(self, works: Sequence[Work], view: View, now: float) -> list[Transaction]:
-        """Place each job on the view; one that fits nowhere is `blocked`, or sleeps, and makes no transaction."""
+        """Place each job on the view; one that fits nowhere is blocked, or waits for `preempt`: no transaction."""
+        view.now = now
+        if self.queue.follows_use:
+            view.usage.forget_promises()
         transactions = []
         for work in works:
             work.attempts += 1
@@ -193,25 +185,24 @@ class Scheduler:
             elif self._spare(work, now):
                 self.working.pop(work.id, None)
                 if work.remaining:
-                    self.ordering.add(work)
+                    self.queue.ready.add(work)
             elif (machines := self.preemption.suspects(work, view, self.rng)) is not None:
-                self.blocked.append((work, machines))
-            elif self.patience is not None:
-                self.working.pop(work.id, None)
-                self._persist(work, self.patience, now)
+                self._hunters.append((work, machines))
             else:
-                self._sleep(work, now)
+                self._in_vain(work, now)
         return transactions
 
-    def suspects(self) -> tuple[int, ...]:
-        """Machines to be looked up before `preempt`."""
-        return tuple(sorted({machine for _, machines in self.blocked for machine in machines}))
+    def suspects(self) -> tuple[int, ...] | None:
+        """Machines to be looked up before `preempt`; None when nobody is to be evicted for any job in hand."""
+        if not self._hunters:
+            return None
+        return tuple(sorted({machine for _, machines in self._hunters for machine in machines}))
 
     def preempt(self, view: View, now: float) -> list[Transaction]:
-        """Evict for blocked jobs; one that is not helped looks on while there are machines it does not know."""
+        """Evict for jobs that fit nowhere; one that is not helped is tried again while machines are not known."""
         transactions = []
-        blocked, self.blocked = self.blocked, []
-        for work, _ in blocked:
+        hunters, self._hunters = self._hunters, []
+        for work, _ in hunters:
             mark = view.mark()
             claims = self.preemption.place(work, view, self.placement, self.rng)
             if claims:
@@ -219,9 +210,9 @@ class Scheduler:
             elif self.preemption.suspects(work, view, self.rng):
                 self.working.pop(work.id, None)
                 work.not_before = now  # behind those that are due
-                self.ordering.add(work)
+                self.queue.ready.add(work)
             else:
-                self._sleep(work, now)
+                self._in_vain(work, now)
         return transactions
 
     def _transaction(self, work: Work, claims: Sequence[Claim], view: View, mark: int) -> Transaction:
@@ -232,11 +223,18 @@ class Scheduler:
             claims = tuple(claims)
         elif self.detection is Detection.COARSE:
             claims.seen = [int(view.number[machine]) for machine in claims.machines]
+        if self._counts_use:
+            for group, tasks in _tasks(claims):
+                view.usage.take(work.user, work.pool, tuple(amount * tasks for amount in work.need(group)))
         return Transaction(work.id, claims, Mode.GANG if work.gang else self.mode, self.detection)
 
-    def _sleep(self, work: Work, now: float) -> None:
+    def _in_vain(self, work: Work, now: float) -> None:
+        """Nothing of a job could be placed."""
         self.working.pop(work.id, None)
-        self.sleepers.add(work)
+        if self.patience is not None:
+            self._persist(work, self.patience, now)
+            return
+        self.queue.block(work)
         for instrument in self.instruments:
             instrument.slept(work, now)
 
@@ -254,37 +252,35 @@ class Scheduler:
         if work is None:
             return
         if work.woken is not None:
-            self.sleepers.tried(work)
+            self.queue.tried(work)
         verdicts = _count(work, transaction.claims, outcome)
         self._spare(work, now)
         if not work.remaining:
             for instrument in self.instruments:
                 instrument.placed(work, now)
         elif verdicts & _STALE:
-            self.gone.append(work.id)
+            self.outbox.gone.append(work.id)
         elif self.patience is not None:
             work.conflicts += not verdicts.isdisjoint(CONFLICTS)
             self._persist(work, self.patience, now)
         elif verdicts & CONFLICTS:
             self._retry(work, outcome, now)
         elif Verdict.LIMIT in verdicts:
-            self.waking.limited.add(work)
+            self.queue.limit(work)
             for instrument in self.instruments:
                 instrument.slept(work, now)
         elif Verdict.PRECEDENCE in verdicts:
             work.fruitless += 1
             work.not_before = now + min(1.0, 0.05 * work.fruitless)
-            self.ordering.add(work)
+            self.queue.ready.add(work)
         else:
-            self.ordering.add(work)
+            self.queue.ready.add(work)
 
     def _spare(self, work: Work, now: float) -> bool:
         """Give up surplus workers that found no machine; whether there were any."""
-        if self.sizing is None or not (found := spares(work.job, work.left)):
+        if not (found := self.elastic.spare(work.job, work.left, now)):
             return False
-        for group, total in found:
-            self.care.give_up(work.id, group, total, now)
-            work.left[group] = 0
+        self.outbox.spare.setdefault(work.id, {}).update(found)
         return True
 
     def _retry(self, work: Work, outcome: Outcome, now: float) -> None:
@@ -298,23 +294,41 @@ class Scheduler:
             work.fruitless += 1
             longest = min(1.0, self.backoff * 2 ** min(work.fruitless, 12))
             work.not_before = now + longest * self.rng.random()
-        self.ordering.add(work)
+        self.queue.ready.add(work)
 
     def _persist(self, work: Work, patience: Patience, now: float) -> None:
         if patience.is_over(work):
             self._abandon(work, now)
         else:
             work.not_before = now + patience.seconds
-            self.ordering.add(work)
+            self.queue.ready.add(work)
 
     def _abandon(self, work: Work, now: float) -> None:
-        self.give_up.append(work.id)
+        self.outbox.given_up.append(work.id)
         for instrument in self.instruments:
             instrument.abandoned(work, now)
 
 
+def _tasks(claims: Sequence[Claim]) -> Iterable[tuple[int, int]]:
+    """Tasks claimed, by group."""
+    if isinstance(claims, Singles):
+        return [(claims.group, len(claims))]
+    counts: dict[int, int] = {}
+    for claim in claims:
+        counts[claim.group] = counts.get(claim.group, 0) + claim.count
+    return counts.items()
+
+
+def reads_attributes(policy: object) -> bool:
+    """Whether a policy, or one that it wraps, wants names and attributes of machines to be known."""
+    if getattr(policy, "reads_attributes", False):
+        return True
+    inner = [getattr(policy, each.name, None) for each in fields(policy)] if is_dataclass(policy) else []
+    return any(reads_attributes(each) for each in inner if is_dataclass(each))
+
+
 def _admitted(work: Work) -> Work:
-    """As much of a job as limits admit, once: what is in the way of one of its groups is not in the way of all."""
+    """As much of a job as it is to have now, once: what is in the way of one of its groups is not in the way of all."""
     left, work.admitted = [min(pair) for pair in zip(work.left, work.admitted or work.left, strict=True)], None
     return replace(work, left=left)
 

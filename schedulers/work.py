@@ -11,8 +11,8 @@ from schedulers.constraints.demands import FIELDS, demands
 Shape = tuple[Any, ...]
 """What decides whether a job fits: equal shapes fit or do not fit together."""
 _KNOWN = frozenset({
-    *FIELDS, "groups", "name", "command", "environment", "directory", "user", "restart", "time_limit", "grace",
-    "log_limit", "on_abandon",
+    *FIELDS, "groups", "name", "command", "environment", "directory", "user", "pool", "restart", "time_limit", "grace",
+    "log_limit", "on_abandon", "expected_duration",
 })  # fmt: skip
 """Fields that a shape has already, or that only executors and people read."""
 
@@ -46,9 +46,13 @@ class Work:
     places: dict[int, int] = field(default_factory=dict)
     """Tasks placed here so far by machine; not kept for claims of single tasks (`Singles`)."""
     woken: object = None
-    """What its last waking was for, until it has been tried (`Sleepers`)."""
+    """What it was requeued for, until it has been tried (schedulers/queue)."""
     admitted: list[int] | None = None
-    """After limits kept it out: what of `left` they admit, for its next attempt (`Limited`)."""
+    """What of `left` its next attempt may place: what limits admit, or what the policy gives it for now."""
+    joined: int = 0
+    """The number under which it joined the queue of ready jobs."""
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What policies keep of the job from one attempt to the next, under names of their own."""
 
     @classmethod
     def of(cls, job: Job) -> "Work":
@@ -59,6 +63,32 @@ class Work:
     def id(self) -> str:
         """The job's id."""
         return self.job.id
+
+    @property
+    def until(self) -> float:
+        """When a policy that places nothing of it now wants it tried again (seconds); 0 for no such time."""
+        until: float = self.notes.get("until", 0.0)
+        return until
+
+    @until.setter
+    def until(self, seconds: float) -> None:
+        self.notes["until"] = seconds
+
+    @property
+    def user(self) -> str:
+        """The user whose job it is, ``""`` when it names none."""
+        return _word(self.job.spec.get("user"))
+
+    @property
+    def pool(self) -> str:
+        """The pool it belongs to, ``""`` when it names none."""
+        return _word(self.job.spec.get("pool"))
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """How long each of its tasks is expected to run (job field ``expected_duration``); None when nobody said."""
+        found = self.job.spec.get("expected_duration")
+        return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
 
     @property
     def remaining(self) -> int:
@@ -76,7 +106,7 @@ class Work:
         return self.job.groups[group].need
 
     def shape(self) -> Shape:
-        """What decides whether it fits: what its tasks need and demand, and what they may evict (semantics 19).
+        """What decides whether it fits: what its tasks need and demand, and whom they may evict (semantics 19).
 
         Where its tasks are matters only to a job that spreads and has some: it is a shape of its own.
         """
@@ -84,10 +114,11 @@ class Work:
         needs = tuple(self.job.groups[group].need for group in groups)
         gang = tuple(self.left) if self.gang else None
         if not self.job.spec:
-            return needs, gang, self.job.precedence
+            return needs, gang, self.job.precedence, "", ""
         wants = tuple(demands(self.job, group) for group in groups)
         scattered = any(each.counts for each in wants) and (self.placed or any(g.placed for g in self.job.groups))
-        return needs, gang, self.job.precedence, wants, self._unknown(groups), self.id if scattered else ""
+        whose = self.user, self.pool
+        return needs, gang, self.job.precedence, *whose, wants, self._unknown(groups), self.id if scattered else ""
 
     def _unknown(self, groups: list[int]) -> str:
         """What the job file says and Omega knows nothing of: a stranger's policy may."""
@@ -100,3 +131,7 @@ class Work:
         """The store says anew what is left (tasks came back, or somebody else placed some)."""
         self.job = job
         self.left = [0 if group.waiting == EMPTY else group.unplaced for group in job.groups]
+
+
+def _word(found: object) -> str:
+    return found if isinstance(found, str) else ""

@@ -146,7 +146,6 @@ def may_evict(cell: "RedisCell", kind: str) -> bool:
     """Whether schedulers of a kind evict: those that live, else those that would be started."""
     from cellstate.errors import BadInput
     from schedulers import registry
-    from schedulers.preemption.none import NoPreemption
 
     said = [
         figures["evicts"] for name, (_, alive, figures) in cell.members().items()
@@ -155,7 +154,7 @@ def may_evict(cell: "RedisCell", kind: str) -> bool:
     if said:
         return any(said)
     try:
-        return not isinstance(registry.scheduler(kind).preemption, NoPreemption)
+        return registry.scheduler(kind).preemption.evicts
     except BadInput:
         return False
 

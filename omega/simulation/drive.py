@@ -99,8 +99,7 @@ class Desk:
     def grant(self, view: View) -> None:
         """The copy for which it waits at Sync; jobs that came meanwhile are at hand as well."""
         works, self._inbox = self._inbox, []
-        for work in works:
-            self.scheduler.ordering.add(work)
+        self.scheduler.take(works)
         self._answer(self._loop.send(Synced(view, self.engine.seconds)), last=False)
 
     def _due(self, until: float) -> None:
@@ -156,7 +155,7 @@ class Desk:
                     if until is not None:
                         self.alarm = round(until * SECOND)
                         engine.at(self.alarm, self._due, until)
-                    if self.scheduler.sleepers:
+                    if len(self.scheduler.queue.blocked):
                         self.world.watching[self.number] = self.nudge
                     return
                 works, self._inbox = self._inbox, []
@@ -194,8 +193,9 @@ class Desk:
 
     def refresh(self, copy: Replica) -> Replica:
         """Bring a copy up to date; when jobs sleep, it remembers what changed."""
-        copy.watching = bool(self.scheduler.sleepers)
+        copy.watching = bool(len(self.scheduler.queue.blocked))
         self.world.master.refresh(copy)
+        copy.changes += 1
         return copy
 
     def carry_out(self, transactions: Sequence[Transaction], copy: Replica) -> Results:
@@ -206,6 +206,6 @@ class Desk:
             outcome, whole = world.commit(self.number, self.name, working[transaction.job].job, transaction, copy)
             results.append((transaction, outcome))
             stands = stands and whole
-        copy.watching = bool(self.scheduler.sleepers)
+        copy.watching = bool(len(self.scheduler.queue.blocked))
         copy.settle(stands=stands)
         return results

@@ -13,7 +13,7 @@ class Monolithic(Architecture):
 
     def sync(self, desk: Desk) -> View:
         """See Architecture.sync."""
-        if len(desk.scheduler.sleepers):
+        if len(desk.scheduler.queue.blocked):
             desk.refresh(desk.copy)
         return desk.copy
 

@@ -23,13 +23,13 @@ from omega.simulation.two_level import TwoLevel
 from omega.simulation.world import World
 from omega.workload.workload import DIMENSIONS, Workload, stream
 from schedulers.draws import Draws
+from schedulers.ordering.precedence import PrecedenceFifo
 from schedulers.ordering.rejoin import Rejoin
 from schedulers.patience import Patience
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.random_fit import RandomFit
 from schedulers.placement.scored import BestFit
 from schedulers.policies import Placement
-from schedulers.preemption.none import NoPreemption
 from schedulers.resizing import PLAN
 from schedulers.scheduler import Scheduler
 from schedulers.sharing import owned
@@ -88,7 +88,7 @@ class Simulation:
             raise BadInput(f"workload: jobs of kind {kinds}; there are schedulers for {', '.join(self.kinds)}")
         self.workload, self.settings, self._progress = workload, settings, progress
         moves = settings.releases_move
-        evicts = own is not None and not isinstance(own.preemption, NoPreemption)
+        evicts = own is not None and own.preemption.evicts
         sizes = own is not None and own.sizing is not None
         # Whoever evicts knows by the number that what it saw on a machine is still there.
         numbered = evicts or Detection.COARSE in (settings.detection, None if own is None else own.detection)
@@ -170,18 +170,14 @@ class Simulation:
         if self.own is not None and kind == self.own.kind:
             return self.own.fresh(f"{settings.seed}/{name}")
         paths = {each: settings.decision_time(each) for each in KINDS}
-        scheduler = Scheduler(
-            kind, placement=PLACEMENT[settings.placement](), mode=settings.commit, detection=settings.detection,
-            batch=1, paths=paths, rng=Draws(f"{settings.seed}/{name}"),
+        offers = settings.architecture == "two-level"
+        patience = REFERENCE_PATIENCE if settings.reference_rules else OFFERS_PATIENCE if offers else None
+        return Scheduler(
+            kind, ordering=Rejoin() if patience else PrecedenceFifo(), placement=PLACEMENT[settings.placement](),
+            mode=settings.commit, detection=Detection.FINE if offers else settings.detection,  # no offer conflicts
+            batch=1_000_000 if offers and settings.offered.several_jobs else 1, paths=paths, patience=patience,
+            rng=Draws(f"{settings.seed}/{name}"),
         )  # fmt: skip
-        if settings.architecture == "two-level":
-            scheduler.detection = Detection.FINE  # what is offered to one alone cannot conflict
-            scheduler.ordering, scheduler.patience = Rejoin(), OFFERS_PATIENCE
-            if settings.offered.several_jobs:
-                scheduler.batch = 1_000_000
-        if settings.reference_rules:
-            scheduler.ordering, scheduler.patience = Rejoin(), REFERENCE_PATIENCE
-        return scheduler
 
     def _routes(self) -> Callable[[JobSpec | Job], Desk]:
         """Which desk a job goes to."""

@@ -1,94 +1,193 @@
-"""What every ordering policy keeps to, whichever job it prefers."""
+"""What every ordering keeps to, whichever job it prefers: it is obeyed wherever jobs compete."""
 
+from collections.abc import Sequence
 from copy import deepcopy
+from math import isfinite
+from typing import ClassVar
 
-from hypothesis import given
+import numpy as np
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omega.testing.scenes import for_all, work
+from cellstate.cell import KindUse, PendingJob, Reply, Rows
+from cellstate.model import Limits, MachineState
+from cellstate.transaction import Outcome, Position, Transaction, Verdict
+from omega.testing.scenes import for_all, view, work
 from schedulers.policies import Ordering
+from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 
-NAMES = "abcde"
-seconds = st.integers(0, 9).map(float)
-added = st.tuples(st.just("add"), st.sampled_from(NAMES), seconds)
-taken = st.tuples(st.just("pop"), st.just(""), seconds)
-dropped = st.tuples(st.just("discard"), st.sampled_from(NAMES), st.just(0.0))
-histories = st.lists(st.one_of(added, added, taken, dropped), max_size=30)
-"""(what, name, seconds): a job that is due then joins; the next is taken at that time; a job is taken out."""
+NOW = 1_000.0
+ROOM = 30
+"""Tasks of one unit that the cell holds."""
+jobs = st.lists(
+    st.tuples(
+        st.sampled_from(["", "ada", "bob"]), st.sampled_from(["", "p"]), st.integers(0, 3), st.integers(0, 9),
+        st.sampled_from([None, 1.0, 60.0]), st.integers(1, 2),
+    ), min_size=2, max_size=8,
+)  # fmt: skip
+"""(user, pool, precedence, seconds of submission, expected duration, tasks)"""
+Asked = tuple[str, str, int, int, float | None, int]
+
+
+def made(asked: Sequence[Asked]) -> list[Work]:
+    """Jobs that nobody worked on yet, in the order of their submission."""
+    return [
+        work(((1, 1), tasks), name=f"j{i}", order=i, submitted=float(seconds), user=user, pool=pool,
+             precedence=precedence, expected=expected)
+        for i, (user, pool, precedence, seconds, expected, tasks) in enumerate(sorted(asked, key=lambda job: job[3]))
+    ]  # fmt: skip
 
 
 class OrderingContract:
-    """Inherit, and say which `policy`: an empty queue, of which each test takes a copy."""
+    """Inherit, and say which `policy`; several settings of it are `policies`."""
 
-    policy: Ordering
+    policy: ClassVar[Ordering]
+    policies: ClassVar[Sequence[Ordering]] = ()
 
-    def queue(self) -> Ordering:
-        """An empty queue."""
-        return deepcopy(self.policy)
+    def each(self) -> Sequence[Ordering]:
+        """The policy in every setting."""
+        return self.policies or (self.policy,)
 
-    @for_all
-    @given(history=histories)
-    def test_a_job_comes_out_once_and_when_it_is_due(self, history: list[tuple[str, str, float]]) -> None:
-        """Whatever happens: what is queued is what joined and did not leave, and nobody leaves before their time."""
-        queue, inside = self.queue(), dict[str, Work]()
-        for turn, (what, name, when) in enumerate(history):
-            if what == "add" and name not in inside:
-                inside[name] = work(((1, 1), 1), name=name, order=turn, submitted=0.0, not_before=when)
-                queue.add(inside[name])
-            elif what == "discard":
-                assert queue.discard(name) is inside.pop(name, None)
-            elif what == "pop":
-                self._taken(queue.pop(when), inside, when)
-            assert len(queue) == len(inside)
-            assert all(queue.get(name) is inside.get(name) for name in NAMES)
-        self._all_come_out(queue, inside)
+    @settings(for_all, max_examples=20)
+    @given(asked=jobs)
+    def test_a_job_has_one_place(self, asked: list[Asked]) -> None:
+        """Keys and ranks are numbers, a key stays while the job is queued, and lanes can be told apart."""
+        for policy in map(deepcopy, self.each()):
+            copy = view((ROOM, ROOM))
+            for found in made(asked):
+                key = policy.key(found)
+                hash(policy.lane(found))
+                copy.now = NOW
+                policy.observe(copy, NOW)
+                copy.usage.take("ada", "p", (5, 5))
+                policy.observe(copy, NOW + 1e6)
+                assert isfinite(policy.rank(policy.lane(found))), "a rank is a number"
+                assert policy.key(found) == key, "the key of a queued job does not change"
 
-    def _taken(self, found: Work | None, inside: dict[str, Work], now: float) -> None:
-        if found is not None:
-            assert inside.pop(found.id, None) is found, "a job that is not queued came out"
-            assert found.not_before <= now, "a job came out before it was due"
+    @settings(for_all, max_examples=20)
+    @given(asked=jobs)
+    def test_the_first_job_by_the_policy_is_tried_first(self, asked: list[Asked]) -> None:
+        """There is room for one task after the other: each goes to the job that the policy prefers at that time."""
+        for policy in self.each():
+            play = Play(policy, asked)
+            play.free(1)
+            play.admit()
+            while play.expected:
+                play.step()
+                play.free(1)
 
-    def _all_come_out(self, queue: Ordering, inside: dict[str, Work]) -> None:
-        """Whoever goes on at `next_due` when nothing is due meets every job."""
-        now, patience = 0.0, 10 * len(NAMES) + 100
-        while inside and patience:
-            patience -= 1
-            found = queue.pop(now)
-            self._taken(found, inside, now)
-            due = queue.next_due()
-            assert (due is None) == (not inside), "next_due is None exactly when nothing is queued"
-            if found is None:
-                assert due is not None
-                assert due > now, "nothing came out, so the next is due later"
-                now = due
-        assert not inside, "a queued job never came out"
-        assert (queue.pop(1e9), queue.next_due(), len(queue)) == (None, None, 0)
+    @settings(for_all, max_examples=20)
+    @given(asked=jobs)
+    def test_freed_room_follows_the_policy_in_a_full_cell(self, asked: list[Asked]) -> None:
+        """Every job was tried in vain; room that is freed goes to the job that the policy prefers at that time."""
+        for policy in self.each():
+            play = Play(policy, asked)
+            play.admit()
+            play.run_until_blocked()
+            while play.expected:
+                play.free(1)
+                play.step()
 
-    @for_all
-    @given(history=histories)
-    def test_the_same_history_gives_the_same_order(self, history: list[tuple[str, str, float]]) -> None:
-        """No dice and no clock: the order follows from what happened."""
-        assert self._played(history) == self._played(history)
+    @settings(for_all, max_examples=20)
+    @given(asked=jobs)
+    def test_raised_limits_follow_the_policy(self, asked: list[Asked]) -> None:
+        """A limit keeps every job out; what it admits then goes to the job that the policy prefers at that time."""
+        for policy in self.each():
+            play = Play(policy, asked)
+            play.free(ROOM)
+            play.limit = 0
+            play.admit()
+            play.run_until_blocked()
+            while play.expected:
+                play.limit += 1
+                play.copy.use = KindUse(Limits((play.limit, None)), 0, (play.placed, play.placed))
+                play.step()
 
-    def _played(self, history: list[tuple[str, str, float]]) -> list[str]:
-        queue, out = self.queue(), list[str]()
-        for turn, (what, name, when) in enumerate(history):
-            if what == "add" and queue.get(name) is None:
-                queue.add(work(((1, 1), 1), name=name, order=turn, not_before=when))
-            elif what == "discard":
-                queue.discard(name)
-            elif what == "pop" and (found := queue.pop(when)) is not None:
-                out.append(found.id)
-        while (found := queue.pop(float("inf"))) is not None:
-            out.append(found.id)
-        return out
 
-    def test_all_come_out_at_the_end_of_time(self) -> None:
-        """A scheduler that gives jobs away empties its queue so."""
-        queue = self.queue()
-        for turn, name in enumerate(NAMES):
-            queue.add(work(((1, 1), 1), name=name, order=turn, not_before=float(turn * 1000)))
-        out = [queue.pop(float("inf")) for _ in NAMES]
-        assert sorted(each.id for each in out if each is not None) == sorted(NAMES)
-        assert queue.pop(float("inf")) is None
+class Play:
+    """A scheduler of one ordering in a cell of one machine, which places one task after the other."""
+
+    def __init__(self, policy: Ordering, asked: Sequence[Asked]) -> None:
+        """Nothing is free."""
+        self.scheduler = Scheduler("batch", ordering=policy).fresh("play")
+        self.judge = self.scheduler.ordering
+        self.works = made(asked)
+        self.copy = view((0, 0), (0, 0))
+        self.version, self.room, self.placed, self.limit = 1, 0, 0, ROOM
+        self.left = {found.id: found.remaining for found in self.works}
+
+    def free(self, tasks: int) -> None:
+        """The store says that so many more tasks fit."""
+        self.room += tasks
+        self.version += 1
+        self._say()
+
+    def _say(self) -> None:
+        rows = [[0, self.version, MachineState.UP, 0, ROOM, ROOM, ROOM - self.room, ROOM - self.room]]
+        self.copy.apply(Reply(Position(self.version, "t"), full=False, rows=_rows(rows)))
+
+    def admit(self) -> None:
+        """All jobs arrive at once."""
+        self.scheduler.admit(PendingJob(i, found.job) for i, found in enumerate(self.works, 1))
+
+    @property
+    def expected(self) -> list[str]:
+        """The job that the policy prefers of those that are not placed whole; those of one key when they rejoin."""
+        waiting = [found for found in self.works if self.left[found.id]]
+        self.judge.observe(self.copy, NOW)
+        places = {
+            found.id: (
+                self.judge.rank(self.judge.lane(found)), self.judge.key(found),
+                0 if self.judge.rejoins else found.job.order,
+            )
+            for found in waiting
+        }  # fmt: skip
+        return [name for name, place in places.items() if place == min(places.values())]
+
+    def run_until_blocked(self) -> None:
+        """Try every job."""
+        self.scheduler.wake(self.copy, NOW)
+        while works := self.scheduler.choose(NOW):
+            self._commit(self.scheduler.decide(works, self.copy, NOW))
+
+    def step(self) -> None:
+        """Free room or a raised limit places one task: of the job that the policy prefers."""
+        expected, before = self.expected, dict(self.left)
+        for _ in range(3):
+            self.scheduler.wake(self.copy, NOW)
+            self._commit(self.scheduler.decide(self.scheduler.choose(NOW), self.copy, NOW))
+            if self.left != before:
+                break
+        gone = [name for name, left in self.left.items() if left < before[name]]
+        assert len(gone) == 1, f"{gone} got what was free for one"
+        assert gone[0] in expected, f"the policy prefers {expected}, and {gone[0]} got what was free"
+        self.run_until_blocked()
+
+    def _commit(self, transactions: Sequence[Transaction]) -> None:
+        self.copy.launch()
+        outcomes = [self._judged(transaction) for transaction in transactions]
+        self.copy.land(Reply(self.copy.position, full=False, rows=_rows([])))
+        self.version += 1
+        self._say()
+        for transaction, outcome in zip(transactions, outcomes, strict=True):
+            self.scheduler.settle(transaction, outcome, NOW)
+
+    def _judged(self, transaction: Transaction) -> Outcome:
+        found = next(each for each in self.works if each.id == transaction.job)
+        verdicts = []
+        for claim in transaction.claims:
+            count = min(claim.count, self.limit - self.placed, self.room)
+            self.placed += count
+            self.room -= count
+            self.left[found.id] -= count
+            if count:
+                held = self.copy.usage.stored((found.pool, found.user))
+                more = tuple(amount + count for amount in held)
+                self.copy.usage.state((found.pool, found.user), more, (0, 0))
+            verdicts.append((count, Verdict.PLACED if count == claim.count else Verdict.LIMIT))
+        return Outcome(tuple(verdicts))
+
+
+def _rows(records: Sequence[Sequence[int]]) -> Rows:
+    return np.array(records, dtype=np.int64).reshape(-1, 8)

@@ -1,7 +1,7 @@
 """Small cells and jobs, as policies see them."""
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from hypothesis import HealthCheck, settings
@@ -20,16 +20,23 @@ FIRST_NUMBER = 10
 """The sequence number of the first machine; each further one has the next."""
 
 
-def work(
+def work(  # noqa: PLR0913 - one for each thing that can be said of a job
     *groups: tuple[Need, int], gang: bool = False, name: str = "a", kind: str = "batch", order: int = 0,
-    precedence: int = 0, submitted: float = 0.0, not_before: float = 0.0,
+    precedence: int = 0, submitted: float = 0.0, not_before: float = 0.0, user: str = "", pool: str = "",
+    expected: float | None = None, duration: float = 0.0, extra: Mapping[str, Any] | None = None,
 ) -> Work:  # fmt: skip
     """A job as its scheduler holds it: for each group what one task needs, and how many tasks there are.
 
-    `order` counts submissions; `submitted`, and `not_before` when it backs off, are seconds.
+    `order` counts submissions; `submitted`, `not_before` when it backs off, `expected` (the field
+    ``expected_duration``) and the `duration` of a task are seconds. `extra` are further fields of the job file.
     """
-    statuses = [GroupStatus(need, 0, n, n, 0, 0, 0, 0, f"0-{n - 1}" if n else "-", ()) for need, n in groups]
-    job = Job(name, name, kind, precedence, order, JobState.ACTIVE, Gang(gang), round(submitted * 1000), statuses)
+    statuses = [
+        GroupStatus(need, round(duration * 1000), n, n, 0, 0, 0, 0, f"0-{n - 1}" if n else "-", ())
+        for need, n in groups
+    ]
+    said = {"user": user, "pool": pool, "expected_duration": expected}
+    spec = {**{name: value for name, value in said.items() if value not in ("", None)}, **(extra or {})}
+    job = Job(name, name, kind, precedence, order, JobState.ACTIVE, Gang(gang), round(submitted * 1000), statuses, spec)
     found = Work.of(job)
     found.not_before = not_before
     return found

@@ -56,5 +56,5 @@ class SchedulerContract:
     def test_it_can_be_copied_and_begun_anew(self) -> None:
         """Each process of it starts with nothing in hand."""
         fresh = self.scheduler.fresh("seed")
-        assert (len(fresh.ordering), len(fresh.sleepers), fresh.working) == (0, 0, {})
-        assert fresh.ordering is not self.scheduler.ordering
+        assert (len(fresh.queue.ready), fresh.queue.asleep, fresh.working) == (0, 0, {})
+        assert fresh.queue is not self.scheduler.queue

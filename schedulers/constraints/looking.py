@@ -33,12 +33,15 @@ class Look:
     use: str = ""
 
 
-def wanted(works: Iterable[Work], view: View) -> Look | None:
-    """What must be looked up before these jobs are decided; None when they ask for nothing that lacks."""
+def wanted(works: Iterable[Work], view: View, *, always: bool = False) -> Look | None:
+    """What must be looked up before these jobs are decided; None when they ask for nothing that lacks.
+
+    `always`: attributes are asked for whatever the jobs demand, by a policy.
+    """
     asking = [work for work in works if work.job.spec]
-    if not asking:
+    if not asking and not always:
         return None
-    attributes, placed, others = False, set[str](), set[str]()
+    attributes, placed, others = always, set[str](), set[str]()
     for work in asking:
         for group, left in enumerate(work.left):
             wants = demands(work.job, group)

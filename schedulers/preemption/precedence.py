@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from cellstate.resources import Resources
 from cellstate.transaction import Claim
 from cellstate.view import View
 from schedulers.constraints.evaluation import permitted
-from schedulers.policies import Placement
+from schedulers.policies import Placement, Preemption
 from schedulers.preemption.victims import fewest
 from schedulers.work import Work
 
@@ -22,7 +23,7 @@ Prey = Mapping[int, Sequence[Resident]]
 
 
 @dataclass(frozen=True, slots=True)
-class Precedence:
+class Precedence(Preemption):
     """Evict tasks of strictly lower precedence (Omega §3.4).
 
     The lowest precedence that makes enough room is found first: nothing more important is touched. Of the
@@ -33,6 +34,8 @@ class Precedence:
     machine is kept until it changes; `most` of those known are considered. The choice is the best of these and not
     of the whole cell: that would have to be read for each job.
     """
+
+    by: ClassVar[str] = "precedence"
 
     looks: int = 256
     most: int = 1024

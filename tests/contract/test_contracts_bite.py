@@ -1,9 +1,10 @@
 """The contracts that are shipped notice what they are there for: each fault here is found by one of them."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
@@ -12,9 +13,9 @@ from cellstate.transaction import Claim
 from cellstate.view import View
 from omega.testing import OrderingContract, PlacementContract, SchedulerContract, SizingContract
 from omega.testing.scenes import for_all
-from schedulers.ordering.fifo import Fifo
 from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.policies import Sizing
+from schedulers.policies import Ordering, Sizing
+from schedulers.queue import blocked, limited, ready
 from schedulers.scheduler import Scheduler
 from schedulers.sizing.model import Profile, Totals
 from schedulers.work import Work
@@ -66,7 +67,10 @@ def found_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = settings(for_all, phases=[Phase.generate], database=None, report_multiple_bugs=False)
     for test in (
         PlacementContract.test_it_keeps_to_the_copy_and_to_the_job,
-        OrderingContract.test_a_job_comes_out_once_and_when_it_is_due,
+        OrderingContract.test_a_job_has_one_place,
+        OrderingContract.test_the_first_job_by_the_policy_is_tried_first,
+        OrderingContract.test_freed_room_follows_the_policy_in_a_full_cell,
+        OrderingContract.test_raised_limits_follow_the_policy,
         SizingContract.test_never_fewer_than_asked_for_while_they_are_of_use,
     ):
         monkeypatch.setattr(test, "_hypothesis_internal_use_settings", quick)
@@ -92,39 +96,67 @@ def test_a_placement_that_may_leave_out_is_held_to_less() -> None:
         Held().greed()
 
 
-@dataclass
-class Impatient(Fifo):
-    """Does not wait until a job is due."""
+class Restless(Ordering):
+    """Changes its mind about a job while it is queued."""
 
-    def pop(self, now: float) -> Work | None:
-        return Fifo.pop(self, float("inf"))
+    now = 0.0
 
+    def observe(self, view: View, now: float) -> None:
+        self.now = now
 
-@dataclass
-class Forgetful(Fifo):
-    """Loses every job that backs off."""
-
-    def add(self, work: Work) -> None:
-        if not work.not_before:
-            Fifo.add(self, work)
+    def key(self, work: Work) -> float:
+        return self.now
 
 
-@dataclass
-class Restless(Fifo):
-    """Always says that something is due."""
+class Nowhere(Ordering):
+    """Has no number for a lane."""
 
-    def next_due(self) -> float | None:
-        return 0.0 if len(self) else None
+    def rank(self, lane: Hashable) -> float:
+        return float("nan")
 
 
-@pytest.mark.parametrize("policy", [Impatient(), Forgetful(), Restless()], ids=lambda policy: type(policy).__name__)
-def test_a_faulty_ordering(policy: Fifo) -> None:
+@pytest.mark.parametrize("policy", [Restless(), Nowhere()], ids=lambda policy: type(policy).__name__)
+def test_a_faulty_ordering(policy: Ordering) -> None:
     class Held(OrderingContract):
         pass
 
     Held.policy = policy
     with pytest.raises(AssertionError):
-        Held().test_a_job_comes_out_once_and_when_it_is_due()
+        Held().test_a_job_has_one_place()
+
+
+class Newest(Ordering):
+    """Last in, first out."""
+
+    def key(self, work: Work) -> float:
+        return -work.job.order
+
+
+@pytest.mark.parametrize("where", ["ready", "blocked", "limited"])
+def test_a_queue_that_does_not_follow_its_policy(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the places where jobs compete by submission, whatever the policy says."""
+    module = {"ready": ready, "blocked": blocked, "limited": limited}[where]
+    found = next(each for each in vars(module).values() if isinstance(each, type) and each.__module__ == module.__name__
+                 and hasattr(each, "add"))  # fmt: skip
+
+    class Held(OrderingContract):
+        policy = Newest()
+
+    add = found.add
+
+    def by_submission(self: Any, work: Work) -> Any:
+        with monkeypatch.context() as patched:
+            patched.setattr(Newest, "key", lambda _, each: each.job.order)
+            return add(self, work)
+
+    monkeypatch.setattr(found, "add", by_submission)
+    test = {
+        "ready": Held().test_the_first_job_by_the_policy_is_tried_first,
+        "blocked": Held().test_freed_room_follows_the_policy_in_a_full_cell,
+        "limited": Held().test_raised_limits_follow_the_policy,
+    }[where]
+    with pytest.raises(AssertionError):
+        test()
 
 
 def test_a_faulty_sizing() -> None:
@@ -141,7 +173,7 @@ def test_a_faulty_sizing() -> None:
 
 def test_a_faulty_scheduler() -> None:
     class Held(SchedulerContract):
-        scheduler = Scheduler("cold", ordering=Forgetful(), placement=Faulty("places nothing"))
+        scheduler = Scheduler("cold", placement=Faulty("places nothing"))
 
     with pytest.raises(AssertionError):
         Held().test_every_job_that_fits_is_placed("1")

@@ -1,8 +1,11 @@
 """Orderings, sizes and whole schedulers that come with Omega keep to the contracts of all."""
 
 from omega.testing import OrderingContract, SchedulerContract, SizingContract
+from schedulers.ordering.fair import WeightedFair
 from schedulers.ordering.fifo import Fifo
+from schedulers.ordering.precedence import PrecedenceFifo
 from schedulers.ordering.rejoin import Rejoin
+from schedulers.ordering.shortest import ShortestFirst
 from schedulers.presets import batch, service
 from schedulers.sizing.as_asked import AsAsked
 from schedulers.sizing.global_cap import GlobalCap
@@ -16,6 +19,18 @@ class TestFifo(OrderingContract):
 
 class TestRejoin(OrderingContract):
     policy = Rejoin()
+
+
+class TestPrecedenceFifo(OrderingContract):
+    policies = (PrecedenceFifo(), PrecedenceFifo(ageing=3.0))
+
+
+class TestShortestFirst(OrderingContract):
+    policies = (ShortestFirst(), ShortestFirst(ageing=10.0), ShortestFirst(unknown=30.0))
+
+
+class TestWeightedFair(OrderingContract):
+    policies = (WeightedFair(), WeightedFair({"ada": 2.0}), WeightedFair(ageing=5.0))
 
 
 class TestAsAsked(SizingContract):

@@ -60,7 +60,7 @@ def test_one_of_the_kind_batch_decides_in_place_of_it() -> None:
     assert list(trial.result.kinds) == ["batch", "service"]
     assert trial.result.kinds["batch"].busyness.median == pytest.approx(35 * 0.5 / 864, rel=0.01)
     assert listening.jobs == 35, "who listens to the scheduler hears of the trial"
-    assert len(scheduler.ordering) == 0, "the scheduler itself did nothing"
+    assert len(scheduler.queue.ready) == 0, "the scheduler itself did nothing"
 
 
 @pytest.mark.parametrize("detection", list(omega.Detection))

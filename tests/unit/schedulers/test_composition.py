@@ -8,6 +8,7 @@ from cellstate.errors import BadInput
 from cellstate.transaction import Detection, Mode
 from schedulers.composition import compose, parameters, read
 from schedulers.ordering.fifo import Fifo
+from schedulers.ordering.precedence import PrecedenceFifo
 from schedulers.patience import Patience
 from schedulers.placement.constrained import Constrained
 from schedulers.placement.first_fit import RandomFirstFit
@@ -46,7 +47,7 @@ def test_every_kind_of_field() -> None:
 def test_what_is_left_out_is_as_ever(tmp_path: Path) -> None:
     path = tmp_path / "cold.toml"
     path.write_text('kind = "cold"', encoding="utf-8")
-    assert (read(path).ordering, read(path).placement) == (Fifo(), RandomFirstFit())
+    assert (read(path).ordering, read(path).placement) == (PrecedenceFifo(), RandomFirstFit())
 
 
 @pytest.mark.parametrize(
@@ -95,4 +96,4 @@ def test_parameters_are_the_public_fields() -> None:
     ]
     named = {each.name: each.type for each in parameters(Scheduler)}
     assert (named["detection"], named["ordering"], named["t_job"]) == ("fine | coarse", "ordering", "float")
-    assert not {"rng", "instruments", "sleepers", "working"} & set(named)
+    assert not {"rng", "instruments", "queue", "working"} & set(named)

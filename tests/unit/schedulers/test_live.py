@@ -44,7 +44,7 @@ def test_it_waits_for_work_and_is_woken() -> None:
 def test_sleeping_jobs_are_tried_soon_after_room_is_freed() -> None:
     rig = Rig((300, 300))
     rig.submit(spec("first", 3), spec("second", 2))
-    rig.until(lambda: len(rig.scheduler.sleepers) == 1)
+    rig.until(lambda: len(rig.scheduler.queue.blocked) == 1)
     rig.rest()
     waited = len(rig.clock.pauses)
     for _ in range(20):
@@ -61,7 +61,7 @@ def test_a_machine_that_joins_or_comes_back_is_room_freed() -> None:
     rig = Rig((100, 100))
     rig.other.set_machine_state(0, MachineState.DRAINED, 0, "ada")
     rig.submit(spec("a"), spec("b"))
-    rig.until(lambda: len(rig.scheduler.sleepers) == 2)
+    rig.until(lambda: len(rig.scheduler.queue.blocked) == 2)
     rig.join((100, 100))
     rig.until(lambda: rig.figures.tasks == 1)
     rig.other.set_machine_state(0, MachineState.UP, 0, "ada")
@@ -133,7 +133,7 @@ def test_jobs_stay_in_the_store_until_there_is_time_for_them() -> None:
     most = 0
     for _ in range(40):
         rig.step()
-        most = max(most, len(rig.scheduler.ordering))
+        most = max(most, len(rig.scheduler.queue.ready))
     assert 0 < most <= 3 * 2 + 4 * 2
     rig.until_placed(*jobs)
     assert rig.figures.finished_jobs == 60
@@ -159,7 +159,7 @@ def test_room_held_by_a_claim_that_is_refused_wakes_who_sleeps_for_it() -> None:
     rig.other.set_limits("batch", Limits((None, None), precedence=(0, 5)), 0, "ada")
     rig.submit(spec("blocked", precedence=9), spec("sleeper"))
     rig.until_commit()
-    assert len(rig.scheduler.sleepers) == 1, "the blocked job took the only room"
+    assert len(rig.scheduler.queue.blocked) == 1, "the blocked job took the only room"
     rig.until_placed("sleeper")
     rig.check()
 
@@ -189,7 +189,7 @@ def test_a_job_somebody_else_placed_in_part_is_read_anew() -> None:
     rig.until_placed("shared")
     assert rig.placed("shared") == 6
     rig.check()
-    assert (len(rig.scheduler.ordering), len(rig.scheduler.sleepers), rig.scheduler.working) == (0, 0, {})
+    assert (len(rig.scheduler.queue.ready), len(rig.scheduler.queue.blocked), rig.scheduler.working) == (0, 0, {})
 
 
 def test_a_job_somebody_else_placed_is_dropped() -> None:
@@ -199,7 +199,7 @@ def test_a_job_somebody_else_placed_is_dropped() -> None:
     assert rig.foreign("shared", 0, 4) is Verdict.PLACED
     rig.rest()
     assert rig.figures.transactions == 1
-    assert (len(rig.scheduler.ordering), len(rig.scheduler.sleepers), rig.scheduler.working) == (0, 0, {})
+    assert (len(rig.scheduler.queue.ready), len(rig.scheduler.queue.blocked), rig.scheduler.working) == (0, 0, {})
     rig.check()
 
 
@@ -209,7 +209,7 @@ def test_a_stopped_job_is_dropped() -> None:
     rig.until_commit()
     rig.other.stop("stopped", 0, "ada")
     rig.rest()
-    assert (rig.placed("stopped"), len(rig.scheduler.ordering), rig.scheduler.working) == (0, 0, {})
+    assert (rig.placed("stopped"), len(rig.scheduler.queue.ready), rig.scheduler.working) == (0, 0, {})
 
 
 def test_buckets_of_others_are_left_alone_and_come_back_when_those_leave() -> None:
@@ -243,7 +243,7 @@ def test_a_job_read_anew_is_tried_again_unless_it_is_others_by_now(mine: bool) -
     rig.step()
     rig.rest()
     assert rig.left("shared") == (0 if mine else 6)
-    assert (len(rig.scheduler.ordering), rig.scheduler.working) == (0, {})
+    assert (len(rig.scheduler.queue.ready), rig.scheduler.working) == (0, {})
 
 
 def test_jobs_asked_for_before_its_buckets_changed_are_not_taken() -> None:
@@ -258,7 +258,7 @@ def test_jobs_asked_for_before_its_buckets_changed_are_not_taken() -> None:
     rig.step()
     rig.rest()
     assert sum(rig.placed(job) for job in jobs) == 1
-    assert len(rig.scheduler.ordering) == 0
+    assert len(rig.scheduler.queue.ready) == 0
 
 
 def test_two_under_one_name_are_refused() -> None:

@@ -233,13 +233,13 @@ def test_a_heartbeat_that_comes_late_with_the_news_does_no_harm() -> None:
 def test_sleeping_and_waiting_jobs_survive_a_new_incarnation() -> None:
     rig = Rig((200, 200))
     rig.submit(spec("runs", 2), spec("sleeps", 2), spec("gang", 2, gang=Gang.YES))
-    rig.until(lambda: len(rig.scheduler.sleepers) == 2)
+    rig.until(lambda: len(rig.scheduler.queue.blocked) == 2)
     rig.rest()
     rig.expire()
     rig.live.lapsed = rig.live.membership
     for _ in range(20):
         rig.step()
-    assert sorted(rig.scheduler.sleepers.ids()) == ["gang", "sleeps"], "tried again, asleep again, none twice"
+    assert sorted(rig.scheduler.queue.blocked.ids()) == ["gang", "sleeps"], "tried again, asleep again, none twice"
     rig.end("runs")
     rig.until(lambda: rig.left("sleeps") + rig.left("gang") == 2)
     rig.end("sleeps", "gang")
@@ -315,7 +315,7 @@ def test_machines_that_joined_after_the_point_it_went_back_to_are_forgotten() ->
     names = rig.submit(spec("small", 2))
     rig.submit(spec("again", 1, need=(800, 800)))
     finish(rig, names)
-    assert rig.scheduler.sleepers.ids() == ["again"]
+    assert rig.scheduler.queue.blocked.ids() == ["again"]
 
 
 @pytest.mark.parametrize("detection", list(Detection))
@@ -332,4 +332,4 @@ def test_a_commit_decided_before_it_went_back_is_judged_against_what_is_there(de
     back()
     finish(rig, names)
     assert "lost" not in rig.counts()
-    assert len(rig.scheduler.ordering) == 0
+    assert len(rig.scheduler.queue.ready) == 0

@@ -52,7 +52,7 @@ def test_a_job_that_fits_nowhere_is_not_committed() -> None:
     found, heard = scheduler()
     driver = Driver(found, copy((1, 1))).arrive(job("big", group((2, 2), 1))).idle()
     assert driver.kinds() == ["Receive", "Sync", "Think"]
-    assert found.sleepers.ids() == ["big"]
+    assert found.queue.blocked.ids() == ["big"]
     assert heard.of("slept") == [("big", 100.0)]
 
 
@@ -138,7 +138,7 @@ def test_a_thousand_conflicted_attempts_and_the_job_is_given_up() -> None:
     assert driver.kinds().count("Commit") == RETRY_LIMIT == 1_000
     assert [name for name, _ in heard.of("abandoned")] == ["a"]
     driver.idle()
-    assert (len(found.ordering), len(found.sleepers), found.working) == (0, 0, {})
+    assert (len(found.queue.ready), len(found.queue.blocked), found.working) == (0, 0, {})
 
 
 def test_a_job_that_was_placed_and_wholly_evicted_is_not_announced_as_new() -> None:
@@ -158,7 +158,7 @@ def test_sleeping_uses_no_attempts() -> None:
         driver.step()
         driver.idle()
         say(view, 0, 0, 0)
-    assert found.sleepers.ids() == ["g"]
+    assert found.queue.blocked.ids() == ["g"]
     assert len(heard.of("slept")) == 51, "woken and tried each time"
     say(view, 0, 4, 4)
     driver.step()
@@ -210,7 +210,7 @@ def test_what_was_placed_in_part_sleeps_when_nothing_became_free() -> None:
     view = copy((1, 1))
     driver = Driver(found, view, judge=filled(view)).arrive(job("a", group((1, 1), 2))).idle()
     assert driver.kinds().count("Commit") == 1
-    assert found.sleepers.ids() == ["a"]
+    assert found.queue.blocked.ids() == ["a"]
     assert len(heard.of("slept")) == 1
 
 
@@ -238,7 +238,7 @@ def test_two_schedulers_draw_different_waits() -> None:
         driver = Driver(found, copy((4, 4)), judge=lambda t: judged(t, Verdict.MOVED)).arrive(job("g", gang=Gang.YES))
         driver.until(Commit)
         driver.step()
-        dues.append(found.ordering.next_due())
+        dues.append(found.queue.ready.next_due())
     assert None not in dues
     assert dues[0] != dues[1]
 
@@ -249,7 +249,7 @@ def test_when_all_jobs_back_off_it_waits_for_the_first_that_is_due() -> None:
     driver = Driver(found, copy((9, 9)), judge=lambda t: judged(t, Verdict.FULL)).arrive(*jobs)
     driver.until(Commit)
     driver.step()
-    dues = [found.ordering.get(name.id) for name in jobs]
+    dues = [found.queue.ready.get(name.id) for name in jobs]
     earliest = min(work.not_before for work in dues if work is not None)
     assert earliest > driver.now
     assert driver.effect == Receive(earliest)
@@ -323,12 +323,12 @@ def test_buckets_that_change_hands_take_their_jobs_with_them_and_bring_others() 
     found, _ = scheduler()
     view = copy((0, 0))
     driver = Driver(found, view).arrive(*(job(f"j{i}", order=i) for i in range(20))).idle()
-    assert len(found.sleepers) == 20
+    assert len(found.queue.blocked) == 20
     mine = "10" * 128
     theirs = [f"j{i}" for i in range(20) if mine[bucket_of(f"j{i}")] == "0"]
     assert 0 < len(theirs) < 20
     driver.arrive(owned=mine).step()
-    assert found.sleepers.ids() == [f"j{i}" for i in range(20) if f"j{i}" not in theirs]
+    assert found.queue.blocked.ids() == [f"j{i}" for i in range(20) if f"j{i}" not in theirs]
     driver.idle().arrive(*(job(name) for name in theirs), owned="1" * 256).step()
     driver.idle()
-    assert sorted(found.sleepers.ids()) == sorted(f"j{i}" for i in range(20)), "back again, none twice"
+    assert sorted(found.queue.blocked.ids()) == sorted(f"j{i}" for i in range(20)), "back again, none twice"

@@ -67,8 +67,8 @@ def test_a_duration_is_counted_in_one_class() -> None:
 
 def test_what_is_in_hand() -> None:
     scheduler = Scheduler("batch")
-    scheduler.ordering.add(work(((1,), 1), name="a"))
-    scheduler.sleepers.add(work(((1,), 1), name="b"))
+    scheduler.queue.ready.add(work(((1,), 1), name="a"))
+    scheduler.queue.blocked.add(work(((1,), 1), name="b"))
     scheduler.working["c"] = work(((1,), 1), name="c")
     registry = registered(Figures(), scheduler)
     names = ("queue_depth", "blocked", "unacknowledged", "pending")

@@ -40,7 +40,7 @@ def test_nothing_is_looked_up_while_jobs_fit_or_are_the_least_important() -> Non
     found.submit(important("a"))
     found.until_placed("a")
     found.submit(spec("b"))
-    found.until(lambda: len(found.scheduler.sleepers) == 1)
+    found.until(lambda: len(found.scheduler.queue.blocked) == 1)
     assert looked(found) == []
     assert found.counts()["b"] == (1, 0)
 
@@ -64,7 +64,7 @@ def test_it_sleeps_when_all_are_as_important() -> None:
     found.submit(important("a", 2))
     found.until_placed("a")
     found.submit(important("b"))
-    found.until(lambda: len(found.scheduler.sleepers) == 1)
+    found.until(lambda: len(found.scheduler.queue.blocked) == 1)
     assert found.facts("evicted") == []
     found.end("a")
     found.until_placed("b")
@@ -76,7 +76,7 @@ def test_a_gang_evicts_for_all_of_it_or_for_none(gang: Gang) -> None:
     found.submit(spec("low", 1), important("same", 1), spec("late", 1))
     found.until_placed("low", "same", "late")
     found.submit(important("high", 3, gang=gang))
-    found.until(lambda: len(found.scheduler.sleepers) == 1)
+    found.until(lambda: len(found.scheduler.queue.blocked) == 1)
     assert found.counts()["high"] == (3, 0)
     assert found.facts("evicted") == []
     found.end("same")

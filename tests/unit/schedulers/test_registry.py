@@ -131,11 +131,11 @@ def test_nothing_installed_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_scheduler_by_module_and_attribute_has_nothing_in_hand(stranger: Path) -> None:
     shared = registry.imported("stranger:cold", "it")
-    shared.gone.append("a")
+    shared.outbox.gone.append("a")
     found = registry.scheduler("stranger:cold", "s")
     assert found is not shared
     assert found.ordering is not shared.ordering
-    assert (found.gone, found.placement) == ([], shared.placement)
+    assert (found.outbox.gone, found.placement) == ([], shared.placement)
 
 
 def test_fresh_keeps_what_was_set_and_who_listens() -> None:

@@ -177,7 +177,7 @@ def test_surplus_that_finds_no_machine_is_given_up_for_a_while() -> None:
     found.join((1_000, 1_000))
     pass_looks(found, REST_SECONDS)
     assert sizes(found) == (0, 10, 0, 10)
-    assert len(found.scheduler.sleepers) == 0
+    assert len(found.scheduler.queue.blocked) == 0
 
 
 def test_surplus_is_given_back_when_others_wait_for_room() -> None:
@@ -268,10 +268,10 @@ def test_a_job_that_ended_is_forgotten() -> None:
     found = rig(MaxParallelism())
     found.submit(job())
     found.until_placed("a")
-    assert list(found.scheduler.care.jobs) == ["a"]
+    assert list(found.scheduler.elastic.jobs) == ["a"]
     found.end("a")
     pass_looks(found)
-    assert found.scheduler.care.jobs == {}
+    assert found.scheduler.elastic.jobs == {}
     assert found.scheduler.next_due() is None
 
 
@@ -281,12 +281,12 @@ def test_one_that_takes_over_looks_after_what_runs() -> None:
     found.until_placed("a")
     found.expire("mapreduce/0")
     found.live.lapsed = found.live.membership
-    found.scheduler.care.forget("a")
-    found.scheduler.care.strangers = False
+    found.scheduler.elastic.forget("a")
+    found.scheduler.elastic.strangers = False
     heir = Rig(scheduler=scheduler(MaxParallelism()), server=found.server, member="mapreduce/1")
     heir.join((1_000, 1_000))
     pass_looks(heir)
-    assert list(heir.scheduler.care.jobs) == ["a"]
+    assert list(heir.scheduler.elastic.jobs) == ["a"]
     assert sizes(heir) == (0, 5, 0, 15)
 
 
@@ -294,7 +294,7 @@ def test_jobs_without_a_plan_are_placed_as_they_are() -> None:
     found = rig(MaxParallelism())
     found.submit(JobSpec("a", "plain", "mapreduce", (TaskGroup((100, 100), 3),)))
     found.until_placed("a")
-    assert "a" not in found.scheduler.care.jobs
+    assert "a" not in found.scheduler.elastic.jobs
     assert found.placed("a") == 3
 
 

@@ -43,7 +43,7 @@ def test_all_placed_is_done() -> None:
     settle(found, [2, 1], (2, P), (1, P))
     assert heard.said == [("committed", "a", 3, 10.0), ("placed", "a", 10.0)]
     assert (work.left, work.placed, work.places) == ([0], 3, {0: 2, 1: 1})
-    assert (found.working, len(found.ordering), len(found.sleepers), found.gone) == ({}, 0, 0, [])
+    assert (found.working, len(found.queue.ready), len(found.queue.blocked), found.outbox.gone) == ({}, 0, 0, [])
 
 
 def test_placed_in_part_is_tried_again_at_once() -> None:
@@ -97,22 +97,22 @@ def test_a_job_that_is_not_as_thought_is_read_anew(verdict: Verdict) -> None:
     found, _ = scheduler()
     work = begun(found, 3)
     settle(found, [2, 1], (2, P), (0, verdict))
-    assert (found.gone, work.conflicts) == (["a"], 0)
-    assert (len(found.ordering), len(found.sleepers), found.working) == (0, 0, {})
+    assert (found.outbox.gone, work.conflicts) == (["a"], 0)
+    assert (len(found.queue.ready), len(found.queue.blocked), found.working) == (0, 0, {})
 
 
 def test_reading_anew_goes_before_retrying() -> None:
     found, _ = scheduler()
     begun(found, 3)
     settle(found, [2, 1], (0, Verdict.FULL), (0, Verdict.DUPLICATE))
-    assert (found.gone, len(found.ordering)) == (["a"], 0)
+    assert (found.outbox.gone, len(found.queue.ready)) == (["a"], 0)
 
 
 def test_a_job_whose_victims_are_too_important_waits_and_counts_no_conflict() -> None:
     found, _ = scheduler(retry_limit=1)
     work = begun(found, 3)
     settle(found, [2, 1], (2, P), (0, Verdict.PRECEDENCE))
-    assert (work.left, work.conflicts, found.give_up) == ([1], 0, [])
+    assert (work.left, work.conflicts, found.outbox.given_up) == ([1], 0, [])
     assert work.not_before == pytest.approx(10.05)
 
 
@@ -120,7 +120,7 @@ def test_a_machine_that_went_down_is_left_out_without_a_conflict() -> None:
     found, _ = scheduler(retry_limit=1)
     work = begun(found, 3)
     settle(found, [3], (0, Verdict.DOWN))
-    assert (work.conflicts, found.give_up) == (0, [])
+    assert (work.conflicts, found.outbox.given_up) == (0, [])
     assert found.choose(10.0) == [work], "the reply said which machine it is: try the others at once"
 
 
@@ -128,18 +128,18 @@ def test_the_last_conflict_gives_the_job_up() -> None:
     found, heard = scheduler(retry_limit=2)
     work = begun(found, 1)
     settle(found, [1], (0, Verdict.FULL))
-    assert (found.give_up, heard.of("abandoned")) == ([], [])
+    assert (found.outbox.given_up, heard.of("abandoned")) == ([], [])
     found.choose(99.0)
     settle(found, [1], (0, Verdict.FULL), now=99.0)
-    assert (found.give_up, heard.of("abandoned"), work.conflicts) == (["a"], [("a", 99.0)], 2)
-    assert len(found.ordering) == 0
+    assert (found.outbox.given_up, heard.of("abandoned"), work.conflicts) == (["a"], [("a", 99.0)], 2)
+    assert len(found.queue.ready) == 0
 
 
 def test_an_outcome_of_a_job_not_in_hand_is_only_counted() -> None:
     found, heard = scheduler()
     settle(found, [1], (1, P))
     assert heard.said == [("committed", "a", 1, 10.0)]
-    assert (len(found.ordering), found.gone) == (0, [])
+    assert (len(found.queue.ready), found.outbox.gone) == (0, [])
 
 
 # Arrivals
@@ -149,7 +149,7 @@ def test_a_job_that_is_not_active_is_left_alone() -> None:
     found, _ = scheduler()
     for state in (JobState.HELD, JobState.STOPPED, JobState.ABANDONED, JobState.DONE):
         found.admit(pending(job("a", state=state)))
-    assert len(found.ordering) == 0
+    assert len(found.queue.ready) == 0
 
 
 def test_news_of_a_queued_job_replace_what_was_thought_and_end_its_wait() -> None:
@@ -157,7 +157,7 @@ def test_news_of_a_queued_job_replace_what_was_thought_and_end_its_wait() -> Non
     work = begun(found, 5)
     settle(found, [5], (0, Verdict.PRECEDENCE))
     found.admit(pending(job("a", group((1, 1), 5, unplaced=2))))
-    assert len(found.ordering) == 1
+    assert len(found.queue.ready) == 1
     assert found.choose(10.0) == [work]
     assert (work.left, work.fruitless) == ([2], 1)
 
@@ -166,19 +166,19 @@ def test_a_job_that_a_limit_keeps_out_sleeps_until_news_of_it_come() -> None:
     found, heard = scheduler(retry_limit=1)
     work = begun(found, 3)
     settle(found, [2, 1], (2, P), (0, Verdict.LIMIT))
-    assert (work.left, work.conflicts, found.give_up, len(found.ordering)) == ([1], 0, [], 0)
-    assert (found.waking.limited.ids(), [said[0] for said in heard.of("slept")]) == (["a"], ["a"])
+    assert (work.left, work.conflicts, found.outbox.given_up, len(found.queue.ready)) == ([1], 0, [], 0)
+    assert (found.queue.limited.ids(), [said[0] for said in heard.of("slept")]) == (["a"], ["a"])
     found.admit(pending(job("a", group((1, 1), 3, unplaced=1))))
-    assert (len(found.waking), found.choose(0.0)) == (0, [work])
+    assert (found.queue.asleep, found.choose(0.0)) == (0, [work])
 
 
 def test_news_of_a_sleeping_job_wake_it() -> None:
     found, _ = scheduler()
     work = begun(found, 5)
     assert found.decide([work], copy((0, 0)), 0.0) == []
-    assert (len(found.sleepers), found.working) == (1, {})
+    assert (len(found.queue.blocked), found.working) == (1, {})
     found.admit(pending(job("a", group((1, 1), 5, unplaced=3))))
-    assert len(found.sleepers) == 0
+    assert len(found.queue.blocked) == 0
     assert found.choose(0.0) == [work]
     assert work.left == [3]
 
@@ -188,14 +188,14 @@ def test_news_that_nothing_is_left_drop_the_job() -> None:
     work = begun(found, 5)
     found.decide([work], copy((0, 0)), 0.0)
     found.admit(pending(job("a", group((1, 1), 5, unplaced=0))))
-    assert (len(found.ordering), len(found.sleepers)) == (0, 0)
+    assert (len(found.queue.ready), len(found.queue.blocked)) == (0, 0)
 
 
 def test_news_of_a_job_in_flight_come_before_its_outcome() -> None:
     found, heard = scheduler()
     work = begun(found, 5)
     found.admit(pending(job("a", group((1, 1), 9, unplaced=7))))
-    assert (work.left, len(found.ordering)) == ([7], 0), "it stays in hand, not queued twice"
+    assert (work.left, len(found.queue.ready)) == ([7], 0), "it stays in hand, not queued twice"
     settle(found, [5], (5, P))
     assert (work.left, heard.of("placed")) == ([2], [])
 
@@ -231,15 +231,15 @@ def test_jobs_of_others_are_dropped_wherever_they_are_and_the_rest_keeps_its_wai
     found, _ = scheduler()
     begun(found, 1)
     settle(found, [1], (0, Verdict.FULL))
-    due = found.ordering.next_due()
+    due = found.queue.ready.next_due()
     assert due is not None
     assert due > 10.0
     found.admit(pending(job("b"), job("c", order=1)))
     found.disown(lambda job_id: job_id != "c")
     assert [work.id for work in found.choose(10.0)] == ["b"]
-    assert found.ordering.next_due() == due
+    assert found.queue.ready.next_due() == due
     found.disown(lambda _: False)
-    assert len(found.ordering) == 0
+    assert len(found.queue.ready) == 0
 
 
 def test_sleepers_are_tried_again_when_a_job_leaves_that_may_have_been_woken_for_them() -> None:
@@ -248,13 +248,13 @@ def test_sleepers_are_tried_again_when_a_job_leaves_that_may_have_been_woken_for
     view = copy((0, 0))
     for _ in range(2):
         found.decide(found.choose(0.0), view, 0.0)
-    assert len(found.sleepers) == 3
+    assert len(found.queue.blocked) == 3
     say(view, 0, 1, 1)
     found.wake(view, 0.0)
-    assert (len(found.ordering), len(found.sleepers)) == (1, 2)
+    assert (len(found.queue.ready), len(found.queue.blocked)) == (1, 2)
     found.disown(lambda job_id: job_id == "sleeper")
     assert [work.id for work in found.choose(0.0)] == ["sleeper"]
-    assert len(found.sleepers) == 0
+    assert len(found.queue.blocked) == 0
 
 
 # Coarse detection of one's own changes

@@ -7,13 +7,13 @@ import pytest
 
 from cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from cellstate.redis import RedisCell
-from cellstate.transaction import Ending, How
+from cellstate.transaction import Ending, How, Outcome, Transaction
 from schedulers import live
 from schedulers.constraints.looking import Look
 from schedulers.preemption.precedence import Precedence
 from schedulers.presets import batch
 from schedulers.scheduler import Scheduler
-from tests.unit.schedulers.drive import Driver, copy, group, job, say
+from tests.unit.schedulers.drive import Driver, copy, group, job, judged, say
 from tests.unit.schedulers.rig import Rig, spec
 
 
@@ -23,7 +23,7 @@ def demanding(job_id: str, need: tuple[int, int] = (100, 100), **extra: Any) -> 
 
 def asleep(found: Rig, number: int) -> None:
     """Until so many jobs sleep, and all others have had their turn."""
-    found.until(lambda: len(found.scheduler.waking) == number)
+    found.until(lambda: found.scheduler.queue.asleep == number)
     found.rest()
 
 
@@ -142,13 +142,19 @@ def test_ten_thousand_blocked_jobs_and_one_freed_machine_cost_one_attempt() -> N
     found = Scheduler("batch", batch=16)
     driver = Driver(found, copy((0, 0), (0, 0)))
     driver.arrive(*(job(f"j{i}", group((2, 2), 1), order=i) for i in range(10_000))).idle(100_000)
-    attempts = sum(work.attempts for each in found.sleepers.by_shape.values() for work in each.values())
-    assert (len(found.sleepers), attempts) == (10_000, 10_000)
+    attempts = sum(work.attempts for work in found.queue.blocked.works())
+    assert (len(found.queue.blocked), attempts) == (10_000, 10_000)
+
+    def takes_room(transaction: Transaction) -> Outcome:
+        say(driver.view, 1, 1, 1)
+        return judged(transaction)
+
+    driver.judge = takes_room
     say(driver.view, 1, 3, 3)
     driver.step()
     driver.idle()
-    attempts = sum(work.attempts for each in found.sleepers.by_shape.values() for work in each.values())
-    assert (len(found.sleepers), attempts) == (9_999, 9_999), "one was tried, and placed; nobody else"
+    attempts = sum(work.attempts for work in found.queue.blocked.works())
+    assert (len(found.queue.blocked), attempts) == (9_999, 9_999), "one was tried, and placed; nobody else"
 
 
 def test_nothing_is_looked_at_when_nobody_waits_for_it() -> None:

@@ -13,8 +13,10 @@ from cellstate.view import View
 from schedulers import registry
 from schedulers.constraints.looking import Look, look, wanted
 from schedulers.loop import Effect
+from schedulers.ordering.fifo import Fifo
+from schedulers.queue.blocked import Blocked
+from schedulers.queue.ranks import Ranks
 from schedulers.scheduler import Scheduler
-from schedulers.sleepers import Sleepers
 from schedulers.work import Work
 from tests.contract.conftest import AnyCell, Member
 from tests.unit.schedulers.constraints.site import asking, describe, site
@@ -143,20 +145,20 @@ def test_the_id_of_a_name(cell: AnyCell) -> None:
 
 
 def test_room_freed_wakes_only_who_may_use_it() -> None:
-    view, sleepers = site({"rack": "a"}, {"rack": "b"}, free=(0, 0)), Sleepers()
+    view, blocked = site({"rack": "a"}, {"rack": "b"}, free=(0, 0)), Blocked(Ranks(Fifo()))
     for rack in "abc":
-        sleepers.add(asking({"constraints": [f"rack == '{rack}'"]}, name=rack))
-    sleepers.add(asking({"spread": ["rack"]}, name="any"))
+        blocked.add(asking({"constraints": [f"rack == '{rack}'"]}, name=rack))
+    blocked.add(asking({"spread": ["rack"]}, name="any"))
     say(view, 1, 9, 9)
     describe(view, {"rack": "b"}, start=1)  # it is larger now, so it may have joined anew
-    assert [found.id for found in sleepers.wake(view)] == ["b", "any"]
+    assert [found.id for found in blocked.wake(view)] == ["b", "any"]
 
 
 def test_a_machine_of_which_nothing_is_known_yet_wakes_whoever_fits() -> None:
-    view, sleepers = site({"rack": "a"}, free=(0, 0)), Sleepers()
-    sleepers.add(asking({"constraints": ["rack == 'b'"]}))
+    view, blocked = site({"rack": "a"}, free=(0, 0)), Blocked(Ranks(Fifo()))
+    blocked.add(asking({"constraints": ["rack == 'b'"]}))
     say(view, 1, 9, 9)
-    assert [found.id for found in sleepers.wake(view)] == ["j"]
+    assert [found.id for found in blocked.wake(view)] == ["j"]
 
 
 # In the attempt loop, live
@@ -207,12 +209,12 @@ def test_a_constrained_job_goes_where_it_may(kind: str) -> None:
 def test_a_sleeper_is_woken_by_the_machine_it_waits_for_and_by_no_other() -> None:
     rig = live({"rack": "a"})
     rig.submit(demanding("j", 1, constraints=["rack == 'b'"]))
-    rig.until(lambda: len(rig.scheduler.sleepers) == 1)
+    rig.until(lambda: len(rig.scheduler.queue.blocked) == 1)
     rig.rest()
     join(rig, 1, {"rack": "a"})
     for _ in range(20):
         rig.step()
-    assert len(rig.scheduler.sleepers) == 1
+    assert len(rig.scheduler.queue.blocked) == 1
     join(rig, 2, {"rack": "b"})
     rig.until_placed("j")
     assert machines_of(rig, "j") == {2}
@@ -221,7 +223,7 @@ def test_a_sleeper_is_woken_by_the_machine_it_waits_for_and_by_no_other() -> Non
 def test_a_sleeper_is_woken_by_a_machine_that_becomes_what_it_waits_for() -> None:
     rig = live({"rack": "a"}, {"rack": "a"})
     rig.submit(demanding("j", 1, constraints=["rack == 'b'"]))
-    rig.until(lambda: len(rig.scheduler.sleepers) == 1)
+    rig.until(lambda: len(rig.scheduler.queue.blocked) == 1)
     rig.rest()
     join(rig, 1, {"rack": "b"})  # m1 joins anew, with the room it had
     rig.until_placed("j")
@@ -255,4 +257,4 @@ def test_a_job_whose_constraint_cannot_be_read_sleeps_and_stops_nobody() -> None
     rig = live({"rack": "a"})
     rig.submit(demanding("broken", 1, constraints=["rack = 'a'"]), demanding("fine", 1, constraints=["rack == 'a'"]))
     rig.until_placed("fine")
-    assert rig.scheduler.sleepers.ids() == ["broken"]
+    assert rig.scheduler.queue.blocked.ids() == ["broken"]

@@ -4,13 +4,15 @@ import pytest
 
 from cellstate.cell import KindUse
 from cellstate.model import Gang, Limits
-from schedulers.limited import Limited
+from schedulers.ordering.fifo import Fifo
+from schedulers.queue.limited import Limited
+from schedulers.queue.ranks import Ranks
 from schedulers.work import Work
 from tests.unit.schedulers.drive import group, work
 
 
 def kept_out(*works: Work) -> Limited:
-    limited = Limited()
+    limited = Limited(Ranks(Fifo()))
     for found in works:
         limited.add(found)
     return limited

@@ -7,179 +7,185 @@ from hypothesis import strategies as st
 
 from cellstate.model import Gang
 from cellstate.view import View
+from schedulers.ordering.fifo import Fifo
 from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.sleepers import Sleepers
+from schedulers.queue.blocked import Blocked
+from schedulers.queue.ranks import Ranks
 from schedulers.work import Work
 from tests.unit.schedulers.drive import copy, group, room, say, work
 
 
-def asleep(*works: Work) -> Sleepers:
-    sleepers = Sleepers()
+def nobody() -> Blocked:
+    return Blocked(Ranks(Fifo()))
+
+
+def asleep(*works: Work) -> Blocked:
+    blocked = nobody()
     for found in works:
-        sleepers.add(found)
-    return sleepers
+        blocked.add(found)
+    return blocked
 
 
-def woken(sleepers: Sleepers, view: View) -> list[str]:
-    return [found.id for found in sleepers.wake(view)]
+def woken(blocked: Blocked, view: View) -> list[str]:
+    return [found.id for found in blocked.wake(view)]
 
 
 def test_room_never_freed_wakes_nobody() -> None:
     view = copy((9, 9), (9, 9))  # room enough, but it was there when they went to sleep
-    sleepers = asleep(work("a"))
-    assert woken(sleepers, view) == []
+    blocked = asleep(work("a"))
+    assert woken(blocked, view) == []
     say(view, 0, 8, 8)
-    assert woken(sleepers, view) == [], "a machine that only lost room"
-    assert sleepers.ids() == ["a"]
+    assert woken(blocked, view) == [], "a machine that only lost room"
+    assert blocked.ids() == ["a"]
 
 
 def test_room_that_is_not_enough_wakes_nobody() -> None:
     view = copy((0, 0), (0, 0))
-    sleepers = asleep(work("a", group((2, 2), 1)))
+    blocked = asleep(work("a", group((2, 2), 1)))
     say(view, 0, 1, 9)
     say(view, 1, 9, 1)
-    assert woken(sleepers, view) == []
+    assert woken(blocked, view) == []
 
 
 def test_one_free_place_wakes_one_of_a_thousand_and_the_first() -> None:
     view = copy((0, 0))
-    sleepers = asleep(*(work(f"j{i}") for i in range(1_000)))
+    blocked = asleep(*(work(f"j{i}") for i in range(1_000)))
     say(view, 0, 1, 1)
-    assert woken(sleepers, view) == ["j0"]
-    assert (len(sleepers), sleepers.ids()[0]) == (999, "j1")
-    assert woken(sleepers, view) == [], "told once"
+    assert woken(blocked, view) == ["j0"]
+    assert (len(blocked), blocked.ids()[0]) == (999, "j1")
+    assert woken(blocked, view) == [], "told once"
 
 
 def test_room_for_fifty_wakes_fifty_small_jobs() -> None:
     view = copy((0, 0), (0, 0))
-    sleepers = asleep(*(work(f"j{i}") for i in range(1_000)))
+    blocked = asleep(*(work(f"j{i}") for i in range(1_000)))
     say(view, 0, 30, 30)
     say(view, 1, 20, 99)
-    assert woken(sleepers, view) == [f"j{i}" for i in range(50)]
+    assert woken(blocked, view) == [f"j{i}" for i in range(50)]
 
 
 def test_a_large_job_takes_all_the_room_and_those_behind_it_sleep_on() -> None:
     view = copy((0, 0))
-    sleepers = asleep(work("large", group((1, 1), 100)), work("small"))
+    blocked = asleep(work("large", group((1, 1), 100)), work("small"))
     say(view, 0, 10, 10)
-    assert woken(sleepers, view) == ["large"]
+    assert woken(blocked, view) == ["large"]
 
 
 def test_a_small_job_first_does_not_hide_the_room_from_those_behind_it() -> None:
     view = copy((0, 0))
-    sleepers = asleep(work("small"), work("large", group((1, 1), 100)), work("behind"))
+    blocked = asleep(work("small"), work("large", group((1, 1), 100)), work("behind"))
     say(view, 0, 10, 10)
-    assert woken(sleepers, view) == ["small", "large"]
+    assert woken(blocked, view) == ["small", "large"]
 
 
 def test_room_that_one_group_cannot_use_reaches_the_group_that_can() -> None:
     view = copy((0, 0))
     wide, tall = group((9, 1), 50), (1, 1)
-    sleepers = asleep(work("first", group(tall, 1), wide), work("second", group(tall, 7), wide))
+    blocked = asleep(work("first", group(tall, 1), wide), work("second", group(tall, 7), wide))
     say(view, 0, 5, 5)
-    assert woken(sleepers, view) == ["first", "second"]
+    assert woken(blocked, view) == ["first", "second"]
 
 
 def test_shapes_are_tested_apart() -> None:
     view = copy((0, 0))
-    sleepers = asleep(work("cpu", group((4, 0), 1)), work("memory", group((0, 4), 1)), work("both", group((4, 4), 1)))
+    blocked = asleep(work("cpu", group((4, 0), 1)), work("memory", group((0, 4), 1)), work("both", group((4, 4), 1)))
     say(view, 0, 4, 1)
-    assert woken(sleepers, view) == ["cpu"]
+    assert woken(blocked, view) == ["cpu"]
     say(view, 0, 4, 8)
-    assert woken(sleepers, view) == ["memory", "both"]
+    assert woken(blocked, view) == ["memory", "both"]
 
 
 def test_jobs_of_many_shapes_share_the_room_of_one_machine_in_order_of_submission() -> None:
     view = copy((0, 0))
     jobs = [work(f"j{i}", group((3, 3 + i), 1), order=10_000 - i) for i in range(10_000)]
-    sleepers = asleep(*jobs)
+    blocked = asleep(*jobs)
     say(view, 0, 7, 30_000)
-    assert woken(sleepers, view) == ["j9999", "j9998"], "no herd: the others would find nothing"
+    assert woken(blocked, view) == ["j9999", "j9998"], "no herd: the others would find nothing"
 
 
 def test_room_that_was_of_no_use_to_one_is_offered_to_those_behind_it() -> None:
     view = copy((0, 0))
-    sleepers = asleep(*(work(f"j{i}", group((2, 2 + i), 1), order=i) for i in range(3)))
+    blocked = asleep(*(work(f"j{i}", group((2, 2 + i), 1), order=i) for i in range(3)))
     say(view, 0, 3, 9)
     for name in ("j0", "j1", "j2"):
-        (found,) = sleepers.wake(view)
+        (found,) = blocked.wake(view)
         assert found.id == name
-        sleepers.add(found)  # something else keeps it out, such as where its other tasks are
-    assert sleepers.wake(view) == [], "each was asked once"
+        blocked.add(found)  # something else keeps it out, such as where its other tasks are
+    assert blocked.wake(view) == [], "each was asked once"
     say(view, 0, 3, 10)
-    assert woken(sleepers, view) == ["j0"], "until the machine has more"
+    assert woken(blocked, view) == ["j0"], "until the machine has more"
 
 
 def test_room_left_by_one_that_went_elsewhere_is_offered_once_all_that_were_woken_have_been_tried() -> None:
     view = copy((0, 0), (0, 0))
     small, large = work("small", group((1, 1), 1)), work("large", group((4, 4), 1), order=1)
-    sleepers = asleep(small, large)
+    blocked = asleep(small, large)
     say(view, 0, 1, 1)
     say(view, 1, 4, 4)
-    assert [found.id for found in sleepers.wake(view)] == ["small", "large"]
+    assert [found.id for found in blocked.wake(view)] == ["small", "large"]
     view.take(1, (1, 1), 1)  # small went to the large machine
-    sleepers.tried(small)
+    blocked.tried(small)
     late = work("late", group((1, 1), 1), order=2)
-    sleepers.add(late)
-    assert sleepers.wake(view) == []
-    sleepers.add(large)
-    assert [found.id for found in sleepers.wake(view)] == ["late"]
+    blocked.add(late)
+    assert blocked.wake(view) == []
+    blocked.add(large)
+    assert [found.id for found in blocked.wake(view)] == ["late"]
 
 
 def test_a_gang_is_tried_when_part_of_it_fits_and_one_at_a_time() -> None:
     view = copy((0, 0), (3, 3))
     gangs = [work(f"g{i}", group((1, 1), 4), gang=Gang.YES) for i in range(3)]
-    sleepers = asleep(*gangs)
+    blocked = asleep(*gangs)
     say(view, 0, 1, 1)  # with the three free elsewhere it is enough for one
-    assert woken(sleepers, view) == ["g0"]
+    assert woken(blocked, view) == ["g0"]
     say(view, 0, 5, 5)
-    assert woken(sleepers, view) == ["g1", "g2"]
+    assert woken(blocked, view) == ["g1", "g2"]
 
 
 def test_a_machine_that_comes_up_wakes_jobs_and_one_that_goes_does_not() -> None:
     view = copy((0, 0), (4, 4))
-    sleepers = asleep(work("nothing", group((0, 0), 1)), work("a"))
+    blocked = asleep(work("nothing", group((0, 0), 1)), work("a"))
     say(view, 1, -1, -1)
-    assert woken(sleepers, view) == []
+    assert woken(blocked, view) == []
     say(view, 1, 1, 1)
     say(view, 1, -1, -1)
-    assert woken(sleepers, view) == [], "gone again before anybody looked, also for tasks that need nothing"
+    assert woken(blocked, view) == [], "gone again before anybody looked, also for tasks that need nothing"
     say(view, 1, 1, 1)
-    assert woken(sleepers, view) == ["nothing", "a"]
+    assert woken(blocked, view) == ["nothing", "a"]
 
 
 def test_room_freed_and_taken_again_wakes_nobody() -> None:
     view = copy((0, 0))
-    sleepers = asleep(work("a"))
+    blocked = asleep(work("a"))
     say(view, 0, 1, 1)
     view.take(0, (1, 1), 1)
-    assert woken(sleepers, view) == []
+    assert woken(blocked, view) == []
 
 
 def test_a_job_taken_out_sleeps_no_more() -> None:
     a, b = work("a"), work("b")
-    sleepers = asleep(a, b)
-    assert sleepers.discard("a") is a
-    assert sleepers.discard("a") is None
-    assert (len(sleepers), sleepers.ids()) == (1, ["b"])
-    assert sleepers.discard("b") is b
+    blocked = asleep(a, b)
+    assert blocked.discard("a") is a
+    assert blocked.discard("a") is None
+    assert (len(blocked), blocked.ids()) == (1, ["b"])
+    assert blocked.discard("b") is b
     view = copy((0, 0))
     say(view, 0, 9, 9)
-    assert woken(sleepers, view) == []
+    assert woken(blocked, view) == []
 
 
 def test_its_shape_is_that_of_when_it_went_to_sleep() -> None:
     found = work("a", group((1, 1), 2), group((2, 2), 2))
-    sleepers = asleep(found)
+    blocked = asleep(found)
     found.left[0] = 0
-    assert sleepers.discard("a") is found
-    assert len(sleepers) == 0
+    assert blocked.discard("a") is found
+    assert len(blocked) == 0
 
 
 def test_all_can_be_taken_out() -> None:
-    sleepers = asleep(work("a"), work("b", group((2, 2), 1)), work("c"))
-    assert sorted(found.id for found in sleepers.clear()) == ["a", "b", "c"]
-    assert (len(sleepers), sleepers.ids(), sleepers.discard("a")) == (0, [], None)
+    blocked = asleep(work("a"), work("b", group((2, 2), 1)), work("c"))
+    assert sorted(found.id for found in blocked.clear()) == ["a", "b", "c"]
+    assert (len(blocked), blocked.ids(), blocked.discard("a")) == (0, [], None)
 
 
 NEEDS = st.sampled_from([(1, 1), (2, 1), (3, 3)])
@@ -192,13 +198,13 @@ Asked = list[tuple[list[tuple[tuple[int, int], int]], Gang]]
 @given(JOBS, CHANGES)
 def test_whoever_sleeps_on_fits_nowhere(jobs: Asked, changes: list[tuple[int, int, int]]) -> None:
     """The point of it all: after the woken were placed, no sleeping job could have been placed."""
-    view, sleepers, place = copy((0, 0), (0, 0), (0, 0)), Sleepers(), RandomFirstFit().place
+    view, blocked, place = copy((0, 0), (0, 0), (0, 0)), nobody(), RandomFirstFit().place
     for i, (groups, gang) in enumerate(jobs):
-        sleepers.add(work(f"j{i}", *(group(*asked) for asked in groups), gang=gang))
+        blocked.add(work(f"j{i}", *(group(*asked) for asked in groups), gang=gang))
     for machine, *free in changes:
         say(view, machine, *free)
         rounds = 0
-        while found_now := sleepers.wake(view):
+        while found_now := blocked.wake(view):
             rounds += 1
             assert rounds < 100
             for found in found_now:
@@ -206,13 +212,12 @@ def test_whoever_sleeps_on_fits_nowhere(jobs: Asked, changes: list[tuple[int, in
                 for claim in claims:
                     found.left[claim.group] -= claim.count
                 if claims:
-                    sleepers.tried(found)
+                    blocked.tried(found)
                 if found.remaining:
-                    sleepers.add(found)
+                    blocked.add(found)
         settled = room(view)
         view.forget()
         for i, left in enumerate(settled):  # what was placed is the store's from here on
             say(view, i, *left)
-        for sleeping in sleepers.by_shape.values():
-            for found in sleeping.values():
-                assert place(found, view, Random(0)) == [], f"{found.id} sleeps beside room for it"
+        for found in blocked.works():
+            assert place(found, view, Random(0)) == [], f"{found.id} is blocked beside room for it"

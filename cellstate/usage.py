@@ -1,0 +1,138 @@
+"""What users and pools hold and want, in a private copy: as the store last said, and with one's own work in flight."""
+
+from collections.abc import Iterable, Mapping
+
+from cellstate.resources import Resources
+
+Whose = tuple[str, str]
+"""(pool, user); ``""`` where a job names none."""
+Booking = tuple[Whose, Resources]
+"""Amounts that one's own claims take, all their tasks together."""
+
+
+class Usage:
+    """Amounts held and wanted, by user and by pool, in the order and units of the cell's resources.
+
+    `capacity` is that of the machines that are up. `take` counts claims until `land` or `forget` (they are in the
+    store's amounts from then on); `promise` counts what was chosen until `forget_promises`.
+    """
+
+    def __init__(self, dimensions: int) -> None:
+        """Nobody holds anything."""
+        self.capacity: Resources = (0,) * dimensions
+        self._nothing: Resources = (0,) * dimensions
+        self._stored: dict[Whose, Resources] = {}
+        self._wanted: dict[Whose, Resources] = {}
+        self._users: dict[str, list[int]] = {}
+        self._pools: dict[str, list[int]] = {}
+        self._open: list[Booking] = []
+        self._flights: list[list[Booking]] = []
+        self._promised: list[Booking] = []
+
+    # What policies ask
+
+    def of_user(self, user: str) -> Resources:
+        """What the jobs of a user hold."""
+        return tuple(self._users.get(user, self._nothing))
+
+    def of_pool(self, pool: str) -> Resources:
+        """What the jobs of a pool hold."""
+        return tuple(self._pools.get(pool, self._nothing))
+
+    def users(self) -> list[str]:
+        """The users who hold or want something."""
+        return sorted({user for _, user in (*self._stored, *self._wanted)} | set(self._users))
+
+    def pools(self) -> list[str]:
+        """The pools that hold or want something."""
+        return sorted({pool for pool, _ in (*self._stored, *self._wanted)} | set(self._pools))
+
+    def wanted_by_user(self, user: str) -> Resources:
+        """What the tasks of a user that are not placed need together, as the store last said."""
+        return self._sum(amounts for (_, whose), amounts in self._wanted.items() if whose == user)
+
+    def wanted_by_pool(self, pool: str) -> Resources:
+        """What the tasks of a pool that are not placed need together, as the store last said."""
+        return self._sum(amounts for (whose, _), amounts in self._wanted.items() if whose == pool)
+
+    def dominant_share(self, *, user: str | None = None, pool: str | None = None) -> float:
+        """The largest share of the capacity, over the resources, that a user or a pool holds (0 to 1)."""
+        held = self._users.get(user, ()) if user is not None else self._pools.get(pool or "", ())
+        return max((has / most for has, most in zip(held, self.capacity, strict=False) if most), default=0.0)
+
+    def _sum(self, each: Iterable[Resources]) -> Resources:
+        sums = list(self._nothing)
+        for amounts in each:
+            for d, amount in enumerate(amounts):
+                sums[d] += amount
+        return tuple(sums)
+
+    def stored(self, whose: Whose) -> Resources:
+        """What a user holds in a pool, as the store last said."""
+        return self._stored.get(whose, self._nothing)
+
+    # What the copy and the scheduler tell
+
+    def state(self, whose: Whose, held: Resources, wanted: Resources) -> None:
+        """Take over what the store says of a user in a pool."""
+        before = self.stored(whose)
+        self._add(whose, tuple(now - was for now, was in zip(held, before, strict=True)), 1)
+        for known, amounts in ((self._stored, held), (self._wanted, wanted)):
+            if any(amounts):
+                known[whose] = amounts
+            else:
+                known.pop(whose, None)
+
+    def state_all(self, held: Mapping[Whose, Resources], wanted: Mapping[Whose, Resources]) -> None:
+        """Take over what the store says of everybody."""
+        for whose in {*held, *wanted, *self._stored, *self._wanted}:
+            self.state(whose, held.get(whose, self._nothing), wanted.get(whose, self._nothing))
+
+    def _add(self, whose: Whose, amounts: Resources, sign: int) -> None:
+        pool, user = whose
+        for sums, name in ((self._pools, pool), (self._users, user)):
+            held = sums.setdefault(name, [0] * len(amounts))
+            for d, amount in enumerate(amounts):
+                held[d] += sign * amount
+            if not any(held):
+                del sums[name]
+
+    def take(self, user: str, pool: str, amounts: Resources) -> None:
+        """Count what a transaction claims."""
+        self._open.append(((pool, user), amounts))
+        self._add((pool, user), amounts, 1)
+
+    def launch(self) -> None:
+        """The open claims are being committed."""
+        self._flights.append(self._open)
+        self._open = []
+
+    def land(self) -> None:
+        """The oldest launched claims were judged: what stands is in the store's amounts."""
+        self._drop(self._flights.pop(0))
+
+    def settle(self) -> None:
+        """The open claims were judged."""
+        opened, self._open = self._open, []
+        self._drop(opened)
+
+    def forget(self) -> None:
+        """Drop every claim whose outcome will never be known."""
+        for bookings in (*self._flights, self._open):
+            self._drop(bookings)
+        self._flights, self._open = [], []
+
+    def promise(self, user: str, pool: str, need: Resources, tasks: int) -> None:
+        """Count tasks that were chosen, as if they were placed."""
+        amounts = tuple(amount * tasks for amount in need)
+        self._promised.append(((pool, user), amounts))
+        self._add((pool, user), amounts, 1)
+
+    def forget_promises(self) -> None:
+        """What was chosen is decided now."""
+        promised, self._promised = self._promised, []
+        self._drop(promised)
+
+    def _drop(self, bookings: Iterable[Booking]) -> None:
+        for whose, amounts in bookings:
+            self._add(whose, amounts, -1)

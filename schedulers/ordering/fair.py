@@ -1,0 +1,50 @@
+"""Weighted fair sharing among users by dominant share (DRF, NSDI 2011): who holds least for his weight comes first."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import ClassVar
+
+from cellstate.errors import BadInput
+from cellstate.view import View
+from schedulers.policies import Ordering
+from schedulers.work import Work
+
+
+@dataclass(slots=True)
+class WeightedFair(Ordering):
+    """The next task is for the user whose dominant share ÷ weight is smallest; a user's jobs by precedence, then FIFO.
+
+    `weights` by user, 1 for the others. `ageing` as in PrecedenceFifo, among the jobs of one user: between users
+    nobody starves, because whoever waits holds ever less.
+    """
+
+    portion: ClassVar[int | None] = 16
+    weights: Mapping[str, float] = field(default_factory=dict)
+    ageing: float | None = None
+    _view: View | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for user, weight in self.weights.items():
+            if not (isfinite(weight) and weight > 0):
+                raise BadInput(f"weight {weight:g} of user {user}; want more than 0")
+
+    def observe(self, view: View, now: float) -> None:
+        """See Ordering.observe."""
+        self._view = view
+
+    def lane(self, work: Work) -> Hashable:
+        """See Ordering.lane."""
+        return work.user
+
+    def rank(self, lane: Hashable) -> float:
+        """See Ordering.rank."""
+        user = str(lane)
+        share = 0.0 if self._view is None else self._view.usage.dominant_share(user=user)
+        return share / self.weights.get(user, 1.0)
+
+    def key(self, work: Work) -> float:
+        """See Ordering.key."""
+        if self.ageing:
+            return work.submitted - self.ageing * work.job.precedence
+        return -work.job.precedence

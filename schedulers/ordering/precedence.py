@@ -1,0 +1,36 @@
+"""Precedence, then first in, first out: the most important job first (the default of the shipped schedulers)."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from math import isfinite
+
+from cellstate.errors import BadInput
+from schedulers.policies import Ordering
+from schedulers.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class PrecedenceFifo(Ordering):
+    """Jobs of higher precedence first, among equals those submitted first.
+
+    `ageing` (seconds): a job that waited so long counts as one step of precedence higher, after twice as long as two
+    steps higher, and so on; so a stream of important jobs starves nobody for ever. None: precedence alone.
+    """
+
+    ageing: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.ageing is not None and not (isfinite(self.ageing) and self.ageing > 0):
+            raise BadInput(f"ageing of {self.ageing:g} s; want more than 0")
+
+    def lane(self, work: Work) -> Hashable:
+        """See Ordering.lane."""
+        return () if self.ageing else work.job.precedence
+
+    def rank(self, lane: Hashable) -> float:
+        """See Ordering.rank."""
+        return -lane if isinstance(lane, int) else 0.0
+
+    def key(self, work: Work) -> float:
+        """See Ordering.key: everybody ages equally fast, so who comes first never changes."""
+        return work.submitted - self.ageing * work.job.precedence if self.ageing else 0.0

@@ -1,0 +1,31 @@
+"""Shortest expected first: jobs whose tasks are expected to run shortest."""
+
+from dataclasses import dataclass
+from math import inf
+
+from cellstate.errors import BadInput
+from schedulers.policies import Ordering
+from schedulers.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class ShortestFirst(Ordering):
+    """Jobs by the field ``expected_duration`` (seconds a task), those without one last.
+
+    `ageing`: so many seconds of expected duration are forgiven for each second of waiting; 0 lets a stream of short
+    jobs starve long ones. `unknown` (seconds) is what a job without the field is taken to run; None: longer than all.
+    """
+
+    ageing: float = 0.0
+    unknown: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ageing < inf:
+            raise BadInput(f"ageing of {self.ageing:g}; want 0 or more seconds for each second of waiting")
+
+    def key(self, work: Work) -> float:
+        """See Ordering.key: everybody ages equally fast, so who comes first never changes."""
+        expected = work.expected_seconds
+        if expected is None:
+            expected = 1e12 if self.unknown is None else self.unknown
+        return expected + self.ageing * work.submitted

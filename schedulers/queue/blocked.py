@@ -1,0 +1,231 @@
+"""Jobs that fit nowhere, indexed by what they need; freed room is given out in the policy's order.
+
+Each group of jobs that are alike is tested once against the changed machines, however many jobs are in it (semantics
+19), and all groups share the room of these machines as the policy orders them (semantics 32): what one job may take
+requeues no other. Once all that were requeued for some machines have been tried, the room that is left there is
+offered to those that were not.
+"""
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cellstate.resources import Resources
+from cellstate.view import View
+from schedulers.constraints.demands import demands
+from schedulers.constraints.evaluation import permitted
+from schedulers.fitting import Amounts, fitting
+from schedulers.queue.lines import Lines, Mask
+from schedulers.queue.ranks import Place, Promise, Ranks
+from schedulers.queue.shapes import Alike, ByShape
+from schedulers.work import Work
+
+Machines = NDArray[np.int64]
+
+
+PORTIONS = 8
+"""A turn gives a job at most so large a part of the room that is left, and at least one task."""
+
+
+class Round:
+    """Machines, and how many of the jobs that were requeued for them have not been tried yet."""
+
+    def __init__(self, machines: Machines) -> None:
+        """Nobody was requeued for them yet."""
+        self.machines, self.untried = machines, 0
+
+
+class Blocked(ByShape):
+    """Jobs that no machine has room for."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        """Nobody is blocked."""
+        super().__init__(ranks)
+        self._lines = Lines()
+        self._again: list[Machines] = []
+        self._others: dict[Alike, frozenset[str]] = {}
+
+    def add(self, work: Work) -> Alike:
+        """Put a job here that was tried in vain."""
+        alike = super().add(work)
+        line = self._put(alike)
+        if work.woken is not None:
+            self._lines.vain[line] = True
+            self.tried(work)
+        wants = [demands(work.job, group) for group, left in enumerate(work.left) if left]
+        others = frozenset(relation.job for each in wants for relation in (*each.near, *each.apart))
+        if others:
+            self._others[alike] = others
+        return alike
+
+    def _put(self, alike: Alike) -> int:
+        key, tie, first = self.groups[alike].first()
+        return self._lines.put(alike, first, (key, tie))
+
+    def tried(self, work: Work) -> None:
+        """A job that was requeued for some machines has been tried: it is placed, or blocked again, or not ours."""
+        woken, work.woken = work.woken, None
+        if isinstance(woken, Round):
+            woken.untried -= 1
+            if not woken.untried:
+                self._again.append(woken.machines)
+
+    def discard(self, job_id: str) -> Work | None:
+        """Take a job out; None when it is not here."""
+        alike = self._of.get(job_id)
+        work = super().discard(job_id)
+        if alike is not None:
+            if alike in self.groups:
+                self._put(alike)
+            else:
+                self._lines.drop(alike)
+                self._others.pop(alike, None)
+        return work
+
+    def clear(self) -> list[Work]:
+        """Take out every job."""
+        self._lines, self._again, self._others = Lines(), [], {}
+        return super().clear()
+
+    def others(self) -> set[str]:
+        """The names of the jobs that it matters to somebody here where they run."""
+        return set().union(*self._others.values())
+
+    @property
+    def left_over(self) -> bool:
+        """Whether all that were requeued for some machines have been tried, and what is left was not offered yet."""
+        return bool(self._again)
+
+    # Requeueing
+
+    def wake(self, view: View, promise: Promise | None = None) -> list[Work]:
+        """Take out the jobs that room freed since the last call may hold; no herd behind the first ones.
+
+        With a `promise`, ranks follow what is given out: no job is requeued for more than its turns brought it.
+        """
+        fresh, again = view.freed(), self._again
+        self._again = []
+        if not self.groups or not (len(fresh) or again):
+            return []
+        lines = self._lines
+        if len(fresh) and lines.vain.any():
+            lines.vain &= ~(lines.least <= view.amounts(fresh).max(axis=1)).all(axis=1)
+        machines = np.unique(np.concatenate([fresh, *again])) if again else fresh
+        return Sharing(self, view, machines, promise).among(~lines.vain)
+
+    def wake_near(self, view: View, names: Collection[str], promise: Promise | None = None) -> list[Work]:
+        """Take out the jobs that may fit now that other jobs, which it matters to them where they run, have moved."""
+        concerned = np.zeros(len(self._lines.vain), dtype=np.bool_)
+        for alike, others in self._others.items():
+            concerned[self._lines.of[alike]] = not others.isdisjoint(names)
+        machines = np.flatnonzero(view.up)
+        if not (concerned.any() and len(machines)):
+            return []
+        self._lines.vain[concerned] = False
+        return Sharing(self, view, machines, promise).among(concerned)
+
+
+class Sharing:
+    """Gives the room of some machines to blocked jobs, in the policy's order."""
+
+    def __init__(self, blocked: Blocked, view: View, machines: Machines, promise: Promise | None) -> None:
+        """Nothing is given yet."""
+        self.blocked, self.view, self.machines, self.promise = blocked, view, machines, promise
+        self.lines, self.room = blocked._lines, view.amounts(machines)  # noqa: SLF001 - the other half of Blocked
+        self.given: dict[str, list[int]] = {}
+
+    def among(self, waiting: Mask) -> list[Work]:
+        """Take out, in the policy's order, those of the groups `waiting` whom the room may hold."""
+        lines, round_, woken = self.lines, Round(self.machines), list[Work]()
+        lines.rerank(self.blocked.ranks)
+        while True:
+            waiting = waiting & (lines.least <= self.room.max(axis=1)).all(axis=1)
+            candidates = np.flatnonzero(waiting)
+            if not len(candidates):
+                break
+            line, rival = lines.first_two(candidates)
+            alike = lines.alike[line]
+            if alike is None:
+                raise TypeError(line)
+            if self.promise is not None and rival is not None:
+                found, waiting[line] = self._turn(alike, self.promise)
+                lines.rerank(self.blocked.ranks)
+            else:
+                found = self._of_group(alike, rival)
+                waiting[line] = bool(found) and alike in self.blocked.groups
+            woken += found
+        woken += [work for job_id in self.given if (work := self.blocked.discard(job_id)) is not None]
+        for work in woken:
+            work.woken = round_
+            if work.id in self.given and not work.gang:
+                work.admitted = self.given[work.id]
+        round_.untried = len(woken)
+        return woken
+
+    def _turn(self, alike: Alike, promise: Promise) -> tuple[list[Work], bool]:
+        """Give the first job of a group some tasks; returns it when it is to have no more, and whether the group is."""
+        work = self.blocked.first(alike)
+        given = self.given.setdefault(work.id, [0] * len(work.left))
+        turn = [0] * len(work.left)
+        for group, left in enumerate(work.left):
+            if rest := left - given[group]:
+                need, mask = work.need(group), _of_use(work, group, self.view, self.machines)
+                fits = int(_units(self.room, need, mask).sum())
+                turn[group] = min(rest, fits) if work.gang else min(rest, fits and 1 + fits // PORTIONS)
+                _take(self.room, need, mask, turn[group])
+                given[group] += turn[group]
+        if not any(turn):
+            if not any(given):
+                del self.given[work.id]
+                return [], False
+        else:
+            promise(work, turn)
+            if not work.gang and given != work.left:
+                return [], True
+        self.blocked.discard(work.id)
+        return [work], alike in self.blocked.groups
+
+    def _of_group(self, alike: Alike, rival: Place | None) -> list[Work]:
+        """Take out the jobs of a group that come before `rival` and may fit; `room` is less by what they may take."""
+        first = self.blocked.first(alike)
+        groups = [group for group, left in enumerate(first.left) if left]
+        needs = [first.need(group) for group in groups]
+        masks = [_of_use(first, group, self.view, self.machines) for group in groups]
+        budget = [int(_units(self.room, need, mask).sum()) for need, mask in zip(needs, masks, strict=True)]
+        takes, woken = [0] * len(groups), list[Work]()
+        # Group by group: what the first jobs cannot use must reach those behind them.
+        while alike in self.blocked.groups and max(budget) > 0:
+            key, tie, work = self.blocked.groups[alike].first()
+            if woken and rival is not None and (self.blocked.ranks.rank(alike[0]), key, tie) > rival:
+                break
+            for i, left in enumerate(filter(None, work.left)):
+                takes[i] += min(left, max(0, budget[i]))
+                budget[i] -= left
+            woken.append(work)
+            self.blocked.discard(work.id)
+        for need, mask, count in zip(needs, masks, takes, strict=True):
+            _take(self.room, need, mask, count)
+        return woken
+
+
+def _of_use(work: Work, group: int, view: View, machines: Machines) -> Mask | None:
+    """Which of the machines a group may run on, as far as that is known; None for all of them."""
+    may = permitted(work, group, view) if work.job.spec and view.attributes.used else None
+    return None if may is None else may[machines] | view.attributes.stale[machines]
+
+
+def _units(room: Amounts, need: Resources, mask: Mask | None) -> Amounts:
+    """How many tasks each machine holds; none where the mask says that they may not run there."""
+    fits = fitting(room, need)
+    if mask is not None:
+        fits[~mask] = 0
+    return fits
+
+
+def _take(room: Amounts, need: Resources, mask: Mask | None, count: int) -> None:
+    """Take the room of so many tasks, from the first machines that hold some."""
+    if count:
+        fits = _units(room, need, mask)
+        taken = np.clip(count - (np.cumsum(fits) - fits), 0, fits)
+        room -= np.array(need, dtype=np.int64)[:, None] * taken

@@ -1,0 +1,91 @@
+"""Jobs that the limits of their kind keep out: requeued, in the policy's order, once limits or use admit some."""
+
+from collections.abc import Hashable
+
+from cellstate.cell import KindUse
+from schedulers.queue.ranks import Place, Promise, Ranks
+from schedulers.queue.shapes import Alike, ByShape
+from schedulers.work import Work
+
+
+class Limited(ByShape):
+    """Jobs that a verdict `limit` kept out."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        """Nobody is kept out."""
+        super().__init__(ranks)
+        self._seen: KindUse | None = None
+
+    def shape_of(self, work: Work) -> Hashable:
+        """Their shape, and whether something of them runs: then they are admitted, and only amounts matter."""
+        return (*work.shape(), _fresh(work))
+
+    def add(self, work: Work) -> Alike:
+        """The store said that a limit keeps a job out."""
+        self._seen = None
+        return super().add(work)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether somebody waits and it is not known whether the limits admit it by now."""
+        return bool(self.groups) and self._seen is None
+
+    def look_again(self) -> None:
+        """A job that was requeued has been tried, and may have left to others what it was requeued for."""
+        self._seen = None
+
+    def wake(self, use: KindUse, promise: Promise | None = None) -> list[Work]:
+        """Take out, in the policy's order, the jobs that the limits admit together; none while nothing changed."""
+        if use == self._seen:
+            return []
+        self._seen = use
+        low, high = use.limits.precedence
+        jobs = None if use.limits.jobs is None else use.limits.jobs - use.jobs
+        pairs = zip(use.limits.resources, use.used, strict=True)
+        left = [None if limit is None else limit - used for limit, used in pairs]
+        woken: list[Work] = []
+        places = {alike: self._place(alike) for alike in self.groups}
+        while places:
+            alike = min(places, key=places.__getitem__)
+            work = self.first(alike)
+            fresh = _fresh(work)
+            within = low <= work.job.precedence <= high and not (fresh and jobs is not None and jobs <= 0)
+            admitted = _admit(work, left) if within else None
+            if admitted is None:
+                del places[alike]
+                continue
+            if fresh and jobs is not None:
+                jobs -= 1
+            woken.append(work)
+            self.discard(work.id)
+            work.woken, work.admitted = self, admitted
+            if alike not in self.groups:
+                del places[alike]
+            if promise is not None:
+                promise(work, admitted)
+                places = {each: self._place(each) for each in places}
+            elif alike in places:
+                places[alike] = self._place(alike)
+        return woken
+
+    def _place(self, alike: Alike) -> Place:
+        key, tie, _ = self.groups[alike].first()
+        return self.ranks.rank(alike[0]), key, tie
+
+
+def _fresh(work: Work) -> bool:
+    return not (work.placed or any(group.placed for group in work.job.groups))
+
+
+def _admit(work: Work, left: list[int | None]) -> list[int] | None:
+    """How many tasks of each group of a job are admitted, of a gang all; None when none is. `left` is less by these."""
+    rest, admitted = list(left), [0] * len(work.left)
+    for group, tasks in enumerate(work.left):
+        need = work.need(group)
+        fits = [most // amount for most, amount in zip(rest, need, strict=True) if most is not None and amount]
+        admitted[group] = count = max(0, min([tasks, *fits]))
+        rest = [most if most is None else most - amount * count for most, amount in zip(rest, need, strict=True)]
+    if not any(admitted) or (work.gang and sum(admitted) < work.remaining):
+        return None
+    left[:] = rest
+    return admitted

@@ -1,0 +1,95 @@
+"""A line for each group of blocked jobs, as arrays: so all groups are compared with freed room at once."""
+
+from collections.abc import Hashable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schedulers.queue.ranks import Place, Ranks
+from schedulers.queue.shapes import Alike
+from schedulers.work import Work
+
+Mask = NDArray[np.bool_]
+NOBODY = np.iinfo(np.int64).max
+
+
+class Lines:
+    """The least that tasks of a group need, and the place of its first job.
+
+    A group is `vain` when a job of it was tried on freed room and could not use it; it waits for other machines.
+    """
+
+    def __init__(self) -> None:
+        """No line is in use."""
+        self.of: dict[Alike, int] = {}
+        self.alike: list[Alike | None] = []
+        self.least: NDArray[np.int64] = np.empty((0, 0), dtype=np.int64)
+        self.key: NDArray[np.float64] = np.empty(0)
+        self.tie: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.lane: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.vain: Mask = np.empty(0, dtype=np.bool_)
+        self._free: list[int] = []
+        self._lanes: dict[Hashable, int] = {}
+        self._rank: NDArray[np.float64] = np.empty(0)
+
+    def put(self, alike: Alike, first: Work, within: tuple[float, int]) -> int:
+        """The line of a group whose first job this is."""
+        line = self.of.get(alike)
+        if line is None:
+            needs = [first.need(group) for group, left in enumerate(first.left) if left]
+            if not self._free:
+                self._grow(len(needs[0]))
+            line = self.of[alike] = self._free.pop()
+            self.alike[line], self.vain[line] = alike, False
+            self.least[line] = np.min(needs, axis=0)
+            self.lane[line] = self._lanes.setdefault(alike[0], len(self._lanes))
+        self.key[line], self.tie[line] = within
+        return line
+
+    def drop(self, alike: Alike) -> None:
+        """A group is empty."""
+        line = self.of.pop(alike)
+        self.alike[line], self.least[line] = None, NOBODY
+        self._free.append(line)
+
+    def _grow(self, dimensions: int) -> None:
+        known = len(self.alike)
+        more = max(8, known)
+        least = np.full((more, dimensions), NOBODY, dtype=np.int64)
+        self.least = np.concatenate([self.least.reshape(known, dimensions), least])
+        self.key = np.concatenate([self.key, np.zeros(more)])
+        self.tie, self.lane = (np.concatenate([each, np.zeros(more, dtype=np.int64)]) for each in (self.tie, self.lane))
+        self.vain = np.concatenate([self.vain, np.zeros(more, dtype=np.bool_)])
+        self.alike += [None] * more
+        self._free += range(known + more - 1, known - 1, -1)
+
+    def rerank(self, ranks: Ranks) -> None:
+        """Take over the ranks of the lanes."""
+        if len(self._lanes) > 2 * len(self.of) + 64:
+            self._forget_lanes()
+        self._rank = np.array([ranks.rank(lane) for lane in self._lanes], dtype=np.float64)
+
+    def _forget_lanes(self) -> None:
+        """Lanes in which nobody waits any more are counted no longer."""
+        self._lanes = {}
+        for alike, line in self.of.items():
+            self.lane[line] = self._lanes.setdefault(alike[0], len(self._lanes))
+
+    def first_two(self, lines: NDArray[np.int64]) -> tuple[int, Place | None]:
+        """The line that comes first of some, and the place of the one after it."""
+        rank = self._rank[self.lane[lines]]
+        best = _first(rank, self.key[lines], self.tie[lines])
+        rest = np.arange(len(lines)) != best
+        if not rest.any():
+            return int(lines[best]), None
+        rival = lines[rest][_first(rank[rest], self.key[lines[rest]], self.tie[lines[rest]])]
+        return int(lines[best]), (
+            float(self._rank[self.lane[rival]]), float(self.key[rival]), int(self.tie[rival])
+        )  # fmt: skip
+
+
+def _first(rank: NDArray[np.float64], key: NDArray[np.float64], tie: NDArray[np.int64]) -> int:
+    """The position of the least (rank, key, tie)."""
+    at = np.flatnonzero(rank == rank.min())
+    at = at[key[at] == key[at].min()]
+    return int(at[tie[at].argmin()])

@@ -1,0 +1,223 @@
+"""The pending queue of a scheduler: every job that wants machines, by what it waits for (docs/decisions/0012).
+
+A job is *ready* or backs off (`Ready`), or it is *blocked*: by room (`Blocked`), by a limit (`Limited`), by other jobs
+or attributes, by somebody who would have to be evicted, or by a time that a policy named (`Work.until`). All of it is
+ordered by one policy, live and simulated: intake, freed room, raised limits (semantics 32).
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from heapq import heappop, heappush
+from random import Random
+
+from cellstate.view import View
+from schedulers.constraints.looking import Look, lacking
+from schedulers.policies import Ordering, Preemption
+from schedulers.queue.blocked import Blocked
+from schedulers.queue.limited import Limited
+from schedulers.queue.ranks import Ranks
+from schedulers.queue.ready import Ready
+from schedulers.work import Work
+
+LOOK_SECONDS = 0.2
+"""How often other jobs are looked up while a job waits for where they run."""
+HUNT_SECONDS = 0.5
+"""How often jobs are looked at that might evict what others placed."""
+MOST_HUNTERS = 8
+"""Groups of blocked jobs that are looked at in one go because of what others placed."""
+
+
+class Queue:
+    """See the module's first lines. `now` and the times of jobs are seconds of the answerer's clock."""
+
+    def __init__(self, ordering: Ordering) -> None:
+        """Nothing is queued."""
+        self.ordering = ordering
+        self.ranks = Ranks(ordering)
+        self.ready = Ready(self.ranks)
+        self.blocked = Blocked(self.ranks)
+        self.limited = Limited(self.ranks)
+        self.follows_use = type(ordering).observe is not Ordering.observe
+        """Whether ranks follow what users and pools hold."""
+        self._view: View | None = None
+        self._until: list[tuple[float, str]] = []
+        self._look_at = self._hunt_at = 0.0
+        self._hunted = self._to_hunt = 0
+        self._changes = -1
+
+    # What is in it
+
+    @property
+    def asleep(self) -> int:
+        """How many jobs are blocked."""
+        return len(self.blocked) + len(self.limited)
+
+    def discard(self, job_id: str) -> Work | None:
+        """Take a job out wherever it is; None when it is nowhere."""
+        return self.blocked.discard(job_id) or self.limited.discard(job_id) or self.ready.discard(job_id)
+
+    def block(self, work: Work) -> None:
+        """A job was tried in vain: it waits for room, or until a policy wants it tried again (`Work.until`)."""
+        if work.until > 0:
+            heappush(self._until, (work.until, work.id))
+        by_limit = work.woken is self.limited
+        self.blocked.add(work)
+        if by_limit:
+            self.limited.look_again()
+
+    def limit(self, work: Work) -> None:
+        """A limit keeps a job out."""
+        self.tried(work)
+        self.limited.add(work)
+
+    def tried(self, work: Work) -> None:
+        """A job that was requeued has been tried: others may have what it left."""
+        if work.woken is self.limited:
+            self.limited.look_again()
+        self.blocked.tried(work)
+
+    def keep(self, keeps: Callable[[str], bool]) -> None:
+        """Forget the jobs that somebody else works on.
+
+        One that goes may have been requeued for room that nobody else is told of: then blocked jobs are tried again.
+        """
+        for job_id in [*self.blocked.ids(), *self.limited.ids()]:
+            if not keeps(job_id):
+                self.blocked.discard(job_id)
+                self.limited.discard(job_id)
+        queued = self.ready.clear()
+        kept = [work for work in queued if keeps(work.id)]
+        if len(kept) < len(queued):
+            kept += self.blocked.clear()
+            self.limited.look_again()
+        for work in kept:
+            self.ready.add(work)
+
+    # When to look
+
+    def next_due(self) -> float | None:
+        """When something is to be done next (seconds): 0 for at once, None when only news can bring something."""
+        due = [self.ready.next_due()]
+        if self.limited.unknown or self.blocked.others():
+            due.append(self._look_at)
+        if self._to_hunt and len(self.blocked):
+            due.append(self._hunt_at)
+        while self._until and not self._waits(*self._until[0]):
+            heappop(self._until)
+        if self._until:
+            due.append(self._until[0][0])
+        return min((each for each in due if each is not None), default=None)
+
+    def _waits(self, until: float, job_id: str) -> bool:
+        work = self.blocked.get(job_id)
+        return work is not None and work.until == until
+
+    @property
+    def left_over(self) -> bool:
+        """Whether room that was given to blocked jobs is left, and can be offered to the others.
+
+        A live scheduler offers it at once, a simulated one with the next room that is freed: time passes in between.
+        """
+        return self.blocked.left_over
+
+    def look_now(self) -> None:
+        """Somebody notified the scheduler: look at once."""
+        self._look_at = 0.0
+
+    def asks(self, kind: str, view: View, now: float) -> Look | None:
+        """What is to be looked up for blocked jobs."""
+        if not self.asleep:
+            return None
+        # A machine that came, or came back otherwise, may be what a blocked job waits for.
+        attributes = view.attributes.used and bool(len(self.blocked)) and lacking(view)
+        others, use = set[str](), ""
+        if now >= self._look_at:
+            self._look_at = now + LOOK_SECONDS
+            others, use = self.blocked.others(), kind if len(self.limited) else ""
+        if not (attributes or others or use):
+            return None
+        return Look(attributes, others=tuple(sorted(others)), use=use)
+
+    # Requeueing
+
+    def observe(self, view: View, now: float) -> None:
+        """Let the policy see the copy and the time; ranks are computed anew."""
+        view.now, self._view = now, view
+        if self.follows_use:
+            view.usage.capacity = view.total()
+            self.ranks.forget()
+            self.ordering.observe(view, now)
+
+    def wake(self, view: View, preemption: Preemption, rng: Random, now: float) -> None:
+        """Make ready the blocked jobs that may be placed now."""
+        promise = self._promise if self.follows_use and self.asleep else None
+        woken = self.blocked.wake(view, promise)
+        if view.moved:
+            woken += self.blocked.wake_near(view, view.moved, promise)
+            view.moved = set()
+        if view.use is not None:
+            woken += self.limited.wake(view.use, promise)
+            view.use = None
+        while self._until and self._until[0][0] <= now:
+            until, job_id = heappop(self._until)
+            if self._waits(until, job_id) and (work := self.blocked.discard(job_id)) is not None:
+                woken.append(work)
+        woken += self._hunt(view, preemption, rng, now)
+        for work in woken:
+            work.not_before = 0.0
+            self.ready.add(work)
+
+    def _promise(self, work: Work, tasks: Sequence[int]) -> None:
+        """Count tasks as if they were placed, until the next decision."""
+        if self._view is not None:
+            for group, count in enumerate(tasks):
+                if count:
+                    self._view.usage.promise(work.user, work.pool, work.need(group), count)
+            self.ranks.forget()
+
+    def _hunt(self, view: View, preemption: Preemption, rng: Random, now: float) -> list[Work]:
+        """The first job of some groups, when others placed what it might evict: the groups take turns."""
+        if not preemption.evicts or not len(self.blocked):
+            self._to_hunt = 0
+            return []
+        if view.changes != self._changes:
+            self._changes, self._to_hunt = view.changes, len(self.blocked.groups)
+        if not self._to_hunt or now < self._hunt_at:
+            return []
+        self._hunt_at = now + HUNT_SECONDS
+        groups = list(self.blocked.groups)
+        self._hunted %= len(groups)
+        woken = []
+        for alike in (*groups[self._hunted :], *groups[: self._hunted])[:MOST_HUNTERS]:
+            work = self.blocked.first(alike)
+            if preemption.suspects(work, view, rng):
+                woken.append(work)
+                self.blocked.discard(work.id)
+        self._hunted += MOST_HUNTERS
+        self._to_hunt = max(0, self._to_hunt - MOST_HUNTERS)
+        return woken
+
+    # Choosing
+
+    def choose(self, now: float, most: int) -> list[Work]:
+        """Take out the next jobs by the policy, at most so many."""
+        view, portion = self._view, self.ordering.portion
+        if view is not None and self.follows_use:
+            view.usage.forget_promises()
+            self.ranks.forget()
+        chosen: list[Work] = []
+        lanes = set[Hashable]()
+        while len(chosen) < most and (work := self.ready.pop(now)) is not None:
+            work.not_before = 0.0
+            work.notes.pop("until", None)
+            chosen.append(work)
+            if self.follows_use:
+                whole = portion is None or work.gang or work.admitted is not None
+                share = work.left if whole else [min(left, portion or left) for left in work.left]
+                self._promise(work, work.admitted or share)
+            if portion is not None:
+                lanes.add(self.ranks.lane(work))
+        if portion is not None and (len(lanes) > 1 or self.ready.lanes() or len(self.blocked)):
+            for work in chosen:
+                if not work.gang and work.admitted is None:
+                    work.admitted = [min(left, portion) for left in work.left]
+        return chosen

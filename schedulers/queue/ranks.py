@@ -1,0 +1,39 @@
+"""The order of one policy: the rank of a job's lane, then its key, then the order of submission."""
+
+from collections.abc import Callable, Hashable, Sequence
+
+from schedulers.policies import Ordering
+from schedulers.work import Work
+
+Place = tuple[float, float, int]
+"""Rank of the lane, key of the job, tie; smallest first."""
+Promise = Callable[[Work, Sequence[int]], None]
+"""Counts tasks of a job, by group, as if they were placed: the next rank sees them."""
+
+
+class Ranks:
+    """Places jobs. The rank of a lane is computed once until `forget`, because use and time change it."""
+
+    def __init__(self, ordering: Ordering) -> None:
+        """Order by `ordering`."""
+        self.ordering = ordering
+        self._of: dict[Hashable, float] = {}
+
+    def lane(self, work: Work) -> Hashable:
+        """The lane of a job."""
+        return self.ordering.lane(work)
+
+    def rank(self, lane: Hashable) -> float:
+        """The rank of a lane."""
+        found = self._of.get(lane)
+        if found is None:
+            found = self._of[lane] = self.ordering.rank(lane)
+        return found
+
+    def within(self, work: Work) -> tuple[float, int]:
+        """The place of a job within its lane."""
+        return self.ordering.key(work), work.joined if self.ordering.rejoins else work.job.order
+
+    def forget(self) -> None:
+        """Compute all ranks anew: use or time changed."""
+        self._of.clear()

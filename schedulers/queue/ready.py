@@ -1,0 +1,111 @@
+"""Jobs that may be tried now, by lane, and jobs that back off until they are due."""
+
+from collections.abc import Hashable
+from heapq import heappop, heappush
+
+from schedulers.queue.ranks import Place, Ranks
+from schedulers.work import Work
+
+Entry = tuple[float, int, int, str]
+"""Key and tie of a job, the number under which it joined, its id."""
+
+
+class Ready:
+    """Entries of jobs that left stay in the heaps until they surface: what joined under another number is skipped."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        """Nothing is queued."""
+        self._ranks = ranks
+        self._lanes: dict[Hashable, list[Entry]] = {}
+        self._later: list[tuple[float, int, str]] = []
+        self._works: dict[str, Work] = {}
+        self._joined = 0
+
+    def add(self, work: Work) -> None:
+        """Take a job in; it is due at `work.not_before`."""
+        self._joined += 1
+        work.joined = self._joined
+        self._works[work.id] = work
+        if work.not_before > 0:
+            heappush(self._later, (work.not_before, work.joined, work.id))
+        else:
+            self._push(work)
+
+    def _push(self, work: Work) -> None:
+        key, tie = self._ranks.within(work)
+        heappush(self._lanes.setdefault(self._ranks.lane(work), []), (key, tie, work.joined, work.id))
+
+    def _found(self, joined: int, job_id: str) -> Work | None:
+        work = self._works.get(job_id)
+        return work if work is not None and work.joined == joined else None
+
+    def _fall_due(self, now: float) -> None:
+        later = self._later
+        while later and later[0][0] <= now:
+            _, joined, job_id = heappop(later)
+            if (work := self._found(joined, job_id)) is not None:
+                self._push(work)
+
+    def _head(self, heap: list[Entry], now: float) -> Entry | None:
+        """The first entry of a lane whose job is queued and due."""
+        while heap:
+            _, _, joined, job_id = heap[0]
+            work = self._found(joined, job_id)
+            if work is not None and work.not_before <= now:
+                return heap[0]
+            heappop(heap)
+            if work is not None:  # the clock stepped back since it fell due
+                heappush(self._later, (work.not_before, joined, job_id))
+        return None
+
+    def pop(self, now: float) -> Work | None:
+        """Take out the first job by the policy; None when none is due at `now` (seconds)."""
+        self._fall_due(now)
+        best: tuple[Place, Hashable] | None = None
+        for lane, heap in list(self._lanes.items()):
+            head = self._head(heap, now)
+            if head is None:
+                del self._lanes[lane]
+                continue
+            place = (self._ranks.rank(lane), head[0], head[1])
+            if best is None or place < best[0]:
+                best = place, lane
+        if best is None:
+            return None
+        return self._works.pop(heappop(self._lanes[best[1]])[3])
+
+    def discard(self, job_id: str) -> Work | None:
+        """Take a job out wherever it stands."""
+        return self._works.pop(job_id, None)
+
+    def get(self, job_id: str) -> Work | None:
+        """Return a queued job."""
+        return self._works.get(job_id)
+
+    def next_due(self) -> float | None:
+        """When the next job is due (seconds): 0 for at once, None when none is queued."""
+        if not self._works:
+            return None
+        while self._later and self._found(*self._later[0][1:]) is None:
+            heappop(self._later)
+        for lane, heap in list(self._lanes.items()):
+            while heap and self._found(*heap[0][2:]) is None:
+                heappop(heap)
+            if heap:
+                return 0.0
+            del self._lanes[lane]
+        return self._later[0][0]
+
+    def lanes(self) -> int:
+        """How many lanes have jobs that are due."""
+        return len(self._lanes)
+
+    def clear(self) -> list[Work]:
+        """Take out every job, in the order in which they joined."""
+        works = sorted(self._works.values(), key=lambda work: work.joined)
+        self._lanes, self._later, self._works = {}, [], {}
+        return works
+
+    def __len__(self) -> int:
+        """How many jobs are queued, those that back off included."""
+        return len(self._works)

@@ -1,0 +1,214 @@
+"""One pending queue: what waits for what, when it is looked at next, and who comes first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from cellstate.transaction import Claim
+from cellstate.view import View
+from omega.testing import view, work
+from schedulers.ordering.fair import WeightedFair
+from schedulers.ordering.fifo import Fifo
+from schedulers.ordering.precedence import PrecedenceFifo
+from schedulers.patience import Patience
+from schedulers.placement.first_fit import RandomFirstFit
+from schedulers.policies import Ordering, Placement, Preemption
+from schedulers.preemption.precedence import Precedence
+from schedulers.queue.queue import HUNT_SECONDS, MOST_HUNTERS, Queue
+from schedulers.queue.ranks import Ranks
+from schedulers.queue.ready import Ready
+from schedulers.scheduler import Scheduler
+from schedulers.work import Work
+from tests.unit.schedulers.drive import say
+
+ONE = ((1, 1), 1)
+
+
+def free(copy: View, machine: int, tasks: int) -> None:
+    say(copy, machine, tasks, tasks)
+
+
+def blocked(ordering: Ordering, *works: Work) -> Queue:
+    queue = Queue(ordering)
+    for found in works:
+        queue.block(found)
+    return queue
+
+
+def woken(queue: Queue, copy: View, now: float = 0.0, preemption: Preemption | None = None) -> list[str]:
+    queue.observe(copy, now)
+    queue.wake(copy, preemption or Scheduler("batch").preemption, Random(1), now)
+    return [found.id for found in queue.choose(now, 100)]
+
+
+def test_freed_room_goes_to_the_most_important_however_long_the_others_wait() -> None:
+    copy = view((0, 0), (0, 0))
+    early = [work(ONE, name=f"low{i}", order=i) for i in range(30)]
+    queue = blocked(PrecedenceFifo(), *early, work(ONE, name="high", order=30, precedence=9))
+    copy.freed()
+    free(copy, 0, 1)
+    assert woken(queue, copy) == ["high"]
+    free(copy, 1, 2)
+    assert woken(queue, copy) == ["low0", "low1"]
+
+
+def test_between_jobs_of_one_shape_a_rival_of_another_takes_its_turn() -> None:
+    """Freed room: jobs of one group are requeued only as far as they come before the first of the other groups."""
+    copy = view((0, 0), (0, 0))
+    small = [work(ONE, name=f"s{i}", order=i) for i in (0, 1, 5)]
+    queue = blocked(Fifo(), *small, work(((1, 2), 1), name="tall", order=3))
+    copy.freed()
+    say(copy, 0, 9, 4)
+    assert woken(queue, copy) == ["s0", "s1", "tall"], "what is left after tall is none of s5's"
+
+
+def test_a_job_that_became_ready_before_the_clock_stepped_back_is_not_lost() -> None:
+    ready = Ready(Ranks(Fifo()))
+    ready.add(work(ONE, name="first", not_before=5.0))
+    ready.add(work(ONE, name="second", order=1, not_before=5.0))
+    taken = ready.pop(6.0)
+    assert taken is not None
+    assert (taken.id, ready.pop(4.0)) == ("first", None)
+    assert (len(ready), ready.next_due()) == (1, 5.0)
+    again = ready.pop(5.0)
+    assert again is not None
+    assert again.id == "second"
+
+
+def test_a_policy_names_the_time_at_which_a_blocked_job_is_tried_again() -> None:
+    late, soon, never = (work(ONE, name=name, order=i) for i, name in enumerate(("late", "soon", "never")))
+    late.until, soon.until = 9.0, 5.0
+    queue = blocked(Fifo(), late, soon, never)
+    copy = view((0, 0))
+    assert queue.next_due() == 5.0
+    assert (woken(queue, copy, 4.9), woken(queue, copy, 5.0)) == ([], ["soon"])
+    assert soon.until == 0.0, "a time holds for one attempt"
+    queue.discard("late")
+    assert queue.next_due() is None
+
+
+@dataclass(frozen=True)
+class Patiently(Placement):
+    """Places nothing of a job before it has waited ten seconds."""
+
+    def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
+        if view.now < work.submitted + 10:
+            work.until = work.submitted + 10
+            return ()
+        return RandomFirstFit().place(work, view, rng)
+
+
+def test_a_placement_that_waits_is_asked_again_at_its_time_and_knows_the_time() -> None:
+    found, copy = Scheduler("batch", placement=Patiently()), view((9, 9))
+    found.take([work(ONE, submitted=100.0)])
+    found.wake(copy, 101.0)
+    assert found.decide(found.choose(101.0), copy, 101.0) == []
+    assert found.next_due() == 110.0
+    found.wake(copy, 110.0)
+    assert len(found.decide(found.choose(110.0), copy, 110.0)) == 1
+
+
+def test_with_patience_nobody_is_blocked_though_the_scheduler_evicts() -> None:
+    found = Scheduler("batch", preemption=Precedence(), patience=Patience(seconds=3.0))
+    copy = view((0, 0), used=5)
+    found.take([work(ONE, precedence=5)])
+    found.wake(copy, 10.0)
+    works = found.choose(10.0)
+    assert found.decide(works, copy, 10.0) == []
+    copy.residents.learn([0], copy.number, [])
+    assert found.preempt(copy, 10.0) == []
+    assert (found.queue.asleep, found.next_due()) == (0, 13.0)
+
+
+@dataclass
+class Curious(Preemption):
+    """Would look at every job, and writes down which ones it was asked about."""
+
+    asked: list[str]
+
+    def suspects(self, work: Work, view: View, rng: Random) -> None:
+        self.asked.append(work.id)
+
+    def place(self, work: Work, view: View, placement: Placement, rng: Random) -> Sequence[Claim]:
+        return ()
+
+
+def test_groups_take_turns_when_others_placed_what_they_might_evict() -> None:
+    count = 2 * MOST_HUNTERS + 3
+    queue = blocked(Fifo(), *(work(((1, 1 + i), 1), name=f"j{i}", order=i) for i in range(count)))
+    copy, policy, now = view((0, 0)), Curious([]), 0.0
+    copy.freed()
+    for _ in range(3):
+        assert woken(queue, copy, now, policy) == []
+        assert woken(queue, copy, now + 0.1, policy) == [], "not before its time"
+        due, now = queue.next_due(), now + HUNT_SECONDS
+    assert policy.asked[:count] == [f"j{i}" for i in range(count)]
+    assert due is None, "each was asked once, and nothing happened since"
+    asked = len(policy.asked)
+    assert (woken(queue, copy, now + 10, policy), len(policy.asked)) == ([], asked)
+    free(copy, 0, 0)
+    woken(queue, copy, now + 10, policy)
+    assert len(policy.asked) == asked + MOST_HUNTERS, "something changed"
+
+
+def test_users_are_apart_for_eviction() -> None:
+    """What one user may evict says nothing of another: each has a group of his own (and so a first job)."""
+    assert work(ONE, user="ada").shape() != work(ONE, user="bob").shape() != work(ONE, user="bob", pool="p").shape()
+
+
+def test_fair_shares_divide_room_that_is_freed_at_once() -> None:
+    copy = view(*[(0, 0)] * 9)
+    jobs = [work(((1, 1), 100), name=user, order=i, user=user) for i, user in enumerate(("ada", "bob"))]
+    queue = blocked(WeightedFair({"bob": 2.0}), *jobs)
+    copy.freed()
+    for machine in range(9):
+        free(copy, machine, 10)
+    assert sorted(woken(queue, copy)) == ["ada", "bob"]
+    given = {found.id: found.admitted for found in jobs}
+    assert given == {"ada": [30], "bob": [60]}
+
+
+def test_a_large_job_does_not_take_an_empty_cell_before_others_had_their_turn() -> None:
+    found, copy = Scheduler("batch", ordering=WeightedFair()), view(*[(10, 10)] * 10)
+    found.take([work(((1, 1), 500), name="ada", user="ada"), work(((1, 1), 500), name="bob", order=1, user="bob")])
+    found.wake(copy, 0.0)
+    placed = [sum(claim.count for claim in each.claims) for each in found.decide(found.choose(0.0), copy, 0.0)]
+    assert placed == [16, 16]
+
+
+@dataclass
+class Teller(Ordering):
+    """Shares what it knows with a placement."""
+
+    known: dict[str, int]
+
+
+@dataclass
+class Listener(Placement):
+    known: dict[str, int]
+
+    def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
+        return ()
+
+
+def test_policies_of_one_scheduler_share_what_they_shared_and_runs_do_not() -> None:
+    known: dict[str, int] = {}
+    found = Scheduler("batch", ordering=Teller(known), placement=Listener(known))
+    one, other = found.fresh("1"), found.fresh("2")
+    assert isinstance(one.ordering, Teller)
+    assert isinstance(one.placement, Listener)
+    one.ordering.known["a"] = 1
+    assert one.placement.known == {"a": 1}
+    assert isinstance(other.ordering, Teller)
+    assert (other.ordering.known, known) == ({}, {})
+
+
+def test_ageing_lets_nobody_starve() -> None:
+    """One task at a time, and an important job arrives for each: the others come after as many ageings."""
+    ready, out = Ready(Ranks(PrecedenceFifo(ageing=10.0))), []
+    ready.add(work(ONE, name="low"))
+    for second in range(60):
+        ready.add(work(ONE, name=f"high{second}", order=1 + second, precedence=3, submitted=float(second)))
+        found = ready.pop(float(second))
+        out.append(found.id if found else "")
+    assert out.index("low") == 30, "three steps of precedence are made up for by thirty seconds"
