@@ -102,9 +102,10 @@ def server_environment(program: Program) -> dict[str, str]:
     What is set already stays. ``LD_PRELOAD`` set by the user is left alone.
     """
     jemalloc = library()
-    if program.allocator == "libc" and jemalloc is not None and "LD_PRELOAD" not in os.environ:
-        return {**os.environ, "LD_PRELOAD": str(jemalloc)}
-    return {"GLIBC_TUNABLES": _MALLOC, **os.environ}
+    told = {name: value for name, value in os.environ.items() if not name.startswith("OMEGA_STORE")}
+    if program.allocator == "libc" and jemalloc is not None and "LD_PRELOAD" not in told:
+        return {**told, "LD_PRELOAD": str(jemalloc)}
+    return {"GLIBC_TUNABLES": _MALLOC, **told}
 
 
 def allocator_of(pid: int, reported: str) -> str:

@@ -15,6 +15,8 @@ from pathlib import Path
 from cellstate.cell import executor_of
 from cellstate.errors import StoreError
 from cellstate.redis import RedisCell
+from omega.live.agent.task_start import STORE_FD
+from omega.live.secrets import giving, without_store
 from schedulers.live import LEASE_MS
 from schedulers.process_endpoint import METRICS, parse
 from schedulers.process_signals import leave_signals
@@ -43,16 +45,16 @@ class Crew:
     def start(self, member: str) -> int:
         """Start ``batch/0``, ``fleet/NAME``, ``agent/NAME`` and so on; returns the process id."""
         self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        environment = os.environ | {
-            "OMEGA_STORE": self.url, "OMEGA_CELL": self.cell, "OMEGA_MEMBER": member,
+        environment = without_store(os.environ) | {
+            "OMEGA_CELL": self.cell, "OMEGA_MEMBER": member,
             "OMEGA_LEASE_MS": str(self.lease_ms), "OMEGA_SPEED": str(self.speed), **self.settings,
             **self._metrics(member),
         }  # fmt: skip
-        with (self.logs / f"{member.replace('/', '-')}.log").open("ab") as log:
+        with (self.logs / f"{member.replace('/', '-')}.log").open("ab") as log, giving(self.url) as source:
             # A group of its own: Ctrl-C reaches the terminal's command first, which lets members finish.
             process = subprocess.Popen(
-                [sys.executable, "-m", "omega.live.member"], env=environment, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, start_new_session=True,
+                [sys.executable, "-m", "omega.live.member"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env=environment | {STORE_FD: str(source.fileno())}, pass_fds=(source.fileno(),), start_new_session=True,
             )  # fmt: skip
         self.members[member] = process
         return process.pid

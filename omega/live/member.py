@@ -1,7 +1,7 @@
 """The schedulers, fleets and agents that `crew` starts as processes: ``python -m omega.live.member``.
 
-What to be comes in the environment, so that a store's password is never in argv: OMEGA_STORE,
-OMEGA_CELL, OMEGA_MEMBER (``batch/0``, ``fleet/NAME`` or ``agent/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED; for
+The store's URL, which may hold a password, comes through the socket that OMEGA_STORE_FD names (secrets.py), never by
+environment or argv. The rest comes in the environment: OMEGA_CELL, OMEGA_MEMBER (``batch/0``, ``fleet/NAME`` or ``agent/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED; for
 another scheduler than the one offered as that kind OMEGA_SCHEDULER (its name, or ``module:attribute``) or
 OMEGA_SCHEDULER_FILE (TOML); to depart from it OMEGA_DETECTION (``fine``, ``coarse``), OMEGA_MODE
 (``incremental``, ``gang``) and OMEGA_BATCH (jobs per round trip). OMEGA_LOG, OMEGA_LOG_FORMAT and OMEGA_METRICS
@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 
 from cellstate.errors import OmegaError
+from omega.live.secrets import take_store
 from schedulers.process_log import configure, log
 
 AGENT_LEASES = 4
@@ -19,7 +20,10 @@ AGENT_LEASES = 4
 
 
 def main(environment: Mapping[str, str]) -> int:
-    """Be what the environment says; returns the exit code."""
+    """Run the member that the environment describes; returns the exit code."""
+    environment = dict(environment)
+    url = take_store(environment)
+    environment |= {"OMEGA_STORE": url} if url is not None else {}
     kind = environment["OMEGA_MEMBER"].partition("/")[0]
     try:
         configure(environment)

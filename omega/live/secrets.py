@@ -5,7 +5,7 @@ its argv. A socket cannot be opened by /proc.
 """
 
 import socket
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 
 from omega.live.agent.process_control import hide_memory
@@ -38,3 +38,8 @@ def take_store(environment: MutableMapping[str, str]) -> str | None:
     with socket.socket(fileno=int(number)) as source:
         parts = list(iter(lambda: source.recv(MOST_BYTES), b""))
     return b"".join(parts).decode()
+
+
+def without_store(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment for another process, without what says where the store is."""
+    return {name: value for name, value in environment.items() if not name.startswith("OMEGA_STORE")}
