@@ -24,11 +24,12 @@ LEAST_LEASE_MS = 1_000
 @attribute_option("attributes", single=True)
 @click.option("--lease", default="20s", show_default=True, metavar="TIME",
               help="When the cell gives this machine up after it was last heard of.")  # fmt: skip
+@click.option("--run-as", metavar="USER", help="User that tasks run as (default: the agent's own); needs root.")
 @process_options
 @click.pass_obj
 def command(
     app: App, name: str | None, cpu: str | None, memory: str | None, others: Mapping[str, str],
-    attributes: Mapping[str, str], lease: str,
+    attributes: Mapping[str, str], lease: str, run_as: str | None,
 ) -> None:  # fmt: skip
     """Offer this computer to a cell, and run the tasks that are placed on it, until Ctrl-C.
 
@@ -39,7 +40,7 @@ def command(
     from omega.embedded_places import state_directory
     from omega.jobfile import parse_duration
     from omega.live.agent.offer import default_name
-    from omega.live.agent.process import run_agent
+    from omega.live.agent.process import AgentOptions, run_agent
     from schedulers.process_log import configure
 
     configure(os.environ)
@@ -58,8 +59,6 @@ def command(
             render.line(f"agent {called} on cell {cell.name} · {words.amounts(cell.dimensions, capacity)}")
             render.note("Ctrl-C ends its tasks and leaves")
 
-    run_agent(
-        app.url, cell.name, called, state_directory(), came=came,
-        amounts=named(cpu, memory, others), attributes=attributes, lease_ms=lease_ms,
-    )  # fmt: skip
+    options = AgentOptions(named(cpu, memory, others), attributes, lease_ms, run_as)
+    run_agent(app.url, cell.name, called, state_directory(), options, came)
     render.note(f"agent {called} left")

@@ -25,6 +25,10 @@ class App:
     store: str | None = None
     cell_name: str | None = None
     as_json: bool = False
+    store_option: str | None = None
+    """The option that named the store: store or store_file."""
+    usual_store: str | None = None
+    """The store that the environment names."""
 
     @cached_property
     def url(self) -> str:

@@ -59,7 +59,7 @@ def _measure(app: App, module: str, settings: dict[str, Any], *, stored: bool = 
     if find_spec("benchmarks") is None:
         raise Refused("the harness (package benchmarks) is not installed with this Omega; run it from a checkout")
     # A load test must be asked for: OMEGA_STORE may be a store that people use.
-    if stored and "store" not in settings and app.store not in (None, os.environ.get("OMEGA_STORE")):
+    if stored and "store" not in settings and app.store not in (None, app.usual_store):
         settings["store"] = app.store
     code, said = _run(module, settings)
     if code:
@@ -71,11 +71,13 @@ def _measure(app: App, module: str, settings: dict[str, Any], *, stored: bool = 
 def _run(module: str, settings: Mapping[str, Any]) -> tuple[int, str]:
     """Run ``benchmarks.MODULE`` to its end; its progress and errors go to stderr meanwhile."""
     # Its own folder first and the current one not at all: somebody else's package of that name is not meant.
+    from omega.live.secrets import without_store
+
     root = str(Path(__file__).resolve().parent.parent)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     with subprocess.Popen(
         [sys.executable, "-m", f"benchmarks.{module}"],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"},
+        env=without_store(os.environ) | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

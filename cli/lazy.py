@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 import click
+from click.core import ParameterSource
 
 from cli.app import App
 
@@ -78,6 +79,29 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
         setattr(app, str(parameter.name), value)
 
 
+def _remember_store(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Take the store from an option or a variable, as its URL or the file of it; an option wins over a variable."""
+    if not value:
+        return
+    app = ctx.ensure_object(App)
+    asked = ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+    if app.store_option not in (None, parameter.name) and asked and not ctx.resilient_parsing:
+        raise click.UsageError("--store and --store-file name a store each; want one of them", ctx)
+    if asked:
+        app.store_option = parameter.name
+    elif app.store is not None:
+        return  # an option was first, or the other variable
+    if parameter.name == "store_file":
+        from cli.store_file import read
+
+        value = read(value)
+    elif asked and not ctx.resilient_parsing and ":" in value.partition("://")[2].rpartition("@")[0]:
+        from cli import render
+
+        render.warning("--store: other users see its password in the list of processes; use --store-file")
+    app.store, app.usual_store = value, app.usual_store if asked else value
+
+
 def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     from cli.completion import complete_cells
 
@@ -87,14 +111,19 @@ def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "
 def shared_options(*, environment: bool) -> list[click.Option]:
     """The options every command takes, before or after its name. They end in the App, not in the command's arguments.
 
-    `environment`: whether OMEGA_STORE and OMEGA_CELL count; only at the top, so that they never win
+    `environment`: whether OMEGA_STORE, OMEGA_STORE_FILE and OMEGA_CELL count; only at the top, so that they never win
     over an option.
     """
     return [
         click.Option(
-            ["--store"], metavar="URL", expose_value=False, callback=_remember,
+            ["--store"], metavar="URL", expose_value=False, callback=_remember_store,
             envvar="OMEGA_STORE" if environment else None,
             help="The store: redis://, rediss:// or unix:// (default: OMEGA_STORE, else one of your own).",
+        ),
+        click.Option(
+            ["--store-file"], metavar="FILE", expose_value=False, callback=_remember_store,
+            envvar="OMEGA_STORE_FILE" if environment else None,
+            help="A file that only you can read, with the URL of the store [OMEGA_STORE_FILE].",
         ),
         click.Option(
             ["--cell", "cell_name"], metavar="NAME", expose_value=False, callback=_remember, shell_complete=_cells,

@@ -116,6 +116,10 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? instead of failing
+    if any("OMEGA_STORE" in name for name in os.environ) or any(word.startswith("--store") for word in sys.argv):
+        from omega.live.agent.process_control import hide_memory
+
+        hide_memory()  # it may hold a password, which other processes of this user are not to read
     omega.main(prog_name="omega")
 
 

@@ -1,11 +1,11 @@
 """The schedulers, fleets and agents that `crew` starts as processes: ``python -m omega.live.member``.
 
 The store's URL, which may hold a password, comes through the socket that OMEGA_STORE_FD names (secrets.py), never by
-environment or argv. The rest comes in the environment: OMEGA_CELL, OMEGA_MEMBER (``batch/0``, ``fleet/NAME`` or ``agent/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED; for
-another scheduler than the one offered as that kind OMEGA_SCHEDULER (its name, or ``module:attribute``) or
-OMEGA_SCHEDULER_FILE (TOML); to depart from it OMEGA_DETECTION (``fine``, ``coarse``), OMEGA_MODE
-(``incremental``, ``gang``) and OMEGA_BATCH (jobs per round trip). OMEGA_LOG, OMEGA_LOG_FORMAT and OMEGA_METRICS
-say what it tells of itself (schedulers/process_log.py, process_endpoint.py).
+environment or argv. The rest comes in the environment: OMEGA_CELL, OMEGA_MEMBER (``batch/0``, ``fleet/NAME`` or
+``agent/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED; for another scheduler than the one offered as that kind OMEGA_SCHEDULER
+(its name, or ``module:attribute``) or OMEGA_SCHEDULER_FILE (TOML); to depart from it OMEGA_DETECTION (``fine``,
+``coarse``), OMEGA_MODE (``incremental``, ``gang``) and OMEGA_BATCH (jobs per round trip). OMEGA_LOG, OMEGA_LOG_FORMAT
+and OMEGA_METRICS set what it reports of itself (schedulers/process_log.py, process_endpoint.py).
 """
 
 import os
@@ -47,10 +47,10 @@ def _fleet(environment: Mapping[str, str]) -> None:
 
 def _agent(environment: Mapping[str, str]) -> None:
     from omega.embedded_places import state_directory
-    from omega.live.agent.process import run_agent
+    from omega.live.agent.process import AgentOptions, run_agent
 
     url, cell, lease_ms = environment["OMEGA_STORE"], environment["OMEGA_CELL"], int(environment["OMEGA_LEASE_MS"])
-    run_agent(url, cell, _name(environment), state_directory(), lease_ms=AGENT_LEASES * lease_ms)
+    run_agent(url, cell, _name(environment), state_directory(), AgentOptions(lease_ms=AGENT_LEASES * lease_ms))
 
 
 def _scheduler(environment: Mapping[str, str]) -> None:

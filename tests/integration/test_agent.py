@@ -17,7 +17,7 @@ from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from omega.live.agent.agent import Agent
 from omega.live.agent.places import AgentPlaces
-from omega.live.agent.process import Bell, Watch, run_agent
+from omega.live.agent.process import AgentOptions, Bell, Watch, run_agent
 from omega.live.agent.process_tree import started
 from tests.integration.stage import all_facts, check, made_cell, until
 
@@ -301,7 +301,7 @@ def test_two_agents_of_one_name(ground: Ground, tmp_path: Path) -> None:
     lock = ground.agents[0].places.lock()
     try:
         with pytest.raises(Duplicate, match="agent h1: runs on this computer already"):
-            run_agent(ground.cell.url, ground.cell.name, "h1", tmp_path)
+            run_agent(ground.cell.url, ground.cell.name, "h1", tmp_path, AgentOptions())
     finally:
         os.close(lock)
 

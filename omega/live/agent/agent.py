@@ -14,9 +14,11 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from cellstate import ranges
 from cellstate.cell import Beat, executor_of
@@ -31,6 +33,7 @@ from omega.live.agent.orders import Site, order
 from omega.live.agent.output import Tails, said_bytes
 from omega.live.agent.places import AgentPlaces, Key
 from omega.live.agent.renewal import BEATS, Renewal
+from omega.live.agent.run_as import may_enter
 from schedulers.process_agents import look_after
 
 LEASE_MS = 20_000
@@ -56,6 +59,8 @@ class Agent:
     lease_ms: int = LEASE_MS
     surroundings: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     cgroups: Cgroups = field(default_factory=lambda: Cgroups(None))
+    user: dict[str, Any] | None = None
+    """The account that tasks run as (task_start.py); None for the agent's own."""
     kept: dict[Key, Kept] = field(default_factory=dict)
     waiting: bool = False
     """Whether something may not start yet, because something else has not ended (semantics 2)."""
@@ -224,7 +229,8 @@ class Agent:
     def _start(self, key: Key, job: Job) -> None:
         place = self.places.task(key)
         size, incarnation = self.cell.dimensions, self.lease.membership.incarnation if self.lease.membership else 0
-        site = Site(self.name, incarnation, self.places.lease, size, self.surroundings, os.path.isdir)
+        enter = partial(may_enter, user=self.user)
+        site = Site(self.name, incarnation, self.places.lease, size, self.surroundings, enter, self.user)
         own = job.kind in OWN_KINDS
         what = order(job, key, place, site, self._own() if own else {})
         if not what["command"]:

@@ -44,7 +44,8 @@ class Kept:
             return cls(key, place)
         if place.exists():
             shutil.rmtree(place)  # a store that went back in time gives its ids out again
-        place.mkdir(mode=0o711 if order["user"] else 0o700)
+        place.mkdir(mode=0o700)
+        place.chmod(0o711 if order["user"] else 0o700)
         (place / "work").mkdir()
         if order["user"]:
             os.chown(place / "work", order["user"]["uid"], order["user"]["gid"])

@@ -89,6 +89,7 @@ class AgentPlaces:
         path = self.top / "nonce"
         if not path.exists():
             write(path, uuid4().hex)
+            path.chmod(0o600)
         return path.read_text()
 
     def found(self) -> Iterator[Key]:

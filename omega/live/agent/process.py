@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cellstate.errors import Fenced, Refused, StoreError
@@ -25,6 +26,7 @@ from omega.live.agent.lease_file import now
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process_control import hide_memory
 from omega.live.agent.renewal import BEATS
+from omega.live.agent.run_as import admit, task_user
 from omega.live.metrics import shown
 from schedulers.process_endpoint import METRICS
 from schedulers.process_log import log
@@ -187,26 +189,37 @@ def _nobody(agent: Agent) -> None:
     """Nobody wants to be told."""
 
 
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """`amounts` and `attributes` win over what the agent finds; tasks run as the user `run_as`, else as its own."""
+
+    amounts: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    lease_ms: int = LEASE_MS
+    run_as: str | None = None
+
+
 def run_agent(
-    url: str, cell: str, name: str, state: Path, *, amounts: Mapping[str, str] | None = None,
-    attributes: Mapping[str, str] | None = None, lease_ms: int = LEASE_MS, came: Callable[[Agent], None] = _nobody,
-) -> None:  # fmt: skip
+    url: str, cell: str, name: str, state: Path, options: AgentOptions, came: Callable[[Agent], None] = _nobody
+) -> None:
     """Offer this computer to a cell until a signal; `state` is the state directory.
 
-    `amounts` and `attributes` win over what is found out; `came` hears that the machine is offered.
-    Raises OmegaError when it cannot come, or the cell is gone.
+    `came` is called when the machine is offered. Raises OmegaError when it cannot join, or the cell is gone.
     """
     hide_memory()
     check_suitable(server_info(url))
     places = AgentPlaces(state, cell, name)
+    user = task_user(options.run_as) if options.run_as is not None else None
     places.make()
+    if user is not None:
+        admit(places, user)
     lock = places.lock()
     own = RedisCell.connect(url, cell)
     try:
         found = {"cpu": f"{offer.cpu_millicores()}m", "memory": f"{offer.memory_mib()}Mi"}
-        wanted = {each: text for each, text in found.items() if each in own.dimensions.names} | dict(amounts or {})
-        machine = MachineSpec(name, own.dimensions.parse(wanted), offer.attributes() | dict(attributes or {}))
-        agent = Agent(own, machine, places, lease_ms, cgroups=Cgroups.prepare(f"{cell}-{name}"))
+        wanted = {each: text for each, text in found.items() if each in own.dimensions.names} | dict(options.amounts)
+        machine = MachineSpec(name, own.dimensions.parse(wanted), offer.attributes() | dict(options.attributes))
+        agent = Agent(own, machine, places, options.lease_ms, cgroups=Cgroups.prepare(f"{cell}-{name}"), user=user)
         agent.find()
         numbers = {
             "omega_agent_tasks": ("Tasks that run", lambda: sum(kept.lives for kept in list(agent.kept.values()))),

@@ -45,6 +45,7 @@ class Supervisor:
         """Read the order; nothing runs yet. `store` is the URL of the store for a task that may have it."""
         self.directory, self.store, self.replace_guard = directory, store, replace_guard
         self.order: dict[str, Any] = json.loads((directory / "order.json").read_text())
+        self.order["umask"] = os.umask(0o077)  # other users may pass through the directory, and not read in it
         self.outputs = {name: Output(directory, name, self.order["log_bytes"]) for name in ("stdout", "stderr")}
         self.lease = self._lease()
         self.over_at = self.lease.over

@@ -70,7 +70,7 @@ def start(
         return subprocess.Popen(
             command, cwd=order["directory"] if order["user"] is None else "/", env=environment,
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, pass_fds=given,
-            preexec_fn=confine,  # noqa: PLW1509 - a supervisor has one thread
+            umask=order["umask"], preexec_fn=confine,  # noqa: PLW1509 - a supervisor has one thread
         )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from omega.live.agent.guard import LOCK
 from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.lease_file import held, take_lock
 from omega.live.agent.process_tree import processes
+from omega.live.agent.task_start import account
 
 PATIENCE_SECONDS = 30.0
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
@@ -220,3 +221,25 @@ def test_nothing_starts_under_a_lease_that_ended(yard: Yard) -> None:
     until(lambda: (place / "lock").exists() and not held(place / "lock"))
     assert result(place) in ("lease", ""), "by its own hand, or the guard's"
     assert list((place / "work").iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs tasks as another user")
+def test_tasks_of_another_user(yard: Yard) -> None:
+    script = "id -un; umask; cat /proc/$PPID/environ; cd / && cat /proc/self/status; exec sleep 60"
+    place = yard.start("t1", script, user=account("nobody"), directory="/")
+    until(lambda: b"NoNewPrivs" in (place / "stdout.0").read_bytes())
+    user, umask, *status = (place / "stdout.0").read_text().splitlines()
+    assert (user, umask) == ("nobody", f"{_umask():04o}")
+    assert {line.split()[1] for line in status if line.startswith(("Uid", "Gid"))} == {"65534"}
+    assert (place / "stderr.0").read_text().count("denied") == 1, "the environment of its supervisor"
+    assert (place / "stdout.0").stat().st_mode & 0o077 == 0, "its output is not for others"
+    os.kill(supervisor(place), signal.SIGSTOP)
+    pids = tree(place)
+    os.kill(supervisor(place), signal.SIGKILL)
+    until(lambda: not alive(pids))
+
+
+def _umask() -> int:
+    found = os.umask(0)
+    os.umask(found)
+    return found

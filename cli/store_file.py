@@ -1,0 +1,33 @@
+"""The file that holds a store's URL, so that its password is in no argv and no environment."""
+
+import os
+import stat
+
+from cellstate.errors import BadInput
+
+MOST_BYTES = 4_096
+
+
+def read(path: str) -> str:
+    """The URL in a file. Raises BadInput when other users could read or replace it, or it is not one line.
+
+    A pipe will do: ``--store-file <(pass show omega)``. The contents are never quoted in an error.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise BadInput(f"store file {path}: {(error.strerror or str(error)).lower()}") from None
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            mode = f"{stat.S_IMODE(found.st_mode):03o}"
+            raise BadInput(f"store file {path}: is open to other users (mode {mode}); run chmod 600 {path}")
+        if found.st_uid not in (0, os.geteuid()):
+            raise BadInput(f"store file {path}: belongs to user {found.st_uid}, not to you ({os.geteuid()})")
+        try:
+            text = file.read(MOST_BYTES + 1).decode().strip()
+        except (OSError, UnicodeDecodeError):
+            text = ""
+    if not text or len(text.split()) != 1:
+        raise BadInput(f"store file {path}: want one line, the URL of a store")
+    return text

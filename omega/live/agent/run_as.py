@@ -1,0 +1,47 @@
+"""Tasks that run as another user than the agent: who that is, and where they may write."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from cellstate.errors import BadInput
+from omega.live.agent.places import AgentPlaces
+from omega.live.agent.task_start import account
+
+
+def task_user(name: str) -> dict[str, Any]:
+    """The account that tasks run as. Raises BadInput when this process may not run them so."""
+    if os.geteuid() != 0:
+        raise BadInput(f"--run-as {name}: only an agent that runs as root can run tasks as another user")
+    try:
+        user = account(name)
+    except KeyError:
+        raise BadInput(f"--run-as {name}: there is no user of this name here") from None
+    if user["uid"] == 0:
+        raise BadInput(f"--run-as {name}: is root itself; name a user without its rights")
+    return user
+
+
+def admit(places: AgentPlaces, user: dict[str, Any]) -> None:
+    """Let a user pass through the agent's directories to those of its tasks, without listing them.
+
+    Raises BadInput when a directory above them is closed to that user.
+    """
+    for place in (places.state, places.state / "agents", places.top.parent, places.top, places.tasks):
+        place.chmod(0o711)
+    if not may_enter(str(places.tasks), user):
+        where = "set OMEGA_STATE to a directory below one that all may enter, such as /var/lib/omega"
+        raise BadInput(f"--run-as {user['name']}: that user cannot enter {places.tasks}; {where}")
+
+
+def may_enter(directory: str, user: dict[str, Any] | None) -> bool:
+    """Whether there is such a directory that a user (None: this one) may enter."""
+    if user is None:
+        return os.path.isdir(directory)  # noqa: PTH112 - a name with a zero byte is none
+    if not directory or "\0" in directory or not Path(directory).is_absolute():
+        return False
+    return not subprocess.run(
+        ["test", "-d", directory, "-a", "-x", directory], check=False, cwd="/", env={"PATH": os.defpath},
+        user=user["uid"], group=user["gid"], extra_groups=user["groups"],
+    ).returncode  # fmt: skip
