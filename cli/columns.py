@@ -15,15 +15,24 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Columns = tuple[str, ...]
 
 
-def _split(_: click.Context, __: click.Parameter, text: str | None) -> Columns:
+WIDE, NAME = ("*",), ("name",)
+"""Columns of ``-o wide`` and ``-o name``."""
+
+
+def _split(ctx: click.Context, _: click.Parameter, text: str | None) -> Columns:
+    if text == "json":
+        ctx.ensure_object(App).as_json = True
+        return ()
+    if text == "wide":
+        return WIDE
     return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
 
 
 def columns_option(command: Command) -> Command:
     """Add --output NAME,…; the command is given `columns`."""
     return click.option(
-        "--output", "--columns", "-o", "columns", metavar="NAME,…", callback=_split,
-        help="Only these fields of the JSON document, in this order; name those within others with a dot.",
+        "--output", "--columns", "-o", "columns", metavar="json|wide|name|FIELD,…", callback=_split,
+        help="Output format: a JSON document, all fields, ids or names alone, or fields (dots lead to inner ones).",
     )(command)  # fmt: skip
 
 
@@ -37,6 +46,13 @@ def answered(app: App, document: Mapping[str, Any], rows: str, columns: Columns)
             render.document(document)
         return app.as_json
     found = [dict(_flat(row)) for row in document[rows]]
+    if columns == WIDE:
+        plain = (name for row in found for name, value in row.items() if not isinstance(value, Mapping))
+        columns = tuple(dict.fromkeys(plain))
+    if columns == NAME and not app.as_json:
+        for row in found:
+            render.line(str(row.get("id") or row.get("name")))
+        return True
     _check(found, columns)
     chosen = [{name: row.get(name) for name in columns} for row in found]
     if app.as_json:

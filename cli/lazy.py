@@ -4,7 +4,7 @@ A module on the list offers one click command (or group) named ``command``. One 
 left out; the rest works.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 from click.core import ParameterSource
 
+from cli.aliases import USUAL, alias, meanings
 from cli.app import App
 
 if TYPE_CHECKING:
@@ -52,14 +53,38 @@ class Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does; of a word that is no command, the one that it is like is told."""
+        """Resolve a command or an alias; suggest a command for any other word, by spelling, place or meaning."""
+        if ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        known = self.list_commands(ctx)
+        top = ctx.parent is None
+        if stands_for := alias(args[0], known, top=top):
+            args = [*stands_for, *args[1:]]
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = get_close_matches(args[0], self.list_commands(ctx), 1)
-            if not near:
+            hint = self._hint(ctx, args[0], known)
+            if hint is None:
                 raise
-            raise click.UsageError(f"{error.message.rstrip('.')} (did you mean {near[0]}?)", ctx) from None
+            raise click.UsageError(f"{error.message.rstrip('.')} (did you mean {hint}?)", ctx) from None
+
+    def _hint(self, ctx: click.Context, word: str, known: Sequence[str]) -> str | None:
+        """Return the command that is meant by a word: of that name in a group, of that meaning, of similar spelling."""
+        for name in (word, *meanings(word)):
+            if name.split()[0] in known:
+                return name
+            if ctx.parent is None and (found := self._in_a_group(ctx, name)):
+                return found
+        near = get_close_matches(word, known, 1)
+        return near[0] if near else None
+
+    def _in_a_group(self, ctx: click.Context, name: str) -> str | None:
+        """Return the first group that has a command of this name, and the name."""
+        for group in dict.fromkeys((*USUAL, *self.table)):
+            command = self.get_command(ctx, group)
+            if isinstance(command, click.Group) and name in command.list_commands(ctx):
+                return f"{group} {name}"
+        return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands and their summaries without importing them."""

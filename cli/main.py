@@ -31,6 +31,7 @@ COMMANDS: dict[str, Entry] = {
     "completion": ("cli.completion", "Let a shell complete commands, options and names: bash, zsh, fish."),
     "experiment": ("cli.experiment", "Check claims of the Omega paper by simulation."),
     "bench": ("cli.bench", "Measure the store and the schedulers."),
+    "version": ("cli.version", "Print the version."),
 }
 
 USAGE, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
@@ -85,16 +86,11 @@ def _forget_stdout() -> None:
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if not wanted:
-        return
-    from importlib.metadata import PackageNotFoundError, version
+    if wanted:
+        from cli.version import number
 
-    try:
-        number = version("omega-scheduler")
-    except PackageNotFoundError:
-        number = "(not installed)"
-    render.line(f"omega {number}")
-    ctx.exit()
+        render.line(f"omega {number()}")
+        ctx.exit()
 
 
 omega = Omega(

@@ -1,0 +1,82 @@
+"""Words that users of other schedulers type: aliases that are accepted, and words that get a suggestion."""
+
+from collections.abc import Container
+
+ALIASES = {
+    "ls": ("list",),
+    "ps": ("list",),
+    "cancel": ("stop",),
+    "delete": ("remove", "stop"),
+    "rm": ("remove", "delete", "stop"),
+}
+"""Alias → what it stands for; in a group the first of these that the group has."""
+TOP_ALIASES = {"ps": ("job", "list"), "ls": ("job", "list"), "cancel": ("job", "stop")}
+"""Alias of a whole command at the top."""
+USUAL = ("job", "machine")
+"""Groups that a word without a group is looked for in first."""
+MEANINGS = {
+    "kill": ("stop",),
+    "terminate": ("stop",),
+    "scancel": ("job stop", "stop"),
+    "describe": ("status",),
+    "show": ("status",),
+    "info": ("status", "cell status"),
+    "get": ("list", "job list"),
+    "view": ("list", "status"),
+    "apply": ("submit", "job submit"),
+    "create": ("submit", "add"),
+    "new": ("submit", "create", "add"),
+    "start": ("run", "submit", "up"),
+    "exec": ("run", "job run"),
+    "sbatch": ("job submit",),
+    "srun": ("job run",),
+    "squeue": ("job list",),
+    "queue": ("job list",),
+    "sinfo": ("machine list",),
+    "nodes": ("machine list",),
+    "node": ("machine",),
+    "hosts": ("machine list",),
+    "host": ("machine",),
+    "pods": ("job list",),
+    "allocs": ("job status",),
+    "log": ("logs", "job logs"),
+    "tail": ("logs", "job logs"),
+    "output": ("logs",),
+    "explain": ("why", "job why"),
+    "reason": ("why",),
+    "pause": ("hold",),
+    "suspend": ("hold",),
+    "resume": ("release",),
+    "unhold": ("release",),
+    "scale": ("resize",),
+    "edit": ("update",),
+    "rollout": ("update", "job update"),
+    "cordon": ("drain", "machine drain"),
+    "uncordon": ("up", "machine up"),
+    "dry-run": ("plan", "job plan"),
+    "check": ("verify", "cell verify"),
+    "history": ("events", "status"),
+    "monitor": ("top",),
+    "watch": ("top",),
+    "dashboard": ("top",),
+    "init": ("up",),
+    "server": ("up",),
+    "register": ("add",),
+    "join": ("agent", "add"),
+    "quota": ("limits", "cell limits"),
+}
+"""A word of another system → commands of the same meaning, best first, in a group or from the top."""
+
+
+def alias(word: str, commands: Container[str], *, top: bool) -> tuple[str, ...] | None:
+    """Return the words that an alias stands for among `commands`, None when it is none."""
+    if word in commands:
+        return None
+    if top and word in TOP_ALIASES:
+        return TOP_ALIASES[word]
+    return next(((name,) for name in ALIASES.get(word, ()) if name in commands), None)
+
+
+def meanings(word: str) -> tuple[str, ...]:
+    """Return the commands that mean what `word` does in other systems, best first."""
+    return MEANINGS.get(word.lower(), ())

@@ -1,0 +1,30 @@
+"""``omega version``."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import click
+
+from cli import render
+from cli.app import App
+
+
+def number() -> str:
+    """Return the version that is installed."""
+    try:
+        return version("omega-scheduler")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+@click.command()
+@click.pass_obj
+def command(app: App) -> None:
+    """Print the version of Omega, of Python and of the store's schema."""
+    from cellstate.keys import SCHEMA
+
+    found = {"omega": number(), "python": platform.python_version(), "schema": SCHEMA}
+    if app.as_json:
+        render.document(found)
+    else:
+        render.line(f"omega {found['omega']} (Python {found['python']}, store schema {found['schema']})")

@@ -1,0 +1,64 @@
+"""Words of other schedulers: aliases run the command, other words are answered with the command of that meaning."""
+
+import pytest
+
+from cli.aliases import ALIASES, MEANINGS, TOP_ALIASES
+from cli.main import omega as program
+from tests.cli.conftest import Omega
+
+
+def commands() -> set[str]:
+    """Every command, as it is typed."""
+    found = set()
+    context = program.make_context("omega", [], resilient_parsing=True)
+    for name in program.list_commands(context):
+        group = program.get_command(context, name)
+        found.add(name)
+        found |= {f"{name} {inner}" for inner in getattr(group, "list_commands", lambda _: [])(context)}
+    return found
+
+
+def test_every_word_leads_to_a_command_that_exists() -> None:
+    known = commands()
+    inner = {name.split()[-1] for name in known}
+    for words in (*ALIASES.values(), *MEANINGS.values()):
+        assert all(word in known or word in inner for word in words), words
+    assert all(" ".join(words) in known for words in TOP_ALIASES.values())
+
+
+def test_aliases_run_the_command(omega: Omega) -> None:
+    assert omega.json("ls") == omega.json("ps") == omega.json("job", "ls") == omega.json("job", "list")
+    assert omega.json("machine", "ls")["machines"] == omega.json("machine", "list")["machines"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("nodes",), "did you mean machine list?"),
+        (("squeue",), "did you mean job list?"),
+        (("logs", "x"), "did you mean job logs?"),
+        (("kill", "x"), "did you mean job stop?"),
+        (("describe", "x"), "did you mean job status?"),
+        (("job", "kill"), "did you mean stop?"),
+        (("job", "pause"), "did you mean hold?"),
+        (("machine", "cordon"), "did you mean drain?"),
+    ],
+)
+def test_other_words_are_suggested_by_meaning(typed: tuple[str, ...], said: str) -> None:
+    assert said in Omega(None).error(*typed, code=2)
+
+
+def test_a_word_of_no_meaning_gets_no_suggestion() -> None:
+    assert "did you mean" not in Omega(None).error("blah", code=2)
+
+
+def test_output_formats_of_lists(omega: Omega) -> None:
+    omega.json("machine", "add", "m1", "--cpu", "2", "--memory", "2Gi")
+    assert "machines" in omega.json("machine", "list", "-o", "json")
+    assert omega.text("machine", "list", "-o", "name").split() == ["m1"]
+    wide = omega.text("machine", "list", "-o", "wide")
+    assert {"name", "state", "executor"} <= set(wide.splitlines()[0].split())
+
+
+def test_version_is_a_command() -> None:
+    assert set(Omega(None).json("version")) == {"omega", "python", "schema"}
