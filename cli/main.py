@@ -16,6 +16,7 @@ from cli.lazy import SETTINGS, Entry, Lazy, shared_options
 
 COMMANDS: dict[str, Entry] = {
     "up": ("cli.up", "Everything on this computer, until Ctrl-C."),
+    "down": ("cli.down", "End what omega up started, also when it was killed."),
     "demo": ("cli.demo", "The main job end to end in under a minute."),
     "store": ("cli.store", "The store that keeps the cells: state, start, stop, backup, restore."),
     "cell": ("cli.cell", "Make, see, check and delete cells; limits by kind of job."),

@@ -30,7 +30,8 @@ def _open(app: App, name: str) -> "RedisCell":
     cell = app.open(name)
     alive = [_at(member, figures) for member, (_, holds, figures) in cell.members().items() if holds]
     if alive:
-        raise Refused(f"cell {name}: is up already ({'; '.join(alive)}); stop that first, or name another with --cell")
+        remedy = "stop that first (omega down), or name another with --cell"
+        raise Refused(f"cell {name}: is up already ({'; '.join(alive)}); {remedy}")
     return cell
 
 
@@ -111,11 +112,12 @@ def command(
 ) -> None:  # fmt: skip
     """Everything on this computer: store, cell, schedulers, and the computer itself as a machine that runs tasks.
 
-    Ctrl-C stops it; the state stays.
+    Ctrl-C or omega down stops it; the state stays.
     """
     from omega.embedded_places import state_directory
     from omega.live.agent.offer import default_name
     from omega.live.crew import crew
+    from omega.live.crew_record import CrewRecord
 
     name = app.cell_name or DEFAULT_CELL
     cell = _open(app, name)
@@ -125,7 +127,9 @@ def command(
     if machines:
         _join(cell, machines, cpu, memory, dealt)
     members += [f"fleet/{FLEET}"] if _played(cell, expected=machines is not None) else []
-    with crew(app.url, name, state_directory() / "logs" / name, speed=speed) as group:
+    state = state_directory()
+    record = CrewRecord.begin(state, name)
+    with crew(app.url, name, state / "logs" / name, speed=speed, record=record) as group:
         for member in members:
             group.start(member)
         group.wait_ready(cell)

@@ -16,6 +16,7 @@ from cellstate.cell import executor_of
 from cellstate.errors import StoreError
 from cellstate.redis import RedisCell
 from omega.live.agent.task_start import STORE_FD
+from omega.live.crew_record import CrewRecord
 from omega.live.secrets import giving, without_store
 from schedulers.live import LEASE_MS
 from schedulers.process_endpoint import METRICS, parse
@@ -41,6 +42,8 @@ class Crew:
     ports: dict[str, str] = field(default_factory=dict)
     """Where members show their metrics: the first where OMEGA_METRICS says, each further one on the next port."""
     members: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+    record: CrewRecord | None = None
+    """Where the processes are recorded, for `omega down`."""
 
     def start(self, member: str) -> int:
         """Start ``batch/0``, ``fleet/NAME``, ``agent/NAME`` and so on; returns the process id."""
@@ -57,6 +60,8 @@ class Crew:
                 env=environment | {STORE_FD: str(source.fileno())}, pass_fds=(source.fileno(),), start_new_session=True,
             )  # fmt: skip
         self.members[member] = process
+        if self.record is not None:
+            self.record.note({name: each.pid for name, each in self.members.items()})
         return process.pid
 
     def _metrics(self, member: str) -> dict[str, str]:
@@ -130,15 +135,17 @@ def _called(member: str) -> str:
 @contextmanager
 def crew(
     url: str, cell: str, logs: Path, *, lease_ms: int = LEASE_MS, speed: float = 1.0,
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None, record: CrewRecord | None = None,
 ) -> Iterator[Crew]:  # fmt: skip
     """Yield a Crew; whatever happens, nothing it started is left running. KeyboardInterrupt at any signal to leave."""
-    group = Crew(url, cell, logs, lease_ms, speed, settings or {})
+    group = Crew(url, cell, logs, lease_ms, speed, settings or {}, record=record)
     with _interrupting():
         try:
             yield group
         finally:
             group.stop()
+            if record is not None:
+                record.end()
 
 
 @contextmanager

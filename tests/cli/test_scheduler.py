@@ -151,7 +151,7 @@ def test_what_cannot_be_run(omega: Omega, words: tuple[str, ...], code: int, mes
 def test_a_cell_that_is_up_says_where_to_stop_it(omega: Omega, cell: RedisCell) -> None:
     cell.renew(cell.enlist("batch/0", "nonce", 60_000, 1), 60_000, {"pid": 7, "host": "h"})
     cell.enlist("batch/1", "nonce", 60_000, 1)
-    told = "is up already (batch/0, pid 7 on h; batch/1); stop that first, or name another with --cell"
+    told = "is up already (batch/0, pid 7 on h; batch/1); stop that first (omega down), or name another with --cell"
     assert omega.error("up") == f"cell {cell.name}: {told}"
 
 
