@@ -40,15 +40,11 @@ KILL, HALT = signal.SIGKILL, signal.SIGSTOP
 AGENT, GUARD, SUPERVISORS = "agent", "guard", "supervisors"
 
 HELD = [
-    (signal_name, parts)
-    for signal_name in ("kill", "halt")
-    for parts in (
-        (AGENT,), (GUARD,), (SUPERVISORS,), (AGENT, SUPERVISORS), (AGENT, GUARD), (GUARD, SUPERVISORS),
-    )
-    if (signal_name, parts) != ("halt", (GUARD, SUPERVISORS))
+    (how, parts) for how in ("kill", "halt")
+    for parts in ((AGENT,), (GUARD,), (SUPERVISORS,), (AGENT, SUPERVISORS), (AGENT, GUARD), (GUARD, SUPERVISORS))
 ]  # fmt: skip
 """Faults under which no task may run twice at a time."""
-NAMED = [("halt", (GUARD, SUPERVISORS)), ("kill", (AGENT, GUARD, SUPERVISORS)), ("halt", (AGENT, GUARD, SUPERVISORS))]
+NAMED = [("kill", (AGENT, GUARD, SUPERVISORS)), ("halt", (AGENT, GUARD, SUPERVISORS))]
 """Faults of which the documentation says that tasks may run on: nobody is left to end them."""
 
 
@@ -98,10 +94,7 @@ class Ladder:
         submit(self.cell, [job])
 
         def chosen() -> bool:
-            for self.name in ("a", "b"):
-                if self.running():
-                    return True
-            return False
+            return any(self.running() for self.name in ("a", "b"))
 
         until(chosen, "an agent runs tasks")
 
