@@ -52,7 +52,7 @@ clean:  ## remove .venv and all caches; the store's data is not touched
 # The marks below are younger than what they were made from, so a change there installs again.
 $(RUN): pyproject.toml requirements.lock | $(BIN)/python
 	@echo "installing Omega into $(VENV)"
-	@$(BIN)/python $(PIP) -c requirements.lock -e .
+	@$(BIN)/python $(PIP) -c requirements.lock -e '.[readme]'
 	@touch $@
 
 $(DEV): pyproject.toml requirements.lock | $(BIN)/python

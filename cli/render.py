@@ -9,12 +9,14 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cellstate.plain_text import cleaned, escaped
+from cli import words
+from cli.pace import ticking
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -165,27 +167,33 @@ def _printed(grid: Any) -> None:
 
 
 @contextmanager
-def progress(*, quiet: bool = False, time_left: bool = False) -> "Iterator[Progress]":
-    """Bars on stderr while something goes on; nothing is shown when stderr is no terminal, or `quiet`."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+def progress(*, quiet: bool = False) -> "Iterator[Progress]":
+    """Bars on stderr while something goes on; a line every ten seconds when stderr is no terminal, or `quiet`.
+
+    A task's field ``left`` says how long it still takes; without one that follows from what is done of it.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = [
         TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn(),
         TextColumn("{task.fields[more]}", markup=False), TimeElapsedColumn(),
     ]  # fmt: skip
-    if time_left:
-        columns += [TextColumn("left"), TimeRemainingColumn()]
     screen = console(stderr=True)
     off = quiet or not screen.is_terminal
-    with Progress(*columns, console=screen, transient=True, disable=off, redirect_stdout=False) as bars:
+    bars = Progress(*columns, console=screen, transient=True, disable=off, redirect_stdout=False)
+    with ticking(lambda seconds: _tick(bars, seconds)) if off else nullcontext(), bars:
         yield bars
+
+
+def _tick(bars: "Progress", seconds: float) -> None:
+    """Print how far the tasks are that are not done."""
+    for task in bars.tasks:
+        if task.visible and task.total and not task.finished:
+            done, left = task.completed, task.fields.get("left", "")
+            if not left and done:
+                left = f"about {words.age(seconds * (task.total - done) / done)} left"
+            said = (f"{task.description} {done:,.0f} of {task.total:,.0f} {task.fields['more']}".rstrip(), left)
+            note(" · ".join(filter(None, (*said, f"{words.age(seconds)} so far"))))
 
 
 def line_above(bars: "Progress", text: str) -> None:
@@ -198,12 +206,14 @@ def line_above(bars: "Progress", text: str) -> None:
 
 @contextmanager
 def busy(text: str, *, quiet: bool = False) -> Iterator[None]:
-    """A sign of life on stderr while something takes its time."""
-    screen = console(stderr=True)
-    if quiet or not screen.is_terminal:
-        yield
-        return
+    """A spinner on stderr while something takes its time; a line every ten seconds when stderr is no terminal."""
     from rich.text import Text
 
-    with screen.status(Text(shown(text))):
+    screen = console(stderr=True)
+    off = quiet or not screen.is_terminal
+    with (
+        ticking(lambda seconds: note(f"{text}: {words.age(seconds)} so far"))
+        if off
+        else screen.status(Text(shown(text)))
+    ):
         yield

@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from cellstate.errors import BadInput
 from cellstate.transaction import Claim
 from cellstate.view import View
 from schedulers.sizing.model import Profile, Totals
@@ -111,6 +112,14 @@ class Scoring(Protocol):
         self, work: Work, group: int, view: View, machines: NDArray[np.intp]
     ) -> Mapping[str, NDArray[np.float64]]:
         """Points of one more task of a group on each of these machines, by what they are for; their sum decides."""
+
+
+def claims_of(policy: Placement | Preemption, claims: Sequence[Claim] | None) -> Sequence[Claim]:
+    """Return what `place` of a policy returned. BadInput, with the policy's name, when that is no list of claims."""
+    if claims is None or not hasattr(claims, "__len__"):
+        name, got = type(policy).__name__, "None" if claims is None else type(claims).__name__
+        raise BadInput(f"policy {name}: place returned {got}; return a list of claims, [] when nothing fits")
+    return claims
 
 
 def machines_of(claims: Iterable[Claim]) -> set[int]:

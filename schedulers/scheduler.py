@@ -27,7 +27,7 @@ from schedulers.outbox import Outbox
 from schedulers.patience import Patience
 from schedulers.placement.arranging import arranged
 from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.policies import Ordering, Placement, Preemption, Sizing
+from schedulers.policies import Ordering, Placement, Preemption, Sizing, claims_of
 from schedulers.preemption.none import NoPreemption
 from schedulers.queue.queue import Queue
 from schedulers.resizing import Elastic, Measured
@@ -204,7 +204,7 @@ class Scheduler:
         hunters, self._hunters = self._hunters, []
         for work, _ in hunters:
             mark = view.mark()
-            claims = self.preemption.place(work, view, self.placement, self.rng)
+            claims = claims_of(self.preemption, self.preemption.place(work, view, self.placement, self.rng))
             if claims:
                 transactions.append(self._transaction(work, claims, view, mark))
             elif self.preemption.suspects(work, view, self.rng):

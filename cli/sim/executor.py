@@ -16,6 +16,7 @@ import click
 
 from cellstate.errors import BadInput, OmegaError, Refused
 from cli import render, words
+from cli.pace import Pace
 
 if TYPE_CHECKING:
     from omega.experiments.configuration import Configuration
@@ -111,14 +112,26 @@ def _codes(records: "Sequence[Record]") -> str:
     return " and ".join(made)
 
 
+def writable(path: Path) -> None:
+    """Make the folder of a file that is written after long work. Raises BadInput when it cannot be written to."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{path.parent}: {error.strerror}; name another folder") from None
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise BadInput(f"{path}: cannot be written; name another file")
+
+
 def finish(
-    configurations: "Sequence[Configuration]", path: Path, where: str | None, workers: int | None, *, quiet: bool
-) -> "list[Record]":
+    configurations: "Sequence[Configuration]", path: Path, where: str | None, workers: int | None, *, quiet: bool,
+    check: "Callable[[Record], None]" = lambda _: None,
+) -> "list[Record]":  # fmt: skip
     """Run what `path` does not have yet and return the records of all; what is finished is kept whatever happens.
 
+    `check` is called with each record as it is finished, and may refuse what was asked by raising BadInput.
     Raises Refused when the executor fails, click.Abort after Ctrl-C.
     """
-    from omega.experiments.results import Results
+    from omega.experiments.results import Results, key_of
     from omega.experiments.sweep import Sweep
 
     if not configurations:
@@ -133,12 +146,17 @@ def finish(
     if len(sweep.left) == 1 and where is None:
         workers = 1
     total = len({*configurations})
+    weights = {key_of(each): each.weight for each in sweep.left}
+    pace = Pace(sum(weights.values()), min(len(sweep.left), workers or _cores()))
     try:
-        with _executor(where, workers) as executor, render.progress(quiet=quiet, time_left=True) as bars:
-            bar = bars.add_task("simulations", total=total, completed=total - len(sweep.left), more="")
+        with _executor(where, workers) as executor, render.progress(quiet=quiet) as bars:
+            bar = bars.add_task("simulations", total=total, completed=total - len(sweep.left), more="", left="")
 
             def done(record: "Record") -> None:
-                bars.update(bar, advance=1, more=f"last took {words.seconds(record['seconds'])}")
+                check(record)
+                pace.finish(weights[record["key"]])
+                more = f"last took {words.seconds(record['seconds'])} · {pace.text()}"
+                bars.update(bar, advance=1, more=more, left=pace.text())
 
             return sweep.run(executor, time.process_time, done)
     except KeyboardInterrupt:

@@ -8,7 +8,7 @@ import click
 from cli import render
 from cli.app import App
 from cli.several import Several
-from cli.sim.executor import executor_options, finish
+from cli.sim.executor import executor_options, finish, writable
 
 FORMS = (".svg", ".png")
 
@@ -58,6 +58,7 @@ def command(
     form = what.sized(days, cells, machines)
     from omega.experiments.plots.draw import draw  # before simulating for minutes: matplotlib may be missing
 
+    writable(output / "figure")
     records = finish(what.simulations(form), results or output / "results.jsonl", where, workers, quiet=app.as_json)
     paths = [output / f"figure-{number}{ending}" for ending in FORMS]
     with render.busy("drawing", quiet=app.as_json):

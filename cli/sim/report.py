@@ -11,7 +11,7 @@ import click
 from cli import render, words
 from cli.app import App
 from cli.several import Several
-from cli.sim.executor import executor_options, finish
+from cli.sim.executor import executor_options, finish, writable
 
 if TYPE_CHECKING:
     from omega.experiments.figures import PaperFigure
@@ -54,6 +54,8 @@ def command(
     from omega.experiments.plots.draw import draw
     from omega.experiments.report import all_figures, judged, page
 
+    writable(output)
+    writable(figures / "figure")
     asked = [f"--days {days:g}"] if days else []
     asked += [f"--cluster {' '.join(cells)}"] if cells else []
     asked += [f"--machines {machines}"] if machines else []

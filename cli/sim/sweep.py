@@ -10,7 +10,7 @@ from cli import render
 from cli.app import App
 from cli.columns import Columns, answered, columns_option
 from cli.several import Several
-from cli.sim.executor import executor_options, finish
+from cli.sim.executor import executor_options, finish, writable
 from cli.sim.options import configuration, configuration_options
 
 if TYPE_CHECKING:
@@ -55,11 +55,17 @@ def command(
             raise click.UsageError(f"--vary {name} is given twice; write all values in one")
         axes[name] = values
     points = grid(configuration(given), axes)
-    records = finish(points, results, where, workers, quiet=app.as_json)
-    rows = _rows(records, list(axes), metrics or METRICS)
-    if plot is not None:
+    if plot is not None:  # what is missing is found before minutes of simulation
         from omega.experiments.plots.lines import draw_sweep
 
+        writable(plot)
+
+    def check(record: "Record") -> None:
+        _rows([record], list(axes), metrics or METRICS)
+
+    records = finish(points, results, where, workers, quiet=app.as_json, check=check)
+    rows = _rows(records, list(axes), metrics or METRICS)
+    if plot is not None:
         draw_sweep(records, list(axes), metrics or METRICS, plot)
     document = {"results": str(results), "plot": str(plot) if plot else None, "points": rows}
     if answered(app, document, "points", columns):

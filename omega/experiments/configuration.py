@@ -71,6 +71,11 @@ class Configuration:
         """Whether the workload is read from a file."""
         return self.workload.endswith(".csv") or "/" in self.workload
 
+    @property
+    def weight(self) -> float:
+        """How long a run takes beside others, roughly: jobs arrive in proportion to days and rate."""
+        return self.days * self.rate
+
     def settings(self) -> Settings:
         """What Simulation is told. Raises BadInput."""
         return Settings(

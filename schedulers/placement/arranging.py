@@ -9,7 +9,7 @@ import numpy as np
 from cellstate.transaction import Claim
 from cellstate.view import View
 from schedulers.placement.domains import places_of
-from schedulers.policies import Placement
+from schedulers.policies import Placement, claims_of
 from schedulers.work import Work
 
 TRIES = 3
@@ -21,7 +21,7 @@ def arranged(placement: Placement, work: Work, view: View, rng: Random) -> Seque
 
     Finding out whether any order fits would take exponential time; this finds what a packer would.
     """
-    claims = placement.place(work, view, rng)
+    claims = claims_of(placement, placement.place(work, view, rng))
     groups = [group for group, left in enumerate(work.left) if left]
     if claims or not work.gang or len(groups) < 2:
         return claims
@@ -47,7 +47,7 @@ def _in_order(placement: Placement, work: Work, order: list[int], view: View, rn
         for group in order:
             left = [count if other == group else 0 for other, count in enumerate(work.left)]
             view.placed = {**known, work.id: places} if work.id in known else known
-            found = placement.place(replace(work, left=left, places=places), view, rng)
+            found = claims_of(placement, placement.place(replace(work, left=left, places=places), view, rng))
             if sum(claim.count for claim in found) < work.left[group]:
                 view.undo(mark)
                 return []

@@ -14,7 +14,7 @@ from cellstate.resources import Resources
 from cellstate.transaction import Claim
 from cellstate.view import View
 from schedulers.constraints.evaluation import permitted
-from schedulers.policies import Placement, Preemption
+from schedulers.policies import Placement, Preemption, claims_of
 from schedulers.preemption.victims import fewest
 from schedulers.work import Work
 
@@ -149,7 +149,7 @@ class _Trial:
             for each in self.prey[machine]:
                 extra[:, machine] += np.array(each.need, dtype=np.int64) * each.tasks
         relieved = self.view.relieve(extra, np.zeros(self.view.size) if disturbs is None else disturbs)
-        return placement.place(self.work, relieved, rng)
+        return claims_of(placement, placement.place(self.work, relieved, rng))
 
     def _with_victims(self, claims: Sequence[Claim]) -> list[Claim]:
         """Name the victims of each claim; what is evicted for one of a machine's claims counts for those behind it."""

@@ -1,0 +1,37 @@
+"""What a policy returns is checked where it is asked."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+import omega
+from cellstate.errors import BadInput
+from omega.testing import view, work
+from schedulers.placement.arranging import arranged
+
+
+class Returns:
+    """A policy that returns what it was made with; "iterator" stands for one."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def suspects(self, *_: Any) -> list[int]:
+        return []
+
+    def place(self, *_: Any) -> Any:
+        return iter(()) if self.value == "iterator" else self.value
+
+
+@pytest.mark.parametrize(("value", "got"), [(None, "None"), (1, "int"), ("iterator", "tuple_iterator")])
+def test_a_place_that_returns_no_claims_is_named(value: Any, got: str) -> None:
+    said = f"^policy Returns: place returned {got}; return a list of claims, \\[\\] when nothing fits$"
+    for trial in (
+        omega.Scheduler("cold", placement=Returns(value)),
+        omega.Scheduler("cold", placement=Returns([]), preemption=Returns(value)),
+    ):
+        with pytest.raises(BadInput, match=said):
+            omega.simulate(trial, cluster="C", days=0.002, machines=100)
+    with pytest.raises(BadInput, match=said):
+        arranged(Returns(value), work(((1000, 1), 1)), view((4000, 4096)), Random(1))
