@@ -1,7 +1,7 @@
 """What a policy returns is checked where it is asked."""
 
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -13,6 +13,9 @@ from schedulers.placement.arranging import arranged
 
 class Returns:
     """A policy that returns what it was made with; "iterator" stands for one."""
+
+    evicts: ClassVar[bool] = True
+    by: ClassVar[str] = "policy"
 
     def __init__(self, value: Any) -> None:
         self.value = value
