@@ -15,15 +15,15 @@ from cli.experiment.run import experiment_options, found, show
 @experiment_options
 @click.pass_context
 def command(
-    ctx: click.Context, names: Sequence[str], small: bool, days: float | None, results: Path, where: str | None,
-    workers: int | None,
+    ctx: click.Context, names: Sequence[str], small: bool, days: float | None, seeds: int | None, results: Path,
+    where: str | None, workers: int | None,
 ) -> None:  # fmt: skip
     """Check the claims of the experiments NAME (all of them for none).
 
     Exits 1 when one does not hold. One that cannot be measured does not count.
     """
     app: App = ctx.obj
-    documents = found(app, names, days, results, where, workers, small=small)
+    documents = found(app, names, days, seeds, results, where, workers, small=small)
     failed = [document for document in documents if document["verdict"] == "does not hold"]
     if app.as_json:
         render.document({"ok": not failed, "experiments": documents})

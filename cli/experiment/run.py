@@ -21,6 +21,7 @@ def experiment_options(function: F) -> F:
             type=click.Path(dir_okay=False, path_type=Path),
             help="Where finished simulations are kept, shared with omega sim figure.",
         ),
+        click.option("--seeds", type=click.IntRange(1, 1_000), help="Number of seeds (default: 5; 1 with --small)."),
         click.option("--days", type=click.FloatRange(0, 10_000, min_open=True), help="Simulated days (default: as the "
                      "figure's).")  ,
         click.option("--small", is_flag=True, help="The small form, seconds each: that of the tests."),
@@ -31,21 +32,23 @@ def experiment_options(function: F) -> F:
 
 
 def found(
-    app: App, names: Sequence[str], days: float | None, results: Path, where: str | None, workers: int | None, *,
-    small: bool,
+    app: App, names: Sequence[str], days: float | None, seeds: int | None, results: Path, where: str | None,
+    workers: int | None, *, small: bool,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Run experiments and return what was found, a document each."""
     from omega.experiments.catalogue import find
-    from omega.experiments.figures import figure
+    from omega.experiments.report import carried_out
 
     documents = []
     for experiment in find(names):
-        form = experiment.small.but(days) if small else figure(experiment.figure).sized(days)
-        records = finish(experiment.sweep(form), results, where, workers, quiet=app.as_json)
-        finding = experiment.judge(records)
+        form = experiment.small.but(days, seeds=seeds) if small else experiment.sized(days, seeds=seeds)
+        trial = carried_out(experiment, form, lambda each: finish(each, results, where, workers, quiet=app.as_json))
+        finding, longer = trial.finding, trial.lengthened
         documents.append({
-            **experiment.as_json(), "verdict": str(finding.verdict), "measured": finding.measured,
-            "reason": finding.reason, "simulations": len(records), "days": form.lengths,
+            **experiment.as_json(), "verdict": str(trial.verdict), "measured": finding.measured,
+            "reason": finding.reason, "seeds": finding.seeds, "held": finding.held,
+            "lengthened": None if longer is None else str(longer.verdict), "simulations": len(trial.records),
+            "days": form.lengths,
         })  # fmt: skip
     return documents
 
@@ -55,6 +58,7 @@ def show(document: Mapping[str, Any]) -> None:
     render.facts({
         "experiment": document["name"], "claim": f"{document['claim']} ({document['source']})",
         "expected": document["expectation"], "measured": document["measured"], "verdict": document["verdict"],
+        "seeds": f"holds for {document['held']} of {document['seeds']}" if document["seeds"] > 1 else "",
         "why": document["reason"],
     })  # fmt: skip
     render.line()
@@ -64,11 +68,11 @@ def show(document: Mapping[str, Any]) -> None:
 @experiment_options
 @click.pass_obj
 def command(
-    app: App, names: Sequence[str], small: bool, days: float | None, results: Path, where: str | None,
-    workers: int | None,
+    app: App, names: Sequence[str], small: bool, days: float | None, seeds: int | None, results: Path,
+    where: str | None, workers: int | None,
 ) -> None:  # fmt: skip
     """Simulate for the experiments NAME (all of them for none) and say what was measured."""
-    documents = found(app, names, days, results, where, workers, small=small)
+    documents = found(app, names, days, seeds, results, where, workers, small=small)
     if app.as_json:
         render.document({"experiments": documents})
         return

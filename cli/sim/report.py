@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -40,19 +39,22 @@ def _of(what: "PaperFigure", cells: Sequence[str]) -> Sequence[str]:
               type=click.Path(file_okay=False, path_type=Path), help="Where its figures go, as SVG.")  # fmt: skip
 @click.option("--results", default="figures/results.jsonl", show_default=True, metavar="FILE.jsonl",
               type=click.Path(dir_okay=False, path_type=Path), help="Where finished simulations are kept.")  # fmt: skip
+@click.option("--seeds", type=click.IntRange(1, 1_000), help="Number of seeds of every verdict (default: 5).")
+@click.option("--revision", default="", metavar="TEXT", help="Name of the sources to state on the page, as a commit.")
 @executor_options
 @click.pass_obj
 def command(
     app: App, *, days: float | None, scale: float, cells: Sequence[str], machines: int | None, output: Path,
-    figures: Path, results: Path, where: str | None, workers: int | None,
+    figures: Path, results: Path, where: str | None, workers: int | None, seeds: int | None, revision: str,
 ) -> None:  # fmt: skip
     """Check every claim of figures 2 to 10, 15 and 16 of the Omega paper; write the page and draw its figures.
 
-    It may be interrupted and run again: finished simulations are kept. As it is it takes about a quarter of
-    an hour of processor time, more with --scale.
+    The command may be interrupted and run again: finished simulations are kept. Without options it takes about
+    20 minutes of processor time.
     """
+    from omega.experiments.catalogue import of_figure
     from omega.experiments.plots.draw import draw
-    from omega.experiments.report import all_figures, judged, page
+    from omega.experiments.report import Part, all_figures, carried_out, page
 
     writable(output)
     writable(figures / "figure")
@@ -60,23 +62,31 @@ def command(
     asked += [f"--cluster {' '.join(cells)}"] if cells else []
     asked += [f"--machines {machines}"] if machines else []
     asked += [f"--scale {scale:g}"] if scale != 1 else []
+    asked += [f"--seeds {seeds}"] if seeds else []
     forms = {what: what.sized(days, _of(what, cells), machines, scale) for what in all_figures()}
-    simulations = [each for what, form in forms.items() for each in what.simulations(form)]
+    sized = {each: each.sized(days, cells, machines, seeds, scale) for what in forms for each in of_figure(what.number)}
+    wanted = [each for what, form in forms.items() for each in what.simulations(form)]
+    for experiment, form in sized.items():
+        wanted += [each for one in (form, experiment.lengthened(form)) if one for each in experiment.simulations(one)]
+    wanted = list(dict.fromkeys(wanted))
     if not app.as_json:
-        render.note(
-            f"{words.count(len({*simulations}), 'simulation')}, kept in {results}; Ctrl-C and run it again to go on"
-        )
-    records = iter(finish(simulations, results, where, workers, quiet=app.as_json))
+        render.note(f"{words.count(len(wanted), 'simulation')}, kept in {results}; Ctrl-C and run it again to go on")
+    found = dict(zip(wanted, finish(wanted, results, where, workers, quiet=app.as_json), strict=True))
     parts = []
     for what, form in forms.items():
-        found = list(islice(records, len(what.simulations(form))))
+        records = [found[each] for each in what.simulations(form)]
         with render.busy(f"figure {what.number}", quiet=app.as_json):
-            draw(what, found, form, figures / f"figure-{what.number}.svg")
-            parts.append(judged(what, form, found))
+            draw(what, records, form, figures / f"figure-{what.number}.svg")
+            trials = [
+                carried_out(each, sized[each], lambda simulations: [found[one] for one in simulations])
+                for each in of_figure(what.number)
+            ]
+            parts.append(Part(what, form, records, trials))
     output.parent.mkdir(parents=True, exist_ok=True)
     seen = PurePosixPath(Path(os.path.relpath(figures, output.parent)).as_posix())
-    output.write_text(page(parts, seen, " ".join(["omega sim report", *asked])), encoding="utf-8")
-    verdicts = {name: str(finding.verdict) for part in parts for name, finding in part.findings.items()}
+    text = page(parts, seen, " ".join(["omega sim report", *asked]), revision)
+    output.write_text(text, encoding="utf-8")
+    verdicts = {trial.experiment.name: str(trial.verdict) for part in parts for trial in part.trials}
     if app.as_json:
         render.document({"page": str(output), "verdicts": verdicts})
         return

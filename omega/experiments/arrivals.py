@@ -1,10 +1,12 @@
 """More batch jobs: how far one batch scheduler goes, and several (Omega §4.3)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import Experiment, Finding, Form, Judge, along, at, where
+from omega.experiments.experiment import SEEDS, Experiment, Form, Judge, along, at, cells_in, where
+from omega.experiments.finding import Measured, Seen
 from omega.experiments.metrics import of, saturated
 from omega.experiments.results import Record
 from omega.workload import presets
@@ -20,11 +22,27 @@ SCHEDULERS = (1, 2, 4, 8, 16, 32)
 LOADS = (1.0, 2.0, 4.0, 6.0)
 SMALL = Form(days=0.02, points=2, cells=("A",), machines=100)
 SMALL_SHARED = Form(days=0.01, points=2, cells=("B",), machines=100)
+FULL = Form(days=0.25, points=2, cells=("A",), even=True, seeds=SEEDS)
+FULL_SHARED = Form(days=0.12, points=6, cells=("B",), even=True, seeds=SEEDS)
+CONFLICTS = Form(days=2.2, points=2, cells=("A", "B"), even=True, seeds=SEEDS)
+"""Long enough for 200 service jobs a run; C is full before its batch scheduler is busy."""
+NEAR = 0.9
+"""Times the rate at which the paper's cell saturates."""
 
 
 def sweep(form: Form) -> list[Configuration]:
     """Every cell at its rates; `points` of them, the first, the last and between."""
     return [form.start(cell, rate=rate) for cell in form.cells for rate in _some(RATES[cell], form.points)]
+
+
+def around(form: Form) -> list[Configuration]:
+    """A tenth below and a tenth above the rate at which the paper's cell saturates."""
+    return [form.start(cell, rate=float(f"{share * PAPER[cell]:.4g}")) for cell in form.cells for share in (0.9, 1.1)]
+
+
+def calm_and_busy(form: Form) -> list[Configuration]:
+    """The cell's own rate, and a tenth below the one at which the paper's cell saturates."""
+    return [form.start(cell, rate=rate) for cell in form.cells for rate in (1.0, float(f"{NEAR * PAPER[cell]:.4g}"))]
 
 
 def shared_sweep(form: Form) -> list[Configuration]:
@@ -59,27 +77,20 @@ def saturation(line: Sequence[Record]) -> tuple[float, float]:
     return below, float("inf")
 
 
-def _saturates(cell: str) -> Judge:
-    def judge(records: Sequence[Record]) -> Finding:
-        line = along(where(records, workload=cell), "rate")
-        if not line:
-            return Finding.when(False, "not simulated")
-        low, high = saturation(line)
-        paper, decisions = PAPER[cell], f"decision times alone allow {by_decisions(cell):.1f}x"
-        first = next((record for record in line if saturated(record, "batch")), None)
-        if first is None:
-            return Finding.when(low < paper, f"all scheduled up to {low:g}x, the most simulated; {decisions}")
-        used, busy = max(first["result"]["utilisation"].values()), of(first, "batch", "busyness")
-        scarce = "time: the scheduler is busy all day" if busy > 0.97 else "room: jobs wait until tasks end"
-        fitted = "" if presets.preset(cell).saturates_at is None else "calibrated to this: "
-        measured = (
-            f"{fitted}all scheduled up to {low:g}x, not at {high:g}x, with busyness {busy:.2f} and {used:.0%} of the "
-            f"cell used on average; first scarce is {scarce}; {decisions}"
-        )
-        holds = low * 0.9 <= paper <= high * 1.1
-        return Finding.when(holds, measured, REASONS.get(cell, ""))
-
-    return judge
+def _saturates(records: Sequence[Record], _: int) -> Seen:
+    found = Measured()
+    for cell in cells_in(records):
+        low, high = along(where(records, workload=cell), "rate")
+        found.want(not saturated(low, "batch") and saturated(high, "batch"))
+        for record in (low, high):
+            jobs = record["result"]["batch"]
+            found.say(
+                f"at {at(record, 'rate'):g}x {{:.1%}} of the batch jobs are scheduled, busyness {{:.2f}}, {{:.0%}} of "
+                "the cell in use on average", jobs["jobs_scheduled"] / jobs["jobs_submitted"],
+                of(record, "batch", "busyness"), max(record["result"]["utilisation"].values()),
+            )  # fmt: skip
+        found.say(f"decision times alone allow {by_decisions(cell):.1f}x")
+    return found.seen(REASONS.get(cells_in(records)[0], ""))
 
 
 REASONS = {
@@ -93,81 +104,107 @@ REASONS = {
 
 
 FEW = (
-    "some twenty service jobs arrive in such a run, one conflict more or less decides: with twenty times as many on B "
+    "service jobs rarely meet a conflict below saturation: one more or less decides. With twenty times as many on B "
     "(whole cell, 0.083 days) their conflict fraction rises from 0.0019 at 1x to 0.0077 at 4x"
 )
 
 
-def _pays(records: Sequence[Record]) -> Finding:
-    said, holds = [], True
-    for cell in dict.fromkeys(at(record, "workload") for record in records):
+def _pays(records: Sequence[Record], _: int) -> Seen:
+    found = Measured()
+    for cell in cells_in(records):
         line = along(where(records, workload=cell), "rate")
-        first, last = line[0], line[-1]
-        calm, full = of(first, "batch", "busyness"), of(last, "batch", "busyness")
-        extra = [of(r, "service", "busyness") - of(r, "service", "no_conflict") for r in (first, last)]
-        tries = [of(r, "service", "conflict_fraction") for r in (first, last)]
-        holds = holds and full > 1.5 * calm and (tries[1] > tries[0] or extra[1] > extra[0])
-        said.append(
-            f"{cell}: batch busyness {calm:.2f} to {full:.2f}, service conflict fraction {tries[0]:.3f} to "
-            f"{tries[1]:.3f}"
-        )
-    return Finding.when(holds, "; ".join(said), FEW)
+        busy, tries = ([of(r, kind, name) for r in (line[0], line[-1])] for kind, name in (
+            ("batch", "busyness"), ("service", "conflict_fraction"),
+        ))  # fmt: skip
+        found.want(busy[1] > 1.5 * busy[0] and tries[1] > tries[0])
+        found.say(
+            f"{cell}, 1x and {at(line[-1], 'rate'):g}x: batch busyness {{:.2f}} and {{:.2f}}, service conflict "
+            "fraction {:.4f} and {:.4f}", *busy, *tries,
+        )  # fmt: skip
+    return found.seen(FEW)
 
 
-def _many(records: Sequence[Record]) -> Finding:
-    said, holds = [], True
-    for rate in sorted({at(record, "rate") for record in records}):
-        line = along(where(records, rate=rate), "batch")
-        one, most = line[0], line[-1]
-        conflicts = [of(record, "batch", "conflict_fraction") for record in line]
-        busy = [of(record, "batch", "busyness") for record in line]
-        rising = conflicts[-1] > conflicts[0] and conflicts[-1] >= 0.85 * max(conflicts)
-        falling = all(a > b for a, b in pairwise(busy))
-        if not any(saturated(record, "batch") for record in line):
-            holds = holds and rising and falling
-        said.append(
-            f"{rate:g}x: conflict fraction {conflicts[0]:.3f} to {conflicts[-1]:.3f} and busyness {busy[0]:.3f} to "
-            f"{busy[-1]:.3f} from {at(one, 'batch')} to {at(most, 'batch')} schedulers"
-        )
-    return Finding.when(holds, "; ".join(said))
+def _unsaturated(records: Sequence[Record]) -> list[list[Record]]:
+    """The records of each rate at which no number of schedulers is saturated, by number."""
+    lines = (along(where(records, rate=rate), "batch") for rate in sorted({at(record, "rate") for record in records}))
+    return [line for line in lines if not any(saturated(record, "batch") for record in line)]
 
 
-def _similar_wait(records: Sequence[Record]) -> Finding:
-    said, holds = [], True
-    for rate in sorted({at(record, "rate") for record in records}):
-        line = along(where(records, rate=rate), "batch")
+def _many(records: Sequence[Record], _: int) -> Seen:
+    found = Measured()
+    lines = _unsaturated(records)
+    found.want(bool(lines))
+    for line in lines:
+        conflicts, busy = ([of(record, "batch", name) for record in line] for name in ("conflict_fraction", "busyness"))
+        found.want(conflicts[-1] > max(conflicts[:-1]))
+        found.want(all(a > b for a, b in pairwise(busy)))
+    line = along(where(records, rate=_highest(records)), "batch")
+    found.say(
+        f"at {_highest(records):g}x, 1 to {at(line[-1], 'batch')} schedulers: conflict fraction "
+        + ", ".join("{:.4f}" for _ in line) + "; busyness " + ", ".join("{:.3f}" for _ in line),
+        *(of(record, "batch", name) for name in ("conflict_fraction", "busyness") for record in line),
+    )  # fmt: skip
+    return found.seen(
+        "the conflict fraction rises up to 16 schedulers and is about the same with 32: each decides on less of the "
+        "load, so there is little left that two could decide on at once"
+    )
+
+
+def _highest(records: Sequence[Record]) -> float:
+    """The highest rate but the last one, at which one scheduler is about saturated."""
+    rates = sorted({float(at(record, "rate")) for record in records})
+    return rates[-2] if len(rates) > 2 else rates[0]
+
+
+def _shorter_wait(records: Sequence[Record], _: int) -> Seen:
+    found = Measured()
+    lines = _unsaturated(records)
+    found.want(bool(lines))
+    for line in lines:
         waits = [of(record, "batch", "wait") for record in line]
-        if not any(saturated(record, "batch") for record in line):
-            holds = holds and max(waits) <= 1.5 * waits[0]
-        said.append(f"{rate:g}x: {waits[0]:.2g} s with 1, {min(waits):.2g} to {max(waits):.2g} s with more")
-    return Finding.when(holds, "; ".join(said))
+        found.want(max(waits[1:]) < waits[0])
+    line = along(where(records, rate=_highest(records)), "batch")
+    found.say(
+        f"at {_highest(records):g}x, 1 to {at(line[-1], 'batch')} schedulers: " + ", ".join("{:.2g}" for _ in line)
+        + " s", *(of(record, "batch", "wait") for record in line),
+    )  # fmt: skip
+    return found.seen()
+
+
+def _saturation(cell: str, rate: float) -> Experiment:
+    days = 0.15 if cell == "C" else FULL.days
+    fitted = "" if presets.preset(cell).saturates_at is None else "the pace of the cell is fitted to this rate"
+    return Experiment(
+        f"saturation-{cell.lower()}", f"Shared state on {cell} keeps up with {rate:g} times the batch jobs",
+        "Omega §4.3, fig. 8", 8, "jobs scheduled, busyness",
+        f"not saturated at {0.9 * rate:.4g}x, saturated at {1.1 * rate:.4g}x", around, _saturates,
+        replace(SMALL, cells=(cell,)), replace(FULL, cells=(cell,), days=days), fitted,
+    )  # fmt: skip
+
+
+def _of(name: str, claim: str, metric: str, expectation: str, judge: Judge) -> Experiment:
+    """A claim of figure 9."""
+    return Experiment(
+        name, claim, "Omega §4.3, fig. 9", 9, metric, expectation, shared_sweep, judge, SMALL_SHARED, FULL_SHARED
+    )
 
 
 EXPERIMENTS = (
-    *(
-        Experiment(
-            f"saturation-{cell.lower()}", f"Shared state on {cell} keeps up with {paper:g} times the batch jobs",
-            "Omega §4.3, fig. 8", 8, "jobs scheduled, busyness",
-            f"saturated between the rates around {paper:g}x, to within 10 %", sweep, _saturates(cell),
-            Form(SMALL.days, SMALL.points, (cell,), SMALL.machines),
-        )
-        for cell, paper in PAPER.items()
-    ),
+    *(_saturation(cell, rate) for cell, rate in PAPER.items()),
     Experiment(
         "batch-by-arrivals", "More batch jobs: batch is limited by arrivals, service pays in conflicts",
         "Omega §4.3, fig. 8", 8, "batch.busyness, service.conflict_fraction",
-        "batch busyness rises, and so do the service scheduler's conflicts", sweep, _pays, SMALL,
+        "batch busyness 1.5 times as high, and a higher conflict fraction of the service scheduler, a tenth below "
+        "saturation", calm_and_busy, _pays, SMALL, CONFLICTS,
     ),
-    Experiment(
+    _of(
         "many-schedulers", "More batch schedulers: conflict fraction rises, busyness of each falls, up to 32",
-        "Omega §4.3, fig. 9", 9, "batch.conflict_fraction, batch.busyness",
-        "conflict fraction with the most within 15 % of the highest and above that with one, busyness lower with each "
-        "step, at every rate that is not saturated",
-        shared_sweep, _many, SMALL_SHARED,
+        "batch.conflict_fraction, batch.busyness",
+        "conflict fraction highest with the most, busyness lower with each step, at every rate that is not saturated",
+        _many,
     ),
-    Experiment(
-        "many-schedulers-wait", "More batch schedulers: wait is similar or shorter", "Omega §4.3, fig. 9", 9,
-        "batch.wait", "at most 1.5 times that of one scheduler, at every rate that is not saturated",
-        shared_sweep, _similar_wait, SMALL_SHARED,
+    _of(
+        "many-schedulers-wait", "More batch schedulers: jobs wait less", "batch.wait",
+        "shorter with 2 to 32 schedulers than with one, at every rate that is not saturated", _shorter_wait,
     ),
 )  # fmt: skip

@@ -1,44 +1,25 @@
-"""An experiment: what is claimed and where, what is simulated, what is measured, and whether the claim holds."""
+"""An experiment: a published claim, the simulations that test it, and the verdict on it over several seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 from omega.experiments.configuration import Configuration
+from omega.experiments.finding import Finding, Seen, concluded
 from omega.experiments.results import Record
 from omega.workload import presets
 
-
-class Verdict(StrEnum):
-    """What became of a claim."""
-
-    HOLDS = "holds"
-    FAILS = "does not hold"
-    UNKNOWN = "not measurable"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What was measured, in words with units, what it says of the claim, and the reason sought when it fails."""
-
-    verdict: Verdict
-    measured: str
-    reason: str = ""
-
-    @classmethod
-    def when(cls, holds: bool, measured: str, otherwise: str = "") -> "Finding":  # noqa: FBT001 - reads as a sentence
-        """HOLDS or FAILS; `otherwise` is the reason when it fails."""
-        return cls(Verdict.HOLDS, measured) if holds else cls(Verdict.FAILS, measured, otherwise)
+SEEDS = 5
+"""Seeds of every verdict on the page: 0 to 4."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How large an experiment is done.
+    """The size of an experiment.
 
-    `days` are simulated; `even` means days of C, and of the calibrated cells as long as it takes as many jobs to
-    arrive. `points` values are taken along an axis, `cells` are the presets where there is a choice, and
-    `machines` is None for whole cells.
+    `days` are simulated; with `even` they are days of C, and the calibrated cells are simulated for as long as it takes
+    as many jobs to arrive. `points` is the number of values along an axis, `cells` are the presets where there is a
+    choice, `machines` is None for whole cells, and `seeds` is the number of seeds from `seed` on.
     """
 
     days: float
@@ -47,34 +28,52 @@ class Form:
     machines: int | None = None
     seed: int = 0
     even: bool = False
+    seeds: int = 1
 
     def length(self, cell: str) -> float:
-        """The days simulated of a cell."""
+        """Return the simulated days of a cell."""
         return float(f"{self.days / presets.preset(cell).pace:.2g}") if self.even else self.days
 
     @property
     def lengths(self) -> dict[str, float]:
-        """The days simulated of every cell."""
+        """The simulated days of every cell."""
         return {cell: self.length(cell) for cell in self.cells}
 
+    @property
+    def each_seed(self) -> list["Form"]:
+        """The same form with one seed each."""
+        return [replace(self, seed=self.seed + i, seeds=1) for i in range(self.seeds)]
+
     def start(self, workload: str, **others: Any) -> Configuration:
-        """A configuration of this form."""
+        """Return a configuration of this form."""
         start = Configuration(workload=workload, days=self.length(workload), machines=self.machines, seed=self.seed)
         return start.but(others)
 
-    def but(self, days: float | None = None, cells: Sequence[str] = (), machines: int | None = None) -> "Form":
-        """The same with other days, cells or sizes of them, where they are given; days are then those of each cell."""
-        same = replace(self, cells=tuple(cells) or self.cells, machines=machines or self.machines)
-        return same if days is None else replace(same, days=days, even=False)
+    def but(
+        self, days: float | None = None, cells: Sequence[str] = (), machines: int | None = None,
+        seeds: int | None = None, scale: float = 1.0,
+    ) -> "Form":  # fmt: skip
+        """Replace the values that are given; `days` are then those of each cell, and `scale` multiplies them."""
+        same = replace(
+            self, cells=tuple(cells) or self.cells, machines=machines or self.machines, seeds=seeds or self.seeds
+        )
+        same = same if days is None else replace(same, days=days, even=False)
+        return replace(same, days=same.days * scale)
 
 
 Sweeping = Callable[[Form], list[Configuration]]
-Judge = Callable[[Sequence[Record]], Finding]
+Judge = Callable[[Sequence[Record], int], Seen]
+"""Takes the records of one seed and that seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A claim as a value. `figure` is the paper's; `small` is the form that runs as a test."""
+    """A claim as a value.
+
+    `figure` is the paper's, `small` is the form that runs as a test, `form` the one of the page. `fitted` names the
+    inputs that were fitted to the claim itself; such a claim is counted apart and is no evidence. With `longer` the
+    first seed is also simulated for so many times the days, to see whether the verdict stays.
+    """
 
     name: str
     claim: str
@@ -83,40 +82,73 @@ class Experiment:
     metric: str
     expectation: str
     sweep: Sweeping
-    judge: Judge
+    see: Judge
     small: Form
+    form: Form
+    fitted: str = ""
+    longer: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """What it is, in words."""
+        """Return the description of the experiment."""
         return {
             "name": self.name, "figure": self.figure, "claim": self.claim, "source": self.source,
-            "metric": self.metric, "expectation": self.expectation,
+            "metric": self.metric, "expectation": self.expectation, "fitted": self.fitted,
         }  # fmt: skip
+
+    def sized(
+        self, days: float | None = None, cells: Sequence[str] = (), machines: int | None = None,
+        seeds: int | None = None, scale: float = 1.0,
+    ) -> Form:  # fmt: skip
+        """Return the form with other values, as Form.but; an experiment that simulates nothing keeps its days."""
+        if self.sweep is nothing:
+            return self.form.but(seeds=seeds if self.form.seeds > 1 else None)
+        return self.form.but(days, cells if len(self.form.cells) > 1 else (), machines, seeds, scale)
+
+    def simulations(self, form: Form) -> list[Configuration]:
+        """Return the configurations of all seeds of a form."""
+        return [each for one in form.each_seed for each in self.sweep(one)]
+
+    def lengthened(self, form: Form) -> Form | None:
+        """Return the longer form of the first seed; None when the verdict cannot depend on the length."""
+        return replace(form, days=form.days * self.longer, seeds=1) if self.longer and form.seeds > 1 else None
+
+    def judge(self, records: Sequence[Record], form: Form | None = None) -> Finding:
+        """Return the verdict on the records of all seeds of a form (default: the seeds of the records)."""
+        if self.sweep is nothing:
+            seeds = [one.seed for one in (form or self.small).each_seed]
+        else:
+            seeds = sorted({record["seed"] for record in records})
+        return concluded([self.see([r for r in records if r["seed"] == seed], seed) for seed in seeds])
 
 
 def nothing(_: Form) -> list[Configuration]:
-    """No simulation: what is claimed is read off the workload, or cannot be measured."""
+    """No simulation: the claim is about the workload, or cannot be measured."""
     return []
 
 
 def where(records: Sequence[Record], **values: Any) -> list[Record]:
-    """The records whose configuration has these values."""
+    """Return the records whose configuration has these values."""
     return [
         record for record in records if all(record["configuration"][name] == value for name, value in values.items())
     ]
 
 
 def along(records: Sequence[Record], name: str) -> list[Record]:
-    """In the order of a parameter."""
+    """Return the records in the order of a parameter."""
     return sorted(records, key=lambda record: float(record["configuration"][name]))
 
 
 def at(record: Record, name: str) -> Any:
-    """The value of a parameter."""
+    """Return the value of a parameter."""
     configuration: Mapping[str, Any] = record["configuration"]
     return configuration[name]
 
 
+def cells_in(records: Sequence[Record]) -> list[str]:
+    """Return the presets that were simulated, in the order of the records."""
+    return list(dict.fromkeys(at(record, "workload") for record in records))
+
+
 def logarithmic(low: float, high: float, points: int) -> list[float]:
-    """So many values from `low` to `high`, evenly spaced in their logarithms, four digits each."""
+    """Return `points` values from `low` to `high`, evenly spaced in their logarithms, four digits each."""
     return [float(f"{low * (high / low) ** (i / (points - 1)):.4g}") for i in range(points)]

@@ -1,7 +1,7 @@
 """The figures of the paper that the lightweight simulator draws: what is simulated for each, at which size."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cellstate.errors import BadInput
 from omega.experiments import arrivals, decision_time, offers, sizing, surface
@@ -25,9 +25,9 @@ class PaperFigure:
         """The form with other days, or `scale` times its own, cells or sizes of them. BadInput for another cell."""
         for name in cells:
             preset(name)
-        simulated = bool(self.simulations(self.form))  # what is read off a workload is read off all of it
-        form = self.form.but(days if simulated else None, cells, machines)
-        return replace(form, days=form.days * scale) if simulated else form
+        if self.sweep is nothing:  # what is read off a workload is read off all of it
+            return self.form.but(cells=cells)
+        return self.form.but(days, cells, machines, scale=scale)
 
     def simulations(self, form: Form) -> list[Configuration]:
         """What has to be run."""
@@ -35,20 +35,18 @@ class PaperFigure:
 
 
 ALL = tuple(PRESETS)
-SMALL = 1_000
-"""Machines where whole cells take too long to simulate for a first look."""
 FIGURES = {
     each.number: each
     for each in (
         PaperFigure(2, "Batch and service shares of the workload", nothing, Form(0.29, 0, ALL)),
         PaperFigure(3, "Job run times and gaps between jobs", nothing, Form(0.29, 0, ALL)),
         PaperFigure(4, "Tasks per job", nothing, Form(0.29, 0, ALL)),
-        PaperFigure(5, "Job wait time over t_job(service)", decision_time.sweep, Form(2.0, 12, ALL, even=True)),
-        PaperFigure(6, "Scheduler busyness over t_job(service)", decision_time.sweep, Form(2.0, 12, ALL, even=True)),
-        PaperFigure(7, "Two-level over t_job(service)", offers.sweep, Form(0.3, 5, ("A", "C"), SMALL, even=True)),
+        PaperFigure(5, "Job wait time over t_job(service)", decision_time.sweep, Form(2.2, 9, ALL, even=True)),
+        PaperFigure(6, "Scheduler busyness over t_job(service)", decision_time.sweep, Form(2.2, 9, ALL, even=True)),
+        PaperFigure(7, "Two-level over t_job(service)", offers.sweep, Form(0.3, 5, ("A", "C"), even=True)),
         PaperFigure(8, "Shared state: more batch jobs", arrivals.sweep, Form(0.25, 6, ALL, even=True)),
         PaperFigure(9, "Shared state: more batch schedulers", arrivals.shared_sweep, Form(0.12, 6, ("B",), even=True)),
-        PaperFigure(10, "Busyness over t_job and t_task of service", surface.sweep, Form(0.12, 4, ("B",), even=True)),
+        PaperFigure(10, "Busyness over t_job and t_task of service", surface.sweep, Form(0.12, 3, ("B",), even=True)),
         PaperFigure(15, "MapReduce jobs: how many times as fast", nothing, sizing.NONE),
         PaperFigure(16, "MapReduce jobs: utilisation of the cell", nothing, sizing.NONE),
     )

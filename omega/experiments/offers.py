@@ -3,85 +3,96 @@
 from collections.abc import Sequence
 
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import Experiment, Finding, Form, along, at, logarithmic, where
+from omega.experiments.experiment import SEEDS, Experiment, Form, Judge, along, cells_in, logarithmic, where
+from omega.experiments.finding import Measured, Seen
 from omega.experiments.metrics import of
 from omega.experiments.results import Record
 
-ARCHITECTURES = ("two-level", "monolithic-multi", "shared-state")
+LONGEST = 100.0
+"""The end of the paper's range of t_job(service) (seconds)."""
 SMALL = Form(days=0.012, points=2, cells=("A",), machines=40)
+FULL = Form(days=0.3, points=3, cells=("A", "C"), even=True, seeds=SEEDS)
 
 
 def sweep(form: Form) -> list[Configuration]:
-    """Every cell and decision time, beside the architectures it is compared with."""
-    return [
-        form.start(cell, architecture=architecture, t_job_service=t_job)
-        for cell in form.cells
-        for architecture in ARCHITECTURES
-        for t_job in logarithmic(0.1, 1000.0, form.points)
-    ]
+    """Every cell and decision time from 0.01 to 100 s, beside the architectures it is compared with."""
+    found = []
+    for cell in form.cells:
+        for architecture in ("two-level", "shared-state"):
+            found += [
+                form.start(cell, architecture=architecture, t_job_service=t_job)
+                for t_job in logarithmic(0.01, LONGEST, form.points)
+            ]
+        found.append(form.start(cell, architecture="monolithic-multi", t_job_service=LONGEST))
+    return found
 
 
 def line(records: Sequence[Record], cell: str, architecture: str) -> list[Record]:
-    """The records of one architecture on a cell, by decision time."""
+    """Return the records of one architecture on a cell, by decision time."""
     return along(where(records, workload=cell, architecture=architecture), "t_job_service")
 
 
-def _cells(records: Sequence[Record]) -> list[str]:
-    return list(dict.fromkeys(at(record, "workload") for record in records))
-
-
-def _busy(records: Sequence[Record]) -> Finding:
-    said, holds = [], True
-    for cell in _cells(records):
+def _busy(records: Sequence[Record], _: int) -> Seen:
+    found = Measured()
+    for cell in cells_in(records):
         ours, shared = line(records, cell, "two-level"), line(records, cell, "shared-state")
-        calm, slow, free = of(ours[0], "batch", "busyness"), of(ours[-1], "batch", "busyness"), of(
-            shared[-1], "batch", "busyness"
+        calm, slow, free = (of(record, "batch", "busyness") for record in (ours[0], ours[-1], shared[-1]))
+        multi = of(line(records, cell, "monolithic-multi")[-1], "batch", "busyness")
+        found.want(slow > 1.5 * calm and slow > 1.5 * free)
+        found.say(
+            f"{cell}: batch busyness {{:.2f}} at 0.01 s, {{:.2f}} at 100 s; shared state {{:.2f}}, multi-path {{:.2f}} "
+            "(batch and service together)", calm, slow, free, multi,
         )  # fmt: skip
-        multi = of(line(records, cell, "monolithic-multi")[-1], "batch", "no_conflict")
-        holds = holds and slow > 1.5 * calm and slow > 1.5 * free
-        said.append(
-            f"{cell}: batch busyness {calm:.2f} at 0.1 s, {slow:.2f} at 1000 s; shared state {free:.2f}, "
-            f"multi-path {multi:.2f} (batch and service together)"
-        )
-    return Finding.when(holds, "; ".join(said))
+    return found.seen()
 
 
-def _waits(records: Sequence[Record]) -> Finding:
-    said, holds = [], True
-    for cell in _cells(records):
+def _waits(records: Sequence[Record], _: int) -> Seen:
+    found = Measured()
+    for cell in cells_in(records):
         ours, shared = (of(line(records, cell, name)[-1], "batch", "wait") for name in ("two-level", "shared-state"))
-        holds = holds and ours > 1.5 * shared
-        said.append(f"{cell}: batch wait at 1000 s {ours:,.2g} s, shared state {shared:.2g} s")
-    return Finding.when(holds, "; ".join(said))
+        found.want(ours > 1.5 * shared)
+        found.say(f"{cell}: batch wait at 100 s {{:,.2g}} s, shared state {{:.2g}} s", ours, shared)
+    return found.seen()
 
 
-def _abandons(records: Sequence[Record]) -> Finding:
-    ours = where(records, architecture="two-level")
-    counts = {
-        (cell, at(record, "t_job_service")): record["result"]["jobs"]["abandoned"]
-        for cell in _cells(records)
-        for record in line(ours, cell, "two-level")
-    }
+def _abandons(records: Sequence[Record], _: int) -> Seen:
+    found = Measured()
+    some = 0
+    for cell in cells_in(records):
+        ours = [record["result"]["jobs"] for record in line(records, cell, "two-level")]
+        abandoned = [jobs["abandoned"] for jobs in ours]
+        some += sum(abandoned)
+        found.say(
+            f"{cell}: {{:.0f}} of {{:,.0f}} jobs at 100 s, {{:.0f}} at shorter t_job together",
+            abandoned[-1], ours[-1]["submitted"], sum(abandoned[:-1]),
+        )  # fmt: skip
     shared = sum(record["result"]["jobs"]["abandoned"] for record in where(records, architecture="shared-state"))
-    lost = ", ".join(f"{cell} {count:,} at {t:g} s" for (cell, t), count in counts.items() if count) or "none"
-    holds = any(counts.values()) and not shared
-    why = "no job failed 1,000 times: an attempt takes a decision time, and service jobs rarely hold the cell so long"
-    return Finding.when(holds, f"two-level abandons: {lost}; shared state {shared}", why)
+    found.want(some > 0 and not shared)
+    found.say("shared state {:.0f}", shared)
+    return found.seen(
+        "few jobs fail 1,000 times: a failed attempt takes a decision time, and while a service job holds the offer, "
+        "what ends meanwhile is enough for most batch jobs. Most are abandoned beyond the paper's range: 2 of 6,111 at "
+        "1,000 s on 1,000 machines of C (0.3 days, seed 0), none with seed 2"
+    )
+
+
+def _of(name: str, claim: str, source: str, metric: str, expectation: str, judge: Judge) -> Experiment:
+    return Experiment(name, claim, source, 7, metric, expectation, sweep, judge, SMALL, FULL)
 
 
 EXPERIMENTS = (
-    Experiment(
+    _of(
         "offers-busy", "Two-level: batch is much busier than multi-path is with batch jobs, as t_job(service) grows",
-        "Omega §4.2, fig. 7b", 7, "batch.busyness", "at 1000 s 1.5 times that at 0.1 s, and 1.5 times that of shared "
-        "state, which takes as long for batch jobs as multi-path", sweep, _busy, SMALL,
+        "Omega §4.2, fig. 7b", "batch.busyness", "at 100 s 1.5 times that at 0.01 s, and 1.5 times that of shared "
+        "state, which takes as long for batch jobs as multi-path", _busy,
     ),
-    Experiment(
-        "offers-wait", "Two-level: batch jobs wait longer as t_job(service) grows", "Omega §4.2, fig. 7a", 7,
-        "batch.wait", "at 1000 s 1.5 times that of shared state", sweep, _waits, SMALL,
+    _of(
+        "offers-wait", "Two-level: batch jobs wait longer as t_job(service) grows", "Omega §4.2, fig. 7a",
+        "batch.wait", "at 100 s 1.5 times that of shared state", _waits,
     ),
-    Experiment(
+    _of(
         "offers-abandon", "Two-level abandons jobs at the limit of 1,000 attempts; shared state abandons none",
-        "Omega §4.2, fig. 7c", 7, "jobs_abandoned", "some abandoned at some t_job, none by shared state",
-        sweep, _abandons, SMALL,
+        "Omega §4.2, fig. 7c", "jobs_abandoned", "some abandoned at some t_job up to 100 s, none by shared state",
+        _abandons,
     ),
 )  # fmt: skip

@@ -1,41 +1,48 @@
 """The page that sets every claim of the paper beside what was measured."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from omega.experiments.catalogue import of_figure
-from omega.experiments.experiment import Experiment, Finding, Form, Verdict
+from omega.experiments.configuration import Configuration
+from omega.experiments.experiment import Experiment, Form
 from omega.experiments.figures import FIGURES, PaperFigure
+from omega.experiments.finding import Finding, Verdict
 from omega.experiments.results import Record
 from omega.experiments.sources import program_version, sources_digest
 
 OPENING = """# The Omega paper, reproduced
 
-Every claim that §2.1, §4 and §6 of the Omega paper (Schwarzkopf, Konwinski, Abd-El-Malek, Wilkes, EuroSys 2013) make
-with figures 2 to 10, 15 and 16, beside what the simulator measures. This page was written by
+This page sets the claims that §2.1, §4, §5.1 and §6 of the Omega paper (Schwarzkopf, Konwinski, Abd-El-Malek, Wilkes,
+EuroSys 2013) make with figures 2 to 10, 15 and 16 beside what the simulator measures. It was written by
 
 ```
 {command}
 ```
 
-which simulates, draws the figures and writes the page anew; `--days 7` takes the paper's seven days, `--machines 1000`
-smaller cells. Each section names the command for its figure (`--days`, `--machines` as there); `omega experiment run
-NAME` repeats one row. An expectation is code beside its words, in `omega/experiments`. Where a claim does not hold the
-reason was sought by a further measurement, which is named.
+which simulates, draws the figures and writes the page anew. `--days 7` takes the paper's seven days, `--machines 1000`
+smaller cells. Each section names the command of its figure and, below the table, the command of each claim and what it
+simulates. The expectations are code in `omega/experiments`. Where a claim does not hold, the page names the reason and
+the measurement behind it.
 
-**What the cells are.** *C* is the cell of Google's public trace of 2011: machines, arrivals, sizes, durations and
-requests are measured on its first seven hours (`omega/workload/tables`), and nothing is fitted. *A* and *B* were never
-published. Here they are *calibrated*: C at another pace, the one parameter that is fitted, chosen so that decision
-times of 0.1 s a job and 5 ms a task fill one batch scheduler at 2.5 and 6 times the arrivals, where the paper saw A
-and B saturate. Their jobs also hold half of what C's do at that pace, the same for both: otherwise the cell is full
-before its scheduler is busy. What follows from these choices alone is no evidence; what is judged on A and B are other
-claims. A cell is 60 % full when a run begins, and stays so at its own rate.
+**The cells.** *C* is the cell of Google's public trace of 2011: machines, arrivals, sizes, durations and requests are
+measured on its first seven hours (`omega/workload/tables`), and nothing is fitted. *A* and *B* were never published.
+Here they are *calibrated*: they are C at another pace. The pace is the one fitted parameter. With it, decision times of
+0.1 s a job and 5 ms a task fill one batch scheduler at 2.5 and 6 times the arrivals, where the paper saw A and B
+saturate. Jobs of A and B hold half of what jobs of C hold at that pace; otherwise the cell is full before its scheduler
+is busy. A claim to which an input was fitted is no evidence and is counted apart. A cell is 60 % full when a run
+begins, and stays so at its own rate.
 
-**What was simulated** is said under each figure: fewer days than the paper's seven unless asked for, the calibrated
-cells for as many jobs as C. A busyness or conflict fraction is the median of daily values, its error bar the median
-absolute deviation; a run of less than two days has none. A wait is a mean over all jobs whose first attempt began.
+**The verdicts.** A claim *holds* when it holds for every seed; each seed draws other jobs and other days. Numbers are
+medians over the seeds, with the range in brackets. Ties confirm nothing: "more" means more. Quantities that a claim
+calls equal may differ by the tolerance that the expectation names, and by no more than the range over the seeds (the
+spread of days) where that is less. Claims about runs with fewer than 200 service jobs are also judged on longer runs. A
+verdict that changes with the length is reported.
+
+**The runs.** Most are shorter than the paper's seven days; calibrated cells run for as long as it takes as many jobs to
+arrive as on C. Busyness and conflict fraction are medians of daily values, and the error bars of the figures are median
+absolute deviations (none for runs of less than two days). A wait is the mean over all jobs whose first attempt began.
 """
 
 SET_UP = """## The set-up (§4, table 2)
@@ -60,35 +67,73 @@ docs/decisions/0009 |
 
 
 @dataclass(frozen=True, slots=True)
+class Trial:
+    """An experiment that was carried out: its form, its records, the verdict, and that of the lengthened runs."""
+
+    experiment: Experiment
+    form: Form
+    records: Sequence[Record]
+    finding: Finding
+    lengthened: Finding | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict; a claim that does not hold when the runs are lengthened does not hold."""
+        if self.finding.verdict is Verdict.HOLDS and self.lengthened is not None:
+            return self.lengthened.verdict
+        return self.finding.verdict
+
+
+Simulate = Callable[[Sequence[Configuration]], Sequence[Record]]
+
+
+def carried_out(experiment: Experiment, form: Form, simulate: Simulate) -> Trial:
+    """Simulate for an experiment and judge it."""
+    records = simulate(experiment.simulations(form))
+    longer = experiment.lengthened(form)
+    lengthened = None if longer is None else experiment.judge(simulate(experiment.simulations(longer)), longer)
+    return Trial(experiment, form, records, experiment.judge(records, form), lengthened)
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
-    """A figure: what was simulated, and what became of its claims."""
+    """A figure: its simulations, and the claims made with it."""
 
     figure: PaperFigure
     form: Form
     records: Sequence[Record]
-    findings: Mapping[str, Finding]
+    trials: Sequence[Trial]
 
 
-def judged(figure: PaperFigure, form: Form, records: Sequence[Record]) -> Part:
-    """Judge every experiment about a figure on its simulations."""
-    findings = {experiment.name: experiment.judge(records) for experiment in of_figure(figure.number)}
-    return Part(figure, form, records, findings)
+def page(parts: Sequence[Part], figures: PurePosixPath, command: str, revision: str = "") -> str:
+    """Return the page in Markdown.
 
-
-def page(parts: Sequence[Part], figures: PurePosixPath, command: str) -> str:
-    """The page in Markdown; `figures` is the folder of the figures as seen from it, `command` what writes it."""
-    counts = Counter(finding.verdict for part in parts for finding in part.findings.values())
-    holds, fails, unknown = (counts[verdict] for verdict in (Verdict.HOLDS, Verdict.FAILS, Verdict.UNKNOWN))
+    `figures` is the folder of the figures relative to the page, `command` is what writes the page, and `revision`
+    names the sources that simulated.
+    """
+    trials = [trial for part in parts for trial in part.trials]
     records = {record["key"]: record for part in parts for record in part.records}
+    records |= {record["key"]: record for trial in trials for record in trial.records}
     seconds = sum(record["seconds"] for record in records.values())
-    summary = (
-        f"**In short:** of {counts.total()} claims {holds} hold, {fails} do not, {unknown} cannot be measured. "
-        f"{len(records)} simulations, "
-        f"{seconds / 60:,.0f} minutes of processor time, Omega {program_version()}, sources {sources_digest()}.\n"
-    )
+    versions = ", ".join(sorted({f"{record['version']}, sources {record['sources']}" for record in records.values()}))
+    versions = versions or f"{program_version()}, sources {sources_digest()}"
+    summary = f"**In short:** {_counts(trials)} {len(records):,} simulations, {seconds / 60:,.0f} minutes of processor "
+    summary += f"time, Omega {versions}{f', {revision}' if revision else ''}.\n"
     texts = [OPENING.format(command=command), summary, SET_UP.format(per_day=_per_day(list(records.values())))]
     texts += [_section(part, figures) for part in parts]
     return "\n".join(texts)
+
+
+def _counts(trials: Sequence[Trial]) -> str:
+    """The verdicts counted; those on claims that were fitted apart."""
+    counts = Counter(trial.verdict for trial in trials if not trial.experiment.fitted)
+    holds, fails, unknown = (counts[verdict] for verdict in (Verdict.HOLDS, Verdict.FAILS, Verdict.UNKNOWN))
+    fitted = [trial for trial in trials if trial.experiment.fitted]
+    said = f"of {counts.total()} claims {holds} hold, {fails} do not, {unknown} cannot be measured."
+    if fitted:
+        met = sum(trial.verdict is Verdict.HOLDS for trial in fitted)
+        said += f" {len(fitted)} more are no evidence, as inputs were fitted to them; {met} of these hold."
+    return said
 
 
 def _per_day(records: Sequence[Record]) -> float:
@@ -106,27 +151,75 @@ def _section(part: Part, figures: PurePosixPath) -> str:
     number = part.figure.number
     lines = [f"## Figure {number}: {part.figure.title.lower()}", ""]
     lines += [f"![Figure {number}]({figures / f'figure-{number}.svg'})", ""]
-    lengths = ", ".join(f"{days:g} of {cell}" for cell, days in part.form.lengths.items())
     said = f"`omega sim figure {number}`"
     if part.records:
-        said += f" · days: {lengths} · {len(part.records)} simulations"
-        said += f" · cells of {part.form.machines:,} machines" if part.form.machines else ""
+        said += f" · {_size(part.form)} · {len(part.records)} simulations"
     lines += [said, "", "| claim | expected | measured | verdict |", "| --- | --- | --- | --- |"]
-    reasons = []
-    for experiment in of_figure(number):
-        finding = part.findings[experiment.name]
-        lines.append(_row(experiment, finding))
-        if finding.reason:
-            reasons.append(f"* `{experiment.name}` {finding.verdict}: {finding.reason}.")
-    return "\n".join([*lines, *([""] if reasons else []), *reasons, ""])
+    lines += [_row(trial) for trial in part.trials]
+    lines += ["", *_runs(part.trials)]
+    lines += [
+        f"* `{trial.experiment.name}` {trial.verdict}: {trial.finding.reason}."
+        for trial in part.trials if trial.finding.reason
+    ]  # fmt: skip
+    return "\n".join([*lines, ""])
 
 
-def _row(experiment: Experiment, finding: Finding) -> str:
+def _row(trial: Trial) -> str:
+    experiment, finding = trial.experiment, trial.finding
     claim = f"{experiment.claim} ({experiment.source}) `{experiment.name}`"
-    cells = (claim, experiment.expectation, finding.measured, f"**{finding.verdict}**")
+    verdict = f"**{trial.verdict}**"
+    if finding.seeds > 1 and finding.verdict is not Verdict.UNKNOWN:
+        verdict += f", {finding.held} of {finding.seeds} seeds"
+    if experiment.fitted:
+        verdict += f"; no evidence: {experiment.fitted}"
+    cells = (claim, experiment.expectation, finding.measured, verdict)
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
+def _size(form: Form) -> str:
+    seeds = f"seeds {form.seed} to {form.seed + form.seeds - 1}" if form.seeds > 1 else f"seed {form.seed}"
+    days = ", ".join(f"{days:g} of {cell}" for cell, days in form.lengths.items())
+    return f"days: {days} · {seeds}" + (f" · cells of {form.machines:,} machines" if form.machines else "")
+
+
+def _runs(trials: Sequence[Trial]) -> list[str]:
+    """For each group of claims that were tested alike: the command, what was simulated, and how stable verdicts are."""
+    alike: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.finding.verdict is not Verdict.UNKNOWN:
+            alike.setdefault(_run(trial), []).append(trial)
+    lines = []
+    for said, group in alike.items():
+        names = " ".join(trial.experiment.name for trial in group)
+        lines.append(f"* `omega experiment run {names}` · {said}{_stable(group)}")
+    return lines
+
+
+def _run(trial: Trial) -> str:
+    if not trial.records:
+        drawn = trial.finding.seeds
+        return (
+            f"{drawn} draws of the workload, nothing simulated" if drawn > 1 else "read off the tables, nothing drawn"
+        )
+    jobs = [record["result"]["service"]["jobs_submitted"] for record in trial.records]
+    return (
+        f"{_size(trial.form)} · {len(trial.records)} simulations with {min(jobs):,} to {max(jobs):,} service jobs each"
+    )
+
+
+def _stable(group: Sequence[Trial]) -> str:
+    longer = [trial for trial in group if trial.lengthened is not None]
+    if not longer:
+        return ""
+    other = [
+        f"`{trial.experiment.name}` {trial.lengthened.verdict} then ({trial.lengthened.measured})"
+        for trial in longer
+        if trial.lengthened is not None and trial.lengthened.verdict is not trial.finding.verdict
+    ]
+    said = f" · {longer[0].experiment.longer:g} times as long with the first seed: "
+    return said + ("; ".join(other) if other else "the same verdicts" if len(longer) > 1 else "the same verdict")
+
+
 def all_figures() -> list[PaperFigure]:
-    """The figures the page has, in order."""
+    """Return the figures of the page, in order."""
     return [FIGURES[number] for number in sorted(FIGURES)]

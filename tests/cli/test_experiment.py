@@ -22,7 +22,7 @@ def words(tmp_path: Path) -> tuple[str, ...]:
 
 def test_the_list(sim: Omega) -> None:
     found = sim.json("experiment", "list")["experiments"]
-    assert {"name", "figure", "claim", "source", "metric", "expectation"} == set(found[0])
+    assert {"name", "figure", "claim", "source", "metric", "expectation", "fitted"} == set(found[0])
     assert "shared-independent" in sim.text("experiment", "list")
 
 
@@ -62,19 +62,21 @@ def test_the_report_is_a_page_with_its_figures(sim: Omega, tmp_path: Path, monke
     monkeypatch.setattr(report, "all_figures", lambda: [FIGURES[3], FIGURES[8]])
     page, results = tmp_path / "docs" / "page.md", tmp_path / "results.jsonl"
     words = (
-        "sim", "report", "--days", "0.001", "--machines", "40", "--cluster", "A", "--workers", "1", "--output",
-        str(page), "--figures", str(tmp_path / "docs" / "figures"), "--results", str(results),
+        "sim", "report", "--days", "0.001", "--machines", "40", "--cluster", "A", "--seeds", "1", "--workers", "1",
+        "--revision", "commit 0123456", "--output", str(page), "--figures", str(tmp_path / "docs" / "figures"),
+        "--results", str(results),
     )  # fmt: skip
     found = sim.json(*words)
     text = page.read_text()
     assert found["page"] == str(page)
     assert set(found["verdicts"]) >= {"service-longer", "saturation-a"}
     assert set(found["verdicts"].values()) <= {"holds", "does not hold", "not measurable"}
-    assert "\nomega sim report --days 0.001 --cluster A --machines 40\n" in text
+    assert "\nomega sim report --days 0.001 --cluster A --machines 40 --seeds 1\n" in text
+    assert "commit 0123456" in text
     assert "(figures/figure-8.svg)" in text
     assert sorted(path.name for path in (tmp_path / "docs" / "figures").iterdir()) == ["figure-3.svg", "figure-8.svg"]
     lines = results.read_text()
-    assert len(lines.splitlines()) == 6
+    assert len(lines.splitlines()) == 11
     again = sim.text(*words)
     assert results.read_text() == lines, "it went on where it stopped: nothing was left to simulate"
     assert page.read_text() == text

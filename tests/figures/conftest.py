@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 
+from omega.experiments.configuration import Configuration
 from omega.experiments.experiment import Experiment, Form, Sweeping
 from omega.experiments.results import Record, Results
 from omega.experiments.sweep import Sweep
@@ -17,9 +18,13 @@ def clock() -> float:
     return 0.0
 
 
+def simulate(wanted: Sequence[Configuration]) -> list[Record]:
+    return Sweep(wanted, RESULTS).run(None, clock)
+
+
 @cache
 def _records(sweep: Sweeping, form: Form) -> list[Record]:
-    return Sweep(sweep(form), RESULTS).run(None, clock)
+    return simulate(sweep(form))
 
 
 class Small:
@@ -27,6 +32,9 @@ class Small:
 
     def of(self, experiment: Experiment) -> Sequence[Record]:
         return _records(experiment.sweep, experiment.small)
+
+    def simulate(self, wanted: Sequence[Configuration]) -> list[Record]:
+        return simulate(wanted)
 
     def records(self, sweep: Sweeping, form: Form) -> Sequence[Record]:
         return _records(sweep, form)

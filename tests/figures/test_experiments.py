@@ -1,17 +1,26 @@
 """Every experiment in small form: the claim holds there too, except where only whole cells can show it."""
 
+import gzip
+from pathlib import Path
+
 import pytest
 
 from cellstate.errors import BadInput
 from omega.experiments.catalogue import EXPERIMENTS, find, of_figure
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import Experiment, Finding, Form, Verdict, logarithmic
+from omega.experiments.experiment import Experiment, Form, logarithmic, nothing
 from omega.experiments.figures import FIGURES, figure
+from omega.experiments.finding import Measured, Seen, Verdict, concluded
+from omega.experiments.results import Record
 from tests.figures.conftest import Small
 
 ELSEWHERE = {
     "service-share": "the tables have less memory in service jobs than the paper",
     "single-path-one-line": "a handful of service jobs is no sample",
+    "slo-on-b": "a calibrated B is not overloaded at 0.1 s, whole cells neither",
+    "batch-by-arrivals": "too few service jobs to meet a conflict",
+    "surface": "too short for work to be left over under two-level",
+    "mapreduce-cap": "where little is used the cap is never reached",
     "offers-abandon": "a thousand attempts take longer; test_two_level_abandons has shorter ones",
     "saturation-a": "the largest jobs are cut in a small cell, so decisions take less",
     "saturation-b": "as saturation-a",
@@ -69,13 +78,98 @@ def test_forms() -> None:
     assert even.but(7.0).lengths == {"A": 7.0, "C": 7.0}
     assert figure(5).sized(cells=["B"], machines=100).start("B").machines == 100
     assert logarithmic(0.01, 100.0, 5) == [0.01, 0.1, 1.0, 10.0, 100.0]
-    assert len(figure(5).simulations(figure(5).sized(7.0, ["C"]))) == 36
+    assert len(figure(5).simulations(figure(5).sized(7.0, ["C"]))) == 27
     assert figure(8).sized(scale=4).lengths == {"A": 0.14, "B": 0.33, "C": 1.0}
     assert figure(2).sized(scale=4).days == figure(2).form.days, "a workload is looked at as long as it was measured"
     with pytest.raises(BadInput, match="no such preset"):
         figure(5).sized(cells=["D"])
 
 
-def test_a_finding_reads_as_a_sentence() -> None:
-    assert Finding.when(True, "1 s", "never").reason == ""
-    assert Finding.when(False, "1 s", "because").reason == "because"
+def seen(*values: float, holds: bool = True) -> list[Seen]:
+    found = []
+    for value in values:
+        each = Measured(holds)
+        each.say("A: {:.1f} s", value)
+        found.append(each.seen("because"))
+    return found
+
+
+def test_a_claim_holds_when_it_holds_for_every_seed() -> None:
+    finding = concluded(seen(1.0, 3.0, 2.0))
+    assert (finding.verdict, finding.held, finding.seeds) == (Verdict.HOLDS, 3, 3)
+    assert (finding.measured, finding.reason) == ("A: 2.0 (1.0 to 3.0) s", "")
+    mixed = concluded([*seen(1.0, 1.0), *seen(1.0, holds=False)])
+    assert (mixed.verdict, mixed.held, mixed.reason, mixed.measured) == (Verdict.FAILS, 2, "because", "A: 1.0 s")
+    assert concluded([]).verdict is Verdict.UNKNOWN
+
+
+def alike(value: float, other: float, most: float) -> Seen:
+    found = Measured()
+    found.equal(value, [value, other], most)
+    return found.seen()
+
+
+def test_a_tolerance_is_no_looser_than_the_spread_between_seeds() -> None:
+    wide = [alike(100.0, 104.0, 0.05), alike(120.0, 120.0, 0.05), alike(110.0, 110.0, 0.05)]
+    assert concluded(wide).verdict is Verdict.HOLDS
+    narrow = [alike(100.0, 104.0, 0.05), alike(101.0, 101.0, 0.05), alike(102.0, 102.0, 0.05)]
+    assert concluded(narrow).verdict is Verdict.FAILS
+    assert concluded(narrow[:1]).verdict is Verdict.HOLDS, "one seed has no spread"
+    assert concluded([alike(100.0, 106.0, 0.05)]).verdict is Verdict.FAILS
+
+
+def as_records(**figures: tuple[float, ...]) -> list[Record]:
+    """Records of one seed of figure 9: the conflict fractions, busyness and waits of 1, 2, … schedulers."""
+    columns = zip(*figures.values(), strict=True)
+    return [
+        {
+            "seed": 0, "configuration": {"rate": 1.0, "batch": 2**i},
+            "result": {"batch": {**dict(zip(figures, column, strict=True)), "jobs_submitted": 9, "jobs_scheduled": 9}},
+        }
+        for i, column in enumerate(columns)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("conflicts", "busy", "verdict"),
+    [
+        ((0.0, 0.1, 0.2), (0.5, 0.3, 0.1), Verdict.HOLDS), ((0.0, 0.2, 0.2), (0.5, 0.3, 0.1), Verdict.FAILS),
+        ((0.0, 0.0, 0.0), (0.5, 0.3, 0.1), Verdict.FAILS), ((0.0, 0.1, 0.2), (0.5, 0.5, 0.1), Verdict.FAILS),
+    ],
+)  # fmt: skip
+def test_ties_confirm_nothing(conflicts: tuple[float, ...], busy: tuple[float, ...], verdict: Verdict) -> None:
+    records = as_records(conflict_fraction=conflicts, busyness_median=busy)
+    assert EXPERIMENTS["many-schedulers"].judge(records).verdict is verdict
+
+
+def test_as_long_a_wait_is_no_shorter_one() -> None:
+    figures = {"busyness_median": (0.5, 0.3)}
+    judge = EXPERIMENTS["many-schedulers-wait"].judge
+    assert judge(as_records(wait_mean=(2.0, 1.9), **figures)).verdict is Verdict.HOLDS
+    assert judge(as_records(wait_mean=(2.0, 2.0), **figures)).verdict is Verdict.FAILS
+
+
+def test_the_page_takes_five_seeds_of_what_is_drawn() -> None:
+    for experiment in EXPERIMENTS.values():
+        once = experiment.form.seeds == 1
+        assert experiment.form.seeds == (1 if once else 5)
+        assert experiment.sweep is nothing if once else True
+        assert len({each.seed for each in experiment.simulations(experiment.form)}) in (0, 5)
+
+
+def test_offers_stay_within_the_paper_s_decision_times() -> None:
+    for name in ("offers-busy", "offers-wait", "offers-abandon"):
+        experiment = EXPERIMENTS[name]
+        assert max(each.t_job_service for each in experiment.simulations(experiment.form)) == 100.0
+
+
+def test_the_machines_are_those_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = EXPERIMENTS["machines-of-c"]
+    monkeypatch.setenv("OMEGA_SHARED", str(tmp_path))
+    assert experiment.judge([], experiment.form).verdict is Verdict.UNKNOWN
+    table = tmp_path / "traces" / "google-2011" / "machine_events" / "part-00000-of-00001.csv.gz"
+    table.parent.mkdir(parents=True)
+    table.write_bytes(gzip.compress(b"".join(b"0,%d,0,platform,0.5,0.5\n" % i for i in range(12_477))))
+    assert experiment.judge([], experiment.form).verdict is Verdict.HOLDS
+    table.write_bytes(gzip.compress(b"0,1,0,platform,0.5,0.5\n"))
+    assert experiment.judge([], experiment.form).verdict is Verdict.FAILS

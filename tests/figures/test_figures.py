@@ -1,15 +1,22 @@
 """Every figure of the paper in small form, and the page that reports them."""
 
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
 
 from omega.experiments import arrivals, decision_time, offers, sizing, surface
+from omega.experiments.catalogue import EXPERIMENTS, of_figure
+from omega.experiments.configuration import Configuration
 from omega.experiments.experiment import Form, Sweeping, nothing
 from omega.experiments.figures import FIGURES
+from omega.experiments.finding import Verdict
 from omega.experiments.plots.draw import draw
 from omega.experiments.plots.look import LOOKS
-from omega.experiments.report import judged, page
+from omega.experiments.report import Part, carried_out, page
+from omega.experiments.results import Record
 from tests.figures.conftest import Small
 
 SMALL: dict[int, tuple[Sweeping, Form]] = {
@@ -27,7 +34,7 @@ SMALL: dict[int, tuple[Sweeping, Form]] = {
 }
 SAYS = {
     2: ["C (measured)", "memory × time"], 3: ["A (calibrated)", "gap between jobs (s)"], 4: ["tasks per job"],
-    5: ["mean job wait (s)", "SLO 30 s", "shared state (Omega)"], 6: ["busyness"], 7: ["jobs not scheduled"],
+    5: ["mean job wait (s)", "SLO 30 s", "shared state (Omega)"], 6: ["busyness"], 7: ["jobs abandoned"],
     8: ["paper 2.5×"], 9: ["conflict fraction", "32 schedulers"], 10: ["t_task(service) (s)", "two-level (Mesos)"],
     15: ["times as fast as asked", "global-cap"], 16: ["memory in use", "hours"],
 }  # fmt: skip
@@ -53,13 +60,47 @@ def test_architectures_can_be_told_apart() -> None:
 
 
 def test_the_page_has_every_claim_and_its_command(small: Small) -> None:
-    parts = [judged(what, SMALL[number][1], small.records(*SMALL[number])) for number, what in FIGURES.items()]
-    text = page(parts, PurePosixPath("figures"), "omega sim report --days 7")
+    parts = []
+    for number, what in FIGURES.items():
+        trials = [carried_out(each, each.small, small.simulate) for each in of_figure(number)]
+        parts.append(Part(what, SMALL[number][1], small.records(*SMALL[number]), trials))
+    text = page(parts, PurePosixPath("figures"), "omega sim report --days 7", "commit 0123456")
     for part in parts:
         assert f"`omega sim figure {part.figure.number}`" in text
         assert f"(figures/figure-{part.figure.number}.svg)" in text
-        for name, finding in part.findings.items():
-            assert f"`{name}` | " in text
-            assert finding.measured in text
+        for trial in part.trials:
+            assert f"`{trial.experiment.name}` | " in text
+            assert trial.finding.measured in text
+            if trial.finding.verdict is not Verdict.UNKNOWN:
+                assert re.search(rf"`omega experiment run [^`]*\b{trial.experiment.name}\b[^`]*` · ", text)
     assert "omega sim report --days 7\n" in text
-    assert "calibrated" in text
+    assert "commit 0123456" in text
+    fitted = [trial for part in parts for trial in part.trials if trial.experiment.fitted]
+    assert {trial.experiment.name for trial in fitted} == {
+        "saturation-a", "saturation-b", "mapreduce-benefit", "mapreduce-faster",
+    }  # fmt: skip
+    assert f"of {len(EXPERIMENTS) - len(fitted)} claims" in text
+    assert f"{len(fitted)} more are no evidence" in text
+
+
+def test_a_verdict_that_changes_with_the_length_does_not_hold(small: Small) -> None:
+    experiment = EXPERIMENTS["shared-schedules-all"]
+    form = replace(experiment.small, seeds=2)
+
+    def simulate(wanted: Sequence[Configuration]) -> list[Record]:
+        """Jobs are abandoned in longer runs alone."""
+        found = small.simulate([replace(each, days=form.days, seed=0) for each in wanted])
+        lost = int(wanted[0].days > form.days)
+        return [
+            {
+                **record,
+                "seed": each.seed,
+                "result": {**record["result"], "jobs": record["result"]["jobs"] | {"abandoned": lost}},
+            }
+            for each, record in zip(wanted, found, strict=True)
+        ]
+
+    trial = carried_out(experiment, form, simulate)
+    assert (trial.finding.verdict, trial.verdict) == (Verdict.HOLDS, Verdict.FAILS)
+    text = page([Part(FIGURES[5], form, [], [trial])], PurePosixPath("figures"), "omega sim report")
+    assert "4 times as long with the first seed: `shared-schedules-all` does not hold then" in text

@@ -109,7 +109,7 @@ def offers(records: Sequence[Record]) -> Figure:
             look = LOOKS[architecture]
             _lines(grid[0][column], line, "t_job_service", _wait, look)
             _lines(grid[1][column], line, "t_job_service", _busyness, look, metric="busyness")
-            _lines(grid[2][column], line, "t_job_service", _left_over, look)
+            _lines(grid[2][column], line, "t_job_service", _abandoned, look)
         for row in grid:
             row[column].set_xscale("log")
         grid[0][column].set_yscale("log")
@@ -117,14 +117,13 @@ def offers(records: Sequence[Record]) -> Figure:
         grid[1][column].set_ylim(0, 1.05)
         grid[2][column].set_yscale("symlog", linthresh=1)
         grid[2][column].set_ylim(0, 2 * max(1.0, grid[2][column].get_ylim()[1]))
-    _columns(grid, cells, T_JOB, ["mean job wait (s)", "busyness", "jobs not scheduled"])
+    _columns(grid, cells, T_JOB, ["mean job wait (s)", "busyness", "jobs abandoned"])
     key(figure, shown, crosses=True)
     return figure
 
 
-def _left_over(record: Record, kind: str) -> float:
-    figures = record["result"][kind]
-    return float(figures["jobs_submitted"] - figures["jobs_scheduled"])
+def _abandoned(record: Record, kind: str) -> float:
+    return of(record, kind, "abandoned")
 
 
 def more_jobs(records: Sequence[Record]) -> Figure:

@@ -279,3 +279,28 @@ def test_unpacked_parts_are_read_too(tmp_path: Path) -> None:
 def test_senseless_arguments(tmp_path: Path, tasks: int, fill: float) -> None:
     with pytest.raises(BadInput, match="at least 1 task, a fill from 0 to 1"):
         read(tmp_path, tasks=tasks, fill=fill)
+
+
+def test_tasks_that_never_began_or_contradict_themselves_are_read(tmp_path: Path) -> None:
+    """Cancelled before it began; begun at 0; begun before it was submitted; ended before it began: all arrive."""
+    tasks = [
+        task(0, 2, 0, SCHEDULE),
+        task(at(1), 1, 0, SUBMIT),
+        task(at(1), 2, 0, SUBMIT),
+        task(at(1), 3, 0, SCHEDULE),
+        task(at(2), 3, 0, SUBMIT),
+        task(at(2), 4, 0, SUBMIT),
+        task(at(3), 1, 0, KILL),
+        task(at(3), 2, 0, FINISH),
+        task(at(3), 3, 0, FINISH),
+        task(at(3), 4, 0, FINISH),
+        task(at(4), 4, 0, SCHEDULE),
+        task(at(4), 5, 0, SUBMIT),
+        task(at(5), 5, 0, SCHEDULE),
+        task(at(7), 5, 0, FINISH),
+    ]
+    write_trace(tmp_path, [], tasks)
+    workload = read(tmp_path)
+    median = round(1000 * quantiles("batch_task_seconds").quantile(0.5))
+    assert [arrival.job.groups[0].duration_ms for arrival in workload.arrivals] == [median] * 4 + [2_000]
+    assert "durations of 1 tasks not seen to end within 7 s and of 3 not seen to run" in workload.about

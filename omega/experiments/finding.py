@@ -1,0 +1,140 @@
+"""Findings: what one seed shows of a claim, and the verdict over all seeds with the spread between them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import isfinite
+from statistics import median
+from string import Formatter
+
+ENOUGH = 3
+"""Seeds from which on the spread between them limits a tolerance."""
+
+
+class Verdict(StrEnum):
+    """The verdict on a claim."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    UNKNOWN = "not measurable"
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Quantities that a claim calls equal: one of them, and how far the others are from it (a share of it).
+
+    They count as equal within `most`, or within the spread of `value` between seeds if that is less: a seed draws
+    other days of the same cell, so this is the spread of days.
+    """
+
+    value: float
+    apart: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one seed shows. `template` is a format string without names, `values` are its numbers."""
+
+    verdict: Verdict
+    template: str
+    values: Sequence[float] = ()
+    reason: str = ""
+    alike: Sequence[Alike] = ()
+
+    def stands(self, tolerances: Sequence[float]) -> bool:
+        """Return whether the claim holds for this seed, its equalities within these tolerances."""
+        equal = all(each.apart <= most for each, most in zip(self.alike, tolerances, strict=True))
+        return self.verdict is Verdict.HOLDS and equal
+
+
+@dataclass(slots=True)
+class Measured:
+    """Collects what a judge measures: parts of a sentence with their numbers, conditions and equalities."""
+
+    holds: bool = True
+    _parts: list[str] = field(default_factory=list)
+    _values: list[float] = field(default_factory=list)
+    _alike: list[Alike] = field(default_factory=list)
+
+    def say(self, template: str, *values: float) -> None:
+        """Add a part of the sentence; fields like ``{:.2f}`` take the values in order."""
+        self._parts.append(template)
+        self._values += values
+
+    def want(self, holds: bool) -> None:  # noqa: FBT001 - the condition itself
+        """Add a condition without which the claim does not hold."""
+        self.holds = self.holds and bool(holds)
+
+    def equal(self, value: float, others: Sequence[float], most: float) -> None:
+        """Add quantities that the claim calls equal to `value`; see Alike."""
+        apart = max((abs(other - value) for other in others), default=0.0)
+        self._alike.append(Alike(value, apart / abs(value) if value else float(apart > 0), most))
+
+    def seen(self, otherwise: str = "") -> Seen:
+        """Return what was seen; `otherwise` is the reason when the claim does not hold."""
+        verdict = Verdict.HOLDS if self.holds else Verdict.FAILS
+        return Seen(verdict, "; ".join(self._parts), tuple(self._values), otherwise, tuple(self._alike))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The verdict on a claim, what was measured (median and range over the seeds), and the reason when it fails.
+
+    A claim holds when it holds for each of the `seeds`; `held` is the number of seeds for which it does.
+    """
+
+    verdict: Verdict
+    measured: str
+    reason: str = ""
+    seeds: int = 1
+    held: int = 0
+
+
+def concluded(seen: Sequence[Seen]) -> Finding:
+    """Return the verdict over what each seed shows. Without any record nothing can be measured."""
+    if not seen:
+        return Finding(Verdict.UNKNOWN, "–", "nothing was simulated", 0)
+    first = seen[0]
+    if first.verdict is Verdict.UNKNOWN:
+        return Finding(first.verdict, first.template, first.reason, len(seen))
+    tolerances = _tolerances(seen)
+    held = sum(each.stands(tolerances) for each in seen)
+    verdict = Verdict.HOLDS if held == len(seen) else Verdict.FAILS
+    measured = spelled(seen)
+    if tolerances:
+        measured += f"; equal means within {max(tolerances):.1%}"
+    reason = next((each.reason for each in seen if not each.stands(tolerances)), "")
+    return Finding(verdict, measured, reason, len(seen), held)
+
+
+def _tolerances(seen: Sequence[Seen]) -> list[float]:
+    """The tolerance of each equality: at most what the experiment allows and at most the spread between seeds."""
+    found = []
+    for same in zip(*(each.alike for each in seen), strict=True):
+        values, most = [each.value for each in same], min(each.most for each in same)
+        middle = median(values)
+        spread = (max(values) - min(values)) / abs(middle) if middle else 0.0
+        found.append(min(most, spread) if len(values) >= ENOUGH else most)
+    return found
+
+
+def spelled(seen: Sequence[Seen]) -> str:
+    """Return the template with each number as its median over the seeds and, where they differ, its range."""
+    template, columns = seen[0].template, list(zip(*(each.values for each in seen), strict=True))
+    text, place = [], 0
+    for literal, name, form, _ in Formatter().parse(template):
+        text.append(literal)
+        if name is not None:
+            text.append(_number(columns[place], form or ""))
+            place += 1
+    return "".join(text)
+
+
+def _number(values: Sequence[float], form: str) -> str:
+    low, middle, high = (_formatted(value, form) for value in (min(values), median(values), max(values)))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def _formatted(value: float, form: str) -> str:
+    return format(value, form) if isfinite(value) else "never"
