@@ -137,7 +137,7 @@ def _misses_slo(records: Sequence[Record], _: int) -> Seen:
         )  # fmt: skip
     return found.seen(
         "the paper does not give the decision time at which B misses it. Here B is calibrated to keep up with 6 times "
-        "its batch jobs at 0.1 s (fig. 8), so the jobs of B alone do not overload one scheduler at 0.1 s: both statements "
+        "its batch jobs at 0.1 s (fig. 8), so the jobs of B do not overload one scheduler at 0.1 s: both statements "
         "are true together only for longer decisions"
     )
 

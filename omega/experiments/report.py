@@ -216,7 +216,7 @@ def _stable(group: Sequence[Trial]) -> str:
         for trial in longer
         if trial.lengthened is not None and trial.lengthened.verdict is not trial.finding.verdict
     ]
-    said = f" · {longer[0].experiment.longer:g} times as long with the first seed: "
+    said = f" · {longer[0].experiment.longer:.3g} times as long with the first seed: "
     return said + ("; ".join(other) if other else "the same verdicts" if len(longer) > 1 else "the same verdict")
 
 

@@ -116,6 +116,7 @@ class ChangingWorld(World):
             self._freed(None)
 
     def _freed(self, _: Any) -> None:
+        self.frees += 1
         for number in sorted(self.watching):
             if number in self.watching:
                 self.watching[number]()

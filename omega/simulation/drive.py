@@ -69,6 +69,7 @@ class Desk:
         self.idle = False
         self.alarm = -1
         self._inbox: list[Work] = []
+        self._frees = 0
         self._loop = attempts(scheduler)
         self._answers: Answers = {Look: self._look, Reread: self._reread, **world.answers(scheduler.kind, name)}
         self._attempt: tuple[Sequence[Work], float] | None = None
@@ -133,6 +134,7 @@ class Desk:
             if self._attempt is not None and kind is not Look:
                 self._over([])
             if kind is Sync:
+                self._frees = self.world.frees
                 view = self.architecture.sync(self)
                 if view is None:
                     return
@@ -150,7 +152,9 @@ class Desk:
                 self.architecture.over(self)
                 now = engine.seconds
                 until = effect.until
-                if not self._inbox and (until is None or round(until * SECOND) > engine.now):
+                # A job that was blocked on an old copy may fit by now: look again, as live (semantics 19).
+                missed = self.world.frees != self._frees and len(self.scheduler.queue.blocked) > 0
+                if not (self._inbox or missed) and (until is None or round(until * SECOND) > engine.now):
                     self.idle, self.alarm = True, -1
                     if until is not None:
                         self.alarm = round(until * SECOND)

@@ -39,6 +39,8 @@ class World:
         self._stopped: set[int] = set()
         # Placements that ended with their job.
         self.on_end: Ended | None = None
+        self.frees = 0
+        """How often room was freed."""
         self.watching: dict[int, Callable[[], None]] = {}
         """By desk number: whom to tell when room was freed; idle ones with jobs that sleep."""
 
@@ -97,6 +99,7 @@ class World:
             for machine, count in zip(placed.machines, counts, strict=True):
                 freed[machine] = freed.get(machine, 0) + amounts * count
             self.on_end(freed, number)
+        self.frees += 1
         if self.watching:
             for number in sorted(self.watching):
                 self.watching[number]()
@@ -136,6 +139,7 @@ class World:
     def _tell_freed(self, what: tuple[dict[int, int], int]) -> None:
         if self.on_end is not None:
             self.on_end(*what)
+        self.frees += 1
         for number in sorted(self.watching):
             if number in self.watching:
                 self.watching[number]()

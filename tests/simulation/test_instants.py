@@ -9,19 +9,20 @@ from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.simulation import ARCHITECTURES, Settings, Simulation
 from omega.workload.workload import Arrival, Workload
 
-AT_ONCE: dict[str, Any] = {"t_job_batch": 0.0, "t_job_service": 0.0, "t_task": 0.0}
 SLOT = (1_000, 1_000)
 Happened = list[tuple[float, str, int]]
 
 
-def happens(monkeypatch: pytest.MonkeyPatch, architecture: str, jobs: Sequence[tuple[float, float]]) -> Happened:
+def happens(
+    monkeypatch: pytest.MonkeyPatch, architecture: str, jobs: Sequence[tuple[float, float]], t_job: float = 0.0
+) -> Happened:
     """Simulate batch jobs of one task each, (arrival, duration) in seconds, on one slot: what starts and ends when."""
     arrivals = [
         Arrival(at, JobSpec(f"j{i}", f"j{i}", "batch", (TaskGroup(SLOT, 1, round(seconds * 1000)),)))
         for i, (at, seconds) in enumerate(jobs)
     ]
     machines = [MachineSpec(f"m{i}", SLOT) for i in range(2 if architecture == "partitioned" else 1)]
-    settings = Settings(architecture=architecture, days=60 / 86_400, **AT_ONCE)
+    settings = Settings(architecture=architecture, days=60 / 86_400, t_job_batch=t_job, t_job_service=t_job, t_task=0.0)
     simulation, found = Simulation(Workload(machines, [], arrivals, ""), settings), Happened()
     engine, commit, end = simulation.world.engine, simulation.master.commit, simulation.master.end
 
@@ -70,3 +71,14 @@ def test_what_ends_at_an_instant_leaves_before_what_starts_then(
     assert [what for _, what, _ in happened] == ["start", "end", "start", "end"]
     assert in_use(happened) == [1, 0, 1, 0]
     assert [at for at, _, _ in happened] == pytest.approx([0.0, 10.0, 10.0, 20.0], abs=0.01)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_room_that_is_freed_during_a_decision_is_used(monkeypatch: pytest.MonkeyPatch, architecture: str) -> None:
+    """The second job is decided on from 8 to 12 s; the slot is freed at 9 s, and nothing else ever happens."""
+    happened = happens(monkeypatch, architecture, [(0.0, 5.0), (8.0, 5.0)], t_job=4.0)
+    assert in_use(happened) == [1, 0, 1, 0]
+    first, _, second, _ = (at for at, _, _ in happened)
+    assert first == pytest.approx(4.0, abs=0.01)
+    # Decided again on a new copy; or an offer that is made at 9 s; or decided on the cell as it is at 12 s.
+    assert second == pytest.approx({"shared-state": 16.0, "two-level": 13.0}.get(architecture, 12.0), abs=0.01)
