@@ -10,6 +10,7 @@
         ├── Unreachable        no answer from the server
         ├── StoreFull          the server is out of memory (``OOM``)
         ├── ReadOnly           the server is a replica or refuses writes
+        ├── Unreadable         a record that this version of Omega did not write
         └── Unsuitable         wrong version, wrong policy, or a newer schema
 
 A rejected claim is not an error: it is a `Verdict`.
@@ -54,6 +55,10 @@ class StoreFull(StoreError):
 
 class ReadOnly(StoreError):
     """The server refuses writes (a replica, or a failed background save)."""
+
+
+class Unreadable(StoreError):
+    """A record of the store cannot be read."""
 
 
 class Unsuitable(StoreError):

@@ -34,8 +34,20 @@ Redis Cluster.
     durations:N string  how long activities of MapReduce jobs named N took; expires
 """
 
+import re
+
 SCHEMA = 3
 """Raised when records change their form; a cell of another schema is refused, and can only be deleted."""
+
+META = frozenset(
+    {"schema", "resources", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations",
+     "keep_jobs", "keep_ms"}
+)  # fmt: skip
+"""The fields of ``meta``; all but ``resources`` are numbers."""
+
+TYPES = dict(re.findall(r"^    (\w+)(?::\w)? +(hash|list|zset|stream|string) ", __doc__, re.MULTILINE))
+"""Type of every key by its name, as the table above has them. A new key is a row there, and a reader for the audit in
+``cellstate/redis/inspection.py``."""
 
 CELLS = "omega:cells"
 """The set of cell names on a store; not part of any cell."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cellstate.cell import Fact, KindUse, Reply, Rows
+from cellstate.inspection import Damage, Inspection
 from cellstate.model import Job, Run
 from cellstate.resources import Dimensions
 from cellstate.transaction import Intake, Position
@@ -67,6 +68,15 @@ class Audited(Protocol):
 
     def job_names(self) -> Mapping[str, str]:
         """The names of live jobs, and their ids."""
+
+    unreadable: dict[tuple[str, str], str]
+    """Records that could not be read so far and were left out: (key, field), and why."""
+
+    def unusable(self) -> list[Damage]:
+        """Return keys of another type than a cell's, and counters that are no numbers: no script runs on them."""
+
+    def inspect(self) -> Inspection | None:
+        """Read the directories beside machines and jobs, every key and field; None where there is no store."""
 
     def snapshot(self, since: int, most: int = 5000) -> Snapshot:
         """Read what the facts after version `since` name, in one piece.

@@ -3,6 +3,7 @@
 import getpass
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from cellstate.errors import Refused
+from cli import render
 
 if TYPE_CHECKING:
     from cellstate.redis import RedisCell
@@ -90,16 +92,21 @@ class App:
         from cellstate.redis import RedisCell
 
         cell = self.closing(RedisCell.connect(self.url, name or self.which(), any_schema=any_schema))
+        self._at_end(lambda: _warn_of_unreadable(cell))
         if to_change:
             cell.members()
         return cell
 
     def closing(self, cell: Closing) -> Closing:
         """Close a cell when the command ends."""
+        self._at_end(cell.close)
+        return cell
+
+    @staticmethod
+    def _at_end(what: Callable[[], object]) -> None:
         context = click.get_current_context(silent=True)
         if context is not None:
-            context.find_root().call_on_close(cell.close)
-        return cell
+            context.find_root().call_on_close(what)
 
     @cached_property
     def user(self) -> str:
@@ -118,3 +125,13 @@ class App:
     def now_ms() -> int:
         """The time, in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
+
+
+def _warn_of_unreadable(cell: "RedisCell") -> None:
+    """Print one line about the records that the command left out because they cannot be read."""
+    left_out = sorted(f"{key} {field}" for key, field in cell.unreadable)
+    if left_out:
+        more = f" and {len(left_out) - 1:,} more" if len(left_out) > 1 else ""
+        render.warning(
+            f"left out an unreadable record of cell {cell.name}: {left_out[0]}{more}; omega cell verify {cell.name}"
+        )

@@ -22,6 +22,8 @@ KINDS = (
     "abandon", "done", "join", "machine", "enlist", "leave", "lapse", "limit", "restore",
 )  # fmt: skip
 """Every kind of event, as ``omega events --kind`` takes it."""
+UNREADABLE = "unreadable"
+"""The kind of an event whose fact cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,12 @@ def since_time(cell: "RedisCell", at_ms: int, kept: Extent) -> int:
 
 
 def event(fact: "Fact", dimensions: "Dimensions") -> Event:
-    """Name the words of a fact; one of a kind that is not known keeps them as they are."""
+    """Name the words of a fact; one of an unknown kind, or that cannot be read, keeps them as they are."""
     kind, *rest = fact.words
-    reader = _READERS.get(kind, _plain)
-    job, machine, count, more = reader(rest, dimensions)
+    try:
+        job, machine, count, more = _READERS.get(kind, _plain)(rest, dimensions)
+    except (ValueError, IndexError):
+        kind, (job, machine, count, more) = UNREADABLE, _plain(fact.words, dimensions)
     return Event(fact.version, fact.at_ms, fact.by, kind, job, machine, count, more)
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from cellstate import ranges
 from cellstate.cell import KindUse
+from cellstate.inspection import Damage
 from cellstate.model import Job, Run
 from cellstate.snapshot import Audited, Snapshot
 from cellstate.transaction import Position
@@ -66,6 +67,21 @@ class Picture:
         self.version, self.placements, self.kinds = shot.version, shot.placements, dict(shot.kinds)
         self.first, self.length = shot.first, shot.length
 
+    def set_aside(self) -> list[Damage]:
+        """Leave out jobs and runs whose sets of tasks cannot be read; returns which and why."""
+        damaged: list[Damage] = []
+        for job in list(self.jobs.values()):
+            for group in job.groups:
+                if why := _not_a_set(group.waiting):
+                    damaged.append(Damage("jobs", job.id, why))
+                    self.jobs.pop(job.id, None)
+        for index, runs in self.runs.items():
+            for run in list(runs):
+                if why := _not_a_set(run.tasks):
+                    damaged.append(Damage("runs", str(index), why))
+                    runs.remove(run)
+        return damaged
+
     @cached_property
     def groups(self) -> dict[tuple[str, int], list[Held]]:
         """The runs on machines by job and task group."""
@@ -83,6 +99,14 @@ class Picture:
             for run in runs:
                 found.setdefault(run.placement, []).append(run)
         return found
+
+
+def _not_a_set(text: str) -> str:
+    try:
+        pieces = ranges.spans(text)
+    except ValueError:
+        return f"{text!r} is no set of tasks"
+    return "" if all(first <= last for first, last in pieces) else f"{text!r} is no ascending set of tasks"
 
 
 def read(cell: Audited) -> Picture | None:

@@ -8,6 +8,7 @@ by `books`. Where the log was trimmed, what began before is judged as far as it 
 from dataclasses import dataclass
 
 from cellstate import ranges
+from cellstate.audit.register import Register
 from cellstate.audit.rules import Violation
 from cellstate.cell import Fact
 from cellstate.model import MachineState
@@ -78,6 +79,7 @@ class Replay:
         self.doubts: list[tuple[int, str, str, str]] = []
         """(version, placement, victim, evictor) whose precedences the log does not say."""
         self.violations: list[Violation] = []
+        self.register = Register(size, complete=self.complete)
         self._block, self._actor = 0, ""
         self._placers: set[str] = set()
         self._victims: set[str] = set()
@@ -96,25 +98,31 @@ class Replay:
             if fact.version != self.version:
                 self._close_version()
                 self.version = fact.version
-            words = fact.words
             self.facts += 1
-            if words[0] == "place":
-                self._place(words)
-            elif words[0] in ENDS:
-                self._end(words)
-            elif words[0] == "left":
-                self._leave(words)
-            elif words[0] == "join":
-                self._join(words)
-            elif words[0] == "machine":
-                self._change(words)
-            elif words[0] in ("submit", "stop", "abandon"):
-                self._job(words)
-            elif words[0] in ("resize", "drop"):
-                self._total(words)
-            elif words[0] == "restore":
-                self._restore(words)
+            try:
+                self.register.enter(fact)
+                self._enter(fact.words)
+            except (ValueError, IndexError, KeyError, TypeError):
+                self.say(3, f"fact {' '.join(fact.words)!r} cannot be read", f"log {fact.version}")
         self._close_version()
+
+    def _enter(self, words: tuple[str, ...]) -> None:
+        if words[0] == "place":
+            self._place(words)
+        elif words[0] in ENDS:
+            self._end(words)
+        elif words[0] == "left":
+            self._leave(words)
+        elif words[0] == "join":
+            self._join(words)
+        elif words[0] == "machine":
+            self._change(words)
+        elif words[0] in ("submit", "stop", "abandon"):
+            self._job(words)
+        elif words[0] in ("resize", "drop"):
+            self._total(words)
+        elif words[0] == "restore":
+            self._restore(words)
 
     def say(self, invariant: int, what: str, where: str) -> None:
         """Note a violation, with the version whose facts show it."""

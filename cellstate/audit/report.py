@@ -6,14 +6,16 @@ up to it (`replay`), and what a picture shows broken is reported only when a sec
 afresh, shows it too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cellstate.audit.books import COMPARISONS
+from cellstate.audit.directories import DIRECTORIES
 from cellstate.audit.reading import Picture, read
 from cellstate.audit.replay import Replay
 from cellstate.audit.rules import RULES, Violation
+from cellstate.inspection import Damage, Inspection
 from cellstate.model import MachineState
 from cellstate.snapshot import Audited
 
@@ -62,14 +64,17 @@ class Report:
         }
 
 
-class _Log:
+class Log:
     """Follows a cell's log into a replay; begins anew when the log was trimmed under its hands."""
 
     def __init__(self, cell: Audited) -> None:
+        """Begin with the oldest version in the log."""
         self.cell, self.margin = cell, 0
+        self.unreadable: dict[tuple[str, str], str] = {}
         self.begin()
 
     def begin(self) -> None:
+        """Begin anew, a margin after the oldest version once it was trimmed while it was read."""
         now = self.cell.snapshot(0, 0)
         first = min(now.first + self.margin, now.version + 1) if now.first > 1 else now.first
         self.at = first - 1
@@ -82,7 +87,9 @@ class _Log:
             return self.lose()
         while self.at < target:
             most = min(CHUNK, target - self.at)
+            self.cell.unreadable.clear()
             facts = self.cell.facts(self.at, most)
+            self.unreadable |= self.cell.unreadable
             if self.cell.snapshot(target, 0).first > self.at + 1:
                 return self.lose()
             self.replay.feed([fact for fact in facts if fact.version <= target])
@@ -90,6 +97,7 @@ class _Log:
         return True
 
     def lose(self) -> bool:
+        """Begin anew with a larger margin."""
         self.margin = 2 * self.margin or MARGIN
         self.begin()
         return False
@@ -97,16 +105,16 @@ class _Log:
 
 def verify(cell: Audited) -> Report:
     """Check every invariant on a cell, which schedulers may be changing. Raises StoreError."""
-    log = _Log(cell)
+    if unusable := cell.unusable():
+        wrong = tuple(Violation(6, what, f"{key} {name}".rstrip()) for key, name, what in unusable)
+        return Report(dict.fromkeys(("machines", "tasks", "jobs", "facts"), 0), wrong, True, 0, 0)
+    log = Log(cell)
     suspected: Found | None = None
     for _ in range(READINGS):
-        # The log is trimmed at its old end, so that end is read before the cell.
-        if not log.follow():
+        looked = look(cell, log)
+        if looked is None:
             continue
-        picture = read(cell)
-        if picture is None or not log.follow(picture.version):
-            continue
-        found = judge(picture, log.replay)
+        picture, found = looked
         if suspected is not None:
             found = {key: violations for key, violations in found.items() if key in suspected}
         elif found:
@@ -116,16 +124,45 @@ def verify(cell: Audited) -> Report:
     return _report(Picture(len(cell.dimensions), version=log.at), log.replay, {}, settled=False)
 
 
-def judge(picture: Picture, replay: Replay) -> Found:
-    """Apply every rule to a picture and to the log up to its version; what is found by rule and place."""
+def look(cell: Audited, log: Log) -> tuple[Picture, Found] | None:
+    """Read the cell once and judge it; None when it changes faster than it can be read."""
+    # The log is trimmed at its old end, so that end is read before the cell.
+    if not log.follow():
+        return None
+    cell.unreadable.clear()
+    inspection = cell.inspect()
+    picture = read(cell)
+    if picture is None or not log.follow(picture.version):
+        return None
+    damaged = picture.set_aside()
+    if inspection is not None:
+        inspection.damaged += damaged
+        inspection.damaged += [Damage(*place, what) for place, what in (cell.unreadable | log.unreadable).items()]
+    return picture, judge(picture, log.replay, inspection)
+
+
+def judge(picture: Picture, replay: Replay, inspection: Inspection | None) -> Found:
+    """Apply every rule to a picture, its directories and the log up to its version; what is found by rule and place."""
     found: Found = {}
     for rule in RULES:
-        for violation in rule(picture):
-            found.setdefault((rule.__name__, violation.where), []).append(violation)
+        _apply(found, rule.__name__, rule(picture))
     for comparison in COMPARISONS:
-        for violation in comparison(picture, replay):
-            found.setdefault((comparison.__name__, violation.where), []).append(violation)
+        _apply(found, comparison.__name__, comparison(picture, replay))
+    if inspection is None:
+        return found
+    for directory in DIRECTORIES:
+        _apply(found, directory.__name__, directory(inspection, picture, replay.register))
     return found
+
+
+def _apply(found: Found, rule: str, violations: Iterator[Violation]) -> None:
+    """Enter what a rule finds; a record that it cannot read, though its reader could, is a violation as well."""
+    try:
+        for violation in violations:
+            found.setdefault((rule, violation.where), []).append(violation)
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        what = f"the rule {rule} meets a record that it cannot read: {error}"
+        found.setdefault((rule, "cell"), []).append(Violation(6, what, "cell"))
 
 
 def _report(picture: Picture, replay: Replay, found: Found, *, settled: bool) -> Report:

@@ -159,7 +159,7 @@ def _miscounts(group: GroupStatus, live: list[Held]) -> Iterator[str]:
     running = union([span for _, spans, _ in live for span in spans])
     if group.indices < group.total:
         yield f"has {group.total} tasks, and only {group.indices} indices were given out"
-    if any(last >= group.indices or first > last for first, last in waiting + running):
+    if any(last >= group.indices for _, last in waiting + running):
         yield f"has tasks beyond its {group.indices}: {group.waiting} wait, {ranges.spell(running)} are placed"
     if twice := overlap(waiting + running):
         yield f"tasks {ranges.spell([twice])} wait twice, or wait and are placed"

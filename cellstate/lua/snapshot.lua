@@ -39,7 +39,7 @@ local function collect(text)
     local word, first, second, third = match(line, '^(%S+) ?(%S*) ?(%S*) ?(%S*)')
     if word == 'places' then
       note(ids, known_ids, first)
-      for index in gmatch(match(line, '^places %S+ %d+( .*)$'), PLACED) do note(indices, known_indices, index) end
+      for index in gmatch(match(line, '^places %S+ %d+( .*)$') or '', PLACED) do note(indices, known_indices, index) end
     elseif OF_TASKS[word] then
       note(indices, known_indices, second)
       note(ids, known_ids, third)

@@ -61,6 +61,7 @@ class MemoryPublish(MemoryWords):
         self._tag = tag or numbered()
         self.version = self.floor = self.placements = self.arrivals = self.transactions = self.submissions = 0
         self.incarnations = 0
+        self.unreadable: dict[tuple[str, str], str] = {}
         self.schedulers: dict[str, Member] = {}
         self.agents_known: dict[str, Agent] = {}
         self.output: dict[tuple[str, int, int, str], bytes] = {}

@@ -6,6 +6,7 @@ from typing import Any
 
 from cellstate.cell import Fact, KindUse
 from cellstate.errors import Refused
+from cellstate.inspection import Damage
 from cellstate.keys import SCHEMA
 from cellstate.memory.publish import Line, MemoryPublish
 from cellstate.memory.ranges import spell
@@ -157,6 +158,13 @@ class MemoryReads(MemoryPublish):
     def figures(self) -> dict[str, dict[str, Any]]:
         """The last figures every scheduler left, those that are gone included."""
         return dict(sorted(self.stats.items()))
+
+    def unusable(self) -> list[Damage]:
+        """See Audited.unusable."""
+        return []
+
+    def inspect(self) -> None:
+        """See Audited.inspect: the directories of a cell in memory are its records themselves."""
 
     def snapshot(self, since: int, most: int = 5000) -> Snapshot:
         """See Audited.snapshot."""

@@ -51,11 +51,15 @@ class RedisAgents(RedisReads):
     def agents(self) -> dict[str, AgentRecord]:
         """See Cell.agents."""
         found = self._plain(self.client.hgetall, self._prefix + "agents")
-        known = {name.decode(): record.split(b" ") for name, record in sorted(found.items())}
+        known: dict[str, tuple[int, int]] = {}
+        for name, record in sorted(found.items()):
+            words = self._record("agents", name, _incarnation_and_lease, record)
+            if words is not None:
+                known[name.decode()] = words
         lives = self._leases(list(known))
         return {
-            name.partition("/")[2]: AgentRecord(int(record[0]), name in lives, int(record[2]))
-            for name, record in known.items()
+            name.partition("/")[2]: AgentRecord(incarnation, name in lives, lease_ms)
+            for name, (incarnation, lease_ms) in known.items()
         }
 
     def _leases(self, members: list[str]) -> set[str]:
@@ -120,4 +124,10 @@ class RedisAgents(RedisReads):
         """Machines whose tasks are to be moved off, and in how many milliseconds; below 0 when that is over."""
         found = self._plain(self.client.hgetall, self._prefix + "drains")
         now = self.store_ms() if found else 0
-        return {int(machine): int(until) - now for machine, until in found.items()}
+        read = {machine: self._record("drains", machine, int, until) for machine, until in found.items()}
+        return {int(machine): until - now for machine, until in read.items() if until is not None and machine.isdigit()}
+
+
+def _incarnation_and_lease(record: bytes) -> tuple[int, int]:
+    incarnation, _, lease_ms = record.split(b" ")
+    return int(incarnation), int(lease_ms)

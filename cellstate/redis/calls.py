@@ -1,16 +1,20 @@
 """Calling a cell's scripts on a server: keys, arguments, tags, errors in clear words."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 from uuid import uuid4
 
 import redis
 
 from cellstate import keys
 from cellstate.model import check_author
+from cellstate.redis.records import UNREADABLE
 from cellstate.redis.scripts import Script, script
 from cellstate.resources import Dimensions
 from cellstate.server import translate
+
+Read = TypeVar("Read")
+Arguments = ParamSpec("Arguments")
 
 
 def _tags() -> Callable[[], str]:
@@ -45,6 +49,8 @@ class RedisCalls:
         self._tag = _tags()
         self._known: dict[str, set[str]] = {}
         self._members: list[str] = []
+        self.unreadable: dict[tuple[str, str], str] = {}
+        """Records that were left out of an answer because they cannot be read: (key, field), and why."""
 
     def _plain(self, command: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Run a command of the client; its errors in clear words. None when the server ended a wait early."""
@@ -54,6 +60,18 @@ class RedisCalls:
             if str(error).startswith("UNBLOCKED"):
                 return None  # it became a replica, or somebody unblocked us: the next command tells which
             raise translate(error, self.url) from error
+
+    def _record(
+        self, key: str, field: str | bytes, read: Callable[Arguments, Read], *args: Arguments.args,
+        **options: Arguments.kwargs,
+    ) -> Read | None:  # fmt: skip
+        """Read a record with `read`; None when that fails, which is noted in `unreadable`."""
+        try:
+            return read(*args, **options)
+        except UNREADABLE as error:
+            name = field if isinstance(field, str) else field.decode(errors="replace")
+            self.unreadable[key, name] = str(error) or type(error).__name__
+            return None
 
     def _run(self, name: str, values: Mapping[str, object], rest: Sequence[object] = (), *, member: str = "",
              extra: Iterable[str] = (), own: Mapping[str, str] | None = None) -> list[Any]:  # fmt: skip

@@ -8,7 +8,7 @@ import redis
 
 from cellstate import keys
 from cellstate.cell import Membership, PendingJob, Reply
-from cellstate.errors import BadInput, Duplicate, Fenced, Refused, Unsuitable
+from cellstate.errors import BadInput, Duplicate, Fenced, Refused, Unreadable, Unsuitable
 from cellstate.model import (
     MOST_CLAIMS,
     Limits,
@@ -21,6 +21,7 @@ from cellstate.model import (
 )
 from cellstate.redis import records
 from cellstate.redis.housekeeping import RedisHousekeeping
+from cellstate.redis.inspection import RedisInspection
 from cellstate.redis.jobs import RedisJobs
 from cellstate.redis.link import Link
 from cellstate.redis.scripts import script
@@ -47,7 +48,7 @@ def check_name(name: str) -> str:
     return name
 
 
-class RedisCell(RedisHousekeeping, RedisJobs, RedisShards):
+class RedisCell(RedisHousekeeping, RedisJobs, RedisShards, RedisInspection):
     """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
 
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
@@ -95,6 +96,8 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards):
             raise Refused(f"{where}; make one with omega cell create {self.name}")
         if not any_schema:
             self._check_schema(schema.decode())
+        if resources is None:
+            raise Unreadable(f"cell {self.name}: names no resources; restore it from a backup")
         return str(resources.decode())
 
     @classmethod
@@ -110,6 +113,8 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards):
             raise
 
     def _check_schema(self, schema: str) -> None:
+        if not schema.isdigit():
+            raise Unreadable(f"cell {self.name}: its schema {schema!r} is no number; restore it from a backup")
         if int(schema) == keys.SCHEMA:
             return
         older = f"finish its jobs with the older Omega, then omega cell delete {self.name}"
@@ -250,18 +255,19 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards):
         _, version, tag, outcomes, mode, text = reply[:6]
         position, full = Position(int(version), tag.decode()), mode == b"full"
         size = len(self.dimensions)
+        full = full or len(text) % records.row_bytes(size) != 0  # the change list is damaged: nothing rests on it
         if full:
             position, rows = self._read_all(position)
         else:
             rows = records.read_rows(text, size)
         answer = Reply(position, full, rows, records.read_outcomes(outcomes, transactions))
         if intake is not None and intake.most:
-            answer.cursor = int(reply[6])
+            answer.cursor = int(float(reply[6]))
             for i in range(7, len(reply), 4):
                 job_id, arrival, record, spec = reply[i : i + 4]
-                if record:
-                    job = records.read_job(job_id.decode(), record, spec, size)
-                    answer.jobs.append(PendingJob(int(arrival), job))
+                job = self._job(job_id.decode(), record, spec) if record else None
+                if job is not None:
+                    answer.jobs.append(PendingJob(int(float(arrival)), job))
         return answer
 
     # Tasks

@@ -1,11 +1,11 @@
 """Looking at a cell on a server: machines, jobs, members, facts. Nothing here changes anything."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from cellstate.cell import Fact, KindUse
-from cellstate.errors import Refused
+from cellstate.errors import Refused, Unreadable
 from cellstate.model import Described, Job, Machine, MachineState, Run
 from cellstate.redis import records
 from cellstate.redis.calls import RedisCalls
@@ -47,7 +47,19 @@ class RedisReads(RedisCalls):
         cursor = None
         while cursor != 0:
             cursor, found = self._plain(self.client.hscan, self._prefix + "machines", cursor or 0, count=_CHUNK)
-            yield b"".join(found.values())
+            records_found, width = list(found.values()), records.row_bytes(len(self.dimensions))
+            whole = b"".join(records_found)
+            if len(whole) != width * len(records_found):
+                whole = b"".join(self._whole_rows(found, width))
+            yield whole
+
+    def _whole_rows(self, found: Mapping[bytes, bytes], width: int) -> Iterator[bytes]:
+        """The records of machines that have the length of one; others are noted as unreadable."""
+        for index, record in found.items():
+            if len(record) == width:
+                yield record
+            else:
+                self.unreadable["machines", index.decode(errors="replace")] = f"{len(record)} bytes, not {width}"
 
     def store_run(self) -> str:
         """What tells one run of the server from the next; another one may have less data (semantics 16)."""
@@ -63,19 +75,28 @@ class RedisReads(RedisCalls):
     def kinds(self) -> dict[str, KindUse]:
         """See Cell.kinds."""
         found = self._plain(self.client.hgetall, self._prefix + "kinds")
-        return {
-            name.decode(): KindUse(*records.read_kind(text.decode(), len(self.dimensions)))
-            for name, text in sorted(found.items())
-        }
+        return self._kinds(sorted(found.items()))
+
+    def _kinds(self, found: Iterable[tuple[bytes, bytes]]) -> dict[str, KindUse]:
+        size, uses = len(self.dimensions), {}
+        for name, text in found:
+            use = self._record("kinds", name, _kind, text, size)
+            if use is not None:
+                uses[name.decode()] = use
+        return uses
 
     def machines(self) -> list[Machine]:
         """See Cell.machines."""
         _, rows = self._read_all()
         latest = {int(row[0]): row for row in rows}
         static = self._plain(self.client.hgetall, self._prefix + "static")
-        size = len(self.dimensions)
-        found = (records.read_machine(row, static[str(i).encode()], size) for i, row in sorted(latest.items()))
-        return [machine for machine in found if machine.state is not MachineState.GONE]
+        size, found = len(self.dimensions), []
+        for i, row in sorted(latest.items()):
+            text = static.get(str(i).encode(), b"")
+            machine = self._record("static", str(i), records.read_machine, row, text, size)
+            if machine is not None and machine.state is not MachineState.GONE:
+                found.append(machine)
+        return found
 
     def described(self, indices: Sequence[int]) -> list[Described]:
         """See Cell.described."""
@@ -83,7 +104,9 @@ class RedisReads(RedisCalls):
         for start in range(0, len(indices), 4000):
             chunk = [str(index) for index in indices[start : start + 4000]]
             statics = self._plain(self.client.hmget, self._prefix + "static", chunk)
-            found += [records.read_described(static or b"") for static in statics]
+            for index, static in zip(chunk, statics, strict=True):
+                known = self._record("static", index, records.read_described, static or b"")
+                found.append(known or ("", ()))
         return found
 
     def machine_count(self) -> int:
@@ -106,14 +129,29 @@ class RedisReads(RedisCalls):
             chunk = indices[start : start + 4000]
             texts = self._plain(self.client.hmget, self._prefix + "runs", [str(i) for i in chunk])
             for index, text in zip(chunk, texts, strict=True):
-                found += records.read_runs(index, text.decode()) if text else []
+                found += self._runs_of(index, text) if text else []
         return found
+
+    def _runs_of(self, index: int, text: bytes) -> list[Run]:
+        return self._record("runs", str(index), lambda: records.read_runs(index, text.decode())) or []
 
     def job(self, job_id: str) -> Job | None:
         """See Cell.job."""
         record = self._plain(self.client.hget, self._prefix + "jobs", job_id)
         spec = self._plain(self.client.hget, self._prefix + "specs", job_id)
-        return None if record is None else records.read_job(job_id, record, spec or b"", len(self.dimensions))
+        if record is None:
+            return None
+        job = self._job(job_id, record, spec or b"")
+        if job is None:
+            self.unreadable.pop(("jobs", job_id), None)  # the error names it
+            raise Unreadable(f"job {job_id}: its record cannot be read; see omega cell verify {self.name}")
+        return job
+
+    def _job(self, job_id: str, record: bytes, spec: bytes) -> Job | None:
+        """Read a job; one whose specification cannot be read has none, and is noted."""
+        if spec and self._record("specs", job_id, records.unpack, spec) is None:
+            spec = b""
+        return self._record("jobs", job_id, records.read_job, job_id, record, spec, len(self.dimensions))
 
     def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
         """See Cell.jobs_by_id."""
@@ -122,8 +160,9 @@ class RedisReads(RedisCalls):
             chunk = ids[start : start + 4000]
             texts = self._plain(self.client.hmget, self._prefix + "jobs", chunk)
             for job_id, text in zip(chunk, texts, strict=True):
-                if text:
-                    found[job_id] = records.read_job(job_id, text, b"", len(self.dimensions))
+                job = self._job(job_id, text, b"") if text else None
+                if job is not None:
+                    found[job_id] = job
         return found
 
     def job_ids(self) -> list[str]:
@@ -132,13 +171,13 @@ class RedisReads(RedisCalls):
 
     def jobs(self) -> list[Job]:
         """See Cell.jobs; read a few thousand at a time."""
-        found: list[Job] = []
+        found: list[Job | None] = []
         scan = self.client.hscan_iter(self._prefix + "jobs", count=2000)
         while chunk := self._plain(dict, islice(scan, 2000)):
             specs = self._plain(self.client.hmget, self._prefix + "specs", list(chunk))
             for (job_id, record), spec in zip(chunk.items(), specs, strict=True):
-                found.append(records.read_job(job_id.decode(), record, spec or b"", len(self.dimensions)))
-        return sorted({job.id: job for job in found}.values(), key=lambda job: job.order)
+                found.append(self._job(job_id.decode(errors="replace"), record, spec or b""))
+        return sorted({job.id: job for job in found if job is not None}.values(), key=lambda job: job.order)
 
     def pending(self, most: int | None = None) -> dict[str, list[str]]:
         """See Cell.pending."""
@@ -158,7 +197,10 @@ class RedisReads(RedisCalls):
         """See Cell.facts."""
         entries = self._plain(self.client.xrange, self._prefix + "log", min=f"{since + 1}-0", max="+", count=most)
         size = len(self.dimensions)
-        return [fact for key, fields in entries for fact in _facts(key, fields, size)]
+        found: list[Fact] = []
+        for key, fields in entries:
+            found += self._record("log", key, _facts, key, fields, size) or []
+        return found
 
     def job_id(self, name: str) -> str | None:
         """The id of the live job of a name."""
@@ -185,24 +227,28 @@ class RedisReads(RedisCalls):
         size = len(self.dimensions)
         values = {"dims": size, "since": since, "most": most}
         raw = RawSnapshot.of(self._run("snapshot", values, extra=self._known.get("pending", set())))
-        found = {job_id: records.read_job(job_id, text, b"", size) for job_id, text, *_ in raw.jobs if text}
+        read = {job_id: self._job(job_id, text, b"") for job_id, text, *_ in raw.jobs if text}
+        found = {job_id: job for job_id, job in read.items() if job is not None}
+        rows = {index: row for index, row, *_ in raw.machines if row}
         return Snapshot(
             raw.version, raw.seen, raw.first, raw.length, raw.placements,
-            rows=records.read_rows(b"".join(row for _, row, *_ in raw.machines if row), size),
-            runs=[run for index, _, text, _ in raw.machines for run in records.read_runs(int(index), text.decode())],
+            rows=records.read_rows(b"".join(self._whole_rows(rows, records.row_bytes(size))), size),
+            runs=[run for index, _, text, _ in raw.machines for run in self._runs_of(int(index), text)],
             jobs=list(found.values()),
             queued=frozenset(job_id for job_id, _, queued, *_ in raw.jobs if queued == b"1"),
-            holders={found[job_id].name: holder.decode() for job_id, text, _, holder, _ in raw.jobs if text},
-            absent=frozenset(job_id for job_id, text, *_ in raw.jobs if not text),
-            kinds={
-                name.decode(): KindUse(*records.read_kind(text.decode(), size)) for name, text in raw.kinds
-            },
+            holders={found[job_id].name: holder.decode() for job_id, _, _, holder, _ in raw.jobs if job_id in found},
+            absent=frozenset(job_id for job_id, *_ in raw.jobs if job_id not in found),
+            kinds=self._kinds(raw.kinds),
         )  # fmt: skip
 
     def counters(self) -> dict[str, int]:
         """The cell's version, floor and other counters; what was never counted is 0."""
         found = self._plain(self.client.hgetall, self._prefix + "meta")
-        known = {name.decode(): int(value) for name, value in found.items() if name != b"resources"}
+        read = {
+            name.decode(): self._record("meta", name, int, value)
+            for name, value in found.items() if name != b"resources"
+        }  # fmt: skip
+        known = {name: value for name, value in read.items() if value is not None}
         return dict.fromkeys(("version", "floor", "placements", "arrivals", "transactions", "jobs"), 0) | known
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
@@ -213,14 +259,23 @@ class RedisReads(RedisCalls):
         for name, record in sorted(known.items()):
             member = name.decode()
             alive = bool(self._plain(self.client.exists, f"{self._prefix}lease:{member}"))
-            found[member] = int(record.split(b" ", 1)[0]), alive, records.unpack(figures.get(name, b""))
+            incarnation = self._record("schedulers", name, int, record.split(b" ", 1)[0])
+            if incarnation is not None:
+                found[member] = incarnation, alive, self._figures(name, figures.get(name, b""))
         self._members = [member for member, (_, alive, _) in found.items() if alive]
         return found
 
     def figures(self) -> dict[str, dict[str, Any]]:
         """The last figures every scheduler left, those that are gone included."""
         left = self._plain(self.client.hgetall, self._prefix + "stats")
-        return {name.decode(): records.unpack(data) for name, data in sorted(left.items())}
+        return {name.decode(): self._figures(name, data) for name, data in sorted(left.items())}
+
+    def _figures(self, member: bytes, data: bytes) -> dict[str, Any]:
+        return self._record("stats", member, records.unpack, data) or {}
+
+
+def _kind(text: bytes, size: int) -> KindUse:
+    return KindUse(*records.read_kind(text.decode(), size))
 
 
 def _facts(key: bytes, fields: Mapping[bytes, bytes], size: int) -> list[Fact]:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgpack
 
 from cellstate.cell import Rows
+from cellstate.errors import BadInput
 from cellstate.model import (
     MOST_PRECEDENCE,
     After,
@@ -29,6 +30,11 @@ from cellstate.model import (
 from cellstate.ranges import EMPTY
 from cellstate.transaction import Ending, How, Outcome, Transaction, Verdict
 
+UNREADABLE = (
+    ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error, msgpack.UnpackException, BadInput,
+)  # fmt: skip
+"""What reading a record raises when its text is none."""
+
 
 def pack(value: object) -> bytes:
     """MessagePack bytes of plain values; empty for an empty mapping, so that defaults cost nothing."""
@@ -36,8 +42,13 @@ def pack(value: object) -> bytes:
 
 
 def unpack(data: bytes) -> dict[str, Any]:
-    """The mapping that `pack` wrote."""
-    return cast("dict[str, Any]", msgpack.unpackb(data)) if data else {}
+    """Return the mapping that `pack` wrote. Raises one of UNREADABLE for anything else."""
+    if not data:
+        return {}
+    found = msgpack.unpackb(data)
+    if not isinstance(found, dict):
+        raise TypeError(f"a {type(found).__name__}, not a mapping")
+    return cast("dict[str, Any]", found)
 
 
 def write_job(spec: JobSpec, *, held: bool) -> tuple[str, bytes]:
@@ -112,6 +123,11 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int) -> Job:
         job_id, name, kind, int(precedence), int(order), _STATES[state], _GANGS[gang], int(submitted),
         [_group(text, dimensions) for text in groups], unpack(spec), *_links(links),
     )  # fmt: skip
+
+
+def row_bytes(dimensions: int) -> int:
+    """Length of a machine's record."""
+    return 8 * (4 + 2 * dimensions)
 
 
 def read_rows(text: bytes, dimensions: int) -> Rows:
@@ -228,6 +244,8 @@ def write_limits(limits: Limits) -> str:
 def read_kind(text: str, dimensions: int) -> tuple[Limits, int, tuple[int, ...]]:
     """Read a kind's limits, admitted jobs and use."""
     words = text.split(" ")
+    if len(words) != 4 + 2 * dimensions:
+        raise ValueError(f"{text!r} has {len(words)} words, not {4 + 2 * dimensions}")
     maybe = [None if word == "-" else int(word) for word in words]
     precedence = (maybe[1] or 0, MOST_PRECEDENCE if maybe[2] is None else maybe[2])
     limits = Limits(tuple(maybe[3 : 3 + dimensions]), maybe[0], precedence)

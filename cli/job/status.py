@@ -180,9 +180,9 @@ def _evictions(cell: "RedisCell", found: Mapping[str, int], how: str) -> str:
 def _show_runs(job: "Job", runs: "Sequence[Run]", names: Mapping[int, str], most: int) -> None:
     if not runs:
         return
-    groups = group_names(job)
+    groups = dict(enumerate(group_names(job)))
     rows = [
-        (str(run.placement), names.get(run.machine, str(run.machine)), groups[run.group], run.tasks,
+        (str(run.placement), names.get(run.machine, str(run.machine)), groups.get(run.group, "?"), run.tasks,
          "leaving" if run.leaving else "running")
         for run in runs[:most]
     ]  # fmt: skip

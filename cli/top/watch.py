@@ -47,6 +47,8 @@ ATTENTION = frozenset(
 """Kinds of event that are shown."""
 
 Figures = Mapping[str, Any]
+FIGURES = ("busy_seconds", "seconds", "conflicts", "accepted")
+"""What a heartbeat must have to be compared with the one before."""
 
 
 @dataclass(slots=True)
@@ -61,13 +63,11 @@ class _Past:
     def hear(self, now: Figures) -> None:
         """Take note of a heartbeat, if it is another one."""
         last = self.figures.get("seconds", 0.0)
-        if not now or now["seconds"] == last:
+        if not now.keys() >= set(FIGURES) or now["seconds"] == last:
             return
         before = self.figures if now["seconds"] > last else {}  # else it was started again
         self.figures = now
-        busy, lasted, conflicts, accepted = (
-            now[name] - before.get(name, 0) for name in ("busy_seconds", "seconds", "conflicts", "accepted")
-        )
+        busy, lasted, conflicts, accepted = (now[name] - before.get(name, 0) for name in FIGURES)
         self.busyness = min(1.0, busy / lasted) if lasted > 0 else 0.0
         self.conflict_fraction = conflicts / accepted if accepted > 0 else float(conflicts)
         self.history.append(self.busyness)

@@ -99,7 +99,7 @@ def test_a_change_between_two_readings_is_no_violation(
     report = verify(restless)
     assert report.ok, report.violations
     assert report.version == 37
-    assert len(restless.shots) == 1, "one look at what changed was enough"
+    assert len(restless.shots) <= 2, "the picture is exact; a directory read before the change needs a second look"
 
 
 def test_without_the_second_look_the_same_change_would_seem_a_violation(
@@ -139,7 +139,9 @@ def test_a_reading_takes_as_many_looks_as_the_changes_need(town: Town, restless:
     restless.snapshot = lambda since, most=5000: plain(since, min(most, 10))  # type: ignore[method-assign]
     report = verify(restless)
     assert report.ok, report.violations
-    assert [shot.version - shot.seen for shot in restless.shots] == [30, 20, 10, 0]
+    looks = [shot.version - shot.seen for shot in restless.shots]
+    assert looks[:4] == [30, 20, 10, 0]
+    assert looks[4:] in ([], [0]), "a second reading for the directories, which were read before the change"
 
 
 def test_a_cell_that_changes_faster_than_it_is_read_is_not_called_ok(town: Town, restless: Restless) -> None:
@@ -185,13 +187,13 @@ def test_facts_trimmed_before_they_said_what_changed_make_the_reading_start_over
 
 
 def test_a_store_that_went_back_in_time_is_read_anew(town: Town, restless: Restless) -> None:
-    saved = {key: town.client.dump(key) for key in town.client.keys(town.prefix + "*")}
+    saved = {key: (max(town.client.pttl(key), 0), town.client.dump(key)) for key in town.client.keys(town.prefix + "*")}
 
     def fail_over() -> None:
         for key in town.client.keys(town.prefix + "*"):
             town.client.delete(key)
-        for key, value in saved.items():
-            town.client.restore(key, 0, value)
+        for key, (ttl, value) in saved.items():
+            town.client.restore(key, ttl, value)
 
     CHANGES["place"](town)
     restless.before["sync"] = [fail_over]

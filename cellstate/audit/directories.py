@@ -1,0 +1,288 @@
+"""The directories of a cell against its machines and jobs, and against its log (invariant 6 of the audit).
+
+A directory is read a little before the picture, so what a busy cell shows here may be a change in between: `report`
+reports what two readings show at the same place.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from cellstate.audit.reading import Picture
+from cellstate.audit.register import JobEntry, Register, Touch
+from cellstate.audit.rules import Violation
+from cellstate.inspection import Inspection
+from cellstate.model import MOST_PRECEDENCE, Job, JobState, Limits
+
+Directory = Callable[[Inspection, Picture, Register], Iterator[Violation]]
+
+_ALWAYS = {"schema", "resources", "version", "floor", "keep_jobs", "keep_ms"}
+"""Fields of ``meta`` that a cell has from its making."""
+_ENDED = (JobState.STOPPED, JobState.ABANDONED, JobState.DONE)
+
+
+def records_are_readable(inspection: Inspection, _: Picture, __: Register) -> Iterator[Violation]:
+    """6: every key is one of a cell and of its type, every record has the form that its reader knows."""
+    for key, name, what in inspection.damaged:
+        yield Violation(6, what, f"{key} {name}".rstrip())
+
+
+def machines_are_listed(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+    """6: names and indices of machines name one another, from 0 on; what runs, runs on one of them."""
+    names = {index: name for index, (name, _) in inspection.described.items()}
+    for index in sorted(picture.rows.keys() | names.keys() | inspection.run_records):
+        where = f"machine {index}"
+        if index not in picture.rows:
+            yield Violation(6, "has a name or runs and no record", where)
+        if index not in names or inspection.machine_names.get(names[index]) != index:
+            yield Violation(6, f"its name {names.get(index)!r} does not lead to it", where)
+    for name, index in inspection.machine_names.items():
+        if names.get(index) != name:
+            yield Violation(
+                6, f"leads to machine {index}, which is called {names.get(index)!r}", f"machine name {name}"
+            )
+    for index in inspection.drains - picture.rows.keys():
+        yield Violation(6, "is to be emptied and does not exist", f"machine {index}")
+    if register.complete:
+        for index in picture.rows.keys() - {i for i, entry in register.machines.items() if entry.name is not None}:
+            yield Violation(6, "is in the cell, and no fact says that it joined", f"machine {index}")
+    for index, entry in register.machines.items():
+        name, attributes = inspection.described.get(index, ("", 0))
+        if entry.name is not None and entry.name != name:
+            yield Violation(6, f"is called {name!r} and joined as {entry.name!r}", f"machine {index}")
+        if entry.attributes is not None and entry.attributes != attributes:
+            what = f"has {attributes} attributes, after its last fact {entry.attributes}"
+            yield Violation(6, what, f"machine {index}")
+
+
+def executors_are_numbered(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+    """6: executors are numbered from 1 on; a machine has the executor that brought it; a mailbox has an owner."""
+    numbers = set(inspection.executors.values())
+    for index, row in picture.rows.items():
+        entry = register.machines.get(index)
+        brought = entry.executor if entry else None
+        if row[3] not in numbers or (brought is not None and inspection.executors.get(brought) != row[3]):
+            what = f"belongs to executor {row[3]}, and {brought or 'an executor of a number'} brought it"
+            yield Violation(6, what, f"machine {index}")
+    for executor, messages in inspection.boxes.items():
+        strange = [message for message in messages if not _exists(message, picture)]
+        if executor not in numbers or strange:
+            what = f"has messages that no placement has, as (placement, machine, job, group): {strange}"
+            yield Violation(6, what, f"box:{executor}")
+
+
+def _exists(message: tuple[int, int, str, str], picture: Picture) -> bool:
+    placement, machine, job, group = message
+    if machine not in picture.rows or not 0 < placement <= picture.placements:
+        return False
+    return all(
+        machine == run.machine and job in ("", run.job) and group in ("", str(run.group))
+        for run in picture.by_placement.get(placement, [])
+    )
+
+
+def jobs_follow_from_log(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+    """4: name, kind, number, time and modify index of a job are those of its facts, so is how it ended."""
+    orders = Counter(job.order for job in picture.jobs.values())
+    for job in picture.jobs.values():
+        where = f"job {job.id}"
+        if orders[job.order] > 1:
+            yield Violation(6, f"is number {job.order}, and so is another", where)
+        entry = register.jobs.get(job.id)
+        if entry is not None:
+            for what in _unlike(job, entry):
+                yield Violation(4, what, where)
+            if entry.submitted is not None and job.state is JobState.HELD:
+                waits = {wait.job for wait in job.after}
+                if waits != entry.awaits:
+                    yield Violation(4, f"waits for {sorted(waits)}, by the log for {sorted(entry.awaits)}", where)
+            totals = {group: job.groups[group].total for group in entry.totals if group < len(job.groups)}
+            if totals != entry.totals:
+                yield Violation(4, f"its groups have totals {totals}, by the log {entry.totals}", where)
+            known = inspection.updates.get(job.id, "")
+            if entry.update is not None and entry.update != known:
+                yield Violation(6, f"its update is {known!r}, by the log {entry.update!r}", where)
+
+
+def _unlike(job: Job, entry: JobEntry) -> Iterator[str]:
+    if entry.submitted is not None:
+        name, kind, _, at_ms = entry.submitted
+        if (job.name, job.kind, job.submitted_ms) != (name, kind, at_ms):
+            what = (job.name, job.kind, job.submitted_ms)
+            yield f"is {what}, and was submitted as {(name, kind, at_ms)} (name, kind, time)"
+    if entry.order is not None and entry.order != job.order:
+        yield f"is number {job.order}, and was submitted as number {entry.order}"
+    if entry.surely and job.modified not in entry.modified:
+        yield f"its modify index is {job.modified}, and people changed it in versions {sorted(entry.modified)}"
+    if entry.held and entry.submitted is not None and job.state in (JobState.ACTIVE, JobState.HELD) and not job.held:
+        yield "was held by a person and is not held"
+    left = any(group.unplaced or group.placed for group in job.groups)
+    if entry.submitted is not None and entry.ended is None and not left:
+        yield f"is {job.state.name.lower()} with nothing left, and no fact says that it is done"
+    if entry.ended is not None and not left and job.state != entry.ended[0]:
+        yield f"is {job.state.name.lower()}, and ended as {JobState(entry.ended[0]).name.lower()}"
+
+
+def finished_jobs_are_listed(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+    """6: a job that is kept is in the list of finished jobs exactly when nothing of it is unplaced or placed."""
+    listed = Counter(job_id for job_id, _ in inspection.done)
+    for job in picture.jobs.values():
+        ended = job.state in _ENDED and not any(group.unplaced or group.placed for group in job.groups)
+        if listed[job.id] != ended:
+            what = f"is {listed[job.id]} times in the list of finished jobs, and is {job.state.name.lower()}"
+            yield Violation(6, what, f"job {job.id}")
+    for job_id, at_ms in inspection.done:
+        entry = register.jobs.get(job_id)
+        if job_id not in picture.jobs:
+            yield Violation(6, "is in the list of finished jobs and is not kept", f"job {job_id}")
+        elif entry is not None and entry.ended is not None and entry.ended[1] != at_ms:
+            yield Violation(6, f"finished at {at_ms} by the list, at {entry.ended[1]} by the log", f"job {job_id}")
+
+
+def specifications_belong_to_jobs(inspection: Inspection, picture: Picture, _: Register) -> Iterator[Violation]:
+    """6: a specification is one of a job that is kept, and describes all of its task groups or none."""
+    for job_id, groups in inspection.specs.items():
+        job = picture.jobs.get(job_id)
+        if job is None:
+            yield Violation(6, "has a specification and is not kept", f"job {job_id}")
+        elif groups not in (0, len(job.groups)):
+            yield Violation(6, f"has {len(job.groups)} task groups, its specification {groups}", f"job {job_id}")
+    for job_id in inspection.updates:
+        if job_id not in inspection.specs:
+            yield Violation(6, "is updated and has no specification", f"job {job_id}")
+
+
+def queues_are_in_order(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+    """4: an arrival is given out once, and rises with the versions in which jobs arrived."""
+    arrivals = Counter(entry.arrival for entry in inspection.queued)
+    last, earliest = inspection.counters.get("arrivals", 0), 0
+    if inspection.version != picture.version:
+        last = 2**53
+    for entry in sorted(inspection.queued, key=lambda entry: entry.arrival):
+        where = f"job {entry.job}"
+        if arrivals[entry.arrival] > 1 or not 0 < entry.arrival <= last:
+            yield Violation(4, f"its arrival {entry.arrival:.0f} is another's too, or was never given out", where)
+        book, job = register.jobs.get(entry.job), picture.jobs.get(entry.job)
+        if job is not None and (entry.kind != job.kind or not job.pending):
+            yield Violation(4, f"is queued under {entry.kind} and is {job.state.name.lower()} of {job.kind}", where)
+        if book is not None and book.submitted is not None and book.arrived[1] <= inspection.version:
+            if book.arrived[1] < earliest:
+                yield Violation(4, f"its arrival {entry.arrival:.0f} is after that of jobs that came later", where)
+            earliest = max(earliest, book.arrived[0])
+
+
+def members_follow_from_log(inspection: Inspection, _: Picture, register: Register) -> Iterator[Violation]:
+    """6: schedulers and agents are on record under their last incarnation, a lease is one of a member."""
+    for name, known in register.members.items():
+        found = inspection.members.get(name)
+        if found != known:
+            yield Violation(6, f"is on record as incarnation {found}, by the log {known}", f"member {name}")
+    for name, incarnation in inspection.members.items():
+        if register.complete and name not in register.members:
+            yield Violation(6, "is on record, and no fact says that it joined", f"member {name}")
+        if incarnation > inspection.counters.get("incarnations", 0):
+            yield Violation(6, f"its incarnation {incarnation} was never given out", f"member {name}")
+    for name, incarnation in inspection.leases.items():
+        if inspection.members.get(name) != incarnation:
+            what = f"is of incarnation {incarnation}, on record is {inspection.members.get(name)}"
+            yield Violation(6, what, f"lease:{name}")
+
+
+def limits_follow_from_log(_: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+    """6: the limits of a kind are those that were set last."""
+    for kind, words in register.limits.items():
+        book = picture.kinds.get(kind)
+        known = book.limits if book else None
+        if known != _limits(words):
+            yield Violation(6, f"its limits are {known}, by the log {_limits(words)}", f"kind {kind}")
+    for kind, book in picture.kinds.items():
+        without = Limits((None,) * picture.size)
+        if register.complete and kind not in register.limits and book.limits != without:
+            yield Violation(6, f"its limits are {book.limits}, and nobody set any", f"kind {kind}")
+
+
+def _limits(words: tuple[str, ...]) -> Limits:
+    jobs, low, high, *amounts = (None if word == "-" else int(word) for word in words)
+    return Limits(tuple(amounts), jobs, (low or 0, MOST_PRECEDENCE if high is None else high))
+
+
+def changes_follow_from_log(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+    """3: an entry of the change list has the machines that the facts of its version changed, as they were then."""
+    tags = Counter(change.tag for change in inspection.changes)
+    facts = dict(register.touched)
+    for version, tag, rows in inspection.changes:
+        where = f"changes {version}"
+        if tags[tag] > 1:
+            yield Violation(3, f"has the tag {tag} of another version", where)
+        if version not in facts:
+            continue
+        found = {row[0]: row for row in rows.tolist()}
+        if found.keys() != facts[version].keys():
+            what = f"has the machines {sorted(found)}, the facts of its version name {sorted(facts[version])}"
+            yield Violation(3, what, where)
+            continue
+        for index, known in facts[version].items():
+            row = found[index]
+            now = Touch(
+                row[1], row[2], inspection.executors_by_number.get(row[3]), tuple(row[4 : 4 + picture.size]),
+                tuple(row[4 + picture.size :]),
+            )  # fmt: skip
+            if any(fact is not None and fact != value for fact, value in zip(known, now, strict=True)):
+                yield Violation(3, f"machine {index} is {tuple(now)}, by the facts {tuple(known)}", where)
+
+
+def counters_are_reached(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+    """6: numbers are given out in turn; a counter is at least the last one, and no more if the log is whole."""
+    for name in _ALWAYS - inspection.meta:
+        yield Violation(6, "is missing", f"meta {name}")
+    if inspection.version != picture.version:
+        return  # it changes while it is read
+    for where, numbers in (
+        ("names", sorted(inspection.machine_names.values())),
+        ("executors", [number - 1 for number in sorted(inspection.executors.values())]),
+    ):
+        if numbers != list(range(len(numbers))):
+            yield Violation(6, f"leaves out a number, or has one twice: {numbers}", where)
+    counters = inspection.counters
+    restored = counters.get("floor", 0) > 0  # a restored cell goes on with numbers that are ahead
+    for name, least, exact in (
+        ("jobs", max((job.order for job in picture.jobs.values()), default=0), register.submissions),
+        ("incarnations", max(register.incarnation, *inspection.members.values(), 0), register.incarnation),
+        ("transactions", max((row[1] for row in picture.rows.values()), default=0), None),
+    ):
+        now = counters.get(name, 0)
+        wrong = now < least or (exact is not None and register.complete and not restored and now != exact)
+        if wrong:
+            yield Violation(6, f"is {now}, and {max(least, exact or 0)} were given out", f"meta {name}")
+
+
+def facts_agree(_: Inspection, __: Picture, register: Register) -> Iterator[Violation]:
+    """3: a fact is of a known word and length, is there once, and follows from those before it."""
+    for version, what in register.wrong:
+        yield Violation(3, what, f"log {version}")
+
+
+def others_agree(inspection: Inspection, _: Picture, __: Register) -> Iterator[Violation]:
+    """6: the shards of a job add up, and the list that trims the tasks' output names what there is."""
+    for job_id, what in inspection.shards.items():
+        if what:
+            yield Violation(6, what, f"shards:{job_id}")
+    kept, listed = inspection.outputs
+    for name in sorted(kept ^ set(listed)) + sorted(name for name, n in Counter(listed).items() if n > 1):
+        yield Violation(6, "is kept and not listed once for trimming, or listed and not kept", f"output {name}")
+
+
+DIRECTORIES: tuple[Directory, ...] = (
+    records_are_readable,
+    machines_are_listed,
+    executors_are_numbered,
+    jobs_follow_from_log,
+    finished_jobs_are_listed,
+    specifications_belong_to_jobs,
+    queues_are_in_order,
+    members_follow_from_log,
+    limits_follow_from_log,
+    changes_follow_from_log,
+    counters_are_reached,
+    facts_agree,
+    others_agree,
+)

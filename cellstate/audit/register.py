@@ -1,0 +1,215 @@
+"""What the facts of the log say of a cell's directories: names, members, limits, modify indices, the change list.
+
+The books of machines, jobs and placements are kept in `replay`; what is kept here is compared with the directories
+of the store by `directories`.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cellstate import ranges
+from cellstate.cell import Fact
+from cellstate.model import JobState, MachineState
+
+TOUCHED = 16_384
+"""The longest change list (semantics, Limits and sizes)."""
+_MACHINE_AT = {"place": 2, "finished": 2, "failed": 2, "lost": 2, "evicted": 2, "stopped": 2, "left": 2,
+               "join": 1, "machine": 1}  # fmt: skip
+_JOB_AT = {"place": 3, "finished": 3, "failed": 3, "lost": 3, "evicted": 3, "stopped": 3}
+"""Which word of a fact names the machine, and the job."""
+_NUMBER_AT = {"place": 6, "finished": 6, "failed": 6, "lost": 6, "evicted": 6, "stopped": 6, "machine": 4}
+"""Which word is the machine's number afterwards; its amounts follow."""
+_ENDS = ("finished", "failed", "lost", "evicted", "stopped")
+_LENGTHS = {
+    "submit": (6, 6), "awaited": (3, 3), "met": (3, 3), "hold": (2, 2), "release": (2, 3), "resize": (6, 6),
+    "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
+    "stalled": (3, 99), "left": (6, 6), "conflict": (5, 5), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),
+    "restore": (3, 3),
+}  # fmt: skip
+"""How many words a fact has, at least and at most; those with amounts of machines have them beside."""
+_LENGTHS_WITH_AMOUNTS = {
+    "place": (7, 7), **dict.fromkeys(_ENDS, (8, 99)), "join": (4, 4), "machine": (5, 5), "limit": (5, 5),
+}  # fmt: skip
+
+
+class Touch(NamedTuple):
+    """A machine after a version; None where the remaining log does not say."""
+
+    number: int | None = None
+    state: int | None = None
+    executor: str | None = None
+    capacity: tuple[int, ...] | None = None
+    amounts: tuple[int, ...] | None = None
+
+
+@dataclass(slots=True)
+class MachineEntry:
+    """A machine's name, the executor that brought it and how many attributes it has; None where unknown."""
+
+    name: str | None = None
+    executor: str | None = None
+    attributes: int | None = None
+
+
+@dataclass(slots=True)
+class JobEntry:
+    """What the facts of a job say beside its counts; None where the remaining log does not say."""
+
+    submitted: tuple[str, str, int, int] | None = None
+    """Name, kind, total and time (ms)."""
+    order: int | None = None
+    modified: set[int] = field(default_factory=set)
+    """Versions that may be its modify index."""
+    surely: bool = False
+    """Whether its modify index is among them."""
+    arrived: tuple[int, int] = (0, 0)
+    """The earliest and the latest version that may have put it last into the queue."""
+    held: bool | None = None
+    ended: tuple[int, int] | None = None
+    """Its state and the time (ms) when nothing of it was left."""
+    awaits: set[str] = field(default_factory=set)
+    """Jobs that it waits for."""
+    totals: dict[int, int] = field(default_factory=dict)
+    """Tasks of its groups after the last resize."""
+    update: str | None = None
+    """What is on record of its update, "" for nothing."""
+
+
+class Register:
+    """Directories as the facts leave them."""
+
+    def __init__(self, size: int, *, complete: bool) -> None:
+        """Begin; `complete` when the log begins with the cell, which has `size` resources."""
+        self.size, self.complete = size, complete
+        self.submissions = self.incarnation = 0
+        self.machines: dict[int, MachineEntry] = {}
+        self.jobs: dict[str, JobEntry] = {}
+        self.members: dict[str, int | None] = {}
+        """Incarnations of schedulers and agents; None of one that is gone."""
+        self.limits: dict[str, tuple[str, ...]] = {}
+        self.touched: deque[tuple[int, dict[int, Touch]]] = deque(maxlen=TOUCHED)
+        """Versions that have facts, and the machines that each of them changed."""
+        self.wrong: list[tuple[int, str]] = []
+        """(version, what) that facts contradict by themselves."""
+        self._machines_now: dict[int, Touch] = {}
+        self._seen: set[tuple[str, ...]] = set()
+        self._version = 0
+
+    def enter(self, fact: Fact) -> None:
+        """Enter a fact. Raises ValueError or IndexError for one that cannot be read."""
+        word = fact.words[0]
+        self._check(fact)
+        self._touch(fact)
+        job = self._job_of(fact)
+        if word == "join":
+            self._join(fact)
+        elif word == "machine" and fact.words[2] == "attributes":
+            self.machines.setdefault(int(fact.words[1]), MachineEntry()).attributes = int(fact.words[3])
+        elif word in ("enlist", "leave", "lapse"):
+            self._member(fact)
+        elif word == "limit":
+            self.limits[fact.words[1]] = fact.words[2:]
+        elif job is not None:
+            self._job(job, fact)
+
+    def _check(self, fact: Fact) -> None:
+        """A known word with as many others as it wants, once a version; of conflicts there may be two alike."""
+        words = fact.words
+        if fact.version != self._version:
+            self._version = fact.version
+            self._seen.clear()
+        least, most = _LENGTHS.get(words[0], (0, 0))
+        if words[0] in _LENGTHS_WITH_AMOUNTS:
+            least, most = (length + self.size for length in _LENGTHS_WITH_AMOUNTS[words[0]])
+        if not least <= len(words) <= most or "" in words:
+            raise ValueError(words[0])
+        if words[0] in _JOB_AT or words[0] == "left":
+            ranges.spans(words[5])
+        if words in self._seen and words[0] != "conflict":
+            self.wrong.append((fact.version, f"has the fact {' '.join(words)!r} twice"))
+        self._seen.add(words)
+        if words[0] == "machine" and words[2] not in ("state", "capacity", "attributes"):
+            raise ValueError(words[2])
+
+    def _touch(self, fact: Fact) -> None:
+        words = fact.words
+        if not self.touched or self.touched[-1][0] != fact.version:
+            self.touched.append((fact.version, {}))
+        at = _MACHINE_AT.get(words[0])
+        if at is None:
+            return
+        index = int(words[at])
+        was = self._machines_now.get(index, Touch(amounts=(0,) * self.size if self.complete else None))
+        numbers = tuple(map(int, words[_NUMBER_AT[words[0]] :][: 1 + self.size])) if words[0] in _NUMBER_AT else ()
+        if words[0] == "join":
+            was = Touch(int(words[3]), int(MachineState.UP), fact.by, tuple(map(int, words[4:])), was.amounts)
+        elif numbers:
+            was = was._replace(number=numbers[0], amounts=numbers[1:])
+        if words[0] == "machine" and words[2] == "state":
+            was = was._replace(state=int(words[3]))
+        elif words[0] == "machine" and words[2] == "capacity":
+            was = was._replace(capacity=tuple(map(int, words[3].split(","))))
+        self._machines_now[index] = self.touched[-1][1][index] = was
+
+    def _join(self, fact: Fact) -> None:
+        entry = self.machines.setdefault(int(fact.words[1]), MachineEntry())
+        entry.name, entry.executor, entry.attributes = fact.words[2], fact.by, None
+
+    def _member(self, fact: Fact) -> None:
+        word, name, number = fact.words
+        incarnation = int(number)
+        if word == "enlist":
+            if self.incarnation and incarnation <= self.incarnation:
+                self.wrong.append((fact.version, f"{name} got incarnation {incarnation} after {self.incarnation}"))
+            self.incarnation = max(self.incarnation, incarnation)
+            self.members[name] = incarnation
+            return
+        known = self.members.get(name, incarnation if not self.complete else None)
+        if known != incarnation:
+            self.wrong.append((fact.version, f"{name} left as incarnation {incarnation}, it had {known}"))
+        self.members[name] = None
+
+    def _job_of(self, fact: Fact) -> JobEntry | None:
+        words = fact.words
+        if words[0] in ("join", "machine", "enlist", "leave", "lapse", "limit", "restore", "left", "conflict"):
+            return None
+        return self.jobs.setdefault(words[_JOB_AT.get(words[0], 1)], JobEntry())
+
+    def _job(self, job: JobEntry, fact: Fact) -> None:
+        word, words, version = fact.words[0], fact.words, fact.version
+        if word == "submit":
+            self.submissions += 1
+            _, job_id, name, kind, _, total = words
+            job = self.jobs[job_id] = JobEntry((name, kind, int(total), fact.at_ms), held=None)
+            job.order = self.submissions if self.complete else None
+            job.modified, job.surely, job.arrived, job.update = {version}, True, (version, version), ""
+        elif word in ("hold", "update") or (word == "stop" and len(words) == 3):
+            job.modified, job.surely = {version}, True
+            if word == "update":
+                job.update = "rolling"
+            elif word == "hold":
+                job.held = True
+        elif word == "awaited":
+            self.jobs.setdefault(words[2], JobEntry()).awaits.add(words[1])
+        elif word == "met":
+            job.awaits.discard(words[2])
+        elif word == "drop" and int(words[2]) in job.totals:
+            job.totals[int(words[2])] -= int(words[3])
+        elif word in ("release", "resize"):  # by a person, or else the modify index stays
+            job.modified.add(version)
+            job.arrived = job.arrived[0], version
+            if word == "resize":
+                job.totals[int(words[2])] = int(words[3])
+            elif len(words) == 3:
+                job.awaits = set()
+            else:
+                job.held, job.modified, job.surely = False, {version}, True
+        elif word in ("lost", "evicted", "failed"):
+            job.arrived = job.arrived[0], version
+        elif word == "done":
+            if job.ended is not None:
+                self.wrong.append((version, f"says again that {words[1]} is done"))
+            job.ended = int(JobState(int(words[2]))), fact.at_ms
+        elif word in ("updated", "stalled"):
+            job.update = "" if word == "updated" else " ".join((word, *words[2:]))

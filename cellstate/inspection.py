@@ -1,0 +1,81 @@
+"""What the audit reads of a cell beside its machines and jobs: the directories, and records that cannot be read.
+
+A directory is read at another version than the rest. The audit therefore reports a contradiction only when two
+readings, each taken afresh, show it at the same place.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cellstate.cell import Rows
+
+
+class Damage(NamedTuple):
+    """A record that cannot be read: its key without the cell's prefix, its field or position, and why."""
+
+    key: str
+    field: str
+    what: str
+
+
+class Queued(NamedTuple):
+    """An entry of a queue of pending jobs."""
+
+    kind: str
+    bucket: int
+    job: str
+    arrival: float
+
+
+class Change(NamedTuple):
+    """An entry of the change list: the tag of its version, and the machine records it carries."""
+
+    version: int
+    tag: str
+    rows: Rows
+
+
+@dataclass(slots=True)
+class Inspection:
+    """The directories of a cell. Everything that could not be read is in `damaged` and nowhere else."""
+
+    damaged: list[Damage] = field(default_factory=list)
+    version: int = 0
+    """The cell's version when the reading began: what has a later one may differ from the picture."""
+    counters: dict[str, int] = field(default_factory=dict)
+    """The numbers of ``meta``, read in one piece with `changes`."""
+    meta: set[str] = field(default_factory=set)
+    """The fields of ``meta``."""
+    changes: list[Change] = field(default_factory=list)
+    machine_names: dict[str, int] = field(default_factory=dict)
+    """Index by name, of every machine that ever joined."""
+    described: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """Name and number of attributes by index."""
+    run_records: set[int] = field(default_factory=set)
+    """Machines that have a record of what runs on them."""
+    executors: dict[str, int] = field(default_factory=dict)
+    specs: dict[str, int] = field(default_factory=dict)
+    """Jobs with a part that only schedulers and executors read, and how many task groups it describes."""
+    done: list[tuple[str, int]] = field(default_factory=list)
+    """Finished jobs, oldest first, and when they finished (ms since 1970)."""
+    queued: list[Queued] = field(default_factory=list)
+    members: dict[str, int] = field(default_factory=dict)
+    """Incarnations by name, of schedulers and agents."""
+    leases: dict[str, int] = field(default_factory=dict)
+    asleep: set[str] = field(default_factory=set)
+    updates: dict[str, str] = field(default_factory=dict)
+    drains: set[int] = field(default_factory=set)
+    """Machines whose tasks are to be moved off at a deadline."""
+    boxes: dict[int, Sequence[tuple[int, int, str, str]]] = field(default_factory=dict)
+    """(placement, machine, job, group) of the messages that wait for an executor, by its number; job and group are
+    empty where the message does not name them."""
+    outputs: tuple[set[str], list[str]] = field(default_factory=lambda: (set(), []))
+    """Fields of the tasks' last output, as kept and as listed for trimming."""
+    shards: dict[str, str] = field(default_factory=dict)
+    """Contradictions within the shards of a MapReduce job, by its id; "" when there are none."""
+
+    @property
+    def executors_by_number(self) -> dict[int, str]:
+        """Names of the executors."""
+        return {number: name for name, number in self.executors.items()}

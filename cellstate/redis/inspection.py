@@ -1,0 +1,287 @@
+"""Reading the directories of a cell for the audit, every key and every field; what cannot be read is noted.
+
+A key of a cell has a reader here, found by its name: the readers of hashes take one field at a time, the others the
+whole key. A key without one is reported as a key that no cell has.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cellstate import keys
+from cellstate.inspection import Change, Damage, Inspection, Queued
+from cellstate.model import bucket_of, check_member
+from cellstate.ranges import spans
+from cellstate.redis import records
+from cellstate.redis.calls import Arguments
+from cellstate.redis.reads import RedisReads
+from cellstate.redis.shard_records import contradiction
+
+_TAG = re.compile(r"[a-z0-9]{10}")
+_SCHEDULER = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+\n(|(\+|\d+ \d+(,\d+ \d+)*)(;(\+|\d+ \d+(,\d+ \d+)*))*)")
+_AGENT = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+")
+_OUTPUT = re.compile(r"\S+ \d+ \d+ (stdout|stderr)")
+_RUNS = re.compile(r"( !?\d+:[^: ]+:\d+:[\d,-]+)*")
+
+Field = Callable[[Inspection, str, bytes], None]
+
+
+def _want(fits: object, what: str) -> None:
+    if not fits:
+        raise ValueError(what)
+
+
+def _number(text: bytes | str) -> int:
+    word = text.decode() if isinstance(text, bytes) else text
+    _want(re.fullmatch(r"0|[1-9]\d*", word), f"{word!r} is not a number")
+    return int(word)
+
+
+def _meta(found: Inspection, field: str, value: bytes) -> None:
+    _want(field in keys.META, "no such counter; cellstate/keys.py lists them")
+    found.meta.add(field)
+    if field == "resources":
+        _want(re.fullmatch(r"[a-z][\w-]*(,[a-z][\w-]*)*", value.decode()), "not a list of names")
+    else:
+        found.counters[field] = _number(value)
+        _want(field != "schema" or int(value) == keys.SCHEMA, f"is {value!r}, not {keys.SCHEMA}")
+
+
+def _machine(_: Inspection, field: str, value: bytes) -> None:
+    """The rest of a machine's record is judged with the picture of the cell."""
+    index = int.from_bytes(value[:8], "little")
+    _want(_number(field) == index, f"is the record of machine {index}")
+
+
+def _job(_: Inspection, field: str, value: bytes) -> None:
+    """The rest of a job's record is judged with the picture of the cell."""
+    bucket = value.partition(b";")[0].split(b" ")[7].decode()
+    _want(bucket == f"{bucket_of(field):02x}", f"its bucket is {bucket}, that of its id {bucket_of(field):02x}")
+
+
+def _name(found: Inspection, field: str, value: bytes) -> None:
+    found.machine_names[field] = _number(value)
+
+
+def _static(found: Inspection, field: str, value: bytes) -> None:
+    name, _, packed = value.partition(b"\n")
+    attributes = records.unpack(packed)
+    _want(all(isinstance(word, str) for pair in attributes.items() for word in pair), "attributes are not text")
+    found.described[_number(field)] = name.decode(), len(attributes)
+
+
+def _runs(found: Inspection, field: str, value: bytes) -> None:
+    _want(_RUNS.fullmatch(value.decode()), f"{value.decode()!r} is not a list of runs")
+    for run in records.read_runs(0, value.decode()):
+        _want(all(first <= last for first, last in spans(run.tasks)), f"tasks {run.tasks} are not ascending")
+    found.run_records.add(_number(field))
+
+
+def _executor(found: Inspection, field: str, value: bytes) -> None:
+    found.executors[field] = _number(value)
+
+
+def _spec(found: Inspection, field: str, value: bytes) -> None:
+    spec = records.unpack(value)
+    groups = spec.get("groups", [])
+    _want(isinstance(groups, list) and all(isinstance(group, dict) for group in groups), "groups are not mappings")
+    found.specs[field] = len(groups)
+
+
+def _scheduler(found: Inspection, field: str, value: bytes) -> None:
+    parts = _SCHEDULER.fullmatch(value.decode())
+    _want(parts, "not incarnation, nonce, number and outcomes")
+    found.members[check_member(field)] = int(parts[1]) if parts else 0
+
+
+def _agent(found: Inspection, field: str, value: bytes) -> None:
+    parts = _AGENT.fullmatch(value.decode())
+    _want(parts, "not incarnation, nonce and length of lease")
+    found.members[check_member(field)] = int(parts[1]) if parts else 0
+
+
+def _stats(_: Inspection, field: str, value: bytes) -> None:
+    check_member(field)
+    records.unpack(value)
+
+
+def _asleep(found: Inspection, field: str, value: bytes) -> None:
+    _want(value == b"1", f"{value!r} is not 1")
+    found.asleep.add(check_member(field))
+
+
+def _output(found: Inspection, field: str, _: bytes) -> None:
+    _want(_OUTPUT.fullmatch(field), "not job, group, task, stream")
+    found.outputs[0].add(field)
+
+
+def _update(found: Inspection, field: str, value: bytes) -> None:
+    text = value.decode()
+    _want(text == "rolling" or text.startswith("stalled "), f"{text!r} is not rolling, nor stalled with a reason")
+    found.updates[field] = text
+
+
+def _drain(found: Inspection, field: str, value: bytes) -> None:
+    _number(value)
+    found.drains.add(_number(field))
+
+
+FIELDS: Mapping[str, Field] = {
+    "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "static": _static, "runs": _runs,
+    "executors": _executor, "specs": _spec, "schedulers": _scheduler, "agents": _agent, "stats": _stats,
+    "asleep": _asleep, "output": _output, "updates": _update, "drains": _drain,
+}  # fmt: skip
+"""Readers of hashes, one field at a time."""
+
+READ_ELSEWHERE = frozenset({"jobnames", "kinds", "log"})
+"""Keys that only the picture of the cell and its log are made of (cellstate/audit/reading.py)."""
+
+
+class RedisInspection(RedisReads):
+    """What `Audited.inspect` asks of a cell on a server."""
+
+    def inspect(self) -> Inspection:
+        """See Audited.inspect."""
+        found = Inspection()
+        self._inspect_history(found)
+        for key in self._every_key():
+            self._inspect_key(found, key)
+        return found
+
+    def unusable(self) -> list[Damage]:
+        """See Audited.unusable."""
+        found: list[Damage] = []
+        there_are = self._every_key()
+        with self.client.pipeline(transaction=False) as pipe:
+            for key in there_are:
+                pipe.type(self._prefix + key)
+            types = self._plain(pipe.execute)
+        for key, name in zip(there_are, types, strict=True):
+            kind, there = keys.TYPES.get(key.partition(":")[0]), name.decode()
+            if kind is not None and there not in (kind, "none"):  # it may have expired meanwhile
+                found.append(Damage(key, "", f"is a {there}, not a {kind}"))
+        if not found:
+            counters = Inspection()
+            self._inspect_hash(counters, "meta", _meta)
+            found += counters.damaged
+            found += [Damage("meta", name, "is missing") for name in ("version", "floor") if name not in counters.meta]
+        return found
+
+    def _every_key(self) -> list[str]:
+        match = self._prefix.replace("[", "\\[") + "*"
+        there = set(self._plain(list, self.client.scan_iter(match=match, count=500)))
+        return sorted(key.decode(errors="replace").removeprefix(self._prefix) for key in there)
+
+    def _inspect_key(self, found: Inspection, key: str) -> None:
+        name, _, own = key.partition(":")
+        if name not in keys.TYPES:
+            found.damaged.append(Damage(key, "", "is no key of a cell (cellstate/keys.py)"))
+        elif name in FIELDS:
+            self._inspect_hash(found, key, FIELDS[name])
+        elif name not in READ_ELSEWHERE:
+            reader: Callable[[Inspection, str], None] | None = getattr(self, f"_inspect_{name}", None)
+            if reader is None:
+                found.damaged.append(Damage(key, "", "has no reader (cellstate/redis/inspection.py)"))
+            else:
+                self._guard(found, key, "", reader, found, own)
+
+    def _guard(
+        self, found: Inspection, key: str, field: str, read: Callable[Arguments, None], *args: Arguments.args,
+        **options: Arguments.kwargs,
+    ) -> None:  # fmt: skip
+        try:
+            read(*args, **options)
+        except records.UNREADABLE as error:
+            found.damaged.append(Damage(key, field, str(error) or type(error).__name__))
+
+    def _inspect_hash(self, found: Inspection, key: str, reader: Field) -> None:
+        for field, value in self._plain(list, self.client.hscan_iter(self._prefix + key, count=2000)):
+            name = field.decode(errors="replace")
+            self._guard(found, key, name, reader, found, name, value)
+
+    # Keys that are not hashes, and those that one job or member has
+
+    def _inspect_history(self, found: Inspection) -> None:
+        """The change list and the counters of one moment."""
+        with self.client.pipeline() as pipe:
+            pipe.hmget(self._prefix + "meta", ["version", "floor"])
+            pipe.lrange(self._prefix + "changes", 0, -1)
+            counters, entries = self._plain(pipe.execute, raise_on_error=False)
+        if isinstance(entries, Exception) or not all(word and word.isdigit() for word in counters):
+            return  # reported with the key, or with the counter
+        version, floor = map(int, counters)
+        found.version = version
+        if len(entries) != version - floor:
+            what = f"has {len(entries)} entries for the versions from {floor + 1} to {version}"
+            found.damaged.append(Damage("changes", "", what))
+        for version, entry in enumerate(entries, floor + 1):
+            self._guard(found, "changes", str(version), self._change_entry, found, version, entry)
+
+    def _change_entry(self, found: Inspection, version: int, entry: bytes) -> None:
+        tag = entry[:10].decode()
+        _want(_TAG.fullmatch(tag), f"tag {tag!r} is not ten letters and digits")
+        found.changes.append(Change(version, tag, records.read_rows(entry[10:], len(self.dimensions))))
+
+    def _inspect_changes(self, found: Inspection, _: str) -> None:
+        """Read in one piece with the counters: see `_inspect_history`."""
+
+    def _inspect_done(self, found: Inspection, _: str) -> None:
+        for at, entry in enumerate(self._plain(self.client.lrange, self._prefix + "done", 0, -1)):
+            self._guard(found, "done", str(at), self._done_entry, found, entry)
+
+    def _done_entry(self, found: Inspection, entry: bytes) -> None:
+        job, at_ms = entry.decode().split(" ")
+        found.done.append((job, _number(at_ms)))
+
+    def _inspect_pending(self, found: Inspection, kind: str) -> None:
+        for member, arrival in self._plain(self.client.zrange, f"{self._prefix}pending:{kind}", 0, -1, withscores=True):
+            entry = member.decode(errors="replace")
+            self._guard(found, f"pending:{kind}", entry, self._queued, found, kind, entry, arrival)
+
+    def _queued(self, found: Inspection, kind: str, member: str, arrival: float) -> None:
+        bucket, job = int(member[:2], 16), member[2:]
+        _want(f"{bucket:02x}" == member[:2] and job, "not a bucket and the id of a job")
+        found.queued.append(Queued(kind, bucket, job, arrival))
+        _want(bucket == bucket_of(job), f"its bucket is {bucket:02x}, that of its id {bucket_of(job):02x}")
+        _want(arrival == int(arrival), f"its arrival is {arrival}, not a whole number")
+
+    def _inspect_lease(self, found: Inspection, member: str) -> None:
+        value = self._plain(self.client.get, f"{self._prefix}lease:{member}")
+        if value is None:
+            return
+        found.leases[check_member(member)] = _number(value)
+        _want(self._plain(self.client.pttl, f"{self._prefix}lease:{member}") != -1, "never expires")
+
+    def _inspect_box(self, found: Inspection, executor: str) -> None:
+        lines = self._plain(self.client.lrange, f"{self._prefix}box:{executor}", 0, -1)
+        messages = [message.split(" ") for line in lines for message in records.messages(line.decode())]
+        for words in messages:
+            lengths = {"+": 8, "-": 4, "!": 1}
+            _want(lengths.get(words[0]) == len(words), f"{' '.join(words)!r} is no message")
+        found.boxes[_number(executor)] = [
+            (int(words[1]), int(words[2]), words[3] if words[0] == "+" else "", words[4] if words[0] == "+" else "")
+            for words in messages
+            if words[0] != "!"
+        ]
+
+    def _inspect_wake(self, found: Inspection, member: str) -> None:
+        del found
+        check_member(member)
+        tokens = self._plain(self.client.lrange, f"{self._prefix}wake:{member}", 0, -1)
+        _want(all(token == b"1" for token in tokens), f"{tokens} are not tokens")
+
+    def _inspect_outputs(self, found: Inspection, _: str) -> None:
+        found.outputs[1].extend(
+            field.decode() for field in self._plain(self.client.lrange, self._prefix + "outputs", 0, -1)
+        )
+
+    def _inspect_shards(self, found: Inspection, job: str) -> None:
+        fields: dict[bytes, bytes] = self._plain(self.client.hgetall, f"{self._prefix}shards:{job}")
+        found.shards[job] = contradiction({name.decode(): value.decode() for name, value in fields.items()})
+
+    def _inspect_durations(self, found: Inspection, name: str) -> None:
+        del found
+        value: Any = self._plain(self.client.get, f"{self._prefix}durations:{name}")
+        words = [0, 0, 0] if value is None else [_number(word) for word in value.split(b" ")]
+        _want(len(words) == 3, f"{value!r} is not three numbers")
+        _want(self._plain(self.client.pttl, f"{self._prefix}durations:{name}") != -1, "never expires")

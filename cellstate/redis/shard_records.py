@@ -1,0 +1,65 @@
+"""The shards of a MapReduce job as stored (lua/parts/shards.lua), judged by what they say of one another."""
+
+import re
+from collections.abc import Mapping
+
+from cellstate.ranges import indices
+from cellstate.shards import PHASES, TRIES
+
+_PHASE = re.compile(r"(\d+) (\S+) (\d+) (\d+)")
+_FINISHED = re.compile(r"([mr])(0|[1-9]\d*)")
+_HELD = re.compile(r" (\d+):(\d+):(\d+):(\d+)")
+_TRIES = re.compile(r" (map|reduce):(\d+):(\d+)")
+_OTHERS = ("held", "tries", "failed")
+
+
+def contradiction(fields: Mapping[str, str]) -> str:
+    """What is wrong with the shards of a job, "" when nothing is. Raises ValueError for what cannot be read."""
+    if not fields:
+        return ""
+    finished: dict[str, set[int]] = {phase: set() for phase in PHASES}
+    for name, mark in fields.items():
+        shard = _FINISHED.fullmatch(name)
+        if shard and re.fullmatch(r"\d+-\d+", mark):
+            finished[next(phase for phase in PHASES if phase[0] == shard[1])].add(int(shard[2]))
+        elif name not in (*PHASES, *_OTHERS):
+            raise ValueError(f"{name} is no field of it, or {mark!r} does not say who finished it")
+    held = _all(_HELD, fields.get("held", ""))
+    running = _running(fields)
+    for phase in PHASES:
+        total, waiting, done, _ = _read_phase(fields, phase)
+        working = [int(shard) for *_, shard in held] if phase == running else []
+        if sorted([*indices(waiting), *working, *finished[phase]]) != list(range(total)):
+            return f"of the {total} shards of {phase} not each one waits, is worked on or is finished"
+        if done != len(finished[phase]):
+            return f"{done} shards of {phase} count as done and {len(finished[phase])} are"
+    return _failures(fields, _all(_TRIES, fields.get("tries", "")))
+
+
+def _all(pattern: "re.Pattern[str]", text: str) -> list[tuple[str, ...]]:
+    found = pattern.findall(text)
+    if "".join(" " + ":".join(words) for words in found) != text:
+        raise ValueError(f"{text!r} is no list of {pattern.pattern.strip()}")
+    return found
+
+
+def _read_phase(fields: Mapping[str, str], phase: str) -> tuple[int, str, int, int]:
+    words = _PHASE.fullmatch(fields.get(phase, ""))
+    if words is None:
+        raise ValueError(f"{phase} is {fields.get(phase)!r}, not total, waiting, done, milliseconds")
+    return int(words[1]), words[2], int(words[3]), int(words[4])
+
+
+def _running(fields: Mapping[str, str]) -> str:
+    total, _, done, _ = _read_phase(fields, PHASES[0])
+    return PHASES[1] if done == total else PHASES[0]
+
+
+def _failures(fields: Mapping[str, str], tries: list[tuple[str, ...]]) -> str:
+    if len({(phase, shard) for phase, shard, _ in tries}) != len(tries):
+        return "the failures of a shard are counted twice"
+    spent = {f"{phase} {shard}" for phase, shard, count in tries if int(count) >= TRIES}
+    failed = fields.get("failed")
+    if (failed is not None or spent) and failed not in spent:
+        return f"it failed at {failed or 'nothing'}; tried too often were {', '.join(sorted(spent)) or 'none'}"
+    return ""

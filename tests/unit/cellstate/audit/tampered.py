@@ -1,0 +1,123 @@
+"""A cell with everything in it, tampered with in every way; what the audit misses, and what it may miss."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+from zlib import crc32
+
+from cellstate.audit import verify
+from cellstate.audit.report import Log, look
+from cellstate.model import MachineSpec, TaskGroup
+from cellstate.server import connect
+from cellstate.shards import Worker
+from cellstate.transaction import Claim
+from tests.unit.cellstate.audit.tampering import Table
+from tests.unit.cellstate.audit.town import LEASE_MS, SMALL, Town, job
+
+UNSEEN: list[tuple[str, str]] = [
+    (r"(agents|schedulers) field \d word [1-5] \w+", "nonce, length of lease, last call: its owner alone knows them"),
+    (r"(asleep|wake) .*", "a hint to wake a scheduler; without it the scheduler looks again by itself"),
+    (r"stats .*", "figures for people; a scheduler replaces them with each heartbeat"),
+    (r"durations .*", "what earlier runs took: an estimate for new jobs, nothing follows from it"),
+    (r"lease key removed", "the same as a lease that expired"),
+    (r"drains (key|field 0|field 0 word 0) (removed|changed)", "a deadline is kept nowhere else"),
+    (
+        r"box (key|item|item word (0|1|2|3|6|7|10|11)) \w+",
+        "read messages are gone, and tasks and durations of those left are the executor's to compare with the runs",
+    ),
+    (r"changes item tag moved", "a tag is random: one more of the same form may be any call's"),
+    (r"output field \d (word 0 )?\w+", "the text of a task's output may be anything"),
+    (r"shards (key \w+|field \d word \d (changed|moved))", "durations and finishers of shards are kept nowhere else"),
+    (r"specs field \d entry (removed|duplicated)", "what a job's author wrote for schedulers and executors"),
+    (r"static field 0 entry (changed|moved)", "values of attributes: facts have their number alone"),
+    (r"meta field (keep_jobs|keep_ms|resources) .*", "settings of the cell's making: nothing follows from them"),
+    (r"meta field (arrivals|transactions) word 0 changed", "numbers may be left out, so a counter may be ahead"),
+    (
+        r"jobs field 1 word (6|10|11|12) \w+|jobs field 0 word (12|24) changed",
+        "gang, amounts and duration of what is not placed follow from nothing",
+    ),
+    (r"log key removed", "a log without entries is one that was trimmed"),
+    (r"log by changed", "who acted is kept nowhere else"),
+    (r"log conflict (line|word [1-4]) \w+", "conflicts change nothing, so nothing follows from them"),
+    (r"log (stopped|finished|failed|lost) word [789] duplicated", "equal amounts move on; the reason is free text"),
+]
+"""What the audit cannot find, as patterns of rows, and why."""
+
+
+@contextmanager
+def full(store_url: str) -> Iterator[Town]:
+    """A town with everything in it: every key that a cell can have."""
+    client = connect(store_url)
+    town = Town.founded(client, f"full-{uuid4().hex[:8]}").populate()
+    furnish(town)
+    yield town
+    town.cell.delete()
+    client.close()
+
+
+def furnish(town: Town) -> None:
+    """What the town lacks: agents, shards, updates, output, drains, sleepers, figures."""
+    cell = town.cell
+    agent = cell.engage("h1", "nonce-h1", LEASE_MS, 10)
+    index = cell.join(agent.member, [MachineSpec("h1", (4000, 4000), {"rack": "r1", "zone": "z"})], 10)[0]
+    cell.set_machine_attributes(index, {"rack": "r2"}, 10, "ada")
+    cell.submit([job("words", TaskGroup((10, 10), 2, 5, {"command": ["true"], "name": "w"}))], 11, "ada")
+    assert town.commit("words", Claim(index, 0, 2)) == 2
+    worker = Worker(index, town.run_of("words", index), 0)
+    for phase, failed in (("map", True), ("map", False), ("reduce", False)):
+        cell.claim_shard("words", worker, 1, 1)
+        cell.end_shard("words", "words-name", worker, phase, 0, 20, failed=failed)
+    cell.submit([job("counts", SMALL)], 12, "ada")
+    assert town.commit("counts", Claim(index, 0, 2)) == 2
+    worker = Worker(index, town.run_of("counts", index), 0)
+    cell.claim_shard("counts", worker, 3, 2)
+    cell.end_shard("counts", "counts-name", worker, "map", 0, 20)
+    cell.claim_shard("counts", worker, 3, 2)
+    cell.update("words", [TaskGroup((20, 20), 1, 5)], {"groups": [{}, {"command": ["false"]}]}, 13, "ada")
+    cell.settle("words", "new tasks fail", 13, "batch/0")
+    cell.update("held", [TaskGroup((20, 20), 1, 5)], {"groups": [{}, {"command": ["false"]}]}, 13, "ada")
+    cell.keep_tails({("words", 0, 1, "stdout"): b"said", ("words", 0, 1, "stderr"): b"wrong"})
+    cell.set_deadline(4, 60_000)
+    cell.set_asleep("batch/0", asleep=True)
+    cell.members()
+    cell.renew(town.members["batch"], LEASE_MS, {"busy_seconds": 0.5, "seconds": 2.5, "conflicts": 1, "accepted": 2})
+    cell.submit([job("late", SMALL, kind="service")], 14, "ada")
+    cell.submit([job("later", SMALL, kind="service")], 15, "ada")
+    gone = cell.enlist("batch/9", "nonce-9", LEASE_MS, 15)
+    cell.withdraw(gone, 16)
+
+
+def is_missed(town: Town, log: Log, key: str) -> bool:
+    """Whether the audit, in one reading, finds nothing; `log`: that of the town before it was tampered with."""
+    if town.cell.unusable():
+        return False
+    log = Log(town.cell) if key in ("log", "meta") else log
+    looked = look(town.cell, log)
+    assert looked is not None
+    return not looked[1] and not log.replay.violations
+
+
+def missed(town: Town, one_in: int) -> tuple[list[str], int]:
+    """Tamper in every way, or in one of so many: the rows that the audit misses, and how many were tried."""
+    table, found, rows, log = Table(town.client, town.prefix), list[str](), 0, Log(town.cell)
+    for tampering in table.rows():
+        if crc32(tampering.row.encode()) % one_in:
+            continue
+        rows += 1
+        tampering.edit()
+        if is_missed(town, log, tampering.key):
+            found.append(tampering.row)
+        table.restore(tampering.keys)
+    assert verify(town.cell).ok, "everything was restored"
+    return found, rows
+
+
+def unexplained(rows: list[str]) -> list[str]:
+    """Those of the missed rows that no reason in UNSEEN covers."""
+    return [row for row in rows if not any(re.fullmatch(pattern, row) for pattern, _ in UNSEEN)]
+
+
+def stale(rows: list[str]) -> list[str]:
+    """Reasons in UNSEEN that cover nothing any more."""
+    return [pattern for pattern, _ in UNSEEN if not any(re.fullmatch(pattern, row) for row in rows)]

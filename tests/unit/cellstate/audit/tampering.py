@@ -1,0 +1,284 @@
+"""Every way to tamper with a stored cell: each key, entry and word is removed, changed, duplicated and moved.
+
+The table follows from what a cell stores. It knows the types of a server and how records are written (text in words,
+numbers of eight bytes, MessagePack), and no key by name except where a record is binary.
+"""
+
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgpack
+
+WAYS = ("removed", "changed", "duplicated", "moved")
+BINARY = {"machines": 0, "changes": 10}
+"""Records of numbers of eight bytes, and how many characters are before them."""
+FIRST_ROW = 64
+"""Bytes of a machine's record with two resources; of several in one entry the first stands for the others."""
+_WORDS = re.compile(r"([ ;,:@<>!\n/+-])")
+Edit = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Tampering:
+    """One row of the table: which key (by its name), what of it, in which way."""
+
+    key: str
+    place: str
+    way: str
+    edit: Edit
+    keys: tuple[str, ...]
+    """The keys that it touches."""
+
+    @property
+    def row(self) -> str:
+        """As the list of exceptions names it."""
+        return f"{self.key} {self.place} {self.way}"
+
+
+def words_of(text: str, way: str) -> Iterator[tuple[str, str]]:
+    """Every word of a text edited in one way: its place, and the text then."""
+    pieces = _WORDS.split(text)
+    places = [i for i in range(0, len(pieces), 2) if pieces[i]]
+    for number, at in enumerate(places):
+        now = list(pieces)
+        if way == "removed":
+            now[at] = ""
+        elif way == "changed":
+            now[at] = str(int(now[at]) + 1) if now[at].isdigit() else now[at] + "x"
+        elif way == "duplicated":
+            now[at] = f"{now[at]} {now[at]}"
+        elif number + 1 < len(places):
+            now[at], now[places[number + 1]] = now[places[number + 1]], now[at]
+        if now != pieces:
+            yield f"word {number}", "".join(now)
+
+
+def numbers_of(record: bytes, lead: int, way: str) -> Iterator[tuple[str, bytes]]:
+    """Every number of a binary record, and the characters before them, edited in one way."""
+    end = lead + FIRST_ROW
+    head, rest = record[:lead], record[end:]
+    numbers = [record[i : i + 8] for i in range(lead, min(end, len(record)), 8)]
+    if head:
+        tag = {"removed": head[1:], "changed": head[:-1] + b"_", "duplicated": head + head, "moved": head[::-1]}[way]
+        yield "tag", tag + b"".join(numbers) + rest
+    for at, number in enumerate(numbers):
+        now = list(numbers)
+        if way == "removed":
+            now[at] = b""
+        elif way == "changed":
+            now[at] = struct.pack("<q", struct.unpack("<q", number)[0] + 1)
+        elif way == "duplicated":
+            now[at] = number + number
+        elif at + 1 < len(numbers):
+            now[at], now[at + 1] = now[at + 1], now[at]
+        if now != numbers:
+            yield f"number {at}", head + b"".join(now) + rest
+
+
+def packed_of(data: bytes, way: str) -> Iterator[tuple[str, bytes]]:
+    """MessagePack with its first entry edited in one way, and cut short."""
+    values: Any = msgpack.unpackb(data)
+    if way == "removed":
+        yield "bytes", data[:-1]
+    names = list(values)
+    first = values[names[0]]
+    if way == "removed":
+        del values[names[0]]
+    elif way == "changed":
+        values[names[0]] = first[1:] if isinstance(first, list) else f"{first}x"
+    elif way == "duplicated":
+        values[f"{names[0]}2"] = first
+    elif len(names) > 1:
+        values[names[0]], values[names[1]] = values[names[1]], first
+    if msgpack.packb(values) != data:
+        yield "entry", msgpack.packb(values)
+
+
+def record_of(key: str, value: bytes, way: str) -> Iterator[tuple[str, bytes]]:
+    """Every part of a record edited in one way."""
+    if key in BINARY:
+        yield from numbers_of(value, BINARY[key], way)
+        return
+    head, newline, packed = value.partition(b"\n")
+    for lead, data in ((b"", value), (head + newline, packed)):
+        if (data[:1] and 0x80 <= data[0] <= 0x8F) or data[:1] == b"\xde":
+            for place, now in packed_of(data, way):
+                yield place, lead + now
+            value = lead[:-1]
+            break
+    if value:
+        tail = newline + packed if value == head and newline and packed[:1] and packed[0] >= 0x80 else b""
+        for place, text in words_of(value.decode(), way):
+            yield place, text.encode() + tail
+
+
+class Table:
+    """The table of a cell whose keys all begin with `prefix`."""
+
+    def __init__(self, client: Any, prefix: str) -> None:
+        self.client, self.prefix = client, prefix
+        self.keys = sorted(key.decode() for key in client.keys(prefix + "*"))
+        self.saved: Mapping[str, tuple[int, bytes]] = {
+            key: (max(client.pttl(key), 0), client.dump(key)) for key in self.keys
+        }
+
+    def restore(self, keys: tuple[str, ...]) -> None:
+        """Undo what was done to these keys."""
+        for key in keys:
+            if key in self.saved:
+                ttl, value = self.saved[key]
+                self.client.restore(key, ttl, value, replace=True)
+            else:
+                self.client.delete(key)
+
+    def rows(self) -> Iterator[Tampering]:
+        """All of it: one or two entries of each key stand for the others."""
+        seen: set[str] = set()
+        for key in self.keys:
+            name = key.removeprefix(self.prefix).partition(":")[0]
+            if name in seen:
+                continue
+            seen.add(name)
+            kind = self.client.type(key).decode()
+            for way in WAYS:
+                yield self._whole(name, key, way)
+                for place, edit in getattr(self, f"_{kind}")(name, key, way):
+                    yield Tampering(name, place, way, edit, (key,))
+
+    def _whole(self, name: str, key: str, way: str) -> Tampering:
+        client, other = self.client, f"{key}2"
+        edits: dict[str, Edit] = {
+            "removed": lambda: client.delete(key),
+            "changed": lambda: (client.delete(key), client.pfadd(key, "x")),
+            "duplicated": lambda: client.copy(key, other),
+            "moved": lambda: client.rename(key, other),
+        }
+        if client.type(key) == b"string":
+            edits["changed"] = lambda: (client.delete(key), client.rpush(key, "x"))
+        return Tampering(name, "key", way, edits[way], (key, other))
+
+    def _hash(self, name: str, key: str, way: str) -> Iterator[tuple[str, Edit]]:
+        client, fields = self.client, dict(sorted(self.client.hgetall(key).items()))
+        chosen = list(fields) if name == "meta" else self._examples(fields)
+        for number, field in enumerate(chosen):
+            value = fields[field]
+            place = f"field {field.decode()}" if name == "meta" else f"field {number}"
+            others = [each for each in fields if fields[each] != value]
+            edits: dict[str, Edit] = {
+                "removed": partial(client.hdel, key, field),
+                "changed": partial(self._rename_field, key, field, value),
+                "duplicated": partial(client.hset, key, field + b"2", value),
+            }
+            if others:
+                edits["moved"] = partial(client.hset, key, mapping={field: fields[others[0]], others[0]: value})
+            if way in edits:
+                yield place, edits[way]
+            for part, now in record_of(name, value, way):
+                yield f"{place} {part}", partial(client.hset, key, field, now)
+
+    def _rename_field(self, key: str, field: bytes, value: bytes) -> None:
+        self.client.hdel(key, field)
+        self.client.hset(key, field + b"2", value)
+
+    @staticmethod
+    def _examples(fields: Mapping[bytes, bytes]) -> list[bytes]:
+        """The longest record stands for the others; so does the shortest that is not empty."""
+        ranked = sorted((field for field in fields if fields[field]), key=lambda field: (len(fields[field]), field))
+        return list(dict.fromkeys((ranked[-1], ranked[0])))
+
+    def _list(self, name: str, key: str, way: str) -> Iterator[tuple[str, Edit]]:
+        items = self.client.lrange(key, 0, -1)
+        at = max(range(len(items)), key=lambda i: len(items[i]))
+
+        def put(now: list[bytes]) -> Edit:
+            return lambda: (self.client.delete(key), self.client.rpush(key, *now) if now else None)
+
+        edited = {
+            "removed": [*items[:at], *items[at + 1 :]], "duplicated": [*items, items[at]],
+            "moved": [items[at], *items[:at], *items[at + 1 :]],
+        }.get(way)  # fmt: skip
+        if edited is not None and edited != items:
+            yield "item", put(edited)
+        for part, now in record_of(name, items[at], way):
+            yield f"item {part}", put([*items[:at], now, *items[at + 1 :]])
+
+    def _zset(self, name: str, key: str, way: str) -> Iterator[tuple[str, Edit]]:
+        del name
+        client, members = self.client, self.client.zrange(key, 0, -1, withscores=True)
+        (first, score), (last, other) = members[0], members[-1]
+        bucket = b"00" + first[2:] if first[:2] != b"00" else b"01" + first[2:]
+        yield from {
+            "removed": [("member", lambda: client.zrem(key, first))],
+            "changed": [
+                ("member", lambda: (client.zrem(key, first), client.zadd(key, {first + b"x": score}))),
+                ("bucket", lambda: (client.zrem(key, first), client.zadd(key, {bucket: score}))),
+                ("score", lambda: client.zadd(key, {first: score + 0.5})),
+                ("score more", lambda: client.zadd(key, {first: other + 1})),
+            ],
+            "duplicated": [
+                ("member", lambda: client.zadd(key, {bucket: score})),
+                ("score", lambda: client.zadd(key, {first: other})),
+            ],
+            "moved": [("score", lambda: client.zadd(key, {first: other, last: score}))],
+        }[way]
+
+    def _string(self, name: str, key: str, way: str) -> Iterator[tuple[str, Edit]]:
+        for part, now in record_of(name, self.client.get(key), way):
+            yield part, partial(self.client.set, key, now, keepttl=True)
+        if way == "changed":
+            yield "expiry", lambda: self.client.persist(key)
+
+    def _stream(self, name: str, key: str, way: str) -> Iterator[tuple[str, Edit]]:
+        """An entry for each word that facts begin with: the last one that has it."""
+        del name
+        entries = self.client.xrange(key)
+
+        def put(at: int, fields: Mapping[bytes, bytes] | None, extra: bytes | None = None) -> Edit:
+            def edit() -> None:
+                self.client.delete(key)
+                for number, (name, now) in enumerate(entries):
+                    chosen = fields if number == at else now
+                    if chosen is not None:
+                        self.client.xadd(key, dict(chosen), id=name)
+                    if number == at and extra is not None:
+                        self.client.xadd(key, dict(now), id=extra)
+
+            return edit
+
+        last = len(entries) - 1
+        middle, fields = last // 2, entries[last // 2][1]
+        if way == "removed":
+            yield "entry", put(middle, None)
+        elif way == "duplicated":
+            yield "entry", put(middle, fields, entries[middle][0].replace(b"-0", b"-1"))
+        elif way == "moved":
+            yield "entry", put(middle, entries[middle + 1][1])
+        for field in (b"at", b"by"):
+            if way == "removed":
+                yield field.decode(), put(middle, {name: text for name, text in fields.items() if name != field})
+            elif way == "changed":
+                yield field.decode(), put(middle, {**fields, field: fields[field] + b"1"})
+        for fact, (at, line) in self._facts(entries).items():
+            text = entries[at][1][b"facts"].decode()
+            for place, now in self._lines(line, way):
+                yield f"{fact} {place}", put(at, {**entries[at][1], b"facts": text.replace(line, now, 1).encode()})
+
+    @staticmethod
+    def _facts(entries: Any) -> dict[str, tuple[int, str]]:
+        found: dict[str, tuple[int, str]] = {}
+        for at, (_, fields) in enumerate(entries):
+            for line in fields[b"facts"].decode().split("\n"):
+                found[line.split(" ")[0]] = at, line
+        return found
+
+    @staticmethod
+    def _lines(line: str, way: str) -> Iterator[tuple[str, str]]:
+        if way == "removed":
+            yield "line", ""
+        elif way == "duplicated":
+            yield "line", f"{line}\n{line}"
+        yield from words_of(line, way)

@@ -1,0 +1,56 @@
+"""Whatever is removed, changed, duplicated or moved in a stored cell, the audit finds it, but for what is listed."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from cellstate import keys
+from cellstate.audit import verify
+from tests.unit.cellstate.audit.tampered import full, missed, unexplained
+from tests.unit.cellstate.audit.tampering import Table
+from tests.unit.cellstate.audit.town import Town
+
+
+@pytest.fixture
+def everything(store_url: str) -> Iterator[Town]:
+    with full(store_url) as town:
+        yield town
+
+
+def test_the_cell_has_every_key(everything: Town) -> None:
+    """A new key is a row of cellstate/keys.py, has a reader for the audit, and is put into the cell by `furnish`."""
+    table = Table(everything.client, everything.prefix)
+    names = {key.removeprefix(everything.prefix).partition(":")[0] for key in table.keys}
+    assert names == set(keys.TYPES)
+    assert verify(everything.cell).ok
+
+
+def test_tampering_is_found(everything: Town) -> None:
+    """One row in six of the table; tests/chaos/test_tampering.py goes through all of it."""
+    rows, _ = missed(everything, 6)
+    assert unexplained(rows) == []
+
+
+def test_a_key_of_another_type_is_a_violation(everything: Town) -> None:
+    everything.client.delete(everything.prefix + "log")
+    everything.client.set(everything.prefix + "log", "x")
+    assert [(v.where, v.what) for v in verify(everything.cell).violations] == [("log", "is a string, not a stream")]
+
+
+NOT_RECORDS = {
+    "jobs part": (b"", b"none", b"\xff\xfe", b"1 2;3 4"), "static 0": (b"\xff\xfe", b"m0\n\xc1"),
+    "kinds batch": (b"", b"none", b"\xff\xfe"), "meta jobs": (b"", b"none", b"\xff\xfe"), "runs 0": (b"none", b"\xff"),
+    "machines 0": (b"", b"none"), "specs words": (b"\xc1", b"none"), "schedulers batch/0": (b"", b"none"),
+}  # fmt: skip
+
+
+def test_an_unreadable_record_is_a_violation_with_its_key(everything: Town) -> None:
+    for where, records in NOT_RECORDS.items():
+        key, field = where.split(" ")
+        before = everything.client.hget(everything.prefix + key, field)
+        for record in records:
+            everything.client.hset(everything.prefix + key, field, record)
+            report = verify(everything.cell)
+            assert where in {violation.where for violation in report.violations}, record
+        everything.client.hset(everything.prefix + key, field, before)
+    assert verify(everything.cell).ok
