@@ -58,7 +58,9 @@ class Inspection:
     specs: dict[str, int] = field(default_factory=dict)
     """Jobs with a part that only schedulers and executors read, and how many task groups it describes."""
     done: list[tuple[str, int]] = field(default_factory=list)
-    """Finished jobs, oldest first, and when they finished (ms since 1970)."""
+    """Finished jobs, oldest first, and the version in which each ended."""
+    chores: dict[str, float] = field(default_factory=dict)
+    """Jobs that housekeeping has to act on, and from when (ms, the server's clock)."""
     queued: list[Queued] = field(default_factory=list)
     members: dict[str, int] = field(default_factory=dict)
     """Incarnations by name, of schedulers and agents."""

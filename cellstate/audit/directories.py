@@ -130,12 +130,13 @@ def finished_jobs_are_listed(inspection: Inspection, picture: Picture, register:
         if listed[job.id] != ended:
             what = f"is {listed[job.id]} times in the list of finished jobs, and is {job.state.name.lower()}"
             yield Violation(6, what, f"job {job.id}")
-    for job_id, at_ms in inspection.done:
+    for job_id, version in inspection.done:
         entry = register.jobs.get(job_id)
         if job_id not in picture.jobs:
             yield Violation(6, "is in the list of finished jobs and is not kept", f"job {job_id}")
-        elif entry is not None and entry.ended is not None and entry.ended[1] != at_ms:
-            yield Violation(6, f"finished at {at_ms} by the list, at {entry.ended[1]} by the log", f"job {job_id}")
+        elif entry is not None and entry.ended is not None and entry.ended[1] != version:
+            what = f"ended in version {version} by the list, in {entry.ended[1]} by the log"
+            yield Violation(6, what, f"job {job_id}")
 
 
 def specifications_belong_to_jobs(inspection: Inspection, picture: Picture, _: Register) -> Iterator[Violation]:
@@ -149,6 +150,16 @@ def specifications_belong_to_jobs(inspection: Inspection, picture: Picture, _: R
     for job_id in inspection.updates:
         if job_id not in inspection.specs:
             yield Violation(6, "is updated and has no specification", f"job {job_id}")
+
+
+def housekeeping_has_work(inspection: Inspection, picture: Picture, _: Register) -> Iterator[Violation]:
+    """4: housekeeping is to act on each job that is stopped and still runs, and on none that is not kept."""
+    for job in picture.jobs.values():
+        running = any(group.placed for group in job.groups)
+        if job.state is JobState.STOPPED and running and job.id not in inspection.chores:
+            yield Violation(4, "is stopped and runs, and housekeeping does not know of it", f"job {job.id}")
+    for job_id in inspection.chores.keys() - picture.jobs.keys():
+        yield Violation(4, "is housekeeping's to act on, and is not kept", f"job {job_id}")
 
 
 def queues_are_in_order(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
@@ -278,6 +289,7 @@ DIRECTORIES: tuple[Directory, ...] = (
     jobs_follow_from_log,
     finished_jobs_are_listed,
     specifications_belong_to_jobs,
+    housekeeping_has_work,
     queues_are_in_order,
     members_follow_from_log,
     limits_follow_from_log,

@@ -67,7 +67,7 @@ class JobEntry:
     """The earliest and the latest version that may have put it last into the queue."""
     held: bool | None = None
     ended: tuple[int, int] | None = None
-    """Its state and the time (ms) when nothing of it was left."""
+    """Its state and the version when nothing of it was left."""
     awaits: set[str] = field(default_factory=set)
     """Jobs that it waits for."""
     totals: dict[int, int] = field(default_factory=dict)
@@ -210,6 +210,6 @@ class Register:
         elif word == "done":
             if job.ended is not None:
                 self.wrong.append((version, f"says again that {words[1]} is done"))
-            job.ended = int(JobState(int(words[2]))), fact.at_ms
+            job.ended = int(JobState(int(words[2]))), version
         elif word in ("updated", "stalled"):
             job.update = "" if word == "updated" else " ".join((word, *words[2:]))

@@ -230,8 +230,20 @@ class RedisInspection(RedisReads):
             self._guard(found, "done", str(at), self._done_entry, found, entry)
 
     def _done_entry(self, found: Inspection, entry: bytes) -> None:
-        job, at_ms = entry.decode().split(" ")
-        found.done.append((job, _number(at_ms)))
+        job, version = entry.decode().split(" ")
+        found.done.append((job, _number(version)))
+
+    def _inspect_times(self, found: Inspection, _: str) -> None:
+        entries = self._plain(self.client.lrange, self._prefix + "times", 0, -1)
+        times = [(_number(version), _number(at_ms)) for version, at_ms in (entry.split(b" ") for entry in entries)]
+        versions = [version for version, _ in times]
+        _want(versions == sorted(set(versions)), f"its versions {versions} do not rise")
+        _want([at_ms for _, at_ms in times] == sorted(at_ms for _, at_ms in times), "its times do not rise")
+        _want(not versions or versions[-1] <= self.counters()["version"], f"{versions[-1:]} is a later version")
+
+    def _inspect_housekeeping(self, found: Inspection, _: str) -> None:
+        for job, at_ms in self._plain(self.client.zrange, self._prefix + "housekeeping", 0, -1, withscores=True):
+            found.chores[job.decode()] = at_ms
 
     def _inspect_pending(self, found: Inspection, kind: str) -> None:
         for member, arrival in self._plain(self.client.zrange, f"{self._prefix}pending:{kind}", 0, -1, withscores=True):
@@ -256,7 +268,7 @@ class RedisInspection(RedisReads):
         lines = self._plain(self.client.lrange, f"{self._prefix}box:{executor}", 0, -1)
         messages = [message.split(" ") for line in lines for message in records.messages(line.decode())]
         for words in messages:
-            lengths = {"+": 8, "-": 4, "!": 1}
+            lengths = {"+": 8, "-": 4, "!": 1}  # of messages as records.messages has them
             _want(lengths.get(words[0]) == len(words), f"{' '.join(words)!r} is no message")
         found.boxes[_number(executor)] = [
             (int(words[1]), int(words[2]), words[3] if words[0] == "+" else "", words[4] if words[0] == "+" else "")

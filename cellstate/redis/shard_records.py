@@ -9,8 +9,9 @@ from cellstate.shards import PHASES, TRIES
 _PHASE = re.compile(r"(\d+) (\S+) (\d+) (\d+)")
 _FINISHED = re.compile(r"([mr])(0|[1-9]\d*)")
 _HELD = re.compile(r" (\d+):(\d+):(\d+):(\d+)")
-_TRIES = re.compile(r" (map|reduce):(\d+):(\d+)")
-_OTHERS = ("held", "tries", "failed")
+_FAILURES = re.compile(r" (map|reduce):(\d+):(\d+):(\d+):([\d,]+)")
+_MACHINES = re.compile(r" (\d+):(\d+)")
+_OTHERS = ("held", "failures", "failed", "machines")
 
 
 def contradiction(fields: Mapping[str, str]) -> str:
@@ -33,7 +34,10 @@ def contradiction(fields: Mapping[str, str]) -> str:
             return f"of the {total} shards of {phase} not each one waits, is worked on or is finished"
         if done != len(finished[phase]):
             return f"{done} shards of {phase} count as done and {len(finished[phase])} are"
-    return _failures(fields, _all(_TRIES, fields.get("tries", "")))
+    failing = [machine for machine, _ in _all(_MACHINES, fields.get("machines", ""))]
+    if len(set(failing)) != len(failing):
+        return "the failures on a machine are counted twice"
+    return _failures(fields, _all(_FAILURES, fields.get("failures", "")))
 
 
 def _all(pattern: "re.Pattern[str]", text: str) -> list[tuple[str, ...]]:
@@ -55,10 +59,12 @@ def _running(fields: Mapping[str, str]) -> str:
     return PHASES[1] if done == total else PHASES[0]
 
 
-def _failures(fields: Mapping[str, str], tries: list[tuple[str, ...]]) -> str:
-    if len({(phase, shard) for phase, shard, _ in tries}) != len(tries):
+def _failures(fields: Mapping[str, str], failures: list[tuple[str, ...]]) -> str:
+    if len({(phase, shard) for phase, shard, *_ in failures}) != len(failures):
         return "the failures of a shard are counted twice"
-    spent = {f"{phase} {shard}" for phase, shard, count in tries if int(count) >= TRIES}
+    if any(len(where.split(",")) > int(count) for _, _, count, _, where in failures):
+        return "a shard failed on more machines than it failed"
+    spent = {f"{phase} {shard}" for phase, shard, count, *_ in failures if int(count) >= TRIES}
     failed = fields.get("failed")
     if (failed is not None or spent) and failed not in spent:
         return f"it failed at {failed or 'nothing'}; tried too often were {', '.join(sorted(spent)) or 'none'}"
