@@ -28,6 +28,8 @@ _LENGTHS = {
     "restore": (3, 3),
 }  # fmt: skip
 """How many words a fact has, at least and at most; those with amounts of machines have them beside."""
+_MAY_REPEAT = ("conflict", "awaited")
+"""Two claims may meet the same conflict; a job may wait for the end of another and for its success."""
 _LENGTHS_WITH_AMOUNTS = {
     "place": (7, 7), **dict.fromkeys(_ENDS, (8, 99)), "join": (4, 4), "machine": (5, 5), "limit": (5, 5),
 }  # fmt: skip
@@ -114,7 +116,7 @@ class Register:
             self._job(job, fact)
 
     def _check(self, fact: Fact) -> None:
-        """A known word with as many others as it wants, once a version; of conflicts there may be two alike."""
+        """Raise ValueError for a fact of an unknown word or length; note one that is there twice."""
         words = fact.words
         if fact.version != self._version:
             self._version = fact.version
@@ -126,7 +128,7 @@ class Register:
             raise ValueError(words[0])
         if words[0] in _JOB_AT or words[0] == "left":
             ranges.spans(words[5])
-        if words in self._seen and words[0] != "conflict":
+        if words in self._seen and words[0] not in _MAY_REPEAT:
             self.wrong.append((fact.version, f"has the fact {' '.join(words)!r} twice"))
         self._seen.add(words)
         if words[0] == "machine" and words[2] not in ("state", "capacity", "attributes"):

@@ -42,6 +42,7 @@ UNSEEN: list[tuple[str, str]] = [
     (r"log key removed", "a log without entries is one that was trimmed"),
     (r"log by changed", "who acted is kept nowhere else"),
     (r"log conflict (line|word [1-4]) \w+", "conflicts change nothing, so nothing follows from them"),
+    (r"log awaited line duplicated", "a job may wait twice for another, for its end and for its success"),
     (r"log (stopped|finished|failed|lost) word [789] duplicated", "equal amounts move on; the reason is free text"),
 ]
 """What the audit cannot find, as patterns of rows, and why."""
