@@ -29,7 +29,7 @@ UNSEEN: list[tuple[str, str]] = [
     (r"changes item tag moved", "a tag is random: one more of the same form may be any call's"),
     (r"output field \d (word 0 )?\w+", "the text of a task's output may be anything"),
     (r"shards (key \w+|field \d word \d (changed|moved))", "durations and finishers of shards are kept nowhere else"),
-    (r"specs field \d entry (removed|duplicated)", "what a job's author wrote for schedulers and executors"),
+    (r"specs field \d entry (removed|changed|duplicated)", "what a job's author wrote for schedulers and executors"),
     (r"static field 0 entry (changed|moved)", "values of attributes: facts have their number alone"),
     (r"meta field (keep_jobs|keep_ms|resources) .*", "settings of the cell's making: nothing follows from them"),
     (r"meta field (arrivals|transactions) word 0 changed", "numbers may be left out, so a counter may be ahead"),
