@@ -60,7 +60,7 @@ def _busy_seconds() -> float:
 
 def _lines(path: str) -> list[str]:
     try:
-        return Path(path).read_text().splitlines()
+        return Path(path).read_text("utf-8").splitlines()
     except OSError:
         return []
 

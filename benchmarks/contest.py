@@ -171,7 +171,7 @@ def _watch(store: Store, cell: RedisCell, group: Crew, contest: Contest, seconds
 
 def _check(group: Crew, deadline: float) -> None:
     for name, code in group.dead().items():
-        progress((group.logs / f"{name.replace('/', '-')}.log").read_text(errors="replace"))
+        progress((group.logs / f"{name.replace('/', '-')}.log").read_text("utf-8", errors="replace"))
         raise StoreError(f"{name} ended with code {code} while measured: {group.last_words(name)}")
     if time.monotonic() > deadline:
         raise StoreError("the schedulers leave no figures; is the computer very busy?")

@@ -147,7 +147,7 @@ def _server(directory: Path, *, append_only: bool) -> Iterator[str]:
         deadline = time.monotonic() + STARTING_SECONDS
         while ping(url) is not Answer.READY:
             if process.poll() is not None or time.monotonic() > deadline:
-                words = log.read_text(errors="replace").strip().splitlines()
+                words = log.read_text("utf-8", errors="replace").strip().splitlines()
                 raise StoreError(f"the server to measure did not start: {words[-1] if words else server[0]}")
             time.sleep(0.01)
         yield url

@@ -80,7 +80,7 @@ def _run(module: str, settings: Mapping[str, Any]) -> tuple[int, str]:
         env=without_store(os.environ) | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
     ) as process:
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("a process without pipes")

@@ -266,7 +266,7 @@ def _too_slow(places: Places, answer: Answer, seconds: float) -> Unreachable:
     if answer is Answer.LOADING:
         return Unreachable(f"the embedded store still reads its data after {seconds:g} s; try again (see {places.log})")
     try:
-        pid = places.pid.read_text().strip()
+        pid = places.pid.read_text("utf-8").strip()
     except OSError:
         pid = ""
     who = f"process {pid}" if pid else f"a process that holds {places.lock}"

@@ -68,7 +68,14 @@ def _candidates() -> list[Path]:
 def _tried(path: Path, unfit: list[str]) -> Program | None:
     """Ask a program for its version; what does not fit is added to `unfit` with the reason."""
     try:
-        said = subprocess.run([path, "--version"], check=False, capture_output=True, text=True, timeout=_LAUNCH_SECONDS)
+        said = subprocess.run(
+            [path, "--version"],
+            check=False,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_LAUNCH_SECONDS,
+        )
     except (OSError, subprocess.SubprocessError) as error:
         unfit.append(f"{path} does not run here: {getattr(error, 'strerror', None) or error}")
         return None

@@ -31,7 +31,7 @@ def _include(source: str) -> str:
     lines = []
     for line in source.splitlines():
         if line.startswith("--@include"):
-            lines += [(_FOLDER / "parts" / f"{name}.lua").read_text() for name in line.split()[1:]]
+            lines += [(_FOLDER / "parts" / f"{name}.lua").read_text("utf-8") for name in line.split()[1:]]
         else:
             lines.append(line)
     return "\n".join(lines)
@@ -72,7 +72,7 @@ def _locals(names: list[str], suffix: str, table: str) -> str:
 @cache
 def script(name: str) -> Script:
     """Load ``lua/<name>.lua`` with what it includes."""
-    source = (_FOLDER / f"{name}.lua").read_text()
+    source = (_FOLDER / f"{name}.lua").read_text("utf-8")
     keys, arguments = _header(source, "KEYS"), _header(source, "ARGV")
     text = (
         _locals(keys, "_key", "KEYS")

@@ -94,7 +94,9 @@ class Crew:
 
     def last_words(self, member: str) -> str:
         """The last line a member wrote on its error stream, without its time."""
-        lines = (self.logs / f"{member.replace('/', '-')}.log").read_text(errors="replace").strip().splitlines()
+        lines = (
+            (self.logs / f"{member.replace('/', '-')}.log").read_text("utf-8", errors="replace").strip().splitlines()
+        )
         return TIME.sub("", lines[-1]) if lines else "it said nothing"
 
     def dead(self) -> dict[str, int]:

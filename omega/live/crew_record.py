@@ -64,7 +64,7 @@ class CrewRecord:
     def living(self) -> list[Recorded]:
         """Those of its processes that run."""
         try:
-            said = json.loads(self.path.read_text())
+            said = json.loads(self.path.read_text("utf-8"))
             found = [Recorded(*each) for each in said["processes"]] if said["boot"] == _boot() else []
         except (OSError, ValueError, KeyError, TypeError):
             return []
@@ -73,7 +73,7 @@ class CrewRecord:
     def agents(self) -> list[str]:
         """The names of its agents, living or not."""
         try:
-            members = [each[0] for each in json.loads(self.path.read_text())["processes"]]
+            members = [each[0] for each in json.loads(self.path.read_text("utf-8"))["processes"]]
         except (OSError, ValueError, KeyError, TypeError):
             return []
         return [member.partition("/")[2] for member in members if member.startswith("agent/")]
@@ -85,7 +85,7 @@ class CrewRecord:
 
 def _boot() -> str:
     with suppress(OSError):
-        return BOOT.read_text().strip()
+        return BOOT.read_text("utf-8").strip()
     return ""
 
 

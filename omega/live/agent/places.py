@@ -90,7 +90,7 @@ class AgentPlaces:
         if not path.exists():
             write(path, uuid4().hex)
             path.chmod(0o600)
-        return path.read_text()
+        return path.read_text("utf-8")
 
     def found(self) -> Iterator[Key]:
         """Tasks whose directories are there."""
