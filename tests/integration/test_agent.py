@@ -1,7 +1,9 @@
 """An agent on a real store, with real processes: what it starts, finds again, ends and tells."""
 
+import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,7 +45,7 @@ class Ground:
         own = RedisCell.connect(self.cell.url, self.cell.name)
         own.store_older_than = self.cell.store_older_than  # type: ignore[method-assign]
         machine = MachineSpec(name, (4_000, 4_096), more.pop("attributes", {}))
-        agent = Agent(own, machine, places, LEASE_MS, **more)
+        agent = Agent(own, machine, places, more.pop("lease_ms", LEASE_MS), **more)
         self.agents.append(agent)
         agent.find()
         agent.come(lambda: gone(agent))
@@ -382,3 +384,49 @@ def test_who_leaves_ends_its_tasks_and_takes_its_machine_along(ground: Ground) -
         watch.run()
     assert not alive(pid)
     assert (ground.group(name).unplaced, ground.cell.machines(), ground.cell.agents()) == (1, [], {})
+
+
+def test_a_slow_link_ends_no_lease_and_loses_no_end(ground: Ground) -> None:
+    """0.2 s for each reply, a lease of 1.5 s: one look that starts six tasks of as many jobs takes longer than that."""
+    agent = ground.agent(lease_ms=1_500)
+
+    def slow(cell: RedisCell) -> RedisCell:
+        plain = cell._plain
+
+        def late(*arguments: Any, **options: Any) -> Any:
+            time.sleep(0.2)
+            return plain(*arguments, **options)
+
+        cell._plain = late  # type: ignore[method-assign]
+        return cell
+
+    names = [ground.run("true", job=f"s{number}") for number in range(6)]
+    slow(agent.cell)
+    stop, url, name = threading.Event(), ground.cell.url, ground.cell.name
+    own = threading.Thread(target=agent.lease.run, args=(lambda _: slow(RedisCell.connect(url, name)), stop))
+    own.start()
+    try:
+        began = time.monotonic()
+        agent.look()
+        assert time.monotonic() - began > 1.5, "the rest of a look waits longer than the lease lasts"
+        assert ground.cell.reap_agents(0, "batch/0") == [], "and the lease is renewed meanwhile"
+        del agent.cell._plain
+        look_until(agent, lambda: not agent.kept, "every end is reported")
+    finally:
+        stop.set()
+        own.join()
+    assert [ground.group(each).finished for each in names] == [1] * 6
+    assert ground.told("lost") == []
+
+
+def test_an_end_that_is_reported_late_has_its_own_time(ground: Ground) -> None:
+    agent = ground.agent()
+    early, late = ground.run("true"), ground.run("true")
+    agent.look()
+    until(lambda: not any(kept.lives for kept in agent.kept.values()), "both ended")
+    (path,) = agent.places.tasks.glob(f"{early}.*/result")
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps({**found, "at": found["at"] - 100}))
+    agent.look()
+    times = {fact.words[3]: fact.at_ms for fact in all_facts(ground.cell) if fact.words[0] == "finished"}
+    assert 98_000 < times[late] - times[early] < 110_000

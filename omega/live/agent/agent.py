@@ -117,8 +117,6 @@ class Agent:
         """
         self.cell.look_for_schedulers()
         self._rng = Random(f"{self.name}/{self.places.nonce()}")
-        self._index = self.cell.machine_index(self.name)
-        self._report_before_joining()
         self.lease.membership = self.cell.engage(self.name, self.places.nonce(), self.lease_ms, self.ms())
         self._index = self.lease.machine = self.cell.machine_index(self.name)
         state = self._reconcile().state
@@ -175,13 +173,6 @@ class Agent:
     def renew(self) -> Beat:
         """Renew the lease; the reply is what the machine is to run. Raises Fenced, StoreError."""
         return self.lease.renew(self.cell)
-
-    def _report_before_joining(self) -> None:
-        """Report what ended while this agent was away: joining anew gives up what the cell takes for running."""
-        if self._index is None or not any(not kept.lives for kept in self.kept.values()):
-            return
-        self._compare(self.cell.runs([self._index]))
-        self._report()
 
     def _compare(self, runs: Sequence[Run]) -> dict[Key, Run]:
         """Note of each task in hand whether the cell lists it; returns what it lists."""
