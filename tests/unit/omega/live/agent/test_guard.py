@@ -145,7 +145,9 @@ def test_a_supervisor_that_ends_in_time_says_how(yard: Yard) -> None:
 
 def test_a_supervisor_that_wakes_late_kills_first(yard: Yard) -> None:
     yard.lease(0.9, 1.0)
-    place, pids = yard.escaping("t1", ESCAPES["own session"])
+    place = yard.start("t1", "trap '' TERM; setsid sleep 60 & while :; do sleep 60; done", grace_ms=60_000)
+    until(lambda: len(tree(place)) == 3)
+    pids = tree(place)
     os.kill(yard.line.pid, signal.SIGSTOP)
     os.kill(supervisor(place), signal.SIGSTOP)
     time.sleep(1.1)
@@ -204,8 +206,11 @@ def test_a_guard_outlives_its_agent_for_as_long_as_tasks_run(yard: Yard) -> None
     os.waitpid(first, 0)
 
 
-def test_the_parents_death_ends_the_task_itself_where_there_is_no_guard(yard: Yard) -> None:
-    place, pids = yard.escaping("t1", ESCAPES["plain"])
+@pytest.mark.parametrize("user", [None, "nobody"])
+def test_the_parents_death_ends_the_task_itself_where_there_is_no_guard(yard: Yard, user: str | None) -> None:
+    if user is not None and os.geteuid() != 0:
+        pytest.skip("only root runs tasks as another user")
+    place, pids = yard.escaping("t1", ESCAPES["plain"], user=user and account(user), directory="/")
     os.kill(yard.line.pid, signal.SIGSTOP)
     direct = int((place / "running").read_text().split()[0])
     os.kill(supervisor(place), signal.SIGKILL)
