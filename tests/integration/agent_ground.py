@@ -1,0 +1,95 @@
+"""A cell whose scheduler is the test itself, with agents in this process whose tasks are real processes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cellstate.cell import Membership
+from cellstate.model import GroupStatus, JobSpec, MachineSpec, TaskGroup
+from cellstate.redis import RedisCell
+from cellstate.transaction import Claim, Position, Transaction
+from omega.live.agent.agent import Agent
+from omega.live.agent.places import AgentPlaces
+from omega.live.agent.process_tree import started
+from tests.integration.stage import all_facts, until
+
+LEASE_MS = 120_000
+
+
+class Ground:
+    """A cell, a scheduler that does what it is told, and agents on this computer."""
+
+    def __init__(self, cell: RedisCell, state: Path) -> None:
+        self.cell, self.state = cell, state
+        self.member: Membership = cell.enlist("batch/0", "n", LEASE_MS, 0)
+        self.commits = 0
+        self.agents: list[Agent] = []
+        cell.store_older_than = lambda milliseconds: milliseconds > 0  # type: ignore[method-assign]
+
+    def agent(self, name: str = "h1", state: Path | None = None, **more: Any) -> Agent:
+        """An agent that has come; one of the same name and state comes after the other."""
+        places = AgentPlaces(state or self.state, self.cell.name, name)
+        places.make()
+        own = RedisCell.connect(self.cell.url, self.cell.name)
+        own.store_older_than = self.cell.store_older_than  # type: ignore[method-assign]
+        machine = MachineSpec(name, (4_000, 4_096), more.pop("attributes", {}))
+        agent = Agent(own, machine, places, more.pop("lease_ms", LEASE_MS), **more)
+        self.agents.append(agent)
+        agent.find()
+        agent.come(lambda: gone(agent))
+        return agent
+
+    def run(self, *command: str, count: int = 1, machine: str = "h1", job: str = "", **more: Any) -> str:
+        """Submit a job and place it; returns its id."""
+        name = job or f"j{self.commits}"
+        extra = {"command": list(command), "grace": 500, **more}
+        spec = JobSpec(name, name, "batch", (TaskGroup((100, 64), count, 0, extra),), extra={"environment": {"A": "b"}})
+        self.cell.submit([spec], 0, "ada")
+        self.place(name, count, machine)
+        return name
+
+    def place(self, name: str, count: int = 1, machine: str = "h1") -> None:
+        self.commits += 1
+        index = self.cell.machine_index(machine)
+        assert index is not None
+        transaction = Transaction(name, (Claim(index, 0, count),))
+        assert self.cell.commit(self.member, self.commits, [transaction], Position(), 0).outcomes[0].accepted
+
+    def group(self, name: str) -> GroupStatus:
+        job = self.cell.job(name)
+        assert job is not None
+        return job.groups[0]
+
+    def pid(self, name: str) -> int:
+        """The process of a job's task, which says it first."""
+        found: list[bytes] = []
+
+        def said() -> bool:
+            text = self.cell.tail(name, 0, 0, "stdout") or b"".join(
+                path.read_bytes() for path in self.state.glob(f"agents/*/*/tasks/{name}.*/stdout.0")
+            )
+            found[:] = text.split()
+            return bool(found)
+
+        until(said, f"{name} says its process id")
+        return int(found[0])
+
+    def told(self, word: str) -> list[str]:
+        """The reasons of facts about tasks."""
+        return [" ".join(fact.words[6 + 3 :]) for fact in all_facts(self.cell) if fact.words[0] == word]
+
+
+def alive(pid: int) -> bool:
+    return bool(started(pid)) and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def gone(agent: Agent) -> None:
+    until(lambda: not any(kept.unlisted and kept.lives for kept in agent.kept.values()), "what is not listed is gone")
+
+
+def look_until(agent: Agent, true: Callable[[], object], what: str) -> None:
+    def looked() -> object:
+        agent.look()
+        return true()
+
+    until(looked, what)
