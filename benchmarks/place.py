@@ -1,9 +1,10 @@
-"""``omega bench place`` and ``omega bench sync``: what deciding and following the store cost, and memory."""
+"""``omega bench place`` and ``omega bench sync``: what deciding and following the store cost, memory, fair shares."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.computer import computer, wait_calm
+from benchmarks.fair_shares import measure_fair_shares
 from benchmarks.launch import Document, launch, progress
 from benchmarks.memory import measure_scheduler, measure_server
 from benchmarks.placement import measure_placement
@@ -11,7 +12,7 @@ from benchmarks.store import Saved, measured_store
 from benchmarks.sync import measure_sync
 from cellstate.errors import BadInput
 
-PARTS = ("placement", "sync", "memory")
+PARTS = ("placement", "sync", "memory", "fair-shares")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,9 @@ def measure(settings: Settings) -> Document:
     if "placement" in settings.parts:
         document["placement"] = measure_placement(list(settings.machines))
         progress("place: placement measured")
+    if "fair-shares" in settings.parts:
+        document["fair_shares"] = measure_fair_shares()
+        progress("place: fair shares measured")
     if {"sync", "memory"} & set(settings.parts):
         with measured_store(settings.store, append_only=settings.append_only) as store:
             document["store"] = store.describe()

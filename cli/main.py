@@ -6,6 +6,7 @@ Exit codes: 0 done · 1 refused, or a check failed · 2 wrong usage · 130 inter
 
 import os
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -14,6 +15,8 @@ from cellstate.errors import OmegaError
 from cli import render
 from cli.lazy import SETTINGS, Entry, Lazy, shared_options
 
+HARNESS = Path(__file__).resolve().parents[1] / "benchmarks"
+"""The harness of `omega bench`; a wheel does not carry it."""
 COMMANDS: dict[str, Entry] = {
     "up": ("cli.up", "Everything on this computer, until Ctrl-C."),
     "down": ("cli.down", "End what omega up started, also when it was killed."),
@@ -31,7 +34,7 @@ COMMANDS: dict[str, Entry] = {
     "top": ("cli.top.command", "The cell as it is now, in the terminal."),
     "completion": ("cli.completion", "Let a shell complete commands, options and names: bash, zsh, fish."),
     "experiment": ("cli.experiment", "Check claims of the Omega paper by simulation."),
-    "bench": ("cli.bench", "Measure the store and the schedulers."),
+    **({"bench": ("cli.bench", "Measure the store and the schedulers.")} if HARNESS.exists() else {}),
     "version": ("cli.version", "Print the version."),
 }
 

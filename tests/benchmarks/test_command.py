@@ -6,7 +6,7 @@ from typing import Any
 import click.testing
 import pytest
 
-from cli import bench
+from cli.bench import harness
 from cli.main import omega
 
 
@@ -24,7 +24,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
         calls.append((module, settings))
         return 1, ""
 
-    monkeypatch.setattr(bench, "_run", start)
+    monkeypatch.setattr(harness, "_run", start)
     return calls
 
 
@@ -90,7 +90,7 @@ CONTENDED = {
 }  # fmt: skip
 ON = {
     "computer": {"processors": 2, "model": "test", "load": 0.1},
-    "store": {"product": "valkey", "version": "9", "transport": "unix", "append_only": False},
+    "store": {"product": "valkey", "version": "9", "transport": "unix", "append_only": False, "allocator": "libc"},
     "cell": {"machines": 10},
 }
 DOCUMENTS: dict[str, dict[str, Any]] = {
@@ -128,7 +128,7 @@ SEEN = {
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_people_get_tables(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(bench, "_measure", lambda *_: DOCUMENTS[name] | ON)
+    monkeypatch.setattr(harness, "_run", lambda *_: (0, json.dumps(DOCUMENTS[name] | ON)))
     result = run(name)
     assert result.exit_code == 0, result.output
     for words in SEEN[name]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import memory, placement, sync
+from benchmarks import fair_shares, memory, placement, sync
 from benchmarks.place import Settings, measure
 from cellstate.errors import BadInput
 
@@ -49,3 +49,13 @@ def test_memory_of_a_scheduler_and_of_the_server(store_url: str, monkeypatch: py
     scheduler = document["memory"]["scheduler"]
     assert (scheduler["machines"], scheduler["running_tasks"]) == (500, 4_000)
     assert scheduler["resident_mib"] > 10
+
+
+def test_updates_of_pool_trees_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_shares, "SIZES", ((12, 30),))
+    monkeypatch.setattr(fair_shares, "LONG_QUEUE", 20)
+    document: dict[str, Any] = measure(Settings(parts=("fair-shares",), calm_seconds=0.0))
+    rows = document["fair_shares"]
+    assert [(row["shape"], row["pools"], row["jobs"]) for row in rows] == [("tree", 12, 30), ("fifo", 1, 20)]
+    assert all(row["milliseconds"] > 0 for row in rows)
+    assert len(fair_shares.tree(12, 30).pools) == 12

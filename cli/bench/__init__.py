@@ -1,0 +1,24 @@
+"""``omega bench``: measure the store and the schedulers. The harness is part of a checkout, not of a wheel."""
+
+import click
+
+from cli.lazy import Lazy
+
+TABLE = {
+    "commit": ("cli.bench.commit", "Commits per second, beside the same writes without any check."),
+    "conflict": ("cli.bench.conflict", "Conflict fraction and tasks per second of real schedulers."),
+    "blocked": ("cli.bench.blocked", "Cost of jobs that fit nowhere for jobs that do."),
+    "place": ("cli.bench.place", "Time to place a job, cost of a sync, memory, fair shares."),
+    "sync": ("cli.bench.place", "The same as place."),
+    "sim": ("cli.bench.sim", "Speed of the simulator, and its figures beside those of the authors' simulator."),
+    "all": ("cli.bench.everything", "All of them, beside earlier measurements."),
+}
+
+
+@click.group(cls=Lazy, table=TABLE)
+def command() -> None:
+    """Measure the store and the schedulers.
+
+    Each measurement starts a real server of its own, without persistence, and removes it afterwards.
+    --store measures another one instead, on a cell made for the purpose; OMEGA_STORE is not used.
+    """

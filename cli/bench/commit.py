@@ -1,0 +1,46 @@
+"""``omega bench commit``."""
+
+from typing import Any
+
+import click
+
+from cli import render
+from cli.app import App
+from cli.bench.harness import NUMBERS, append_only_option, foot, machines_option, measure, stated, store_option
+
+
+@click.command()
+@click.option("--clients", type=NUMBERS, metavar="N,…", help="Client processes (default: 1,2,4).")
+@click.option("--size", "sizes", type=NUMBERS, metavar="N,…", help="Claims per transaction (default: 1,10,100).")
+@click.option(
+    "--in-flight", "--per-call", "per_call", type=click.IntRange(min=1),
+    help="Transactions per round trip (default: as the batch scheduler).",
+)  # fmt: skip
+@click.option("--seconds", type=click.FloatRange(min=0.01), help="Length of a round (default: 0.5).")
+@click.option("--rounds", type=click.IntRange(min=1), help="Rounds of each kind, in turn (default: 5).")
+@machines_option
+@append_only_option
+@store_option
+@click.pass_obj
+def command(app: App, /, **settings: Any) -> None:
+    """Commits per second, beside the same writes without any check.
+
+    The ceiling is the better of plain pipelined commands and an unchecked script; both write the keys and
+    bytes that the commits write, in turn with them.
+    """
+    document = measure(app, "commit", stated(**settings))
+    if app.as_json:
+        render.document(document)
+        return
+    render.table(
+        [">clients", ">claims per transaction", ">claims/s", ">transactions/s", ">ceiling", ">ratio", ">from", ">to",
+         "ceiling is"],
+        [
+            [run["clients"], run["size"], run["claims_per_second"], run["transactions_per_second"],
+             run["ceiling_claims_per_second"], f"{run['ratio']:.2f}", *(f"{r:.2f}" for r in run["spread"]["ratio"]),
+             run["ceiling_kind"]]
+            for run in document["runs"]
+        ],
+    )  # fmt: skip
+    per_call = document["runs"][0]["transactions_per_call"]
+    foot(document, f"{document['cell']['machines']:,} machines, {per_call} transactions per round trip")

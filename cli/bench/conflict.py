@@ -1,0 +1,93 @@
+"""``omega bench conflict``."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from cli import render
+from cli.app import App
+from cli.bench.harness import (
+    COUNTS,
+    SHARES,
+    Listed,
+    append_only_option,
+    foot,
+    machines_option,
+    measure,
+    stated,
+    store_option,
+)
+
+
+@click.command()
+@click.option(
+    "--headline", "preset", flag_value="headline", help="10,000 machines, 2 batch schedulers, 5 runs each way."
+)
+@click.option("--contended", "preset", flag_value="contended", help="90 % full, 4 schedulers, all four ways, 5 runs.")
+@click.option("--batch", type=COUNTS, metavar="N,…", help="Batch schedulers (default: 1,2,4).")
+@click.option("--service", type=COUNTS, metavar="N,…", help="Service schedulers (default: 0).")
+@click.option(
+    "--detection", type=Listed(click.Choice(["fine", "coarse"])), metavar="fine,coarse", help="Default: fine."
+)
+@click.option(
+    "--commit", type=Listed(click.Choice(["incremental", "gang"])), metavar="incremental,gang",
+    help="Default: incremental.",
+)  # fmt: skip
+@click.option("--fullness", type=SHARES, metavar="0,0.9,…", help="Share of the cell in use beforehand (default: 0).")
+@click.option("--gang", is_flag=True, help="Gang jobs: all tasks of a job or none.")
+@click.option("--tasks", type=click.IntRange(min=1), help="Tasks per job (default: 10).")
+@click.option("--groups", type=click.IntRange(min=1), help="In so many groups of different sizes (default: 1).")
+@click.option("--need", type=COUNTS, metavar="MILLICORES,MIB", help="What a task takes (default: 1000,2048).")
+@click.option("--duration-ms", type=click.IntRange(min=1), help="How long a task runs (default: 600).")
+@click.option(
+    "--jobs-per-call", type=click.IntRange(min=1), help="Jobs per round trip (default: as the batch scheduler)."
+)
+@click.option("--seconds", type=click.FloatRange(min=0.1), help="How long each run is watched (default: 5).")
+@click.option("--repeat", type=click.IntRange(min=1), help="Runs of each configuration, in turn (default: 1).")
+@click.option(
+    "--pairs", is_flag=True, default=None, help="Compare coarse with fine and gang with incremental, run by run."
+)
+@machines_option
+@append_only_option
+@store_option
+@click.pass_obj
+def command(app: App, /, gang: bool, **settings: Any) -> None:
+    """Conflict fraction and tasks per second of real schedulers.
+
+    Scheduler processes compete for a cell with jobs queued beforehand; every combination of the lists is run.
+    --json has also waits and busyness by scheduler, and every single run.
+    """
+    document = measure(app, "conflict", stated(**settings, gang=[True] if gang else None))
+    if app.as_json:
+        render.document(document)
+        return
+    render.table(
+        [">batch", ">service", "detection", "commit", ">full", "jobs", ">runs", ">tasks/s", ">from", ">to", ">gangs/s",
+         ">conflict fraction", ">from", ">to", ">server cpu"],
+        [_contest(row) for row in document["medians"]],
+    )  # fmt: skip
+    for row in document.get("comparisons", []):
+        low, high = row["spread"]
+        where = ", ".join(str(row[name]) for name in ("detection", "commit") if name in row)
+        render.line(
+            f"{row['of']}, {where}: conflict fraction × {row['conflict_fraction_ratio']:.2f} "
+            f"({low:.2f} to {high:.2f} in {row['pairs']} pairs)"
+        )
+    chosen = document["chosen"]
+    foot(
+        document,
+        f"{document['cell']['machines']:,} machines, jobs of {chosen['tasks']} tasks in {chosen['groups']} groups, "
+        f"{chosen['need'][0]}m cpu and {chosen['need'][1]}Mi each for {chosen['duration_ms']} ms, "
+        f"{chosen['jobs_per_call']} jobs per round trip, watched for {chosen['seconds']:g} s",
+    )
+
+
+def _contest(row: Mapping[str, Any]) -> Sequence[object]:
+    rates, fractions = row["spread"]["tasks_per_second"], row["spread"]["conflict_fraction"]
+    return [
+        row["batch"], row["service"], row["detection"], row["commit"], f"{row['fullness']:.0%}",
+        "gang" if row["gang"] else "", row["repeats"], round(row["tasks_per_second"]), *map(round, rates),
+        round(row["gangs_per_second"]) if row["gang"] else "", f"{row['conflict_fraction']:.3f}",
+        *(f"{each:.3f}" for each in fractions), f"{row['server_cpu']:.2f}",
+    ]  # fmt: skip

@@ -1,0 +1,35 @@
+"""``omega bench all``."""
+
+from typing import Any
+
+import click
+
+from cli import render
+from cli.app import App
+from cli.bench.harness import append_only_option, foot, measure, stated, store_option
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Fewer and shorter runs: a first impression.")
+@append_only_option
+@store_option
+@click.pass_obj
+def command(app: App, /, **settings: Any) -> None:
+    """All of them, beside what was measured before.
+
+    About ten minutes. The figures are compared with those of benchmarks/ranges.toml, which are of another
+    computer perhaps: `within` says whether one is no worse than its margin allows.
+    """
+    document = measure(app, "everything", stated(**settings))
+    if app.as_json:
+        render.document(document)
+        return
+    render.table(
+        ["figure", ">now", ">before", ">limit", ">to reach", "unit", "within"],
+        [
+            [row["name"], row["value"], row["measured"], row["limit"], row["target"] or "", row["unit"],
+             "ok" if row["within"] else "no"]
+            for row in document["ranges"]
+        ],
+    )  # fmt: skip
+    foot(document, f"before: {document['measured']['machine']}, {document['measured']['date']}")

@@ -1,0 +1,112 @@
+"""Running the harness: a process of the package `benchmarks`, its settings, options and the foot of its reports.
+
+It takes its settings on stdin, prints progress on stderr and one JSON document on stdout.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli import render
+from cli.app import App
+
+if TYPE_CHECKING:
+    Parameter = click.ParamType[Any]
+else:
+    Parameter = click.ParamType  # takes a type only in newer versions of click
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+"""The folder that holds this package and, in a checkout, the harness."""
+LEAVING_SECONDS = 20.0
+"""How long an interrupted measurement may take to stop the processes it started."""
+
+
+class Listed(Parameter):
+    """Values with commas between them, each of one type."""
+
+    name = "list"
+
+    def __init__(self, each: "click.ParamType[Any]") -> None:
+        self.each = each
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
+        """Return the values. Wrong usage when one is not of the type."""
+        if isinstance(value, list):
+            return value
+        return [self.each.convert(word.strip(), param, ctx) for word in str(value).split(",")]
+
+
+NUMBERS = Listed(click.IntRange(min=1))
+COUNTS = Listed(click.IntRange(min=0))
+SHARES = Listed(click.FloatRange(0, 0.95))
+
+
+def stated(**settings: Any) -> dict[str, Any]:
+    """Return the settings that were given; the harness has its own defaults."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def measure(app: App, module: str, settings: dict[str, Any], *, stored: bool = True) -> dict[str, Any]:
+    """Run a benchmark and return its document; the command ends here when the harness reports an error."""
+    # A load test must be asked for: OMEGA_STORE may be a store that people use.
+    if stored and "store" not in settings and app.store not in (None, app.usual_store):
+        settings["store"] = app.store
+    code, said = _run(module, settings)
+    if code:
+        click.get_current_context().exit(code if code > 0 else 1)
+    found: dict[str, Any] = json.loads(said)
+    return found
+
+
+def _run(module: str, settings: Mapping[str, Any]) -> tuple[int, str]:
+    """Run ``benchmarks.MODULE`` to its end; its progress and errors go to stderr meanwhile."""
+    # Its own folder first and the current one not at all: somebody else's package of that name is not meant.
+    from omega.live.secrets import without_store
+
+    root = str(CHECKOUT)
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    with subprocess.Popen(
+        [sys.executable, "-m", f"benchmarks.{module}"],
+        env=without_store(os.environ) | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError("a process without pipes")
+        try:
+            # Held open: should this command be killed, the harness notices and stops what it started.
+            process.stdin.write(json.dumps({**settings, "attached": True}) + "\n")
+            process.stdin.flush()
+            said = process.stdout.read()
+            return process.wait(), said
+        except KeyboardInterrupt:
+            process.wait(LEAVING_SECONDS)  # it was interrupted too
+            raise click.Abort from None
+        finally:
+            if process.poll() is None:
+                process.terminate()
+
+
+append_only_option = click.option(
+    "--append-only", is_flag=True, help="Let the server log every write, flushed each second."
+)
+store_option = click.option("--store", metavar="URL", help="Measure this store (default: a server of its own).")
+machines_option = click.option("--machines", type=click.IntRange(min=1), help="Machines in the cell (default: 10000).")
+
+
+def foot(document: Mapping[str, Any], what: str) -> None:
+    """Print on which computer and store it was measured."""
+    on, store = document["computer"], document.get("store")
+    parts = [what, f"{on['processors']} processors {on['model']}, load {on['load']} before"]
+    if store:
+        kept = "append-only file" if store["append_only"] else "no persistence"
+        allocator = store["allocator"].partition(" ")[0]
+        parts.append(f"{store['product']} {store['version']} with {allocator} over {store['transport']}, {kept}")
+    render.note("; ".join(filter(None, parts)))

@@ -1,0 +1,62 @@
+"""``omega bench place`` and ``omega bench sync``."""
+
+from typing import Any
+
+import click
+
+from cli import render
+from cli.app import App
+from cli.bench.harness import NUMBERS, Listed, append_only_option, foot, measure, stated, store_option
+
+
+def _place(app: App, **settings: Any) -> None:
+    document = measure(app, "place", stated(**settings))
+    if app.as_json:
+        render.document(document)
+        return
+    if "placement" in document:
+        fields = ("policy", "machines", "tasks_per_job", "p50_us", "p99_us")
+        render.table(
+            ["policy", ">machines", ">tasks", ">p50 µs", ">p99 µs"],
+            [[row[name] for name in fields] for row in document["placement"]],
+        )
+    if "sync" in document:
+        render.table(
+            [">machines", ">changed", ">ms", ">from", ">to"],
+            [[r["machines"], r["changed"], r["milliseconds"], *r["spread"]] for r in document["sync"]],
+        )
+    if memory := document.get("memory"):
+        for row in memory["server"]:
+            used = f"{row['megabytes_per_100000']} MB per 100,000 running tasks"
+            render.line(f"server: {used} in jobs of {row['tasks_per_job']:,}")
+        row = memory["scheduler"]
+        beside = f"{row['machines']:,} machines and {row['running_tasks']:,} tasks"
+        render.line(f"scheduler: {row['resident_mib']} MiB resident beside {beside}")
+    if shares := document.get("fair_shares"):
+        render.table(
+            ["one update of", ">pools", ">jobs", ">ms", ">from", ">to"],
+            [[row["shape"], row["pools"], row["jobs"], row["milliseconds"], *row["spread"]] for row in shares],
+        )
+    foot(document, "")
+
+
+_parts = click.option(
+    "--part", "parts", type=Listed(click.Choice(["placement", "sync", "memory", "fair-shares"])), metavar="PART,…",
+    help="Only these: placement, sync, memory, fair-shares.",
+)  # fmt: skip
+_sizes = click.option("--machines", type=NUMBERS, metavar="N,…", help="Cell sizes (default: 1000,10000,100000).")
+
+
+@click.command()
+@_parts
+@_sizes
+@append_only_option
+@store_option
+@click.pass_obj
+def command(app: App, parts: Any, machines: Any, append_only: bool, store: str | None) -> None:
+    """Time to place a job, cost of a sync, memory, fair shares.
+
+    Placement by policy and size of the cell; syncs by number of changed machines; memory of a scheduler and of the
+    server; fair shares by size of the pool tree.
+    """
+    _place(app, parts=parts, machines=machines, append_only=append_only, store=store)
