@@ -166,7 +166,7 @@ def test_status_of_a_given_store(store_url: str) -> None:
     found = Omega(store_url).json("store", "status")
     assert set(found) == {
         "embedded", "running", "url", "directory", "persistence", "server", "pid", "version", "uptime_seconds",
-        "memory_bytes", "loading", "cells", "warnings",
+        "memory_bytes", "loading", "cells", "warnings", "allocator",
     }  # fmt: skip
     assert (found["embedded"], found["running"], found["url"]) == (False, True, store_url)
     assert (found["directory"], found["persistence"], found["loading"]) == (None, "none", False)
