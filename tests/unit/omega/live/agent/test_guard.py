@@ -228,6 +228,35 @@ def test_nothing_starts_under_a_lease_that_ended(yard: Yard) -> None:
     assert list((place / "work").iterdir()) == []
 
 
+@pytest.fixture
+def cgroup(tmp_path: Path) -> Iterator[Path]:
+    """A cgroup of version 2, wherever this system has them mounted."""
+    mounts = (line.split(" - ") for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    found = [Path(before.split()[4]) for before, after in mounts if after.startswith("cgroup2 ")]
+    place = (found or [tmp_path])[0] / f"omega-test-{os.getpid()}"
+    try:
+        place.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup of version 2: {error}")
+    if not (place / "cgroup.kill").exists():
+        place.rmdir()
+        pytest.skip("no cgroup.kill: no cgroups of version 2, or a kernel before 5.14")
+    yield place
+    until(lambda: "populated 0" in (place / "cgroup.events").read_text())
+    place.rmdir()
+
+
+def test_a_cgroup_is_killed_as_a_whole_even_where_nothing_else_knows_of_a_process(yard: Yard, cgroup: Path) -> None:
+    place, pids = yard.escaping("t1", ESCAPES["double fork, own session, no environment"], cgroup=str(cgroup))
+    os.kill(yard.line.pid, signal.SIGSTOP)
+    os.kill(supervisor(place), signal.SIGKILL)
+    yard.line.end()  # guard and supervisor at the same moment: nobody is the parent of what escaped
+    until(lambda: not alive(pids[:1]))
+    assert alive(pids)
+    yard.line.look()
+    until(lambda: not alive(pids))
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs tasks as another user")
 def test_tasks_of_another_user(yard: Yard) -> None:
     script = "id -un; umask; cat /proc/$PPID/environ; cd / && cat /proc/self/status; exec sleep 60"
