@@ -98,9 +98,10 @@ class KindUse(NamedTuple):
 
 
 class Housekept(NamedTuple):
-    """What a call of housekeeping did: tasks ended, and whether more is due now."""
+    """What a call of housekeeping did: tasks ended, lost tasks queued again, and whether more is due now."""
 
     ended: int
+    queued: int
     more: bool
 
 
@@ -167,7 +168,7 @@ class Cell(Protocol):
         """Undo `hold`; a job that waits for others goes on waiting. Refused when it has ended."""
 
     def housekeep(self, at_ms: int, by: str, most: int = 1_000) -> Housekept:
-        """End tasks of stopped and abandoned jobs, at most `most` runs of them (semantics 24).
+        """End tasks of stopped and abandoned jobs, at most `most` runs; queue lost tasks again (semantics 24, 26).
 
         Any live scheduler does it, again while more is due.
         """

@@ -41,9 +41,9 @@ SCHEMA = 3
 
 META = frozenset(
     {"schema", "resources", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations",
-     "keep_jobs", "keep_ms"}
+     "keep_jobs", "keep_ms", "ticks"}
 )  # fmt: skip
-"""The fields of ``meta``; all but ``resources`` are numbers."""
+"""The fields of ``meta``; all but ``resources`` and ``ticks`` are numbers."""
 
 TYPES = dict(re.findall(r"^    (\w+)(?::\w)? +(hash|list|zset|stream|string) ", __doc__, re.MULTILINE))
 """Type of every key by its name, as the table above has them. A new key is a row there, and a reader for the audit in

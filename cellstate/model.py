@@ -12,6 +12,7 @@ from re import compile as pattern
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from cellstate import ranges
 from cellstate.errors import BadInput
 from cellstate.plain_text import check_text, check_texts
 from cellstate.resources import Resources, shown
@@ -22,6 +23,9 @@ MOST_GROUPS = 500
 """Task groups a job may have, those of earlier updates included."""
 MOST_WAITS = 1_000
 """Jobs that one may wait for."""
+BUDGET = 10
+"""How many losses a task survives when its job does not say (semantics 26)."""
+MOST_BUDGET = 1_000
 BUCKETS = 256
 """Jobs are spread over this many buckets by a hash of their id; members of a kind share the buckets."""
 MOST_PRECEDENCE = 1_000_000
@@ -119,7 +123,8 @@ class TaskGroup:
     `extra` holds what only schedulers and executors read (name, command, constraints, spread, …):
     plain values that MessagePack can carry. An `optional` group may be empty, and its tasks are given up
     first: one that is evicted, lost or failed is dropped from the total and never pending again
-    (semantics 4: surplus MapReduce workers).
+    (semantics 4: surplus MapReduce workers). A task that was lost more than `budget` times fails; with `once`
+    (at most once) a task that was lost or evicted fails and is never placed again (semantics 26).
     """
 
     need: Resources
@@ -127,10 +132,14 @@ class TaskGroup:
     duration_ms: int = 0
     extra: Mapping[str, Any] = field(default_factory=dict)
     optional: bool = False
+    budget: int = BUDGET
+    once: bool = False
 
     def __post_init__(self) -> None:
         if self.extra:
             check_texts(self.extra, "task group")
+        if not 0 <= self.budget <= MOST_BUDGET:
+            raise BadInput(f"a task group: {self.budget} losses; want 0 to {MOST_BUDGET}")
 
 
 class After(NamedTuple):
@@ -219,6 +228,19 @@ class Run:
     leaving: bool = False
 
 
+class Loss(NamedTuple):
+    """Losses of tasks of a group (semantics 26): `tasks` were lost so many `times`.
+
+    `due_ms` is when they may be placed again, in ms of the server's clock, 0 once they wait for it or run again;
+    `placement` is the id that they were lost with, 0 when a later placement of them has ended since.
+    """
+
+    tasks: str
+    times: int
+    due_ms: int
+    placement: int
+
+
 @dataclass(slots=True)
 class GroupStatus:
     """Counts of a task group; ``unplaced + placed + finished + failed + stopped = total`` (semantics 4)."""
@@ -232,13 +254,28 @@ class GroupStatus:
     failed: int
     stopped: int
     waiting: str
-    """The unplaced tasks as ranges, ``-`` when there are none."""
+    """The unplaced tasks that may be placed, as ranges, ``-`` when there are none. Delayed tasks are not among them."""
     runs: tuple[tuple[int, int, bool], ...]
     """(placement id, machine index, leaving) of every run."""
     optional: bool = False
     """Whether a task that is evicted, lost or failed is dropped from the total."""
     indices: int = 0
     """How many indices were given out: a task that is added gets the next one, none is given out twice."""
+    budget: int = BUDGET
+    """How many losses a task survives."""
+    once: bool = False
+    """Whether a task is placed at most once."""
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def delayed(self) -> int:
+        """Unplaced tasks that were lost and are not placed again yet."""
+        return sum(ranges.count(loss.tasks) for loss in self.losses if loss.due_ms) if self.losses else 0
+
+    @property
+    def ready(self) -> int:
+        """Unplaced tasks that may be placed now."""
+        return self.unplaced - self.delayed if self.losses else self.unplaced
 
 
 @dataclass(slots=True)
@@ -276,8 +313,8 @@ class Job:
 
     @property
     def pending(self) -> bool:
-        """Whether a scheduler has work to do for it (invariant 4)."""
-        return self.state in (JobState.ACTIVE, JobState.HELD) and self.unplaced > 0
+        """Whether a scheduler has work to do for it (invariant 4): not while all its unplaced tasks are delayed."""
+        return self.state in (JobState.ACTIVE, JobState.HELD) and any(group.ready for group in self.groups)
 
 
 @dataclass(frozen=True, slots=True)

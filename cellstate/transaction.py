@@ -184,13 +184,17 @@ class How(IntEnum):
 
 
 class Ending(NamedTuple):
-    """Tasks of a run end; `tasks` are ranges of indices, ``*`` for all of them."""
+    """Tasks of a run end; `tasks` are ranges of indices, ``*`` for all of them.
+
+    With its `job` the end of a task that was taken for lost meanwhile still counts (semantics 27).
+    """
 
     machine: int
     placement: int
     how: How
     tasks: str = "*"
     reason: str = ""
+    job: str = ""
 
 
 class Position(NamedTuple):

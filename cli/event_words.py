@@ -19,6 +19,7 @@ MOST_JOBS = 3
 _VERBS = {kind: kind for kind in (*ENDINGS, "left")}
 _VERBS |= {"submit": "submitted", "stop": "stopped", "abandon": "abandoned", "hold": "held", "release": "released"}
 _UPDATES = {"update": "began to update", "updated": "updated", "stalled": "stopped the update of"}
+_OF_LOST = {"fail": "failed, not placed again", "requeue": "queued again", "late": "reported late"}
 _CHANGES = frozenset({"hold", "release", "awaited", "met", "resize", "drop", *_UPDATES})
 _STATES = {"done": "done", "stopped": "ended as stopped", "abandoned": "ended as abandoned"}
 
@@ -121,6 +122,8 @@ def _of_many(same: Sequence[Event], jobs: int, names: Names) -> str:
         return f"{words.count(jobs, 'job')} {'awaited' if kind == 'awaited' else 'not waiting any more'}"
     if kind == "drop":
         return f"{tasks} given up"
+    if kind in _OF_LOST:
+        return f"{tasks} {_OF_LOST[kind]}"
     if kind in ("submit", "stop", "abandon"):
         return f"{_VERBS[kind]} {words.count(jobs, 'job')}, {words.count(count, 'task')}"
     if kind == "place":
@@ -149,6 +152,9 @@ def _sentence(same: Sequence[Event], names: Names) -> str:
         _, _, awaited = str(first.more.get("reason", "")).partition("after:")
         why = f": {names.job(awaited)} did not finish" if awaited else ""
         return f"{_VERBS[kind]} {names.job(job)}" + (f", {tasks} not placed any more" if count else "") + why
+    if kind in _OF_LOST:
+        how = first.more.get("reason") or first.more.get("how")
+        return f"{tasks} of {names.job(job)} {_OF_LOST[kind]}{f': {how}' if how else ''}"
     if kind in _CHANGES:
         return _changed(same, tasks, names)
     if kind == "done":

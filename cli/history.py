@@ -136,6 +136,22 @@ def _drop(words: Sequence[str], _: "Dimensions") -> _Read:
     return job, None, int(count), {"group": int(group), "how": how}
 
 
+def _fail(words: Sequence[str], _: "Dimensions") -> _Read:
+    job, group, tasks, how = words
+    return job, None, ranges.count(tasks), {"group": int(group), "tasks": tasks, "reason": how}
+
+
+def _requeue(words: Sequence[str], _: "Dimensions") -> _Read:
+    job, group, tasks = words
+    return job, None, ranges.count(tasks), {"group": int(group), "tasks": tasks}
+
+
+def _late(words: Sequence[str], _: "Dimensions") -> _Read:
+    placement, machine, job, group, tasks, how = words
+    more = {"placement": int(placement), "group": int(group), "tasks": tasks, "how": how}
+    return job, int(machine), ranges.count(tasks), more
+
+
 def _hold(words: Sequence[str], _: "Dimensions") -> _Read:
     return words[0], None, None, {"other": words[1]} if len(words) > 1 else {}
 
@@ -184,6 +200,7 @@ _READERS = {
     "conflict": _conflict, "submit": _submit, "stop": _stop, "abandon": _stop, "done": _done,
     "hold": _hold, "release": _hold, "awaited": _hold, "met": _hold,
     "update": _hold, "updated": _hold, "stalled": _stalled, "resize": _resize, "drop": _drop,
+    "fail": _fail, "requeue": _requeue, "late": _late,
     "join": _join, "machine": _machine, "enlist": _member, "leave": _member, "lapse": _member, "limit": _limit,
     "restore": _restore,
 }  # fmt: skip

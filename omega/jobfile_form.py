@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from cellstate.errors import BadInput
-from cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
+from cellstate.model import BUDGET, MOST_BUDGET, MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
 from cellstate.resources import Resources, parse_bytes
 from omega.arrays import Array, parse_array
 from schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_spread
@@ -196,11 +197,12 @@ class Locality(Strict):
 
 
 class Restart(Strict):
-    """How often an agent runs a task again that failed, on the same machine, and how long it waits before."""
+    """How often an agent runs a failed task again on the same machine, when; how many losses a task survives."""
 
-    attempts: int = Field(ge=0, le=MOST_RESTARTS)
+    attempts: int = Field(0, ge=0, le=MOST_RESTARTS)
     delay: Duration = 1_000
     factor: float = Field(2.0, ge=1, le=10)
+    lost: int = Field(BUDGET, ge=0, le=MOST_BUDGET)
 
 
 class Tasks(Strict):
@@ -235,7 +237,8 @@ class Tasks(Strict):
 
     def group(self, need: Resources) -> TaskGroup:
         """The task group as it is submitted."""
-        return TaskGroup(need, self.count, self.duration, self.extra())
+        budget = BUDGET if self.restart is None else self.restart.lost
+        return TaskGroup(need, self.count, self.duration, self.extra(), budget=budget)
 
     def extra(self) -> dict[str, Any]:
         """What only schedulers and executors read of the group, as `TaskGroup.extra` keeps it."""
@@ -243,7 +246,7 @@ class Tasks(Strict):
         if self.locality is not None:
             found["locality"] = {"machines": self.locality.machines, "wait_ms": self.locality.wait}
         if self.restart is not None:
-            found["restart"] = self.restart.model_dump()
+            found["restart"] = self.restart.model_dump(exclude={"lost"} if self.restart.lost == BUDGET else None)
         if self.grace is not None:
             found["grace"] = self.grace
         if self.array is not None:
@@ -270,10 +273,13 @@ class JobEntry(Strict):
     after: Annotated[list[Wait], BeforeValidator(_waits)] = []
     update: Update | None = None
     on_abandon: Literal["stop", "keep"] = "stop"
+    requeue: Literal["always", "never"] = "always"
 
     def groups(self, need: Need) -> tuple[TaskGroup, ...]:
         """Its task groups; `need` reads the resources of one, given where it stands in the job."""
-        return tuple(tasks.group(need(("tasks", i), tasks)) for i, tasks in enumerate(self.tasks))
+        once = self.requeue == "never"
+        groups = (tasks.group(need(("tasks", i), tasks)) for i, tasks in enumerate(self.tasks))
+        return tuple(replace(group, once=True) if once else group for group in groups)
 
     def extra(self) -> dict[str, Any]:
         """What only schedulers and executors read of the job, as `JobSpec.extra` keeps it."""

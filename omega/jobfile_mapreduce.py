@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from cellstate import ranges
 from cellstate.errors import BadInput
-from cellstate.model import TaskGroup
+from cellstate.model import BUDGET, TaskGroup
 from cellstate.resources import parse_bytes
 from omega.jobfile_form import MOST_TASKS, Amount, Constraint, Duration, JobEntry, Need, Restart, Strict, Tasks
 from omega.mapreduce.plan import Plan
@@ -22,7 +22,7 @@ MOST_SHARDS = 100_000
 """Maps of a job, and reduces: a claim reads the ranges of those nobody works on."""
 SHARD_BYTES = 8 << 20
 SHARD_NUMBERS = 1_000
-RESTART = Restart(attempts=3, factor=2.0)
+RESTART = Restart(attempts=3, factor=2.0, lost=BUDGET)
 """How often a worker that failed is run again: it goes on with the shard it had."""
 WORKER = ["omega", "mapreduce", "worker"]
 """What the tasks of a MapReduce job run."""
@@ -105,7 +105,7 @@ class MapReduceEntry(JobEntry):
             name="workers", count=self.workers, resources=self.resources, command=WORKER, duration=self.duration,
             constraints=self.constraints, restart=RESTART,
         )  # fmt: skip
-        workers = tasks.group(need((), tasks))
+        workers = replace(tasks.group(need((), tasks)), once=self.requeue == "never")
         return workers, replace(workers, count=0, extra={**workers.extra, "name": "surplus"}, optional=True)
 
     def extra(self) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Work:
     @classmethod
     def of(cls, job: Job) -> "Work":
         """Take up a job as the store has it."""
-        return cls(job, [group.unplaced for group in job.groups], submitted=job.submitted_ms / 1000)
+        return cls(job, [group.ready for group in job.groups], submitted=job.submitted_ms / 1000)
 
     @property
     def id(self) -> str:
@@ -130,7 +130,7 @@ class Work:
     def takes_over(self, job: Job) -> None:
         """The store says anew what is left (tasks came back, or somebody else placed some)."""
         self.job = job
-        self.left = [0 if group.waiting == EMPTY else group.unplaced for group in job.groups]
+        self.left = [0 if group.waiting == EMPTY else group.ready for group in job.groups]
 
 
 def _word(found: object) -> str:

@@ -158,6 +158,9 @@ def housekeeping_has_work(inspection: Inspection, picture: Picture, _: Register)
         running = any(group.placed for group in job.groups)
         if job.state is JobState.STOPPED and running and job.id not in inspection.chores:
             yield Violation(4, "is stopped and runs, and housekeeping does not know of it", f"job {job.id}")
+        due = [loss.due_ms for group in job.groups for loss in group.losses if loss.due_ms]
+        if due and inspection.chores.get(job.id) != (max if job.gang else min)(due):
+            yield Violation(4, "has lost tasks that housekeeping does not queue again in time", f"job {job.id}")
     for job_id in inspection.chores.keys() - picture.jobs.keys():
         yield Violation(4, "is housekeeping's to act on, and is not kept", f"job {job_id}")
 

@@ -16,7 +16,7 @@ TOUCHED = 16_384
 """The longest change list (semantics, Limits and sizes)."""
 _MACHINE_AT = {"place": 2, "finished": 2, "failed": 2, "lost": 2, "evicted": 2, "stopped": 2, "left": 2,
                "join": 1, "machine": 1}  # fmt: skip
-_JOB_AT = {"place": 3, "finished": 3, "failed": 3, "lost": 3, "evicted": 3, "stopped": 3}
+_JOB_AT = {"late": 3, "place": 3, "finished": 3, "failed": 3, "lost": 3, "evicted": 3, "stopped": 3}
 """Which word of a fact names the machine, and the job."""
 _NUMBER_AT = {"place": 6, "finished": 6, "failed": 6, "lost": 6, "evicted": 6, "stopped": 6, "machine": 4}
 """Which word is the machine's number afterwards; its amounts follow."""
@@ -25,7 +25,7 @@ _LENGTHS = {
     "submit": (6, 6), "awaited": (3, 3), "met": (3, 3), "hold": (2, 2), "release": (2, 3), "resize": (6, 6),
     "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
     "stalled": (3, 99), "left": (6, 6), "conflict": (5, 5), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),
-    "restore": (3, 3),
+    "restore": (3, 3), "fail": (5, 5), "requeue": (4, 4), "late": (7, 7),
 }  # fmt: skip
 """How many words a fact has, at least and at most; those with amounts of machines have them beside."""
 _MAY_REPEAT = ("conflict", "awaited")
@@ -128,6 +128,8 @@ class Register:
             raise ValueError(words[0])
         if words[0] in _JOB_AT or words[0] == "left":
             ranges.spans(words[5])
+        elif words[0] in ("fail", "requeue"):
+            ranges.spans(words[3])
         if words in self._seen and words[0] not in _MAY_REPEAT:
             self.wrong.append((fact.version, f"has the fact {' '.join(words)!r} twice"))
         self._seen.add(words)
@@ -207,7 +209,7 @@ class Register:
                 job.awaits = set()
             else:
                 job.held, job.modified, job.surely = False, {version}, True
-        elif word in ("lost", "evicted", "failed"):
+        elif word in ("requeue", "evicted", "failed"):
             job.arrived = job.arrived[0], version
         elif word == "done":
             if job.ended is not None:

@@ -121,6 +121,10 @@ class Replay:
             self._job(words)
         elif words[0] in ("resize", "drop"):
             self._total(words)
+        elif words[0] == "fail":
+            self._fail(words)
+        elif words[0] == "late":
+            self._end_late(words)
         elif words[0] == "restore":
             self._restore(words)
 
@@ -333,6 +337,21 @@ class Replay:
         job.open = False
         job.unplaced -= count
         job.stopped += count
+
+    def _fail(self, words: tuple[str, ...]) -> None:
+        """4: tasks that were lost or evicted just now are not placed again."""
+        job, count = self._owner(words[1]), ranges.count(words[3])
+        job.unplaced -= count
+        job.failed += count
+
+    def _end_late(self, words: tuple[str, ...]) -> None:
+        """4: tasks that were taken for lost had ended."""
+        job, count = self._owner(words[3]), ranges.count(words[5])
+        job.unplaced -= count
+        if words[6] == "finished":
+            job.finished += count
+        else:
+            job.failed += count
 
     def _total(self, words: tuple[str, ...]) -> None:
         """4: a resize, or the end of optional tasks, takes them out of the counts they were entered in just now."""

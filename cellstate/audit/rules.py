@@ -150,7 +150,8 @@ def _miscounts(group: GroupStatus, live: list[Held]) -> Iterator[str]:
     if sum(counts) != group.total or min(counts) < 0:
         yield f"unplaced, placed, finished, failed, stopped {counts} do not make its total {group.total}"
     waiting = ranges.spans(group.waiting)
-    number = ranges.count(group.waiting)
+    waiting += [span for loss in group.losses if loss.due_ms for span in ranges.spans(loss.tasks)]
+    number = ranges.count(group.waiting) + group.delayed
     if number != group.unplaced:
         yield f"{group.unplaced} tasks are unplaced and {number} wait ({group.waiting})"
     placed = sum(size for _, _, size in live)

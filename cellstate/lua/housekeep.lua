@@ -1,16 +1,17 @@
--- What any live scheduler does for all: end tasks of stopped and abandoned jobs, a bounded number per call.
+-- What any live scheduler does for all, a bounded part per call: end tasks of stopped and abandoned jobs; queue lost
+-- tasks again when their delay is over; note the last placement id by the minute.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now most
 -- now: the server's time in ms; most: runs ended in one call (some 10 us of the server's time each).
--- Reply  {"ok", tasks ended, 1 when more is due now else 0}, or {"keys", name…} with nothing done
+-- Reply  {"ok", tasks ended, tasks queued again, 1 when more is due now else 0}, or {"keys", name…} with nothing done
 -- Types  housekeeping: sorted set, job id by the time from which something is to be done for it; others as in
 --        commit.lua
--- Rules  semantics 24; what is done already changes nothing (14); begins with a deletion (13)
+-- Rules  semantics 24, 26; what is done already changes nothing (14); begins with a deletion (13)
 
---@include lists binary words ranges publish links tasks
+--@include lists binary words ranges done publish links losses tasks
 
-local JOBS = 100
+--@const JOBS 100, TICK_MS 60000, TICKS 12
 local ids = redis.call('ZRANGEBYSCORE', housekeeping_key, '-inf', now, 'LIMIT', 0, JOBS)
 load_jobs(ids)
 
@@ -41,15 +42,44 @@ load_kinds_of_jobs()
 local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
 
-local ended, done = 0, {}
+redis.call('HDEL', meta_key, '-')
+
+-- Which placements have run for ten minutes is told from these (losses.lua); newest first.
+local function tick()
+  local ticks, kept = redis.call('HGET', meta_key, 'ticks') or '', {}
+  local newest = tonumber(match(ticks, '^%d+') or 0)
+  if tonumber(now) - newest < TICK_MS then return end
+  for each in gmatch(now .. format(':%d ', meta.placements) .. ticks, '%S+') do
+    if #kept < TICKS then kept[#kept + 1] = each end
+  end
+  redis.call('HSET', meta_key, 'ticks', concat(kept, ' '))
+end
+
+local function requeue_due(j)
+  local count, due = 0, due_of(j)
+  if not due or due > tonumber(now) then return 0 end
+  for i, g in ipairs(j.groups) do
+    local back = requeue(j, g, tonumber(now))
+    if back ~= '-' then
+      fact(format('requeue %s %d %s', j.id, i - 1, back))
+      count = count + span_count(back)
+    end
+  end
+  return count
+end
+
+tick()
+local ended, queued_again, done = 0, 0, {}
 for _, run in ipairs(runs) do ended = ended + end_tasks(M[run[1]], run[2], '*', 'stopped', '-', 1) end
 for _, id in ipairs(ids) do
-  if not J[id] or J[id].placed == 0 then done[#done + 1] = id end
+  local j = J[id]
+  if j and j.state <= HELD then queued_again = queued_again + requeue_due(j) end
+  if not j or (j.state <= HELD and j.delayed or j.placed) == 0 then done[#done + 1] = id end
 end
 in_chunks('ZREM', housekeeping_key, done)
-if ended > 0 then
-  meta.transactions = meta.transactions + 1
+if ended + queued_again > 0 then
+  if ended > 0 then meta.transactions = meta.transactions + 1 end
   end_waits()
   publish(at, by, true)
 end
-return { 'ok', ended, more and 1 or 0 }
+return { 'ok', ended, queued_again, more and 1 or 0 }

@@ -2,7 +2,8 @@
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping names executors agents lease
 --        | box:* pending:* wake:* asleep
--- ARGV   dims tag at by member incarnation name reaped
+-- ARGV   dims tag at by now member incarnation name reaped
+-- now: the server's time in ms.
 -- reaped "1": somebody found its lease gone; it must still be so, and the machine is down afterwards, or stays
 -- drained (the caller asks only when the store has been up for a lease: after an outage every lease is gone).
 -- "0": it leaves by itself, and its machine is gone with it.
@@ -10,7 +11,7 @@
 -- Types  names, executors, agents: hash; lease: string that expires; others as in commit.lua
 -- Rules  semantics 2 (a machine that goes acknowledges for itself), 17; begins with a deletion (13)
 
---@include lists binary words ranges done publish links tasks
+--@include lists binary words ranges done publish links losses tasks
 
 local record = redis.call('HGET', agents_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'ok', 0, 0 } end
@@ -30,6 +31,7 @@ if m then
   if #names > 0 then return answering({ 'keys' }, names) end
 end
 
+lost_at = tonumber(now)
 redis.call('HDEL', agents_key, member)
 redis.call('DEL', lease_key)
 fact((reaped == '1' and 'lapse ' or 'leave ') .. member .. ' ' .. incarnation)

@@ -1,7 +1,8 @@
 -- Change one machine: its state (up, drained, down, gone) or its capacity.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping | box:* pending:* wake:* asleep
--- ARGV   dims tag at by index action change
+-- ARGV   dims tag at by now index action change
+-- now: the server's time in ms.
 -- action "state": change is 0 up, 1 drained, 2 down, 3 gone; tasks of a machine that goes down or away
 -- are lost and go back to pending in the same call. action "capacity": change is "capacity*R", then
 -- " placement*count" for each eviction it needs, taken in that order and only while it is over; refused
@@ -10,7 +11,7 @@
 -- Types  as in commit.lua
 -- Rules  semantics 5, 8; idempotent (14)
 
---@include lists binary words ranges done publish links tasks
+--@include lists binary words ranges done publish links losses tasks
 
 load_machines({ index })
 local m = M[index]
@@ -25,6 +26,8 @@ load_awaiting()
 load_kinds_of_jobs()
 local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
+
+lost_at = tonumber(now)
 
 local function set_state()
   if m[STATE] == to_state then return 0 end

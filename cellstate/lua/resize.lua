@@ -15,7 +15,7 @@
 -- Rules  semantics 4; only people move the modify index; what is so already changes nothing (14); a call that only takes away passes when
 --        the server is full (13)
 
---@include lists binary words ranges done publish links tasks
+--@include lists binary words ranges done publish links losses tasks
 
 load_jobs({ job })
 local j = J[job]
@@ -60,7 +60,7 @@ local function grow(g, count)
 end
 
 -- What runs of a group, as {first, last, placement, machine}, newest index first.
-local function running(g, number)
+local function running(g)
   local spans_of = {}
   for placement, index in gmatch(runs_of(g), '(!?%d+)@(%d+)') do
     if sub(placement, 1, 1) ~= '!' then
@@ -89,10 +89,11 @@ end
 local left = tonumber(most)
 local function shrink(g, count)
   local total, indices = total_of(g)
+  if count > g[UNPLACED] and g.delayed > 0 then requeue(j, g, math.huge) end
   local waiting = math.min(count, g[UNPLACED])
   if waiting > 0 then
-    local rest = '-'
-    if waiting < g[UNPLACED] then rest = span_take(waiting_of(g), g[UNPLACED] - waiting) end
+    local rest, removed = span_take(waiting_of(g), g[UNPLACED] - waiting)
+    if g.losses then forget_losses(j, g, removed) end
     g[WAITING], g.first, g[UNPLACED] = rest, false, g[UNPLACED] - waiting
     j.unplaced, j.returned = j.unplaced - waiting, true
   end

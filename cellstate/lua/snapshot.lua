@@ -43,6 +43,8 @@ local function collect(text)
     elseif OF_TASKS[word] then
       note(indices, known_indices, second)
       note(ids, known_ids, third)
+    elseif word == 'late' then
+      note(ids, known_ids, third)
     elseif word == 'join' or word == 'machine' then
       note(indices, known_indices, first)
     elseif not OF_NO_RECORD[word] then

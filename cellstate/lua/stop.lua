@@ -18,15 +18,10 @@ if overtaken(j, check) then return { 'moved', write_job(j) } end
 load_awaiting()
 local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
-local stopped = 0
-for _, g in ipairs(j.groups) do
-  count_ended(g, 3, g[UNPLACED])
-  stopped = stopped + g[UNPLACED]
-  g[UNPLACED], g[WAITING], g.first = 0, '-', false
-end
-j.unplaced, j.state = 0, tonumber(state)
+local stopped = stop_unplaced(j)
+j.state = tonumber(state)
 if j.state == ABANDONED then touch_job(j) else modify(j) end -- no person abandons
-if j.placed > 0 and keep == '0' then chores = { 0, job } end
+if keep == '1' or j.placed == 0 then settled = { job } else chores = { 0, job } end
 fact(format('%s %s %d', j.state == ABANDONED and 'abandon' or 'stop', job, stopped))
 end_waits()
 publish(at, by, true)

@@ -3,7 +3,7 @@
 -- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping | pending:* wake:*
 -- ARGV   dims tag at by | pairs
 -- A pair is "id name kind precedence gang bucket links group;group…" and the job's opaque spec; links:
--- what holds it back (parts/links.lua), or "-"; a group is "need*R duration count[?]", "?": optional.
+-- what holds it back (parts/links.lua), or "-"; a group is "need*R duration count[?][xN]" (parts/words.lua).
 -- Reply  {"ok", version, answer…}: "new", "same INDEX" (its modify index), "id" (the id belongs to another
 --        job), "name ID" (a live job has that name), "after ID" (it would wait for a job that is not there: one
 --        that was submitted earlier, or stands earlier in this call, is; so no circle arises) or "never ID" (for
@@ -111,10 +111,10 @@ end
 local function record_of(a)
   local parts, total = {}, 0
   for part in gmatch(a.groups, '[^;]+') do
-    local lead, count, may_drop = match(part, '^(.*) (%d+)(%??)$')
+    local lead, count, marks = match(part, '^(.*) (%d+)(%S*)$')
     total = total + count
     local waiting = count == '0' and '-' or count == '1' and '0' or format('0-%d', count - 1)
-    parts[#parts + 1] = lead .. ' ' .. count .. may_drop .. ' ' .. count .. ' 0 0 0 0 ' .. waiting .. ' -'
+    parts[#parts + 1] = lead .. ' ' .. count .. marks .. ' ' .. count .. ' 0 0 0 0 ' .. waiting .. ' -'
   end
   local state, links = a.links == '' and ACTIVE or HELD, version .. a.links .. a.awaited_by
   local lead = { a.name, a.kind, a.precedence, a.order, state, a.gang, at, a.bucket, links }

@@ -4,7 +4,7 @@
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping updates | pending:* wake:*
 -- ARGV   dims tag at by job check most spec | groups
--- spec: what only schedulers and executors read, of all groups. A group is "need*R duration"; most: groups a job
+-- spec: what only schedulers and executors read, of all groups. A group is "need*R duration 0[xN]"; most: groups a job
 -- may have. check: the modify index the caller read, "-" for any.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"often", record} (too many groups),
 --        or {"keys", name…}
@@ -24,7 +24,7 @@ local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
 
 redis.call('HSET', specs_key, job, spec)
-for i = fixed_args + 1, #ARGV do j.groups[#j.groups + 1] = read_group(ARGV[i] .. ' 0 0 0 0 0 0 - -') end
+for i = fixed_args + 1, #ARGV do j.groups[#j.groups + 1] = read_group(ARGV[i] .. ' 0 0 0 0 0 - -') end
 redis.call('HSET', updates_key, job, 'rolling')
 modify(j)
 fact('update ' .. job)

@@ -54,6 +54,7 @@ class MemoryAgents(MemoryMachines, MemoryReads):
         if known is None or known.incarnation != incarnation or (reaped and known.lives):
             return False
         self.unfold()
+        self.lost_at = at_ms
         m = self.M.get(self.indices.get(member.partition("/")[2], -1))
         self.open()
         del self.agents_known[member]

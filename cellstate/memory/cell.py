@@ -118,7 +118,10 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         """See Cell.end."""
         self.unfold()
         self.open()
-        if self.shortcut and all(e.how is How.FINISHED and e.tasks == "*" and not e.reason for e in endings):
+        self.lost_at = at_ms
+        if self.shortcut and all(
+            e.how is How.FINISHED and e.tasks == "*" and not (e.reason or e.job) for e in endings
+        ):
             counts = self.finish_all(endings, moves=self.release_moves_number)
         else:
             counts = self.end_each(endings)
@@ -130,7 +133,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
     def end_each(self, endings: Sequence[Ending]) -> list[int]:
         """End tasks of any sort."""
         counts = []
-        for machine, placement, how, tasks, reason in endings:
+        for machine, placement, how, tasks, reason, job_id in endings:
             m, n = self.M.get(machine), 0
             if m and how is How.LEFT:
                 n = self.acknowledge(m, placement, part_of(tasks))
@@ -142,6 +145,9 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
                 n = self.end_tasks(m, placement, part_of(tasks), how, why, self.stamp, moves=moves)
                 if self.strict:
                     n += self.evict_gangs(why, self.stamp)
+            j = self.J.get(job_id)
+            if n == 0 and j is not None and how in (How.FINISHED, How.FAILED):
+                n = self.end_late(j, machine, placement, part_of(tasks), how)
             counts.append(n)
         return counts
 

@@ -1,15 +1,17 @@
 """Housekeeping of the twin: ``lua/housekeep.lua``."""
 
 from cellstate.cell import Housekept
+from cellstate.memory.ranges import span_count
 from cellstate.memory.tasks import MemoryTasks
+from cellstate.memory.words import JobRow
 from cellstate.model import JobState
 from cellstate.transaction import How
 
-JOBS = 100
+JOBS, TICK_MS, TICKS = 100, 60_000, 12
 
 
 class MemoryHousekeeping(MemoryTasks):
-    """End tasks of stopped and abandoned jobs."""
+    """End tasks of stopped and abandoned jobs; queue lost tasks again."""
 
     def chores(self) -> dict[str, int]:
         """Jobs that housekeeping has to act on: from when (ms)."""
@@ -19,6 +21,7 @@ class MemoryHousekeeping(MemoryTasks):
         """See Cell.housekeep; `at_ms` stands for the server's time."""
         self.unfold()
         self.open()
+        self._tick(at_ms)
         due = sorted((when, job_id) for job_id, when in self.due.items() if when <= at_ms)[:JOBS]
         ids = [job_id for _, job_id in due]
         runs = [
@@ -30,10 +33,27 @@ class MemoryHousekeeping(MemoryTasks):
             self.end_tasks(self.M[index], placement, None, How.STOPPED, "-", self.stamp)
             for index, placement in runs[:most]
         )
+        queued = 0
         for job_id in ids:
-            if job_id not in self.J or not self.J[job_id].placed:
+            j = self.J.get(job_id)
+            if j is not None and j.state <= JobState.HELD:
+                queued += self._requeue_due(j, at_ms)
+            if j is None or not (j.delayed if j.state <= JobState.HELD else j.placed):
                 self.due.pop(job_id, None)
-        if ended:
-            self.transactions += 1
+        if ended + queued:
+            self.transactions += bool(ended)
             self.publish(at_ms, by)
-        return Housekept(ended, more=len(runs) > most or len(ids) == JOBS)
+        return Housekept(ended, queued, more=len(runs) > most or len(ids) == JOBS)
+
+    def _tick(self, now: int) -> None:
+        if now - (self.ticks[0][0] if self.ticks else 0) >= TICK_MS:
+            self.ticks = ((now, self.placements), *self.ticks)[:TICKS]
+
+    def _requeue_due(self, j: JobRow, now: int) -> int:
+        due, count = self.due_of(j), 0
+        for g in j.groups if due is not None and due <= now else ():
+            back = self.requeue(g, now)
+            if back:
+                self.fact("requeue", j.id, g.number, back)
+                count += span_count(back)
+        return count

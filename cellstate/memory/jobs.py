@@ -4,6 +4,7 @@ What holds them back is in `waits`.
 """
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any, cast
 
 import msgpack
@@ -77,8 +78,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
                 self.waited = True
         j.state = JobState.HELD if j.waits else JobState.ACTIVE
         j.groups = [
-            Group(j, i, group.need, group.duration_ms, group.count, optional=group.optional)
-            for i, group in enumerate(spec.groups)
+            Group(j, i, group, group.count) for i, group in enumerate(spec.groups)
         ]
         j.spec = _opaque(spec)
         self.J[j.id], self.names[j.name] = j, j.id
@@ -102,12 +102,9 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         if j.state <= JobState.HELD or (kept and state is JobState.STOPPED):
             self.overtaken(j, check)
             self.open()
-            stopped = j.unplaced
-            for g in j.groups:
-                g.stopped += g.unplaced
-                g.unplaced, g.waiting = 0, NONE
-            j.unplaced, j.state = 0, state
+            stopped, j.state = self.stop_unplaced(j), state
             (self.touch_job if state is JobState.ABANDONED else self.modify)(j)  # no person abandons
+            self.due.pop(job_id, None)
             if j.placed and not keep:
                 self.due[job_id] = 0
             self.fact("abandon" if state is JobState.ABANDONED else "stop", job_id, stopped)
@@ -215,9 +212,13 @@ class MemoryJobs(MemoryTasks, MemoryReads):
 
     def shrink(self, j: JobRow, g: Group, count: int, most: int) -> tuple[int, int]:
         """Take tasks away; returns minus the waiting ones among them, and the number of running ones."""
+        if count > g.unplaced and g.delayed:
+            self.requeue(g, inf)
         waiting = min(count, g.unplaced)
         if waiting:
-            g.waiting = span_tail(g.waiting, waiting)[1]
+            removed, g.waiting = span_tail(g.waiting, waiting)
+            if g.losses:
+                self.forget_losses(g, removed)
             g.unplaced, j.unplaced, j.returned = g.unplaced - waiting, j.unplaced - waiting, True
         stopped = min(count - waiting, most)
         if stopped:
@@ -261,11 +262,15 @@ def _opaque(spec: JobSpec) -> dict[str, Any]:
 
 
 def _asked(spec: JobSpec) -> tuple[Any, ...]:
-    groups = [(tuple(group.need), group.duration_ms, group.count, group.count, group.optional) for group in spec.groups]
+    groups = [
+        (tuple(g.need), g.duration_ms, g.count, g.count, g.optional, -1 if g.once else g.budget) for g in spec.groups
+    ]
     return spec.name, spec.kind, spec.precedence, spec.gang, groups, _opaque(spec)
 
 
 def _essence(j: JobRow) -> tuple[Any, ...]:
     """What stays the same of a job: everything but state, counts and ranges."""
-    groups = [(g.amounts, g.duration, g.total, g.indices, g.optional) for g in j.groups]
+    groups = [
+        (g.amounts, g.duration, g.total, g.indices, g.optional, -1 if g.once else g.budget) for g in j.groups
+    ]
     return j.name, j.kind.name, j.precedence, j.gang, groups, j.spec

@@ -75,6 +75,7 @@ class MemoryMachines(MemoryTasks):
             return 0
         m = self._machine(index)
         self.open()
+        self.lost_at = at_ms
         count = 0
         self.touch(m, self.stamp)
         m.state = state

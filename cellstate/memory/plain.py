@@ -94,7 +94,7 @@ class MemoryPlain(MemoryTasks):
         find, rest, numbers, stamp, counts = self.M.get, self.free, self.numbers, self.stamp, list[int]()
         group: Group | None = None
         total = 0
-        for machine, placement, _, _, _ in endings:
+        for machine, placement, *_ in endings:
             m = find(machine)
             run = m.runs.get(placement) if m and placement > 0 else None
             if m is None or run is None:

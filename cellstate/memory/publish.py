@@ -139,7 +139,7 @@ class MemoryPublish(MemoryWords):
         """Complete what has nothing left, and sort out who is pending."""
         for j in self.changed_jobs:
             pending = j.unplaced > 0 and j.state <= JobState.HELD
-            if j.unplaced == 0 and j.placed == 0 and not j.complete:
+            if j.unplaced == 0 and j.placed == 0 and not j.delayed and not j.complete:
                 if j.state <= JobState.HELD:
                     j.state = JobState.DONE
                 else:

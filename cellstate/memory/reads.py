@@ -11,13 +11,14 @@ from cellstate.keys import SCHEMA
 from cellstate.memory.publish import Line, MemoryPublish
 from cellstate.memory.ranges import spell
 from cellstate.memory.words import Group, JobRow, MachineRow
-from cellstate.model import After, Described, GroupStatus, Job, Machine, MachineState, Run
+from cellstate.model import BUDGET, After, Described, GroupStatus, Job, Loss, Machine, MachineState, Run
 from cellstate.snapshot import Snapshot
 
 OF_TASKS = frozenset({"place", "finished", "failed", "lost", "evicted", "stopped", "left"})
+OF_SPANS = frozenset({"fail", "late", "requeue"})
 OF_JOBS = frozenset(
     {"submit", "stop", "abandon", "done", "hold", "release", "resize", "drop", "awaited", "met", "update", "updated",
-     "stalled"}
+     "stalled", "fail", "requeue"}
 )  # fmt: skip
 
 
@@ -131,6 +132,8 @@ class MemoryReads(MemoryPublish):
             line = (*line[:-1], spell(line[-1]))
         elif word == "machine":
             line = (*line[:4], *self._values(line[4:]))
+        elif word in OF_SPANS:
+            line = tuple(spell(part) if isinstance(part, tuple) else part for part in line)
         return " ".join(map(str, line))
 
     def _values(self, words: Sequence[Any]) -> Iterable[Any]:
@@ -204,8 +207,11 @@ def _described(m: MachineRow) -> Described:
 
 def _group(g: Group) -> GroupStatus:
     return GroupStatus(
-        g.amounts, g.duration, g.total, g.unplaced, g.placed, g.finished, g.failed, g.stopped, spell(g.waiting),
+        g.amounts, g.duration, g.total, g.unplaced + g.delayed, g.placed, g.finished, g.failed, g.stopped,
+        spell(g.waiting),
         tuple((abs(placement), index, placement < 0) for placement, index in g.runs.items()), g.optional, g.indices,
+        BUDGET if g.once else g.budget, g.once,
+        tuple(Loss(spell(loss.tasks), loss.count, loss.due, loss.placement) for loss in g.losses),
     )  # fmt: skip
 
 
@@ -216,5 +222,7 @@ def _note(line: Line, indices: dict[int, None], ids: dict[str, None]) -> None:
         ids[line[3].job.id] = None
     elif line[0] in ("join", "machine"):
         indices[line[1]] = None
+    elif line[0] == "late":
+        ids[line[3]] = None
     elif line[0] in OF_JOBS:
         ids[line[1]] = None

@@ -258,7 +258,7 @@ class MemorySimulated(MemoryCommit):
         self.transactions += 1
         if not j.placed:
             k.jobs -= 1
-            if not j.unplaced:
+            if not j.unplaced and not j.delayed:
                 self.complete(j, at_ms)
         self.version += 1
         self._behind += 1

@@ -4,16 +4,17 @@ Amounts on machines (occupy) and of kinds (book) are separate from the records, 
 with the first and writes the second later.
 """
 
-from cellstate.memory.ranges import Spans, span_add, span_count, span_split, span_take, spans
-from cellstate.memory.waits import MemoryWaits
+from cellstate.memory.losses import MemoryLosses
+from cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split, span_take, spans
 from cellstate.memory.words import Group, JobRow, KindRow, MachineRow
 from cellstate.model import Gang, JobState
 from cellstate.transaction import How
 
+ENDS = (How.FINISHED, How.FAILED, How.STOPPED)
 WORDS = {how: how.name.lower() for how in How}
 
 
-class MemoryTasks(MemoryWaits):
+class MemoryTasks(MemoryLosses):
     """The words of tasks."""
 
     strict: list[JobRow]
@@ -61,7 +62,8 @@ class MemoryTasks(MemoryWaits):
         """Take tasks of a run off its machine; the caller has freed the amounts. Returns how many there were.
 
         Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2). An optional task
-        that is evicted, lost or failed is dropped from the total and never pending again (4).
+        that is evicted, lost or failed is dropped from the total and never pending again (4). Lost tasks are delayed,
+        or fail; those of an at-most-once group fail when they are evicted too (26).
         """
         g, tasks = m.runs[placement]
         j = g.job
@@ -89,21 +91,29 @@ class MemoryTasks(MemoryWaits):
         j.begun = j.begun or how is not How.FINISHED
         self.count_admitted(j, before)
         self.touch_job(j)
+        spent = NONE
         dropped = g.optional and how not in (How.FINISHED, How.STOPPED) and j.state <= JobState.HELD
         if dropped:
             g.total -= count
-        elif how is How.FINISHED:
-            g.finished += count
-        elif how is How.FAILED:
-            g.failed += count
-        elif how is How.STOPPED or j.state > JobState.HELD:
-            g.stopped += count
+        elif how in ENDS or j.state > JobState.HELD:
+            self.count_ended(g, how, count)
+            if g.losses:
+                self.forget_losses(g, gone)
+        elif how is How.LOST:
+            spent = self.lose(g, gone, placement)
+        elif g.once:
+            spent = gone  # it has begun, so it is not placed again
         else:
+            if g.losses:
+                self.forget_losses(g, gone, unlinked=True)
             g.waiting = span_add(g.waiting, gone)
             g.unplaced, j.unplaced, j.returned = g.unplaced + count, j.unplaced + count, True
+        g.failed += span_count(spent)
         self.fact(WORDS[how], placement, m.index, g, gone, m.number, m.capacity, m.free, reason)
         if dropped:
             self.fact("drop", j.id, g.number, count, WORDS[how])
+        if spent:
+            self.fact("fail", j.id, g.number, spent, WORDS[how])
         return count
 
     def acknowledge(self, m: MachineRow, placement: int, part: Spans | None) -> int:

@@ -36,7 +36,7 @@ class MemoryUpdates(MemoryJobs):
                 raise refusal(self.name, job_id, "often", self.snapshot_of(j, spec=False))
             self.open()
             j.spec = spec
-            j.groups += [Group(j, i, group.need, group.duration_ms, 0) for i, group in enumerate(groups, len(j.groups))]
+            j.groups += [Group(j, i, group, 0) for i, group in enumerate(groups, len(j.groups))]
             self._updates[job_id] = "rolling"
             self.modify(j)
             self.fact("update", job_id)

@@ -27,13 +27,19 @@ class MemoryWaits(MemoryPublish):
         stopped = j.state in (JobState.STOPPED, JobState.ABANDONED)
         return not stopped and all(g.finished == g.total for g in j.groups)
 
+    def stop_unplaced(self, j: JobRow) -> int:
+        """Unplaced tasks of a job, delayed ones too, are stopped. Returns how many."""
+        count = j.unplaced + j.delayed
+        for g in j.groups:
+            g.stopped += g.unplaced + g.delayed
+            g.unplaced, g.delayed, g.waiting, g.losses = 0, 0, NONE, []
+        j.unplaced = j.delayed = 0
+        return count
+
     def give_up(self, j: JobRow, awaited: JobRow) -> None:
         """What it waits for can no longer come true: it is stopped, and keeps saying what it waited for."""
-        count = j.unplaced
-        for g in j.groups:
-            g.stopped += g.unplaced
-            g.unplaced, g.waiting = 0, NONE
-        j.unplaced, j.state = 0, JobState.STOPPED
+        count = self.stop_unplaced(j)
+        j.state = JobState.STOPPED
         self.touch_job(j)
         self.fact("stop", j.id, count, f"after:{awaited.id}")
 
@@ -41,7 +47,7 @@ class MemoryWaits(MemoryPublish):
         """Jobs that ended in this call let go of those that wait for them: these are set free, or given up."""
         todo = list(self.changed_jobs)
         for j in todo:
-            if j.unplaced or j.placed or j.complete or not j.awaited:
+            if j.unplaced or j.placed or j.delayed or j.complete or not j.awaited:
                 continue
             well = self.finished(j)
             for other in (self.J[job_id] for job_id in j.awaited if job_id in self.J):

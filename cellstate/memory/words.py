@@ -12,7 +12,7 @@ from typing import Any
 
 from cellstate.errors import BadInput
 from cellstate.memory.ranges import NONE, Spans
-from cellstate.model import MOST_PRECEDENCE, Gang, JobState, Limits, MachineState
+from cellstate.model import MOST_PRECEDENCE, Gang, JobState, Limits, MachineState, TaskGroup
 from cellstate.packing import FIELD, GUARD, MASK, packed
 from cellstate.resources import LARGEST, Dimensions, Resources
 
@@ -65,20 +65,35 @@ class MachineRow:
         self._numbers[self.index] = number
 
 
+class LossRow:
+    """Losses of tasks of a group; fields as in model.Loss."""
+
+    __slots__ = ("count", "due", "placement", "tasks")
+
+    def __init__(self, tasks: Spans, count: int, due: int, placement: int) -> None:
+        """`due` is 0 once the tasks are not delayed any more."""
+        self.tasks, self.count, self.due, self.placement = tasks, count, due, placement
+
+
 class Group:
-    """A task group of a job; `runs`: placement id → machine, in order, under minus the id while leaving."""
+    """A task group of a job.
 
-    __slots__ = ("amounts", "duration", "failed", "finished", "indices", "job", "leaving", "many", "need", "number",
-                 "optional", "placed", "runs", "stopped", "total", "unplaced", "waiting")  # fmt: skip
+    `unplaced` without the `delayed` tasks; `runs`: placement id → machine, in order, under minus the id while leaving.
+    """
 
-    def __init__(
-        self, job: "JobRow", number: int, amounts: Resources, duration: int, total: int, *, optional: bool = False
-    ) -> None:
+    __slots__ = ("amounts", "budget", "delayed", "duration", "failed", "finished", "indices", "job", "leaving",
+                 "losses", "many", "need", "number", "once", "optional", "placed", "runs", "stopped", "total",
+                 "unplaced", "waiting")  # fmt: skip
+
+    def __init__(self, job: "JobRow", number: int, group: TaskGroup, total: int) -> None:
         """All tasks wait."""
-        self.job, self.number, self.amounts = job, number, tuple(amounts)
+        self.job, self.number, self.amounts = job, number, tuple(group.need)
         self.need, self.many = _measured(self.amounts)
-        self.duration, self.total, self.unplaced, self.indices, self.optional = duration, total, total, total, optional
-        self.placed = self.finished = self.failed = self.stopped = self.leaving = 0
+        self.duration, self.optional = group.duration_ms, group.optional
+        self.budget, self.once = group.budget, group.once
+        self.total = self.unplaced = self.indices = total
+        self.losses: list[LossRow] = []
+        self.delayed = self.placed = self.finished = self.failed = self.stopped = self.leaving = 0
         self.waiting: Spans = (0, total - 1) if total else NONE
         self.runs: dict[int, int] = {}
 
@@ -95,11 +110,11 @@ class JobRow:
     `arrival`: its place in the queue of its kind, 0 when it is not pending; `call`: the call that last
     touched it; `returned`: that call put tasks back; `modified`: its modify index; `waits`: what holds it back,
     "*" for a person, a job's id, with "+" however that ends; `awaited`: ids of the jobs that wait for it; `begun`:
-    tasks of it were placed and taken off again.
+    tasks of it were placed and taken off again; `lossy`: tasks of it were lost.
     """
 
-    __slots__ = ("arrival", "awaited", "begun", "bucket", "call", "complete", "gang", "groups", "id", "kind",
-                 "modified", "name", "order", "placed", "precedence", "returned", "spec", "state", "submitted",
+    __slots__ = ("arrival", "awaited", "begun", "bucket", "call", "complete", "delayed", "gang", "groups", "id", "kind",
+                 "lossy", "modified", "name", "order", "placed", "precedence", "returned", "spec", "state", "submitted",
                  "unplaced", "waits")  # fmt: skip
 
     def __init__(self, id: str, name: str, kind: "KindRow", precedence: int, state: JobState, gang: Gang) -> None:
@@ -109,7 +124,8 @@ class JobRow:
         self.spec: Mapping[str, Any] = {}
         self.bucket = self.order = self.submitted = self.arrival = self.placed = self.unplaced = 0
         self.call = self.modified = 0
-        self.begun = self.complete = self.returned = False
+        self.delayed = 0
+        self.begun = self.complete = self.lossy = self.returned = False
         self.waits: list[str] = []
         self.awaited: list[str] = []
 

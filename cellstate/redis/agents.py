@@ -46,6 +46,7 @@ class RedisAgents(RedisReads):
         """See Cell.lapse."""
         name = membership.member.partition("/")[2]
         values = self._values(at_ms, by) | membership._asdict() | {"name": name, "reaped": int(reaped)}
+        values["now"] = self.store_ms()
         return bool(self._run("lapse", values, member=membership.member, extra=self._hints())[1])
 
     def agents(self) -> dict[str, AgentRecord]:

@@ -28,7 +28,7 @@ from cellstate.redis.scripts import script
 from cellstate.redis.shards import RedisShards
 from cellstate.resources import Dimensions, Resources
 from cellstate.server import connect, safe_url
-from cellstate.transaction import Ending, Intake, Position, Transaction
+from cellstate.transaction import Ending, How, Intake, Position, Transaction
 
 KEEP_JOBS = 10_000
 KEEP_MS = 24 * 3600 * 1000
@@ -175,7 +175,9 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards, RedisInspection):
                 return
 
     def _change(self, index: int, action: str, change: str, at_ms: int, by: str) -> int:
+        loses = action == "state" and int(change) >= MachineState.DOWN
         values = {**self._values(at_ms, by), "index": index, "action": action, "change": change}
+        values["now"] = self.store_ms() if loses else 0
         reply = self._run("machine", values, extra=self._hints())
         if reply[0] == b"unknown":
             raise Refused(f"machine {index}: not in cell {self.name}; see omega machine list")
@@ -275,7 +277,9 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards, RedisInspection):
     def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
         """See Cell.end."""
         words = [word for ending in endings for word in records.write_ending(ending)]
-        reply = self._run("end", self._values(at_ms, by), words, extra=self._hints())
+        loses = any(ending.how is How.LOST for ending in endings)
+        values = self._values(at_ms, by) | {"now": self.store_ms() if loses else 0}
+        reply = self._run("end", values, words, extra=self._hints())
         return [int(count) for count in reply[2:]]
 
     def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:

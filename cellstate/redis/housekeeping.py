@@ -10,8 +10,8 @@ class RedisHousekeeping(RedisAgents):
     def housekeep(self, at_ms: int, by: str, most: int = 1_000) -> Housekept:
         """See Cell.housekeep."""
         values = self._values(at_ms, by) | {"now": self.store_ms(), "most": most}
-        _, ended, more = self._run("housekeep", values, extra=self._hints())
-        return Housekept(int(ended), bool(more))
+        _, ended, queued, more = self._run("housekeep", values, extra=self._hints())
+        return Housekept(int(ended), int(queued), bool(more))
 
     def chores(self) -> dict[str, int]:
         """Jobs that housekeeping has to act on: from when, in ms of the server's clock."""

@@ -42,6 +42,8 @@ def _meta(found: Inspection, field: str, value: bytes) -> None:
     found.meta.add(field)
     if field == "resources":
         _want(re.fullmatch(r"[a-z][\w-]*(,[a-z][\w-]*)*", value.decode()), "not a list of names")
+    elif field == "ticks":
+        _want(re.fullmatch(r"\d+:\d+( \d+:\d+)*", value.decode()), "not a list of times and placement ids")
     else:
         found.counters[field] = _number(value)
         _want(field != "schema" or int(value) == keys.SCHEMA, f"is {value!r}, not {keys.SCHEMA}")

@@ -82,7 +82,7 @@ class RedisJobs(RedisReads):
         check_texts(extra, f"job {job_id}")
         for group in groups:
             self._check(f"job {job_id}", group.need)
-        texts = [f"{' '.join(map(str, group.need))} {group.duration_ms}" for group in groups]
+        texts = [records.write_group(group, 0) for group in groups]
         more = {"most": MOST_GROUPS, "spec": records.pack(dict(extra))}
         return self._alter("update", job_id, at_ms, by, check, more, texts)
 

@@ -246,7 +246,7 @@ class RedisReads(RedisCalls):
         found = self._plain(self.client.hgetall, self._prefix + "meta")
         read = {
             name.decode(): self._record("meta", name, int, value)
-            for name, value in found.items() if name != b"resources"
+            for name, value in found.items() if name not in (b"resources", b"ticks")
         }  # fmt: skip
         known = {name: value for name, value in read.items() if value is not None}
         return dict.fromkeys(("version", "floor", "placements", "arrivals", "transactions", "jobs"), 0) | known

@@ -11,6 +11,7 @@ import msgpack
 from cellstate.cell import Rows
 from cellstate.errors import BadInput
 from cellstate.model import (
+    BUDGET,
     MOST_PRECEDENCE,
     After,
     Described,
@@ -20,6 +21,7 @@ from cellstate.model import (
     JobSpec,
     JobState,
     Limits,
+    Loss,
     Machine,
     MachineState,
     Pairs,
@@ -53,13 +55,21 @@ def unpack(data: bytes) -> dict[str, Any]:
 
 def write_job(spec: JobSpec, *, held: bool) -> tuple[str, bytes]:
     """Return what submit.lua takes for a job: its line and its opaque spec."""
-    groups = ";".join(
-        f"{' '.join(map(str, g.need))} {g.duration_ms} {g.count}{'?' if g.optional else ''}" for g in spec.groups
-    )
+    groups = ";".join(write_group(group, group.count) for group in spec.groups)
     waits = "".join(f"<{wait.job}{'+' if wait.any_end else ''}" for wait in spec.after)
     links = ("<*" if held else "") + waits or "-"
     head = f"{spec.id} {spec.name} {spec.kind} {spec.precedence} {int(spec.gang)} {bucket_of(spec.id):02x} {links}"
     return f"{head} {groups}", pack(opaque(spec.extra, spec.groups))
+
+
+def write_group(group: TaskGroup, count: int) -> str:
+    """Write a task group of so many tasks as submit.lua and update.lua take it."""
+    marks = "?" if group.optional else ""
+    if group.once:
+        marks += "x-"
+    elif group.budget != BUDGET:
+        marks += f"x{group.budget}"
+    return f"{' '.join(map(str, group.need))} {group.duration_ms} {count}{marks}"
 
 
 def opaque(extra: Mapping[str, Any], groups: Sequence[TaskGroup]) -> dict[str, Any]:
@@ -81,20 +91,33 @@ def _runs(text: str) -> tuple[tuple[int, int, bool], ...]:
 
 def _group(text: str, dimensions: int) -> GroupStatus:
     words = text.split(" ")
-    total, indices, optional = _total(words[dimensions + 1])
+    total, indices, optional, budget, once = _total(words[dimensions + 1])
     duration, _, unplaced, placed, finished, failed, stopped, waiting, runs = words[dimensions:]
+    losses: tuple[Loss, ...] = ()
+    if "~" in waiting:
+        waiting, losses = _losses(waiting)
     return GroupStatus(
         tuple(map(int, words[:dimensions])), int(duration), total, int(unplaced), int(placed), int(finished),
         int(failed), int(stopped), waiting, () if runs == EMPTY else _runs(runs), optional, indices,
+        budget, once, losses,
     )  # fmt: skip
 
 
-def _total(word: str) -> tuple[int, int, bool]:
-    """Read ``total[/indices][?]``."""
+def _total(word: str) -> tuple[int, int, bool, int, bool]:
+    """Read ``total[/indices][?][xN]``: total, indices, optional, budget of losses, at most once."""
     if word.isdigit():
-        return int(word), int(word), False
-    total, _, indices = word.rstrip("?").partition("/")
-    return int(total), int(indices or total), word[-1] == "?"
+        return int(word), int(word), False, BUDGET, False
+    counts, _, budget = word.partition("x")
+    total, _, indices = counts.rstrip("?").partition("/")
+    once = budget == "-"
+    return int(total), int(indices or total), counts[-1] == "?", BUDGET if once else int(budget or BUDGET), once
+
+
+def _losses(word: str) -> tuple[str, tuple[Loss, ...]]:
+    """Read ``waiting~delayed~tasks:count:due:placement~…`` (lua/parts/losses.lua)."""
+    waiting, _, *entries = word.split("~")
+    split = [entry.split(":") for entry in entries]
+    return waiting, tuple(Loss(tasks, int(n), int(due), int(placement)) for tasks, n, due, placement in split)
 
 
 def _links(word: str) -> tuple[int, bool, tuple[After, ...], tuple[str, ...], bool]:
@@ -185,10 +208,10 @@ def write_transaction(transaction: Transaction) -> list[str | bytes]:
 _HOW = {how: how.name.lower() for how in How}
 
 
-def write_ending(ending: Ending) -> tuple[int, int, str, str, str]:
+def write_ending(ending: Ending) -> tuple[int, int, str, str, str, str]:
     """What end.lua takes for an ending."""
-    machine, placement, how, tasks, reason = ending
-    return machine, placement, _HOW[how], tasks, reason or "-"
+    machine, placement, how, tasks, reason, job = ending
+    return machine, placement, _HOW[how], tasks, reason or "-", job or "-"
 
 
 @lru_cache(maxsize=4096)

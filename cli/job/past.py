@@ -72,8 +72,10 @@ class Past:
     def _hear_own(self, event: Event) -> None:
         count = event.count or 0
         self.events.append(event)
-        if event.kind == "failed" and (why := event.more.get("reason")):
+        if event.kind in ("failed", "fail") and (why := event.more.get("reason")):
             self.failures[why] = self.failures.get(why, 0) + count
+        if event.kind == "fail":
+            self._returned -= count
         if event.kind in ("lost", "evicted"):
             self.lost += count if event.kind == "lost" else 0
             self._returned += count

@@ -82,7 +82,9 @@ class Room:
                 return ("DEPENDENCY" if job.after else "") if ended(job) else "STOPPING"
             case JobState.HELD if job.unplaced:
                 return "DEPENDENCY" if job.after and not job.held else "HELD"
-        return self._pending(job) if job.pending else ""
+        if not job.pending:
+            return "LOST" if job.unplaced else ""
+        return self._pending(job)
 
     def _pending(self, job: Job) -> str:
         self._read()

@@ -10,7 +10,7 @@ from cellstate import ranges
 from cli import render, words
 from cli.app import App
 from cli.event_words import Names
-from cli.job import update
+from cli.job import losses, update
 from cli.job.find import find
 from cli.job.list import as_json
 from cli.job.past import MOST_EVENTS, Past, past
@@ -55,7 +55,7 @@ def command(app: App, job: str, verbose: bool) -> None:
                  "group": run.group, "tasks": run.tasks, "leaving": run.leaving} for run in runs
             ],
             "summary": sums, "history": log.as_json(), "evicted_for": log.evicted_for,
-            "evicted": log.evicted, "failures": log.failures,
+            "evicted": log.evicted, "failures": log.failures, "losses": losses.losses(cell, found),
             "spec": {name: value for name, value in found.spec.items() if name not in ("groups", "targets")},
             "update": update.progress(found, cell.updates().get(found.id, "")),
         })  # fmt: skip
@@ -117,6 +117,7 @@ def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, sums: Mapping[
             "tasks": f"{counts(job.groups)['total']:,} · {ways}",
             "history": _history(job, past),
             "failed": words.listing([f"{words.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
+            "lost": words.listing(list(losses.lines(losses.losses(cell, job)))),
             "update": update.told(update.progress(job, cell.updates().get(job.id, ""))),
             "evicted": _evictions(cell, past.evicted_for, "for"),
             "made room": _evictions(cell, past.evicted, "of"),

@@ -8,6 +8,7 @@ import click
 from cellstate.model import JobState
 from cli import render, words
 from cli.app import App
+from cli.job import losses
 from cli.job.find import find
 from cli.job.state import Room, group_names, state
 from cli.job.status import waits_for
@@ -51,11 +52,14 @@ def _no_machine_matters(app: App, cell: "RedisCell", job: "Job") -> None:
     reason = Room(cell).reason(job) or ("PLACED" if state(job) == "running" else "DONE")
     detail = f"waits for {waits_for(cell, job)}" if reason == "DEPENDENCY" else ""
     if app.as_json:
-        render.document(_head(cell, job) | {"reason": reason, "detail": detail, "groups": [], "fits_after": []})
+        render.document(_head(cell, job) | {"reason": reason, "detail": detail, "groups": [], "fits_after": [],
+                                              "losses": losses.losses(cell, job)})  # fmt: skip
         return
-    waiting = f"{job.unplaced:,} tasks wait" if job.pending else "none of its tasks waits"
+    waiting = f"{job.unplaced:,} tasks wait" if job.unplaced else "none of its tasks waits"
     render.line(_headline(f"{job.name} is {state(job)}: {waiting}", reason))
     render.line(f"  {detail or MEANING[reason]}")
+    for line in losses.lines(losses.losses(cell, job)):
+        render.line(f"  {line}")
     if reason == "HELD":
         render.line(f"  would be placed after: omega job release {job.name}")
 
@@ -83,6 +87,7 @@ class Told:
         ]  # fmt: skip
         return _head(self.cell, self.job) | {
             "reason": self.said.reason, "detail": self.said.detail, "machines": self.said.machines, "groups": groups,
+            "losses": losses.losses(self.cell, self.job),
             "fits_after": [{name: value for name, value in each.items() if name != "text"} for each in self.remedies()],
         }  # fmt: skip
 
@@ -104,6 +109,8 @@ class Told:
                 _show_steps(part, self.said.machines)
         if not self.said.parts or self.said.reason in ("WAITING", "NO_SCHEDULER", "NO_MACHINE"):
             render.line(f"  {MEANING[self.said.reason]}")
+        for line in losses.lines(losses.losses(self.cell, self.job)):
+            render.line(f"  {line}")
         if remedies := self.remedies():
             render.line("  would fit after: " + " · or ".join(each["text"] for each in remedies))
 

@@ -17,6 +17,7 @@ class Reason(StrEnum):
     LIMIT = "LIMIT"
     HELD = "HELD"
     DEPENDENCY = "DEPENDENCY"
+    LOST = "LOST"
     CONFLICTS = "CONFLICTS"
     STOPPING = "STOPPING"
     PLACED = "PLACED"
@@ -34,6 +35,7 @@ MEANING: Mapping[str, str] = {
     Reason.LIMIT: "the limits of its kind are reached",
     Reason.HELD: "held: it is not to be placed yet",
     Reason.DEPENDENCY: "it waits for other jobs to end; or one of them did not finish, and so it was stopped",
+    Reason.LOST: "its unplaced tasks were lost and are delayed before they are placed again",
     Reason.CONFLICTS: "given up after too many conflicts",
     Reason.STOPPING: "stopped, and tasks are still on machines",
     Reason.PLACED: "all of its tasks have machines",

@@ -197,7 +197,7 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
         "user": "ada", "modify_index": 2, "held": False, "after": [],
         "update": {"update": "done", "reason": None, "to_replace": 0, "tasks": 5}, "progress": None,
         "summary": {"queued": 0, "starting": 0, "running": 5, "failed": 0, "complete": 0, "stopped": 0, "lost": 0},
-        "evicted_for": {}, "evicted": {}, "failures": {},
+        "evicted_for": {}, "evicted": {}, "failures": {}, "losses": [],
         "groups": [
             {"name": "fetch", "need": {"cpu": 500, "memory": 256}, "duration_ms": 30_000,
              "counts": NOTHING | {"total": 4, "placed": 4}, "optional": False, "indices": 4,

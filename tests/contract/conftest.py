@@ -109,6 +109,20 @@ class Member:
         return self.transact(Transaction(job, made, mode, detection))[0]
 
 
+HOUR_MS = 3_600_000
+
+
+def requeue_lost(cell: AnyCell) -> int:
+    """Let the delay of lost tasks end, and housekeeping queue them again; returns how many they were."""
+    if isinstance(cell, MemoryCell):
+        return cell.housekeep(HOUR_MS, "batch/0").queued
+    now = cell.store_ms
+    cell.store_ms = lambda: now() + HOUR_MS  # type: ignore[method-assign]
+    queued = cell.housekeep(0, "batch/0").queued
+    cell.store_ms = now  # type: ignore[method-assign]
+    return queued
+
+
 Make = Callable[..., Stand]
 
 

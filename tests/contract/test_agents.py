@@ -6,7 +6,7 @@ from cellstate.cell import AgentRecord, Membership
 from cellstate.errors import BadInput, Duplicate, Fenced, Refused
 from cellstate.model import MachineSpec, MachineState
 from cellstate.transaction import Ending, How
-from tests.contract.conftest import AnyCell, Member, Stand, job
+from tests.contract.conftest import AnyCell, Member, Stand, job, requeue_lost
 
 LEASE_MS = 60_000
 
@@ -92,7 +92,8 @@ def test_its_tasks_go_back_once(stand: Stand, cell: AnyCell, member: Member) -> 
     assert (member.seen(index(cell)), cell.agents()) == (before + 1, {})
     found = cell.job("a")
     assert found is not None
-    assert found.groups[0].waiting == "0-2"
+    assert (found.groups[0].waiting, found.groups[0].delayed) == ("2", 2)
+    assert requeue_lost(cell) == 2
     assert cell.pending() == {"batch": ["a"]}, "what runs elsewhere stays"
     lost = [(fact.by, fact.words[-1]) for fact in cell.facts() if fact.words[0] == "lost"]
     assert lost == [("batch/0", "agent")]
@@ -117,6 +118,7 @@ def test_who_leaves_takes_its_machine_along(cell: AnyCell, member: Member) -> No
     member.place("a", (index(cell), 1))
     assert cell.lapse(me, 1, me.member, reaped=False)
     assert state(cell) is None
+    requeue_lost(cell)
     assert cell.pending() == {"batch": ["a"]}
     assert engage(cell, nonce="n2").incarnation > me.incarnation
     assert state(cell) is MachineState.UP
@@ -136,6 +138,7 @@ def test_the_next_of_its_name_puts_back_what_was_left(stand: Stand, cell: AnyCel
     stand.lapse("agent/h1")
     new = cell.engage("h1", "n2", LEASE_MS, 1)
     assert new.incarnation > old.incarnation
+    requeue_lost(cell)
     assert cell.pending() == {"batch": ["a"]}
     assert state(cell) is MachineState.DOWN, "until it joins"
     with pytest.raises(Fenced):

@@ -30,13 +30,13 @@ def test_tasks_of_a_stopped_job_end_whoever_asked_and_died(stand: Stand, cell: A
     assert counts(cell) == (6, 1), "who asked has died since"
     assert cell.chores() == {"a": 0}
     other = stand.other()
-    assert other.housekeep(2, "batch/1", most=2) == Housekept(4, more=True), "bounded"
+    assert other.housekeep(2, "batch/1", most=2) == Housekept(4, 0, more=True), "bounded"
     assert counts(cell) == (2, 5)
-    assert cell.housekeep(3, "batch/0", most=2) == Housekept(2, more=False)
+    assert cell.housekeep(3, "batch/0", most=2) == Housekept(2, 0, more=False)
     assert (counts(cell), cell.chores()) == ((0, 7), {})
     assert all(run.leaving for run in cell.runs([0, 1, 2]))
     version = cell.counters()["version"]
-    assert other.housekeep(4, "batch/1") == Housekept(0, more=False), "done once"
+    assert other.housekeep(4, "batch/1") == Housekept(0, 0, more=False), "done once"
     assert cell.counters()["version"] == version
     assert [fact.words[0] for fact in cell.facts()][-2:] == ["stopped", "done"]
 
@@ -47,7 +47,7 @@ def test_tasks_of_an_abandoned_job_end_unless_they_are_to_run_on(cell: AnyCell, 
         member.place(job_id, (0, 1))
     cell.stop("a", 1, "batch/0", JobState.ABANDONED)
     cell.stop("b", 1, "batch/0", JobState.ABANDONED, keep=True)
-    assert cell.housekeep(2, "batch/0") == Housekept(1, more=False)
+    assert cell.housekeep(2, "batch/0") == Housekept(1, 0, more=False)
     assert (counts(cell, "a"), counts(cell, "b")) == ((0, 2), (1, 1))
     cell.stop("b", 3, "batch/0", JobState.ABANDONED)
     assert cell.chores() == {}, "abandoned already"
@@ -60,7 +60,7 @@ def test_a_person_stops_what_an_abandoned_job_kept(cell: AnyCell, member: Member
     stopped = cell.stop("a", 2, "ada")
     assert (stopped.state, stopped.modified) == (JobState.STOPPED, cell.counters()["version"])
     assert cell.stop("a", 3, "ada").modified == stopped.modified, "once"
-    assert cell.housekeep(4, "batch/0") == Housekept(1, more=False)
+    assert cell.housekeep(4, "batch/0") == Housekept(1, 0, more=False)
 
 
 def test_what_ends_by_itself_leaves_nothing_to_do(cell: AnyCell, member: Member) -> None:
@@ -69,7 +69,7 @@ def test_what_ends_by_itself_leaves_nothing_to_do(cell: AnyCell, member: Member)
     runs = cell.runs([0, 1, 2])
     cell.end([Ending(run.machine, run.placement, How.FINISHED) for run in runs], 2, "e0")
     assert cell.chores() == {}
-    assert cell.housekeep(3, "batch/0") == Housekept(0, more=False)
+    assert cell.housekeep(3, "batch/0") == Housekept(0, 0, more=False)
 
 
 def test_a_job_that_was_placed_and_evicted_has_begun(cell: AnyCell, member: Member) -> None:

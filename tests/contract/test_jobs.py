@@ -7,7 +7,7 @@ from cellstate.errors import BadInput, Refused
 from cellstate.model import Gang, Job, JobSpec, JobState, MachineState, TaskGroup
 from cellstate.ranges import indices
 from cellstate.transaction import Ending, How, Verdict
-from tests.contract.conftest import AnyCell, Make, Member, job
+from tests.contract.conftest import AnyCell, Make, Member, job, requeue_lost
 
 
 def kept(cell: AnyCell, job_id: str) -> Job:
@@ -15,7 +15,7 @@ def kept(cell: AnyCell, job_id: str) -> Job:
     assert found is not None
     for group in found.groups:
         assert group.unplaced + group.placed + group.finished + group.failed + group.stopped == group.total
-        assert len(indices(group.waiting)) == group.unplaced
+        assert len(indices(group.waiting)) == group.ready
     assert found.pending == (job_id in cell.pending().get(found.kind, []))
     return found
 
@@ -34,6 +34,8 @@ def test_counts_of_every_sort_of_end(cell: AnyCell, member: Member) -> None:
     endings = [Ending(0, run, how, str(i)) for i, how in enumerate([How.FINISHED, How.FAILED, How.LOST, How.EVICTED])]
     assert cell.end(endings, 1, "e0") == [1, 1, 1, 1]
     assert counts(cell, "a") == (3, 3, 1, 1, 0)
+    assert kept(cell, "a").groups[0].waiting == "3,7"
+    assert requeue_lost(cell) == 1
     assert kept(cell, "a").groups[0].waiting == "2-3,7"
 
 
@@ -79,6 +81,8 @@ def test_what_returns_goes_to_the_end_of_the_queue(cell: AnyCell, member: Member
     member.place("a", (0, 1))
     assert cell.pending() == {"batch": ["b", "c"]}
     cell.set_machine_state(0, MachineState.DOWN, 1, "ada")
+    assert cell.pending() == {"batch": ["b", "c"]}
+    requeue_lost(cell)
     assert cell.pending() == {"batch": ["b", "c", "a"]}
 
 

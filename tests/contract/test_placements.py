@@ -2,7 +2,7 @@
 
 from cellstate.model import Gang, JobState, MachineSpec, MachineState
 from cellstate.transaction import Ending, How, Mode, Verdict
-from tests.contract.conftest import AnyCell, Make, Member, job
+from tests.contract.conftest import AnyCell, Make, Member, job, requeue_lost
 
 
 def placement(cell: AnyCell, job_id: str, number: int = -1) -> int:
@@ -27,6 +27,7 @@ def test_late_end_of_an_old_placement_has_no_effect(cell: AnyCell, member: Membe
     member.place("a", (0, 1))
     old = placement(cell, "a")
     end(cell, 0, old, How.LOST)
+    requeue_lost(cell)
     member.place("a", (0, 1))
     new = placement(cell, "a")
     version = cell.sync(member.position).position.version
@@ -111,6 +112,7 @@ def test_a_machine_that_goes_down_ends_what_leaves(cell: AnyCell, member: Member
     end(cell, 0, placement(cell, "a"), How.EVICTED, "0")
     assert cell.set_machine_state(0, MachineState.DOWN, 1, "ada") == 1
     assert cell.runs([0]) == []
+    requeue_lost(cell)
     member.place("a", (1, 2))
     assert cell.may_start([(1, placement(cell, "a"))]) == ["go"]
     assert counts(cell, "a") == (0, 2, 0, 0, 0)

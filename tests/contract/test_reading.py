@@ -191,7 +191,7 @@ def test_intake_in_order_of_arrival(cell: AnyCell, member: Member) -> None:
     assert [pending.job.id for pending in reply.jobs] == ["j0", "j1", "j3", "j4"]
     assert reply.jobs[0].job == cell.job("j0")
     assert reply.cursor == reply.jobs[-1].arrival
-    cell.end([Ending(0, 1, How.LOST)], 0, "e0")
+    cell.end([Ending(0, 1, How.EVICTED, "*", "drain")], 0, "e0")
     later = cell.sync(Position(), Intake("batch", reply.cursor, 4, ALL))
     assert [pending.job.id for pending in later.jobs] == ["j5", "j6", "j2"], "what came back came last"
     nothing = cell.sync(Position(), Intake("batch", later.cursor, 4, ALL))
@@ -219,7 +219,7 @@ def test_intake_follows_the_queue_through_many_changes(cell: AnyCell, member: Me
     cell.submit([job(name, (0, 0)) for name in names], 0, "ada")
     member.transact(*(Transaction(name, (Claim(0, 0, 1),)) for name in names[:150]))
     runs = {run.job: run.placement for run in cell.runs([0])}
-    cell.end([Ending(0, runs[name], How.LOST) for name in names[10:20]], 0, "e0")
+    cell.end([Ending(0, runs[name], How.EVICTED, "*", "drain") for name in names[10:20]], 0, "e0")
     order = names[150:] + names[10:20]
     assert cell.pending() == {"batch": order}
     reply = cell.sync(Position(), Intake("batch", 160, 100, ALL))

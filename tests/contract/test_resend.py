@@ -38,6 +38,8 @@ def everything(cell: AnyCell) -> list[Any]:
 
 def history(cell: AnyCell, lapse: Callable[[str], None]) -> None:
     """A bit of everything that changes a cell."""
+    if isinstance(cell, RedisCell):
+        cell.store_ms = lambda: 100  # type: ignore[method-assign]
     cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
     member = Member(cell)
     gang = job("gang", count=2, gang=Gang.STRICT)
@@ -63,6 +65,11 @@ def history(cell: AnyCell, lapse: Callable[[str], None]) -> None:
     cell.resize("held", {0: 0, 1: 1}, 6, "ada")
     cell.hold("held", 7, "ada")
     cell.stop("held", 7, "ada", JobState.ABANDONED)
+    (left,) = (run.placement for run in cell.runs([0]) if not run.leaving)
+    cell.end([Ending(0, left, How.LOST, "*", "x")], 7, "e0")
+    cell.end([Ending(0, left, How.FINISHED, "*", "", "a")], 7, "e0")
+    cell.stop("gang", 7, "ada")
+    cell.housekeep(7, "batch/0")
     cell.stop("a", 7, "ada")
     cell.set_machine_state(1, MachineState.DOWN, 8, "ada")
     cell.set_machine_state(3, MachineState.GONE, 8, "ada")

@@ -8,7 +8,7 @@ from cellstate.memory.publish import BOX_MOST
 from cellstate.model import Limits, MachineSpec, MachineState
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
-from tests.contract.conftest import AnyCell, Member, MemoryStand, RedisStand, Stand, job
+from tests.contract.conftest import AnyCell, Member, MemoryStand, RedisStand, Stand, job, requeue_lost
 
 
 @pytest.fixture
@@ -42,8 +42,10 @@ def test_what_is_put_back_wakes(cell: AnyCell, members: list[Member]) -> None:
     members[0].place("a", (0, 1), (1, 1), (2, 1))
     woken(cell)
     cell.set_machine_state(1, MachineState.DOWN, 0, "ada")
+    assert woken(cell) == [], "a lost task waits first"
+    requeue_lost(cell)
     assert woken(cell) == ["batch/0", "batch/1"]
-    cell.end([Ending(2, 3, How.LOST)], 0, "e0")
+    cell.end([Ending(2, 3, How.EVICTED, "*", "drain")], 0, "e0")
     assert woken(cell) == ["batch/0", "batch/1"]
     members[2].place("s", (0, 1), evict=((1, 1),))
     assert woken(cell) == ["batch/0", "batch/1"], "those who have to place the victim again"

@@ -174,6 +174,20 @@ def test_who_lost_its_lease_ends_what_is_no_longer_its_own(ground: Ground) -> No
     assert (ground.group(name).unplaced, ground.told("lost")) == (1, ["agent"])
 
 
+def test_what_ended_before_its_lease_lapsed_counts_when_it_is_reported_late(ground: Ground) -> None:
+    agent = ground.agent()
+    name = ground.run("true")
+    agent.look()
+    until(lambda: not any(kept.lives for kept in agent.kept.values()), "the task has ended")
+    ground.cell.client.delete(f"omega:{{{ground.cell.name}}}:lease:agent/h1")
+    assert ground.cell.reap_agents(0, "batch/0") == ["h1"]
+    assert ground.group(name).delayed == 1
+    agent.come(lambda: gone(agent))
+    agent.look()
+    found = ground.group(name)
+    assert (found.finished, found.unplaced, found.losses) == (1, 0, ())
+
+
 def test_a_lease_that_lapsed_unnoticed_goes_on(ground: Ground) -> None:
     agent = ground.agent()
     name = ground.run(*SLEEP)

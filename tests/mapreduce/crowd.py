@@ -21,7 +21,7 @@ from cellstate.transaction import Ending, How
 from omega.live.mapreduce import ShardWorker
 from omega.mapreduce.plan import Plan
 from schedulers.resizing import PLAN
-from tests.contract.conftest import Member
+from tests.contract.conftest import Member, requeue_lost
 from tests.mapreduce.words import ADD, EACH, Command
 
 PATIENCE_SECONDS = 60.0
@@ -85,6 +85,7 @@ class Crowd:
 
     def place(self) -> None:
         """Place what is pending, half on each machine."""
+        requeue_lost(self.cell)
         job = self.cell.job(self.job)
         assert job
         left = job.unplaced

@@ -20,6 +20,7 @@ class Books:
         self.orders: dict[str, int] = {}
         self.moves: Counter[int] = Counter()
         self.at_most = 1
+        self.version = 0
         self.gone: set[int] = set()
 
     def saw_commit(self, transactions: Iterable[Transaction], outcomes: Iterable[Outcome]) -> None:
@@ -38,10 +39,18 @@ class Books:
 
     def look(self) -> None:
         """Check everything, and remember what was seen."""
+        self.note_failures()
         self.check_machines()
         self.check_jobs()
         self.check_numbers()
         self.check_evictions()
+
+    def note_failures(self) -> None:
+        """Count tasks that fail because they were lost too often, or placed at most once."""
+        for fact in self.cell.facts(self.version):
+            if fact.words[0] == "fail":
+                self.ended[fact.words[1], How.FAILED] += len(indices(fact.words[3]))
+        self.version = self.cell.version
 
     def check_machines(self) -> None:
         """1: allocated is the sum of the placements on a machine, and at most its capacity unless it shrank."""
@@ -72,12 +81,14 @@ class Books:
                 assert group.unplaced + group.placed + group.finished + group.failed + group.stopped == group.total
                 here = [run for run in self.cell.runs(list(self.cell.M)) if (run.job, run.group) == (job.id, number)]
                 live = [i for run in here if not run.leaving for i in indices(run.tasks)] + indices(group.waiting)
+                live += [i for loss in group.losses if loss.due_ms for i in indices(loss.tasks)]
                 assert len(live) == len(set(live)) == group.unplaced + group.placed
                 assert {(run.placement, run.machine, run.leaving) for run in here} == set(group.runs)
                 sums = used.setdefault(job.kind, [0, 0])
                 used[job.kind] = [held + amount * group.placed for held, amount in zip(sums, group.need, strict=True)]
             admitted[job.kind] += any(group.placed for group in job.groups)
-            assert (job.id in queued) == (job.unplaced > 0 and job.state <= JobState.HELD)
+            ready = sum(len(indices(group.waiting)) for group in job.groups)
+            assert (job.id in queued) == (ready > 0 and job.state <= JobState.HELD)
             assert sum(group.finished for group in job.groups) == self.ended[job.id, How.FINISHED]
             spare = any(group.optional for group in job.groups)  # of those that fail only some are kept
             failed = sum(group.failed for group in job.groups)

@@ -14,6 +14,7 @@ from hypothesis.stateful import (
 )
 
 from cellstate.cell import Membership
+from cellstate.memory.ranges import spell
 from cellstate.model import (
     MOST_PRECEDENCE,
     Gang,
@@ -28,17 +29,19 @@ from cellstate.resources import Resources
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 from tests.property.books import Books
 from tests.property.job_changes import JobChanges, amounts
+from tests.property.losses import Losses, often
 from tests.property.worlds import EVERY_BUCKET, HALF, KEEP_MS, MEMBERS, UP, World, Worlds, endings_of, intake
 
 SCALES = (1, 1_000, 4_900_000_000_000)
 """Small amounts, and ones whose sums pass 10^14 (semantics 12)."""
-DISTURBANCES = ("machine", "machine", "member", "agent", "limit", "stop", "tend", "hold", "resize", "update")
+DISTURBANCES = (
+    "machine", "machine", "member", "agent", "limit", "stop", "stop", "tend", "loss", "hold", "resize", "update",
+)  # fmt: skip
 ENDS = (How.FINISHED, How.FAILED, How.LOST, How.STOPPED, How.EVICTED)
 capacities = st.sampled_from([(10, 10), (12, 20), (6, 4), (4, 6), (20, 12), (2, 3)])
-often = st.integers(0, 9).map(lambda n: n != 5)
 
 
-class Twins(JobChanges):
+class Twins(Losses, JobChanges):
     """Two schedulers and two executors at work on three cells at once."""
 
     def __init__(self) -> None:
@@ -129,8 +132,9 @@ class Twins(JobChanges):
             name = number if data.draw(often) else 1
             groups = data.draw(st.lists(st.tuples(amounts, st.integers(1, 5)), min_size=1, max_size=2), "groups")
             spare = data.draw(st.sampled_from([False, False, False, True]), "the last group is optional")
+            budget, once = data.draw(st.sampled_from([(10, False), (10, False), (1, False), (0, False), (10, True)]))
             tasks = tuple(
-                TaskGroup(self.scaled(need), count, 5, words, optional=spare and i == 1)
+                TaskGroup(self.scaled(need), count, 5, words, optional=spare and i == 1, budget=budget, once=once)
                 for i, (need, count) in enumerate(groups)
             )
             kind, precedence = data.draw(st.sampled_from(["batch", "service"])), data.draw(st.integers(0, 3))
@@ -208,13 +212,19 @@ class Twins(JobChanges):
     def end(self, data: st.DataObject, leaving: bool, whole: bool) -> None:
         there = endings_of(self.twin, leaving=leaving) or [Ending(0, 1, How.FINISHED)]
         endings = []
-        for ending in data.draw(st.lists(st.sampled_from(there), min_size=1, max_size=4)):
+        late = [
+            Ending(index, loss.placement, How.FINISHED, spell(loss.tasks), "", j.id)
+            for j in self.twin.J.values() for g in j.groups for loss in g.losses for index in [0]
+        ]  # fmt: skip
+        for ending in data.draw(st.lists(st.sampled_from(there + late * (not leaving)), min_size=1, max_size=4)):
             how = How.LEFT if leaving else data.draw(st.sampled_from(ENDS))
             part = "*" if whole else data.draw(st.sampled_from([ending.tasks, "0", "1-2", "0,2", "7"]))
             placement = ending.placement + (not data.draw(often))
-            endings.append(Ending(ending.machine, placement, how, part, "fair-share" if how is How.EVICTED else ""))
+            endings.append(Ending(ending.machine, placement, how, part, "fair-share" if how is How.EVICTED else "",
+                                  ending.job))
         at = self.tick()
-        jobs = {run.placement: run.job for run in self.twin.runs(list(self.twin.M))}
+        jobs = {ending.placement: ending.job for ending in endings if ending.job}
+        jobs |= {run.placement: run.job for run in self.twin.runs(list(self.twin.M))}
         status, counts = self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
         assert status == "ok"
         self.books.saw_end(endings, jobs, counts)
@@ -239,9 +249,11 @@ class Twins(JobChanges):
             self.change_agent(data)
         elif what == "limit":
             self.limit(data)
+        elif what == "loss":
+            self.lose(data)
         elif what == "tend":
-            at, most = self.tick(), data.draw(st.integers(1, 3))
-            self.worlds.do(lambda world: world.cell.housekeep(at, "batch/0", most))
+            at, most = self.tick(data.draw(st.sampled_from([3, 500, 700_000]))), data.draw(st.integers(1, 3))
+            self.housekeep(at, most)
         elif what in ("hold", "resize", "update"):
             self.alter(data, what)
         else:

@@ -42,7 +42,7 @@ end
 
 -- A group's total, and how many indices were given out: none is given out twice.
 local function total_of(g)
-  local total, indices = match(g[LEAD], '(%d+)/?(%d*)%??$')
+  local total, indices = match(g[LEAD], '(%d+)/?(%d*)%??x?[%d-]*$')
   return tonumber(total), tonumber(indices) or tonumber(total)
 end
 
@@ -50,7 +50,7 @@ local function optional(g) return find(g[LEAD], '?', 1, true) ~= nil end
 
 local function set_total(g, total, indices)
   local text = total == indices and format('%d', total) or format('%d/%d', total, indices)
-  g[LEAD] = string.gsub(g[LEAD], '%S+$', text .. (optional(g) and '?' or ''))
+  g[LEAD] = string.gsub(g[LEAD], '%S+$', text .. (match(g[LEAD], '[?x]%S*$') or ''))
 end
 
 -- Jobs that wait for those read so far, and for these in turn: a call that may end jobs decides about them.
@@ -78,14 +78,21 @@ local function finished(j)
   return true
 end
 
+-- Unplaced tasks of a job, delayed ones too, are stopped. Returns how many.
+local function stop_unplaced(j)
+  local count = j.unplaced + j.delayed
+  for _, g in ipairs(j.groups) do
+    count_ended(g, 3, g[UNPLACED] + g.delayed)
+    g[UNPLACED], g[WAITING], g.first, g.losses, g.delayed = 0, '-', false, false, 0
+  end
+  j.unplaced, j.delayed = 0, 0
+  return count
+end
+
 -- What it waits for can no longer come true: it is stopped, and keeps saying what it waited for.
 local function give_up(j, awaited)
-  local count = j.unplaced
-  for _, g in ipairs(j.groups) do
-    count_ended(g, 3, g[UNPLACED])
-    g[UNPLACED], g[WAITING], g.first = 0, '-', false
-  end
-  j.unplaced, j.state = 0, JOB_STOPPED
+  local count = stop_unplaced(j)
+  j.state = JOB_STOPPED
   touch_job(j)
   fact(format('stop %s %d after:%s', j.id, count, awaited))
 end
@@ -96,7 +103,7 @@ local function end_waits()
   local todo = {}
   for i, j in ipairs(changed_jobs) do todo[i] = j end
   for _, j in ipairs(todo) do
-    if j.unplaced == 0 and j.placed == 0 and not j.was_complete and find(j.links, '>', 1, true) then
+    if j.unplaced == 0 and j.placed == 0 and j.delayed == 0 and not j.was_complete and find(j.links, '>', 1, true) then
       local well = finished(j)
       for id in gmatch(j.links, '>([^<>]+)') do
         local other = J[id]

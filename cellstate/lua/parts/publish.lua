@@ -136,12 +136,24 @@ local function write_machines()
   return concat(records)
 end
 
+-- When the first delayed task of a job is due, of a gang the last: it is placed as a whole. Nil when there is none.
+local function due_of(j)
+  local due
+  for _, g in ipairs(j.groups) do
+    for at_ms in gmatch(g.losses or '', '~[^:~]+:%d+:(%d+):%d+') do
+      at_ms = tonumber(at_ms)
+      if at_ms > 0 then due = due and (j.gang > 0 and math.max or math.min)(due, at_ms) or at_ms end
+    end
+  end
+  return due
+end
+
 local function write_jobs()
   local rows = {}
   for i = 1, #changed_jobs do
     local j = changed_jobs[i]
     local pending = j.unplaced > 0 and j.state <= HELD
-    if j.unplaced == 0 and j.placed == 0 and not j.was_complete then
+    if j.unplaced == 0 and j.placed == 0 and j.delayed == 0 and not j.was_complete then
       if j.state <= HELD then j.state = DONE else settled[#settled + 1] = j.id end
       retired[#retired + 1] = j
       fact('done ' .. j.id .. ' ' .. STATES[j.state])
@@ -150,6 +162,14 @@ local function write_jobs()
       pend[#pend + 1] = j
     elseif j.was_pending and not pending then
       unpend[#unpend + 1] = j
+    end
+    if j.lossy and (j.state <= HELD or j.state == DONE) then
+      local due = due_of(j)
+      if due then
+        chores[#chores + 1], chores[#chores + 2] = format('%d', due), j.id
+      else
+        settled[#settled + 1] = j.id
+      end
     end
     rows[2 * i - 1], rows[2 * i] = j.id, write_job(j)
   end

@@ -92,7 +92,8 @@ local ENDED = { finished = 1, failed = 2, stopped = 3 }
 
 -- Take tasks of a run off its machine. how: finished, failed, lost, evicted, stopped.
 -- Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2). An optional
--- task that is evicted, lost or failed is dropped from the total and never pending again (4).
+-- task that is evicted, lost or failed is dropped from the total and never pending again (4). Lost tasks are delayed,
+-- or fail (losses.lua); those of an at-most-once group fail when they are evicted too (26).
 -- Returns how many there were. The caller has freed the amounts; what follows reason is what find_run found.
 local function take_off(m, placement, part, how, reason, from, to, id, group, tasks)
   local j = J[id]
@@ -120,21 +121,29 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
   g[PLACED], j.placed, freed = g[PLACED] - count, before - count, true
   count_admitted(j, before)
   local dropped = how ~= 'finished' and how ~= 'stopped' and j.state <= HELD and optional(g)
-  local ended = ENDED[how] or (j.state > HELD and ENDED.stopped)
+  local ended, spent = ENDED[how] or (j.state > HELD and ENDED.stopped), '-'
   if dropped then
     local total, indices = total_of(g)
     set_total(g, total - count, indices)
   elseif ended then
     count_ended(g, ended, count)
+    if g.losses then forget_losses(j, g, gone) end
+  elseif how == 'lost' then
+    spent = lose(j, g, gone, placement)
+  elseif budget_of(g) < 0 then
+    spent = gone  -- it has begun, so it is not placed again
   else
+    if g.losses then forget_losses(j, g, gone, true) end
     g[WAITING] = span_add(waiting_of(g), gone)
     g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
   end
+  if spent ~= '-' then count_ended(g, ENDED.failed, span_count(spent)) end
   if how ~= 'finished' then mark_begun(j) end
   touch_job(j)
   local line = how .. ' ' .. placement .. ' ' .. m.key .. ' ' .. id .. ' ' .. group .. ' ' .. gone
   fact(with_values(line, m) .. ' ' .. reason)
   if dropped then fact(format('drop %s %s %d %s', id, group, count, how)) end
+  if spent ~= '-' then fact(format('fail %s %s %s %s', id, group, spent, how)) end
   return count
 end
 

@@ -5,9 +5,10 @@
 --   runs     " placement:job:group:tasks" per run on a machine, " !…" while leaving
 --   job      "name kind precedence order state gang submitted bucket links;group;group…"
 --            links: "modified[*]<ID…>ID…" (parts/links.lua); modified: version of the last change by a person
---   group    "need*R duration total unplaced placed finished failed stopped waiting runs"
---            total: "total[/indices][?]"; indices: given out so far, where more than the total; "?": optional
---            waiting: the unplaced tasks; runs: "placement@machine," each, "!placement@machine," leaving
+--   group    "need*R duration total unplaced placed finished failed stopped waiting[~delayed~losses…] runs"
+--            total: "total[/indices][?][xN]"; indices: given out so far, where more than the total; "?": optional;
+--            N: losses that a task survives, "-" when it is placed at most once
+--            unplaced: delayed ones too; waiting: the unplaced tasks that may be placed; losses: losses.lua; runs: "placement@machine," each, "!placement@machine," leaving
 --   kind     "max_jobs lowest highest max*R jobs used*R"               "-": no limit
 
 local R = tonumber(dims)
@@ -47,29 +48,37 @@ local function load_machines(wanted)
 end
 
 local function read_group(text)
-  local g = { first = false, last = 0, added = false, dropped = false, leaves = nil, match(text, GROUP) }
+  local g = {
+    first = false, last = 0, added = false, dropped = false, leaves = nil, losses = false, delayed = 0, match(text, GROUP) }
   for i = NEED + 1, NEED + R do g[i] = tonumber(g[i]) end
   g[UNPLACED], g[PLACED] = tonumber(g[UNPLACED]), tonumber(g[PLACED])
+  if find(g[WAITING], '~', 1, true) then
+    local waiting, delayed, losses = match(g[WAITING], '^([^~]+)~(%d+)(.*)$')
+    g[WAITING], g.losses, g.delayed = waiting, losses, tonumber(delayed)
+    g[UNPLACED] = g[UNPLACED] - g.delayed
+  end
   return g
 end
 
 local function read_job(id, text)
   local lead, kind, state, middle, gang, bucket, links, rest = match(text, HEAD)
-  local groups, placed, unplaced = {}, 0, 0
+  local groups, placed, unplaced, delayed, lossy = {}, 0, 0, 0, false
   if not find(rest, ';', 1, true) then
     local g = read_group(rest)
-    groups[1], placed, unplaced = g, g[PLACED], g[UNPLACED]
+    groups[1], placed, unplaced, delayed, lossy = g, g[PLACED], g[UNPLACED], g.delayed, g.losses and true
   else
     for part in gmatch(rest, '[^;]+') do
       local g = read_group(part)
       groups[#groups + 1] = g
-      placed, unplaced = placed + g[PLACED], unplaced + g[UNPLACED]
+      placed, unplaced, delayed = placed + g[PLACED], unplaced + g[UNPLACED], delayed + g.delayed
+      lossy = lossy or g.losses and true
     end
   end
   state = tonumber(state)
   return {
     id = id, kind = kind, state = state, gang = tonumber(gang), bucket = bucket, lead = lead, middle = middle,
-    links = links, groups = groups, placed = placed, unplaced = unplaced, was_complete = unplaced == 0 and placed == 0,
+    links = links, groups = groups, placed = placed, unplaced = unplaced, delayed = delayed, lossy = lossy,
+    was_complete = unplaced + delayed == 0 and placed == 0,
     was_pending = unplaced > 0 and state <= HELD, touched = false, returned = false,
   }
 end
@@ -125,7 +134,11 @@ local function waiting_of(g)
 end
 
 local function write_group(g)
-  return g[LEAD] .. format(' %d %d ', g[UNPLACED], g[PLACED]) .. g[ENDS] .. ' ' .. waiting_of(g) .. ' ' .. runs_of(g)
+  local waiting, unplaced = waiting_of(g), g[UNPLACED]
+  if g.losses then
+    waiting, unplaced = format('%s~%d%s', waiting, g.delayed, g.losses), unplaced + g.delayed
+  end
+  return g[LEAD] .. format(' %d %d ', unplaced, g[PLACED]) .. g[ENDS] .. ' ' .. waiting .. ' ' .. runs_of(g)
 end
 
 local function write_job(j)

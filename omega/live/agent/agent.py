@@ -250,9 +250,11 @@ class Agent:
         endings = defaultdict[int, list[Ending]](list)
         for kept in over:
             how, reason = kept.ending()
-            if not kept.unlisted:
+            # What ended by itself did so before its deadline, so it counts although its placement was given up (27).
+            if not kept.unlisted or how in (How.FINISHED, How.FAILED):
                 ago = int(kept.ended_ago) if kept.ended_ago >= LATE_SECONDS else 0
-                endings[ago].append(Ending(self._index, kept.key.placement, how, str(kept.key.task), reason))
+                key = kept.key
+                endings[ago].append(Ending(self._index, key.placement, how, str(key.task), reason, key.job))
         self.cell.keep_tails(self._tails.last(over))
         for ago, together in sorted(endings.items(), reverse=True):
             self.cell.end(together, self.ms() - 1000 * ago, self.executor)

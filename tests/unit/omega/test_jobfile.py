@@ -165,7 +165,7 @@ def test_the_resources_of_another_cell() -> None:
          "3: tasks[0].spread[0]: domain is missing; write {domain: rack, most: 2}"),
         ("name: a\ntasks:\n- restart: 3", "3: tasks[0].restart: 3 is not a mapping of fields"),
         ("name: a\ntasks:\n- restart: {tries: 3}",
-         "3: tasks[0].restart.tries: unknown field; allowed: attempts, delay, factor (and 1 more)"),
+         "3: tasks[0].restart.tries: unknown field; allowed: attempts, delay, factor, lost"),
         ("name: a\ntasks:\n- restart: {attempts: 3, factor: 0}",
          "3: tasks[0].restart.factor: 0 is not allowed; want at least 1.0"),
         ("name: a\ntasks:\n- log_limit: 10",

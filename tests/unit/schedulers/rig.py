@@ -178,7 +178,8 @@ class Rig:
     def end(self, *job_ids: str, how: How = How.FINISHED) -> None:
         """End everything that runs of some jobs."""
         runs = [run for run in self.other.runs(range(len(self.other.machines()))) if run.job in job_ids]
-        self.other.end([Ending(run.machine, run.placement, how) for run in runs], 0, "fleet")
+        reason = "drain" if how is How.EVICTED else ""
+        self.other.end([Ending(run.machine, run.placement, how, "*", reason) for run in runs], 0, "fleet")
 
     def expire(self, member: str = "batch/0") -> None:
         """The lease ends."""

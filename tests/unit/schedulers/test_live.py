@@ -237,7 +237,7 @@ def test_a_job_read_anew_is_tried_again_unless_it_is_others_by_now(mine: bool) -
     rig.until_commit()
     assert rig.foreign("shared", 0, 6) is Verdict.PLACED
     rig.until(lambda: rig.effect == Reread(("shared",), ()))
-    rig.end("shared", how=How.LOST)
+    rig.end("shared", how=How.EVICTED)
     if not mine:
         rig.live.owned = "0" * BUCKETS
     rig.step()

@@ -37,6 +37,10 @@ UNSEEN: list[tuple[str, str]] = [
         r"jobs field 1 word (6|10|11|12) \w+|jobs field 0 word (12|24) changed",
         "gang, amounts and duration of what is not placed follow from nothing",
     ),
+    (
+        r"jobs field 0 word (33|35) changed|jobs field 0 word 31 moved",
+        "how often tasks were lost, and with which placement: only delays and late ends follow from it",
+    ),
     (r"times .*", "what the clock showed at some versions: it decides only how long finished jobs are kept"),
     (r"housekeeping score .*", "from when housekeeping acts on a job; it acts later or earlier"),
     (r"log key removed", "a log without entries is one that was trimmed"),

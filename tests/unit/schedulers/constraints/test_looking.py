@@ -236,7 +236,8 @@ def test_tasks_that_come_back_are_spread_against_those_that_stayed() -> None:
     rig.until_placed("j")
     for _ in range(5):
         run = Random(7).choice(rig.other.runs(range(6)))
-        rig.other.end([Ending(run.machine, run.placement, How.LOST)], 0, "ada")
+        endings = [Ending(run.machine, run.placement, how, "*", "drain") for how in (How.EVICTED, How.LEFT)]
+        rig.other.end(endings, 0, "ada")
         rig.until_placed("j")
         assert sorted(machine // 2 for machine in machines_of(rig, "j")) == [0, 1, 2]
 

@@ -1,0 +1,38 @@
+"""Losses of tasks, as commands show them."""
+
+from cellstate.model import JobSpec, TaskGroup
+from cellstate.redis import RedisCell
+from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from tests.cli.conftest import Omega, join
+
+
+def place(cell: RedisCell, number: int) -> None:
+    """A scheduler places a task of the job on the first machine."""
+    member = cell.enlist("batch/0", "n", 60_000, 0)
+    reply = cell.commit(member, number, [Transaction("a", (Claim(0, 0, 1),))], Position(), 0)
+    assert reply.outcomes[0].accepted
+
+
+def test_a_delayed_task_and_one_that_failed(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1, (2000, 1024))
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((500, 0), 1, budget=1),))], 1, "ada")
+    place(cell, 1)
+    now = cell.store_ms()
+    cell.end([Ending(0, 1, How.LOST, "*", "agent")], 2, "e0")
+    told = omega.json("job", "why", "a")
+    assert (told["reason"], told["state"]) == ("LOST", "pending")
+    (loss,) = told["losses"]
+    assert 0 < loss.pop("delay_ms") <= 1_000
+    assert loss == {"group": 0, "name": "0", "tasks": "0", "lost": 1, "budget": 1}
+    assert "tasks 0 of group 0: lost 1 time of at most 1, delayed for" in omega.text("job", "why", "a")
+    assert "tasks 0 of group 0: lost 1 time of at most 1" in omega.text("job", "status", "a")
+    assert omega.json("job", "status", "a")["losses"][0]["lost"] == 1
+    cell.store_ms = lambda: now + 10_000  # type: ignore[method-assign]
+    cell.housekeep(3, "batch/0")
+    place(cell, 2)
+    cell.end([Ending(0, 2, How.LOST, "*", "agent")], 4, "e0")
+    found = omega.json("job", "status", "a")
+    assert (found["state"], found["failures"], found["losses"]) == ("failed", {"lost": 1}, [])
+    told = omega.text("events", "--job", "a")
+    assert "1 task of a (a) queued again" in told
+    assert "1 task of a (a) failed, not placed again: lost" in told

@@ -1,0 +1,226 @@
+"""A loss is an attempt of its own: counted, delayed, with a budget; an end told late counts (semantics 26, 27)."""
+
+import pytest
+
+from cellstate.audit import verify
+from cellstate.cell import Housekept
+from cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, Loss, MachineState, TaskGroup
+from cellstate.redis import RedisCell
+from cellstate.transaction import Ending, How, Mode, Verdict
+from tests.contract.conftest import AnyCell, Member, job
+
+START = 10_000_000
+MINUTE = 60_000
+
+
+class Clock:
+    """The server's time, set by the test; the twin takes the caller's."""
+
+    def __init__(self, cell: AnyCell) -> None:
+        self.cell, self.now = cell, START
+        if isinstance(cell, RedisCell):
+            cell.store_ms = lambda: self.now  # type: ignore[method-assign]
+
+    def end(self, how: How, placement: int, machine: int = 0, tasks: str = "*", job: str = "") -> int:
+        """Tasks end; with their job even when they were taken for lost."""
+        return self.cell.end([Ending(machine, placement, how, tasks, "drain", job)], self.now, "e0")[0]
+
+    def lose(self, placement: int, machine: int = 0, tasks: str = "*") -> int:
+        return self.end(How.LOST, placement, machine, tasks)
+
+    def wait(self, milliseconds: int) -> Housekept:
+        """Time passes, then housekeeping looks."""
+        self.now += milliseconds
+        return self.cell.housekeep(self.now, "batch/0")
+
+
+@pytest.fixture
+def clock(cell: AnyCell) -> Clock:
+    return Clock(cell)
+
+
+def kept(cell: AnyCell, job_id: str = "a") -> Job:
+    found = cell.job(job_id)
+    assert found is not None
+    return found
+
+
+def group(cell: AnyCell, job_id: str = "a") -> GroupStatus:
+    return kept(cell, job_id).groups[0]
+
+
+def last(cell: AnyCell) -> int:
+    return cell.counters()["placements"]
+
+
+def submit(cell: AnyCell, count: int = 1, **words: object) -> None:
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), count, **words),))], 0, "ada")  # type: ignore[arg-type]
+
+
+def test_a_lost_task_waits_a_second_then_two(cell: AnyCell, member: Member, clock: Clock) -> None:
+    submit(cell, 3)
+    member.place("a", (0, 3))
+    clock.lose(1, tasks="1")
+    found = group(cell)
+    assert (found.unplaced, found.waiting, found.delayed, found.ready) == (1, "-", 1, 0)
+    assert found.losses == (Loss("1", 1, START + 1_000, 1),)
+    assert (kept(cell).pending, cell.pending()) == (False, {})
+    assert member.place("a", (0, 1)).claims == ((0, Verdict.DUPLICATE),), "not placed before it is due"
+    assert clock.wait(999) == Housekept(0, 0, more=False)
+    assert clock.wait(1) == Housekept(0, 1, more=False)
+    assert (group(cell).waiting, cell.pending(), cell.chores()) == ("1", {"batch": ["a"]}, {})
+    assert member.place("a", (1, 1)).accepted
+    clock.lose(last(cell), 1)
+    assert group(cell).losses == (Loss("1", 2, clock.now + 2_000, 2),)
+    assert group(cell).placed == 2, "the others run on"
+    clock.end(How.FINISHED, 1)
+    clock.wait(2_000)
+    member.place("a", (1, 1))
+    clock.end(How.FINISHED, last(cell), 1)
+    assert (kept(cell).state, group(cell).losses) == (JobState.DONE, ())
+
+
+def test_the_delay_doubles_up_to_five_minutes_and_the_budget_ends_it(
+    cell: AnyCell, member: Member, clock: Clock
+) -> None:
+    submit(cell)
+    delays = []
+    for _ in range(10):
+        assert member.place("a", (0, 1)).accepted
+        clock.lose(last(cell))
+        (loss,) = group(cell).losses
+        delays.append(loss.due_ms - clock.now)
+        assert clock.wait(delays[-1] - 1).queued == 0
+        assert clock.wait(1).queued == 1
+    assert delays == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 256_000, 300_000]
+    member.place("a", (0, 1))
+    clock.lose(last(cell))
+    assert (kept(cell).state, group(cell).failed, cell.chores()) == (JobState.DONE, 1, {})
+    assert [fact.words for fact in cell.facts()][-2:] == [("fail", "a", "0", "0", "lost"), ("done", "a", "4")]
+
+
+def test_a_placement_that_ran_for_ten_minutes_starts_the_count_anew(
+    cell: AnyCell, member: Member, clock: Clock
+) -> None:
+    submit(cell, budget=1)
+    member.place("a", (0, 1))
+    clock.lose(1)
+    clock.wait(1_000)
+    member.place("a", (0, 1))
+    for _ in range(12):
+        clock.wait(MINUTE)
+    clock.lose(2)
+    assert group(cell).losses == (Loss("0", 1, clock.now + 1_000, 2),)
+    clock.wait(1_000)
+    member.place("a", (0, 1))
+    for _ in range(9):
+        clock.wait(MINUTE)
+    clock.lose(3)
+    assert group(cell).failed == 1, "nine minutes are not enough"
+
+
+@pytest.mark.parametrize("how", [How.LOST, How.EVICTED])
+def test_a_task_that_is_placed_at_most_once_fails(cell: AnyCell, member: Member, clock: Clock, how: How) -> None:
+    submit(cell, 3, once=True)
+    member.place("a", (0, 2))
+    clock.end(how, 1, tasks="0")
+    found = group(cell)
+    assert (found.once, found.failed, found.unplaced, found.waiting, found.placed) == (True, 1, 1, "2", 1)
+    assert (found.losses, cell.chores()) == ((), {})
+
+
+def test_no_budget_means_a_lost_task_fails_and_an_evicted_one_waits(
+    cell: AnyCell, member: Member, clock: Clock
+) -> None:
+    submit(cell, 2, budget=0)
+    member.place("a", (0, 2))
+    clock.end(How.EVICTED, 1, tasks="0")
+    clock.lose(1, tasks="1")
+    assert (group(cell).waiting, group(cell).failed, group(cell).budget) == ("0", 1, 0)
+
+
+@pytest.mark.parametrize("way", ["down", "lapse"])
+def test_tasks_of_a_machine_that_is_gone_are_lost(cell: AnyCell, member: Member, clock: Clock, way: str) -> None:
+    submit(cell, 2)
+    member.place("a", (0, 2))
+    cell.set_machine_state(0, MachineState.DOWN, clock.now, "ada")
+    assert group(cell).losses == (Loss("0-1", 1, START + 1_000, 1),)
+    assert cell.chores() == {"a": START + 1_000}
+
+
+def test_lost_tasks_of_a_gang_wait_for_one_another(cell: AnyCell, member: Member, clock: Clock) -> None:
+    cell.submit([job("a", count=3, gang=Gang.YES)], 0, "ada")
+    assert member.place("a", (0, 2), (1, 1), mode=Mode.GANG).accepted
+    clock.lose(2, 1)
+    clock.now += 500
+    clock.lose(1, tasks="0")
+    assert clock.wait(600).queued == 0
+    assert clock.wait(400).queued == 2
+
+
+def test_a_stopped_job_stops_its_delayed_tasks(cell: AnyCell, member: Member, clock: Clock) -> None:
+    submit(cell)
+    member.place("a", (0, 1))
+    clock.lose(1)
+    cell.stop("a", 1, "ada")
+    assert (kept(cell).state, group(cell).stopped, group(cell).losses) == (JobState.STOPPED, 1, ())
+    assert cell.chores() == {}
+
+
+def test_a_job_that_shrinks_gives_up_delayed_tasks_before_running_ones(
+    cell: AnyCell, member: Member, clock: Clock
+) -> None:
+    submit(cell, 4)
+    member.place("a", (0, 3))
+    clock.lose(1, tasks="0-1")
+    cell.resize("a", {0: 2}, 1, "ada")
+    found = group(cell)
+    assert (found.placed, found.unplaced, found.waiting, found.stopped) == (1, 1, "0", 0)
+    assert found.losses == (Loss("0", 1, 0, 1),)
+
+
+# Ends told late
+
+
+@pytest.mark.parametrize("due", [False, True])
+@pytest.mark.parametrize("how", [How.FINISHED, How.FAILED])
+def test_an_end_that_is_told_after_the_loss_counts_while_the_task_waits(
+    cell: AnyCell, member: Member, clock: Clock, how: How, due: bool
+) -> None:
+    submit(cell, 2)
+    member.place("a", (0, 2))
+    cell.set_machine_state(0, MachineState.DOWN, clock.now, "ada")
+    clock.wait(1_000 * due)
+    assert clock.end(how, 1, tasks="1", job="a") == 1
+    found = group(cell)
+    assert (found.finished, found.failed) == ((1, 0) if how is How.FINISHED else (0, 1))
+    assert (found.unplaced, found.ready) == (1, int(due))
+    assert clock.end(how, 1, tasks="1", job="a") == 0, "once"
+    assert clock.end(how, 1, job="a") == 1
+    assert (kept(cell).state, cell.pending(), cell.chores()) == (JobState.DONE, {}, {})
+    assert verify(cell).violations == ()
+
+
+def test_it_does_not_count_once_the_task_was_placed_again(cell: AnyCell, member: Member, clock: Clock) -> None:
+    submit(cell, 2)
+    member.place("a", (0, 2))
+    clock.lose(1)
+    clock.wait(1_000)
+    member.place("a", (1, 1))
+    assert clock.end(How.FINISHED, 1, tasks="0", job="a") == 0
+    clock.end(How.EVICTED, last(cell), 1)
+    assert clock.end(How.FINISHED, 1, tasks="0", job="a") == 0, "a later placement has ended since"
+    assert clock.end(How.FINISHED, 1, tasks="1", job="a") == 1
+    assert verify(cell).violations == ()
+
+
+def test_it_does_not_count_of_another_placement_or_a_stopped_job(cell: AnyCell, member: Member, clock: Clock) -> None:
+    submit(cell, 2)
+    member.place("a", (0, 2))
+    clock.lose(1, tasks="0")
+    assert clock.end(How.FINISHED, 2, tasks="0", job="a") == 0
+    assert clock.end(How.FINISHED, 1, tasks="0", job="nobody") == 0
+    assert clock.end(How.FINISHED, 1, tasks="0") == 0
+    cell.stop("a", 1, "ada")
+    assert clock.end(How.FINISHED, 1, tasks="0", job="a") == 0
+    assert group(cell).stopped == 1

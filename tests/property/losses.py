@@ -1,0 +1,48 @@
+"""Losses of tasks at random, and ends that are told late."""
+
+from abc import abstractmethod
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine
+
+from cellstate.memory import MemoryCell
+from cellstate.transaction import Ending, How
+from tests.property.books import Books
+from tests.property.worlds import Worlds, endings_of
+
+often = st.integers(0, 9).map(lambda n: n != 5)
+
+
+class Losses(RuleBasedStateMachine):
+    """What `Twins` do to tasks whose executor is gone."""
+
+    worlds: Worlds
+    twin: MemoryCell
+    books: Books
+
+    @abstractmethod
+    def tick(self, most: int = 3) -> int:
+        """The time goes on."""
+
+    def lose(self, data: st.DataObject) -> None:
+        """Runs are lost; some of them had ended, which is told late; the delay of the others may end."""
+        there = endings_of(self.twin, leaving=False) or [Ending(0, 1, How.LOST)]
+        runs: list[Ending] = data.draw(st.lists(st.sampled_from(there), max_size=5))
+        jobs = {run.placement: run.job for run in self.twin.runs(list(self.twin.M))}
+        lost = [ending._replace(how=How.LOST, reason="x") for ending in runs]
+        told = data.draw(st.sampled_from([How.FINISHED, How.FAILED]))
+        late = [each._replace(how=told, job=jobs[each.placement]) for each in runs[:2] if each.placement in jobs]
+        for endings, wait in ((lost, 0), (late, 999), (late, 1), (late, 4_000)):
+            if endings and bool(data.draw(often)):
+                self.end_all(endings, jobs, self.tick(wait))
+            if data.draw(often):
+                self.housekeep(self.tick(0))
+
+    def end_all(self, endings: list[Ending], jobs: dict[int, str], at: int) -> None:
+        _, counts = self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
+        self.books.saw_end(endings, jobs, counts)
+        self.books.look()
+
+    def housekeep(self, at: int, most: int = 1_000) -> None:
+        self.worlds.do(lambda world: world.cell.housekeep(at, "batch/0", most))
+        self.books.look()
