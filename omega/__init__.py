@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from omega.workload.workload import Arrival, Workload
     from schedulers.instruments import Figures, Instrument
     from schedulers.ordering.fair import WeightedFair
+    from schedulers.ordering.fair_pools import FairPools, PoolSettings
     from schedulers.ordering.fifo import Fifo
     from schedulers.ordering.precedence import PrecedenceFifo
     from schedulers.ordering.rejoin import Rejoin
@@ -43,11 +44,11 @@ if TYPE_CHECKING:
     from schedulers.work import Work
 
 __all__ = [
-    "After", "Arrival", "BadInput", "BestFit", "Claim", "Constrained", "Detection", "Fifo", "Figures", "FirstFit",
-    "Gang", "Instrument", "JobSpec", "MachineSpec", "Mode", "NoPreemption", "OmegaError", "Ordering", "Outcome",
-    "Patience", "Placement", "Precedence", "PrecedenceFifo", "Preemption", "RandomFit", "Rejoin", "Resident",
-    "Scheduler", "Service", "ShortestFirst", "Sizing", "TaskGroup", "Transaction", "Trial", "Usage", "View",
-    "WeightedFair", "Work", "Workload", "simulate", "testing",
+    "After", "Arrival", "BadInput", "BestFit", "Claim", "Constrained", "Detection", "FairPools", "Fifo", "Figures",
+    "FirstFit", "Gang", "Instrument", "JobSpec", "MachineSpec", "Mode", "NoPreemption", "OmegaError", "Ordering",
+    "Outcome", "Patience", "Placement", "PoolSettings", "Precedence", "PrecedenceFifo", "Preemption", "RandomFit",
+    "Rejoin", "Resident", "Scheduler", "Service", "ShortestFirst", "Sizing", "TaskGroup", "Transaction", "Trial",
+    "Usage", "View", "WeightedFair", "Work", "Workload", "simulate", "testing",
 ]  # fmt: skip
 
 _HOMES = {
@@ -61,6 +62,7 @@ _HOMES = {
     "omega.workload.workload": ("Arrival", "Workload"),
     "schedulers.instruments": ("Figures", "Instrument"),
     "schedulers.ordering.fair": ("WeightedFair",),
+    "schedulers.ordering.fair_pools": ("FairPools", "PoolSettings"),
     "schedulers.ordering.fifo": ("Fifo",),
     "schedulers.ordering.precedence": ("PrecedenceFifo",),
     "schedulers.ordering.rejoin": ("Rejoin",),

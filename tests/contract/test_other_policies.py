@@ -2,6 +2,7 @@
 
 from omega.testing import OrderingContract, SchedulerContract, SizingContract
 from schedulers.ordering.fair import WeightedFair
+from schedulers.ordering.fair_pools import FairPools, PoolSettings
 from schedulers.ordering.fifo import Fifo
 from schedulers.ordering.precedence import PrecedenceFifo
 from schedulers.ordering.rejoin import Rejoin
@@ -31,6 +32,10 @@ class TestShortestFirst(OrderingContract):
 
 class TestWeightedFair(OrderingContract):
     policies = (WeightedFair(), WeightedFair({"ada": 2.0}), WeightedFair(ageing=5.0))
+
+
+class TestFairPools(OrderingContract):
+    policies = (FairPools(), FairPools({"p": PoolSettings(weight=2.0, guarantee={"cpu": 10})}))
 
 
 class TestAsAsked(SizingContract):
