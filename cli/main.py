@@ -60,6 +60,11 @@ class Omega(Lazy):
             sys.exit(error.exit_code)
         except click.Abort:
             sys.exit(INTERRUPTED)
+        except OSError as error:
+            what = f"{error.filename}: " if error.filename else ""
+            render.error(
+                f"{what}{(error.strerror or str(error)).lower()}; check the file or folder, its name and rights"
+            )
         except UnicodeEncodeError as error:  # a word of the command line, a file or the environment, before it is sent
             render.error(f"{str(error.object)[:80]!r}: has bytes that are no text; write it in UTF-8")
         sys.exit(1)

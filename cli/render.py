@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 PIPE_WIDTH = 10_000
+MOST_LETTERS, MOST_BEGIN = 1_000, 600
+"""Letters of an error or a warning; of a longer one, how many of its begin."""
 GAP = 2
 """Blanks between columns."""
 STYLES = {
@@ -106,8 +108,11 @@ def error(text: str) -> None:
 
 
 def _marked(mark: str, colour: str, text: str) -> None:
+    text = " ".join(shown(text).split())
+    if len(text) > MOST_LETTERS:
+        text = f"{text[:MOST_BEGIN]} … {text[MOST_BEGIN - MOST_LETTERS :]}"  # the remedy stands at the end
     start = click.style(mark, fg=colour, bold=True) if colourful(sys.stderr) else mark
-    click.echo(f"{start} {' '.join(shown(text).split())}", err=True, color=True)
+    click.echo(f"{start} {text}", err=True, color=True)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str] = ()) -> None:

@@ -17,6 +17,9 @@ def read(path: str) -> str:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise BadInput(f"store file {path}: {(error.strerror or str(error)).lower()}") from None
+    if stat.S_ISDIR(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise BadInput(f"store file {path}: is a directory; name a file that holds the URL of a store")
     with os.fdopen(handle, "rb") as file:
         found = os.fstat(handle)
         if stat.S_IMODE(found.st_mode) & 0o077:

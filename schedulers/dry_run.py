@@ -9,6 +9,7 @@ from cellstate.view import View
 from schedulers.constraints.looking import Look, look
 from schedulers.loop import Arrived, Commit, Committed, Effect, Receive, Sync, Think, attempts
 from schedulers.preemption.victims import Victims
+from schedulers.resizing import Measure, Measured, Resize, Resized
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 
@@ -56,6 +57,10 @@ class DryRun:
                     effect = loop.send(0.0)
                 case Commit():
                     effect = loop.send(Committed(0.0, self._all_stand(effect.transactions, planned), False))
+                case Measure():  # a job that is not submitted has no progress; what it asks for is planned
+                    effect = loop.send(Measured([], []))
+                case Resize():
+                    effect = loop.send(Resized([]))
                 case _:
                     effect = loop.send(None)
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -36,7 +37,9 @@ def backup(app: App, file: str, force: bool) -> None:
         render.note(f"{words.count(len(written), 'cell')} written")
         return
     path = Path(file)
-    if path.exists() and not force:
+    if not path.name:
+        raise BadInput(f"backup {file!r}: is not the name of a file; name one")
+    if os.path.exists(path) and not force:  # noqa: PTH110 - False for a name that is too long, not an error
         raise Refused(f"backup {file}: is there already; --force overwrites it")
     # Jobs may carry secrets in their environment: the file is for its owner alone, and whole or not there.
     part = path.with_name(f"{path.name}.part")
@@ -47,7 +50,8 @@ def backup(app: App, file: str, force: bool) -> None:
     except OSError as error:
         raise BadInput(f"backup {file}: {error.strerror}; choose another place") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
     if app.as_json:
         render.document({"file": file, "bytes": path.stat().st_size, "cells": written})
         return

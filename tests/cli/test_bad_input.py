@@ -272,3 +272,24 @@ def test_an_id_that_belongs_to_another_job(omega: Omega) -> None:
 def test_unknown_job(omega: Omega, words: tuple[str, ...]) -> None:
     assert omega.error("job", *words, "nope") == f"job 'nope': not in cell {omega.cell}; see omega job list"
     assert omega.error("job", *words, "") == f"job '': not in cell {omega.cell}; see omega job list"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("store", "backup", ""), 1), (("store", "backup", "{}/" + "9" * 5000), 1), (("store", "restore", "{}"), 2),
+        (("job", "submit", "{}"), 1), (("job", "submit", "9" * 5000), 1), (("job", "plan", "{}"), 1),
+        (("pool", "compute", "{}"), 2), (("cell", "status", "--cell", "9" * 5000), 1),
+        (("scheduler", "run", "--file", "{}"), 1),
+    ],
+)  # fmt: skip
+def test_files_and_names_that_cannot_be(omega: Omega, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+    """A folder where a file is wanted, no name, a name that is too long: a line of at most a thousand letters."""
+    result = omega.run(*(word.replace("{}", str(tmp_path)) for word in words), code=code)
+    assert result.stderr.startswith("error: ")
+    assert (result.stderr.count("\n"), len(result.stderr) < 1_100) == (1, True)
+
+
+def test_a_folder_as_store_file(tmp_path: Path) -> None:
+    said = Omega(None).error("--store-file", str(tmp_path), "job", "list")
+    assert said == f"store file {tmp_path}: is a directory; name a file that holds the URL of a store"

@@ -136,3 +136,20 @@ def test_whom_it_would_evict_and_that_why_counts_them_too(omega: Omega, ready: R
     assert "8 tasks of precedence < 100 evicted (its scheduler may)" in omega.text("job", "why", "web")
     omega.run("job", "run", "--name", "b", "--cpu", "1", "--precedence", "9")
     assert "1 task of precedence < 9 evicted (its scheduler may not)" in omega.text("job", "why", "b")
+
+
+def test_a_mapreduce_job_is_planned_with_the_workers_it_asks_for(
+    omega: Omega, ready: RedisCell, tmp_path: Path
+) -> None:
+    text = f"""
+    name: words
+    kind: mapreduce
+    workers: 3
+    resources: {{cpu: 1}}
+    input: {{ranges: 0-99}}
+    map: {{command: [cat]}}
+    reduce: {{command: [cat]}}
+    output: {tmp_path}/out
+    """
+    (job,) = planned(omega, tmp_path, text, 0)["jobs"]
+    assert (job["placed"], job["unplaced"]) == (3, 0)
