@@ -10,7 +10,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, C
 
 from cellstate.errors import BadInput
 from cellstate.model import BUDGET, MOST_BUDGET, MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
-from cellstate.resources import Resources, parse_bytes
+from cellstate.resources import Resources, parse_bytes, shown
 from omega.arrays import Array, parse_array
 from schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_spread
 from schedulers.rolling import HEALTHY_AFTER_MS, PROGRESS_DEADLINE_MS
@@ -19,6 +19,8 @@ MOST_TASKS = 10_000_000
 """Tasks in one group."""
 MOST_MS = 10 * 365 * 86_400_000
 """The longest duration, ten years."""
+MOST_DURATION = 64
+"""Letters of a duration."""
 
 MOST_RESTARTS = 1_000
 LEAST_LOG, MOST_LOG = 4 << 10, 1 << 30
@@ -37,6 +39,8 @@ _POOL = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
 def parse_duration(text: str | float) -> int:
     """Return a duration in milliseconds: ``30s``, ``1h30m``, ``250ms``, or a number of seconds. Raises BadInput."""
     given = str(text).strip()
+    if len(given) > MOST_DURATION:
+        raise BadInput(f"{shown(text)} is not a duration; write for example 30s, 5m, 1h30m or 250ms")
     if _DURATION.fullmatch(given):
         parts = re.findall(r"([\d.]+)(ms|[smhd])", given)
         whole = sum(round(float(number) * _UNITS[unit]) for number, unit in parts)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cellstate.errors import BadInput
-from cellstate.resources import Dimensions, format_amount
+from cellstate.resources import Dimensions, format_amount, shown
 from cli import render
 from cli.amounts import amount_options, named
 from cli.app import App
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cellstate.model import Limits
 
 NONE = "none"
+MOST_DIGITS = 15
 
 
 @click.command()
@@ -75,8 +76,8 @@ def _changed(
 
 
 def _whole(text: str, option: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise BadInput(f"{option}: {text!r} is not a number; write for example 100, or none")
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
+        raise BadInput(f"{option}: {shown(text)} is not a number; write for example 100, or none")
     return int(text)
 
 

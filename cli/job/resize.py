@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cellstate.redis import RedisCell
 
 _MOST = 10_000_000
+_MOST_DIGITS = 15
 
 
 @click.command()
@@ -29,7 +30,7 @@ def command(app: App, job: str, words: Sequence[str], check: int | None) -> None
     Added tasks wait for a machine. Taken away are first tasks that wait, then the newest that run: these are stopped.
     """
     *named, number = words
-    if len(named) > 1 or not number.isdecimal() or int(number) > _MOST:
+    if len(named) > 1 or not number.isdecimal() or len(number) > _MOST_DIGITS or int(number) > _MOST:
         raise click.UsageError(f"want [GROUP] COUNT, a COUNT from 0 to {_MOST:,}")
     count, group = int(number), named[0] if named else None
 
@@ -54,6 +55,6 @@ def _group(job: "Job", asked: str | None) -> int:
         return current[0]
     if asked in names:
         return current[names.index(asked)]
-    if asked.isdecimal() and int(asked) < len(names):
+    if asked.isdecimal() and len(asked) <= _MOST_DIGITS and int(asked) < len(names):
         return current[int(asked)]
     raise Refused(f"{there}, and none called {asked}; name one of them")

@@ -115,7 +115,7 @@ def _array(text: str) -> "Array":
     from omega.arrays import parse_array
 
     indices, _, step = text.partition(":")
-    return parse_array(indices, int(step) if step.isdecimal() else 0 if step else 1)
+    return parse_array(indices, int(step) if step.isdecimal() and len(step) < 10 else 0 if step else 1)
 
 
 def _after(cell: "RedisCell", waits: Sequence[str]) -> "tuple[tuple[After, ...], dict[str, Any]]":

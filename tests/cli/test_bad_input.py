@@ -280,7 +280,10 @@ def test_unknown_job(omega: Omega, words: tuple[str, ...]) -> None:
         (("store", "backup", ""), 1), (("store", "backup", "{}/" + "9" * 5000), 1), (("store", "restore", "{}"), 2),
         (("job", "submit", "{}"), 1), (("job", "submit", "9" * 5000), 1), (("job", "plan", "{}"), 1),
         (("pool", "compute", "{}"), 2), (("cell", "status", "--cell", "9" * 5000), 1),
-        (("scheduler", "run", "--file", "{}"), 1),
+        (("scheduler", "run", "--file", "{}"), 1), (("cell", "limits", "batch", "--jobs", "9" * 5000), 1),
+        (("job", "run", "--array", "0-9:" + "9" * 5000, "--name", "a"), 1), (("job", "resize", "a", "9" * 5000), 2),
+        (("job", "run", "--array", "0-" + "9" * 5000, "--name", "a"), 1),
+        (("job", "wait", "a", "--timeout", "9" * 500), 1),
     ],
 )  # fmt: skip
 def test_files_and_names_that_cannot_be(omega: Omega, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
