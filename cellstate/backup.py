@@ -98,6 +98,7 @@ class _Reader:
 
     def read(self, at_ms: int) -> Backup | None:
         """Read all of it; None when it changes faster than it can be read."""
+        self.client.script_load(script("snapshot").text)  # a reader may not send scripts to be run (EVAL)
         schema, version = self.client.hmget(self.prefix + "meta", "schema", "version")
         backup = Backup(self.name, self.dimensions.names, int(schema), at_ms)
         for name in BULK:
@@ -150,7 +151,7 @@ class _Reader:
         named = [self.prefix + name for name in (*chosen.keys, *queues)]
         values = {"dims": len(self.dimensions), "since": since, "most": MOST_AT_ONCE}
         with self.client.pipeline(transaction=True) as pipe:
-            pipe.eval(chosen.text, len(named), *named, *chosen.pack_arguments(values))
+            pipe.evalsha(chosen.sha, len(named), *named, *chosen.pack_arguments(values))
             for name, kind in small.items():
                 _ask(pipe, kind, self.prefix + name)
                 pipe.pttl(self.prefix + name)

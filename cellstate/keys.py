@@ -49,6 +49,9 @@ TYPES = dict(re.findall(r"^    (\w+)(?::\w)? +(hash|list|zset|stream|string) ", 
 """Type of every key by its name, as the table above has them. A new key is a row there, and a reader for the audit in
 ``cellstate/redis/inspection.py``."""
 
+ROLES = ("reader", "submitter", "scheduler", "executor", "person")
+"""Roles of users of a store; that of a role is called ``omega-ROLE`` (cellstate/acl.py)."""
+
 CELLS = "omega:cells"
 """The set of cell names on a store; not part of any cell."""
 

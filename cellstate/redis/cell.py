@@ -8,7 +8,7 @@ import redis
 
 from cellstate import keys
 from cellstate.cell import Membership, PendingJob, Reply
-from cellstate.errors import BadInput, Duplicate, Fenced, Refused, Unreadable, Unsuitable
+from cellstate.errors import BadInput, Duplicate, Fenced, Refused, StoreError, Unreadable, Unsuitable
 from cellstate.model import (
     MOST_CLAIMS,
     Limits,
@@ -91,7 +91,7 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards, RedisInspection):
         """Return the names of its resources; Refused when there is no such cell (any more), Unsuitable as in `open`."""
         schema, resources = self._plain(self.client.hmget, self._prefix + "meta", "schema", "resources")
         if schema is None:
-            there = ", ".join(self._plain(cells, self.client)) or "none"
+            there = self._others()
             where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}"
             raise Refused(f"{where}; make one with omega cell create {self.name}")
         if not any_schema:
@@ -99,6 +99,13 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards, RedisInspection):
         if resources is None:
             raise Unreadable(f"cell {self.name}: names no resources; restore it from a backup")
         return str(resources.decode())
+
+    def _others(self) -> str:
+        """The names of the cells on the store, for a message; a user of one cell may not see them."""
+        try:
+            return ", ".join(self._plain(cells, self.client)) or "none"
+        except StoreError:
+            return "cells that this user may not list"
 
     @classmethod
     def connect(

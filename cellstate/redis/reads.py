@@ -5,7 +5,8 @@ from itertools import islice
 from typing import Any
 
 from cellstate.cell import Fact, KindUse
-from cellstate.errors import Refused, Unreadable
+from cellstate.errors import Refused, StoreError, Unreachable, Unreadable
+from cellstate.keys import ROLES
 from cellstate.model import Described, Job, Machine, MachineState, Run
 from cellstate.redis import records
 from cellstate.redis.calls import RedisCalls
@@ -60,6 +61,17 @@ class RedisReads(RedisCalls):
                 yield record
             else:
                 self.unreadable["machines", index.decode(errors="replace")] = f"{len(record)} bytes, not {width}"
+
+    def account(self) -> str:
+        """The connection's user of the server when it is one person's; "" for the default and for roles."""
+        try:
+            name: bytes = self._plain(self.client.execute_command, "ACL WHOAMI")
+        except Unreachable:
+            raise
+        except StoreError:
+            return ""  # the user may not ask
+        user = name.decode()
+        return "" if user in ("default", *(f"omega-{role}" for role in ROLES)) else user
 
     def store_run(self) -> str:
         """What tells one run of the server from the next; another one may have less data (semantics 16)."""

@@ -1,8 +1,9 @@
 """What the commands that change jobs have together: finding them, and how they say what became of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cellstate.errors import Refused
 from cli import render
 from cli.app import App
 from cli.job.find import find
@@ -13,11 +14,24 @@ if TYPE_CHECKING:
     from cellstate.redis import RedisCell
 
 
-def change(app: App, asked: Sequence[str], done: str, make: "Callable[[RedisCell, Job], Job]") -> None:
-    """Find jobs, `make` a change of each, and say what became of it; `done` is the word for it."""
+def check_owner(app: App, cell: "RedisCell", jobs: "Iterable[Job]", *, force: bool) -> None:
+    """Raise Refused for a job of another user, unless forced. A job without a user is everybody's."""
+    me = cell.account() or app.user
+    for job in () if force else jobs:
+        owner = job.spec.get("user")
+        if owner not in (None, me):
+            raise Refused(f"job {job.name}: belongs to {owner}, and you are {me}; to change it say --force")
+
+
+def change(
+    app: App, asked: Sequence[str], done: str, make: "Callable[[RedisCell, Job], Job]", *, force: bool
+) -> None:  # fmt: skip
+    """Find jobs, `make` a change of each, and print its result; `done` is the word for it. Refused: see check_owner."""
     cell = app.open(to_change=True)
     answers = []
-    for job in {found.id: found for found in (find(cell, name) for name in asked)}.values():
+    found_jobs = {found.id: found for found in (find(cell, name) for name in asked)}
+    check_owner(app, cell, found_jobs.values(), force=force)
+    for job in found_jobs.values():
         after = make(cell, job)
         answers.append((job, after))
     if app.as_json:

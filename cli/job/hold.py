@@ -6,14 +6,15 @@ import click
 
 from cli.app import App
 from cli.job.change import change
-from cli.job.options import check_option, one_only
+from cli.job.options import check_option, force_option, one_only
 
 
 @click.command()
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB…")
 @check_option
+@force_option
 @click.pass_obj
-def command(app: App, jobs: Sequence[str], check: int | None) -> None:
+def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
     """Give jobs no new placements until they are released; what runs of them runs on."""
     one_only(jobs, check)
-    change(app, jobs, "held", lambda cell, job: cell.hold(job.id, app.now_ms(), app.by, check))
+    change(app, jobs, "held", lambda cell, job: cell.hold(job.id, app.now_ms(), app.by, check), force=force)

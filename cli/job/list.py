@@ -34,7 +34,7 @@ def command(
 
     States: pending (something of it is unplaced), running, held, finished, failed, stopped, abandoned.
     Reasons: WAITING, NO_SCHEDULER, NO_MACHINE, TOO_LARGE, CONSTRAINT, SPREAD, RESOURCES, LIMIT, HELD, DEPENDENCY,
-    CONFLICTS, STOPPING. Why in full: omega job why JOB.
+    CONFLICTS, STOPPING. A question mark marks a user that the store did not verify. Why in full: omega job why JOB.
     """
     cell = app.open()
     jobs = [job for job in cell.jobs() if kind in (None, job.kind) and wanted in (None, state(job))]
@@ -62,7 +62,7 @@ def command(
         kind_and_rank = (job.kind, job.precedence) if with_precedence else (job.kind,)
         numbers = (found["total"], found["placed"], *(found[name] for name in some))
         age = words.age(now - job.submitted_ms / 1000)
-        who = (str(job.spec.get("user", "")),) if with_user else ()
+        who = (shown_user(job),) if with_user else ()
         far = (briefs.get(job.id, ""),) if briefs else ()
         rows.append((job.id, job.name, *who, *kind_and_rank, state(job), room.reason(job), *far, *numbers, age))
     headings = ("kind", ">prec") if with_precedence else ("kind",)
@@ -72,12 +72,19 @@ def command(
     render.table(("id", "name", *headings, *states, *numbered, ">age"), rows, SPARE)
 
 
+def shown_user(job: "Job") -> str:
+    """The user of a job; a question mark after it when only the submitter says so."""
+    user = str(job.spec.get("user", ""))
+    return user if job.spec.get("verified") or not user else f"{user}?"
+
+
 def as_json(job: "Job", room: Room, now: float) -> dict[str, Any]:
     """A job as plain values; `now` in seconds since 1970."""
     return {
         "id": job.id, "name": job.name, "kind": job.kind, "precedence": job.precedence,
         "gang": job.gang.name.lower(), "state": state(job), "reason": room.reason(job) or None,
-        "user": job.spec.get("user"), "modify_index": job.modified, "held": job.held,
+        "user": job.spec.get("user"), "user_verified": bool(job.spec.get("verified")),
+        "modify_index": job.modified, "held": job.held,
         "after": [wait._asdict() for wait in job.after], "submitted_ms": job.submitted_ms,
         "age_seconds": max(0.0, now - job.submitted_ms / 1000), "counts": counts(job.groups),
     }  # fmt: skip

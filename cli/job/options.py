@@ -29,6 +29,11 @@ def check_option(function: F) -> F:
     )(function)  # fmt: skip
 
 
+def force_option(function: F) -> F:
+    """Add --force: jobs of other users are changed too."""
+    return click.option("--force", is_flag=True, help="Change jobs of other users too.")(function)
+
+
 def one_only(jobs: Sequence[str], check: int | None) -> None:
     """An index belongs to one job."""
     if check is not None and len(jobs) > 1:

@@ -43,6 +43,8 @@ def jobs_of(cell: "RedisCell", files: "Sequence[JobFile]") -> "list[JobSpec]":
     return load(files, cell.dimensions, new_id, lambda name: find(cell, name).id)
 
 
-def stamped(app: App, spec: "JobSpec") -> "JobSpec":
-    """A job with what is recorded of its submission."""
+def stamped(app: App, spec: "JobSpec", account: str = "") -> "JobSpec":
+    """A job with its user: that of the connection (`account`), else the one it names, else who runs the program."""
+    if account:
+        return replace(spec, extra={**spec.extra, "user": account, "verified": True})
     return replace(spec, extra={"user": app.user, **spec.extra})

@@ -8,7 +8,7 @@ import click
 from cellstate.errors import Refused
 from cli.app import App
 from cli.job.change import change
-from cli.job.options import check_option
+from cli.job.options import check_option, force_option
 from cli.job.state import group_names
 
 if TYPE_CHECKING:
@@ -23,8 +23,9 @@ _MOST_DIGITS = 15
 @click.argument("job")
 @click.argument("words", nargs=-1, required=True, metavar="[GROUP] COUNT")
 @check_option
+@force_option
 @click.pass_obj
-def command(app: App, job: str, words: Sequence[str], check: int | None) -> None:
+def command(app: App, job: str, words: Sequence[str], check: int | None, force: bool) -> None:
     """Give the JOB's task GROUP (by name or position) COUNT tasks; the GROUP may be left out when there is one.
 
     Added tasks wait for a machine. Taken away are first tasks that wait, then the newest that run: these are stopped.
@@ -39,7 +40,7 @@ def command(app: App, job: str, words: Sequence[str], check: int | None) -> None
             raise Refused(f"job {found.name}: an update of it is under way; wait, or update it with another count")
         return cell.resize(found.id, {_group(found, group): count}, app.now_ms(), app.by, check)
 
-    change(app, [job], f"resized to {count:,}", resize)
+    change(app, [job], f"resized to {count:,}", resize, force=force)
 
 
 def _group(job: "Job", asked: str | None) -> int:

@@ -7,8 +7,9 @@ import click
 
 from cli import render, words
 from cli.app import App
+from cli.job.change import check_owner
 from cli.job.find import find
-from cli.job.options import check_option, one_only
+from cli.job.options import check_option, force_option, one_only
 from cli.job.state import state
 
 if TYPE_CHECKING:
@@ -22,13 +23,15 @@ BATCH = 1_000
 @click.command()
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB…")
 @check_option
+@force_option
 @click.pass_obj
-def command(app: App, jobs: Sequence[str], check: int | None) -> None:
+def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
     """Stop jobs: what is unplaced ends at once, what runs is ended after that. Repeating it does no harm."""
     one_only(jobs, check)
     cell = app.open(to_change=True)
     answers: list[dict[str, Any]] = []
     named = {found.id: found for found in (find(cell, asked) for asked in jobs)}
+    check_owner(app, cell, named.values(), force=force)
     # All of them first: what one of them leaves is not for another to take.
     stopped = {job_id: cell.stop(job_id, app.now_ms(), app.by, check=check) for job_id in named}
     for job in named.values():

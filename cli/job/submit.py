@@ -69,7 +69,8 @@ def submit(
     that failed instead of the jobs' fate.
     """
     app: App = ctx.obj
-    specs = [stamped(app, spec) for spec in specs]
+    account = cell.account()
+    specs = [stamped(app, spec, account) for spec in specs]
     if len(specs) > 1:
         check_names(cell, specs)  # of a single job the store's own answer says all
     answers = []

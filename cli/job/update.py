@@ -10,7 +10,8 @@ import click
 from cellstate.errors import BadInput, Overtaken, Refused
 from cli import render, words
 from cli.app import App
-from cli.job.options import check_option, follow_options
+from cli.job.change import check_owner
+from cli.job.options import check_option, follow_options, force_option
 from cli.job.reading import jobs_of, read_file
 
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ PAUSE_SECONDS = 0.25
 @click.command()
 @click.argument("file", metavar="FILE")
 @check_option
+@force_option
 @follow_options
 @click.pass_context
-def command(ctx: click.Context, file: str, check: int | None, follow: bool | None) -> None:
+def command(ctx: click.Context, file: str, check: int | None, follow: bool | None, force: bool) -> None:
     """Make a running job what FILE (- for stdin) says, task by task: the schedulers of its kind see to it.
 
     At most `update: {max_down: N}` tasks of a group are down at once. A new task counts when it has stayed up for
@@ -41,7 +43,7 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
     specs = jobs_of(cell, [read])
     if len(specs) != 1:
         raise BadInput(f"{file}: {len(specs)} jobs; update one at a time")
-    job, change = update(app, cell, specs[0], check)
+    job, change = update(app, cell, specs[0], check, force=force)
     following = follow if follow is not None else sys.stdout.isatty() and not app.as_json
     state = _follow(cell, job.id, quiet=app.as_json) if following else cell.updates().get(job.id, "")
     if app.as_json:
@@ -54,7 +56,9 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
         ctx.exit(1)
 
 
-def update(app: App, cell: "RedisCell", spec: "JobSpec", check: int | None) -> "tuple[Job, Change]":
+def update(
+    app: App, cell: "RedisCell", spec: "JobSpec", check: int | None, *, force: bool
+) -> "tuple[Job, Change]":  # fmt: skip
     """Begin the update of the live job that has the id or name of `spec`. Refused, Overtaken, BadInput."""
     from omega.updating import change
 
@@ -62,6 +66,7 @@ def update(app: App, cell: "RedisCell", spec: "JobSpec", check: int | None) -> "
         job = cell.job(spec.id) or cell.job(cell.job_id(spec.name) or "")
         if job is None:
             raise Refused(f"job {spec.name}: no live job of that name in cell {cell.name}; omega job submit makes one")
+        check_owner(app, cell, [job], force=force)
         wanted = change(job, spec, again=cell.updates().get(job.id, "").startswith("stalled"))
         try:
             known = job.modified if check is None else check

@@ -7,6 +7,7 @@ import click
 from cellstate.errors import BadInput
 from cli import render, words
 from cli.app import App
+from cli.store.acl import acl
 from cli.store.backup import backup, restore
 
 SNAPSHOTS, NOWHERE = "snapshots", "none"
@@ -19,7 +20,7 @@ REMEDY = "set appendonly yes there, or make backups with omega store backup"
 
 @click.group()
 def command() -> None:
-    """See, start and stop the store that is used when no other is named; back up and restore cells."""
+    """See, start and stop the store that is used when no other is named; back up and restore cells; print its users."""
 
 
 def _own(app: App) -> None:
@@ -115,5 +116,6 @@ def stop(app: App) -> None:
     render.line("stopped; its data stays" if stopped else "was not running")
 
 
+command.add_command(acl)
 command.add_command(backup)
 command.add_command(restore)

@@ -125,7 +125,7 @@ def test_list(omega: Omega, cell: RedisCell) -> None:
     assert found.pop("age_seconds") > 0
     assert found == {
         "id": "one", "name": "first", "kind": "batch", "precedence": 5, "gang": "yes", "state": "pending",
-        "reason": "NO_SCHEDULER", "user": None, "modify_index": 2, "held": False, "after": [], "submitted_ms": 1000,
+        "reason": "NO_SCHEDULER", "user": None, "user_verified": False, "modify_index": 2, "held": False, "after": [], "submitted_ms": 1000,
         "counts": NOTHING | {"total": 3, "queued": 3},
     }  # fmt: skip
     header, row = omega.text("job", "list").splitlines()
@@ -194,7 +194,7 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
     assert found == {
         "cell": omega.cell, "id": "crawl-1", "name": "crawl", "kind": "batch", "precedence": 100, "gang": "no",
         "state": "running", "reason": None, "counts": NOTHING | {"total": 5, "placed": 5}, "spec": {"user": "ada"},
-        "user": "ada", "modify_index": 2, "held": False, "after": [],
+        "user": "ada", "user_verified": False, "modify_index": 2, "held": False, "after": [],
         "update": {"update": "done", "reason": None, "to_replace": 0, "tasks": 5}, "progress": None,
         "summary": {"queued": 0, "starting": 0, "running": 5, "failed": 0, "complete": 0, "stopped": 0, "lost": 0},
         "evicted_for": {}, "evicted": {}, "failures": {}, "losses": [],

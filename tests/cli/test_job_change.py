@@ -116,7 +116,7 @@ def test_the_user_is_recorded_and_chosen_by(omega: Omega, cell: RedisCell) -> No
     assert [job["user"] for job in omega.json("job", "list")["jobs"]] == ["ada", "bob", "eve"]
     assert [job["name"] for job in omega.json("job", "list", "--user", "bob")["jobs"]] == ["of-bob"]
     header, row = omega.text("job", "list", "--user", "ada").splitlines()
-    assert (header.split()[2], row.split()[2]) == ("user", "ada")
+    assert (header.split()[2], row.split()[2]) == ("user", "ada?")
     assert "user          ada" in omega.text("job", "status", "of-ada")
 
 

@@ -1,0 +1,82 @@
+"""Users of a store, one for each role: which scripts and which commands it may run, as lines of an ``aclfile``.
+
+A server checks every command that a script runs against the caller, who can then run it alone (semantics 22). So roles
+separate scripts, cells, and those who write from those who only read; they do not separate raw writes within a cell.
+"""
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from importlib.resources import files
+
+from cellstate import keys
+from cellstate.redis.scripts import script
+
+_FOLDER = files("cellstate") / "lua"
+SCRIPTS = tuple(sorted(path.name.removesuffix(".lua") for path in _FOLDER.iterdir() if path.name.endswith(".lua")))
+"""Names of all scripts."""
+_READING = ("snapshot", "sync")
+ALLOWED: Mapping[str, tuple[str, ...]] = {
+    "reader": _READING,
+    "submitter": (*_READING, "submit", "hold", "resize", "update", "stop"),
+    "scheduler": (
+        *_READING, "commit", "enlist", "renew", "withdraw", "end", "housekeep", "retire", "settle", "resize", "stop",
+        "lapse", "machine",
+    ),
+    "executor": (
+        *_READING, "receive", "start", "end", "join", "machine", "engage", "beat", "lapse", "tail", "claim_shard",
+        "end_shard", "enlist", "renew", "withdraw", "housekeep", "retire",
+    ),
+    "person": SCRIPTS,
+}  # fmt: skip
+"""The scripts that a role may run."""
+
+_CONNECTION = ("ping", "hello", "info", "time", "client|setname", "select", "script|load", "acl|whoami")
+_SETINFO = "client|setinfo"
+_KNOWS_SETINFO = (7, 2)
+"""A server before 7.2 does not start with a rule for ``client|setinfo``."""
+_READS = (
+    "multi", "exec", "scan", "type", "exists", "pttl", "get", "hget", "hgetall", "hkeys", "hlen", "hmget", "hscan",
+    "lindex", "llen", "lrange", "smembers", "xlen", "xrange", "zcard", "zrange", "zrangebyscore", "zscore",
+)  # fmt: skip
+_DIRECT: Mapping[str, tuple[str, ...]] = {
+    "scheduler": ("blmove", "del", "hdel", "hset", "rpush"),
+    "executor": ("blmove", "del", "hdel", "hset", "rpush"),
+    "person": ("del", "hdel", "hset", "pexpire", "rpush", "sadd", "set", "srem", "unlink", "xadd", "zadd"),
+}
+"""Writes that a role sends by themselves, beside those of its scripts."""
+_LISTS_CELLS = ("reader", "person")
+"""Roles that may touch the list of cells; a reader has no command that writes. The others name their cell."""
+_CALLS = re.compile(r"(?:redis\.call|in_chunks)\('([A-Z]+)'")
+
+
+def commands_of(name: str) -> set[str]:
+    """The commands in the text of a script, in lower case; of a script that only reads, those that read."""
+    found = {command.lower() for command in _CALLS.findall(script(name).text)}
+    return found & set(_READS) if name in _READING else found
+
+
+def commands(role: str) -> list[str]:
+    """All data commands of a role, sorted: those of its scripts and those that it sends by themselves."""
+    found = {command for name in ALLOWED[role] for command in commands_of(name)}
+    if role == "reader":
+        return sorted({*found, *_READS})
+    return sorted({*found, *_READS, *_DIRECT.get(role, ())})
+
+
+def line(role: str, cell: str, version: tuple[int, ...], password: str = "", name: str = "") -> str:
+    """Return the line of an ``aclfile`` for a role on a cell, for a server that speaks as Redis `version` does.
+
+    The user is called `name`, else ``omega-ROLE``. The line has the hash of the password; without one the user is off.
+    """
+    login = f"on #{sha256(password.encode()).hexdigest()}" if password else "off"
+    patterns = [f"~{_literal(keys.prefix(cell))}*", *([f"~{keys.CELLS}"] if role in _LISTS_CELLS else [])]
+    allowed = [*_CONNECTION, *([_SETINFO] if version >= _KNOWS_SETINFO else []), *commands(role)]
+    allowed += [f"evalsha|{script(name).sha}" for name in ALLOWED[role]]
+    words = ["user", name or f"omega-{role}", "reset", login, *patterns, "resetchannels", "-@all"]
+    return " ".join([*words, *(f"+{command}" for command in allowed)])
+
+
+def _literal(text: str) -> str:
+    """A pattern of keys that matches nothing but the text."""
+    return re.sub(r"([\[\]*?\\^])", r"\\\1", text)

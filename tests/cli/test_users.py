@@ -1,0 +1,65 @@
+"""Whose a job is: said by who submits it, or known from the connection; changes of another's job need --force."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellstate.acl import line
+from cellstate.redis import RedisCell
+from cellstate.server import connect
+from tests.cli.conftest import Omega
+
+
+@pytest.fixture
+def ada(omega: Omega) -> Omega:
+    """Submits a job as ada, by name alone."""
+    omega.run("job", "run", "--name", "one", "--count", "2", "--detach")
+    return omega
+
+
+@pytest.mark.parametrize("words", [("stop", "one"), ("hold", "one"), ("release", "one"), ("resize", "one", "3")])
+def test_a_job_of_another_user_is_changed_with_force_alone(ada: Omega, cell: RedisCell, words: tuple[str, ...]) -> None:
+    before = cell.jobs()
+    ada.user = "bob"
+    expected = "job one: belongs to ada, and you are bob; to change it say --force"
+    assert ada.error("job", *words) == expected
+    assert cell.jobs() == before
+    ada.run("job", *words, "--force")
+    ada.user = "ada"
+    ada.run("job", *words)
+
+
+def test_an_update_of_another_users_job_needs_force(ada: Omega, tmp_path: Path) -> None:
+    ada.user = "bob"
+    file = tmp_path / "job.yaml"
+    file.write_text("name: one\ntasks: [{count: 3}]\n")
+    assert "belongs to ada, and you are bob" in ada.error("job", "update", str(file), "--detach")
+
+
+def test_a_user_that_nobody_verified_is_marked(ada: Omega) -> None:
+    assert "ada?" in ada.text("job", "list")
+    job = ada.json("job", "list")["jobs"][0]
+    assert (job["user"], job["user_verified"]) == ("ada", False)
+
+
+@pytest.fixture
+def account(store_url: str, cell: RedisCell) -> Iterator[str]:
+    """The store as a person with a user of their own names it."""
+    client: Any = connect(store_url)
+    client.execute_command("ACL", "SETUSER", *line("person", cell.name, (7, 2), "secret", "grace").split()[1:])
+    yield store_url.replace("unix://", "unix://grace:secret@")
+    client.execute_command("ACL", "DELUSER", "grace")
+    client.close()
+
+
+def test_the_user_of_a_connection_is_the_user_of_its_jobs(account: str, cell: RedisCell, omega: Omega) -> None:
+    grace = Omega(account, cell.name)
+    grace.user = "mallory"
+    grace.run("job", "run", "--name", "mine", "--detach")
+    job = omega.json("job", "list")["jobs"][0]
+    assert (job["user"], job["user_verified"]) == ("grace", True)
+    assert "grace?" not in omega.text("job", "list")
+    grace.run("job", "hold", "mine")
+    assert "belongs to grace, and you are ada" in omega.error("job", "stop", "mine")
