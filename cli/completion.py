@@ -3,6 +3,7 @@
 Completing never starts a store, never waits long and never complains: what cannot be had is left out.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -68,6 +69,10 @@ def _from_cell(ask: "Callable[[RedisCell], Found]") -> Completer:
     return _from_store(ask_app)
 
 
+_PLAIN = re.compile(r"[\w.@:/+-]+", re.ASCII)
+"""What a shell takes as it is: whoever may write to the store could offer ``$(command)`` otherwise."""
+
+
 def _from_store(ask: Callable[[App], Found]) -> Completer:
     """Complete with what the store answers, or not at all."""
 
@@ -80,7 +85,7 @@ def _from_store(ask: Callable[[App], Found]) -> Completer:
         return [
             CompletionItem(word, help=more)
             for word, more in found
-            if word.startswith(incomplete) and render.shown(word) == word
+            if word.startswith(incomplete) and _PLAIN.fullmatch(word)
         ][:MOST]
 
     return complete

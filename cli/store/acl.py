@@ -1,6 +1,7 @@
 """``omega store acl``."""
 
 import re
+import stat
 from pathlib import Path
 
 import click
@@ -46,9 +47,12 @@ def acl(app: App, role: str, wanted: str | None, password_file: Path | None, nam
 
 def _password(path: Path) -> str:
     try:
+        mode = stat.S_IMODE(path.stat().st_mode)
         password = path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: cannot be read ({error}); name a file that holds the password") from None
+    if mode & 0o077:
+        raise BadInput(f"{path}: is open to other users (mode {mode:03o}); run chmod 600 {path}")
     if not password:
         raise BadInput(f"{path}: is empty; write the password into it")
     return password

@@ -44,7 +44,8 @@ def backup(app: App, file: str, force: bool) -> None:
     # Jobs may carry secrets in their environment: the file is for its owner alone, and whole or not there.
     part = path.with_name(f"{path.name}.part")
     try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:  # noqa: PTH123 - a descriptor
+        part.unlink(missing_ok=True)  # one that somebody else made would be theirs to read
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:  # noqa: PTH123 - a descriptor
             written = _write(app, names, stream)
         part.replace(path)
     except OSError as error:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -26,6 +27,14 @@ def test_names_and_ids_of_jobs(omega: Omega, cell: RedisCell) -> None:
     assert completed(omega, "job", "why", job[:3]) == [job]
     assert completed(omega, "job", "stop", "crawl", "") == sorted(["crawl", job])
     assert completed(omega, "events", "--job", "cr") == ["crawl"]
+
+
+@pytest.mark.parametrize("name", ["cr$(touch x)", "cr;ls", "cr`id`", "cr x", "cr\x1b[2J", "cr'"])
+def test_what_a_shell_would_run_is_not_offered(omega: Omega, cell: RedisCell, name: str) -> None:
+    """Whoever may write to the store chooses the names in it."""
+    client: Any = cell.client
+    client.hset(f"omega:{{{cell.name}}}:jobnames", name, "some-id")
+    assert completed(omega, "job", "status", "cr") == []
 
 
 def test_machines_schedulers_kinds_and_cells(omega: Omega, cell: RedisCell) -> None:

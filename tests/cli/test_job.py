@@ -125,7 +125,8 @@ def test_list(omega: Omega, cell: RedisCell) -> None:
     assert found.pop("age_seconds") > 0
     assert found == {
         "id": "one", "name": "first", "kind": "batch", "precedence": 5, "gang": "yes", "state": "pending",
-        "reason": "NO_SCHEDULER", "user": None, "user_verified": False, "modify_index": 2, "held": False, "after": [], "submitted_ms": 1000,
+        "reason": "NO_SCHEDULER", "user": None, "user_verified": False, "modify_index": 2, "held": False, "after": [],
+        "submitted_ms": 1000,
         "counts": NOTHING | {"total": 3, "queued": 3},
     }  # fmt: skip
     header, row = omega.text("job", "list").splitlines()

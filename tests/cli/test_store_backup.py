@@ -77,3 +77,12 @@ def test_what_cannot_be_restored(omega: Omega, tmp_path: Path) -> None:
     assert Omega(omega.url, "elsewhere").error("store", "restore", file) == f"backup {file}: has no cell 'elsewhere'"
     assert omega.error("store", "restore", file, "--as", "a b") == "cell name 'a b': use letters, digits, . _ -"
     assert "choose another place" in omega.error("store", "backup", str(tmp_path / "none" / "file"))
+
+
+def test_a_draft_that_somebody_else_made_does_not_receive_the_backup(omega: Omega, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("theirs")
+    (tmp_path / "cell.omega.part").symlink_to(elsewhere)
+    omega.run("store", "backup", str(tmp_path / "cell.omega"))
+    assert elsewhere.read_text() == "theirs"
+    assert (tmp_path / "cell.omega").stat().st_mode & 0o777 == 0o600

@@ -151,6 +151,11 @@ def test_setinfo_is_in_the_line_from_7_2_on(version: str) -> None:
 def test_the_password_is_hashed_and_bad_input_is_one_line(tmp_path: Path) -> None:
     omega, secret = Omega("redis://nowhere.invalid", "prod"), tmp_path / "secret"
     secret.write_text("hidden\n")
+    secret.chmod(0o644)
+    assert "is open to other users (mode 644)" in omega.error(
+        "store", "acl", "person", "--server-version", "7", "--password-file", str(secret)
+    )
+    secret.chmod(0o600)
     text = omega.text("store", "acl", "person", "--server-version", "7.2", "--password-file", str(secret))
     assert "hidden" not in text
     assert re.search(r" on #[0-9a-f]{64} ", text)
