@@ -103,7 +103,7 @@ def _same_wait(records: Sequence[Record], _: int) -> Seen:
         line = [r for r in _line(records, cell, "monolithic-single") if not saturated(r, "batch")]
         busy = [r for r in line if of(r, "batch", "busyness") > 0.25] or line[-1:]
         batch, service = of(busy[-1], "batch", "wait"), of(busy[-1], "service", "wait")
-        found.equal(service, [batch], 1.0)
+        found.equal(service, [batch], 0.25)
         found.say(
             f"{cell} at {at(busy[-1], 't_job_service'):g} s: batch {{:.2f}} s, service {{:.2f}} s", batch, service
         )
@@ -236,7 +236,8 @@ EXPERIMENTS = (
     ),
     _of(
         "single-path-one-line", 5, "Single-path: service jobs wait as long as batch jobs", "Omega §4.1, fig. 5a",
-        "wait", "equal at the last decision time before saturation, to within the spread between seeds", _same_wait,
+        "wait", "equal at the last decision time before saturation, to within 25 % and to within the spread between "
+        "seeds", _same_wait,
     ),
     _of(
         "slo-on-b", 5, "B already misses the 30 s of its batch jobs under single-path", "Omega §5.1, fig. 5a",

@@ -103,7 +103,8 @@ def concluded(seen: Sequence[Seen]) -> Finding:
     verdict = Verdict.HOLDS if held == len(seen) else Verdict.FAILS
     measured = spelled(seen)
     if tolerances:
-        measured += f"; equal means within {max(tolerances):.1%}"
+        low, high = (f"{100 * tolerance:.2g}" for tolerance in (min(tolerances), max(tolerances)))
+        measured += f"; equal means within {low if low == high else f'{low} to {high}'} %"
     reason = next((each.reason for each in seen if not each.stands(tolerances)), "")
     return Finding(verdict, measured, reason, len(seen), held)
 

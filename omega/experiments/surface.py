@@ -12,7 +12,7 @@ ARCHITECTURES = ("monolithic-single", "monolithic-multi", "two-level", "shared-s
 LOST = 0.01
 """A part of the workload counts as unscheduled from this share of its jobs on."""
 SMALL = Form(days=0.01, points=2, cells=("B",), machines=60)
-FULL = Form(days=0.12, points=3, cells=("B",), even=True, seeds=SEEDS)
+FULL = Form(days=0.12, points=2, cells=("B",), even=True, seeds=SEEDS)
 LONGER = 3.0
 
 
