@@ -23,7 +23,7 @@ from omega.simulation.two_level import TwoLevel
 from omega.simulation.world import World
 from omega.workload.workload import DIMENSIONS, Workload, stream
 from schedulers.draws import Draws
-from schedulers.ordering.precedence import PrecedenceFifo
+from schedulers.ordering.fifo import Fifo
 from schedulers.ordering.rejoin import Rejoin
 from schedulers.patience import Patience
 from schedulers.placement.first_fit import RandomFirstFit
@@ -173,7 +173,7 @@ class Simulation:
         offers = settings.architecture == "two-level"
         patience = REFERENCE_PATIENCE if settings.reference_rules else OFFERS_PATIENCE if offers else None
         return Scheduler(
-            kind, ordering=Rejoin() if patience else PrecedenceFifo(), placement=PLACEMENT[settings.placement](),
+            kind, ordering=Rejoin() if patience else Fifo(), placement=PLACEMENT[settings.placement](),
             mode=settings.commit, detection=Detection.FINE if offers else settings.detection,  # no offer conflicts
             batch=1_000_000 if offers and settings.offered.several_jobs else 1, paths=paths, patience=patience,
             rng=Draws(f"{settings.seed}/{name}"),

@@ -79,7 +79,7 @@ def test_forms() -> None:
     assert figure(5).sized(cells=["B"], machines=100).start("B").machines == 100
     assert logarithmic(0.01, 100.0, 5) == [0.01, 0.1, 1.0, 10.0, 100.0]
     assert len(figure(5).simulations(figure(5).sized(7.0, ["C"]))) == 15
-    assert figure(8).sized(scale=4).lengths == {"A": 0.083, "B": 0.2, "C": 0.6}
+    assert figure(8).sized(scale=4).lengths == {"A": 0.044, "B": 0.11, "C": 0.32}
     assert figure(2).sized(scale=4).days == figure(2).form.days, "a workload is looked at as long as it was measured"
     with pytest.raises(BadInput, match="no such preset"):
         figure(5).sized(cells=["D"])

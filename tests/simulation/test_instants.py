@@ -82,3 +82,15 @@ def test_room_that_is_freed_during_a_decision_is_used(monkeypatch: pytest.Monkey
     assert first == pytest.approx(4.0, abs=0.01)
     # Decided again on a new copy; or an offer that is made at 9 s; or decided on the cell as it is at 12 s.
     assert second == pytest.approx({"shared-state": 16.0, "two-level": 13.0}.get(architecture, 12.0), abs=0.01)
+
+
+def test_jobs_of_higher_precedence_do_not_overtake() -> None:
+    """The architectures of the paper take jobs in order of submission."""
+    arrivals = [
+        Arrival(at, JobSpec(f"j{i}", f"j{i}", kind, (TaskGroup(SLOT, 1, 1_000),), precedence))
+        for i, (at, kind, precedence) in enumerate([(0.0, "batch", 0), (1.0, "batch", 0), (2.0, "service", 11)])
+    ]
+    workload = Workload([MachineSpec(f"m{i}", SLOT) for i in range(3)], [], arrivals, "")
+    settings = Settings(architecture="monolithic-single", days=60 / 86_400, t_job_service=10.0, t_task=0.0)
+    kinds = Simulation(workload, settings).run().kinds
+    assert (kinds["batch"].wait_mean, kinds["service"].wait_mean) == (4.5, 18.0)
