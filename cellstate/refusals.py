@@ -2,6 +2,7 @@
 
 from cellstate.errors import OmegaError, Overtaken, Refused
 from cellstate.model import MOST_CLAIMS, Job
+from cellstate.resources import LARGEST, MOST_TOGETHER
 
 
 def refusal(cell: str, job_id: str, status: str, job: Job | None = None) -> OmegaError:
@@ -17,6 +18,15 @@ def refusal(cell: str, job_id: str, status: str, job: Job | None = None) -> Omeg
         "group": f"has {len(job.groups)} task groups, numbered from 0; see omega job status {job_id}",
         "few": "more tasks have ended than it shall have; ask for at least as many",
         "often": f"was updated too often ({len(job.groups)} task groups); submit it anew",
+        "large": f"would have more tasks, or would have had, than are counted exactly; the most is {LARGEST}",
         "many": f"a gang of more than {MOST_CLAIMS} tasks; that is the most in one transaction",
     }
     return Refused(f"job {job_id}: {said[status]}")
+
+
+def excess(cell: str, resource: str) -> OmegaError:
+    """The error for machines that would have more of a resource together than sums are exact for."""
+    return Refused(
+        f"cell {cell}: its machines would have more than {MOST_TOGETHER} of {resource} together; count it in a larger "
+        "unit"
+    )

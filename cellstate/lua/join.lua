@@ -3,13 +3,13 @@
 -- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping names static executors | box:* wake:* asleep
 -- ARGV   dims tag at by executor | pairs
 -- A pair is "name capacity*R" and the machine's opaque attributes. All belong to one executor.
--- Reply  {"ok", version, executor number, index…}, or {"keys", name…} with nothing done
+-- Reply  {"ok", version, executor number, index…}, or with nothing done {"keys", name…}, {"sum", resource} (too much together)
 -- Types  names, static, executors: hash; others as in commit.lua
 -- Rules  a machine that was gone continues above its old number and above every transaction so far:
 --        no ABA for coarse detection (semantics 10); one that holds more than it now has is over (5).
 --        A machine that is there already just so changes nothing (14). Other attributes: as in describe.lua.
 
---@include lists binary words ranges done publish
+--@include lists binary words ranges done publish sums
 
 local known_owner = redis.call('HGET', executors_key, executor)
 local owner = tonumber(known_owner or redis.call('HLEN', executors_key) + 1)
@@ -27,7 +27,6 @@ local statics = fetch(static_key, wanted)
 for i, index in ipairs(wanted) do M[index].static = statics[i] end
 local lack = lacking()
 if #lack > 0 then return answering({ 'keys' }, lack) end
-if not known_owner then redis.call('HSET', executors_key, executor, owner) end
 
 local function set_capacity(m, amounts)
   local d = CAPACITY
@@ -71,6 +70,9 @@ for i, name in ipairs(names) do
   end
   indices[i] = index
 end
+local excess = too_much(touched)
+if excess then return { 'sum', excess } end
+if not known_owner then redis.call('HSET', executors_key, executor, owner) end
 if #touched > 0 then
   store(names_key, named_rows)
   store(static_key, static_rows)

@@ -7,11 +7,11 @@
 -- are lost and go back to pending in the same call. action "capacity": change is "capacity*R", then
 -- " placement*count" for each eviction it needs, taken in that order and only while it is over; refused
 -- when it would leave the machine over. What is so already changes nothing.
--- Reply  {"ok", version, tasks put back}, {"unknown"}, {"over", placements…}, or {"keys", name…}
+-- Reply  {"ok", version, tasks put back}, {"unknown"}, {"over", placements…}, {"sum", resource} (too much together), or {"keys", name…}
 -- Types  as in commit.lua
 -- Rules  semantics 5, 8; idempotent (14)
 
---@include lists binary words ranges done publish links losses tasks
+--@include lists binary words ranges done publish sums links losses tasks
 
 load_machines({ index })
 local m = M[index]
@@ -100,6 +100,8 @@ if not count then
   for placement in gmatch(m.runs, ' (%d+):') do live[#live + 1] = placement end
   return answering({ 'over' }, live)
 end
+local excess = action == 'capacity' and too_much(touched)
+if excess then return { 'sum', excess } end
 if #touched > 0 then
   meta.transactions, freed = meta.transactions + 1, true
   end_waits()

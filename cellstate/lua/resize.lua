@@ -9,7 +9,7 @@
 -- any. At most this many running tasks are stopped in one call: the totals are
 -- then not reached yet, and the call is repeated.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"group", record} (one that is
---        not there), {"few", record} (more tasks have ended than are asked for), {"many", record} (a gang of
+--        not there), {"large", record} (more tasks, or indices given out, than are counted exactly), {"few", record} (more tasks have ended than are asked for), {"many", record} (a gang of
 --        more than a transaction takes), or {"keys", name…}
 -- Types  as in commit.lua
 -- Rules  semantics 4; only people move the modify index; what is so already changes nothing (14); a call that only takes away passes when
@@ -34,17 +34,21 @@ for i = fixed_args + 1, #ARGV do
 end
 if not differs then return { 'ok', write_job(j) } end
 if changed or overtaken(j, check) then return { 'moved', write_job(j) } end
-local machines = {}
+--@const MOST_TASKS 100000000000000
+local machines, large = {}, false
 for _, g in ipairs(j.groups) do
   local wanted = asked[g] or (total_of(g))
   sum = sum + wanted
+  local total, indices = total_of(g)
+  large = large or sum >= MOST_TASKS or asked[g] and indices + wanted - total >= MOST_TASKS
   local ended = ended_of(g)
   if wanted < ended[1] + ended[2] + ended[3] then return { 'few', write_job(j) } end
   if wanted < total_of(g) - g[UNPLACED] then
     for index in gmatch(runs_of(g), '@(%d+)') do machines[#machines + 1] = index end
   end
 end
-if j.gang > 0 and sum > 10000 then return { 'many', write_job(j) } end
+if large then return { 'large', write_job(j) } end
+if j.gang > 0 and sum > tonumber(most) then return { 'many', write_job(j) } end
 load_machines(machines)
 load_awaiting()
 load_kinds_of_jobs()

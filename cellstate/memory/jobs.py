@@ -29,6 +29,8 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         check_author(by)
         checked = set[tuple[int, ...]]()
         for job in jobs:
+            if job.total > LARGEST:
+                raise BadInput(f"job {job.name}: {job.total} tasks; the most is {LARGEST}")
             for group in job.groups:
                 if group.need not in checked:
                     self.check(f"job {job.name}", group.need)
@@ -186,6 +188,10 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         self.overtaken(j, check)
         if any(total < g.finished + g.failed + g.stopped for g, total in asked.items()):
             raise refusal(self.name, job_id, "few", self.snapshot_of(j, spec=False))
+        if sum(asked.get(g, g.total) for g in j.groups) > LARGEST or any(
+            g.indices + total - g.total > LARGEST for g, total in asked.items()
+        ):
+            raise refusal(self.name, job_id, "large", self.snapshot_of(j, spec=False))
         if j.gang and sum(asked.get(g, g.total) for g in j.groups) > MOST_CLAIMS:
             raise refusal(self.name, job_id, "many", self.snapshot_of(j, spec=False))
         self.open()

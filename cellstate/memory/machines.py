@@ -8,7 +8,8 @@ from cellstate.memory.tasks import MemoryTasks
 from cellstate.memory.words import MachineRow
 from cellstate.model import MachineSpec, MachineState, check_author, merged
 from cellstate.packing import packed
-from cellstate.resources import Resources
+from cellstate.refusals import excess
+from cellstate.resources import BIG, MOST_TOGETHER, Resources
 from cellstate.transaction import How
 
 
@@ -22,6 +23,7 @@ class MemoryMachines(MemoryTasks):
             self.check(f"machine {machine.name}", machine.capacity)
         if not machines:
             return []
+        self.check_sum({machine.name: machine.capacity for machine in machines})
         self.open()
         owner = self.executors.setdefault(executor, len(self.executors) + 1)
         start, found = len(self._trail), []
@@ -54,6 +56,16 @@ class MemoryMachines(MemoryTasks):
             self.transactions, self.freed = self.transactions + 1, True
             self.publish(at_ms, executor)
         return found
+
+    def check_sum(self, capacities: Mapping[str, Resources]) -> None:
+        """Refuse machines with which all would have too much together (lua/parts/sums.lua)."""
+        if all(max(capacity) <= BIG for capacity in capacities.values()):
+            return
+        have = {m.name: m.capacity for m in self.M.values() if m.state is not MachineState.GONE} | dict(capacities)
+        used = {m.name: self.used(m.capacity, m.free) for m in self.M.values() if m.state is not MachineState.GONE}
+        for d, resource in enumerate(self.dimensions.names):
+            if sum(max(amounts[d], used.get(name, amounts)[d]) for name, amounts in have.items()) > MOST_TOGETHER:
+                raise excess(self.name, resource)
 
     def equip(self, m: MachineRow, capacity: Resources) -> None:
         """Give a machine another capacity; what is allocated stays."""
@@ -139,6 +151,7 @@ class MemoryMachines(MemoryTasks):
             raise Refused(f"machine {index}: holds more than the new capacity; name evictions or drain it first")
         if not counts and m.capacity == tuple(capacity):
             return 0
+        self.check_sum({m.name: capacity})
         self.open()
         count = 0
         self.touch(m, self.stamp)

@@ -26,6 +26,7 @@ from cellstate.redis.jobs import RedisJobs
 from cellstate.redis.link import Link
 from cellstate.redis.scripts import script
 from cellstate.redis.shards import RedisShards
+from cellstate.refusals import excess
 from cellstate.resources import Dimensions, Resources
 from cellstate.server import connect, safe_url
 from cellstate.transaction import Ending, How, Intake, Position, Transaction
@@ -152,8 +153,13 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards, RedisInspection):
                 rest += [f"{machine.name} {' '.join(map(str, machine.capacity))}", records.pack(machine.attributes)]
             values = {**self._values(at_ms, executor), "executor": executor}
             reply = self._run("join", values, rest, extra=self._known.get("box", set()) | self._wakes())
+            self._refuse_excess(reply)
             indices += [int(index) for index in reply[3:]]
         return indices
+
+    def _refuse_excess(self, reply: Sequence[Any]) -> None:
+        if reply[0] == b"sum":
+            raise excess(self.name, self.dimensions.names[int(reply[1]) - 1])
 
     def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
         """See Cell.set_machine_state."""
@@ -188,6 +194,7 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards, RedisInspection):
         reply = self._run("machine", values, extra=self._hints())
         if reply[0] == b"unknown":
             raise Refused(f"machine {index}: not in cell {self.name}; see omega machine list")
+        self._refuse_excess(reply)
         if reply[0] == b"over":
             raise Refused(f"machine {index}: holds more than the new capacity; name evictions or drain it first")
         return int(reply[2])

@@ -27,6 +27,8 @@ class RedisJobs(RedisReads):
         """See Cell.submit."""
         rest: list[object] = []
         for job in jobs:
+            if job.total > LARGEST:
+                raise BadInput(f"job {job.name}: {job.total} tasks; the most is {LARGEST}")
             for group in job.groups:
                 self._check(f"job {job.name}", group.need)
                 if not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST:

@@ -1,0 +1,55 @@
+"""Sums of amounts stay exact: below 2^53 (semantics 12)."""
+
+import pytest
+
+from cellstate.audit import verify
+from cellstate.errors import BadInput, Refused
+from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from cellstate.resources import LARGEST, MOST_TOGETHER
+from tests.contract.conftest import AnyCell, Make, Member, job
+
+
+def test_machines_that_have_too_much_together_are_refused(make: Make) -> None:
+    cell = make().cell
+    most = MOST_TOGETHER // LARGEST
+    machines = [MachineSpec(f"m{i}", (LARGEST, 1)) for i in range(120)]
+    with pytest.raises(Refused, match="more than 5000000000000000 of cpu together; count it in a larger unit"):
+        cell.join("e0", machines, 0)
+    assert cell.machines() == []
+    cell.join("e0", machines[:most], 0)
+    with pytest.raises(Refused):
+        cell.join("e0", machines[most : most + 1], 0)
+    cell.join("e0", machines[:most], 0)
+    cell.set_machine_state(0, MachineState.GONE, 0, "ada")
+    cell.join("e0", machines[most : most + 1], 0)
+    member = Member(cell)
+    cell.submit([job("a", (LARGEST, 0), most)], 0, "ada")
+    assert member.place("a", *((machine, 1) for machine in range(1, most + 1))).accepted
+    assert cell.kinds()["batch"].used == (LARGEST * most, 0)
+    assert verify(cell).violations == ()
+
+
+def test_a_machine_that_grows_too_much_is_refused(make: Make) -> None:
+    cell = make().cell
+    most = MOST_TOGETHER // LARGEST
+    cell.join("e0", [MachineSpec(f"m{i}", (LARGEST, 1)) for i in range(most)] + [MachineSpec("small", (1, 1))], 0)
+    with pytest.raises(Refused, match="of cpu together"):
+        cell.set_machine_capacity(most, (LARGEST, 1), 0, "ada")
+    assert cell.machines()[most].capacity == (1, 1)
+
+
+def test_a_job_of_more_tasks_than_are_counted_exactly_is_refused(cell: AnyCell) -> None:
+    groups = (TaskGroup((0, 0), LARGEST), TaskGroup((0, 0), 1))
+    with pytest.raises(BadInput, match="job a"):
+        cell.submit([JobSpec("a", "a", "batch", groups)], 0, "ada")
+
+
+def test_a_job_does_not_grow_beyond_what_is_counted_exactly(cell: AnyCell) -> None:
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((0, 0), 1), TaskGroup((0, 0), 1)))], 0, "ada")
+    with pytest.raises(Refused, match="than are counted exactly"):
+        cell.resize("a", {0: LARGEST}, 1, "ada")
+    cell.resize("a", {0: LARGEST - 1}, 1, "ada")
+    cell.resize("a", {0: 1}, 1, "ada")
+    with pytest.raises(Refused, match="than are counted exactly"):
+        cell.resize("a", {0: 3}, 1, "ada")
+    assert cell.resize("a", {0: 2}, 1, "ada").groups[0].indices == LARGEST
