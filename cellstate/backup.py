@@ -25,7 +25,7 @@ BULK = ("machines", "runs", "static", "jobs", "specs", "jobnames")
 """Hashes of a record a machine or job: every change of one is named by a fact."""
 NAMES = "names"
 """Made again from the static parts."""
-LEFT = ("lease", "wake", "asleep", "changes", "box", "output", "outputs", "log", NAMES, *BULK)
+LEFT = ("lease", "wake", "asleep", "changes", "box", "output", "outputs", "log", "settling", NAMES, *BULK)
 CHUNK = 1_000
 MOST_AT_ONCE = 20_000
 """Machines and jobs in the last look, which holds the server up."""

@@ -9,6 +9,7 @@
     └── StoreError             the store cannot serve the request
         ├── Unreachable        no answer from the server
         ├── StoreFull          the server is out of memory (``OOM``)
+        ├── CellGone           the cell is not there any more, or is another one now
         ├── ReadOnly           the server is a replica or refuses writes
         ├── Unreadable         a record that this version of Omega did not write
         └── Unsuitable         wrong version, wrong policy, or a newer schema
@@ -51,6 +52,10 @@ class Unreachable(StoreError):
 
 class StoreFull(StoreError):
     """The server refuses to grow (``maxmemory`` reached)."""
+
+
+class CellGone(StoreError):
+    """The store answers without the cell that a process works on: flushed, deleted, being restored, or another one."""
 
 
 class ReadOnly(StoreError):

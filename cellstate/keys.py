@@ -30,6 +30,7 @@ Redis Cluster.
     outputs     list    the fields of output, the oldest first; expires
     updates     hash    job id → "rolling", or "stalled" and why: updates of jobs that are not done
     drains      hash    index of a drained machine → when its tasks are to be moved off (ms, the server's clock)
+    settling    string  the highest placement id of a cell just restored: none above it starts; expires
     shards:J    hash    shards of MapReduce job J: counts, who works on them, who finished them; expires
     durations:N string  how long activities of MapReduce jobs named N took; expires
 """

@@ -41,12 +41,19 @@ def restore(
     cell = RedisCell(client, name, Dimensions(backup.resources), url)
     try:
         before = {each: int(_asked(client, name, each) or 0) for each in AHEAD}
+        lease_ms = max([*_leases(backup), *(agent.lease_ms for agent in cell.agents().values())], default=0)
         cell.delete()
         _write(client, cell, backup, told)
-        _begin(client, cell, _counters(backup, before), at_ms, by)
+        _begin(client, cell, _counters(backup, before), at_ms, by, lease_ms)
     except (redis.RedisError, OSError) as error:
         raise translate(error, url) from error
     return cell
+
+
+def _leases(backup: Backup) -> Iterator[int]:
+    """The lengths (ms) of the leases of the agents in a backup."""
+    for record in backup.small.get("agents", Key("hash", [])).items[1::2]:
+        yield int(record.split(b" ")[2])
 
 
 def _asked(client: Any, name: str, counter: str) -> Any:
@@ -85,12 +92,18 @@ def _counters(backup: Backup, before: Mapping[str, int]) -> dict[str, bytes]:
     return counters
 
 
-def _begin(client: Any, cell: RedisCell, counters: Mapping[str, bytes], at_ms: int, by: str) -> None:
-    """Say in the log what was done; with its counters the cell is there."""
+def _begin(client: Any, cell: RedisCell, counters: Mapping[str, bytes], at_ms: int, by: str, lease_ms: int) -> None:
+    """Say in the log what was done; with its counters the cell is there.
+
+    For the longest lease of an agent nothing starts that is placed from now on: agents that are cut off may run
+    tasks that the backup lists as pending, until their leases end.
+    """
     prefix = keys.prefix(cell.name)
     version = int(counters["version"])
     fact = f"restore {version - 1} {counters['placements'].decode()}"
     client.xadd(prefix + "log", {"at": at_ms, "by": by, "facts": fact}, id=f"{version}-0")
+    if lease_ms:
+        client.set(prefix + "settling", counters["placements"], px=lease_ms)
     client.hset(prefix + META, mapping=dict(counters))
     client.sadd(keys.CELLS, cell.name)
 

@@ -91,13 +91,13 @@ class Live:
         self._begin_anew(self._enlist(uuid4().hex))
 
     def enlist(self) -> None:
-        """Take the name with a new incarnation; everything in flight is void. Refused when the cell is gone."""
+        """Take the name with a new incarnation; everything in flight is void. A cell that is gone is waited for."""
         nonce = uuid4().hex
         for each in self._listeners:
             each.fenced(self.now())
 
         def again() -> Membership:
-            self.cell.check_exists()
+            self.cell.check_there()
             return self._enlist(nonce)
 
         self._begin_anew(self._patiently(again))
@@ -193,9 +193,9 @@ class Live:
 
     def _receive(self, effect: Receive) -> Arrived:
         changed = None
-        if self.lapsed == self.membership:
+        if self.lapsed is self.membership:
             self._land()
-        if self.lapsed == self.membership:
+        if self.lapsed is self.membership:
             self.enlist()
         if self._buckets != self.owned:
             changed = self._buckets = self.owned

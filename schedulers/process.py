@@ -19,7 +19,7 @@ import anyio.abc
 import anyio.to_thread
 
 from cellstate.cell import Membership
-from cellstate.errors import Duplicate, Fenced, OmegaError, StoreError
+from cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
 from cellstate.redis import RedisCell
 from cellstate.server import check_suitable, server_info
 from schedulers.instruments import Figures
@@ -132,15 +132,23 @@ class Process:
         cell: RedisCell | None = None
         try:
             while True:
-                # The loop meets the same error and waits for the store; the lease may lapse meanwhile.
+                # The loop meets the same error and waits for store and cell; the lease may lapse meanwhile.
                 with suppress(StoreError):
                     if cell is None:
-                        cell = await anyio.to_thread.run_sync(RedisCell.connect, self.url, self.cell)
+                        cell = await anyio.to_thread.run_sync(self._connect)
                     await anyio.to_thread.run_sync(self.beat, cell)
                 await self._until_next(cell)
         except Exception:
             self._stop()  # without a heartbeat the loop would only be fenced, again and again
             raise
+
+    def _connect(self) -> RedisCell:
+        try:
+            return RedisCell.connect(self.url, self.cell)
+        except Refused as error:
+            if self._live is not None:
+                self._live.lapsed = self._live.membership  # the loop may be idle, and not notice by itself
+            raise CellGone(str(error)) from error
 
     async def _until_next(self, cell: RedisCell | None) -> None:
         """Wait for the next heartbeat; an update that is rolling does not."""
@@ -169,6 +177,7 @@ class Process:
             members = cell.renew(membership, self.lease_ms, self._figures_now(queued, asleep))
         except Fenced:
             live.lapsed = membership
+            cell.check_there()  # a token for a cell that is gone would be all there is of it
             cell.rouse(self.member)
             return
         before, live.owned = live.owned, owned(self.member, members)

@@ -13,6 +13,7 @@
 --@include lists done
 
 local counters = redis.call('HMGET', meta_key, 'version', 'keep_ms')
+if not counters[1] then return { 0 } end  -- there is no such cell, and this must not begin one
 local version, keep_ms = tonumber(counters[1]) or 0, tonumber(counters[2]) or 0
 local marks, limit, outdated = redis.call('LRANGE', times_key, 0, -1), -1, 0
 local last_version, last = match(marks[#marks] or '-1 0', '^(%S+) (%S+)$')

@@ -1,10 +1,12 @@
 -- May these runs start? Read only: an executor asks for runs it was told to hold (semantics 2).
 --
--- KEYS   machines runs jobs
+-- KEYS   machines runs jobs settling
 -- ARGV   dims | asked
 -- Asked is "machine placement".
--- Reply  per question "go", "wait" (what leaves is not gone yet) or "gone" (no such run any more)
--- Types  machines, runs, jobs: hash
+-- Reply  per question "go", "wait" (what leaves is not gone yet, or the cell was just restored) or "gone" (no such run any more)
+-- Types  machines, runs, jobs: hash; settling: string that expires
+-- Rules  for a lease after a restore nothing starts that was placed after the backup: executors that were cut off
+--        may still run other copies until their lease ends (semantics 16)
 
 --@include lists binary words ranges
 
@@ -39,6 +41,7 @@ local function still_elsewhere(g, tasks)
   return false
 end
 
+local settling = tonumber(redis.call('GET', settling_key) or '')
 local answers = {}
 for i = fixed_args + 1, #ARGV do
   local index, placement = match(ARGV[i], '^(%d+) (%d+)$')
@@ -47,6 +50,8 @@ for i = fixed_args + 1, #ARGV do
   if m then from, _, id, group, tasks = find_run(m, placement, false) end
   if not from then
     answers[#answers + 1] = 'gone'
+  elseif settling and tonumber(placement) > settling then
+    answers[#answers + 1] = 'wait'
   elseif find(m.runs, '!', 1, true) and not physically_fits(m) then
     answers[#answers + 1] = 'wait'
   else

@@ -89,7 +89,9 @@ class RedisAgents(RedisReads):
         ]
 
     def store_older_than(self, milliseconds: int) -> bool:
-        """Whether the server has been up for so long."""
+        """Whether the server has been up for so long, and the cell was not restored just now."""
+        if self._plain(self.client.exists, self._prefix + "settling"):
+            return False
         return int(self._plain(self.client.info, "server")["uptime_in_seconds"]) * 1000 > milliseconds
 
     def store_ms(self) -> int:

@@ -8,7 +8,7 @@ import redis
 
 from cellstate import keys
 from cellstate.cell import Membership, PendingJob, Reply
-from cellstate.errors import BadInput, Duplicate, Fenced, Refused, StoreError, Unreadable, Unsuitable
+from cellstate.errors import BadInput, CellGone, Duplicate, Fenced, Refused, StoreError, Unreadable, Unsuitable
 from cellstate.model import (
     MOST_CLAIMS,
     Limits,
@@ -107,6 +107,18 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards, RedisInspection):
             return ", ".join(self._plain(cells, self.client)) or "none"
         except StoreError:
             return "cells that this user may not list"
+
+    def check_there(self) -> None:
+        """Raise CellGone, which a process at work waits for, when there is no such cell now, or not one like it."""
+        try:
+            resources = self.check_exists()
+        except (Refused, Unsuitable) as error:
+            raise CellGone(str(error)) from error
+        if resources != ",".join(self.dimensions.names):
+            raise CellGone(
+                f"cell {self.name}: is another one now, with resources {resources}; restore the one it was, or start "
+                "this process anew"
+            )
 
     @classmethod
     def connect(

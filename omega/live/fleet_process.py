@@ -34,7 +34,7 @@ class Stop:
 def run_fleet(cell: RedisCell, name: str, speed: float, still: Stop) -> None:
     """Play the machines of the executor `name` until `still` is told to stop.
 
-    Raises Refused when the cell, or the executor in it, is not there any more.
+    A cell that is gone is waited for, and so is the executor in it. Raises Refused when it was never there.
     """
     fleet = Fleet(cell, name, time.time, speed)
     numbers = {
@@ -53,7 +53,7 @@ def _play(fleet: Fleet, still: Stop) -> None:
         try:
             if not fresh or time.monotonic() - looked > LOOK_SECONDS:
                 looked, before = time.monotonic(), faced
-                fleet.cell.check_exists()
+                fleet.cell.check_there()
                 fleet.cell.look_for_schedulers()
                 faced = fleet.cell.store_run(), fleet.cell.executor_number(fleet.name)
                 fresh = fresh and faced == before

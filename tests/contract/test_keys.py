@@ -28,6 +28,7 @@ def used(make: Make) -> RedisStand:
     stand.cell.set_deadline(0, 1_000)
     stand.cell.set_asleep("mine/0", asleep=True)
     stand.cell.members()
+    stand.cell.client.set(stand.key("settling"), 0, px=60_000)
     stand.cell.submit([job("mine", kind="mine", extra={"user": "ada"})], 0, "ada")
     return stand
 

@@ -12,10 +12,11 @@ from uuid import uuid4
 
 import pytest
 
-from cellstate.errors import Duplicate, Fenced, Refused, Unreachable
+from cellstate.errors import Duplicate, Fenced, Unreachable
 from cellstate.model import MachineSpec, MachineState
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
+from omega.live.agent.agent import Agent
 from omega.live.agent.process import AgentOptions, Bell, Watch, run_agent
 from tests.integration.agent_ground import Ground, alive, gone, look_until
 from tests.integration.stage import all_facts, check, made_cell, until
@@ -289,18 +290,26 @@ def test_a_store_that_is_away_is_waited_for(ground: Ground, monkeypatch: pytest.
     assert (ground.group(name).finished, ground.cell.agents()) == (1, {})
 
 
-def test_a_cell_that_is_gone_ends_agent_and_tasks(ground: Ground) -> None:
+def test_a_name_that_another_agent_took_meanwhile_is_waited_for_and_the_tasks_end(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
     agent, bell = ground.agent(), Bell()
     name = ground.run(*SLEEP)
     agent.look()
     pid = ground.pid(name)
     watch = Watch(agent, bell)
     watch.come = True
-    ground.cell.delete()
-    with bell.listening(), pytest.raises(Refused, match="unknown cell"):
+
+    def taken(*_: object) -> None:
+        if not alive(pid):
+            bell.stop()
+        raise Duplicate("agent a: another one lives under this name")
+
+    monkeypatch.setattr(Agent, "look", taken)
+    monkeypatch.setattr("omega.live.agent.process.AWAY_SECONDS", 0.01)
+    with bell.listening():
         watch.run()
     assert not alive(pid)
-    RedisCell.create(ground.cell.client, ground.cell.name)
 
 
 def test_who_leaves_ends_its_tasks_and_takes_its_machine_along(ground: Ground) -> None:

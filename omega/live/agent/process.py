@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cellstate.errors import Fenced, Refused, StoreError
+from cellstate.errors import CellGone, Fenced, Refused, StoreError
 from cellstate.model import MachineSpec
 from cellstate.redis import RedisCell
 from cellstate.server import check_suitable, server_info
@@ -117,19 +117,21 @@ class Watch:
         self.looked = 0.0
 
     def run(self) -> None:
-        """Look, wait, look again; a store that is away is waited for. Raises Refused when the cell is gone."""
+        """Look, wait, look again; a store, a cell or a name that is away is waited for.
+
+        Tasks run on until the deadline of the lease, which ends them when nothing renews it. They end at once when
+        the cell answers and another has this agent's name: then nothing here is listed (semantics 16).
+        """
         while not self.bell.stopped:
             try:
                 self.step()
-            except (StoreError, OSError) as error:  # so is a disk that is full
+            except (StoreError, Refused, OSError) as error:  # so is a disk that is full
                 if not self.away:
-                    what = "store away" if isinstance(error, StoreError) else "no room"
-                    self.log.warning(what, error=str(error))
+                    self.log.warning(_away(error), error=str(error))
+                if isinstance(error, Refused):
+                    self.agent.stop()
                 self.away = True
                 self.bell.wait(AWAY_SECONDS)
-            except Refused:
-                self.end()  # the cell is gone, or the name is another's: nothing here is ours
-                raise
             else:
                 if self.away:
                     self.log.warning("goes on")
@@ -146,7 +148,7 @@ class Watch:
                 return
         except Fenced:
             self.log.warning("fenced", why="its lease lapsed; it comes again")
-            self.agent.cell.check_exists()
+            self.agent.cell.check_there()
         self.agent.come(self.until_gone)
         self.come = True
         self.log.info("joined")
@@ -183,6 +185,13 @@ class Watch:
                 self.agent.leave()
                 self.log.info("left")
         self.agent.guard.close()
+
+
+def _away(error: Exception) -> str:
+    """What an agent waits for."""
+    if isinstance(error, CellGone):
+        return "cell away"
+    return "store away" if isinstance(error, StoreError) else "refused" if isinstance(error, Refused) else "no room"
 
 
 def _nobody(agent: Agent) -> None:

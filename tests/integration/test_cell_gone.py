@@ -1,0 +1,155 @@
+"""The store answers without the cell: flushed, deleted, empty after a restart, restored from a backup, another cell.
+
+Everybody waits and goes on; which tasks end, and when, is a rule for each case (docs/stores.md).
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cellstate import keys
+from cellstate.backup import Backup, read_backup
+from cellstate.redis import RedisCell
+from cellstate.resources import Dimensions
+from cellstate.restore import restore
+from cellstate.server import connect
+from omega.live.crew import Crew
+from tests.chaos.book import Book
+from tests.integration.stage import (
+    FLEET,
+    Server,
+    check,
+    made_cell,
+    made_crew,
+    own_server,
+    plain,
+    submit,
+    unfinished,
+    until,
+    words_of,
+)
+
+pytestmark = pytest.mark.server
+LEASE_MS = 500
+"""A scheduler's; an agent's is four times as long."""
+
+
+def saved(cell: RedisCell) -> Backup:
+    return read_backup(cell, int(time.time() * 1000))
+
+
+def put_back(server: Server, kept: Backup, name: str) -> None:
+    with connect(server.url) as client:
+        restore(client, kept, name, int(time.time() * 1000), "ada", url=server.url).close()
+
+
+def flush(server: Server, cell: RedisCell) -> None:
+    with connect(server.url) as client:
+        client.flushall()
+
+
+def delete(server: Server, cell: RedisCell) -> None:
+    cell.delete()
+
+
+def restart_empty(server: Server, cell: RedisCell) -> None:
+    server.kill()
+    server.start()
+
+
+def waiting(group: Crew, members: tuple[str, ...], times: int) -> Callable[[], bool]:
+    """Whether every member has reported so many times that it waits."""
+    return lambda: all(len(away(group, each)) >= times for each in members)
+
+
+def away(group: Crew, member: str) -> list[str]:
+    """What a member reported of waiting; each time once."""
+    said = [line for line in words_of(group, member) if " away " in line or " back " in line or " goes on " in line]
+    assert all((" away " in line) is (number % 2 == 0) for number, line in enumerate(said)), said
+    return said[::2]
+
+
+def test_who_works_on_a_cell_that_is_gone_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
+    members = ("batch/0", f"fleet/{FLEET}", "agent/a")
+    with (
+        own_server() as server,
+        made_cell(server.url, "gone", 1) as cell,
+        made_crew(cell, server.url, tmp_path / "logs", *members, lease_ms=LEASE_MS) as group,
+    ):
+        until(lambda: cell.machine_index("a"), "the agent has joined")
+        kept = saved(cell)
+        for number, lose in enumerate((flush, delete, restart_empty), start=1):
+            lose(server, cell)
+            until(waiting(group, members, number), "all report that they wait")
+            assert cell.client.keys(keys.prefix("gone") + "*") == [], "nobody writes into a cell that is not there"
+            put_back(server, kept, "gone")
+            submit(cell, [plain(f"after-{number}", 3, ms=10)])
+            until(lambda: not unfinished(cell), "work goes on")
+            assert group.dead() == {}
+        for member in members:
+            assert all("unknown cell 'gone'" in line or "no answer" in line for line in away(group, member))
+        check(cell)
+
+
+def test_a_restored_cell_runs_no_task_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks that the backup lists go on, others end; what was placed meanwhile starts when no copy can be left."""
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
+    book = Book.new(tmp_path / "book")
+    listed, pending, later = book.job("listed", 1, 5), book.job("pending", 3, 1.0), book.job("later", 2, 30)
+    with (
+        own_server() as server,
+        made_cell(server.url, "restored") as cell,
+        made_crew(cell, server.url, tmp_path / "logs", "batch/0", "agent/a", "agent/b", lease_ms=LEASE_MS) as group,
+    ):
+        submit(cell, [listed])
+        until(lambda: book.page("listed", 0).starts, "one runs")
+        cell.submit([pending], 0, "ada", held=True)
+        kept = saved(cell)
+        cell.release("pending", 1, "ada")
+        submit(cell, [later])
+        until(lambda: all(book.page("pending", task).starts for task in range(3)), "the others run")
+        until(lambda: all(book.page("later", task).starts for task in range(2)), "and those not in the backup")
+        flush(server, cell)
+        put_back(server, kept, "restored")
+        cell.release("pending", 1, "ada")
+        until(lambda: not unfinished(cell), "what the backup lists ends")
+        account = book.compare(cell, [listed, pending])
+        assert account.clean, account
+        assert len(book.page("listed", 0).starts) == 1, "it went on"
+        assert all(len(book.page("pending", task).starts) == 2 for task in range(3)), "they were run again"
+        assert not any(book.page("later", task).ends for task in range(2))
+        assert group.dead() == {}
+        check(cell)
+
+
+def test_tasks_of_a_cell_that_stays_away_end_with_the_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then another cell has the name: one with other resources is left alone, one like it is worked on."""
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
+    book = Book.new(tmp_path / "book")
+    with (
+        own_server() as server,
+        made_cell(server.url, "foreign") as cell,
+        made_crew(cell, server.url, tmp_path / "logs", "batch/0", "agent/a", lease_ms=LEASE_MS) as group,
+    ):
+        submit(cell, [book.job("old", 1, 60)])
+        until(lambda: book.page("old", 0).starts, "it runs")
+        (pid,) = [int(line.split()[2]) for line in (book.directory / "old.0").read_text().splitlines()]
+        began = time.monotonic()
+        flush(server, cell)
+        until(lambda: not Path(f"/proc/{pid}").exists(), "the task ends with the lease")
+        assert time.monotonic() - began < 4 * LEASE_MS / 1000 + 1.5, "the lease of the agent and some"
+        until(waiting(group, ("batch/0", "agent/a"), 1), "both wait")
+        with connect(server.url) as client:
+            RedisCell.create(client, "foreign", Dimensions(("gpu",)), url=server.url).close()
+            time.sleep(2 * LEASE_MS / 1000)
+            assert client.hlen(keys.prefix("foreign") + "machines") == 0, "another cell is left alone"
+            client.flushall()
+            RedisCell.create(client, "foreign", url=server.url).close()
+        submit(cell, [book.job("new", 2, 0.1)])
+        until(lambda: cell.machine_index("a") is not None and not unfinished(cell), "both work on the new cell")
+        assert book.compare(cell, [book.job("new", 2, 0.1)]).clean
+        assert group.dead() == {}
+        check(cell)
