@@ -12,12 +12,14 @@ from cli.app import App
 def command(ctx: click.Context, name: str | None) -> None:
     """Check every invariant of the cell NAME (or the one that --cell names) while it is in use.
 
-    Exits 1 on a violation.
+    Exits 1 on a violation, and when the store may by now drop data that it holds.
     """
     from cellstate.audit import verify
+    from cellstate.server import check_suitable, server_info
 
     app: App = ctx.obj
     cell = app.open(name)
+    check_suitable(server_info(app.url))
     with render.busy(f"verifying {cell.name}", quiet=app.as_json):
         report = verify(cell)
     if app.as_json:

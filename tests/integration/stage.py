@@ -66,7 +66,10 @@ class Server:
         command += ["--dir", str(self.directory), *self.options]
         log = self.directory / "log"
         with log.open("ab") as output:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            # Python ignores SIGXFSZ; left so, a file that may not grow is an error to the server and not its end.
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, restore_signals=False
+            )
         wait_for(self.process, self.directory / "store.sock", log)
 
     def kill(self) -> None:
