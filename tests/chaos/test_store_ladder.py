@@ -173,7 +173,8 @@ def test_commands_run_once_at_a_time_whatever_happens_to_the_store(
         tasks = sum(job.total for job in world.jobs)
         starts = sum(len(world.book.page(job.id, task).starts) for job in world.jobs for task in range(job.total))
         found = {name: len(getattr(account, name)) for name in ("overlaps", "doubled", "invented", "lost")}
-        figures = f"{rounds()} rounds, {len(world.jobs)} jobs, {tasks} tasks, {starts} starts, {found}"
+        refused = f"{len(world.unacknowledged)} jobs not acknowledged"
+        figures = f"{rounds()} rounds, {len(world.jobs)} jobs, {tasks} tasks, {starts} starts, {refused}, {found}"
         sys.stdout.write(f"\n{fault}: {figures}\n")
         assert account.clean, account
         check(cell)
