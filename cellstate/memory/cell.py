@@ -119,9 +119,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         self.unfold()
         self.open()
         self.lost_at = at_ms
-        if self.shortcut and all(
-            e.how is How.FINISHED and e.tasks == "*" and not (e.reason or e.job) for e in endings
-        ):
+        if self.shortcut and all(e.how is How.FINISHED and e.tasks == "*" and not (e.reason or e.job) for e in endings):
             counts = self.finish_all(endings, moves=self.release_moves_number)
         else:
             counts = self.end_each(endings)

@@ -79,9 +79,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
                 self.J[wait.job].awaited.append(j.id)
                 self.waited = True
         j.state = JobState.HELD if j.waits else JobState.ACTIVE
-        j.groups = [
-            Group(j, i, group, group.count) for i, group in enumerate(spec.groups)
-        ]
+        j.groups = [Group(j, i, group, group.count) for i, group in enumerate(spec.groups)]
         j.spec = _opaque(spec)
         self.J[j.id], self.names[j.name] = j, j.id
         if self.log:
@@ -276,7 +274,5 @@ def _asked(spec: JobSpec) -> tuple[Any, ...]:
 
 def _essence(j: JobRow) -> tuple[Any, ...]:
     """What stays the same of a job: everything but state, counts and ranges."""
-    groups = [
-        (g.amounts, g.duration, g.total, g.indices, g.optional, -1 if g.once else g.budget) for g in j.groups
-    ]
+    groups = [(g.amounts, g.duration, g.total, g.indices, g.optional, -1 if g.once else g.budget) for g in j.groups]
     return j.name, j.kind.name, j.precedence, j.gang, groups, j.spec

@@ -266,6 +266,13 @@ class RedisInspection(RedisReads):
         found.leases[check_member(member)] = _number(value)
         _want(self._plain(self.client.pttl, f"{self._prefix}lease:{member}") != -1, "never expires")
 
+    def _inspect_settling(self, found: Inspection, _: str) -> None:
+        value = self._plain(self.client.get, self._prefix + "settling")
+        if value is None:
+            return
+        _want(_number(value) <= self.counters()["placements"], f"{value!r} is a later placement")
+        _want(self._plain(self.client.pttl, self._prefix + "settling") != -1, "never expires")
+
     def _inspect_box(self, found: Inspection, executor: str) -> None:
         lines = self._plain(self.client.lrange, f"{self._prefix}box:{executor}", 0, -1)
         messages = [message.split(" ") for line in lines for message in records.messages(line.decode())]

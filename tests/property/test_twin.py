@@ -220,8 +220,9 @@ class Twins(Losses, JobChanges):
             how = How.LEFT if leaving else data.draw(st.sampled_from(ENDS))
             part = "*" if whole else data.draw(st.sampled_from([ending.tasks, "0", "1-2", "0,2", "7"]))
             placement = ending.placement + (not data.draw(often))
-            endings.append(Ending(ending.machine, placement, how, part, "fair-share" if how is How.EVICTED else "",
-                                  ending.job))
+            endings.append(
+                Ending(ending.machine, placement, how, part, "fair-share" if how is How.EVICTED else "", ending.job)
+            )
         at = self.tick()
         jobs = {ending.placement: ending.job for ending in endings if ending.job}
         jobs |= {run.placement: run.job for run in self.twin.runs(list(self.twin.M))}
