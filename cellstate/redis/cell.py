@@ -115,10 +115,7 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards, RedisInspection):
         except (Refused, Unsuitable) as error:
             raise CellGone(str(error)) from error
         if resources != ",".join(self.dimensions.names):
-            raise CellGone(
-                f"cell {self.name}: is another one now, with resources {resources}; restore the one it was, or start "
-                "this process anew"
-            )
+            raise CellGone(f"cell {self.name}: has other resources now, {resources}; start this process anew")
 
     @classmethod
     def connect(
