@@ -43,6 +43,7 @@ UNSEEN: list[tuple[str, str]] = [
     ),
     (r"times .*", "what the clock showed at some versions: it decides only how long finished jobs are kept"),
     (r"housekeeping score .*", "from when housekeeping acts on a job; it acts later or earlier"),
+    (r"settling .*", "how far a restored cell is held back: it expires by itself within a lease"),
     (r"log key removed", "a log without entries is one that was trimmed"),
     (r"log by changed", "who acted is kept nowhere else"),
     (r"log conflict (line|word [1-4]) \w+", "conflicts change nothing, so nothing follows from them"),
@@ -94,6 +95,7 @@ def furnish(town: Town) -> None:
     gone = cell.enlist("batch/9", "nonce-9", LEASE_MS, 15)
     cell.withdraw(gone, 16)
     cell.retire(17)
+    town.client.set(town.prefix + "settling", cell.counters()["placements"], px=LEASE_MS)
 
 
 def is_missed(town: Town, log: Log, key: str) -> bool:
