@@ -1,19 +1,15 @@
 """Events in the words of people: a line for every version, what belongs together in one sentence."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cellstate.resources import format_amount
 from cli import words
-from cli.history import ENDINGS, Event
+from omega.queries.events import ENDINGS, Event
+from omega.queries.names import Names
 
-if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
-
-SHORT = 4
-"""Letters of a job's id in a sentence."""
 MOST_JOBS = 3
 """Jobs that are named; of more only the number is said."""
 _VERBS = {kind: kind for kind in (*ENDINGS, "left")}
@@ -22,45 +18,6 @@ _UPDATES = {"update": "began to update", "updated": "updated", "stalled": "stopp
 _OF_LOST = {"fail": "failed, not placed again", "requeue": "queued again", "late": "reported late"}
 _CHANGES = frozenset({"hold", "release", "awaited", "met", "resize", "drop", *_UPDATES})
 _STATES = {"done": "done", "stopped": "ended as stopped", "abandoned": "ended as abandoned"}
-
-
-class Names:
-    """Names of jobs and machines, asked for once each. A job that is not kept any more has only its id."""
-
-    def __init__(self, cell: "RedisCell") -> None:
-        self._cell = cell
-        self._jobs: dict[str, str] = {}
-        self._machines: dict[int, str] = {}
-
-    def know(self, machines: Mapping[int, str]) -> None:
-        """Learn names of machines, by index."""
-        self._machines.update(machines)
-
-    def hear(self, event: Event) -> None:
-        """Learn the names that an event brings."""
-        if event.kind == "submit" and event.job:
-            self._jobs[event.job] = event.more["name"]
-        elif event.kind == "join" and event.machine is not None:
-            self._machines[event.machine] = event.more["name"]
-
-    def job(self, job_id: str | None) -> str:
-        """``crawl (4f1c)``."""
-        if job_id is None:
-            return "?"
-        if job_id not in self._jobs:
-            found = self._cell.job(job_id)
-            self._jobs[job_id] = found.name if found else ""
-        name = self._jobs[job_id]
-        return f"{name} ({job_id[:SHORT]})" if name else job_id
-
-    def machine(self, index: int | None) -> str:
-        """``m17``; its index when it is gone."""
-        if index is None:
-            return "?"
-        if index not in self._machines:
-            self._machines |= {machine.index: machine.name for machine in self._cell.machines()}
-            self._machines.setdefault(index, f"machine {index}")
-        return self._machines[index]
 
 
 def lines(events: Iterable[Event], names: Names, now_ms: int | None = None) -> Iterator[str]:

@@ -9,7 +9,7 @@ import click
 from cli import render
 from cli.app import App
 from cli.columns import Columns, answered, columns_option
-from cli.history import KINDS, Event, events, extent
+from omega.queries.events import KINDS, Event, events, extent
 
 if TYPE_CHECKING:
     from cellstate.redis import RedisCell
@@ -68,7 +68,7 @@ class _Teller:
     """Prints events as lines of text, or as JSON lines."""
 
     def __init__(self, cell: "RedisCell", as_json: bool) -> None:
-        from cli.event_words import Names
+        from omega.queries.names import Names
 
         self.as_json = as_json
         self.names = Names(cell)
@@ -143,9 +143,9 @@ def _windows(oldest: int, newest: int) -> Iterator[tuple[int, int]]:
 def _job_id(cell: "RedisCell", asked: str) -> str:
     """The id of the job that is meant; taken as it is when the cell keeps no such job any more."""
     from cellstate.errors import Refused
-    from cli.job.find import find
+    from omega.queries.finding import find_job
 
     try:
-        return find(cell, asked).id
+        return find_job(cell, asked).id
     except Refused:
         return asked

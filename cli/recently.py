@@ -1,64 +1,11 @@
-"""What went wrong lately, read from the end of the log."""
-
-from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+"""Recent failures, losses, evictions and conflicts of a cell as text."""
 
 from cli import words
-from cli.history import Event, events, extent, since_time
-
-if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
-
-LATELY_SECONDS = 900
-MOST_VERSIONS = 5_000
-"""Versions of the log that are read: some 0.2 s."""
-KINDS = ("failed", "lost", "evicted", "conflict")
-NAMES = {"conflict": "conflicts"}
+from omega.queries.recent import Recently
 
 
-@dataclass(slots=True)
-class Recently:
-    """How many tasks failed, were lost or evicted, and how many claims conflicted, within `seconds`."""
-
-    seconds: int = LATELY_SECONDS
-    whole: bool = True
-    """Whether the log was read as far back as that; a busy cell's has only the newest."""
-    total: "Counter[str]" = field(default_factory=Counter)
-    machines: "dict[int, Counter[str]]" = field(default_factory=dict)
-
-    def hear(self, event: Event) -> None:
-        """Count an event."""
-        if event.kind in KINDS and event.machine is not None:
-            count = 1 if event.kind == "conflict" else event.count or 0
-            self.total[event.kind] += count
-            self.machines.setdefault(event.machine, Counter())[event.kind] += count
-
-    def of(self, machine: int) -> "Counter[str]":
-        """The counts of one machine, by kind of event."""
-        return self.machines.get(machine, Counter())
-
-    def as_json(self, machine: int | None = None) -> dict[str, int]:
-        """The counts by name, of one machine or of all."""
-        found = self.total if machine is None else self.of(machine)
-        return {NAMES.get(kind, kind): found[kind] for kind in KINDS}
-
-    def text(self) -> str:
-        """``3 failed, 12 evicted in the last 15m00s``."""
-        one = {"conflicts": "conflict"}
-        said = [f"{n:,} {one.get(name, name) if n == 1 else name}" for name, n in self.as_json().items() if n]
-        return f"{', '.join(said)} in the last {words.age(self.seconds)}" if said else ""
-
-
-def recently(cell: "RedisCell", now_ms: int) -> Recently:
-    """Read what went wrong in a cell in the last quarter of an hour, as far as the log says."""
-    kept = extent(cell)
-    since = max(since_time(cell, now_ms - 1000 * LATELY_SECONDS, kept), kept.newest - MOST_VERSIONS)
-    found, first_ms = Recently(), None
-    for event in events(cell, since, kept.newest):
-        first_ms = event.at_ms if first_ms is None else first_ms
-        if event.at_ms >= now_ms - 1000 * LATELY_SECONDS:
-            found.hear(event)
-    if kept.newest - since >= MOST_VERSIONS and first_ms is not None:
-        found.seconds, found.whole = min(LATELY_SECONDS, max(0, now_ms - first_ms) // 1000), False
-    return found
+def text(recent: Recently) -> str:
+    """Return ``3 failed, 12 evicted in the last 15m00s``; empty when there were none."""
+    one = {"conflicts": "conflict"}
+    said = [f"{n:,} {one.get(name, name) if n == 1 else name}" for name, n in recent.as_json().items() if n]
+    return f"{', '.join(said)} in the last {words.age(recent.seconds)}" if said else ""

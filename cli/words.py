@@ -1,15 +1,23 @@
 """How numbers, times and amounts are written for people."""
 
-from collections.abc import Mapping, Sequence
+from cellstate.resources import format_amount
+from omega.queries.wording import amounts, count, listing, needs
 
-from cellstate.resources import Dimensions, format_amount
+__all__ = [
+    "age",
+    "amount",
+    "amounts",
+    "count",
+    "fraction",
+    "in_use",
+    "listing",
+    "memory",
+    "needs",
+    "percent",
+    "seconds",
+]
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
-
-
-def count(number: int, word: str, plural: str = "") -> str:
-    """``1 task``, ``1,240 tasks``."""
-    return f"{number:,} {word if number == 1 else plural or word + 's'}"
 
 
 def fraction(value: float) -> str:
@@ -61,23 +69,6 @@ def amount(name: str, value: int) -> str:
         cores = value / 1000
         return f"{cores:,.0f}" if cores >= 100 or cores == int(cores) else f"{cores:,.1f}"
     return f"{value:,}"
-
-
-def amounts(dimensions: Dimensions, vector: Sequence[int]) -> str:
-    """A vector as people write it: ``cpu 500m, memory 256Mi``; what is 0 is left out."""
-    return ", ".join(f"{name} {text}" for name, text in needs(dimensions, vector).items()) or "nothing"
-
-
-def needs(dimensions: Dimensions, vector: Sequence[int]) -> Mapping[str, str]:
-    """The amounts of a vector that are not 0, by name."""
-    pairs = zip(dimensions.names, vector, strict=True)
-    return {name: format_amount(name, value) for name, value in pairs if value}
-
-
-def listing(names: Sequence[str], most: int = 3) -> str:
-    """``m1, m2``, and from `most` + 1 on how many more there are."""
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
 def in_use(name: str, used: int, capacity: int) -> str:

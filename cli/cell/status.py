@@ -10,8 +10,9 @@ from cli import render, words
 from cli.app import App
 from cli.cell.limits import as_json as limits_as_json
 from cli.cell.limits import show as show_limits
-from cli.job.state import counts, tally
-from cli.recently import Recently, recently
+from cli.recently import text as recently_text
+from omega.queries.job_state import counts, tally
+from omega.queries.recent import Recently, recently
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
@@ -107,7 +108,7 @@ def _show(
         "tasks": f"{tasks.pop('total'):,} · {_by_word(tasks, 'queued', 'placed')}",
         "pending": ", ".join(f"{number:,} of kind {kind}" for kind, number in found["pending"].items()) or "nothing",
         "wanted": _wanted(found["demand"], found["utilisation"]),
-        "troubles": past.text(),
+        "troubles": recently_text(past),
         "schedulers": (f"{len(live)} live: {words.listing(live, 8)}" if live else "none live; see omega scheduler run")
         + (f" · lapsed: {words.listing(lapsed)}" if lapsed else ""),
         "commits": f"{commits['transactions']:,} · {commits['conflicts']:,} with a conflict · "

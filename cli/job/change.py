@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from cellstate.errors import Refused
 from cli import render
 from cli.app import App
-from cli.job.find import find
-from cli.job.state import state
+from omega.queries.finding import find_job
+from omega.queries.job_state import state
 
 if TYPE_CHECKING:
     from cellstate.model import Job
@@ -29,7 +29,7 @@ def change(
     """Find jobs, `make` a change of each, and print its result; `done` is the word for it. Refused: see check_owner."""
     cell = app.open(to_change=True)
     answers = []
-    found_jobs = {found.id: found for found in (find(cell, name) for name in asked)}
+    found_jobs = {found.id: found for found in (find_job(cell, name) for name in asked)}
     check_owner(app, cell, found_jobs.values(), force=force)
     for job in found_jobs.values():
         after = make(cell, job)

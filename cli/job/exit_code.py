@@ -9,9 +9,9 @@ import signal
 from typing import TYPE_CHECKING
 
 from cellstate import ranges
-from cli.history import events, extent, since_time
-from cli.job.state import state
 from cli.job.watch import OTHERWISE, fate
+from omega.queries.events import events, extent, since_time
+from omega.queries.job_state import state
 
 if TYPE_CHECKING:
     from cellstate.model import Job

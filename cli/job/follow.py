@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from cli import render, words
 from cli.app import App
-from cli.history import events, extent, since_time
 from cli.job.exit_code import exit_code
-from cli.job.state import Room, counts, ended, state, tally
 from cli.job.story import Story, sums
 from cli.job.watch import fate, watch
 from cli.mapreduce.progress import progress
+from omega.queries.events import events, extent, since_time
+from omega.queries.job_state import Room, counts, ended, state, tally
 
 if TYPE_CHECKING:
     from rich.progress import Progress

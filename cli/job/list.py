@@ -8,8 +8,8 @@ import click
 from cli import render, words
 from cli.app import App
 from cli.columns import Columns, answered, columns_option
-from cli.job.state import STATES, Room, counts, state
 from cli.mapreduce import progress
+from omega.queries.job_state import STATES, Room, counts, state
 
 if TYPE_CHECKING:
     from cellstate.model import Job

@@ -12,9 +12,9 @@ from cellstate import ranges
 from cellstate.errors import Refused
 from cli import render, words
 from cli.app import App
-from cli.job.find import find
-from cli.job.state import ended
 from cli.job.watch import patiently
+from omega.queries.finding import find_job
+from omega.queries.job_state import ended
 
 if TYPE_CHECKING:
     from cellstate.model import Job
@@ -37,7 +37,7 @@ def command(
 ) -> None:  # fmt: skip
     """What a task of the JOB said: all that is kept on the machine it ran on, the last words from elsewhere."""
     cell = app.open()
-    found = find(cell, job)
+    found = find_job(cell, job)
     number = _group(found, group)
     if task >= found.groups[number].total:
         raise Refused(f"job {found.name}: has no task {task}; the last one is {found.groups[number].total - 1}")
@@ -57,7 +57,7 @@ def command(
 
 
 def _group(job: "Job", asked: str | None) -> int:
-    from cli.job.state import group_names
+    from omega.queries.job_state import group_names
 
     names = group_names(job)
     if asked is None:

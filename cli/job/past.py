@@ -1,142 +1,39 @@
-"""What the log says of a job: attempts, conflicts and who won them, evictions, losses, and what people changed."""
+"""The history of a job as lines of text."""
 
-from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
 
 from cli import words
-from cli.event_words import Names, sentences
-from cli.history import Event, events, extent, since_time
+from cli.event_words import sentences
+from omega.queries.events import Event
+from omega.queries.job_history import Past
+from omega.queries.names import Names
 
-if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.redis import RedisCell
-
-MOST_VERSIONS = 20_000
-"""Versions of the log that are searched for a job's history: about a second."""
-CLOCK_MARGIN_MS = 60_000
-"""The log's times are those of many clocks."""
-MOST_EVENTS = 1_000
-"""Events of a job that are kept, the newest."""
 QUIET = frozenset({"finished", "left", "done", "awaited", "met"})
-"""What is told as a number only: it is the course of things."""
+"""Kinds of event that are printed as a number only."""
 
 
-@dataclass
-class Past:
-    """What the log says of a job, from its submission on.
-
-    `attempts` and `conflicts` are versions: commits that had to do with it, and those of them with a conflict.
-    """
-
-    job: "Job"
-    attempts: set[int] = field(default_factory=set)
-    conflicts: set[int] = field(default_factory=set)
-    by: dict[str, None] = field(default_factory=dict)
-    first_placed_ms: int | None = None
-    complete: bool = False
-    """Whether the log still has all of it, from the submission on."""
-    evicted_for: dict[str, int] = field(default_factory=dict)
-    """Its tasks that had to go, by the id of the more important job they made room for."""
-    evicted: dict[str, int] = field(default_factory=dict)
-    """The tasks that went for it, by the id of their job."""
-    failures: dict[str, int] = field(default_factory=dict)
-    """Its tasks that failed, by what is said of it: ``exit 3``, ``command not found: …``."""
-    lost: int = 0
-    again: int = 0
-    """Tasks placed beyond the first time: restarts elsewhere, after an eviction or a loss."""
-    events: deque[Event] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
-    winners: dict[tuple[int, int | None], Event] = field(default_factory=dict)
-    """By version and machine of a conflict: the placement or change of the machine that was faster."""
-    _last: dict[int, Event] = field(default_factory=dict)
-    _returned: int = 0
-
-    def hear(self, event: Event) -> None:
-        """Take note of an event of the cell."""
-        if event.kind == "evicted":
-            self._hear_eviction(event)
-        if event.job == self.job.id:
-            self._hear_own(event)
-        # Room goes to who places; a machine's own change moves its number as well.
-        if event.machine is not None and event.kind in ("place", "machine", "join"):
-            self._last[event.machine] = event
-
-    def _hear_eviction(self, event: Event) -> None:
-        cause, _, winner = str(event.more.get("reason", "")).partition(":")
-        if cause == "precedence" and event.job is not None and self.job.id in (event.job, winner):
-            found, other = (self.evicted_for, winner) if event.job == self.job.id else (self.evicted, event.job)
-            found[other] = found.get(other, 0) + (event.count or 0)
-
-    def _hear_own(self, event: Event) -> None:
-        count = event.count or 0
-        self.events.append(event)
-        if event.kind in ("failed", "fail") and (why := event.more.get("reason")):
-            self.failures[why] = self.failures.get(why, 0) + count
-        if event.kind == "fail":
-            self._returned -= count
-        if event.kind in ("lost", "evicted"):
-            self.lost += count if event.kind == "lost" else 0
-            self._returned += count
-        if event.kind in ("place", "conflict"):
-            self.attempts.add(event.version)
-            self.by[event.by] = None
-        if event.kind == "place":
-            back = min(count, self._returned)
-            self.again, self._returned = self.again + back, self._returned - back
-            self.first_placed_ms = event.at_ms if self.first_placed_ms is None else self.first_placed_ms
-        elif event.kind == "conflict":
-            self.conflicts.add(event.version)
-            if event.machine in self._last:
-                self.winners[event.version, event.machine] = self._last[event.machine]
-
-    def as_json(self) -> dict[str, Any]:
-        """The history as plain values."""
-        return {"attempts": len(self.attempts), "conflicts": len(self.conflicts), "by": list(self.by),
-                "first_placed_ms": self.first_placed_ms, "complete": self.complete, "lost": self.lost,
-                "placed_again": self.again, "events": [self._event(event) for event in self.events]}  # fmt: skip
-
-    def _event(self, event: Event) -> dict[str, Any]:
-        won = self.winners.get((event.version, event.machine)) if event.kind == "conflict" else None
-        winner = {"by": won.by, "version": won.version, "kind": won.kind, "job": won.job} if won else None
-        return event.as_json() | ({"winner": winner} if event.kind == "conflict" else {})
-
-    def lines(self, names: Names, most: int) -> list[tuple[str, str, str, str]]:
-        """When (after the submission), under which version, by whom, what: of the last `most` that are worth it."""
-        told = [event for event in self.events if event.kind not in QUIET]
-        found = []
-        for version, together in groupby(told, lambda event: event.version):
-            same = list(together)
-            conflicts = [event for event in same if event.kind == "conflict"]
-            others = [event for event in same if event.kind != "conflict"]
-            said = [text + self._won(conflicts, names) for _, text in sentences(conflicts, names)]
-            said += [text for _, text in sentences(others, names)]
-            after = words.seconds(max(0, same[0].at_ms - self.job.submitted_ms) / 1000)
-            found.append((after, str(version), same[0].by, " · ".join(said)))
-        return found[-most:]
-
-    def _won(self, conflicts: Iterable[Event], names: Names) -> str:
-        """Who was faster."""
-        said: dict[str, None] = {}
-        for event in conflicts:
-            won = self.winners.get((event.version, event.machine))
-            if won is not None:
-                what = f"placed {names.job(won.job)}" if won.kind == "place" else "changed the machine"
-                said[f"{won.by} {what} there before, version {won.version}"] = None
-        return f" ({', '.join(said)})" if said else ""
+def lines(past: Past, names: Names, most: int) -> list[tuple[str, str, str, str]]:
+    """Return (time since submission, version, author, text) of the last `most` versions that are worth a line."""
+    told = [event for event in past.events if event.kind not in QUIET]
+    found = []
+    for version, together in groupby(told, lambda event: event.version):
+        same = list(together)
+        conflicts = [event for event in same if event.kind == "conflict"]
+        others = [event for event in same if event.kind != "conflict"]
+        said = [text + _won(past, conflicts, names) for _, text in sentences(conflicts, names)]
+        said += [text for _, text in sentences(others, names)]
+        after = words.seconds(max(0, same[0].at_ms - past.job.submitted_ms) / 1000)
+        found.append((after, str(version), same[0].by, " · ".join(said)))
+    return found[-most:]
 
 
-def past(cell: "RedisCell", job: "Job") -> Past:
-    """Search the log for a job, from its submission on."""
-    kept = extent(cell)
-    start = since_time(cell, job.submitted_ms - CLOCK_MARGIN_MS, kept)
-    to = min(kept.newest, start + MOST_VERSIONS)
-    found = Past(job)
-    kinds: set[str] = set()
-    for event in events(cell, start, to):
-        found.hear(event)
-        if event.job == job.id:
-            kinds.add(event.kind)
-    found.complete = "submit" in kinds and ("done" in kinds or to == kept.newest)
-    return found
+def _won(past: Past, conflicts: Iterable[Event], names: Names) -> str:
+    """Return which transactions won the conflicts."""
+    said: dict[str, None] = {}
+    for event in conflicts:
+        won = past.winners.get((event.version, event.machine))
+        if won is not None:
+            what = f"placed {names.job(won.job)}" if won.kind == "place" else "changed the machine"
+            said[f"{won.by} {what} there before, version {won.version}"] = None
+    return f" ({', '.join(said)})" if said else ""

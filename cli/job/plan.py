@@ -11,7 +11,7 @@ from cli.app import App
 from cli.job.reading import jobs_of, read_file, stamped
 from cli.job.submit import check_names, taken
 from cli.job.warnings import warnings
-from cli.private_copy import as_work, look_up, private_copy
+from omega.queries.private_copy import as_work, look_up, private_copy
 
 if TYPE_CHECKING:
     from cellstate.model import JobSpec

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cellstate.errors import BadInput
 from cli.app import App
-from cli.job.find import find
+from omega.queries.finding import find_job
 
 if TYPE_CHECKING:
     from cellstate.model import JobSpec
@@ -40,7 +40,7 @@ def jobs_of(cell: "RedisCell", files: "Sequence[JobFile]") -> "list[JobSpec]":
     """The jobs of files, in the amounts of a cell; those without an id get a new one. Raises BadInput."""
     from omega.jobfile import load
 
-    return load(files, cell.dimensions, new_id, lambda name: find(cell, name).id)
+    return load(files, cell.dimensions, new_id, lambda name: find_job(cell, name).id)
 
 
 def stamped(app: App, spec: "JobSpec", account: str = "") -> "JobSpec":

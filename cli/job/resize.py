@@ -9,7 +9,7 @@ from cellstate.errors import Refused
 from cli.app import App
 from cli.job.change import change
 from cli.job.options import check_option, force_option
-from cli.job.state import group_names
+from omega.queries.job_state import group_names
 
 if TYPE_CHECKING:
     from cellstate.model import Job

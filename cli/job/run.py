@@ -10,10 +10,10 @@ import click
 from cellstate.errors import Duplicate
 from cli.amounts import amount_options, named, pairs, vector
 from cli.app import App
-from cli.job.find import find
 from cli.job.options import hold_option
 from cli.job.reading import new_id
 from cli.job.submit import submit
+from omega.queries.finding import find_job
 
 if TYPE_CHECKING:
     from cellstate.model import After
@@ -125,7 +125,7 @@ def _after(cell: "RedisCell", waits: Sequence[str]) -> "tuple[tuple[After, ...],
     if not waits:
         return (), {}
     asked = [(name.removesuffix(":ok").removesuffix(":any"), name.endswith(":any")) for name in waits]
-    after = tuple(After(find(cell, name).id, any_end) for name, any_end in asked)
+    after = tuple(After(find_job(cell, name).id, any_end) for name, any_end in asked)
     return after, {"after": [{"job": name, "outcome": "any" if any_end else "ok"} for name, any_end in asked]}
 
 

@@ -9,13 +9,16 @@ import click
 from cellstate import ranges
 from cli import render, words
 from cli.app import App
-from cli.event_words import Names
-from cli.job import losses, update
-from cli.job.find import find
+from cli.job import losses as loss_lines
+from cli.job import update
 from cli.job.list import as_json
-from cli.job.past import MOST_EVENTS, Past, past
-from cli.job.state import COUNTS, Room, counts, ended, group_names, state
+from cli.job.past import lines as past_lines
 from cli.mapreduce import progress
+from omega.queries import losses
+from omega.queries.finding import find_job
+from omega.queries.job_history import MOST_EVENTS, Past, past
+from omega.queries.job_state import COUNTS, Room, counts, ended, group_names, state
+from omega.queries.names import Names
 from schedulers.rolling import targets
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ TOLD = ("groups", "after", "targets", "update", progress.PLAN)
 def command(app: App, job: str, verbose: bool) -> None:
     """The JOB: its tasks by what became of them, where they run, its history."""
     cell = app.open()
-    found = find(cell, job)
+    found = find_job(cell, job)
     room, now = Room(cell), time.time()
     indices = sorted({machine for group in found.groups for _, machine, _ in group.runs})
     there = cell.runs(indices)
@@ -117,7 +120,7 @@ def _show(cell: "RedisCell", job: "Job", reason: str, past: Past, sums: Mapping[
             "tasks": f"{counts(job.groups)['total']:,} · {ways}",
             "history": _history(job, past),
             "failed": words.listing([f"{words.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
-            "lost": words.listing(list(losses.lines(losses.losses(cell, job)))),
+            "lost": words.listing(list(loss_lines.lines(losses.losses(cell, job)))),
             "update": update.told(update.progress(job, cell.updates().get(job.id, ""))),
             "evicted": _evictions(cell, past.evicted_for, "for"),
             "made room": _evictions(cell, past.evicted, "of"),
@@ -166,7 +169,7 @@ def _history(job: "Job", past: Past) -> str:
 
 
 def _show_past(cell: "RedisCell", past: Past, most: int) -> None:
-    rows = past.lines(Names(cell), most)
+    rows = past_lines(past, Names(cell), most)
     if rows:
         render.line()
         render.table((">after", ">version", "by", "what"), rows)

@@ -8,9 +8,9 @@ import click
 from cli import render, words
 from cli.app import App
 from cli.job.change import check_owner
-from cli.job.find import find
 from cli.job.options import check_option, force_option, one_only
-from cli.job.state import state
+from omega.queries.finding import find_job
+from omega.queries.job_state import state
 
 if TYPE_CHECKING:
     from cellstate.model import Job
@@ -30,7 +30,7 @@ def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> No
     one_only(jobs, check)
     cell = app.open(to_change=True)
     answers: list[dict[str, Any]] = []
-    named = {found.id: found for found in (find(cell, asked) for asked in jobs)}
+    named = {found.id: found for found in (find_job(cell, asked) for asked in jobs)}
     check_owner(app, cell, named.values(), force=force)
     # All of them first: what one of them leaves is not for another to take.
     stopped = {job_id: cell.stop(job_id, app.now_ms(), app.by, check=check) for job_id in named}

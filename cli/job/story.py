@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from cellstate import ranges
 from cellstate.model import GroupStatus, Job
 from cli import words
-from cli.history import Event
-from cli.job.state import counts, group_names
+from omega.queries.events import Event
+from omega.queries.job_state import counts, group_names
 from schedulers.constraints.reasons import MEANING
 
 BACK = {"lost": "lost with their machine", "evicted": "evicted"}

@@ -8,9 +8,9 @@ import click
 
 from cli import render, words
 from cli.app import App
-from cli.job.find import find
-from cli.job.state import counts, state
 from cli.job.watch import TIMED_OUT, fate, patiently, watch
+from omega.queries.finding import find_job
+from omega.queries.job_state import counts, state
 
 if TYPE_CHECKING:
     from cellstate.model import Job
@@ -30,7 +30,7 @@ def command(ctx: click.Context, job: str, timeout: str | None) -> None:
     app: App = ctx.obj
     seconds = None if timeout is None else parse_duration(timeout) / 1000
     cell = app.open()
-    found = patiently(lambda: find(cell, job))
+    found = patiently(lambda: find_job(cell, job))
     began = time.monotonic()
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task(f"waiting for {found.name}", total=None, more="tasks")

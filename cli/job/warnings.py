@@ -9,7 +9,7 @@ from cellstate.model import MachineState
 from cellstate.resources import format_amount
 from cli import words
 from cli.cell.create import FLEET
-from cli.private_copy import as_work, look_up, private_copy
+from omega.queries.private_copy import as_work, look_up, private_copy
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
@@ -30,7 +30,7 @@ class _Doubts:
     """Looks at jobs and machines once, whatever the number of jobs."""
 
     def __init__(self, cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
-        from cli.job.state import Room
+        from omega.queries.job_state import Room
 
         self.cell, self.specs, self.room = cell, specs, Room(cell)
 

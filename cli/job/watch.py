@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from cellstate.errors import Refused, Unreachable
-from cli.job.state import ended, state
+from omega.queries.job_state import ended, state
 
 if TYPE_CHECKING:
     from cellstate.model import Job

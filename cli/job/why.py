@@ -8,11 +8,12 @@ import click
 from cellstate.model import JobState
 from cli import render, words
 from cli.app import App
-from cli.job import losses
-from cli.job.find import find
-from cli.job.state import Room, group_names, state
+from cli.job import losses as loss_lines
 from cli.job.status import waits_for
-from cli.private_copy import live_kinds, look_up, private_copy
+from omega.queries import losses
+from omega.queries.finding import find_job
+from omega.queries.job_state import Room, group_names, state
+from omega.queries.private_copy import live_kinds, look_up, private_copy
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
@@ -34,7 +35,7 @@ def command(app: App, job: str) -> None:
     Nothing is changed: it is decided on a private copy of the cell, as its scheduler would.
     """
     cell = app.open()
-    found = find(cell, job)
+    found = find_job(cell, job)
     if not found.pending or found.state is JobState.HELD:
         _no_machine_matters(app, cell, found)
         return
@@ -58,7 +59,7 @@ def _no_machine_matters(app: App, cell: "RedisCell", job: "Job") -> None:
     waiting = f"{job.unplaced:,} tasks wait" if job.unplaced else "none of its tasks waits"
     render.line(_headline(f"{job.name} is {state(job)}: {waiting}", reason))
     render.line(f"  {detail or MEANING[reason]}")
-    for line in losses.lines(losses.losses(cell, job)):
+    for line in loss_lines.lines(losses.losses(cell, job)):
         render.line(f"  {line}")
     if reason == "HELD":
         render.line(f"  would be placed after: omega job release {job.name}")
@@ -109,7 +110,7 @@ class Told:
                 _show_steps(part, self.said.machines)
         if not self.said.parts or self.said.reason in ("WAITING", "NO_SCHEDULER", "NO_MACHINE"):
             render.line(f"  {MEANING[self.said.reason]}")
-        for line in losses.lines(losses.losses(self.cell, self.job)):
+        for line in loss_lines.lines(losses.losses(self.cell, self.job)):
             render.line(f"  {line}")
         if remedies := self.remedies():
             render.line("  would fit after: " + " · or ".join(each["text"] for each in remedies))

@@ -10,7 +10,8 @@ from cli import render, words
 from cli.app import App
 from cli.columns import Columns, answered, columns_option
 from cli.machine.find import state_word
-from cli.recently import KINDS, NAMES, Recently, recently
+from cli.recently import text as recently_text
+from omega.queries.recent import KINDS, NAMES, Recently, recently
 
 if TYPE_CHECKING:
     from cellstate.model import Machine, Run
@@ -55,7 +56,7 @@ def command(app: App, state: str | None, limit: int | None, verbose: bool, colum
     if len(shown) < len(machines):
         render.note(f"… {words.count(len(machines) - len(shown), 'more machine')}")
     if verbose:
-        render.note(past.text() or f"nothing went wrong in the last {words.age(past.seconds)}")
+        render.note(recently_text(past) or f"nothing went wrong in the last {words.age(past.seconds)}")
 
 
 def _is(machine: "Machine", state: str | None) -> bool:

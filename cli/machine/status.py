@@ -8,10 +8,11 @@ import click
 from cellstate.model import MachineState
 from cli import render, words
 from cli.app import App
-from cli.event_words import Names, lines
-from cli.history import Event, events, extent
+from cli.event_words import lines
 from cli.machine.find import find, state_word
 from cli.machine.list import as_json, tasks_on
+from omega.queries.events import Event, events, extent
+from omega.queries.names import Names
 
 if TYPE_CHECKING:
     from cellstate.model import Job, Run

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cli import words
-from cli.job.state import ended
+from omega.queries.job_state import ended
 
 if TYPE_CHECKING:
     from cellstate.model import Job

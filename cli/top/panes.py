@@ -7,9 +7,9 @@ from typing import Any
 from cellstate.model import Machine, MachineState
 from cli import words
 from cli.event_words import clock
-from cli.job.state import counts
 from cli.top.bars import bar, curve
 from cli.top.picture import Happened, Member, Picture, Waiting, condition, fullness, trouble
+from omega.queries.job_state import counts
 
 BAR, SHORT_BAR = 8, 4
 CURVE = 12

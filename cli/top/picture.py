@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from cellstate.model import Job, Machine, MachineState
 from cellstate.resources import Dimensions
-from cli.job.state import counts, state
 from cli.machine.find import state_word
+from omega.queries.job_state import counts, state
 
 if TYPE_CHECKING:
-    from cli.history import Event
+    from omega.queries.events import Event
 
 FULL = 0.95
 """From this share of any one resource on, a machine counts as full."""

@@ -10,11 +10,12 @@ from cellstate.model import BUCKETS, Machine, MachineState
 from cellstate.transaction import Intake
 from cellstate.view import View
 from cli.cell.status import utilisation
-from cli.event_words import Names, sentences
-from cli.history import Event, event
-from cli.job.state import Room
+from cli.event_words import sentences
 from cli.scheduler.list import as_plain
 from cli.top.picture import Happened, Member, Picture, Rank, Rates, Waiting, rank, states
+from omega.queries.events import Event, event
+from omega.queries.job_state import Room
+from omega.queries.names import Names
 
 if TYPE_CHECKING:
     from cellstate.redis import RedisCell

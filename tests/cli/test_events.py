@@ -10,8 +10,8 @@ from cellstate.model import JobSpec, Limits, MachineSpec, MachineState, TaskGrou
 from cellstate.redis import RedisCell
 from cellstate.resources import Dimensions
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
-from cli import history
 from cli.event_words import clock
+from omega.queries import events as history
 from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import start
 

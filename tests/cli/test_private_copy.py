@@ -5,7 +5,7 @@ import pytest
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Position, Transaction
-from cli.private_copy import private_copy
+from omega.queries.private_copy import private_copy
 
 
 @pytest.mark.parametrize("machines", [1, 3, 100])

@@ -8,10 +8,11 @@ import pytest
 from cellstate.model import Gang, GroupStatus, Job, JobState
 from cellstate.resources import Dimensions
 from cli import words
-from cli.history import Event
-from cli.job.state import state, tally
 from cli.job.story import Story
-from cli.recently import Recently
+from cli.recently import text as recently_text
+from omega.queries.events import Event
+from omega.queries.job_state import state, tally
+from omega.queries.recent import Recently
 
 
 def job(*groups: dict[str, int], state: JobState = JobState.ACTIVE, names: tuple[str, ...] = ()) -> Job:
@@ -46,8 +47,8 @@ def test_counts_and_listings() -> None:
 
 
 def test_what_went_wrong_lately() -> None:
-    assert Recently(total=Counter(evicted=12, conflict=1)).text() == "12 evicted, 1 conflict in the last 15m00s"
-    assert Recently(total=Counter(lost=1, conflict=2)).text() == "1 lost, 2 conflicts in the last 15m00s"
+    assert recently_text(Recently(total=Counter(evicted=12, conflict=1))) == "12 evicted, 1 conflict in the last 15m00s"
+    assert recently_text(Recently(total=Counter(lost=1, conflict=2))) == "1 lost, 2 conflicts in the last 15m00s"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
 from cellstate.resources import Resources
-from cli.private_copy import live_kinds, look_up, private_copy
+from omega.queries.private_copy import live_kinds, look_up, private_copy
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse

@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING
 
 from cellstate.errors import Refused
-from cli import words
+from omega.queries.wording import listing
 
 if TYPE_CHECKING:
     from cellstate.model import Job
     from cellstate.redis import RedisCell
 
 
-def find(cell: "RedisCell", asked: str) -> "Job":
+def find_job(cell: "RedisCell", asked: str) -> "Job":
     """The job that is meant: by id, by the name of a live one, by the beginning of an id, by the name of an ended one.
 
     Raises Refused when there is none, or several begin so.
@@ -21,7 +21,7 @@ def find(cell: "RedisCell", asked: str) -> "Job":
     if job is None and asked:
         near = sorted(job_id for job_id in cell.job_ids() if job_id.startswith(asked))
         if len(near) > 1:
-            begin = f"{len(near):,} jobs of cell {cell.name} begin so ({words.listing(near)})"
+            begin = f"{len(near):,} jobs of cell {cell.name} begin so ({listing(near)})"
             raise Refused(f"job {asked!r}: {begin}; write more of the id")
         job = cell.job(near[0]) if near else _ended(cell, asked)
     if job is None:

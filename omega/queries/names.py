@@ -1,0 +1,51 @@
+"""Names of jobs and machines by id and index."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from omega.queries.events import Event
+
+if TYPE_CHECKING:
+    from cellstate.redis import RedisCell
+
+SHORT = 4
+"""Letters of a job's id in a sentence."""
+
+
+class Names:
+    """Names of jobs and machines, asked for once each. A job that is not kept any more has only its id."""
+
+    def __init__(self, cell: "RedisCell") -> None:
+        self._cell = cell
+        self._jobs: dict[str, str] = {}
+        self._machines: dict[int, str] = {}
+
+    def know(self, machines: Mapping[int, str]) -> None:
+        """Learn names of machines, by index."""
+        self._machines.update(machines)
+
+    def hear(self, event: Event) -> None:
+        """Learn the names that an event brings."""
+        if event.kind == "submit" and event.job:
+            self._jobs[event.job] = event.more["name"]
+        elif event.kind == "join" and event.machine is not None:
+            self._machines[event.machine] = event.more["name"]
+
+    def job(self, job_id: str | None) -> str:
+        """``crawl (4f1c)``."""
+        if job_id is None:
+            return "?"
+        if job_id not in self._jobs:
+            found = self._cell.job(job_id)
+            self._jobs[job_id] = found.name if found else ""
+        name = self._jobs[job_id]
+        return f"{name} ({job_id[:SHORT]})" if name else job_id
+
+    def machine(self, index: int | None) -> str:
+        """``m17``; its index when it is gone."""
+        if index is None:
+            return "?"
+        if index not in self._machines:
+            self._machines |= {machine.index: machine.name for machine in self._cell.machines()}
+            self._machines.setdefault(index, f"machine {index}")
+        return self._machines[index]
