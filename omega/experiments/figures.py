@@ -46,7 +46,7 @@ FIGURES = {
         PaperFigure(7, "Two-level over t_job(service)", offers.sweep, Form(0.3, 5, ("A", "C"), even=True)),
         PaperFigure(8, "Shared state: more batch jobs", arrivals.sweep, Form(0.08, 5, ALL, even=True)),
         PaperFigure(9, "Shared state: more batch schedulers", arrivals.shared_sweep, Form(0.12, 6, ("B",), even=True)),
-        PaperFigure(10, "Busyness over t_job and t_task of service", surface.sweep, Form(0.12, 2, ("B",), even=True)),
+        PaperFigure(10, "Busyness over t_job and t_task of service", surface.sweep, Form(0.12, 3, ("B",), even=True)),
         PaperFigure(15, "MapReduce jobs: how many times as fast", nothing, sizing.NONE),
         PaperFigure(16, "MapReduce jobs: utilisation of the cell", nothing, sizing.NONE),
     )

@@ -77,7 +77,7 @@ def _abandons(records: Sequence[Record], _: int) -> Seen:
 
 
 def _of(name: str, claim: str, source: str, metric: str, expectation: str, judge: Judge) -> Experiment:
-    return Experiment(name, claim, source, 7, metric, expectation, sweep, judge, SMALL, FULL)
+    return Experiment(name, claim, source, 7, metric, expectation, sweep, judge, SMALL, FULL, longer=2.0)
 
 
 EXPERIMENTS = (

@@ -70,7 +70,7 @@ def _batch_flat(records: Sequence[Record], _: int) -> Seen:
 
 def _of(name: str, claim: str, part: str, metric: str, expectation: str, judge: Judge) -> Experiment:
     source = f"Omega §4.4, fig. 10{part}"
-    return Experiment(name, claim, source, 10, metric, expectation, sweep, judge, SMALL, FULL)
+    return Experiment(name, claim, source, 10, metric, expectation, sweep, judge, SMALL, FULL, longer=3.0)
 
 
 EXPERIMENTS = (
