@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from cellstate.lanes import Lane
+
 Rows: TypeAlias = "NDArray[np.int64]"
 """Machine records: one row a machine; columns index, number, state, executor, capacity × R,
 allocated × R, in the smallest units of the cell's dimensions."""
@@ -40,16 +42,20 @@ class PendingJob(NamedTuple):
 class Reply:
     """The answer to a sync or a commit.
 
-    `rows` are the changed machines, or all of them when `full`; apply them in order. `outcomes`
-    belong to the committed transactions, in their order.
+    `rows` are the changed machines, or all of them when `full`; apply them in order. `lanes` are rows of lanes,
+    likewise: index (lanes.BASE + number), serial, jobs pending, last arrival, wanted × R, held × R. `outcomes`
+    belong to the committed transactions, in their order. `counts` says how many of `jobs` each lane gave that was
+    asked (None: it was not), and `arrivals` the last arrival in the cell by then.
     """
 
     position: Position
     full: bool
     rows: Rows
     outcomes: list[Outcome] = field(default_factory=list)
-    cursor: int = 0
+    arrivals: int = 0
+    counts: list[int | None] = field(default_factory=list)
     jobs: list[PendingJob] = field(default_factory=list)
+    lanes: "Rows | None" = None
 
 
 class Membership(NamedTuple):
@@ -332,6 +338,9 @@ class Cell(Protocol):
 
     def pending(self, most: int | None = None) -> Mapping[str, list[str]]:
         """Ids of the pending jobs by kind, in the order they became pending; at most so many of each kind."""
+
+    def lanes(self, numbers: Sequence[int] | None = None) -> "Mapping[int, tuple[int, Lane]]":
+        """The serials and names of some lanes (None: of all) that are there."""
 
     def facts(self, since: int = 0, most: int = 1000) -> list[Fact]:
         """Facts of versions after `since`, at most `most` versions."""

@@ -26,14 +26,28 @@ class Queued(NamedTuple):
     bucket: int
     job: str
     arrival: float
+    lane: int = 0
+
+
+class LaneBook(NamedTuple):
+    """The record of a lane: jobs live and pending, the arrival of the last, what they want and hold, its name."""
+
+    serial: int
+    pending: int
+    arrival: int
+    wanted: tuple[int, ...]
+    held: tuple[int, ...]
+    live: int
+    name: str
 
 
 class Change(NamedTuple):
-    """An entry of the change list: the tag of its version, and the machine records it carries."""
+    """An entry of the change list: the tag of its version, the machine records and the rows of lanes it carries."""
 
     version: int
     tag: str
     rows: Rows
+    lanes: Rows
 
 
 @dataclass(slots=True)
@@ -62,6 +76,10 @@ class Inspection:
     chores: dict[str, float] = field(default_factory=dict)
     """Jobs that housekeeping has to act on, and from when (ms, the server's clock)."""
     queued: list[Queued] = field(default_factory=list)
+    lanes: dict[int, LaneBook] = field(default_factory=dict)
+    lane_names: dict[str, int] = field(default_factory=dict)
+    spare_lanes: list[int] = field(default_factory=list)
+    """Numbers that no lane has now."""
     members: dict[str, int] = field(default_factory=dict)
     """Incarnations by name, of schedulers and agents."""
     leases: dict[str, int] = field(default_factory=dict)

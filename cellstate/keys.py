@@ -13,10 +13,12 @@ Redis Cluster.
     specs       hash    job id → what only schedulers and executors read (MessagePack)
     jobnames    hash    name of a live job → its id
     kinds       hash    kind → limits and use
+    lanes       hash    number → counts and name of a lane (lua/parts/lanes.lua); "spare" → numbers that are free
+    lanenames   hash    name of a lane → its number
     done        list    "id version" of finished jobs, oldest first: the version in which each ended
     times       list    "version ms", what the server's clock showed at some versions, oldest first
     housekeeping zset   job id → from when housekeeping has to act on it (ms, the server's clock)
-    pending:K   zset    bucket and id of the pending jobs of kind K, by the order they became pending
+    pending:K   zset    bucket and id of the pending jobs of kind K, by lane, bucket and arrival
     changes     list    per version: tag and the records of the machines it touched
     log         stream  per version: time, author, facts
     schedulers  hash    kind/instance → incarnation, nonce, last transaction number and its outcome
@@ -42,7 +44,7 @@ SCHEMA = 3
 
 META = frozenset(
     {"schema", "resources", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations",
-     "keep_jobs", "keep_ms", "ticks"}
+     "keep_jobs", "keep_ms", "lanes", "ticks"}
 )  # fmt: skip
 """The fields of ``meta``; all but ``resources`` and ``ticks`` are numbers."""
 

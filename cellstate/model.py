@@ -26,7 +26,7 @@ MOST_WAITS = 1_000
 BUDGET = 10
 """How many losses a task survives when its job does not say (semantics 26)."""
 MOST_BUDGET = 1_000
-BUCKETS = 256
+BUCKETS = 32
 """Jobs are spread over this many buckets by a hash of their id; members of a kind share the buckets."""
 MOST_PRECEDENCE = 1_000_000
 MOST_AUTHOR = 128
@@ -44,7 +44,7 @@ Described = tuple[str, Pairs]
 
 
 def bucket_of(job_id: str) -> int:
-    """The bucket (0 to 255) of a job: a hash of its id."""
+    """The bucket (0 to 31) of a job: a hash of its id."""
     return crc32(job_id.encode()) % BUCKETS
 
 
@@ -305,6 +305,8 @@ class Job:
     """Ids of the jobs that wait for it."""
     begun: bool = False
     """Whether tasks of it were placed and taken off again, other than by finishing: its first wait is over."""
+    lane: int = 0
+    """The number of its lane (cellstate/lanes.py); 0 where there is no store."""
 
     @property
     def unplaced(self) -> int:

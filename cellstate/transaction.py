@@ -204,15 +204,22 @@ class Position(NamedTuple):
     tag: str = ""
 
 
-class Intake(NamedTuple):
-    """Which pending jobs a scheduler asks for.
+class Ask(NamedTuple):
+    """Up to `most` jobs of a lane that became pending after the arrival `after`."""
 
-    Up to `most` of `kind` that became pending after `cursor`, in the buckets marked ``1`` in `owned`
-    (256 characters).
+    lane: int
+    after: int
+    most: int
+
+
+class Intake(NamedTuple):
+    """Which pending jobs of a kind a scheduler asks for: of `lanes` in turn, and no more than `most` in all.
+
+    Only those count whose bucket is marked ``1`` in `owned` (32 characters).
     """
 
     kind: str
-    cursor: int
+    lanes: tuple[Ask, ...]
     most: int
     owned: str
 

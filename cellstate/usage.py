@@ -67,26 +67,31 @@ class Usage:
                 sums[d] += amount
         return tuple(sums)
 
-    def stored(self, whose: Whose) -> Resources:
-        """What a user holds in a pool, as the store last said."""
-        return self._stored.get(whose, self._nothing)
-
     # What the copy and the scheduler tell
 
-    def state(self, whose: Whose, held: Resources, wanted: Resources) -> None:
-        """Take over what the store says of a user in a pool."""
-        before = self.stored(whose)
-        self._add(whose, tuple(now - was for now, was in zip(held, before, strict=True)), 1)
+    def change(self, whose: Whose, held: Resources, wanted: Resources, sign: int = 1) -> None:
+        """The store says that a user in a pool holds and wants so much more (`sign` -1: less)."""
+        self._add(whose, held, sign)
         for known, amounts in ((self._stored, held), (self._wanted, wanted)):
-            if any(amounts):
-                known[whose] = amounts
+            before = known.get(whose, self._nothing)
+            now = tuple(was + sign * amount for was, amount in zip(before, amounts, strict=True))
+            if any(now):
+                known[whose] = now
             else:
                 known.pop(whose, None)
 
-    def state_all(self, held: Mapping[Whose, Resources], wanted: Mapping[Whose, Resources]) -> None:
-        """Take over what the store says of everybody."""
-        for whose in {*held, *wanted, *self._stored, *self._wanted}:
-            self.state(whose, held.get(whose, self._nothing), wanted.get(whose, self._nothing))
+    def state(self, whose: Whose, held: Resources, wanted: Resources) -> None:
+        """Take over what a user in a pool holds and wants."""
+        before, wished = self._stored.get(whose, self._nothing), self._wanted.get(whose, self._nothing)
+        more = tuple(now - was for now, was in zip(held, before, strict=True))
+        self.change(whose, more, tuple(now - was for now, was in zip(wanted, wished, strict=True)))
+
+    def state_all(self, held: Mapping[Whose, Resources]) -> None:
+        """Take over what everybody holds."""
+        for whose in {*self._stored, *held}:
+            now = held.get(whose, self._nothing)
+            if now != self._stored.get(whose, self._nothing):
+                self.state(whose, now, self._wanted.get(whose, self._nothing))
 
     def _add(self, whose: Whose, amounts: Resources, sign: int) -> None:
         pool, user = whose

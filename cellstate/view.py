@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cellstate.attributes import Attributes
 from cellstate.cell import KindUse, Reply, Rows, StaleCopy
+from cellstate.lanes import Lanes
 from cellstate.model import Described, MachineState
 from cellstate.residents import Residents
 from cellstate.resources import Resources
@@ -42,6 +43,7 @@ class View:
         self.dimensions = dimensions
         self.now = 0.0
         self.usage = Usage(dimensions)
+        self.lanes = Lanes(dimensions, self.usage)
         self.position = Position()
         self.size = 0
         self.changes = 0
@@ -124,6 +126,8 @@ class View:
             self.attributes.stale[:] = True
         elif reply.position.version < self.position.version:
             raise StaleCopy
+        if reply.lanes is not None:
+            self.lanes.apply(reply.lanes, full=reply.full)
         if len(reply.rows):
             self._apply_rows(reply.rows)
         elif reply.full:

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cellstate.errors import BadInput
-from cellstate.model import BUCKETS, JobSpec, bucket_of
+from cellstate.model import JobSpec
 from omega.experiments.configuration import Configuration
 from omega.simulation import Result, Settings, Simulation
+from omega.simulation.run import SPREAD, spread_of
 from omega.workload.workload import Arrival, Workload
 from schedulers.scheduler import Scheduler
 
@@ -94,7 +95,7 @@ def _shared(workload: Workload, kind: str, takes: str, share: float) -> Workload
         raise BadInput(f"simulate: takes {takes!r}; there are jobs of {', '.join(sorted(kinds))}")
 
     def given(job: JobSpec) -> JobSpec:
-        mine = job.kind == takes and bucket_of(job.id) < share * BUCKETS
+        mine = job.kind == takes and spread_of(job.id) < share * SPREAD
         return replace(job, kind=kind) if mine else job
 
     return replace(workload, arrivals=[Arrival(each.at_seconds, given(each.job)) for each in workload.arrivals])

@@ -22,6 +22,7 @@ from schedulers.constraints.looking import Look, look
 from schedulers.instruments import Instrument
 from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Receive, Reread, Sync, Think, attempts
 from schedulers.policies import machines_of
+from schedulers.queue.intake import Intakes
 from schedulers.resizing import Measure, Resize, measure, resize
 from schedulers.scheduler import Scheduler, rebase
 from schedulers.sharing import owned
@@ -34,6 +35,8 @@ SHORT_SECONDS = 0.05
 """Shorter waits are slept here: the server's clock ticks every 10 ms."""
 AWAY_SECONDS = 0.5
 """How often a store that does not serve is asked again, give or take a half: work goes on so soon after it is back."""
+MOST_FILLS = 64
+"""Calls in a row that ask for jobs of lanes nobody asked yet."""
 T = TypeVar("T")
 Results = list[tuple[Transaction, Outcome]]
 
@@ -66,7 +69,6 @@ class Live:
     """Whether the loop sleeps for want of work: no progress then is no hang."""
     steps: int = 0
     _number: int = 0
-    _cursor: int = 0
     _buckets: str = ""
     _jobs: list[PendingJob] = field(default_factory=list)
     _fresh: bool = False
@@ -74,7 +76,8 @@ class Live:
     """Whether the store was told that freed room is to wake this scheduler."""
     _renewed: bool = False
     _flight: tuple[Transaction, ...] | None = None
-    _asked: Intake = field(default_factory=lambda: Intake("-", 0, 0, ""))
+    _asked: Intake = field(default_factory=lambda: Intake("-", (), 0, ""))
+    _intakes: Intakes = field(init=False)
     _since: float = 0.0
     _rng: Random = field(default_factory=lambda: Random(0))
     _thinking: float | None = None
@@ -88,6 +91,8 @@ class Live:
         self.view = View(len(self.cell.dimensions))
         self.owned = owned(self.member, [self.member])
         self._rng = Random(self.member)
+        self._intakes = Intakes(self.scheduler.kind, self.scheduler.batch, self.scheduler.queue)
+        self.scheduler.queue.bound = self._intakes.bound
         self._begin_anew(self._enlist(uuid4().hex))
 
     def enlist(self) -> None:
@@ -111,7 +116,8 @@ class Live:
 
     def _begin_anew(self, membership: Membership) -> None:
         self.membership = membership
-        self._number, self._cursor, self._flight, self._asleep = 0, 0, None, False
+        self._number, self._flight, self._asleep = 0, None, False
+        self._intakes.reset()
         self._fresh, self._renewed = False, True
         self.view.forget()
         for each in self._listeners:
@@ -180,16 +186,25 @@ class Live:
     # Jobs and the private copy
 
     def _intake(self) -> Intake:
-        """Ask for jobs while the queue is short; the rest waits in the store.
+        """Ask for jobs of the lanes that run short at hand; the rest waits in the store."""
+        owned = self._buckets or self.owned
+        if len(self._jobs) >= self.scheduler.batch:
+            return Intake(self.scheduler.kind, (), 0, owned)
+        return self._intakes.ask(self.view.lanes, owned)
 
-        Jobs that back off do not count while none of them is due: they may be blocked for long, by a
-        limit say, and must not keep others out.
-        """
-        ready = self.scheduler.queue.ready
-        queued, due = len(ready) + len(self._jobs), ready.next_due()
-        busy = bool(self._jobs) or (due is not None and due <= self.now())
-        most = 0 if busy and queued > 3 * self.scheduler.batch else 4 * self.scheduler.batch
-        return Intake(self.scheduler.kind, self._cursor, most, self._buckets or self.owned)
+    def _fill(self) -> None:
+        """Ask every lane once, before a job of any is chosen; lanes show in the copy before their jobs come."""
+        for _ in range(MOST_FILLS):
+            if self._buckets != self.owned or not self._intakes.unseen(self.view.lanes):
+                return
+            jobs, self._jobs = self._jobs, []
+            self._sync()
+            self._jobs = jobs + self._jobs
+
+    def _learn_lanes(self) -> None:
+        """Read the names of lanes that the copy has and does not know."""
+        if unknown := self.view.lanes.unknown():
+            self.view.lanes.learn(self._patiently(lambda: self.cell.lanes(unknown)))
 
     def _receive(self, effect: Receive) -> Arrived:
         changed = None
@@ -199,9 +214,10 @@ class Live:
             self.enlist()
         if self._buckets != self.owned:
             changed = self._buckets = self.owned
-            self._cursor = 0
+            self._intakes.reset()
         if self._renewed:
             self._sync()  # every pending job arrives again, and must before one is tried
+            self._fill()
         elif effect.until is None or effect.until > 0:
             self._wait(effect.until)
         jobs, self._jobs = self._jobs, []
@@ -211,6 +227,7 @@ class Live:
     def _wait(self, until: float | None) -> None:
         if not self._jobs:
             self._sync()
+            self._fill()
         if self._jobs or self.stopping or self._tells_of_sleepers() or self.scheduler.queue.left_over:
             return
         seconds = IDLE_SECONDS if until is None else min(IDLE_SECONDS, until - self.now())
@@ -243,6 +260,7 @@ class Live:
         reply = self._patiently(lambda: self.cell.sync(self.view.position, intake))
         self._take(reply, intake)
         self.view.apply(reply)
+        self._learn_lanes()
         self._fresh = True
         now = self.now()
         for each in self._listeners:
@@ -250,10 +268,10 @@ class Live:
 
     def _take(self, reply: Reply, intake: Intake) -> None:
         if intake.most and intake.owned == self._buckets:
-            self._cursor = reply.cursor
+            self._intakes.take(intake, reply)
             self._jobs += reply.jobs
-        if reply.full and intake.cursor:
-            self._cursor = 0  # a store that went back in time gives numbers of arrival out anew (semantics 16)
+        if reply.full:
+            self._intakes.reset()  # a store that went back in time gives numbers of arrival out anew (semantics 16)
 
     def _reread(self, effect: Reread) -> None:
         for job_id in effect.abandon:
@@ -313,6 +331,7 @@ class Live:
         for each in self._listeners:
             each.submitted(now - self._launched, len(transactions), now)
         self.view.land(reply)
+        self._learn_lanes()
         self._take(reply, self._asked)
         self._fresh = True
         return list(zip(transactions, reply.outcomes, strict=True))

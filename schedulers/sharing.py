@@ -1,9 +1,10 @@
-"""How n schedulers of a kind share its jobs: rendezvous hashing of buckets over live members.
+"""How n schedulers of a kind share its jobs: rendezvous hashing of buckets over live members, with bounded loads.
 
 Which scheduler works on a job is only a hint: correctness comes from the transaction, so two that
 briefly share one lose nothing and double nothing (ARCHITECTURE.md, "Jobs are part of the cell state").
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
@@ -16,15 +17,34 @@ def _weight(member: str, bucket: int) -> bytes:
 
 
 @lru_cache(maxsize=64)
+def rendezvous(members: tuple[str, ...], buckets: int) -> tuple[str, ...]:
+    """The member of the highest weight for each bucket."""
+    return tuple(max(members, key=lambda member: _weight(member, bucket)) for bucket in range(buckets))
+
+
+@lru_cache(maxsize=64)
 def _owners(members: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(max(members, key=lambda member: _weight(member, bucket)) for bucket in range(BUCKETS))
+    """The owner of each bucket: nobody has more than his share, rounded up.
+
+    Buckets choose in turn, and one whose first choice is full takes its next. With few buckets plain rendezvous
+    hashing gives one of eight members twice as many as another.
+    """
+    most = -(-BUCKETS // len(members))
+    has = Counter[str]()
+    owners = []
+    for bucket in range(BUCKETS):
+        free = [member for member in members if has[member] < most]
+        owner = max(free, key=lambda member: _weight(member, bucket))
+        has[owner] += 1
+        owners.append(owner)
+    return tuple(owners)
 
 
 def owned(member: str, live: Iterable[str]) -> str:
-    """The buckets of `member` as 256 characters, ``1`` where it has the highest weight.
+    """The buckets of `member` as 32 characters, ``1`` for one of its own.
 
-    Only live members of its own kind count (``batch/0`` shares with ``batch/1``). A member that
-    leaves moves only its own buckets.
+    Only live members of its own kind count (``batch/0`` shares with ``batch/1``). A member that leaves moves its
+    own buckets, and few others.
     """
     kind = member.partition("/")[0]
     members = tuple(sorted({name for name in live if name.partition("/")[0] == kind} | {member}))

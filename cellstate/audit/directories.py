@@ -7,6 +7,7 @@ reports what two readings show at the same place.
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from cellstate.audit.lanes import lanes_follow_from_jobs
 from cellstate.audit.reading import Picture
 from cellstate.audit.register import JobEntry, Register, Touch
 from cellstate.audit.rules import Violation
@@ -223,7 +224,7 @@ def changes_follow_from_log(inspection: Inspection, picture: Picture, register: 
     """3: an entry of the change list has the machines that the facts of its version changed, as they were then."""
     tags = Counter(change.tag for change in inspection.changes)
     facts = dict(register.touched)
-    for version, tag, rows in inspection.changes:
+    for version, tag, rows, _ in inspection.changes:
         where = f"changes {version}"
         if tags[tag] > 1:
             yield Violation(3, f"has the tag {tag} of another version", where)
@@ -296,6 +297,7 @@ DIRECTORIES: tuple[Directory, ...] = (
     queues_are_in_order,
     members_follow_from_log,
     limits_follow_from_log,
+    lanes_follow_from_jobs,
     changes_follow_from_log,
     counters_are_reached,
     facts_agree,

@@ -1,12 +1,12 @@
 -- Judge the transactions of one scheduler in order, apply what stands, and answer with what its
 -- private copy lacks and its next jobs. THE SPECIFICATION of what a conflict is.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping schedulers lease | box:* pending:* wake:* asleep
--- ARGV   dims tag at member incarnation number since since_tag kind cursor most owned | transactions
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping schedulers lease | box:* pending:* wake:* asleep
+-- ARGV   dims tag at member incarnation number since since_tag kind asked most owned | transactions
 -- A transaction is its job; numbers of eight bytes each: mode (0 incremental, 1 gang), detection (0 fine, 1
 -- coarse), and for every claim its group, count of identical tasks and the machine's number at the sync; the
 -- victims that claims may evict, "claim:placement*count…" in order; and the machine of every claim.
--- Reply  {"ok", version, tag, outcomes, mode, text, cursor, (id, arrival, record, spec)…}, or
+-- Reply  {"ok", version, tag, outcomes, mode, text, arrivals, counts, (id, arrival, record, spec)…}, or
 --        {"fenced"} / {"stale"} / {"keys", name…} with nothing done.
 --        outcomes: per transaction "+" when all stands, else "placed verdict,…" per claim; joined by ";".
 -- Types  meta, machines, runs, jobs, specs, jobnames, kinds, schedulers: hash; changes, done, box: list;
@@ -15,49 +15,52 @@
 --        Verdicts, the first that applies wins: unknown, down, duplicate, incomplete, limit, precedence,
 --        moved, full, placed; in a gang that fails the placed ones become aborted.
 
---@include lists binary words ranges done publish links losses tasks delta
+--@include lists binary words ranges done lanes publish links losses tasks delta
 
 --@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9
 local astray = false  -- the copy belongs to a lost history: its numbers say nothing (semantics 16)
 
--- The victims of claims, by the claim's place: "claim:placement*count…", in the order they may be taken.
-local function read_victims(text)
-  local evict = {}
-  for i, placement, n in gmatch(text, '(%d+):(%d+)%*(%d+)') do
-    i = tonumber(i)
-    evict[i] = evict[i] or {}
-    table.insert(evict[i], { placement = placement, count = tonumber(n) })
-  end
-  return evict
-end
-
--- What a claim is stands in one list of numbers, three a claim after mode and detection, and its machine in ARGV:
--- thousands of tables, or patterns, cost more than judging. at: where its first machine is.
 local NONE = {}
-local function read_transactions(from)
-  local list, machines, ids, evicting, all = {}, {}, {}, {}, 0
-  local i = from
-  while ARGV[i] do
-    local numbers, victims = unpack_list(ARGV[i + 1]), ARGV[i + 2]
-    local n, evict = (#ARGV[i + 1] / 8 - 2) / 3, false
-    if victims ~= '' then
-      evict = read_victims(victims)
-      for k in pairs(evict) do evicting[#evicting + 1] = ARGV[i + 2 + k] end
+local read_transactions
+do
+  -- The victims of claims, by the claim's place: "claim:placement*count…", in the order they may be taken.
+  local function read_victims(text)
+    local evict = {}
+    for i, placement, n in gmatch(text, '(%d+):(%d+)%*(%d+)') do
+      i = tonumber(i)
+      evict[i] = evict[i] or {}
+      table.insert(evict[i], { placement = placement, count = tonumber(n) })
     end
-    local t = {
-      id = ARGV[i], gang = numbers[1] == 1, coarse = numbers[2] == 1, n = n, at = i + 2, numbers = numbers,
-      evict = evict, taken = evict and {}, units = evict and {}, evicted = evict and {}, gone = evict and {},
-      vacated = evict and {}, job = false, kind = false,
-      claimed = n > 1 and {} or NONE, placed = {}, verdicts = false, incomplete = false, placing = false,
-    }
-    ids[#ids + 1], list[#list + 1] = t.id, t
-    for k = i + 3, i + 2 + n do
-      all = all + 1
-      machines[all] = ARGV[k]
-    end
-    i = i + 3 + n
+    return evict
   end
-  return list, machines, ids, evicting
+
+  -- What a claim is stands in one list of numbers, three a claim after mode and detection, and its machine in ARGV:
+  -- thousands of tables, or patterns, cost more than judging. at: where its first machine is.
+  function read_transactions(from)
+    local list, machines, ids, evicting, all = {}, {}, {}, {}, 0
+    local i = from
+    while ARGV[i] do
+      local numbers, victims = unpack_list(ARGV[i + 1]), ARGV[i + 2]
+      local n, evict = (#ARGV[i + 1] / 8 - 2) / 3, false
+      if victims ~= '' then
+        evict = read_victims(victims)
+        for k in pairs(evict) do evicting[#evicting + 1] = ARGV[i + 2 + k] end
+      end
+      local t = {
+        id = ARGV[i], gang = numbers[1] == 1, coarse = numbers[2] == 1, n = n, at = i + 2, numbers = numbers,
+        evict = evict, taken = evict and {}, units = evict and {}, evicted = evict and {}, gone = evict and {},
+        vacated = evict and {}, job = false, kind = false,
+        claimed = n > 1 and {} or NONE, placed = {}, verdicts = false, incomplete = false, placing = false,
+      }
+      ids[#ids + 1], list[#list + 1] = t.id, t
+      for k = i + 3, i + 2 + n do
+        all = all + 1
+        machines[all] = ARGV[k]
+      end
+      i = i + 3 + n
+    end
+    return list, machines, ids, evicting
+  end
 end
 
 local function load(machines, ids, evicting)
@@ -181,52 +184,42 @@ local function judge(t, i)
   return n, verdict
 end
 
--- A gang job takes only transactions that cover all its unplaced required tasks as a gang (semantics 8).
-local function covers(t)
-  local sums = {}
-  for i = 1, t.n do
-    local group, count = t.numbers[3 * i], t.numbers[3 * i + 1]
-    sums[group] = (sums[group] or 0) + count
-  end
-  for i, g in ipairs(t.job.groups) do
-    if (sums[i - 1] or 0) < g[UNPLACED] and not optional(g) then return false end
-  end
-  return t.gang
-end
-
--- Evict what the claim took: the last tasks of each victim's run.
-local function apply_evictions(taken, units, m, reason)
-  local counts, order = {}, {}
-  for i = 1, taken do
-    local placement = units[i].placement
-    if not counts[placement] then order[#order + 1] = placement end
-    counts[placement] = (counts[placement] or 0) + 1
-  end
-  for _, placement in ipairs(order) do
-    local from, to, id, group, tasks = find_run(m, placement, false)
-    local part = span_tail(tasks, counts[placement])
-    take_off(m, placement, part, 'evicted', reason, from, to, id, group, tasks)
-  end
-end
-
-local function apply(t, stamp)
-  local j, placed, numbers, at = t.job, t.placed, t.numbers, t.at
-  local before = j.placed
-  for i = 1, t.n do
-    local count = placed[i]
-    if count > 0 then
-      local m = M[ARGV[at + i]]
-      touch(m, stamp)
-      if t.taken and t.taken[i] then
-        apply_evictions(t.taken[i], t.units[i], m, 'precedence:' .. t.id)
-        before = math.min(before, j.placed)  -- its own optional tasks may have been the last that ran
-      end
-      place(j, numbers[3 * i], m, count)
+local apply
+do
+  -- Evict what the claim took: the last tasks of each victim's run.
+  local function apply_evictions(taken, units, m, reason)
+    local counts, order = {}, {}
+    for i = 1, taken do
+      local placement = units[i].placement
+      if not counts[placement] then order[#order + 1] = placement end
+      counts[placement] = (counts[placement] or 0) + 1
+    end
+    for _, placement in ipairs(order) do
+      local from, to, id, group, tasks = find_run(m, placement, false)
+      local part = span_tail(tasks, counts[placement])
+      take_off(m, placement, part, 'evicted', reason, from, to, id, group, tasks)
     end
   end
-  count_admitted(j, before)
-  touch_job(j)
-  if t.taken then evict_gangs('precedence:' .. t.id, stamp) end
+
+  function apply(t, stamp)
+    local j, placed, numbers, at = t.job, t.placed, t.numbers, t.at
+    local before = j.placed
+    for i = 1, t.n do
+      local count = placed[i]
+      if count > 0 then
+        local m = M[ARGV[at + i]]
+        touch(m, stamp)
+        if t.taken and t.taken[i] then
+          apply_evictions(t.taken[i], t.units[i], m, 'precedence:' .. t.id)
+          before = math.min(before, j.placed)  -- its own optional tasks may have been the last that ran
+        end
+        place(j, numbers[3 * i], m, count)
+      end
+    end
+    count_admitted(j, before)
+    touch_job(j)
+    if t.taken then evict_gangs('precedence:' .. t.id, stamp) end
+  end
 end
 
 -- A failed gang leaves nothing behind: what would have stood is aborted, and the running copy is as it was.
@@ -244,52 +237,68 @@ local function abort(t, changed)
   if t.kind then t.kind.changed = changed end
 end
 
--- What conflicts, for the log; returns the outcome's words.
-local function announce_failure(t)
-  local words = {}
-  for i = 1, t.n do
-    local placed, v = t.placed[i], t.verdicts[i] or PLACED_OK
-    if v == MOVED or v == FULL then
-      fact(format('conflict %s %s %d %d', t.id, ARGV[t.at + i], v, t.numbers[3 * i + 1] - placed))
+local decide
+do
+  -- A gang job takes only transactions that cover all its unplaced required tasks as a gang (semantics 8).
+  local function covers(t)
+    local sums = {}
+    for i = 1, t.n do
+      local group, count = t.numbers[3 * i], t.numbers[3 * i + 1]
+      sums[group] = (sums[group] or 0) + count
     end
-    words[i] = format('%d %d', placed, v)
+    for i, g in ipairs(t.job.groups) do
+      if (sums[i - 1] or 0) < g[UNPLACED] and not optional(g) then return false end
+    end
+    return t.gang
   end
-  return concat(words, ',')
-end
 
-local function decide(t, stamp)
-  local j, placed = J[t.id], t.placed
-  t.job, t.kind = j, j and K[j.kind]
-  t.incomplete = j and j.gang > 0 and not covers(t)
-  local changed = t.kind and t.kind.changed
-  local failed, any = false, false
-  for i = 1, t.n do
-    local n, verdict = judge(t, i)
-    placed[i] = n
-    if verdict ~= PLACED_OK then
-      failed = true
-      t.verdicts = t.verdicts or {}
-      t.verdicts[i] = verdict
+  -- What conflicts, for the log; returns the outcome's words.
+  local function announce_failure(t)
+    local words = {}
+    for i = 1, t.n do
+      local placed, v = t.placed[i], t.verdicts[i] or PLACED_OK
+      if v == MOVED or v == FULL then
+        fact(format('conflict %s %s %d %d', t.id, ARGV[t.at + i], v, t.numbers[3 * i + 1] - placed))
+      end
+      words[i] = format('%d %d', placed, v)
     end
-    if n > 0 then any = true end
+    return concat(words, ',')
   end
-  if failed and t.gang then
-    abort(t, changed)
-    any = false
+
+  function decide(t, stamp)
+    local j, placed = J[t.id], t.placed
+    t.job, t.kind = j, j and K[j.kind]
+    t.incomplete = j and j.gang > 0 and not covers(t)
+    local changed = t.kind and t.kind.changed
+    local failed, any = false, false
+    for i = 1, t.n do
+      local n, verdict = judge(t, i)
+      placed[i] = n
+      if verdict ~= PLACED_OK then
+        failed = true
+        t.verdicts = t.verdicts or {}
+        t.verdicts[i] = verdict
+      end
+      if n > 0 then any = true end
+    end
+    if failed and t.gang then
+      abort(t, changed)
+      any = false
+    end
+    local words = failed and announce_failure(t) or '+'
+    if any then
+      meta.transactions = meta.transactions + 1
+      apply(t, stamp)
+    end
+    return words
   end
-  local words = failed and announce_failure(t) or '+'
-  if any then
-    meta.transactions = meta.transactions + 1
-    apply(t, stamp)
-  end
-  return words
 end
 
 local function reply(outcomes)
   local mode, text = delta(meta.version, meta.floor, tonumber(since), since_tag)
   local latest = redis.call('LINDEX', changes_key, -1)
   local answer = { 'ok', format('%d', meta.version), latest and sub(latest, 1, 10) or '', outcomes, mode, text }
-  if tonumber(most) > 0 then intake(answer, named['pending:' .. kind], cursor, tonumber(most), owned) end
+  if tonumber(most) > 0 then intake(answer, named['pending:' .. kind], asked, tonumber(most), owned, meta.arrivals) end
   return answer
 end
 

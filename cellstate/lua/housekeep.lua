@@ -1,7 +1,7 @@
 -- What any live scheduler does for all, a bounded part per call: end tasks of stopped and abandoned jobs; queue lost
 -- tasks again when their delay is over; note the last placement id by the minute.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now most
 -- now: the server's time in ms; most: runs ended in one call (some 10 us of the server's time each).
 -- Reply  {"ok", tasks ended, tasks queued again, 1 when more is due now else 0}, or {"keys", name…} with nothing done
@@ -9,7 +9,7 @@
 --        commit.lua
 -- Rules  semantics 24, 26; what is done already changes nothing (14); begins with a deletion (13)
 
---@include lists binary words ranges done publish links losses tasks
+--@include lists binary words ranges done lanes publish links losses tasks
 
 --@const JOBS 100, TICK_MS 60000, TICKS 12
 local ids = redis.call('ZRANGEBYSCORE', housekeeping_key, '-inf', now, 'LIMIT', 0, JOBS)

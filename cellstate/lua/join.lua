@@ -1,6 +1,6 @@
 -- Machines join the cell, or come back (perhaps with another capacity) under their name.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping names static executors | box:* wake:* asleep
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping names static executors | box:* wake:* asleep
 -- ARGV   dims tag at by executor | pairs
 -- A pair is "name capacity*R" and the machine's opaque attributes. All belong to one executor.
 -- Reply  {"ok", version, executor number, index…}, or with nothing done {"keys", name…}, {"sum", resource} (too much together)
@@ -9,7 +9,7 @@
 --        no ABA for coarse detection (semantics 10); one that holds more than it now has is over (5).
 --        A machine that is there already just so changes nothing (14). Other attributes: as in describe.lua.
 
---@include lists binary words ranges done publish sums
+--@include lists binary words ranges done lanes publish sums
 
 local known_owner = redis.call('HGET', executors_key, executor)
 local owner = tonumber(known_owner or redis.call('HLEN', executors_key) + 1)

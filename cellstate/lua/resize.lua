@@ -2,7 +2,7 @@
 -- first of the waiting tasks, then of those that run, newest index first: they are stopped and leave. What still
 -- waits arrives anew: a gang that fitted nowhere may fit now.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by job check step most | groups
 -- A group is "number total seen placed". check: the modify index the caller read, "-" for any; step "1": a process
 -- asks, no person, so the modify index stays; seen, placed: the total and the placed tasks the caller read, "-" for
@@ -15,7 +15,7 @@
 -- Rules  semantics 4; only people move the modify index; what is so already changes nothing (14); a call that only takes away passes when
 --        the server is full (13)
 
---@include lists binary words ranges done publish links losses tasks
+--@include lists binary words ranges done lanes publish links losses tasks
 
 load_jobs({ job })
 local j = J[job]

@@ -1,9 +1,10 @@
 -- Submit jobs. The same job again under its id changes nothing.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds changes log done housekeeping | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping | pending:* wake:*
 -- ARGV   dims tag at by | pairs
--- A pair is "id name kind precedence gang bucket links group;group…" and the job's opaque spec; links:
--- what holds it back (parts/links.lua), or "-"; a group is "need*R duration count[?][xN]" (parts/words.lua).
+-- A pair is "id name kind precedence gang bucket whose links group;group…" and the job's opaque spec; whose: pool,
+-- user and class of expected duration, which make its lane (parts/lanes.lua); links: what holds it back
+-- (parts/links.lua), or "-"; a group is "need*R duration count[?][xN]" (parts/words.lua).
 -- Reply  {"ok", version, answer…}: "new", "same INDEX" (its modify index), "id" (the id belongs to another
 --        job), "name ID" (a live job has that name), "after ID" (it would wait for a job that is not there: one
 --        that was submitted earlier, or stands earlier in this call, is; so no circle arises) or "never ID" (for
@@ -11,15 +12,15 @@
 -- Types  as in commit.lua
 -- Rules  pending tasks are ranges, not records (semantics 21); begins with HSET (13).
 
---@include lists binary words ranges done publish links
+--@include lists binary words ranges done lanes publish links
 
 local asked, ids, jobnames = {}, {}, {}
 for i = fixed_args + 1, #ARGV, 2 do
-  local id, name, kind, precedence, gang, bucket, links, groups =
-    match(ARGV[i], '^(%S+) (%S+) (%S+) (%d+) (%d) (%x%x) (%S+) (.*)$')
+  local id, name, kind, precedence, gang, bucket, whose, links, groups =
+    match(ARGV[i], '^(%S+) (%S+) (%S+) (%d+) (%d) (%x%x) (%S+) (%S+) (.*)$')
   asked[#asked + 1] = {
     id = id, name = name, kind = kind, precedence = precedence, gang = gang, bucket = bucket,
-    links = links == '-' and '' or links, groups = groups, spec = ARGV[i + 1] }
+    lane_name = kind .. ' ' .. precedence .. ' ' .. whose, links = links == '-' and '' or links, groups = groups, spec = ARGV[i + 1] }
   ids[#ids + 1], jobnames[#jobnames + 1] = id, name
 end
 local function want_keys()
@@ -42,7 +43,7 @@ local function essence(record)
   return concat(parts, ';')
 end
 
-local function modified_of(record) return (match(record, '^%S+ %S+ %d+ %d+ %d %d %d+ %x%x (%d+)')) end
+local function modified_of(record) return (match(record, '^%S+ %S+ %d+ %d+ %d %d %d+ %x%x %d+ (%d+)')) end
 
 local version = format('%d', meta.version + 1)
 local awaited = {}
@@ -73,7 +74,63 @@ local function open_links(links)
   return concat(kept)
 end
 
+-- A number that no lane has: one that was given back, or the next.
+local function free_number()
+  if not lanes.spare then lanes.spare = redis.call('HGET', lanes_key, 'spare') or '' end
+  local rest, last = match(lanes.spare, '^(.-)(%d+) $')
+  if last then
+    lanes.spare = rest
+    return last
+  end
+  local known = redis.call('HLEN', lanes_key) - redis.call('HEXISTS', lanes_key, 'spare')
+  for _, l in ipairs(lanes.changed) do
+    if l.fresh then known = known + 1 end
+  end
+  return format('%d', known + 1)
+end
+
+-- A lane by its name, made when there is none.
+local function lane_named(name, number)
+  if number then
+    lanes.load({ number })
+    return L[number]
+  end
+  number = free_number()
+  meta.lanes = meta.lanes + 1
+  local l = { LANE_BASE + tonumber(number), meta.lanes, 0, 0 }
+  for i = WANTED + 1, lanes.LIVE do l[i] = 0 end
+  l.number, l.name, l.changed, l.fresh = number, name, false, true
+  L[number] = l
+  lanes.change(l)
+  return l
+end
+
+-- The numbers of the lanes that are there, by their names.
+local lane_numbers, lane_names = {}, {}
+for i, a in ipairs(asked) do lane_names[i] = a.lane_name end
+for i, number in ipairs(fetch(lanenames_key, lane_names)) do lane_numbers[lane_names[i]] = number end
+
+-- Count a new job in its lane; with too many lanes, all further jobs of a kind share one.
+local function join_lane(a)
+  local number = lane_numbers[a.lane_name]
+  if not number and #lane_names > 0 and redis.call('HLEN', lanes_key) > MOST_LANES then
+    a.lane_name = a.kind .. ' 0 ,,'
+    number = lane_numbers[a.lane_name] or redis.call('HGET', lanenames_key, a.lane_name)
+  end
+  local l = lane_named(a.lane_name, number)
+  lane_numbers[a.lane_name], a.lane = l.number, l.number
+  lanes.change(l)
+  l[lanes.LIVE], l[PENDING] = l[lanes.LIVE] + 1, l[PENDING] + 1
+  for part in gmatch(a.groups, '[^;]+') do
+    local need, count = { match(part, '^' .. string.rep('(%d+) ', R)) }, match(part, ' (%d+)%S*$')
+    for d = 1, R do need[d] = tonumber(need[d]) end
+    table.insert(need, 1, 0)
+    lanes.want(l, need, 0, tonumber(count))
+  end
+end
+
 local function enter(a)
+  join_lane(a)
   meta.jobs = meta.jobs + 1
   a.order = meta.jobs
   for id in gmatch(a.links, '<([^<>+*]+)') do
@@ -117,7 +174,7 @@ local function record_of(a)
     parts[#parts + 1] = lead .. ' ' .. count .. marks .. ' ' .. count .. ' 0 0 0 0 ' .. waiting .. ' -'
   end
   local state, links = a.links == '' and ACTIVE or HELD, version .. a.links .. a.awaited_by
-  local lead = { a.name, a.kind, a.precedence, a.order, state, a.gang, at, a.bucket, links }
+  local lead = { a.name, a.kind, a.precedence, a.order, state, a.gang, at, a.bucket, a.lane, links }
   return concat(lead, ' ') .. ';' .. concat(parts, ';'), total
 end
 
@@ -143,6 +200,6 @@ if #fresh > 0 then
   store(specs_key, opaque)
   store(jobnames_key, named_rows)
   write_pending()
-  announce('', at, by)
+  announce(lanes.write(), at, by)
 end
 return answering({ 'ok', format('%d', meta.version) }, answers)

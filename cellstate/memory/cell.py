@@ -106,9 +106,10 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
     def sync(self, since: Position, intake: Intake | None = None) -> Reply:
         """See Cell.sync."""
         full, rows = self.delta(since)
-        reply = Reply(self.latest(), full, rows)
+        reply = Reply(self.latest(), full, rows, lanes=self.lanes_since(since.version, full=full))
         if intake is not None and intake.most:
-            reply.cursor, found = self.intake(intake)
+            reply.arrivals = self.arrivals
+            reply.counts, found = self.intake(intake)
             reply.jobs = [PendingJob(j.arrival, self.snapshot_of(j)) for j in found]
         return reply
 

@@ -11,6 +11,7 @@ import msgpack
 
 from cellstate.cell import Submitted
 from cellstate.errors import BadInput
+from cellstate.lanes import lane_of
 from cellstate.memory.ranges import NONE, Spans, span_add, span_tail
 from cellstate.memory.reads import MemoryReads
 from cellstate.memory.tasks import MemoryTasks
@@ -80,6 +81,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
                 self.waited = True
         j.state = JobState.HELD if j.waits else JobState.ACTIVE
         j.groups = [Group(j, i, group, group.count) for i, group in enumerate(spec.groups)]
+        self.join_lane(j, lane_of(spec.kind, spec.precedence, spec.extra))
         j.spec = _opaque(spec)
         self.J[j.id], self.names[j.name] = j, j.id
         if self.log:

@@ -4,20 +4,19 @@ Every call that changes anything raises the version by one and leaves, under tha
 the machines it touched. Facts and messages are kept as tuples and written out when somebody reads them.
 """
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from cellstate.cell import Rows
-from cellstate.memory.words import JobRow, MachineRow, MemoryWords, numbered
+from cellstate.memory.lanes import MemoryLanes
+from cellstate.memory.words import JobRow, MachineRow, numbered
 from cellstate.model import JobState, MachineState
 from cellstate.packing import GUARD, fields
 from cellstate.resources import Dimensions
-from cellstate.transaction import Intake, Position
+from cellstate.transaction import Position
 
 LOG_KEPT, BOX_MOST = 50_000, 200_000
 
@@ -46,7 +45,7 @@ class Agent:
         self.incarnation, self.nonce, self.lease_ms, self.lives = incarnation, nonce, lease_ms, True
 
 
-class MemoryPublish(MemoryWords):
+class MemoryPublish(MemoryLanes):
     """What every changing call does before and after its own work."""
 
     CHANGES_KEPT = 8192
@@ -138,6 +137,8 @@ class MemoryPublish(MemoryWords):
     def write_jobs(self) -> None:
         """Complete what has nothing left, and sort out who is pending."""
         for j in self.changed_jobs:
+            if not j.complete:
+                self.count_in_lane(j)
             pending = j.unplaced > 0 and j.state <= JobState.HELD
             if j.unplaced == 0 and j.placed == 0 and not j.delayed and not j.complete:
                 if j.state <= JobState.HELD:
@@ -145,6 +146,7 @@ class MemoryPublish(MemoryWords):
                 else:
                     self.due.pop(j.id, None)
                 j.complete = True
+                self.leave_lane(j.lane)
                 self.retired.append(j)
                 self.fact("done", j.id, int(j.state))
             if pending and (j.returned or not j.arrival):
@@ -152,24 +154,13 @@ class MemoryPublish(MemoryWords):
             elif j.arrival and not pending:
                 self.remove(j)
 
-    def remove(self, j: JobRow) -> None:
-        """Take a job out of the queue of its kind."""
-        k = j.kind
-        j.arrival = 0
-        k.dead += 1
-        if k.dead > 64 and 2 * k.dead > len(k.queue):
-            pairs = [(a, job) for a, job in zip(k.arrivals, k.queue, strict=True) if job.arrival == a]
-            k.arrivals, k.queue, k.dead = [a for a, _ in pairs], [job for _, job in pairs], 0
-
     def write_pending(self) -> None:
-        """Put jobs at the end of the queue of their kind; one token at most wakes a scheduler (semantics 19)."""
+        """Put jobs at the end of the queue of their lane; one token at most wakes a scheduler (semantics 19)."""
         for j in self.pend:
             if j.arrival:
                 self.remove(j)
             self.arrivals += 1
-            j.arrival = self.arrivals
-            j.kind.arrivals.append(j.arrival)
-            j.kind.queue.append(j)
+            self.enqueue(j, self.arrivals)
         for kind in {j.kind.name for j in self.pend}:
             self.wake(kind)
 
@@ -228,6 +219,7 @@ class MemoryPublish(MemoryWords):
             self._cut = self._marks[drop - 1]
             del self._tags[:drop], self._marks[:drop]
             self._restated = [each for each in self._restated if each[0] > self.floor]
+            self.gone_lanes = [each for each in self.gone_lanes if each.version > self.floor]
         if self.log:
             self._log.append((self.version, at, by, self.facts_now))
 
@@ -244,6 +236,8 @@ class MemoryPublish(MemoryWords):
         self.write_jobs()
         if self.pend:
             self.write_pending()
+        if self.left_lanes:
+            self.write_lanes()
         if self.freed:
             self.wake_sleepers()
         if self.messages_now:
@@ -300,18 +294,3 @@ class MemoryPublish(MemoryWords):
         """The version and the tag left with it."""
         self.catch_up()
         return Position(self.version, self._tags[-1] if self._tags else "")
-
-    def intake(self, asked: Intake) -> tuple[int, list[JobRow]]:
-        """The next jobs of a kind in the buckets owned, and the cursor after them."""
-        k, found, cursor = self.K.get(asked.kind), [], asked.cursor
-        if k is None:
-            return cursor, []
-        start = bisect_right(k.arrivals, cursor)
-        entries = zip(islice(k.arrivals, start, None), islice(k.queue, start, None), strict=True)
-        for arrival, j in islice(((a, j) for a, j in entries if j.arrival == a), asked.most * 4):
-            cursor = arrival
-            if asked.owned[j.bucket] == "1":
-                found.append(j)
-                if len(found) == asked.most:
-                    break
-        return cursor, found

@@ -65,7 +65,7 @@ class MemoryReads(MemoryPublish):
             j.id, j.name, j.kind.name, j.precedence, j.order, j.state, j.gang, j.submitted,
             [_group(g) for g in j.groups], j.spec if spec else {}, j.modified, "*" in j.waits,
             tuple(After(wait.rstrip("+"), wait[-1] == "+") for wait in j.waits if wait != "*"), tuple(j.awaited),
-            j.begun,
+            j.begun, j.lane.number,
         )  # fmt: skip
 
     def job(self, job_id: str) -> Job | None:
@@ -99,10 +99,7 @@ class MemoryReads(MemoryPublish):
 
     def pending(self, most: int | None = None) -> dict[str, list[str]]:
         """See Cell.pending."""
-        queues = {
-            name: [j.id for a, j in zip(k.arrivals, k.queue, strict=True) if j.arrival == a]
-            for name, k in self.K.items()
-        }  # fmt: skip
+        queues = {name: [j.id for j in self.pending_of(name)] for name in self.K}
         return {name: ids[:most] for name, ids in queues.items() if ids}
 
     def queue_depths(self) -> dict[str, int]:
@@ -148,7 +145,8 @@ class MemoryReads(MemoryPublish):
         return {
             "schema": SCHEMA, "version": self.version, "floor": self.floor, "placements": self.placements,
             "arrivals": self.arrivals, "transactions": self.transactions, "jobs": self.submissions,
-            "incarnations": self.incarnations, "keep_jobs": self.keep_jobs, "keep_ms": self.keep_ms,
+            "lanes": self.lane_serials, "incarnations": self.incarnations, "keep_jobs": self.keep_jobs,
+            "keep_ms": self.keep_ms,
         }  # fmt: skip
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:

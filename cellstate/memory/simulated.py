@@ -216,6 +216,7 @@ class MemorySimulated(MemoryCommit):
         k.jobs += not j.placed
         g.unplaced -= total
         g.placed += total
+        self.count_in_lane(j)
         j.unplaced -= total
         j.placed += total
         if not j.unplaced and j.arrival:
@@ -253,6 +254,7 @@ class MemorySimulated(MemoryCommit):
         k = j.kind
         k.used -= need * total
         g.placed -= total
+        self.count_in_lane(j)
         g.finished += total
         j.placed -= total
         self.transactions += 1
@@ -274,6 +276,8 @@ class MemorySimulated(MemoryCommit):
             self.retire_excess()
             return
         # Nobody keeps it: out of the books, and apart, so that it takes no collector to be rid of it.
+        self.leave_lane(j.lane)
+        self.write_lanes()
         del self.J[j.id], self.names[j.name]
         j.groups.clear()
 

@@ -11,6 +11,7 @@ from itertools import repeat
 from typing import Any
 
 from cellstate.errors import BadInput
+from cellstate.lanes import Lane
 from cellstate.memory.ranges import NONE, Spans
 from cellstate.model import MOST_PRECEDENCE, Gang, JobState, Limits, MachineState, TaskGroup
 from cellstate.packing import FIELD, GUARD, MASK, packed
@@ -81,9 +82,9 @@ class Group:
     `unplaced` without the `delayed` tasks; `runs`: placement id → machine, in order, under minus the id while leaving.
     """
 
-    __slots__ = ("amounts", "budget", "delayed", "duration", "failed", "finished", "indices", "job", "leaving",
+    __slots__ = ("amounts", "budget", "delayed", "duration", "failed", "finished", "held", "indices", "job", "leaving",
                  "losses", "many", "need", "number", "once", "optional", "placed", "runs", "stopped", "total",
-                 "unplaced", "waiting")  # fmt: skip
+                 "unplaced", "waiting", "wanted")  # fmt: skip
 
     def __init__(self, job: "JobRow", number: int, group: TaskGroup, total: int) -> None:
         """All tasks wait."""
@@ -94,6 +95,7 @@ class Group:
         self.total = self.unplaced = self.indices = total
         self.losses: list[LossRow] = []
         self.delayed = self.placed = self.finished = self.failed = self.stopped = self.leaving = 0
+        self.wanted = self.held = 0  # tasks unplaced and placed, as its lane counts them
         self.waiting: Spans = (0, total - 1) if total else NONE
         self.runs: dict[int, int] = {}
 
@@ -107,15 +109,15 @@ def _measured(amounts: Resources) -> tuple[int, int]:
 class JobRow:
     """A job.
 
-    `arrival`: its place in the queue of its kind, 0 when it is not pending; `call`: the call that last
+    `arrival`: its place in the queue of its lane, 0 when it is not pending; `call`: the call that last
     touched it; `returned`: that call put tasks back; `modified`: its modify index; `waits`: what holds it back,
     "*" for a person, a job's id, with "+" however that ends; `awaited`: ids of the jobs that wait for it; `begun`:
     tasks of it were placed and taken off again; `lossy`: tasks of it were lost.
     """
 
     __slots__ = ("arrival", "awaited", "begun", "bucket", "call", "complete", "delayed", "gang", "groups", "id", "kind",
-                 "lossy", "modified", "name", "order", "placed", "precedence", "returned", "spec", "state", "submitted",
-                 "unplaced", "waits")  # fmt: skip
+                 "lane", "lossy", "modified", "name", "order", "placed", "precedence", "returned", "spec", "state",
+                 "submitted", "unplaced", "waits")  # fmt: skip
 
     def __init__(self, id: str, name: str, kind: "KindRow", precedence: int, state: JobState, gang: Gang) -> None:
         """A job without groups."""
@@ -126,18 +128,34 @@ class JobRow:
         self.call = self.modified = 0
         self.delayed = 0
         self.begun = self.complete = self.lossy = self.returned = False
+        self.lane: LaneRow
         self.waits: list[str] = []
         self.awaited: list[str] = []
 
 
+class LaneRow:
+    """A lane: jobs pending and live, packed amounts wanted and held, its queue; `version`: of its last change."""
+
+    __slots__ = ("arrival", "arrivals", "dead", "held", "lane", "live", "number", "pending", "queue", "serial",
+                 "version", "wanted")  # fmt: skip
+
+    def __init__(self, number: int, serial: int, lane: Lane) -> None:
+        """Nobody is in it."""
+        self.number, self.serial, self.lane = number, serial, lane
+        self.pending = self.arrival = self.wanted = self.held = self.live = self.version = 0
+        # Pending jobs by arrival; those that left it stay until `dead` of them are swept out.
+        self.arrivals: list[int] = []
+        self.queue: list[JobRow] = []
+        self.dead = 0
+
+
 class KindRow:
-    """A kind: limits, admitted jobs, packed use, queue.
+    """A kind: limits, admitted jobs, packed use.
 
     `plain` when nothing is limited, `kept` once it has a record of its own.
     """
 
-    __slots__ = ("arrivals", "dead", "highest", "jobs", "kept", "limit", "limited", "lowest", "max_jobs", "name",
-                 "plain", "queue", "used")  # fmt: skip
+    __slots__ = ("highest", "jobs", "kept", "limit", "limited", "lowest", "max_jobs", "name", "plain", "used")
 
     def __init__(self, name: str, dimensions: int) -> None:
         """Nothing is limited, nothing is used."""
@@ -147,10 +165,6 @@ class KindRow:
         self.highest: int | None = None
         self.limit: tuple[int | None, ...] = (None,) * dimensions
         self.limited, self.plain = False, True
-        # Pending jobs by arrival; those that left it stay until `dead` of them are swept out.
-        self.arrivals: list[int] = []
-        self.queue: list[JobRow] = []
-        self.dead = 0
 
 
 def numbered() -> Callable[[], str]:
@@ -168,6 +182,12 @@ class MemoryWords:
         self.M: dict[int, MachineRow] = {}
         self.J: dict[str, JobRow] = {}
         self.K: dict[str, KindRow] = {}
+        self.L: dict[int, LaneRow] = {}
+        self.lane_names: dict[Lane, LaneRow] = {}
+        self.lane_serials = 0
+        self.spare_lanes: list[int] = []
+        self.left_lanes: list[LaneRow] = []
+        self.gone_lanes: list[LaneRow] = []
         # Of every machine by index: what is free, packed; its sequence number.
         self.free: list[int] = []
         self.numbers: list[int] = []

@@ -281,18 +281,17 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards, RedisInspection):
         position, full = Position(int(version), tag.decode()), mode == b"full"
         size = len(self.dimensions)
         full = full or len(text) % records.row_bytes(size) != 0  # the change list is damaged: nothing rests on it
-        if full:
-            position, rows = self._read_all(position)
-        else:
-            rows = records.read_rows(text, size)
-        answer = Reply(position, full, rows, records.read_outcomes(outcomes, transactions))
+        position, rows = self._read_all(position) if full else (position, records.read_rows(text, size))
+        rows, lanes = records.apart(rows)
+        answer = Reply(position, full, rows, records.read_outcomes(outcomes, transactions), lanes=lanes)
         if intake is not None and intake.most:
-            answer.cursor = int(float(reply[6]))
-            for i in range(7, len(reply), 4):
+            answer.arrivals = int(reply[6])
+            answer.counts = [None if count == "-" else int(count) for count in reply[7].decode().split(",") if count]
+            for i in range(8, len(reply), 4):
                 job_id, arrival, record, spec = reply[i : i + 4]
                 job = self._job(job_id.decode(), record, spec) if record else None
                 if job is not None:
-                    answer.jobs.append(PendingJob(int(float(arrival)), job))
+                    answer.jobs.append(PendingJob(int(arrival), job))
         return answer
 
     # Tasks

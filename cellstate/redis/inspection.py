@@ -5,11 +5,13 @@ whole key. A key without one is reported as a key that no cell has.
 """
 
 import re
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from cellstate import keys
-from cellstate.inspection import Change, Damage, Inspection, Queued
+from cellstate.inspection import Change, Damage, Inspection, LaneBook, Queued
+from cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
 from cellstate.model import bucket_of, check_member
 from cellstate.ranges import spans
 from cellstate.redis import records
@@ -128,7 +130,12 @@ def _drain(found: Inspection, field: str, value: bytes) -> None:
     found.drains.add(_number(field))
 
 
+def _lane_name(found: Inspection, field: str, value: bytes) -> None:
+    found.lane_names[field] = _number(value)
+
+
 FIELDS: Mapping[str, Field] = {
+    "lanenames": _lane_name,
     "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "static": _static, "runs": _runs,
     "executors": _executor, "specs": _spec, "schedulers": _scheduler, "agents": _agent, "stats": _stats,
     "asleep": _asleep, "output": _output, "updates": _update, "drains": _drain,
@@ -222,7 +229,8 @@ class RedisInspection(RedisReads):
     def _change_entry(self, found: Inspection, version: int, entry: bytes) -> None:
         tag = entry[:10].decode()
         _want(_TAG.fullmatch(tag), f"tag {tag!r} is not ten letters and digits")
-        found.changes.append(Change(version, tag, records.read_rows(entry[10:], len(self.dimensions))))
+        rows, lanes = records.apart(records.read_rows(entry[10:], len(self.dimensions)))
+        found.changes.append(Change(version, tag, rows, lanes))
 
     def _inspect_changes(self, found: Inspection, _: str) -> None:
         """Read in one piece with the counters: see `_inspect_history`."""
@@ -248,16 +256,38 @@ class RedisInspection(RedisReads):
             found.chores[job.decode()] = at_ms
 
     def _inspect_pending(self, found: Inspection, kind: str) -> None:
-        for member, arrival in self._plain(self.client.zrange, f"{self._prefix}pending:{kind}", 0, -1, withscores=True):
+        for member, score in self._plain(self.client.zrange, f"{self._prefix}pending:{kind}", 0, -1, withscores=True):
             entry = member.decode(errors="replace")
-            self._guard(found, f"pending:{kind}", entry, self._queued, found, kind, entry, arrival)
+            self._guard(found, f"pending:{kind}", entry, self._queued, found, kind, entry, score)
 
-    def _queued(self, found: Inspection, kind: str, member: str, arrival: float) -> None:
+    def _queued(self, found: Inspection, kind: str, member: str, score: float) -> None:
         bucket, job = int(member[:2], 16), member[2:]
         _want(f"{bucket:02x}" == member[:2] and job, "not a bucket and the id of a job")
-        found.queued.append(Queued(kind, bucket, job, arrival))
+        lane, rest = divmod(score, LANE_SPAN)
+        there, arrival = divmod(rest, BUCKET_SPAN)
+        found.queued.append(Queued(kind, bucket, job, arrival, int(lane)))
         _want(bucket == bucket_of(job), f"its bucket is {bucket:02x}, that of its id {bucket_of(job):02x}")
+        _want(there == bucket, f"its score is one of bucket {int(there):02x}")
         _want(arrival == int(arrival), f"its arrival is {arrival}, not a whole number")
+
+    def _inspect_lanes(self, found: Inspection, _: str) -> None:
+        for field, value in self._plain(self.client.hgetall, self._prefix + "lanes").items():
+            name = field.decode(errors="replace")
+            self._guard(found, "lanes", name, self._lane, found, name, value)
+
+    def _lane(self, found: Inspection, field: str, value: bytes) -> None:
+        if field == "spare":
+            _want(re.fullmatch(r"(\d+ )+", value.decode()), f"{value.decode()!r} is not a list of numbers")
+            found.spare_lanes = [_number(word) for word in value.decode().split()]
+            return
+        size = len(self.dimensions)
+        numbers = struct.unpack(f"<{5 + 2 * size}q", value[: 8 * (5 + 2 * size)])
+        _want(numbers[0] == BASE + _number(field), f"is the record of lane {numbers[0] - BASE}")
+        name = value[8 * (5 + 2 * size) :].decode()
+        Lane.named(name)
+        wanted, held = numbers[4 : 4 + size], numbers[4 + size : 4 + 2 * size]
+        _, serial, pending, arrival = numbers[:4]
+        found.lanes[_number(field)] = LaneBook(serial, pending, arrival, wanted, held, numbers[-1], name)
 
     def _inspect_lease(self, found: Inspection, member: str) -> None:
         value = self._plain(self.client.get, f"{self._prefix}lease:{member}")

@@ -7,6 +7,7 @@ from typing import Any
 from cellstate.cell import Fact, KindUse
 from cellstate.errors import Refused, StoreError, Unreachable, Unreadable
 from cellstate.keys import ROLES
+from cellstate.lanes import Lane
 from cellstate.model import Described, Job, Machine, MachineState, Run
 from cellstate.redis import records
 from cellstate.redis.calls import RedisCalls
@@ -22,9 +23,10 @@ class RedisReads(RedisCalls):
     """What can be asked of a cell without changing it."""
 
     def _since(self, since: Position, intake: Intake | None) -> dict[str, object]:
-        kind, cursor, most, owned = intake or ("-", 0, 0, "-")
+        kind, lanes, most, owned = intake or ("-", (), 0, "-")
+        asked = ",".join(f"{lane}:{after}:{count}" for lane, after, count in lanes) or "-"
         return {"dims": len(self.dimensions), "since": since.version, "since_tag": since.tag,
-                "kind": kind, "cursor": cursor, "most": most, "owned": owned}  # fmt: skip
+                "kind": kind, "asked": asked, "most": most, "owned": owned}  # fmt: skip
 
     def _read_all(self, position: Position | None = None) -> tuple[Position, Any]:
         """A full read: chunks, then the delta since `position`, the present one or a little older (semantics 18).
@@ -33,7 +35,7 @@ class RedisReads(RedisCalls):
         """
         while True:
             if position is not None:
-                parts = list(self._chunks())
+                parts = [*self._chunks(), *self._lane_rows()]
             reply = self._run("sync", self._since(position or Position(), None))
             present = Position(int(reply[1]), reply[2].decode())
             if position is not None and (reply[4] == b"delta" or present == position):
@@ -73,6 +75,33 @@ class RedisReads(RedisCalls):
         user = name.decode()
         return "" if user in ("default", *(f"omega-{role}" for role in ROLES)) else user
 
+    def _lane_rows(self) -> Iterator[bytes]:
+        """The rows of all lanes."""
+        found = self._plain(self.client.hgetall, self._prefix + "lanes")
+        size = len(self.dimensions)
+        read = (
+            self._record("lanes", number, records.lane_row, record, size)
+            for number, record in found.items() if number != b"spare"
+        )  # fmt: skip
+        return (row for each in read if each is not None and (row := each[0]))
+
+    def lanes(self, numbers: Sequence[int] | None = None) -> dict[int, tuple[int, Lane]]:
+        """See Cell.lanes."""
+        if numbers is None:
+            found = self._plain(self.client.hgetall, self._prefix + "lanes")
+        elif not numbers:
+            return {}
+        else:
+            chosen = [str(number) for number in numbers]
+            found = dict(zip(chosen, self._plain(self.client.hmget, self._prefix + "lanes", chosen), strict=True))
+        size, lanes = len(self.dimensions), dict[int, tuple[int, Lane]]()
+        for number, record in found.items():
+            if record and number not in (b"spare", "spare"):
+                read = self._record("lanes", number, records.lane_row, record, size)
+                if read is not None:
+                    lanes[int(number)] = read[1:]
+        return lanes
+
     def store_run(self) -> str:
         """What tells one run of the server from the next; another one may have less data (semantics 16)."""
         return str(self._plain(self.client.info, "server").get("run_id", ""))
@@ -99,7 +128,7 @@ class RedisReads(RedisCalls):
 
     def machines(self) -> list[Machine]:
         """See Cell.machines."""
-        _, rows = self._read_all()
+        rows, _ = records.apart(self._read_all()[1])
         latest = {int(row[0]): row for row in rows}
         static = self._plain(self.client.hgetall, self._prefix + "static")
         size, found = len(self.dimensions), []
@@ -195,8 +224,9 @@ class RedisReads(RedisCalls):
         """See Cell.pending."""
         found = {}
         for key in self._plain(list, self.client.scan_iter(match=self._prefix + "pending:*", count=500)):
-            members = self._plain(self.client.zrange, key, 0, -1 if most is None else most - 1)
-            found[key.decode().removeprefix(self._prefix + "pending:")] = [member.decode()[2:] for member in members]
+            pairs = self._plain(self.client.zrange, key, 0, -1 if most is None else most - 1, withscores=True)
+            arrived = sorted((int(score) & (1 << 33) - 1, member.decode()[2:]) for member, score in pairs)
+            found[key.decode().removeprefix(self._prefix + "pending:")] = [job_id for _, job_id in arrived]
         return found
 
     def queue_depths(self) -> dict[str, int]:
@@ -261,7 +291,7 @@ class RedisReads(RedisCalls):
             for name, value in found.items() if name not in (b"resources", b"ticks")
         }  # fmt: skip
         known = {name: value for name, value in read.items() if value is not None}
-        return dict.fromkeys(("version", "floor", "placements", "arrivals", "transactions", "jobs"), 0) | known
+        return dict.fromkeys(("version", "floor", "placements", "arrivals", "transactions", "jobs", "lanes"), 0) | known
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
         """Every scheduler on record: incarnation, whether its lease holds, its last figures."""

@@ -10,6 +10,7 @@ import msgpack
 
 from cellstate.cell import Rows
 from cellstate.errors import BadInput
+from cellstate.lanes import BASE, Lane, lane_of
 from cellstate.model import (
     BUDGET,
     MOST_PRECEDENCE,
@@ -58,8 +59,9 @@ def write_job(spec: JobSpec, *, held: bool) -> tuple[str, bytes]:
     groups = ";".join(write_group(group, group.count) for group in spec.groups)
     waits = "".join(f"<{wait.job}{'+' if wait.any_end else ''}" for wait in spec.after)
     links = ("<*" if held else "") + waits or "-"
-    head = f"{spec.id} {spec.name} {spec.kind} {spec.precedence} {int(spec.gang)} {bucket_of(spec.id):02x} {links}"
-    return f"{head} {groups}", pack(opaque(spec.extra, spec.groups))
+    whose = str(lane_of(spec.kind, spec.precedence, spec.extra)).rpartition(" ")[2]
+    head = f"{spec.id} {spec.name} {spec.kind} {spec.precedence} {int(spec.gang)} {bucket_of(spec.id):02x} {whose}"
+    return f"{head} {links} {groups}", pack(opaque(spec.extra, spec.groups))
 
 
 def write_group(group: TaskGroup, count: int) -> str:
@@ -141,10 +143,11 @@ _GANGS = {str(int(gang)): gang for gang in Gang}
 def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int) -> Job:
     """Read a job's record."""
     head, *groups = record.decode().split(";")
-    name, kind, precedence, order, state, gang, submitted, _, links = head.split(" ")
+    name, kind, precedence, order, state, gang, submitted, _, lane, links = head.split(" ")
     return Job(
         job_id, name, kind, int(precedence), int(order), _STATES[state], _GANGS[gang], int(submitted),
         [_group(text, dimensions) for text in groups], unpack(spec), *_links(links),
+        lane=int(lane),
     )  # fmt: skip
 
 
@@ -153,8 +156,20 @@ def row_bytes(dimensions: int) -> int:
     return 8 * (4 + 2 * dimensions)
 
 
+def lane_row(record: bytes, dimensions: int) -> tuple[bytes, int, Lane]:
+    """The row of a lane in the change list, its serial and its name, from its record (lua/parts/lanes.lua)."""
+    width = row_bytes(dimensions)
+    return record[:width], int.from_bytes(record[8:16], "little"), Lane.named(record[width + 8 :].decode())
+
+
+def apart(rows: Rows) -> tuple[Rows, Rows]:
+    """Rows of machines and rows of lanes."""
+    lanes = rows[:, 0] >= BASE
+    return (rows[~lanes], rows[lanes]) if lanes.any() else (rows, rows[:0])
+
+
 def read_rows(text: bytes, dimensions: int) -> Rows:
-    """Read machine records, one after another, as rows that cannot be written to (lua/parts/binary.lua)."""
+    """Read rows of machines and lanes, one after another, that cannot be written to (lua/parts/binary.lua)."""
     import numpy as np  # noqa: PLC0415 - a quarter of the start of a command that reads no machines
 
     width = 4 + 2 * dimensions

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellstate.cell import PendingJob, Reply
 from cellstate.model import BUCKETS, Machine, MachineState
-from cellstate.transaction import Intake
+from cellstate.transaction import Ask, Intake
 from cellstate.view import View
 from cli.cell.status import utilisation
 from cli.event_words import sentences
@@ -116,8 +116,11 @@ class Watch:
         everywhere = "1" * BUCKETS
         found: list[PendingJob] = []
         self._apply(self.cell.sync(self._view.position))
+        self._view.lanes.learn(self.cell.lanes(self._view.lanes.unknown()))
         for kind in kinds:
-            reply = self.cell.sync(self._view.position, Intake(kind, 0, MOST_WAITING, everywhere))
+            lanes = sorted(self._view.lanes.of_kind(kind), key=lambda lane: -self._view.lanes.names[lane].precedence)
+            asks = tuple(Ask(lane, 0, MOST_WAITING) for lane in lanes[:MOST_WAITING])
+            reply = self.cell.sync(self._view.position, Intake(kind, asks, MOST_WAITING, everywhere))
             self._apply(reply)
             found += reply.jobs
         return found

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import cycle
 from typing import Any
+from zlib import crc32
 
 from cellstate.errors import BadInput
-from cellstate.model import GroupStatus, Job, JobSpec, JobState, bucket_of
+from cellstate.model import GroupStatus, Job, JobSpec, JobState
 from cellstate.redis import RedisCell
 from cellstate.transaction import Detection, Mode, Transaction
 from omega.simulation.changing import ChangingWorld
@@ -32,12 +33,14 @@ from schedulers.placement.scored import BestFit
 from schedulers.policies import Placement
 from schedulers.resizing import PLAN
 from schedulers.scheduler import Scheduler
-from schedulers.sharing import owned
+from schedulers.sharing import rendezvous
 from schedulers.work import Work
 
 JOBS_PER_CALL = 512
 """Jobs are written into the cell so many at a time, ahead of their arrival at a scheduler."""
 RESIDENTS = "resident/0"
+SPREAD = 256
+"""Simulated schedulers of a kind share its jobs in so many parts."""
 REFERENCE_PATIENCE = Patience(seconds=1.0, attempts=1_001, fruitless=101)
 """Given up after more than 1,000 attempts, or more than 100 with nothing placed (the authors' simulator)."""
 OFFERS_PATIENCE = Patience(seconds=0.0, attempts=1_000)
@@ -189,7 +192,7 @@ class Simulation:
             turns = {kind: cycle(desks) for kind, desks in by_kind.items()}
             return lambda spec: next(turns[spec.kind])
         owners = {kind: _owners(desks) for kind, desks in by_kind.items()}
-        return lambda spec: owners[spec.kind][bucket_of(spec.id)]
+        return lambda spec: owners[spec.kind][spread_of(spec.id)]
 
     # Jobs
 
@@ -241,8 +244,12 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
+def spread_of(job_id: str) -> int:
+    """Where a job is among `SPREAD`: a hash of its id."""
+    return crc32(job_id.encode()) % SPREAD
+
+
 def _owners(desks: list[Desk]) -> list[Desk]:
-    """The desk of each bucket, as live schedulers share them."""
-    names = [desk.name for desk in desks]
-    shares = [owned(name, names) for name in names]
-    return [desks[[share[bucket] for share in shares].index("1")] for bucket in range(len(shares[0]))]
+    """The desk of each part of the jobs, by rendezvous hashing as live, but finer: nobody keeps lanes here."""
+    by_name = {desk.name: desk for desk in desks}
+    return [by_name[name] for name in rendezvous(tuple(sorted(by_name)), SPREAD)]

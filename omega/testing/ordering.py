@@ -182,9 +182,7 @@ class Play:
             self.room -= count
             self.left[found.id] -= count
             if count:
-                held = self.copy.usage.stored((found.pool, found.user))
-                more = tuple(amount + count for amount in held)
-                self.copy.usage.state((found.pool, found.user), more, (0, 0))
+                self.copy.usage.change((found.pool, found.user), (count, count), (0, 0))
             verdicts.append((count, Verdict.PLACED if count == claim.count else Verdict.LIMIT))
         return Outcome(tuple(verdicts))
 

@@ -14,7 +14,7 @@ from schedulers.constraints.looking import Look, lacking
 from schedulers.policies import Ordering, Preemption
 from schedulers.queue.blocked import Blocked
 from schedulers.queue.limited import Limited
-from schedulers.queue.ranks import Ranks
+from schedulers.queue.ranks import Place, Ranks
 from schedulers.queue.ready import Ready
 from schedulers.work import Work
 
@@ -43,6 +43,9 @@ class Queue:
         self._look_at = self._hunt_at = 0.0
         self._hunted = self._to_hunt = 0
         self._changes = -1
+        self.bound: Callable[[], Place | None] = lambda: None
+        """The place of the best job that may wait elsewhere: none behind it is chosen, unless that was so before."""
+        self._held_back = False
 
     # What is in it
 
@@ -206,7 +209,8 @@ class Queue:
             self.ranks.forget()
         chosen: list[Work] = []
         lanes = set[Hashable]()
-        while len(chosen) < most and (work := self.ready.pop(now)) is not None:
+        bound = None if self._held_back else self.bound()
+        while len(chosen) < most and (work := self.ready.pop(now, bound)) is not None:
             work.not_before = 0.0
             work.notes.pop("until", None)
             chosen.append(work)
@@ -216,6 +220,7 @@ class Queue:
                 self._promise(work, work.admitted or share)
             if portion is not None:
                 lanes.add(self.ranks.lane(work))
+        self._held_back = bound is not None and not chosen
         if portion is not None and (len(lanes) > 1 or self.ready.lanes() or len(self.blocked)):
             for work in chosen:
                 if not work.gang and work.admitted is None:

@@ -34,6 +34,10 @@ class Ranks:
         """The place of a job within its lane."""
         return self.ordering.key(work), work.joined if self.ordering.rejoins else work.job.order
 
+    def place(self, work: Work) -> Place:
+        """The place of a job among all."""
+        return self.rank(self.lane(work)), *self.within(work)
+
     def forget(self) -> None:
         """Compute all ranks anew: use or time changed."""
         self._of.clear()

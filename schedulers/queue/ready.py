@@ -1,5 +1,6 @@
 """Jobs that may be tried now, by lane, and jobs that back off until they are due."""
 
+from collections import Counter
 from collections.abc import Hashable
 from heapq import heappop, heappush
 
@@ -20,6 +21,8 @@ class Ready:
         self._later: list[tuple[float, int, str]] = []
         self._works: dict[str, Work] = {}
         self._joined = 0
+        self._counted: dict[str, int] = {}
+        self._counts = Counter[int]()
 
     def add(self, work: Work) -> None:
         """Take a job in; it is due at `work.not_before`."""
@@ -31,7 +34,19 @@ class Ready:
         else:
             self._push(work)
 
+    def count(self, lane: int) -> int:
+        """How many jobs of a lane of the store may be tried now."""
+        return self._counts[lane]
+
+    def _uncount(self, job_id: str) -> None:
+        lane = self._counted.pop(job_id, 0)
+        if lane:
+            self._counts[lane] -= 1
+
     def _push(self, work: Work) -> None:
+        if work.job.lane and work.id not in self._counted:
+            self._counted[work.id] = work.job.lane
+            self._counts[work.job.lane] += 1
         key, tie = self._ranks.within(work)
         heappush(self._lanes.setdefault(self._ranks.lane(work), []), (key, tie, work.joined, work.id))
 
@@ -58,8 +73,8 @@ class Ready:
                 heappush(self._later, (work.not_before, joined, job_id))
         return None
 
-    def pop(self, now: float) -> Work | None:
-        """Take out the first job by the policy; None when none is due at `now` (seconds)."""
+    def pop(self, now: float, bound: Place | None = None) -> Work | None:
+        """Take out the first job by the policy; None when none is due at `now` (seconds) or all come after `bound`."""
         self._fall_due(now)
         best: tuple[Place, Hashable] | None = None
         for lane, heap in list(self._lanes.items()):
@@ -70,12 +85,15 @@ class Ready:
             place = (self._ranks.rank(lane), head[0], head[1])
             if best is None or place < best[0]:
                 best = place, lane
-        if best is None:
+        if best is None or (bound is not None and best[0] > bound):
             return None
-        return self._works.pop(heappop(self._lanes[best[1]])[3])
+        work = self._works.pop(heappop(self._lanes[best[1]])[3])
+        self._uncount(work.id)
+        return work
 
     def discard(self, job_id: str) -> Work | None:
         """Take a job out wherever it stands."""
+        self._uncount(job_id)
         return self._works.pop(job_id, None)
 
     def get(self, job_id: str) -> Work | None:
@@ -104,6 +122,7 @@ class Ready:
         """Take out every job, in the order in which they joined."""
         works = sorted(self._works.values(), key=lambda work: work.joined)
         self._lanes, self._later, self._works = {}, [], {}
+        self._counted, self._counts = {}, Counter()
         return works
 
     def __len__(self) -> int:

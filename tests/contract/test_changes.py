@@ -7,17 +7,18 @@ import pytest
 
 from cellstate.audit import verify
 from cellstate.errors import BadInput, Overtaken, Refused
-from cellstate.model import MOST_CLAIMS, Gang, Job, JobSpec, JobState, MachineSpec, MachineState, TaskGroup
-from cellstate.transaction import Claim, Ending, How, Intake, Mode, Position, Transaction, Verdict
+from cellstate.model import BUCKETS, MOST_CLAIMS, Gang, Job, JobSpec, JobState, MachineSpec, MachineState, TaskGroup
+from cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, job
 from tests.contract.test_jobs import kept
 
-EVERY = "1" * 256
+EVERY = "1" * BUCKETS
 
 
 def arrivals(cell: AnyCell, cursor: int = 0) -> list[tuple[int, str]]:
     """What a batch scheduler is handed, with the numbers of arrival."""
-    return [(arrival, job.id) for arrival, job in cell.sync(Position(), Intake("batch", cursor, 9, EVERY)).jobs]
+    asked = Intake("batch", tuple(Ask(lane, cursor, 9) for lane in cell.lanes()), 9, EVERY)
+    return [(arrival, job.id) for arrival, job in cell.sync(Position(), asked).jobs]
 
 
 # Hold and release

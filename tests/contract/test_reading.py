@@ -8,12 +8,12 @@ import pytest
 
 from cellstate.cell import Reply
 from cellstate.memory import MemoryCell
-from cellstate.model import MachineSpec, MachineState, bucket_of
+from cellstate.model import BUCKETS, MachineSpec, MachineState, bucket_of
 from cellstate.redis import reads
-from cellstate.transaction import Claim, Detection, Ending, How, Intake, Position, Transaction, Verdict
+from cellstate.transaction import Ask, Claim, Detection, Ending, How, Intake, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, MemoryStand, RedisStand, Stand, job
 
-ALL = "1" * 256
+ALL = "1" * BUCKETS
 
 
 def rows(reply: Reply) -> dict[int, list[int]]:
@@ -184,33 +184,58 @@ def test_a_store_that_went_back_in_time(stand: Stand, cell: AnyCell, member: Mem
     assert member.transact(coarse)[0].accepted, "its copy is whole again"
 
 
+def asking(*asks: tuple[int, int, int], kind: str = "batch", most: int = 9, owned: str = ALL) -> Intake:
+    return Intake(kind, tuple(Ask(*each) for each in asks), most, owned)
+
+
 def test_intake_in_order_of_arrival(cell: AnyCell, member: Member) -> None:
     cell.submit([job(f"j{i}") for i in range(7)] + [job("s", kind="service")], 0, "ada")
     member.place("j2", (0, 1))
-    reply = cell.sync(Position(), Intake("batch", 0, 4, ALL))
+    assert {number: str(lane) for number, (_, lane) in cell.lanes().items()} == {1: "batch 0 ,,", 2: "service 0 ,,"}
+    reply = cell.sync(Position(), asking((1, 0, 4)))
     assert [pending.job.id for pending in reply.jobs] == ["j0", "j1", "j3", "j4"]
-    assert reply.jobs[0].job == cell.job("j0")
-    assert reply.cursor == reply.jobs[-1].arrival
+    assert (reply.jobs[0].job, reply.counts, reply.arrivals) == (cell.job("j0"), [4], 8)
     cell.end([Ending(0, 1, How.EVICTED, "*", "drain")], 0, "e0")
-    later = cell.sync(Position(), Intake("batch", reply.cursor, 4, ALL))
+    last = reply.jobs[-1].arrival
+    later = cell.sync(Position(), asking((1, last, 4)))
     assert [pending.job.id for pending in later.jobs] == ["j5", "j6", "j2"], "what came back came last"
-    nothing = cell.sync(Position(), Intake("batch", later.cursor, 4, ALL))
-    assert (nothing.jobs, nothing.cursor) == ([], later.cursor)
-    assert cell.sync(Position(), Intake("other", 5, 4, ALL)).cursor == 5
-    assert cell.sync(Position(), Intake("batch", 0, 0, ALL)).jobs == []
+    nothing = cell.sync(Position(), asking((1, later.jobs[-1].arrival, 4)))
+    assert (nothing.jobs, nothing.counts, nothing.arrivals) == ([], [0], 9)
+    assert cell.sync(Position(), asking((1, 0, 4), kind="other")).jobs == []
+    assert cell.sync(Position(), asking((1, 0, 4), most=0)).jobs == []
+    several = cell.sync(Position(), asking((2, 0, 3), (9, 0, 3), (1, 0, 3), most=3, kind="service"))
+    assert ([pending.job.id for pending in several.jobs], several.counts) == (["s"], [1, 0, 0])
+
+
+def test_lanes_are_served_in_the_order_in_which_they_are_asked(cell: AnyCell) -> None:
+    users = ["ada", "bob", "eve"]
+    cell.submit([job(f"{user}{i}", extra={"user": user}) for i in range(3) for user in users], 0, "ada")
+    numbers = {lane.user: number for number, (_, lane) in cell.lanes().items()}
+    asks = [(numbers["bob"], 0, 2), (numbers["eve"], 0, 9), (numbers["ada"], 0, 9)]
+    reply = cell.sync(Position(), asking(*asks, most=5))
+    assert [pending.job.id for pending in reply.jobs] == ["bob0", "bob1", "eve0", "eve1", "eve2"]
+    assert reply.counts == [2, 3, None]
 
 
 def test_intake_of_the_own_buckets_only(cell: AnyCell) -> None:
-    names = [f"j{i}" for i in range(20)]
+    names = [f"j{i}" for i in range(60)]
     cell.submit([job(name) for name in names], 0, "ada")
     mine = {bucket_of(name) for name in names[:3] + names[15:17]}
-    owned = "".join("1" if bucket in mine else "0" for bucket in range(256))
-    cursor, found = 0, list[str]()
-    for _ in range(20):
-        reply = cell.sync(Position(), Intake("batch", cursor, 2, owned))
-        cursor = reply.cursor
+    owned = "".join("1" if bucket in mine else "0" for bucket in range(BUCKETS))
+    after, found = 0, list[str]()
+    for _ in range(60):
+        reply = cell.sync(Position(), asking((1, after, 2), owned=owned))
+        after = max([after, *(each.arrival for each in reply.jobs)])
         found += [pending.job.id for pending in reply.jobs]
     assert found == [name for name in names if bucket_of(name) in mine]
+
+
+def test_intake_of_a_lane_whose_jobs_are_all_in_one_bucket(cell: AnyCell) -> None:
+    """Each bucket gives a few jobs first; one that has most of them gives the rest."""
+    names = [name for name in (f"j{i}" for i in range(3_000)) if bucket_of(name) == 7 or name in ("j0", "j40")]
+    cell.submit([job(name) for name in names], 0, "ada")
+    reply = cell.sync(Position(), asking((1, 0, 50), most=50))
+    assert [pending.job.id for pending in reply.jobs] == names[:50]
 
 
 def test_intake_follows_the_queue_through_many_changes(cell: AnyCell, member: Member) -> None:
@@ -222,7 +247,7 @@ def test_intake_follows_the_queue_through_many_changes(cell: AnyCell, member: Me
     cell.end([Ending(0, runs[name], How.EVICTED, "*", "drain") for name in names[10:20]], 0, "e0")
     order = names[150:] + names[10:20]
     assert cell.pending() == {"batch": order}
-    reply = cell.sync(Position(), Intake("batch", 160, 100, ALL))
+    reply = cell.sync(Position(), asking((1, 160, 100), most=100))
     assert [pending.job.id for pending in reply.jobs] == order[10:]
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from cellstate.cell import Reply
 from cellstate.errors import Fenced
-from cellstate.model import Gang, JobState, Limits, MachineSpec, MachineState, TaskGroup
+from cellstate.model import BUCKETS, Gang, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.redis.scripts import Script
 from cellstate.shards import Worker
-from cellstate.transaction import Claim, Ending, How, Intake, Mode, Outcome, Position, Transaction, Verdict
+from cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Outcome, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand, job
 
 
@@ -126,7 +126,7 @@ def test_a_resent_commit_still_learns_what_is_new(cell: AnyCell, member: Member)
     cell.submit([job("a"), job("b")], 0, "ada")
     member.position = cell.sync(member.position).position
     claims = [Transaction("a", (Claim(0, 0, 1),))]
-    asked = Intake("batch", 0, 9, "1" * 256)
+    asked = Intake("batch", (Ask(1, 0, 9),), 9, "1" * BUCKETS)
     cell.begin(member.membership, 1, claims, member.position, 0, asked)
     cell.resend()
     reply = cell.finish()

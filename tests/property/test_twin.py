@@ -30,7 +30,7 @@ from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position,
 from tests.property.books import Books
 from tests.property.job_changes import JobChanges, amounts
 from tests.property.losses import Losses, often
-from tests.property.worlds import EVERY_BUCKET, HALF, KEEP_MS, MEMBERS, UP, World, Worlds, endings_of, intake
+from tests.property.worlds import EVERY_BUCKET, HALF, KEEP_MS, MEMBERS, UP, World, Worlds, endings_of
 
 SCALES = (1, 1_000, 4_900_000_000_000)
 """Small amounts, and ones whose sums pass 10^14 (semantics 12)."""
@@ -139,7 +139,8 @@ class Twins(Losses, JobChanges):
             )
             kind, precedence = data.draw(st.sampled_from(["batch", "service"])), data.draw(st.integers(0, 3))
             gang = data.draw(st.sampled_from([Gang.NO, Gang.NO, *Gang]))
-            jobs.append(JobSpec(f"j{number}", f"n{name}", kind, tasks, precedence, gang, words, self.waits(data)))
+            extra = {**words, "user": f"u{number % 3}", "pool": "p q"[: number % 2]}
+            jobs.append(JobSpec(f"j{number}", f"n{name}", kind, tasks, precedence, gang, extra, self.waits(data)))
         at, held = self.tick(), data.draw(st.integers(0, 40)) == 17
         self.worlds.do(lambda world: world.cell.submit(jobs, at, "ada", held=held))
 
@@ -184,21 +185,20 @@ class Twins(Losses, JobChanges):
         def operation(world: World) -> tuple[Any, ...]:
             known = world.positions[name]
             since = Position(known[-1].version, "elsewhere-") if back < 0 else known[max(0, len(known) - 1 - back)]
-            asked = intake(name.partition("/")[0], world.cursors[name], most)
+            asked = world.intake(name, most, EVERY_BUCKET)
             reply = world.cell.commit(world.memberships[name], number, transactions, since, at, asked)
             return world.take(name, reply, latest=since == known[-1])
 
         status, answer = self.worlds.do(operation)
         if status == "ok" and first:
-            self.books.saw_commit(transactions, answer[3])
+            self.books.saw_commit(transactions, answer[4])
 
     @rule(name=st.sampled_from(MEMBERS), most=st.integers(0, 3), owned=st.sampled_from([EVERY_BUCKET, HALF]))
     def sync(self, name: str, most: int, owned: str) -> None:
         def operation(world: World) -> tuple[Any, ...]:
-            asked = intake(name.partition("/")[0], world.cursors[name], most, owned)
+            asked = world.intake(name, most, owned)
             reply = world.cell.sync(world.positions[name][-1], asked)
-            if most:
-                world.cursors[name] = reply.cursor
+            world.took(name, reply)
             result = world.take(name, reply, latest=True)
             assert world.copies[name] == world.store_rows(), "delta and full read give the same"
             return result

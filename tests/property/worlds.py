@@ -9,15 +9,15 @@ from cellstate.audit import verify
 from cellstate.cell import Membership, Reply
 from cellstate.errors import OmegaError
 from cellstate.memory import MemoryCell
-from cellstate.model import MachineState
+from cellstate.model import BUCKETS, MachineState
 from cellstate.redis import RedisCell
 from cellstate.resources import Dimensions
-from cellstate.transaction import Ending, How, Intake, Position
+from cellstate.transaction import Ask, Ending, How, Intake, Position
 
 DIMENSIONS = Dimensions(("cpu", "memory"))
 MEMBERS = ("batch/0", "service/0")
 KEEP_JOBS, KEEP_MS = 4, 1_000
-EVERY_BUCKET, HALF = "1" * 256, "10" * 128
+EVERY_BUCKET, HALF = "1" * BUCKETS, "10" * (BUCKETS // 2)
 
 AnyCell = MemoryCell | RedisCell
 Row = tuple[int, ...]
@@ -31,7 +31,7 @@ class World:
         self.memberships: dict[str, Membership] = {}
         self.positions: dict[str, list[Position]] = {name: [Position()] for name in MEMBERS}
         self.copies: dict[str, dict[int, Row]] = {name: {} for name in MEMBERS}
-        self.cursors = dict.fromkeys(MEMBERS, 0)
+        self.cursors: dict[tuple[str, int], int] = {}
 
     def take(self, name: str, reply: Reply, *, latest: bool) -> tuple[Any, ...]:
         """Apply a reply to a member's copy when it was asked from where that stands; return what must be equal."""
@@ -40,7 +40,20 @@ class World:
             self.copies[name] = rows if reply.full else self.copies[name] | rows
             self.positions[name].append(reply.position)
         jobs = [(arrival, job) for arrival, job in reply.jobs]
-        return reply.position.version, reply.full, sorted(rows.items()), reply.outcomes, reply.cursor, jobs
+        lanes = {int(row[0]): tuple(map(int, row)) for row in ([] if reply.lanes is None else reply.lanes)}
+        known = reply.position.version, reply.full, sorted(rows.items()), lanes
+        return *known, reply.outcomes, reply.arrivals, reply.counts, jobs
+
+    def intake(self, name: str, most: int, owned: str) -> Intake:
+        """What a member asks for: of every lane of its kind, after what it saw of that."""
+        kind = name.partition("/")[0]
+        lanes = sorted((str(lane), number) for number, (_, lane) in self.cell.lanes().items() if lane.kind == kind)
+        return Intake(kind, tuple(Ask(n, self.cursors.get((name, n), 0), 2) for _, n in lanes), most, owned)
+
+    def took(self, name: str, reply: Reply) -> None:
+        """Go on behind the jobs that came."""
+        for arrival, job in reply.jobs:
+            self.cursors[name, job.lane] = arrival
 
     def lapse(self, member: str) -> None:
         """Let a lease run out."""
@@ -52,6 +65,11 @@ class World:
     def store_rows(self) -> dict[int, Row]:
         """The machine records as a newcomer reads them."""
         return {int(row[0]): tuple(map(int, row)) for row in self.cell.sync(Position()).rows}
+
+    def lane_rows(self) -> list[Row]:
+        """The lanes as a newcomer reads them."""
+        lanes = self.cell.sync(Position()).lanes
+        return [] if lanes is None else sorted(tuple(map(int, row)) for row in lanes)
 
     def everything(self) -> dict[str, Any]:
         """Every record of the cell, in words that can be compared."""
@@ -66,6 +84,8 @@ class World:
             "jobs": cell.jobs(),
             "names": cell.job_names(),
             "pending": cell.pending(),
+            "lanes": cell.lanes(),
+            "lane rows": self.lane_rows(),
             "kinds": cell.kinds(),
             "facts": cell.facts(most=100_000),
             "members": cell.members(),
@@ -134,11 +154,6 @@ def endings_of(cell: MemoryCell, *, leaving: bool) -> list[Ending]:
     return [
         Ending(run.machine, run.placement, how, run.tasks) for run in cell.runs(list(cell.M)) if run.leaving == leaving
     ]
-
-
-def intake(kind: str, cursor: int, most: int = 3, owned: str = EVERY_BUCKET) -> Intake:
-    """What a scheduler asks for."""
-    return Intake(kind, cursor, most, owned)
 
 
 UP = MachineState.UP

@@ -2,7 +2,7 @@
 -- Every call that changes anything raises the cell's version by one and leaves, under that version,
 -- one entry in the change list (its tag, then the touched machines' records) and one in the log.
 
-local COUNTERS = { 'version', 'floor', 'placements', 'arrivals', 'transactions', 'jobs', 'keep_jobs', 'keep_ms' }
+local COUNTERS = { 'version', 'floor', 'placements', 'arrivals', 'transactions', 'jobs', 'lanes', 'keep_jobs', 'keep_ms' }
 local meta, meta_was = {}, {}
 do
   local values = redis.call('HMGET', meta_key, unpack(COUNTERS))
@@ -107,8 +107,11 @@ local function touch_job(j)
 end
 
 -- A list of words whose first ones are these, ended by number and amounts of a machine after the change.
-local VALUES = ' %d' .. AMOUNTS
-local function with_values(text, m) return text .. format(VALUES, m[NUMBER], unpack(m, USED + 1, USED + R)) end
+local with_values
+do
+  local VALUES = ' %d' .. AMOUNTS
+  function with_values(text, m) return text .. format(VALUES, m[NUMBER], unpack(m, USED + 1, USED + R)) end
+end
 
 local function announce_place(j, group, duration, hold, m, placement, tasks)
   local o = open
@@ -118,22 +121,6 @@ local function announce_place(j, group, duration, hold, m, placement, tasks)
   end
   local item, n = placement .. ' ' .. m.key .. ' ' .. tasks, o.n + 1
   o.n, o.items[n], o.facts[n] = n, item, with_values(item, m)
-end
-
-local function write_machines()
-  local rows, texts, records = {}, {}, {}
-  local at = 1
-  for i = 1, #touched do
-    local m = touched[i]
-    local record, key = pack_numbers(MACHINE, unpack(m, 1, USED + R)), m.key
-    records[i] = record
-    rows[at], rows[at + 1] = key, record
-    texts[at], texts[at + 1] = key, m.runs
-    at = at + 2
-  end
-  store(machines_key, rows)
-  store(runs_key, texts)
-  return concat(records)
 end
 
 -- When the first delayed task of a job is due, of a gang the last: it is placed as a whole. Nil when there is none.
@@ -149,19 +136,28 @@ local function due_of(j)
 end
 
 local function write_jobs()
-  local rows = {}
+  local rows, numbers = {}, {}
+  for i = 1, #changed_jobs do
+    if not changed_jobs[i].was_complete then numbers[#numbers + 1] = changed_jobs[i].lane end
+  end
+  lanes.load(numbers)
   for i = 1, #changed_jobs do
     local j = changed_jobs[i]
+    local l = not j.was_complete and L[j.lane]
     local pending = j.unplaced > 0 and j.state <= HELD
     if j.unplaced == 0 and j.placed == 0 and j.delayed == 0 and not j.was_complete then
       if j.state <= HELD then j.state = DONE else settled[#settled + 1] = j.id end
       retired[#retired + 1] = j
+      if l then l[lanes.LIVE] = l[lanes.LIVE] - 1 end
       fact('done ' .. j.id .. ' ' .. STATES[j.state])
     end
+    if l then lanes.count(l, j) end
     if pending and (j.returned or not j.was_pending) then
       pend[#pend + 1] = j
+      if l and not j.was_pending then l[PENDING] = l[PENDING] + 1 end
     elseif j.was_pending and not pending then
       unpend[#unpend + 1] = j
+      if l then l[PENDING] = l[PENDING] - 1 end
     end
     if j.lossy and (j.state <= HELD or j.state == DONE) then
       local due = due_of(j)
@@ -187,7 +183,7 @@ local function write_kinds()
   store(kinds_key, rows)
 end
 
--- Jobs by kind, as members of its queue; with an arrival before each if asked.
+-- Jobs by kind, as members of its queue; with the score of a new arrival before each if asked.
 local function queued(jobs, arriving)
   local by_kind = {}
   for i = 1, #jobs do
@@ -196,7 +192,8 @@ local function queued(jobs, arriving)
     by_kind[j.kind] = list
     if arriving then
       meta.arrivals = meta.arrivals + 1
-      list[#list + 1] = format('%d', meta.arrivals)
+      if L[j.lane] then L[j.lane][ARRIVAL] = meta.arrivals end
+      list[#list + 1] = lanes.score(j, meta.arrivals)
     end
     list[#list + 1] = j.bucket .. j.id
   end
@@ -217,42 +214,6 @@ local function write_pending()
     local kind = match(name, '^wake:([^/]+)/')
     if kind and woken[kind] then wake(key) end
   end
-end
-
--- Schedulers with jobs that fit nowhere; the others look when they have work.
-local function wake_sleepers()
-  if not freed or not named.asleep then return end
-  local asleep = redis.call('HKEYS', named.asleep)
-  for i = 1, #asleep do
-    local key = named['wake:' .. asleep[i]]
-    if key then wake(key) end
-  end
-end
-
-local function write_boxes()
-  for executor, lines in pairs(boxes) do
-    local key = named['box:' .. executor]
-    in_chunks('RPUSH', key, lines)
-    -- Nobody reads it: keep a mark that tells its executor to read everything afresh.
-    if redis.call('LLEN', key) > BOX_MOST then
-      redis.call('DEL', key)
-      redis.call('RPUSH', key, format('! %d', meta.version + 1))
-    end
-  end
-end
-
--- Finished jobs beyond the number that is kept are forgotten, a few per call (semantics 21); retire.lua forgets them
--- by age. An entry names the version in which its job ended: the time of a client decides nothing (30). A job whose
--- tasks are still leaving goes to the back, because what is placed in their room needs its amounts (2).
-local function retire_excess()
-  if #retired == 0 then return end
-  local names, entries, version = {}, {}, format(' %d', meta.version + 1)
-  for i = 1, #retired do names[i], entries[i] = name_of(retired[i]), retired[i].id .. version end
-  in_chunks('HDEL', jobnames_key, names)
-  in_chunks('RPUSH', done_key, entries)
-  local excess = math.min(redis.call('LLEN', done_key) - meta.keep_jobs, #retired + 4)
-  if excess <= 0 then return end
-  forget(redis.call('LRANGE', done_key, 0, excess - 1))
 end
 
 -- Announce the touched machines and the facts under the next version.
@@ -285,19 +246,74 @@ local function restated(m)
   return record
 end
 
--- Write everything. A call that frees begins with a deletion, which a full server lets pass; a call
--- that grows begins with HSET, which it refuses before anything is written (semantics 13).
-local function publish(at, by, frees, before)
-  if frees then redis.call('HDEL', meta_key, '-') end
-  local records = write_machines()
-  close()
-  write_jobs()
-  write_kinds()
-  write_pending()
-  in_chunks('ZREM', housekeeping_key, settled)
-  in_chunks('ZADD', housekeeping_key, chores)
-  wake_sleepers()
-  write_boxes()
-  retire_excess()
-  announce((before or '') .. records, at, by)
+local publish
+do
+  local function write_machines()
+    local rows, texts, records = {}, {}, {}
+    local at = 1
+    for i = 1, #touched do
+      local m = touched[i]
+      local record, key = pack_numbers(MACHINE, unpack(m, 1, USED + R)), m.key
+      records[i] = record
+      rows[at], rows[at + 1] = key, record
+      texts[at], texts[at + 1] = key, m.runs
+      at = at + 2
+    end
+    store(machines_key, rows)
+    store(runs_key, texts)
+    return concat(records)
+  end
+
+  -- Schedulers with jobs that fit nowhere; the others look when they have work.
+  local function wake_sleepers()
+    if not freed or not named.asleep then return end
+    local asleep = redis.call('HKEYS', named.asleep)
+    for i = 1, #asleep do
+      local key = named['wake:' .. asleep[i]]
+      if key then wake(key) end
+    end
+  end
+
+  local function write_boxes()
+    for executor, lines in pairs(boxes) do
+      local key = named['box:' .. executor]
+      in_chunks('RPUSH', key, lines)
+      -- Nobody reads it: keep a mark that tells its executor to read everything afresh.
+      if redis.call('LLEN', key) > BOX_MOST then
+        redis.call('DEL', key)
+        redis.call('RPUSH', key, format('! %d', meta.version + 1))
+      end
+    end
+  end
+
+  -- Finished jobs beyond the number that is kept are forgotten, a few per call (semantics 21); retire.lua forgets them
+  -- by age. An entry names the version in which its job ended: the time of a client decides nothing (30). A job whose
+  -- tasks are still leaving goes to the back, because what is placed in their room needs its amounts (2).
+  local function retire_excess()
+    if #retired == 0 then return end
+    local names, entries, version = {}, {}, format(' %d', meta.version + 1)
+    for i = 1, #retired do names[i], entries[i] = name_of(retired[i]), retired[i].id .. version end
+    in_chunks('HDEL', jobnames_key, names)
+    in_chunks('RPUSH', done_key, entries)
+    local excess = math.min(redis.call('LLEN', done_key) - meta.keep_jobs, #retired + 4)
+    if excess <= 0 then return end
+    forget(redis.call('LRANGE', done_key, 0, excess - 1))
+  end
+
+  -- Write everything. A call that frees begins with a deletion, which a full server lets pass; a call
+  -- that grows begins with HSET, which it refuses before anything is written (semantics 13).
+  function publish(at, by, frees, before)
+    if frees then redis.call('HDEL', meta_key, '-') end
+    local records = write_machines()
+    close()
+    write_jobs()
+    write_kinds()
+    write_pending()
+    in_chunks('ZREM', housekeeping_key, settled)
+    in_chunks('ZADD', housekeeping_key, chores)
+    wake_sleepers()
+    write_boxes()
+    retire_excess()
+    announce((before or '') .. records .. lanes.write(), at, by)
+  end
 end

@@ -3,7 +3,7 @@
 --   machine  index number state executor capacity*R allocated*R, eight bytes each (binary.lua); number: its
 --            sequence number
 --   runs     " placement:job:group:tasks" per run on a machine, " !…" while leaving
---   job      "name kind precedence order state gang submitted bucket links;group;group…"
+--   job      "name kind precedence order state gang submitted bucket lane links;group;group…"
 --            links: "modified[*]<ID…>ID…" (parts/links.lua); modified: version of the last change by a person
 --   group    "need*R duration total unplaced placed finished failed stopped waiting[~delayed~losses…] runs"
 --            total: "total[/indices][?][xN]"; indices: given out so far, where more than the total; "?": optional;
@@ -22,7 +22,7 @@ local AMOUNTS = string.rep(' %d', R)
 --@const LEAD 1, NEED 1
 local DURATION, UNPLACED, PLACED, ENDS, WAITING, RUNS = R + 2, R + 3, R + 4, R + 5, R + 6, R + 7
 local GROUP = '^(' .. string.rep('(%d+) ', R + 1) .. '%S+) (%d+) (%d+) (%d+ %d+ %d+) (%S+) (%S+)$'
-local HEAD = '^(%S+ (%S+) %d+ %d+ )(%d)( (%d) %d+ (%x%x) )([^;]+);(.*)$'
+local HEAD = '^(%S+ (%S+) %d+ %d+ )(%d)( (%d) %d+ (%x%x) (%d+) )([^;]+);(.*)$'
 --@const UP 0, DRAINED 1, DOWN 2, GONE 3
 --@const STRICT 2
 --@const ACTIVE 0, HELD 1, JOB_STOPPED 2, ABANDONED 3, DONE 4
@@ -49,7 +49,8 @@ end
 
 local function read_group(text)
   local g = {
-    first = false, last = 0, added = false, dropped = false, leaves = nil, losses = false, delayed = 0, match(text, GROUP) }
+    first = false, last = 0, added = false, dropped = false, leaves = nil, losses = false, delayed = 0,
+    wanted = 0, held = 0, match(text, GROUP) }
   for i = NEED + 1, NEED + R do g[i] = tonumber(g[i]) end
   g[UNPLACED], g[PLACED] = tonumber(g[UNPLACED]), tonumber(g[PLACED])
   if find(g[WAITING], '~', 1, true) then
@@ -57,11 +58,12 @@ local function read_group(text)
     g[WAITING], g.losses, g.delayed = waiting, losses, tonumber(delayed)
     g[UNPLACED] = g[UNPLACED] - g.delayed
   end
+  g.wanted, g.held = g[UNPLACED], g[PLACED]
   return g
 end
 
 local function read_job(id, text)
-  local lead, kind, state, middle, gang, bucket, links, rest = match(text, HEAD)
+  local lead, kind, state, middle, gang, bucket, lane, links, rest = match(text, HEAD)
   local groups, placed, unplaced, delayed, lossy = {}, 0, 0, 0, false
   if not find(rest, ';', 1, true) then
     local g = read_group(rest)
@@ -76,8 +78,8 @@ local function read_job(id, text)
   end
   state = tonumber(state)
   return {
-    id = id, kind = kind, state = state, gang = tonumber(gang), bucket = bucket, lead = lead, middle = middle,
-    links = links, groups = groups, placed = placed, unplaced = unplaced, delayed = delayed, lossy = lossy,
+    id = id, kind = kind, state = state, gang = tonumber(gang), bucket = bucket, lane = lane, lead = lead,
+    middle = middle, links = links, groups = groups, placed = placed, unplaced = unplaced, delayed = delayed, lossy = lossy,
     was_complete = unplaced + delayed == 0 and placed == 0,
     was_pending = unplaced > 0 and state <= HELD, touched = false, returned = false,
   }

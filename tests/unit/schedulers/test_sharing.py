@@ -1,5 +1,6 @@
 """How schedulers of a kind share its jobs."""
 
+import math
 from collections import Counter
 
 import pytest
@@ -31,17 +32,19 @@ def test_every_bucket_has_one_owner_and_shares_are_about_equal(count: int) -> No
     shares = Counter(owners(names(count)))
     fair = BUCKETS / count
     assert len(shares) == count
-    assert all(0.5 * fair <= share <= 1.6 * fair for share in shares.values())
+    assert all(share <= math.ceil(fair) for share in shares.values())
 
 
 @pytest.mark.parametrize("leaver", range(4))
-def test_only_the_buckets_of_the_one_that_leaves_move(leaver: int) -> None:
+def test_hardly_any_buckets_move_but_those_of_the_one_that_leaves(leaver: int) -> None:
     members = names(4)
     before = owners(members)
     after = owners([member for member in members if member != members[leaver]])
     moved = [bucket for bucket in range(BUCKETS) if before[bucket] != after[bucket]]
-    assert moved == [bucket for bucket in range(BUCKETS) if before[bucket] == members[leaver]]
-    assert len({after[bucket] for bucket in moved}) == 3, "all that stay take some of them"
+    own = [bucket for bucket in range(BUCKETS) if before[bucket] == members[leaver]]
+    assert set(own) <= set(moved)
+    assert len(moved) - len(own) <= BUCKETS // 8, "bounded loads move some others, no more"
+    assert len({after[bucket] for bucket in own}) > 1, "several that stay take them"
 
 
 def test_kinds_do_not_share() -> None:

@@ -14,10 +14,11 @@ from typing import Any
 import msgpack
 
 WAYS = ("removed", "changed", "duplicated", "moved")
-BINARY = {"machines": 0, "changes": 10}
+BINARY = {"machines": 0, "changes": 10, "lanes": 0}
 """Records of numbers of eight bytes, and how many characters are before them."""
-FIRST_ROW = 64
-"""Bytes of a machine's record with two resources; of several in one entry the first stands for the others."""
+FIRST_ROW, LANE = 64, 72
+"""Bytes of a machine's record with two resources; of several in one entry the first stands for the others. Bytes of
+a lane's record before its name."""
 _WORDS = re.compile(r"([ ;,:@<>!\n/+-])")
 Edit = Callable[[], object]
 
@@ -57,9 +58,9 @@ def words_of(text: str, way: str) -> Iterator[tuple[str, str]]:
             yield f"word {number}", "".join(now)
 
 
-def numbers_of(record: bytes, lead: int, way: str) -> Iterator[tuple[str, bytes]]:
+def numbers_of(record: bytes, lead: int, way: str, length: int = FIRST_ROW) -> Iterator[tuple[str, bytes]]:
     """Every number of a binary record, and the characters before them, edited in one way."""
-    end = lead + FIRST_ROW
+    end = lead + length
     head, rest = record[:lead], record[end:]
     numbers = [record[i : i + 8] for i in range(lead, min(end, len(record)), 8)]
     if head:
@@ -100,8 +101,14 @@ def packed_of(data: bytes, way: str) -> Iterator[tuple[str, bytes]]:
 
 def record_of(key: str, value: bytes, way: str) -> Iterator[tuple[str, bytes]]:
     """Every part of a record edited in one way."""
-    if key in BINARY:
-        yield from numbers_of(value, BINARY[key], way)
+    if key in BINARY and len(value) >= FIRST_ROW + BINARY[key]:
+        if key == "lanes":
+            for place, name in words_of(value[LANE:].decode(), way):
+                yield f"name {place}", value[:LANE] + name.encode()
+            for place, record in numbers_of(value[:LANE], 0, way, LANE):
+                yield place, record + value[LANE:]
+        else:
+            yield from numbers_of(value, BINARY[key], way)
         return
     head, newline, packed = value.partition(b"\n")
     for lead, data in ((b"", value), (head + newline, packed)):

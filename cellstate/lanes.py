@@ -1,0 +1,135 @@
+"""Lanes: the jobs of one kind, precedence, pool, user and class of expected duration, as the store counts them.
+
+A private copy knows of each lane how many jobs are pending, what they want and what its tasks hold. So use by user and
+pool is known, and a scheduler asks for the next jobs of the few lanes that its policy ranks best
+(docs/decisions/0019-lanes.md).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite, log2
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from cellstate.cell import Rows
+from cellstate.resources import Resources
+from cellstate.usage import Usage
+
+BASE = 1 << 40
+"""The index of lane 0 among the rows of the change list; those of machines are below."""
+BUCKET_SPAN, LANE_SPAN = 1 << 33, 1 << 38
+"""A score in a queue is lane × LANE_SPAN + bucket × BUCKET_SPAN + arrival."""
+MOST_WANTED = 1 << 33
+"""What a task group wants counts no further, so that sums stay exact (lua/parts/lanes.lua)."""
+MOST_LANES = 32_000
+CLASSES = 4
+"""Classes of expected duration for each doubling: within one of them jobs are taken in by arrival."""
+
+
+class Lane(NamedTuple):
+    """What the jobs of a lane have in common; ``""`` is no pool, no user; `expected` the class of the duration."""
+
+    kind: str
+    precedence: int
+    pool: str = ""
+    user: str = ""
+    expected: int | None = None
+
+    def __str__(self) -> str:
+        """The name under which the store keeps it."""
+        said = "" if self.expected is None else self.expected
+        return f"{self.kind} {self.precedence} {quote(self.pool, safe='')},{quote(self.user, safe='')},{said}"
+
+    @classmethod
+    def named(cls, name: str) -> "Lane":
+        """Read the name of a lane."""
+        kind, precedence, whose = name.split(" ")
+        pool, user, expected = whose.split(",")
+        return cls(kind, int(precedence), unquote(pool), unquote(user), int(expected) if expected else None)
+
+
+def lane_of(kind: str, precedence: int, spec: Mapping[str, Any]) -> Lane:
+    """The lane of a job; what is no text or no duration counts as not said."""
+    pool, user = (word if isinstance(word := spec.get(name), str) else "" for name in ("pool", "user"))
+    return Lane(kind, precedence, pool, user, class_of(spec.get("expected_duration")))
+
+
+def class_of(seconds: object) -> int | None:
+    """The class of an expected duration; None when there is none."""
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds >= 0 or not isfinite(seconds):
+        return None
+    return max(0, round(CLASSES * log2(1 + 1_000 * seconds)))
+
+
+@dataclass(slots=True)
+class LaneState:
+    """How a lane stands: jobs that are pending, the arrival of the last of them, what they want and what runs holds.
+
+    `serial` tells it from another one that had its number before.
+    """
+
+    serial: int
+    pending: int
+    arrival: int
+    wanted: Resources
+    held: Resources
+
+
+class Lanes:
+    """The lanes of a cell in a private copy. Amounts go into `usage` once the name of a lane is known."""
+
+    def __init__(self, dimensions: int, usage: Usage) -> None:
+        """No lane is known."""
+        self._dimensions, self._usage = dimensions, usage
+        self.states: dict[int, LaneState] = {}
+        self.names: dict[int, Lane] = {}
+        self._serials: dict[int, int] = {}
+
+    def apply(self, rows: Rows, *, full: bool) -> None:
+        """Take over what changed, or all there is (`full`)."""
+        size = self._dimensions
+        if full:
+            for number in list(self.states):
+                self._forget(number)
+        for index, serial, pending, arrival, *amounts in rows.tolist():
+            number = index - BASE
+            wanted, held = tuple(amounts[:size]), tuple(amounts[size:])
+            self._forget(number)
+            if pending or any(wanted) or any(held):
+                self.states[number] = LaneState(serial, pending, arrival, wanted, held)
+                self._count(number, 1)
+
+    def _forget(self, number: int) -> None:
+        if number in self.states:
+            self._count(number, -1)
+            del self.states[number]
+
+    def known(self, number: int) -> bool:
+        """Whether it is known whose lane it is."""
+        return number in self.states and self._serials.get(number) == self.states[number].serial
+
+    def _count(self, number: int, sign: int) -> None:
+        if self.known(number):
+            state, lane = self.states[number], self.names[number]
+            self._usage.change((lane.pool, lane.user), state.held, state.wanted, sign)
+
+    def unknown(self) -> list[int]:
+        """The lanes of which it is not known whose they are."""
+        return [number for number in self.states if not self.known(number)]
+
+    def learn(self, found: Mapping[int, tuple[int, Lane]]) -> None:
+        """Take over serials and names; those that are gone already stay unknown until the change shows."""
+        for number, (serial, lane) in found.items():
+            if number in self.states:
+                self._count(number, -1)
+            self.names[number], self._serials[number] = lane, serial
+            if number in self.states:
+                self._count(number, 1)
+        for number in self.names.keys() - self.states.keys():
+            del self.names[number], self._serials[number]
+
+    def of_kind(self, kind: str) -> list[int]:
+        """The lanes of a kind in which jobs are pending."""
+        names = self.names
+        return [number for number, state in self.states.items()
+                if state.pending and self.known(number) and names[number].kind == kind]  # fmt: skip

@@ -1,0 +1,142 @@
+"""The twin's lanes: ``lua/parts/lanes.lua``, and the reading of their queues in ``delta.lua``."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import numpy as np
+
+from cellstate.cell import Rows
+from cellstate.lanes import BASE, MOST_LANES, MOST_WANTED, Lane
+from cellstate.memory.words import Group, JobRow, LaneRow, MemoryWords
+from cellstate.packing import packed
+from cellstate.transaction import Intake
+
+
+class MemoryLanes(MemoryWords):
+    """Counts jobs in lanes, and keeps their queues."""
+
+    version = 0
+
+    def lane_named(self, lane: Lane) -> LaneRow:
+        """A lane by its name, made when there is none. With too many of them, all further jobs of a kind share one."""
+        found = self.lane_names.get(lane)
+        if found is None and len(self.L) >= MOST_LANES:
+            lane = Lane(lane.kind, 0)
+            found = self.lane_names.get(lane)
+        if found is None:
+            self.lane_serials += 1
+            number = self.spare_lanes.pop() if self.spare_lanes else len(self.L) + 1
+            found = self.lane_names[lane] = self.L[number] = LaneRow(number, self.lane_serials, lane)
+        return found
+
+    def join_lane(self, j: JobRow, lane: Lane) -> None:
+        """Count a new job in its lane."""
+        found = j.lane = self.lane_named(lane)
+        found.live += 1
+        self.count_in_lane(j)
+
+    def count_in_lane(self, j: JobRow) -> None:
+        """What changed of a job changes its lane."""
+        lane = j.lane
+        lane.version = self.version + 1
+        for g in j.groups:
+            if g.wanted != g.unplaced:
+                lane.wanted += _wants(g, g.unplaced) - _wants(g, g.wanted)
+                g.wanted = g.unplaced
+            if g.held != g.placed:
+                lane.held += g.need * (g.placed - g.held)
+                g.held = g.placed
+
+    def leave_lane(self, lane: LaneRow) -> None:
+        """A job of it ended. A lane without live jobs is forgotten, and its number free."""
+        lane.live -= 1
+        lane.version = self.version + 1
+        self.left_lanes.append(lane)
+
+    def write_lanes(self) -> None:
+        """Forget the lanes that have no live jobs any more."""
+        left, self.left_lanes = self.left_lanes, []
+        for lane in sorted(left, key=lambda each: each.number):
+            if not lane.live and self.L.get(lane.number) is lane:
+                del self.L[lane.number], self.lane_names[lane.lane]
+                self.spare_lanes.append(lane.number)
+                self.gone_lanes.append(lane)
+
+    # Queues
+
+    def enqueue(self, j: JobRow, arrival: int) -> None:
+        """Put a job at the end of its lane."""
+        lane = j.lane
+        lane.pending += 1
+        lane.arrival = j.arrival = arrival
+        lane.arrivals.append(arrival)
+        lane.queue.append(j)
+        lane.version = self.version + 1
+
+    def remove(self, j: JobRow) -> None:
+        """Take a job out of its lane's queue."""
+        lane = j.lane
+        j.arrival = 0
+        lane.pending -= 1
+        lane.dead += 1
+        lane.version = self.version + 1
+        if lane.dead > 64 and 2 * lane.dead > len(lane.queue):
+            pairs = [(a, job) for a, job in zip(lane.arrivals, lane.queue, strict=True) if job.arrival == a]
+            lane.arrivals, lane.queue, lane.dead = [a for a, _ in pairs], [job for _, job in pairs], 0
+
+    def queued(self, lane: LaneRow, after: int = 0) -> Iterator[JobRow]:
+        """The pending jobs of a lane after an arrival."""
+        start = bisect_right(lane.arrivals, after)
+        entries = zip(islice(lane.arrivals, start, None), islice(lane.queue, start, None), strict=True)
+        return (j for a, j in entries if j.arrival == a)
+
+    def pending_of(self, kind: str) -> list[JobRow]:
+        """The pending jobs of a kind, in the order in which they became so."""
+        found = [j for lane in self.L.values() if lane.lane.kind == kind for j in self.queued(lane)]
+        return sorted(found, key=lambda j: j.arrival)
+
+    def intake(self, asked: Intake) -> tuple[list[int | None], list[JobRow]]:
+        """The next jobs of some lanes in the buckets owned; how many each gave, None: it was not asked."""
+        counts, found = list[int | None](), list[JobRow]()
+        for number, after, most in asked.lanes:
+            want = min(most, asked.most - len(found))
+            if want <= 0:
+                counts.append(None)
+                continue
+            lane = self.L.get(number)
+            mine = []
+            if lane is not None and lane.lane.kind == asked.kind:
+                mine = list(islice((j for j in self.queued(lane, after) if asked.owned[j.bucket] == "1"), want))
+            counts.append(len(mine))
+            found += mine
+        return counts, found
+
+    # What a private copy lacks
+
+    def lane_rows(self, lanes: Iterable[LaneRow]) -> Rows:
+        """Rows of the change list."""
+        size = len(self.dimensions)
+        rows = [(BASE + each.number, each.serial, each.pending, each.arrival, *self.spread(each.wanted),
+                 *self.spread(each.held)) for each in lanes]  # fmt: skip
+        return np.array(rows, dtype=np.int64).reshape(-1, 4 + 2 * size)
+
+    def lanes_since(self, version: int, *, full: bool) -> Rows:
+        """The lanes that changed after a version, or all of them."""
+        if full:
+            return self.lane_rows(self.L.values())
+        gone = [each for each in self.gone_lanes if each.version > version]
+        now = [each for each in self.L.values() if each.version > version]
+        return self.lane_rows(sorted([*gone, *now], key=lambda each: each.serial))
+
+    def lanes(self, numbers: Iterable[int] | None = None) -> dict[int, tuple[int, Lane]]:
+        """See Cell.lanes."""
+        chosen = self.L if numbers is None else [number for number in numbers if number in self.L]
+        return {number: (self.L[number].serial, self.L[number].lane) for number in chosen}
+
+
+def _wants(g: Group, tasks: int) -> int:
+    """What so many tasks want, packed; no further than is counted."""
+    if max(g.amounts) * tasks <= MOST_WANTED:
+        return g.need * tasks
+    return packed([min(MOST_WANTED, amount * tasks) for amount in g.amounts])
