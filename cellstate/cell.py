@@ -16,6 +16,7 @@ from cellstate.model import (
     Run,
     TaskGroup,
 )
+from cellstate.pages import JobHead, JobPage, Keep
 from cellstate.resources import Dimensions, Resources
 from cellstate.shards import Durations, Errand, Progress, Worker
 from cellstate.transaction import Ending, Intake, Outcome, Position, Transaction
@@ -315,6 +316,9 @@ class Cell(Protocol):
     def machines(self) -> list[Machine]:
         """Every machine that is not gone, by index."""
 
+    def machines_at(self, indices: Sequence[int]) -> list[Machine]:
+        """The machines of these indices, in their order, without those that are gone or were never there."""
+
     def described(self, indices: Sequence[int]) -> list[Described]:
         """Names and attributes of the given machines, gone ones included; empty for those never there."""
 
@@ -335,6 +339,17 @@ class Cell(Protocol):
 
     def jobs(self) -> list[Job]:
         """Every job that is kept, in order of submission."""
+
+    def job_heads(self) -> list[JobHead]:
+        """Every job that is kept, in short, in no order."""
+
+    def job_page(
+        self, most: int | None = None, before: int | None = None, keep: Keep | None = None, user: str | None = None
+    ) -> JobPage:  # fmt: skip
+        """The `most` newest jobs (None: all) submitted before the `before`-th submission, in order of submission.
+
+        Only those that `keep` accepts and that `user` submitted. The page's `before` begins the next one.
+        """
 
     def pending(self, most: int | None = None) -> Mapping[str, list[str]]:
         """Ids of the pending jobs by kind, in the order they became pending; at most so many of each kind."""

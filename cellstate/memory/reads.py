@@ -12,6 +12,7 @@ from cellstate.memory.publish import Line, MemoryPublish
 from cellstate.memory.ranges import spell
 from cellstate.memory.words import Group, JobRow, MachineRow
 from cellstate.model import BUDGET, After, Described, GroupStatus, Job, Loss, Machine, MachineState, Run
+from cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
 from cellstate.snapshot import Snapshot
 
 OF_TASKS = frozenset({"place", "finished", "failed", "lost", "evicted", "stopped", "left"})
@@ -43,6 +44,11 @@ class MemoryReads(MemoryPublish):
     def described(self, indices: Sequence[int]) -> list[Described]:
         """See Cell.described."""
         return [_described(self.M[index]) if index in self.M else ("", ()) for index in indices]
+
+    def machines_at(self, indices: Sequence[int]) -> list[Machine]:
+        """See Cell.machines_at."""
+        found = {machine.index: machine for machine in self.machines()}
+        return [found[index] for index in indices if index in found]
 
     def machine_index(self, name: str) -> int | None:
         """The index of a machine by its name."""
@@ -84,6 +90,16 @@ class MemoryReads(MemoryPublish):
     def jobs(self) -> list[Job]:
         """See Cell.jobs."""
         return [self.snapshot_of(j) for j in sorted(self.J.values(), key=lambda j: j.order)]
+
+    def job_heads(self) -> list[JobHead]:
+        """See Cell.job_heads."""
+        return [head_of(job) for job in self.jobs()]
+
+    def job_page(
+        self, most: int | None = None, before: int | None = None, keep: Keep | None = None, user: str | None = None
+    ) -> JobPage:  # fmt: skip
+        """See Cell.job_page."""
+        return page_of(self.jobs(), most, before, keep, user)
 
     def job_id(self, name: str) -> str | None:
         """The id of the live job of a name."""

@@ -8,12 +8,12 @@ from cellstate.errors import BadInput
 from cellstate.model import MOST_CLAIMS, MOST_GROUPS, Job, JobSpec, JobState, TaskGroup
 from cellstate.plain_text import check_texts
 from cellstate.redis import records
-from cellstate.redis.reads import RedisReads
+from cellstate.redis.pages import RedisPages
 from cellstate.refusals import refusal
 from cellstate.resources import LARGEST
 
 
-class RedisJobs(RedisReads):
+class RedisJobs(RedisPages):
     """What people do with jobs; see `Cell` for the methods of the port."""
 
     def _check(self, what: str, amounts: Sequence[int], most: int = LARGEST) -> None:

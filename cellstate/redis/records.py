@@ -30,6 +30,7 @@ from cellstate.model import (
     TaskGroup,
     bucket_of,
 )
+from cellstate.pages import JobHead
 from cellstate.ranges import EMPTY
 from cellstate.transaction import Ending, How, Outcome, Transaction, Verdict
 
@@ -149,6 +150,28 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int) -> Job:
         [_group(text, dimensions) for text in groups], unpack(spec), *_links(links),
         lane=int(lane),
     )  # fmt: skip
+
+
+def read_order(record: bytes) -> int:
+    """Read the position of a job's submission from its record."""
+    return int(record.split(b" ", 4)[3])
+
+
+def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
+    """Read a job in short from its record."""
+    head, *groups = record.decode().split(";")
+    name, kind, precedence, order, state, _ = head.split(" ", 5)
+    sums, wanted = [0] * 6, [0] * dimensions
+    for text in groups:
+        words = text.split(" ")
+        unplaced = int(words[dimensions + 2])
+        sums[0] += _total(words[dimensions + 1])[0]
+        for i in range(5):
+            sums[1 + i] += int(words[dimensions + 2 + i])
+        if unplaced:
+            for i in range(dimensions):
+                wanted[i] += unplaced * int(words[i])
+    return JobHead(job_id, name, kind, int(precedence), int(order), _STATES[state], *sums, tuple(wanted))
 
 
 def row_bytes(dimensions: int) -> int:

@@ -1,0 +1,62 @@
+"""Jobs in short, and pages of them: what lists and sums of many jobs need, without reading each in full."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeAlias
+
+from cellstate.model import Job, JobState
+from cellstate.resources import Resources
+
+
+class JobHead(NamedTuple):
+    """A job in short: the counts are those of all its groups, `wanted` is the need of its unplaced tasks together."""
+
+    id: str
+    name: str
+    kind: str
+    precedence: int
+    order: int
+    state: JobState
+    total: int
+    unplaced: int
+    placed: int
+    finished: int
+    failed: int
+    stopped: int
+    wanted: Resources
+
+
+Keep: TypeAlias = Callable[[JobHead], bool]
+"""Whether a list has a job."""
+
+
+class JobPage(NamedTuple):
+    """A page of a list of jobs.
+
+    `total` counts the jobs of the whole list, `jobs` are in order of submission, and `before` begins the next page,
+    which has older jobs; None when there are none.
+    """
+
+    total: int
+    jobs: list[Job]
+    before: int | None
+
+
+def head_of(job: Job) -> JobHead:
+    """Return a job in short."""
+    counts = [
+        sum(getattr(group, name) for group in job.groups)
+        for name in ("total", "unplaced", "placed", "finished", "failed", "stopped")
+    ]
+    needs = zip(*([amount * group.unplaced for amount in group.need] for group in job.groups), strict=True)
+    wanted = tuple(map(sum, needs))
+    return JobHead(job.id, job.name, job.kind, job.precedence, job.order, job.state, *counts, wanted)
+
+
+def page_of(
+    jobs: Iterable[Job], most: int | None, before: int | None, keep: Keep | None, user: str | None
+) -> JobPage:  # fmt: skip
+    """Return a page of jobs that are all at hand, in order of submission: `Cell.job_page`."""
+    found = [job for job in jobs if (keep is None or keep(head_of(job))) and user in (None, job.spec.get("user"))]
+    older = [job for job in found if before is None or job.order < before]
+    shown = older if most is None else older[len(older) - min(most, len(older)) :]
+    return JobPage(len(found), shown, shown[0].order if shown and len(shown) < len(older) else None)

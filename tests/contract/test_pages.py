@@ -1,0 +1,64 @@
+"""Lists in pages, jobs in short: the same of the store and the twin."""
+
+import pytest
+
+from cellstate.cell import Cell
+from cellstate.model import JobSpec, JobState, MachineSpec, MachineState, TaskGroup
+from cellstate.pages import head_of
+
+
+def submit(cell: Cell, number: int) -> list[str]:
+    ids = [f"j{i}" for i in range(number)]
+    specs = [
+        JobSpec(job_id, job_id, "odd" if i % 2 else "even", (TaskGroup((100, 10), 2), TaskGroup((7, 1), i + 1)),
+                extra={"user": "ada" if i < 3 else "bob"})
+        for i, job_id in enumerate(ids)
+    ]  # fmt: skip
+    cell.submit(specs, 1, "ada")
+    return ids
+
+
+def test_pages_together_are_the_list(cell: Cell) -> None:
+    ids = submit(cell, 7)
+    found, before = list[str](), None
+    while True:
+        page = cell.job_page(3, before)
+        assert page.total == 7
+        found = [job.id for job in page.jobs] + found
+        before = page.before
+        if before is None:
+            break
+    assert found == ids
+    assert cell.job_page().jobs == cell.jobs()
+    assert cell.job_page(7).before is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "user", "wanted"),
+    [("odd", None, ["j1", "j3", "j5"]), (None, "ada", ["j0", "j1", "j2"]), ("odd", "ada", ["j1"])],
+)
+def test_a_page_of_some(cell: Cell, kind: str | None, user: str | None, wanted: list[str]) -> None:
+    submit(cell, 7)
+    keep = None if kind is None else lambda head: head.kind == kind
+    assert [job.id for job in cell.job_page(keep=keep, user=user).jobs] == wanted
+    assert cell.job_page(1, keep=keep, user=user).total == len(wanted)
+    assert [job.id for job in cell.job_page(1, keep=keep, user=user).jobs] == wanted[-1:]
+
+
+def test_a_job_in_short_is_the_job(cell: Cell) -> None:
+    submit(cell, 4)
+    cell.stop("j2", 2, "ada")
+    cell.hold("j3", 2, "ada")
+    heads = sorted(cell.job_heads(), key=lambda head: head.order)
+    assert heads == [head_of(job) for job in cell.jobs()]
+    assert [head.state for head in heads] == [JobState.ACTIVE, JobState.ACTIVE, JobState.STOPPED, JobState.HELD]
+    assert (heads[1].total, heads[1].unplaced, heads[1].wanted) == (4, 4, (214, 22))
+    assert (heads[2].stopped, heads[2].wanted) == (5, (0, 0))
+
+
+def test_single_machines(cell: Cell) -> None:
+    indices = cell.join("here", [MachineSpec(f"m{i}", (1000, 100), {"rack": "r1"}) for i in range(5)], 1)
+    cell.set_machine_state(indices[2], MachineState.GONE, 2, "ada")
+    found = cell.machines_at([indices[4], indices[2], indices[0], 99])
+    assert [machine.name for machine in found] == ["m4", "m0"]
+    assert found == [each for name in ("m4", "m0") for each in cell.machines() if each.name == name]
