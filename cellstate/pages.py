@@ -7,8 +7,19 @@ from cellstate.model import Job, JobState
 from cellstate.resources import Resources
 
 
+class Counts(NamedTuple):
+    """Tasks of all groups of a job."""
+
+    total: int
+    unplaced: int
+    placed: int
+    finished: int
+    failed: int
+    stopped: int
+
+
 class JobHead(NamedTuple):
-    """A job in short: the counts are those of all its groups, `wanted` is the need of its unplaced tasks together."""
+    """A job in short; `wanted` is the need of its unplaced tasks together."""
 
     id: str
     name: str
@@ -16,12 +27,7 @@ class JobHead(NamedTuple):
     precedence: int
     order: int
     state: JobState
-    total: int
-    unplaced: int
-    placed: int
-    finished: int
-    failed: int
-    stopped: int
+    counts: Counts
     wanted: Resources
 
 
@@ -43,13 +49,10 @@ class JobPage(NamedTuple):
 
 def head_of(job: Job) -> JobHead:
     """Return a job in short."""
-    counts = [
-        sum(getattr(group, name) for group in job.groups)
-        for name in ("total", "unplaced", "placed", "finished", "failed", "stopped")
-    ]
+    counts = Counts._make(sum(getattr(group, name) for group in job.groups) for name in Counts._fields)
     needs = zip(*([amount * group.unplaced for amount in group.need] for group in job.groups), strict=True)
     wanted = tuple(map(sum, needs))
-    return JobHead(job.id, job.name, job.kind, job.precedence, job.order, job.state, *counts, wanted)
+    return JobHead(job.id, job.name, job.kind, job.precedence, job.order, job.state, counts, wanted)
 
 
 def page_of(

@@ -99,7 +99,7 @@ def _jobs(cell: "RedisCell") -> Iterator[tuple[str, str]]:
 
 
 def _machines(cell: "RedisCell") -> Iterator[tuple[str, str]]:
-    from cli.machine.find import state_word
+    from omega.queries.machines import state_word
 
     return ((machine.name, state_word(machine)) for machine in cell.machines())
 

@@ -30,7 +30,7 @@ from cellstate.model import (
     TaskGroup,
     bucket_of,
 )
-from cellstate.pages import JobHead
+from cellstate.pages import Counts, JobHead
 from cellstate.ranges import EMPTY
 from cellstate.transaction import Ending, How, Outcome, Transaction, Verdict
 
@@ -171,7 +171,7 @@ def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
         if unplaced:
             for i in range(dimensions):
                 wanted[i] += unplaced * int(words[i])
-    return JobHead(job_id, name, kind, int(precedence), int(order), _STATES[state], *sums, tuple(wanted))
+    return JobHead(job_id, name, kind, int(precedence), int(order), _STATES[state], Counts._make(sums), tuple(wanted))
 
 
 def row_bytes(dimensions: int) -> int:

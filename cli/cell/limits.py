@@ -1,7 +1,7 @@
 """``omega cell limits``: what all jobs of a kind may hold together."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +11,7 @@ from cli import render
 from cli.amounts import amount_options, named
 from cli.app import App
 from cli.columns import Columns, answered, columns_option
+from omega.queries.cells import limits_json
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
@@ -45,7 +46,7 @@ def command(
         wanted = _changed(cell.dimensions, None if clear or now is None else now.limits, amounts, jobs, precedence)
         cell.set_limits(kind, wanted, app.now_ms(), app.by)
     kinds = {name: use for name, use in cell.kinds().items() if kind in (None, name)}
-    limits = {name: as_json(cell.dimensions, use) for name, use in kinds.items()}
+    limits = {name: limits_json(cell.dimensions, use) for name, use in kinds.items()}
     if columns:
         rows = [{"kind": name, **each} for name, each in limits.items()]
         answered(app, {"cell": cell.name, "limits": rows}, "limits", columns)
@@ -93,16 +94,6 @@ def _range(text: str) -> tuple[int, int]:
     if not lowest <= highest <= MOST_PRECEDENCE:
         raise BadInput(f"--precedence: {text!r} is not a range within 0..{MOST_PRECEDENCE}")
     return lowest, highest
-
-
-def as_json(dimensions: Dimensions, use: "KindUse") -> dict[str, Any]:
-    """Limits and use of a kind; null means no limit."""
-    rows = zip(dimensions.names, use.used, use.limits.resources, strict=True)
-    return {
-        "jobs": {"used": use.jobs, "limit": use.limits.jobs},
-        "resources": {name: {"used": used, "limit": limit} for name, used, limit in rows},
-        "precedence": list(use.limits.precedence),
-    }
 
 
 def show(dimensions: Dimensions, kinds: "Mapping[str, KindUse]") -> None:

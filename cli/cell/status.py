@@ -1,22 +1,19 @@
 """``omega cell status``."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli import render, words
 from cli.app import App
-from cli.cell.limits import as_json as limits_as_json
 from cli.cell.limits import show as show_limits
 from cli.recently import text as recently_text
-from omega.queries.job_state import counts, tally
+from omega.queries.cells import describe
 from omega.queries.recent import Recently, recently
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
-    from cellstate.model import Job, Machine
     from cellstate.redis import RedisCell
 
 
@@ -33,56 +30,6 @@ def command(app: App, name: str | None) -> None:
         render.document({"cell": cell.name, "store": app.shown_url} | found)
     else:
         _show(cell, app.shown_url, found, kinds, past)
-
-
-def describe(cell: "RedisCell", kinds: "Mapping[str, KindUse]", past: Recently) -> dict[str, Any]:
-    """The figures of a cell as its JSON has them. Amounts are in the smallest units: millicores, MiB."""
-    machines, jobs, members = cell.machines(), cell.jobs(), cell.members()
-    figures = cell.figures().values()
-    sums = {name: sum(each.get(name, 0) for each in figures) for name in ("transactions", "accepted", "conflicts")}
-    return {
-        "version": cell.counters()["version"],
-        "resources": list(cell.dimensions.names),
-        "machines": machine_states(machines),
-        "utilisation": utilisation(cell.dimensions.names, machines),
-        "jobs": {"total": len(jobs)} | tally(jobs),
-        "tasks": counts([group for job in jobs for group in job.groups]),
-        "demand": demand(cell.dimensions.names, jobs),
-        "pending": {kind: len(ids) for kind, ids in sorted(cell.pending().items())},
-        "schedulers": {
-            "live": sorted(member for member, (_, alive, _) in members.items() if alive),
-            "lapsed": sorted(member for member, (_, alive, _) in members.items() if not alive),
-        },
-        "commits": sums | {"conflict_fraction": sums["conflicts"] / max(1, sums["accepted"])},
-        "recent": {"seconds": past.seconds, **past.as_json()},
-        "limits": {kind: limits_as_json(cell.dimensions, use) for kind, use in kinds.items()},
-    }
-
-
-def machine_states(machines: "Sequence[Machine]") -> dict[str, int]:
-    """How many machines there are, in each state, and how many hold more than they have."""
-    states = Counter(machine.state.name.lower() for machine in machines)
-    found = {"total": len(machines)} | {word: states[word] for word in ("up", "drained", "down")}
-    return found | {"over": sum(machine.over for machine in machines)}
-
-
-def utilisation(names: Sequence[str], machines: "Sequence[Machine]") -> dict[str, dict[str, float]]:
-    """What is given out of what machines that are up or drained have; a machine that is down has nothing to give."""
-    there = [machine for machine in machines if machine.state.name != "DOWN"]
-    found = {}
-    for i, name in enumerate(names):
-        allocated = sum(machine.allocated[i] for machine in there)
-        capacity = sum(machine.capacity[i] for machine in there)
-        share = allocated / capacity if capacity else 0.0
-        found[name] = {"allocated": allocated, "capacity": capacity, "fraction": share}
-    return found
-
-
-def demand(names: Sequence[str], jobs: "Sequence[Job]") -> dict[str, int]:
-    """What the tasks that wait for a machine want together, by resource, and how many there are."""
-    waiting = [group for job in jobs if job.pending for group in job.groups]
-    found = {name: sum(group.need[i] * group.unplaced for group in waiting) for i, name in enumerate(names)}
-    return {"tasks": sum(group.unplaced for group in waiting)} | found
 
 
 def _by_word(found: Mapping[str, int], *always: str) -> str:

@@ -137,7 +137,7 @@ class _Many:
 def _table(cell: "RedisCell", jobs: "Sequence[Job]") -> None:
     """Every job's end, or how many ended how when they are too many."""
     if len(jobs) > MOST_ROWS:
-        said = ", ".join(f"{number:,} {word}" for word, number in tally(jobs).items() if number)
+        said = ", ".join(f"{number:,} {word}" for word, number in tally(map(state, jobs)).items() if number)
         render.line(f"{words.count(len(jobs), 'job')} ended: {said}")
         return
     room = Room(cell)

@@ -11,13 +11,13 @@ from cli import render, words
 from cli.app import App
 from cli.job import losses as loss_lines
 from cli.job import update
-from cli.job.list import as_json
 from cli.job.past import lines as past_lines
 from cli.mapreduce import progress
 from omega.queries import losses
 from omega.queries.finding import find_job
 from omega.queries.job_history import MOST_EVENTS, Past, past
 from omega.queries.job_state import COUNTS, Room, counts, ended, group_names, state
+from omega.queries.jobs import job_json
 from omega.queries.names import Names
 from schedulers.rolling import targets
 
@@ -51,7 +51,7 @@ def command(app: App, job: str, verbose: bool) -> None:
     sums, shards = summary(cell, found, there, log), progress.progress(cell, found)
     if app.as_json:
         render.document({
-            "cell": cell.name, **as_json(found, room, now), "groups": _groups(cell, found),
+            "cell": cell.name, **job_json(found, room, app.now_ms()), "groups": _groups(cell, found),
             "progress": shards and progress.as_json(shards, progress.machine_names(cell, shards)),
             "runs": [
                 {"placement": run.placement, "machine": names.get(run.machine, str(run.machine)), "index": run.machine,

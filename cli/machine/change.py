@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from cellstate.model import MachineState
 from cli import render, words
 from cli.app import App
-from cli.machine.find import find
-from cli.machine.list import tasks_on
+from omega.queries.machines import find_machines, tasks_on
 
 
 def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline_ms: int | None = None) -> None:
@@ -15,7 +14,7 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline
     `deadline_ms`: after so long their tasks are moved off; None forgets an earlier deadline.
     """
     cell = app.open(to_change=True)
-    machines = find(cell, names)
+    machines = find_machines(cell, names)
     answers = []
     for machine in machines:
         put_back = cell.set_machine_state(machine.index, to, app.now_ms(), app.by)

@@ -9,7 +9,7 @@ from cellstate.errors import Refused
 from cli import render, words
 from cli.amounts import amount_options, named, vector
 from cli.app import App
-from cli.machine.find import find
+from omega.queries.machines import find_machines
 
 if TYPE_CHECKING:
     from cellstate.model import Machine
@@ -30,7 +30,7 @@ def command(app: App, name: str, cpu: str | None, memory: str | None, others: Ma
     if not amounts:
         raise click.UsageError("say what it is to have, such as --cpu 16 --memory 64Gi")
     cell = app.open(to_change=True)
-    machine = find(cell, [name])[0]
+    machine = find_machines(cell, [name])[0]
     capacity = vector(cell.dimensions, amounts, machine.capacity)
     victims = _victims(cell, machine) if evict else []
     try:

@@ -7,7 +7,7 @@ import click
 from cli import render
 from cli.app import App
 from cli.attributes import NAME
-from cli.machine.find import find
+from omega.queries.machines import find_machines
 
 
 @click.command()
@@ -21,7 +21,7 @@ def command(app: App, name: str, changes: Sequence[str]) -> None:
     """
     asked = _read(changes)
     cell = app.open(to_change=True)
-    machine = find(cell, [name])[0]
+    machine = find_machines(cell, [name])[0]
     cell.set_machine_attributes(machine.index, asked, app.now_ms(), app.by)
     has = dict(cell.described([machine.index])[0][1])
     if app.as_json:

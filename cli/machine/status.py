@@ -9,9 +9,8 @@ from cellstate.model import MachineState
 from cli import render, words
 from cli.app import App
 from cli.event_words import lines
-from cli.machine.find import find, state_word
-from cli.machine.list import as_json, tasks_on
 from omega.queries.events import Event, events, extent
+from omega.queries.machines import find_machines, machine_json, state_word, tasks_on
 from omega.queries.names import Names
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ MOST_EVENTS, MOST_VERSIONS = 20, 2_000
 def command(app: App, name: str, verbose: bool) -> None:
     """The machine NAME and what runs on it."""
     cell = app.open()
-    machine = find(cell, [name])[0]
+    machine = find_machines(cell, [name])[0]
     runs = cell.runs([machine.index])
     jobs: dict[str, Job | None] = {run.job: cell.job(run.job) for run in runs}
     tasks = tasks_on(runs).get(machine.index, 0)
@@ -43,7 +42,7 @@ def command(app: App, name: str, verbose: bool) -> None:
             "deadline_ms": deadline, "runs": [_run(cell, run, jobs[run.job], verbose=verbose) for run in runs],
         }  # fmt: skip
         more |= {"rejections": rejected, "events": [event.as_json() for event in past]} if verbose else {}
-        render.document({"cell": cell.name} | as_json(cell.dimensions, machine, tasks) | more)
+        render.document({"cell": cell.name} | machine_json(cell.dimensions, machine, tasks) | more)
         return
     columns = zip(cell.dimensions.names, machine.allocated, machine.capacity, strict=True)
     render.facts(

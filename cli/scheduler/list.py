@@ -1,18 +1,14 @@
 """``omega scheduler list``, and the rows about schedulers that other commands show."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from cli import render, words
 from cli.app import App
 from cli.columns import Columns, answered, columns_option
-
-if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
-
-PLAIN = ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "asleep", "abandoned")
+from omega.queries.schedulers import PLAIN, describe
 
 
 @click.command()
@@ -29,31 +25,6 @@ def command(app: App, everybody: bool, columns: Columns) -> None:
         show(found)
     else:
         render.note("no schedulers; start one with omega scheduler run batch")
-
-
-def describe(cell: "RedisCell", everybody: bool = False) -> list[dict[str, Any]]:
-    """Every scheduler as plain values; `everybody` includes those that left. Times in seconds.
-
-    The figures are those of its last heartbeat, null before the first.
-    """
-    members, figures = cell.members(), cell.figures() if everybody else {}
-    return [
-        as_plain(member, *members.get(member, (None, False, figures.get(member, {}))))
-        for member in sorted({*members, *figures})
-    ]
-
-
-def as_plain(member: str, incarnation: int | None, alive: bool, own: Mapping[str, Any]) -> dict[str, Any]:
-    """A scheduler as plain values; `own` are the figures it left, `incarnation` is None when it left itself."""
-    state = "live" if alive else "lapsed" if incarnation is not None else "left"
-    return {
-        "member": member, "state": state, "alive": alive, "incarnation": incarnation,
-        **{name: own.get(name) for name in PLAIN},
-        "conflict_fraction": own.get("conflict_fraction"),
-        "wait_seconds": {"mean": own.get("wait_mean"), "p90": own.get("wait_p90")},
-        "busyness": own.get("busyness"), "seconds": own.get("seconds"), "metrics": own.get("metrics"),
-        "pid": own.get("pid"), "host": own.get("host"),
-    }  # fmt: skip
 
 
 def show(found: Sequence[dict[str, Any]]) -> None:

@@ -15,7 +15,8 @@ from cellstate.errors import BadInput, Duplicate, StoreError
 from cli import render, words
 from cli.app import App
 from cli.process_options import process_options
-from cli.scheduler.list import describe, show
+from cli.scheduler.list import show
+from omega.queries.schedulers import describe
 
 if TYPE_CHECKING:
     from cellstate.redis import RedisCell

@@ -1,17 +1,13 @@
 """``omega scheduler status``."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
-from cellstate.errors import Refused
 from cli import render, words
 from cli.app import App
-from cli.scheduler.list import describe
-
-if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
+from omega.queries.schedulers import status
 
 OVER_AND_OVER = 10
 """Rejections in a row by one machine that are no contention any more."""
@@ -36,49 +32,6 @@ def command(app: App, name: str | None) -> None:
         if number:
             render.line()
         show(each)
-
-
-def status(cell: "RedisCell", name: str | None) -> list[dict[str, Any]]:
-    """Every scheduler that is meant, as plain values; times in seconds. Refused when there is none of that name."""
-    members, pending, names = cell.members(), cell.queue_depths(), dict[int, str]()
-    found, described = [], describe(cell)
-    asked = meant(cell, [each["member"] for each in described], name)
-    for each in described:
-        member = each["member"]
-        kind = member.partition("/")[0]
-        if member not in asked:
-            continue
-        figures: Mapping[str, Any] = members.get(member, (0, False, {}))[2]
-        rejecting = figures.get("rejecting_machines", [])
-        unnamed = [index for index, *_ in rejecting if index not in names]
-        names |= {index: found[0] for index, found in zip(unnamed, cell.described(unnamed), strict=True)}
-        found.append(each | {
-            "kind": kind, "pending_of_kind": pending.get(kind, 0), "blocked": each["asleep"],
-            "evicts": figures.get("evicts"),
-            "last_cycle": {"seconds": figures.get("last_cycle"), "ago": figures.get("last_cycle_ago")},
-            "rejecting_machines": [
-                {"machine": names[index] or str(index), "rejections": count, "in_a_row": row}
-                for index, count, row in rejecting
-            ],
-        })  # fmt: skip
-    return found
-
-
-def meant(cell: "RedisCell", members: Sequence[str], asked: str | None) -> Sequence[str]:
-    """The schedulers that are meant: by name, by kind, by what only one name, or only one kind, begins with.
-
-    Raises Refused when there is none, or several begin so.
-    """
-    kinds = {member: member.partition("/")[0] for member in members}
-    named = [member for member, kind in kinds.items() if asked in (None, member, kind)]
-    if named or asked is None:
-        return named
-    near = [member for member in members if asked and member.startswith(asked)]
-    if len(near) == 1 or ("/" not in asked and len({kinds[member] for member in near}) == 1):
-        return near
-    if near:
-        raise Refused(f"scheduler {asked!r}: {words.listing(near)} begin so; write more of the name")
-    raise Refused(f"scheduler {asked!r}: not in cell {cell.name}; there is {words.listing(members) or 'none'}")
 
 
 def show(each: Mapping[str, Any]) -> None:

@@ -7,11 +7,11 @@ from cellstate.errors import OmegaError, Refused
 from cellstate.model import Job, Machine
 from cli import words
 from cli.event_words import clock
-from cli.machine.list import tasks_on
 from cli.top.bars import bar
 from cli.top.panes import attributes
 from cli.top.picture import Happened, Member, Picture, condition
 from omega.queries.job_state import COUNTS, counts, group_names, state
+from omega.queries.machines import tasks_on
 from schedulers.constraints.reasons import MEANING
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from cli import words
-from cli.cell.status import utilisation
 from cli.event_words import clock
 from cli.top.bars import bar, curve, cut
 from cli.top.picture import Picture
+from omega.queries.machines import utilisation
 
 if TYPE_CHECKING:
     from rich.text import Text

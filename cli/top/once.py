@@ -4,10 +4,10 @@ from typing import Any
 
 from cellstate.model import Machine
 from cli import render
-from cli.cell.status import utilisation
 from cli.top.head import head
 from cli.top.panes import EMPTY, panes
 from cli.top.picture import TROUBLE, Member, Picture, condition, fullness, trouble, waiting_json
+from omega.queries.machines import utilisation
 
 MACHINE_STATES = ("up", "drained", "down", "over", "full")
 MOST_LINES = 15

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cellstate.model import Job, Machine, MachineState
 from cellstate.resources import Dimensions
-from cli.machine.find import state_word
 from omega.queries.job_state import counts, state
+from omega.queries.machines import state_word
 
 if TYPE_CHECKING:
     from omega.queries.events import Event

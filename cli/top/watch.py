@@ -9,13 +9,13 @@ from cellstate.cell import PendingJob, Reply
 from cellstate.model import BUCKETS, Machine, MachineState
 from cellstate.transaction import Ask, Intake
 from cellstate.view import View
-from cli.cell.status import utilisation
 from cli.event_words import sentences
-from cli.scheduler.list import as_plain
 from cli.top.picture import Happened, Member, Picture, Rank, Rates, Waiting, rank, states
 from omega.queries.events import Event, event
 from omega.queries.job_state import Room
+from omega.queries.machines import utilisation
 from omega.queries.names import Names
+from omega.queries.schedulers import as_plain
 
 if TYPE_CHECKING:
     from cellstate.redis import RedisCell

@@ -2,20 +2,22 @@
 
 The words for why are those of `schedulers.constraints.reasons`.
 
-state   pending     something of it is unplaced        finished   every task finished
-        running     everything is placed               failed     a task failed
+state   pending     no task is placed                  finished   every task finished
+        running     at least one task is placed        failed     a task failed
         held        submitted, not to be placed yet    stopped    a person stopped it
                                                        abandoned  given up after too many conflicts
 """
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from cellstate.model import GroupStatus, Job, JobState, MachineState
+from cellstate.pages import JobHead
 from cellstate.resources import Resources
 from omega.queries.private_copy import live_kinds, look_up, private_copy
+from schedulers.limits import limit_reached
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
@@ -29,17 +31,30 @@ COUNTS = ("total", "queued", "placed", "finished", "failed", "stopped")
 
 
 def state(job: Job) -> str:
-    """The word for a job's state."""
-    match job.state:
+    """Return the word for a job's state."""
+    groups = job.groups
+    failed, placed = any(group.failed for group in groups), any(group.placed for group in groups)
+    return _word(job.state, unplaced=job.unplaced > 0, placed=placed, failed=failed)
+
+
+def head_state(head: JobHead) -> str:
+    """Return the word for the state of a job in short."""
+    return _word(
+        head.state, unplaced=head.counts.unplaced > 0, placed=head.counts.placed > 0, failed=head.counts.failed > 0
+    )
+
+
+def _word(state: JobState, *, unplaced: bool, placed: bool, failed: bool) -> str:
+    match state:
         case JobState.STOPPED:
             return "stopped"
         case JobState.ABANDONED:
             return "abandoned"
-        case JobState.HELD if job.unplaced:
+        case JobState.HELD if unplaced:
             return "held"
         case JobState.DONE:
-            return "failed" if any(group.failed for group in job.groups) else "finished"
-    return "pending" if job.unplaced else "running"
+            return "failed" if failed else "finished"
+    return "running" if placed else "pending"
 
 
 def ended(job: Job) -> bool:
@@ -97,31 +112,26 @@ class Room:
             return "TOO_LARGE"
         if job.kind not in self._live:
             return "NO_SCHEDULER"
-        if not all(self._admitted(job, group) for group in waiting):
+        use = (self._kinds or {}).get(job.kind)
+        if use is not None and limit_reached(
+            job, [group.ready for group in job.groups], use, self.cell.dimensions.names
+        ):
             return "LIMIT"
         return "RESOURCES" if any(self.room(group.need) < group.unplaced for group in waiting) else "WAITING"
 
     @classmethod
     def of(cls, view: "View", cell: "RedisCell", kinds: "Mapping[str, KindUse]", live: frozenset[str]) -> "Room":
-        """The same for somebody who follows the cell with a private copy, and has read what else is asked for."""
+        """Return the room of a cell for a caller that has a private copy, and has read the rest as well."""
         room = cls(cell, _kinds=kinds, _live=live, _view=view)
-        size = len(cell.dimensions)
-        up = view.rows[:, view.rows[2] == MachineState.UP]
-        capacity, allocated = up[4 : 4 + size].T, up[4 + size :].T
-        room._amounts = capacity, capacity - allocated
+        room._amounts = _amounts(view, len(cell.dimensions))
         return room
 
     def _read(self) -> None:
-        if self._kinds is not None:
-            return
-        import numpy as np
-
-        up = [machine for machine in self.cell.machines() if machine.state is MachineState.UP]
-        capacity = np.array([machine.capacity for machine in up], dtype=np.int64).reshape(-1, len(self.cell.dimensions))
-        allocated = np.array([machine.allocated for machine in up], dtype=np.int64).reshape(capacity.shape)
-        self._amounts = capacity, capacity - allocated
-        self._kinds = self.cell.kinds()
-        self._live = live_kinds(self.cell)
+        if self._kinds is None:
+            self._view = private_copy(self.cell)
+            self._amounts = _amounts(self._view, len(self.cell.dimensions))
+            self._kinds = self.cell.kinds()
+            self._live = live_kinds(self.cell)
 
     def _demanding(self, job: Job) -> bool:
         """Whether it demands more than room, and that can be told of it at once."""
@@ -138,8 +148,7 @@ class Room:
         work = Work.of(job)
         key = job.kind, job.precedence, work.shape()
         if key not in self._reasons:
-            if self._view is None:
-                self._view = private_copy(self.cell)
+            assert self._view is not None  # noqa: S101 - read before
             look_up(self.cell, self._view, [work])
             use, scheduled = (self._kinds or {}).get(job.kind), job.kind in self._live
             self._reasons[key] = explain(work, self._view, use, self.cell.dimensions.names, scheduled=scheduled).reason
@@ -182,21 +191,15 @@ class Room:
             self._room[need] = int(each.clip(min=0).sum())
         return self._room[need]
 
-    def _admitted(self, job: Job, group: GroupStatus) -> bool:
-        use = (self._kinds or {}).get(job.kind)
-        if use is None:
-            return True
-        limits = use.limits
-        if not limits.precedence[0] <= job.precedence <= limits.precedence[1]:
-            return False
-        if limits.jobs is not None and use.jobs >= limits.jobs and not any(each.placed for each in job.groups):
-            return False
-        most = group.unplaced if job.gang is not Gang.NO else 1
-        pairs = zip(limits.resources, use.used, group.need, strict=True)
-        return all(limit is None or not need or used + need * most <= limit for limit, used, need in pairs)
+
+def _amounts(view: "View", size: int) -> Any:
+    """Return capacity and free amounts of the machines that are up, a row each."""
+    up = view.rows[:, view.rows[2] == MachineState.UP]
+    capacity, allocated = up[4 : 4 + size].T, up[4 + size :].T
+    return capacity, capacity - allocated
 
 
-def tally(jobs: Sequence[Job]) -> dict[str, int]:
-    """Jobs by state; every state is there."""
-    found = Counter(state(job) for job in jobs)
+def tally(states: Iterable[str]) -> dict[str, int]:
+    """Return how many jobs are in each state, 0 for those that have none."""
+    found = Counter(states)
     return {word: found[word] for word in STATES}

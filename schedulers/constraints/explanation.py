@@ -17,6 +17,7 @@ from cellstate.view import View
 from schedulers.constraints.demands import Demands, demands
 from schedulers.constraints.evaluation import Mask, holds, related
 from schedulers.constraints.reasons import FOR_GOOD, Reason
+from schedulers.limits import limit_reached
 from schedulers.placement.domains import closed, levels, most_on_machine, places_of, tasks_of
 from schedulers.placement.service import Service
 from schedulers.work import Work
@@ -111,7 +112,7 @@ def explain(
         _part(work, group, left, fits.get(group, 0), view, here, names) for group, left in enumerate(work.left) if left
     )
     view.undo(mark)
-    detail = _limit(work, use, names)
+    detail = "" if use is None else limit_reached(work.job, work.left, use, names)
     lacking = [part.reason for part in parts if part.reason is not Reason.WAITING]
     for_good = [reason for reason in lacking if reason in FOR_GOOD]
     others = [] if scheduled else [Reason.NO_SCHEDULER]
@@ -176,23 +177,3 @@ def _domains(sieve: _Sieve, wants: Demands, tasks: int, view: View, here: dict[i
             nowhere = view.attributes.codes(level.domain) == 0
             sieve.keep(Reason.SPREAD, f"spread {level.domain}: no such attribute", ~nowhere, always=False)
             sieve.keep(Reason.SPREAD, f"spread {level.domain} ≤ {level.bound}", ~full_domains)
-
-
-def _limit(work: Work, use: KindUse | None, names: tuple[str, ...]) -> str:
-    """What of the limits of its kind keeps out one task of each group that waits; empty when nothing does."""
-    if use is None:
-        return ""
-    low, high = use.limits.precedence
-    if not low <= work.job.precedence <= high:
-        return f"precedence {work.job.precedence} is not within {low} to {high} of kind {work.job.kind}"
-    fresh = not any(group.placed for group in work.job.groups)
-    if fresh and use.limits.jobs is not None and use.jobs >= use.limits.jobs:
-        return f"{use.jobs} jobs of kind {work.job.kind} are admitted, the most there may be"
-    for d, most in enumerate(use.limits.resources):
-        needs = [(work.need(group)[d], left) for group, left in enumerate(work.left) if left]
-        least = sum(need * left for need, left in needs) if work.gang else min(need for need, _ in needs)
-        if most is not None and 0 < least > most - use.used[d]:
-            held, limit, need = (format_amount(names[d], amount) for amount in (use.used[d], most, least))
-            who = "the gang" if work.gang else "a task"
-            return f"{names[d]}: kind {work.job.kind} holds {held} of at most {limit}, {who} needs {need}"
-    return ""

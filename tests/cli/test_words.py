@@ -71,7 +71,7 @@ def test_amounts() -> None:
 @pytest.mark.parametrize(
     ("counts", "stored", "word"),
     [
-        ({"unplaced": 1, "placed": 9}, JobState.ACTIVE, "pending"),
+        ({"unplaced": 1, "placed": 9}, JobState.ACTIVE, "running"),
         ({"placed": 9, "failed": 1}, JobState.ACTIVE, "running"),
         ({"unplaced": 1}, JobState.HELD, "held"),
         ({"placed": 1}, JobState.HELD, "running"),
@@ -83,7 +83,7 @@ def test_amounts() -> None:
 )
 def test_the_word_for_a_state(counts: dict[str, int], stored: JobState, word: str) -> None:
     assert state(job(counts, state=stored)) == word
-    assert tally([job(counts, state=stored)])[word] == 1
+    assert tally([state(job(counts, state=stored))])[word] == 1
 
 
 def test_a_story_from_submission_to_end() -> None:

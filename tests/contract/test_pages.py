@@ -52,8 +52,8 @@ def test_a_job_in_short_is_the_job(cell: Cell) -> None:
     heads = sorted(cell.job_heads(), key=lambda head: head.order)
     assert heads == [head_of(job) for job in cell.jobs()]
     assert [head.state for head in heads] == [JobState.ACTIVE, JobState.ACTIVE, JobState.STOPPED, JobState.HELD]
-    assert (heads[1].total, heads[1].unplaced, heads[1].wanted) == (4, 4, (214, 22))
-    assert (heads[2].stopped, heads[2].wanted) == (5, (0, 0))
+    assert (heads[1].counts.total, heads[1].counts.unplaced, heads[1].wanted) == (4, 4, (214, 22))
+    assert (heads[2].counts.stopped, heads[2].wanted) == (5, (0, 0))
 
 
 def test_single_machines(cell: Cell) -> None:

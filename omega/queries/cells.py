@@ -1,0 +1,82 @@
+"""A cell at a glance."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cellstate.errors import OmegaError
+from cellstate.model import JobState
+from cellstate.resources import Dimensions
+from omega.queries.job_state import COUNTS, head_state, tally
+from omega.queries.machines import machine_states, rows_of, utilisation_of
+from omega.queries.recent import Recently
+
+if TYPE_CHECKING:
+    from cellstate.cell import KindUse
+    from cellstate.pages import JobHead
+    from cellstate.redis import RedisCell
+
+
+def describe(cell: "RedisCell", kinds: "Mapping[str, KindUse]", past: Recently) -> dict[str, Any]:
+    """Return the figures of a cell. Amounts are in the smallest units: millicores, MiB.
+
+    All machines and jobs are counted, none is sampled: machines as arrays, jobs in short.
+    """
+    rows, heads, members = rows_of(cell), cell.job_heads(), cell.members()
+    names, figures = cell.dimensions.names, cell.figures().values()
+    sums = {name: sum(each.get(name, 0) for each in figures) for name in ("transactions", "accepted", "conflicts")}
+    return {
+        "version": cell.counters()["version"],
+        "resources": list(names),
+        "machines": machine_states(rows, len(names)),
+        "utilisation": utilisation_of(names, rows),
+        "jobs": {"total": len(heads)} | tally(map(head_state, heads)),
+        "tasks": _tasks(heads),
+        "demand": _demand(names, heads),
+        "pending": dict(sorted(cell.queue_depths().items())),
+        "schedulers": {
+            "live": sorted(member for member, (_, alive, _) in members.items() if alive),
+            "lapsed": sorted(member for member, (_, alive, _) in members.items() if not alive),
+        },
+        "commits": sums | {"conflict_fraction": sums["conflicts"] / max(1, sums["accepted"])},
+        "recent": {"seconds": past.seconds, **past.as_json()},
+        "limits": {kind: limits_json(cell.dimensions, use) for kind, use in kinds.items()},
+    }
+
+
+def _tasks(heads: "Iterable[JobHead]") -> dict[str, int]:
+    sums = [sum(each) for each in zip(*(head.counts for head in heads), strict=True)] or [0] * len(COUNTS)
+    return dict(zip(COUNTS, sums, strict=True))
+
+
+def _demand(names: Sequence[str], heads: "Iterable[JobHead]") -> dict[str, int]:
+    """Return how many tasks want a machine, and what they need together, by resource."""
+    waiting = [head for head in heads if head.state in (JobState.ACTIVE, JobState.HELD) and head.counts.unplaced]
+    needs = {name: sum(head.wanted[i] for head in waiting) for i, name in enumerate(names)}
+    return {"tasks": sum(head.counts.unplaced for head in waiting)} | needs
+
+
+def limits_json(dimensions: Dimensions, use: "KindUse") -> dict[str, Any]:
+    """Limits and use of a kind; null means no limit."""
+    rows = zip(dimensions.names, use.used, use.limits.resources, strict=True)
+    return {
+        "jobs": {"used": use.jobs, "limit": use.limits.jobs},
+        "resources": {name: {"used": used, "limit": limit} for name, used, limit in rows},
+        "precedence": list(use.limits.precedence),
+    }
+
+
+def list_cells(names: Iterable[str], connect: "Callable[[str], RedisCell]") -> list[dict[str, Any]]:
+    """Return the cells of a store as plain values; one that this version cannot read has its error as ``note``."""
+    return [_in_short(name, connect) for name in names]
+
+
+def _in_short(name: str, connect: "Callable[[str], RedisCell]") -> dict[str, Any]:
+    try:
+        cell = connect(name)
+    except OmegaError as error:
+        return {"name": name, "resources": [], "machines": 0, "jobs": 0, "schedulers": 0, "note": str(error)}
+    live = sum(alive for _, alive, _ in cell.members().values())
+    return {
+        "name": name, "resources": list(cell.dimensions.names), "machines": len(rows_of(cell)),
+        "jobs": len(cell.job_names()), "schedulers": live, "note": None,
+    }  # fmt: skip

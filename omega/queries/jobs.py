@@ -1,0 +1,42 @@
+"""Lists of jobs in pages."""
+
+from typing import TYPE_CHECKING, Any
+
+from cellstate.pages import Keep
+from omega.queries.job_state import Room, counts, head_state, state
+
+if TYPE_CHECKING:
+    from cellstate.model import Job
+    from cellstate.redis import RedisCell
+
+
+def keep(kind: str | None = None, wanted: str | None = None) -> Keep | None:
+    """Return the filter of jobs of a kind that are in a state; None when every job passes."""
+    if kind is None and wanted is None:
+        return None
+    return lambda head: kind in (None, head.kind) and wanted in (None, head_state(head))
+
+
+def list_jobs(
+    cell: "RedisCell", now_ms: int, *, kind: str | None = None, state: str | None = None, user: str | None = None,
+    most: int | None = None, before: int | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Return a page of jobs as plain values, in order of submission: the `most` newest (None: all) of those asked for.
+
+    ``total`` counts those asked for; ``next`` is the `before` of the next page, which has older jobs, or None.
+    """
+    page, room = cell.job_page(most, before, keep(kind, state), user), Room(cell)
+    rows = [job_json(job, room, now_ms) for job in page.jobs]
+    return {"cell": cell.name, "total": page.total, "next": page.before, "jobs": rows}
+
+
+def job_json(job: "Job", room: Room, now_ms: int) -> dict[str, Any]:
+    """A job as plain values; `now_ms` in milliseconds since 1970."""
+    return {
+        "id": job.id, "name": job.name, "kind": job.kind, "precedence": job.precedence,
+        "gang": job.gang.name.lower(), "state": state(job), "reason": room.reason(job) or None,
+        "user": job.spec.get("user"), "user_verified": bool(job.spec.get("verified")),
+        "modify_index": job.modified, "held": job.held,
+        "after": [wait._asdict() for wait in job.after], "submitted_ms": job.submitted_ms,
+        "age_seconds": max(0, now_ms - job.submitted_ms) / 1000, "counts": counts(job.groups),
+    }  # fmt: skip

@@ -1,0 +1,156 @@
+"""Machines: one by its name, pages of them, sums over all of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cellstate.errors import Refused
+from cellstate.model import MachineState
+from cellstate.resources import Dimensions
+from cellstate.transaction import Position
+from omega.queries.recent import Recently
+from omega.queries.wording import listing
+
+if TYPE_CHECKING:
+    from cellstate.cell import Rows
+    from cellstate.model import Machine, Run
+    from cellstate.redis import RedisCell
+
+STATES = ("up", "drained", "down", "over")
+MOST_DIGITS = 16
+
+
+def state_word(machine: "Machine") -> str:
+    """``up``, ``drained`` or ``down``; with ``over`` when it holds more than it has."""
+    return machine.state.name.lower() + (", over" if machine.over else "")
+
+
+def find_machines(cell: "RedisCell", asked: Sequence[str]) -> "list[Machine]":
+    """Return the machines that are named, in the order asked: by name, by index, by a prefix that only one name has.
+
+    Raises Refused for the first that is unknown or ambiguous.
+    """
+    found: dict[int, Machine] = {}
+    everything: list[Machine] | None = None
+    for text in asked:
+        index = cell.machine_index(text)
+        if index is None and text.isdecimal() and len(text) < MOST_DIGITS:
+            index = int(text)
+        machine = next(iter(cell.machines_at([index])), None) if index is not None else None
+        if machine is None:
+            everything = cell.machines() if everything is None else everything
+            near = [each for each in everything if each.name.startswith(text)]
+            if len(near) != 1:
+                raise Refused(_unknown(cell.name, text, [each.name for each in near]))
+            machine = near[0]
+        found[machine.index] = machine
+    return list(found.values())
+
+
+def _unknown(cell: str, text: str, near: Sequence[str]) -> str:
+    if near:
+        begin = f"{len(near):,} machines of cell {cell} begin so ({listing(near)})"
+        return f"machine {text!r}: {begin}; write more of the name"
+    return f"machine {text!r}: not in cell {cell}; see omega machine list"
+
+
+class MachinePage(NamedTuple):
+    """A page of a list of machines, by index: how many the list has, those of the page, and the index to go on after.
+
+    `after` is None on the last page.
+    """
+
+    total: int
+    machines: "list[Machine]"
+    after: int | None
+
+
+def rows_of(cell: "RedisCell") -> "Rows":
+    """Return the records of all machines that are not gone, by index: 80 ms for 100,000 machines."""
+    import numpy as np
+
+    rows: Rows = cell.sync(Position()).rows
+    if len(rows):
+        _, last = np.unique(rows[::-1, 0], return_index=True)  # of one that comes twice the later is newer
+        rows = rows[len(rows) - 1 - last]
+    there: Rows = rows[rows[:, 2] != MachineState.GONE]
+    return there
+
+
+def page(cell: "RedisCell", state: str | None = None, most: int | None = None, after: int | None = None) -> MachinePage:
+    """Return the first `most` machines (None: all) in a state, or all, whose index is above `after`."""
+    rows = rows_of(cell)
+    if state == "over":
+        rows = rows[_over(rows, len(cell.dimensions))]
+    elif state is not None:
+        rows = rows[rows[:, 2] == MachineState[state.upper()]]
+    indices = rows[:, 0] if after is None else rows[rows[:, 0] > after, 0]
+    shown = [int(index) for index in indices[:most]]
+    more = shown[-1] if shown and len(shown) < len(indices) else None
+    return MachinePage(len(rows), cell.machines_at(shown), more)
+
+
+def _over(rows: "Rows", size: int) -> Any:
+    return (rows[:, 4 + size : 4 + 2 * size] > rows[:, 4 : 4 + size]).any(axis=1)
+
+
+def list_machines(
+    cell: "RedisCell", state: str | None = None, most: int | None = None, after: int | None = None,
+    recent: Recently | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Return a page of machines as plain values; with `recent` what went wrong on each lately."""
+    found = page(cell, state, most, after)
+    tasks = tasks_on(cell.runs([machine.index for machine in found.machines]))
+    rows = [
+        machine_json(cell.dimensions, machine, tasks.get(machine.index, 0))
+        | ({} if recent is None else {"recent": recent.as_json(machine.index)})
+        for machine in found.machines
+    ]
+    return {"cell": cell.name, "total": found.total, "next": found.after, "machines": rows}
+
+
+def machine_states(rows: "Rows", size: int) -> dict[str, int]:
+    """Return how many machines there are, in each state, and how many hold more than their capacity."""
+    states = {state.name.lower(): int((rows[:, 2] == state).sum()) for state in MachineState}
+    return {"total": len(rows)} | {word: states.get(word, int(_over(rows, size).sum())) for word in STATES}
+
+
+def utilisation_of(names: Sequence[str], rows: "Rows") -> dict[str, dict[str, float]]:
+    """See `utilisation`; of the records of machines."""
+    there, size = rows[rows[:, 2] != MachineState.DOWN], len(names)
+    sums = [int(amount) for amount in there[:, 4:].sum(axis=0)]
+    return _shares(names, sums[:size], sums[size:])
+
+
+def utilisation(names: Sequence[str], machines: "Sequence[Machine]") -> dict[str, dict[str, float]]:
+    """Return the share in use of machines that are up or drained, by resource; one that is down offers nothing."""
+    there = [machine for machine in machines if machine.state is not MachineState.DOWN]
+    capacity = [sum(machine.capacity[i] for machine in there) for i in range(len(names))]
+    allocated = [sum(machine.allocated[i] for machine in there) for i in range(len(names))]
+    return _shares(names, capacity, allocated)
+
+
+def _shares(names: Sequence[str], capacity: Iterable[int], allocated: Iterable[int]) -> dict[str, dict[str, float]]:
+    return {
+        name: {"allocated": used, "capacity": has, "fraction": used / has if has else 0.0}
+        for name, has, used in zip(names, capacity, allocated, strict=True)
+    }
+
+
+def tasks_on(runs: "Sequence[Run]") -> Mapping[int, int]:
+    """How many tasks run on each machine, by index; those that are leaving do not count."""
+    from cellstate.ranges import count
+
+    found: dict[int, int] = {}
+    for run in runs:
+        if not run.leaving:
+            found[run.machine] = found.get(run.machine, 0) + count(run.tasks)
+    return found
+
+
+def machine_json(dimensions: Dimensions, machine: "Machine", tasks: int) -> dict[str, Any]:
+    """A machine as plain values; amounts in the smallest units."""
+    return {
+        "name": machine.name, "index": machine.index, "state": machine.state.name.lower(), "over": machine.over,
+        "capacity": dimensions.numbers(machine.capacity), "allocated": dimensions.numbers(machine.allocated),
+        "tasks": tasks, "number": machine.number, "executor": machine.executor, "attributes": dict(machine.attributes),
+    }  # fmt: skip

@@ -1,0 +1,80 @@
+"""Schedulers of a cell and their figures."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cellstate.errors import Refused
+from omega.queries.wording import listing
+
+if TYPE_CHECKING:
+    from cellstate.redis import RedisCell
+
+PLAIN = ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "asleep", "abandoned")
+
+
+def describe(cell: "RedisCell", everybody: bool = False) -> list[dict[str, Any]]:
+    """Every scheduler as plain values; `everybody` includes those that left. Times in seconds.
+
+    The figures are those of its last heartbeat, null before the first.
+    """
+    members, figures = cell.members(), cell.figures() if everybody else {}
+    return [
+        as_plain(member, *members.get(member, (None, False, figures.get(member, {}))))
+        for member in sorted({*members, *figures})
+    ]
+
+
+def as_plain(member: str, incarnation: int | None, alive: bool, own: Mapping[str, Any]) -> dict[str, Any]:
+    """A scheduler as plain values; `own` are the figures it left, `incarnation` is None when it left itself."""
+    state = "live" if alive else "lapsed" if incarnation is not None else "left"
+    return {
+        "member": member, "state": state, "alive": alive, "incarnation": incarnation,
+        **{name: own.get(name) for name in PLAIN},
+        "conflict_fraction": own.get("conflict_fraction"),
+        "wait_seconds": {"mean": own.get("wait_mean"), "p90": own.get("wait_p90")},
+        "busyness": own.get("busyness"), "seconds": own.get("seconds"), "metrics": own.get("metrics"),
+        "pid": own.get("pid"), "host": own.get("host"),
+    }  # fmt: skip
+
+
+def status(cell: "RedisCell", name: str | None) -> list[dict[str, Any]]:
+    """Every scheduler that is meant, as plain values; times in seconds. Refused when there is none of that name."""
+    members, pending, names = cell.members(), cell.queue_depths(), dict[int, str]()
+    found, described = [], describe(cell)
+    asked = meant(cell, [each["member"] for each in described], name)
+    for each in described:
+        member = each["member"]
+        kind = member.partition("/")[0]
+        if member not in asked:
+            continue
+        figures: Mapping[str, Any] = members.get(member, (0, False, {}))[2]
+        rejecting = figures.get("rejecting_machines", [])
+        unnamed = [index for index, *_ in rejecting if index not in names]
+        names |= {index: found[0] for index, found in zip(unnamed, cell.described(unnamed), strict=True)}
+        found.append(each | {
+            "kind": kind, "pending_of_kind": pending.get(kind, 0), "blocked": each["asleep"],
+            "evicts": figures.get("evicts"),
+            "last_cycle": {"seconds": figures.get("last_cycle"), "ago": figures.get("last_cycle_ago")},
+            "rejecting_machines": [
+                {"machine": names[index] or str(index), "rejections": count, "in_a_row": row}
+                for index, count, row in rejecting
+            ],
+        })  # fmt: skip
+    return found
+
+
+def meant(cell: "RedisCell", members: Sequence[str], asked: str | None) -> Sequence[str]:
+    """The schedulers that are meant: by name, by kind, by what only one name, or only one kind, begins with.
+
+    Raises Refused when there is none, or several begin so.
+    """
+    kinds = {member: member.partition("/")[0] for member in members}
+    named = [member for member, kind in kinds.items() if asked in (None, member, kind)]
+    if named or asked is None:
+        return named
+    near = [member for member in members if asked and member.startswith(asked)]
+    if len(near) == 1 or ("/" not in asked and len({kinds[member] for member in near}) == 1):
+        return near
+    if near:
+        raise Refused(f"scheduler {asked!r}: {listing(near)} begin so; write more of the name")
+    raise Refused(f"scheduler {asked!r}: not in cell {cell.name}; there is {listing(members) or 'none'}")
