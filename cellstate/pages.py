@@ -39,12 +39,13 @@ class JobPage(NamedTuple):
     """A page of a list of jobs.
 
     `total` counts the jobs of the whole list, `jobs` are in order of submission, and `before` begins the next page,
-    which has older jobs; None when there are none.
+    which has the `left` older jobs; None when there are none.
     """
 
     total: int
     jobs: list[Job]
     before: int | None
+    left: int
 
 
 def head_of(job: Job) -> JobHead:
@@ -62,4 +63,5 @@ def page_of(
     found = [job for job in jobs if (keep is None or keep(head_of(job))) and user in (None, job.spec.get("user"))]
     older = [job for job in found if before is None or job.order < before]
     shown = older if most is None else older[len(older) - min(most, len(older)) :]
-    return JobPage(len(found), shown, shown[0].order if shown and len(shown) < len(older) else None)
+    left = len(older) - len(shown)
+    return JobPage(len(found), shown, shown[0].order if shown and left else None, left)

@@ -53,8 +53,8 @@ class RedisPages(RedisReads):
         older = [row for row in found if before is None or row[0] < before]
         shown = older[:most]
         jobs = [job for _, job in self._with_specs(shown)]
-        more = shown[-1][0] if shown and len(shown) < len(older) else None
-        return JobPage(len(found), jobs[::-1], more)
+        left = len(older) - len(shown)
+        return JobPage(len(found), jobs[::-1], shown[-1][0] if shown and left else None, left)
 
     def _with_specs(self, rows: Sequence[tuple[int, str, bytes]]) -> Iterator[tuple[tuple[int, str, bytes], Job]]:
         for start in range(0, len(rows), _CHUNK):

@@ -43,11 +43,10 @@ def command(
     """
     cell, now_ms = app.open(), app.now_ms()
     most = limit if limit or app.as_json else MOST_ROWS
-    if app.as_json or columns:
-        found = list_jobs(cell, now_ms, kind=kind, state=wanted, user=user, most=most, before=before)
-        answered(app, found, "jobs", columns)
-        return
     page = cell.job_page(most, before, keep(kind, wanted), user)
+    if app.as_json or columns:
+        answered(app, list_jobs(cell, page, now_ms), "jobs", columns)
+        return
     if not page.total:
         render.note(
             "no jobs"
@@ -55,7 +54,7 @@ def command(
         )
         return
     if page.before is not None:
-        render.note(f"… {words.count(page.total, 'job')} in all; the older ones: --before {page.before}, or --limit")
+        render.note(f"… {words.count(page.left, 'older job')} (--before {page.before}, --limit)")
     _show(cell, page.jobs, now_ms)
 
 

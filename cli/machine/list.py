@@ -31,16 +31,16 @@ def command(
     cell = app.open()
     past = recently(cell, app.now_ms()) if verbose else None
     most = limit if limit or app.as_json or columns else MOST_ROWS
-    found = machines.list_machines(cell, state, most, after, past)
+    page = machines.page(cell, state, most, after)
+    found = machines.list_machines(cell, page, past)
     if answered(app, found, "machines", columns):
         return
-    if not found["total"]:
+    if not page.total:
         render.note("no machines" + (f" that are {state}" if state else "; add some with omega machine add"))
         return
     show(cell.dimensions, found["machines"], verbose=verbose)
-    if found["next"] is not None:
-        total = words.count(found["total"], "machine")
-        render.note(f"… {total} in all; the next ones: --after {found['next']}, or --limit")
+    if page.after is not None:
+        render.note(f"… {words.count(page.left, 'more machine')} (--after {page.after}, --limit)")
     if past is not None:
         render.note(recently_text(past) or f"nothing went wrong in the last {words.age(past.seconds)}")
 

@@ -17,7 +17,6 @@ from cellstate.model import GroupStatus, Job, JobState, MachineState
 from cellstate.pages import JobHead
 from cellstate.resources import Resources
 from omega.queries.private_copy import live_kinds, look_up, private_copy
-from schedulers.limits import limit_reached
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
@@ -102,6 +101,8 @@ class Room:
         return self._pending(job)
 
     def _pending(self, job: Job) -> str:
+        from schedulers.limits import limit_reached
+
         self._read()
         if self._demanding(job):
             return self._explained(job)
@@ -112,10 +113,8 @@ class Room:
             return "TOO_LARGE"
         if job.kind not in self._live:
             return "NO_SCHEDULER"
-        use = (self._kinds or {}).get(job.kind)
-        if use is not None and limit_reached(
-            job, [group.ready for group in job.groups], use, self.cell.dimensions.names
-        ):
+        use, left = (self._kinds or {}).get(job.kind), [group.ready for group in job.groups]
+        if use is not None and limit_reached(job, left, use, self.cell.dimensions.names):
             return "LIMIT"
         return "RESOURCES" if any(self.room(group.need) < group.unplaced for group in waiting) else "WAITING"
 

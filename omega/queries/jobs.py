@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cellstate.pages import Keep
+from cellstate.pages import JobPage, Keep
 from omega.queries.job_state import Room, counts, head_state, state
 
 if TYPE_CHECKING:
@@ -17,15 +17,12 @@ def keep(kind: str | None = None, wanted: str | None = None) -> Keep | None:
     return lambda head: kind in (None, head.kind) and wanted in (None, head_state(head))
 
 
-def list_jobs(
-    cell: "RedisCell", now_ms: int, *, kind: str | None = None, state: str | None = None, user: str | None = None,
-    most: int | None = None, before: int | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Return a page of jobs as plain values, in order of submission: the `most` newest (None: all) of those asked for.
+def list_jobs(cell: "RedisCell", page: JobPage, now_ms: int) -> dict[str, Any]:
+    """Return a page of jobs as plain values, in order of submission.
 
-    ``total`` counts those asked for; ``next`` is the `before` of the next page, which has older jobs, or None.
+    ``total`` counts the jobs of the whole list; ``next`` is the `before` of the next page, which has older jobs.
     """
-    page, room = cell.job_page(most, before, keep(kind, state), user), Room(cell)
+    room = Room(cell)
     rows = [job_json(job, room, now_ms) for job in page.jobs]
     return {"cell": cell.name, "total": page.total, "next": page.before, "jobs": rows}
 

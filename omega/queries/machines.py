@@ -56,12 +56,13 @@ def _unknown(cell: str, text: str, near: Sequence[str]) -> str:
 class MachinePage(NamedTuple):
     """A page of a list of machines, by index: how many the list has, those of the page, and the index to go on after.
 
-    `after` is None on the last page.
+    `after` is None on the last page; `left` counts the machines after this one.
     """
 
     total: int
     machines: "list[Machine]"
     after: int | None
+    left: int
 
 
 def rows_of(cell: "RedisCell") -> "Rows":
@@ -85,20 +86,16 @@ def page(cell: "RedisCell", state: str | None = None, most: int | None = None, a
         rows = rows[rows[:, 2] == MachineState[state.upper()]]
     indices = rows[:, 0] if after is None else rows[rows[:, 0] > after, 0]
     shown = [int(index) for index in indices[:most]]
-    more = shown[-1] if shown and len(shown) < len(indices) else None
-    return MachinePage(len(rows), cell.machines_at(shown), more)
+    left = len(indices) - len(shown)
+    return MachinePage(len(rows), cell.machines_at(shown), shown[-1] if shown and left else None, left)
 
 
 def _over(rows: "Rows", size: int) -> Any:
     return (rows[:, 4 + size : 4 + 2 * size] > rows[:, 4 : 4 + size]).any(axis=1)
 
 
-def list_machines(
-    cell: "RedisCell", state: str | None = None, most: int | None = None, after: int | None = None,
-    recent: Recently | None = None,
-) -> dict[str, Any]:  # fmt: skip
+def list_machines(cell: "RedisCell", found: MachinePage, recent: Recently | None = None) -> dict[str, Any]:
     """Return a page of machines as plain values; with `recent` what went wrong on each lately."""
-    found = page(cell, state, most, after)
     tasks = tasks_on(cell.runs([machine.index for machine in found.machines]))
     rows = [
         machine_json(cell.dimensions, machine, tasks.get(machine.index, 0))

@@ -60,7 +60,7 @@ def test_more_jobs_than_one_call_takes(omega: Omega, cell: RedisCell) -> None:
     jobs = "\n".join(f"- {{name: j{i}, tasks: [{{}}]}}" for i in range(1201))
     assert len(omega.json("job", "submit", "-", given=jobs)["jobs"]) == 1201
     assert len(cell.jobs()) == 1201
-    assert omega.run("job", "list").stderr == "… 1,151 older jobs (--limit)\n"
+    assert omega.run("job", "list").stderr == "… 1,151 older jobs (--before 1152, --limit)\n"
 
 
 def test_run_submits_one_job(omega: Omega, cell: RedisCell) -> None:
@@ -119,7 +119,7 @@ def test_a_job_on_a_cell_without_machines_is_taken_with_a_warning(omega: Omega) 
 
 def test_list(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
-    assert omega.json("job", "list") == {"cell": omega.cell, "total": 0, "jobs": []}
+    assert omega.json("job", "list") == {"cell": omega.cell, "total": 0, "next": None, "jobs": []}
     cell.submit([JobSpec("one", "first", "batch", (TaskGroup((1, 1), 3),), 5, Gang.YES)], 1_000, "ada")
     found = omega.json("job", "list")["jobs"][0]
     assert found.pop("age_seconds") > 0
@@ -248,7 +248,7 @@ def test_stop_ends_what_runs_and_may_be_repeated(omega: Omega, cell: RedisCell) 
         stopped = omega.json("job", "stop", "long", "late")["jobs"]
         assert set(stopped[0]) == {"id", "name", "before", "state", "unplaced", "ended", "modify_index"}
         assert [(job["before"], job["state"], job["unplaced"], job["ended"]) for job in stopped] == [
-            ("running", "stopped", 0, 30), ("pending", "stopped", 21, 9),
+            ("running", "stopped", 0, 30), ("running", "stopped", 21, 9),
         ]  # fmt: skip
         assert counts(omega) == NOTHING | {"total": 30, "stopped": 30}
         again = omega.json("job", "stop", "long")["jobs"][0]
@@ -271,3 +271,24 @@ def test_stop_of_a_job_that_has_ended(omega: Omega, cell: RedisCell) -> None:
     with scheduler(cell), fleet(cell):
         omega.run("job", "wait", "brief", "--timeout", "30")
     assert omega.text("job", "stop", "brief").endswith("  brief  finished already\n")
+
+
+def test_list_in_pages(omega: Omega, cell: RedisCell) -> None:
+    cell.submit([JobSpec(f"j{i}", f"j{i}", "batch", (TaskGroup((1, 1), 1),)) for i in range(5)], 1, "ada")
+    first = omega.json("job", "list", "--limit", "2")
+    assert ([job["id"] for job in first["jobs"]], first["total"]) == (["j3", "j4"], 5)
+    second = omega.json("job", "list", "--limit", "2", "--before", str(first["next"]))
+    assert [job["id"] for job in second["jobs"]] == ["j1", "j2"]
+    last = omega.json("job", "list", "--limit", "2", "--before", str(second["next"]))
+    assert ([job["id"] for job in last["jobs"]], last["next"]) == (["j0"], None)
+
+
+def test_a_job_that_runs_in_part_is_running(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("job", "run", "--name", "part", "--count", "5", "--cpu", "1", "--duration", "1h")
+    with scheduler(cell):
+        eventually(lambda: omega.json("job", "status", "part")["counts"]["placed"] == 4)
+    (listed,) = omega.json("job", "list", "--state", "running")["jobs"]
+    assert (listed["name"], listed["state"], listed["counts"]["queued"]) == ("part", "running", 1)
+    assert omega.json("job", "list", "--state", "pending")["jobs"] == []
+    assert omega.json("cell", "status")["jobs"]["running"] == 1

@@ -172,3 +172,16 @@ def test_a_command_where_nothing_runs_it(omega: Omega, cell: RedisCell) -> None:
         "keep it from them with a constraint, such as has os"
     )
     assert warned("--constraint", "has os", "--", "true") == []
+
+
+def test_list_and_why_agree_on_limits(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 4)
+    omega.run("cell", "limits", "batch", "--cpu", "3")
+    one = TaskGroup((2000, 1), 1)
+    cell.submit([JobSpec("gang", "gang", "batch", (one, one), gang=Gang.YES),
+                 JobSpec("free", "free", "batch", (one, TaskGroup((4000, 1), 1)))], 1, "ada")  # fmt: skip
+    with scheduler(cell, "service/0"):
+        cell.enlist("batch/0", "n" * 16, 60_000, 1)
+        listed = {job["id"]: job["reason"] for job in omega.json("job", "list")["jobs"]}
+        assert listed == {name: omega.json("job", "why", name)["reason"] for name in ("gang", "free")}
+        assert listed == {"gang": "LIMIT", "free": "WAITING"}

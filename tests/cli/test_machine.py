@@ -24,12 +24,12 @@ def placed(cell: RedisCell, job_id: str) -> bool:
 
 
 def test_list_and_add(omega: Omega) -> None:
-    assert omega.json("machine", "list") == {"cell": omega.cell, "total": 0, "machines": []}
+    assert omega.json("machine", "list") == {"cell": omega.cell, "total": 0, "next": None, "machines": []}
     words = ("machine", "add", "a", "b", "--cpu", "4", "--memory", "4Gi", "--attribute", "rack=r1")
     assert omega.json(*words) == {"cell": omega.cell, "added": ["a", "b"], "unchanged": 0}
     assert omega.json(*words) == {"cell": omega.cell, "added": [], "unchanged": 2}
     assert omega.json("machine", "list") == {
-        "cell": omega.cell, "total": 2,
+        "cell": omega.cell, "total": 2, "next": None,
         "machines": [
             machine("a", 0, attributes={"rack": "r1"}),
             machine("b", 1, attributes={"rack": "r1"}),
@@ -171,7 +171,7 @@ def test_limit_of_the_list(omega: Omega, cell: RedisCell) -> None:
     join(cell, 5)
     found = omega.json("machine", "list", "--limit", "2")
     assert (found["total"], len(found["machines"])) == (5, 2)
-    assert omega.run("machine", "list", "--limit", "2").stderr == "… 3 more machines\n"
+    assert omega.run("machine", "list", "--limit", "2").stderr == "… 3 more machines (--after 1, --limit)\n"
 
 
 def test_attributes_are_set_and_taken_away(omega: Omega, cell: RedisCell) -> None:
@@ -193,3 +193,17 @@ def test_attributes_are_given_in_turn_as_by_up(omega: Omega, cell: RedisCell) ->
     assert omega.json(*words)["unchanged"] == 3, "the same command again changes nothing"
     said = omega.error("agent", "--attribute", "rack=r1,r2", code=2)
     assert "rack has 2 values, and this is one machine; give one" in said
+
+
+def test_list_in_pages(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 5)
+    omega.run("machine", "remove", "m1")
+    names, after = list[str](), list[str]()
+    while True:
+        page = omega.json("machine", "list", "--limit", "2", *after)
+        assert page["total"] == 4
+        names += [each["name"] for each in page["machines"]]
+        if page["next"] is None:
+            break
+        after = ["--after", str(page["next"])]
+    assert names == ["m0", "m2", "m3", "m4"]
