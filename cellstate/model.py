@@ -315,8 +315,14 @@ class Job:
 
     @property
     def pending(self) -> bool:
-        """Whether a scheduler has work to do for it (invariant 4): not while all its unplaced tasks are delayed."""
-        return self.state in (JobState.ACTIVE, JobState.HELD) and any(group.ready for group in self.groups)
+        """Whether a scheduler has work to do for it (invariant 4): not while all its unplaced tasks are delayed.
+
+        A gang is not pending while any of them is: it is placed as a whole (semantics 8).
+        """
+        if self.state not in (JobState.ACTIVE, JobState.HELD):
+            return False
+        delayed = self.gang is not Gang.NO and any(group.delayed for group in self.groups)
+        return not delayed and any(group.ready for group in self.groups)
 
 
 @dataclass(frozen=True, slots=True)

@@ -268,7 +268,7 @@ do
   function decide(t, stamp)
     local j, placed = J[t.id], t.placed
     t.job, t.kind = j, j and K[j.kind]
-    t.incomplete = j and j.gang > 0 and not covers(t)
+    t.incomplete = j and j.gang > 0 and (j.delayed > 0 or not covers(t))
     local changed = t.kind and t.kind.changed
     local failed, any = false, false
     for i = 1, t.n do

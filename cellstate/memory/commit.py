@@ -197,7 +197,7 @@ class MemoryCommit(MemoryPlain):
             if outcome is not None:
                 return outcome
         t = Judging(transaction, j)
-        t.incomplete = j is not None and j.gang > 0 and not self.covers(t, j)
+        t.incomplete = j is not None and j.gang > 0 and (j.delayed > 0 or not self.covers(t, j))
         kept = j is not None and j.kind.kept
         for c in t.claims:
             t.taken.append([])

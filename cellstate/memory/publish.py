@@ -139,7 +139,7 @@ class MemoryPublish(MemoryLanes):
         for j in self.changed_jobs:
             if not j.complete:
                 self.count_in_lane(j)
-            pending = j.unplaced > 0 and j.state <= JobState.HELD
+            pending = j.unplaced > 0 and j.state <= JobState.HELD and not (j.gang and j.delayed)
             if j.unplaced == 0 and j.placed == 0 and not j.delayed and not j.complete:
                 if j.state <= JobState.HELD:
                     j.state = JobState.DONE

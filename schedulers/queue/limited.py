@@ -15,6 +15,22 @@ class Limited(ByShape):
         """Nobody is kept out."""
         super().__init__(ranks)
         self._seen: KindUse | None = None
+        self._refused: dict[str, KindUse] = {}
+
+    @property
+    def seen(self) -> KindUse | None:
+        """The limits and the use that jobs were last compared with."""
+        return self._seen
+
+    def refused_at(self, work: Work, use: KindUse | None) -> None:
+        """The store refused a job that was requeued at this use (None: it was not requeued for a limit).
+
+        All tasks of the job ended meanwhile, so it is compared as a job that is not admitted, while the use is the same.
+        """
+        if use is None:
+            self._refused.pop(work.id, None)
+        else:
+            self._refused[work.id] = use
 
     def shape_of(self, work: Work) -> Hashable:
         """Their shape, and whether something of them runs: then they are admitted, and only amounts matter."""
@@ -48,7 +64,7 @@ class Limited(ByShape):
         while places:
             alike = min(places, key=places.__getitem__)
             work = self.first(alike)
-            fresh = _fresh(work)
+            fresh = _fresh(work) or self._refused.get(work.id) == use
             within = low <= work.job.precedence <= high and not (fresh and jobs is not None and jobs <= 0)
             admitted = _admit(work, left) if within else None
             if admitted is None:

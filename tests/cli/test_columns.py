@@ -30,7 +30,7 @@ def test_of_every_list(omega: Omega, cell: RedisCell, at_work: Callable[..., Non
     said = omega.text("cell", "limits", "-o", "kind,jobs.used,jobs.limit,resources.cpu.limit")
     assert said.split()[4:] == ["batch", "0", "7"]
     assert omega.json("cell", "limits", "-o", "kind")["limits"] == [{"kind": "batch"}]
-    assert omega.text("scheduler", "policies", "ordering", "-o", "name,axis").split()[2:4] == ["fifo", "ordering"]
+    assert omega.text("scheduler", "policies", "ordering", "-o", "name,axis").split()[2:4] == ["fair-pools", "ordering"]
 
 
 def test_a_column_there_is_not(omega: Omega, cell: RedisCell) -> None:

@@ -20,6 +20,8 @@ from schedulers.presets import batch
 from tests.unit.schedulers.rig import LEASE_MS, PatientCell, Rig
 
 POLL_SECONDS = 10_000.0
+LATE_MS = 10**12
+"""A time at which every lost task is due: its delay is not what is tested here."""
 EXTRAS: tuple[dict[str, Any], ...] = (
     {}, {}, {}, {"constraints": ["rack == 'a'"]}, {"different_machines": True}, {"spread": ["rack"]},
 )  # fmt: skip
@@ -59,6 +61,7 @@ class People:
             reason = "drain" if how is How.EVICTED else ""
             tasks = self.rng.choice(["*", run.tasks[0]])
             self.cell.end([Ending(run.machine, run.placement, how, tasks, reason)], 0, "fleet")
+            self.cell.housekeep(LATE_MS, "ada")
 
     def machine(self) -> None:
         rng, there = self.rng, len(self.cell.machines())
@@ -72,6 +75,7 @@ class People:
         else:
             states = (MachineState.UP, MachineState.UP, MachineState.DRAINED, MachineState.DOWN)
             self.cell.set_machine_state(index, rng.choice(states), 0, "ada")
+            self.cell.housekeep(LATE_MS, "ada")
 
     def job(self) -> None:
         job_id, what = self.job_id(), self.rng.randrange(5)

@@ -77,7 +77,7 @@ class World:
     def place(self, chance: float = 1.0) -> None:
         for number, group in enumerate(self.job.groups):
             for machine in self.cell.machines():
-                left = self.job.groups[number].unplaced
+                left = self.job.groups[number].ready
                 count = min(left, machine.capacity[0] - machine.allocated[0], group.unplaced)
                 if count > 0 and self.rng.random() < chance:
                     self.number += 1
@@ -134,6 +134,7 @@ class World:
 
     def step(self) -> None:
         self.now += STEP_MS
+        self.cell.housekeep(self.now, "ada")  # lost tasks that are due are queued again
         self.look()
         self.rollouts.step(self.cell, EVERY, self.now)
 

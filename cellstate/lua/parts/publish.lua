@@ -144,7 +144,7 @@ local function write_jobs()
   for i = 1, #changed_jobs do
     local j = changed_jobs[i]
     local l = not j.was_complete and L[j.lane]
-    local pending = j.unplaced > 0 and j.state <= HELD
+    local pending = j.unplaced > 0 and j.state <= HELD and (j.gang == 0 or j.delayed == 0)
     if j.unplaced == 0 and j.placed == 0 and j.delayed == 0 and not j.was_complete then
       if j.state <= HELD then j.state = DONE else settled[#settled + 1] = j.id end
       retired[#retired + 1] = j

@@ -81,7 +81,7 @@ local function read_job(id, text)
     id = id, kind = kind, state = state, gang = tonumber(gang), bucket = bucket, lane = lane, lead = lead,
     middle = middle, links = links, groups = groups, placed = placed, unplaced = unplaced, delayed = delayed, lossy = lossy,
     was_complete = unplaced + delayed == 0 and placed == 0,
-    was_pending = unplaced > 0 and state <= HELD, touched = false, returned = false,
+    was_pending = unplaced > 0 and state <= HELD and (gang == '0' or delayed == 0), touched = false, returned = false,
   }
 end
 
