@@ -20,7 +20,7 @@ from schedulers.presets import batch
 from tests.unit.schedulers.rig import LEASE_MS, PatientCell, Rig
 
 POLL_SECONDS = 10_000.0
-LATE_MS = 10**12
+LATE_MS = 10**13
 """A time at which every lost task is due: its delay is not what is tested here."""
 EXTRAS: tuple[dict[str, Any], ...] = (
     {}, {}, {}, {"constraints": ["rack == 'a'"]}, {"different_machines": True}, {"spread": ["rack"]},
