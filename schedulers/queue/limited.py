@@ -7,6 +7,9 @@ from schedulers.queue.ranks import Place, Promise, Ranks
 from schedulers.queue.shapes import Alike, ByShape
 from schedulers.work import Work
 
+REQUEUED_AT, REFUSED_AT = "limit: requeued at", "limit: refused at"
+"""Notes of a job: limits and use at which it was requeued last, and at which the store refused it then."""
+
 
 class Limited(ByShape):
     """Jobs that a verdict `limit` kept out."""
@@ -15,29 +18,17 @@ class Limited(ByShape):
         """Nobody is kept out."""
         super().__init__(ranks)
         self._seen: KindUse | None = None
-        self._refused: dict[str, KindUse] = {}
-
-    @property
-    def seen(self) -> KindUse | None:
-        """The limits and the use that jobs were last compared with."""
-        return self._seen
-
-    def refused_at(self, work: Work, use: KindUse | None) -> None:
-        """The store refused a job that was requeued at this use (None: it was not requeued for a limit).
-
-        All tasks of the job ended meanwhile, so it is compared as a job that is not admitted, while the use is the same.
-        """
-        if use is None:
-            self._refused.pop(work.id, None)
-        else:
-            self._refused[work.id] = use
 
     def shape_of(self, work: Work) -> Hashable:
         """Their shape, and whether something of them runs: then they are admitted, and only amounts matter."""
         return (*work.shape(), _fresh(work))
 
     def add(self, work: Work) -> Alike:
-        """The store said that a limit keeps a job out."""
+        """The store said that a limit keeps a job out.
+
+        One that was requeued at a use and refused at the same use is not admitted any more, as all its tasks ended.
+        """
+        work.notes[REFUSED_AT] = work.notes.pop(REQUEUED_AT, None)
         self._seen = None
         return super().add(work)
 
@@ -64,7 +55,7 @@ class Limited(ByShape):
         while places:
             alike = min(places, key=places.__getitem__)
             work = self.first(alike)
-            fresh = _fresh(work) or self._refused.get(work.id) == use
+            fresh = _fresh(work) or work.notes.get(REFUSED_AT) == use
             within = low <= work.job.precedence <= high and not (fresh and jobs is not None and jobs <= 0)
             admitted = _admit(work, left) if within else None
             if admitted is None:
@@ -75,6 +66,7 @@ class Limited(ByShape):
             woken.append(work)
             self.discard(work.id)
             work.woken, work.admitted = self, admitted
+            work.notes[REQUEUED_AT] = use
             if alike not in self.groups:
                 del places[alike]
             if promise is not None:

@@ -69,10 +69,8 @@ class Queue:
 
     def limit(self, work: Work) -> None:
         """A limit keeps a job out."""
-        refused = self.limited.seen if work.woken is self.limited else None
         self.tried(work)
         self.limited.add(work)
-        self.limited.refused_at(work, refused)
 
     def tried(self, work: Work) -> None:
         """A job that was requeued has been tried: others may have what it left."""
