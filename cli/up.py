@@ -10,8 +10,8 @@ from cellstate.errors import Refused
 from cli import render, words
 from cli.app import DEFAULT_CELL, App
 from cli.attributes import Dealt, attribute_option, of_machine
-from cli.cell.create import FLEET
 from cli.process_options import process_options
+from omega.live.executors import FLEET
 
 if TYPE_CHECKING:
     from cellstate.redis import RedisCell

@@ -8,9 +8,8 @@ from cellstate.resources import Dimensions
 from cli import render, words
 from cli.amounts import amount_options, named, vector
 from cli.app import App
+from omega.live.executors import FLEET
 
-FLEET = "here"
-"""The executor that plays machines when no other is named: the one of `omega up`."""
 JOIN_CHUNK = 1_000
 
 

@@ -1,26 +1,17 @@
 """What the commands that change jobs have together: finding them, and how they say what became of them."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from cellstate.errors import Refused
 from cli import render
 from cli.app import App
+from omega.changes import changed_json, check_owner
 from omega.queries.finding import find_job
 from omega.queries.job_state import state
 
 if TYPE_CHECKING:
     from cellstate.model import Job
     from cellstate.redis import RedisCell
-
-
-def check_owner(app: App, cell: "RedisCell", jobs: "Iterable[Job]", *, force: bool) -> None:
-    """Raise Refused for a job of another user, unless forced. A job without a user is everybody's."""
-    me = cell.account() or app.user
-    for job in () if force else jobs:
-        owner = job.spec.get("user")
-        if owner not in (None, me):
-            raise Refused(f"job {job.name}: belongs to {owner}, and you are {me}; to change it say --force")
 
 
 def change(
@@ -30,20 +21,16 @@ def change(
     cell = app.open(to_change=True)
     answers = []
     found_jobs = {found.id: found for found in (find_job(cell, name) for name in asked)}
-    check_owner(app, cell, found_jobs.values(), force=force)
+    check_owner(app.user, cell, found_jobs.values(), force=force)
     for job in found_jobs.values():
         after = make(cell, job)
         answers.append((job, after))
     if app.as_json:
-        found = [{"id": job.id, "name": job.name, "before": state(job), **as_json(after)} for job, after in answers]
+        found = [
+            {"id": job.id, "name": job.name, "before": state(job), **changed_json(after)} for job, after in answers
+        ]
         render.document({"cell": cell.name, "jobs": found})
         return
     for job, after in answers:
         already = " already" if job.modified == after.modified else ""
         render.line(f"job  {job.id}  {job.name}  {done}{already} · {state(after)} · modify index {after.modified}")
-
-
-def as_json(job: "Job") -> dict[str, Any]:
-    """A job after a change as plain values."""
-    return {"state": state(job), "held": job.held, "after": [wait._asdict() for wait in job.after],
-            "totals": [group.total for group in job.groups], "modify_index": job.modified}  # fmt: skip

@@ -8,9 +8,9 @@ from cli.app import App
 from cli.job.exit_code import exit_code
 from cli.job.story import Story, sums
 from cli.job.watch import fate, watch
-from cli.mapreduce.progress import progress
 from omega.queries.events import events, extent, since_time
 from omega.queries.job_state import Room, counts, ended, state, tally
+from omega.queries.mapreduce import progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -1,25 +1,15 @@
 """``omega job plan``."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 import click
 
 from cli import render, words
 from cli.app import App
-from cli.job.reading import jobs_of, read_file, stamped
-from cli.job.submit import check_names, taken
-from cli.job.warnings import warnings
-from omega.queries.private_copy import as_work, look_up, private_copy
-
-if TYPE_CHECKING:
-    from cellstate.model import JobSpec
-    from cellstate.redis import RedisCell
-    from cellstate.view import View
-    from schedulers.dry_run import Planned
-    from schedulers.scheduler import Scheduler
-    from schedulers.work import Work
+from cli.job.reading import read_file
+from omega.queries.doubts import warnings
+from omega.queries.plans import Plan, Plans
+from omega.submission import check_names, jobs_of, stamped
 
 FITS, LACKS = 0, 3
 """Exit codes: every task would be placed, or is there already; some task would wait."""
@@ -42,11 +32,11 @@ def command(ctx: click.Context, files: Sequence[str], verbose: bool) -> None:
 def _plan(app: App, files: Sequence[str], *, verbose: bool) -> int:
     read = [read_file(name) for name in files]
     cell = app.open()
-    specs = [stamped(app, spec) for spec in jobs_of(cell, read)]
+    specs = [stamped(app.user, spec) for spec in jobs_of(cell, read)]
     check_names(cell, specs)
     doubtful = warnings(cell, specs)
     with render.busy("planning", quiet=app.as_json):
-        plans = _Plans(cell, verbose=verbose).all(specs)
+        plans = Plans(cell, scored=verbose).all(specs)
     changes = any(plan.planned.claims for plan in plans)
     if app.as_json:
         document = [plan.as_json() for plan in plans]
@@ -55,163 +45,39 @@ def _plan(app: App, files: Sequence[str], *, verbose: bool) -> int:
         for text in doubtful:
             render.warning(text)
         for plan in plans:
-            plan.show(most=None if verbose else MOST_ROWS)
+            _show(plan, most=None if verbose else MOST_ROWS)
         render.note("nothing was submitted")
     return LACKS if any(plan.unplaced for plan in plans) else FITS
 
 
-@dataclass
-class Plan:
-    """What would become of one job. `scores` are points by group, what they are for, and machine."""
-
-    spec: "JobSpec"
-    planned: "Planned"
-    reason: str
-    names: Mapping[int, str] = field(default_factory=dict)
-    victims: Mapping[str, str] = field(default_factory=dict)
-    """The names of jobs that would lose tasks, by id."""
-    scores: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    unchanged: bool = False
-
-    @property
-    def placed(self) -> int:
-        """Tasks that would be placed."""
-        return sum(claim.count for claim in self.planned.claims)
-
-    @property
-    def unplaced(self) -> int:
-        """Tasks that would wait."""
-        return 0 if self.unchanged else self.spec.total - self.placed
-
-    def placements(self) -> list[dict[str, Any]]:
-        """Machine by machine, in the order they were chosen."""
-        found: dict[tuple[int, int], int] = {}
-        for claim in self.planned.claims:
-            found[claim.group, claim.machine] = found.get((claim.group, claim.machine), 0) + claim.count
-        return [
-            {"group": group, "machine": self.names[machine], "tasks": count, **self._score(group, machine)}
-            for (group, machine), count in found.items()
-        ]
-
-    def _score(self, group: int, machine: int) -> dict[str, Any]:
-        parts = {name: round(float(points[machine]), 4) for name, points in self.scores.get(group, {}).items()}
-        return {"score": round(sum(parts.values()), 4) if parts else None, "scores": parts}
-
-    def evictions(self) -> list[dict[str, Any]]:
-        """Whom it would cost, job by job and machine by machine."""
-        found: dict[tuple[str, int, int], int] = {}
-        for resident, count in self.planned.victims:
-            key = resident.job, resident.machine, resident.precedence
-            found[key] = found.get(key, 0) + count
-        return [
-            {"job": job, "name": self.victims.get(job, job), "machine": self.names[machine], "tasks": count,
-             "precedence": precedence} for (job, machine, precedence), count in found.items()
-        ]  # fmt: skip
-
-    def as_json(self) -> dict[str, Any]:
-        """The plan as plain values."""
-        return {
-            "id": self.spec.id, "name": self.spec.name, "kind": self.spec.kind, "tasks": self.spec.total,
-            "status": "unchanged" if self.unchanged else "new", "placed": self.placed, "unplaced": self.unplaced,
-            "reason": self.reason or None, "placements": self.placements(), "evictions": self.evictions(),
-        }  # fmt: skip
-
-    def show(self, most: int | None) -> None:
-        """Print the plan; at most so many machines, with None all and their scores."""
-        if self.unchanged:
-            render.line(f"{self.spec.name}: is there already just so; nothing would change")
-            return
-        placements, evictions = self.placements(), self.evictions()
-        told = f"{self.spec.name}: {self.placed:,} of {words.count(self.spec.total, 'task')} would be placed"
-        machines = len({each["machine"] for each in placements})
-        told += f" on {words.count(machines, 'machine')}" if placements else ""
-        if self.unplaced:
-            told += f", {self.unplaced:,} would wait: {self.reason}"
-        render.line(told)
-        several, kinds = len(self.spec.groups) > 1, sorted({name for each in placements for name in each["scores"]})
-        detailed = most is None and bool(kinds)
-        rows = [
-            (*([self.spec.groups[each["group"]].extra.get("name", each["group"])] if several else []), each["machine"],
-             each["tasks"], *([f"{each['score']:.3f}", *(f"{each['scores'][kind]:.3f}" for kind in kinds)]
-                              if detailed else [])) for each in placements[:most]
-        ]  # fmt: skip
-        headings = ["group"] * several + [
-            "machine",
-            ">tasks",
-            *([">score", *(f">{kind}" for kind in kinds)] * detailed),
-        ]
-        if rows:
-            render.table(headings, rows)
-        if most is not None and len(placements) > most:
-            render.note(f"… {words.count(len(placements) - most, 'more machine')} (--verbose)")
-        for each in evictions:
-            who = f"{words.count(each['tasks'], 'task')} of {each['name']} (precedence {each['precedence']})"
-            render.line(f"  evicts {who} on {each['machine']}")
-
-
-class _Plans:
-    """Plans jobs one after the other on one private copy."""
-
-    def __init__(self, cell: "RedisCell", *, verbose: bool) -> None:
-        self.cell, self.verbose = cell, verbose
-        self.view: View = private_copy(cell)
-        self.kinds = cell.kinds()
-        self._schedulers: dict[str, Scheduler] = {}
-
-    def all(self, specs: "Sequence[JobSpec]") -> list[Plan]:
-        """A plan for each job."""
-        return [self._one(spec, order) for order, spec in enumerate(specs)]
-
-    def _one(self, spec: "JobSpec", order: int) -> Plan:
-        from schedulers.constraints.explanation import explain
-        from schedulers.dry_run import DryRun, Planned
-
-        if self._is_there(spec):
-            return Plan(spec, Planned(), "", unchanged=True)
-        work, use = as_work(spec, order), self.kinds.get(spec.kind)
-        scheduler = self._scheduler(spec.kind)
-        look_up(self.cell, self.view, [work])
-        reason = explain(work, self.view, use, self.cell.dimensions.names).reason
-        if reason == "LIMIT":
-            return Plan(spec, Planned(), reason)
-        scores = self._scores(scheduler, work)
-        planned = DryRun(scheduler, self.view, self.cell).plan(work)
-        if work.remaining:
-            reason = explain(work, self.view, use, self.cell.dimensions.names).reason
-        machines = sorted({claim.machine for claim in planned.claims})
-        names = {m: name for m, (name, _) in zip(machines, self.cell.described(machines), strict=True)}
-        jobs = self.cell.jobs_by_id(sorted({each.resident.job for each in planned.victims}))
-        victims = {job_id: job.name for job_id, job in jobs.items()}
-        return Plan(spec, planned, reason if work.remaining else "", names, victims, scores)
-
-    def _scheduler(self, kind: str) -> "Scheduler":
-        from schedulers import registry
-
-        if kind not in self._schedulers:
-            self._schedulers[kind] = registry.scheduler(kind, f"{self.cell.name}/plan")
-        return self._schedulers[kind]
-
-    def _scores(self, scheduler: "Scheduler", work: "Work") -> dict[int, Mapping[str, Any]]:
-        """Points of every machine, before anything is claimed."""
-        import numpy as np
-
-        from schedulers.policies import Scoring
-
-        placement, machines = scheduler.placement, np.arange(self.view.size)
-        if not isinstance(placement, Scoring):
-            return {}
-        return {group: placement.scores(work, group, self.view, machines) for group in range(len(work.left))}
-
-    def _is_there(self, spec: "JobSpec") -> bool:
-        """Whether the very job is there already; Duplicate when its id belongs to another one."""
-        from cellstate.redis.records import opaque
-
-        found = self.cell.job(spec.id)
-        if found is None:
-            return False
-        asked = [(group.need, group.duration_ms, group.count) for group in spec.groups]
-        same = [(group.need, group.duration_ms, group.total) for group in found.groups] == asked
-        same = same and found.spec == opaque(spec.extra, spec.groups)
-        if not same or (found.name, found.kind, found.precedence) != (spec.name, spec.kind, spec.precedence):
-            raise taken(spec, spec.id, by_id=True)
-        return True
+def _show(plan: Plan, most: int | None) -> None:
+    """Print the plan; at most so many machines, with None all and their scores."""
+    if plan.unchanged:
+        render.line(f"{plan.spec.name}: is there already just so; nothing would change")
+        return
+    placements, evictions = plan.placements(), plan.evictions()
+    told = f"{plan.spec.name}: {plan.placed:,} of {words.count(plan.spec.total, 'task')} would be placed"
+    machines = len({each["machine"] for each in placements})
+    told += f" on {words.count(machines, 'machine')}" if placements else ""
+    if plan.unplaced:
+        told += f", {plan.unplaced:,} would wait: {plan.reason}"
+    render.line(told)
+    several, kinds = len(plan.spec.groups) > 1, sorted({name for each in placements for name in each["scores"]})
+    detailed = most is None and bool(kinds)
+    rows = [
+        (*([plan.spec.groups[each["group"]].extra.get("name", each["group"])] if several else []), each["machine"],
+         each["tasks"], *([f"{each['score']:.3f}", *(f"{each['scores'][kind]:.3f}" for kind in kinds)]
+                          if detailed else [])) for each in placements[:most]
+    ]  # fmt: skip
+    headings = ["group"] * several + [
+        "machine",
+        ">tasks",
+        *([">score", *(f">{kind}" for kind in kinds)] * detailed),
+    ]
+    if rows:
+        render.table(headings, rows)
+    if most is not None and len(placements) > most:
+        render.note(f"… {words.count(len(placements) - most, 'more machine')} (--verbose)")
+    for each in evictions:
+        who = f"{words.count(each['tasks'], 'task')} of {each['name']} (precedence {each['precedence']})"
+        render.line(f"  evicts {who} on {each['machine']}")

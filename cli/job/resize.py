@@ -9,7 +9,7 @@ from cellstate.errors import Refused
 from cli.app import App
 from cli.job.change import change
 from cli.job.options import check_option, force_option
-from omega.queries.job_state import group_names
+from omega.changes import group_of
 
 if TYPE_CHECKING:
     from cellstate.model import Job
@@ -38,24 +38,6 @@ def command(app: App, job: str, words: Sequence[str], check: int | None, force: 
     def resize(cell: "RedisCell", found: "Job") -> "Job":
         if cell.updates().get(found.id) == "rolling":
             raise Refused(f"job {found.name}: an update of it is under way; wait, or update it with another count")
-        return cell.resize(found.id, {_group(found, group): count}, app.now_ms(), app.by, check)
+        return cell.resize(found.id, {group_of(found, group): count}, app.now_ms(), app.by, check)
 
     change(app, [job], f"resized to {count:,}", resize, force=force)
-
-
-def _group(job: "Job", asked: str | None) -> int:
-    """The position of the group that is meant. Refused when there are several and none is named, or none so named."""
-    from schedulers.rolling import targets
-
-    called, current = group_names(job), [target.group for target in targets(job)]
-    names = [called[number] for number in current]
-    there = f"job {job.name} has the groups {', '.join(names)}"
-    if asked is None:
-        if len(names) > 1:
-            raise Refused(f"{there}; say which one is to be resized")
-        return current[0]
-    if asked in names:
-        return current[names.index(asked)]
-    if asked.isdecimal() and len(asked) <= _MOST_DIGITS and int(asked) < len(names):
-        return current[int(asked)]
-    raise Refused(f"{there}, and none called {asked}; name one of them")

@@ -11,9 +11,9 @@ from cellstate.errors import Duplicate
 from cli.amounts import amount_options, named, pairs, vector
 from cli.app import App
 from cli.job.options import hold_option
-from cli.job.reading import new_id
 from cli.job.submit import submit
 from omega.queries.finding import find_job
+from omega.submission import new_id
 
 if TYPE_CHECKING:
     from cellstate.model import After

@@ -6,21 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cellstate.errors import Duplicate, Overtaken, Refused
 from cli import render, words
 from cli.app import App
 from cli.job.options import check_option, follow_options, hold_option
-from cli.job.reading import jobs_of, read_file, stamped
-from cli.job.warnings import warnings
+from cli.job.reading import read_file
+from omega.queries.doubts import warnings
+from omega.submission import CHUNK, WORDS, check_names, check_new, jobs_of, refusal, stamped
 
 if TYPE_CHECKING:
-    from cellstate.cell import Submitted
     from cellstate.model import JobSpec
     from cellstate.redis import RedisCell
-
-CHUNK = 500
-"""Jobs per call: a few milliseconds of the server's time."""
-WORDS = {"new": "submitted", "same": "unchanged"}
 
 
 @click.command()
@@ -47,16 +42,8 @@ def command(ctx: click.Context, files: Sequence[str], hold: bool, check: int | N
     cell = app.open(to_change=True)
     specs = jobs_of(cell, read)
     if check == 0:
-        _check_new(cell, specs)
+        check_new(cell, specs)
     submit(ctx, cell, specs, follow, hold=hold)
-
-
-def _check_new(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
-    """--check-index 0: none of the jobs may be there. Overtaken."""
-    for spec in specs:
-        there = cell.job(spec.id) or cell.job(cell.job_id(spec.name) or "")
-        if there is not None:
-            raise Overtaken(f"job {spec.name}: is there already ({there.id}), its modify index is {there.modified}")
 
 
 def submit(
@@ -70,7 +57,7 @@ def submit(
     """
     app: App = ctx.obj
     account = cell.account()
-    specs = [stamped(app, spec, account) for spec in specs]
+    specs = [stamped(app.user, spec, account) for spec in specs]
     if len(specs) > 1:
         check_names(cell, specs)  # of a single job the store's own answer says all
     answers = []
@@ -82,7 +69,7 @@ def submit(
             bars.advance(bar, len(chunk))
     for spec, answer in zip(specs, answers, strict=True):
         if answer.status not in WORDS:  # somebody took it since it was checked
-            raise _refusal(spec, answer)
+            raise refusal(spec, answer)
     doubtful = warnings(cell, [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"])
     for text in doubtful:
         render.warning(text)
@@ -112,33 +99,3 @@ def _say(found: Sequence[dict[str, Any]], next_step: str) -> None:
     also = f" · {same:,} unchanged" if same else ""
     tasks = sum(job["tasks"] for job in fresh)
     render.line(f"{words.count(len(fresh), 'job')} submitted, {words.count(tasks, 'task')}{also} · {next_step}")
-
-
-def check_names(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
-    """Refuse names that live jobs have before anything is submitted, so that a file goes in whole or not at all."""
-    holders = cell.job_names()
-    for spec in specs:
-        if holders.get(spec.name, spec.id) != spec.id:
-            raise taken(spec, holders[spec.name], by_id=False)
-
-
-def _refusal(spec: "JobSpec", answer: "Submitted") -> Refused:
-    """Why a job was not taken."""
-    if answer.status == "after":
-        return Refused(f"job {spec.name}: waits for {answer.holder}, which is not there (any more); see omega job list")
-    if answer.status == "never":
-        advice = "submit that anew, or wait for it with the outcome any"
-        return Refused(f"job {spec.name}: waits for {answer.holder} to finish, which did not and never will; {advice}")
-    return taken(spec, answer.holder if answer.status == "name" else spec.id, by_id=answer.status == "id")
-
-
-def taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:
-    """What is said of a job whose name, or id, another one has."""
-    if by_id:
-        return Duplicate(
-            f"job {spec.name}: the id {holder} is that of another job, or of this one with other contents; "
-            "choose another id"
-        )
-    return Duplicate(
-        f"job {spec.name}: the name is taken by the live job {holder}; wait for it, stop it, or choose another name"
-    )

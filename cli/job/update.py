@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cellstate.errors import BadInput, Overtaken, Refused
+from cellstate.errors import BadInput
 from cli import render, words
 from cli.app import App
-from cli.job.change import check_owner
 from cli.job.options import check_option, follow_options, force_option
-from cli.job.reading import jobs_of, read_file
+from cli.job.reading import read_file
+from omega.changes import update
+from omega.queries.job_status import progress
+from omega.submission import jobs_of
 
 if TYPE_CHECKING:
-    from cellstate.model import Job, JobSpec
     from cellstate.redis import RedisCell
-    from omega.updating import Change
 
-ATTEMPTS = 5
-"""How often somebody may be faster before it is given up."""
 PAUSE_SECONDS = 0.25
 
 
@@ -43,7 +41,7 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
     specs = jobs_of(cell, [read])
     if len(specs) != 1:
         raise BadInput(f"{file}: {len(specs)} jobs; update one at a time")
-    job, change = update(app, cell, specs[0], check, force=force)
+    job, change = update(cell, specs[0], check, app.user, app.now_ms, app.by, force=force)
     following = follow if follow is not None else sys.stdout.isatty() and not app.as_json
     state = _follow(cell, job.id, quiet=app.as_json) if following else cell.updates().get(job.id, "")
     if app.as_json:
@@ -54,38 +52,6 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
         render.line(f"job  {job.id}  {job.name}  {what} · modify index {job.modified} · see omega job status {job.id}")
     if following and state.startswith("stalled"):
         ctx.exit(1)
-
-
-def update(
-    app: App, cell: "RedisCell", spec: "JobSpec", check: int | None, *, force: bool
-) -> "tuple[Job, Change]":  # fmt: skip
-    """Begin the update of the live job that has the id or name of `spec`. Refused, Overtaken, BadInput."""
-    from omega.updating import change
-
-    for attempt in range(ATTEMPTS):
-        job = cell.job(spec.id) or cell.job(cell.job_id(spec.name) or "")
-        if job is None:
-            raise Refused(f"job {spec.name}: no live job of that name in cell {cell.name}; omega job submit makes one")
-        check_owner(app, cell, [job], force=force)
-        wanted = change(job, spec, again=cell.updates().get(job.id, "").startswith("stalled"))
-        try:
-            known = job.modified if check is None else check
-            return cell.update(job.id, wanted.groups, wanted.extra, app.now_ms(), app.by, known), wanted
-        except Overtaken:
-            if check is not None or attempt == ATTEMPTS - 1:
-                raise
-    raise RuntimeError("out of attempts")
-
-
-def progress(job: "Job", state: str) -> dict[str, Any]:
-    """How far the update of a job is: what is still to be replaced, of how many."""
-    from schedulers.rolling import going, targets
-
-    aims = targets(job)
-    left = sum(going(job.groups[number]) for target in aims for number in target.older)
-    word, _, reason = state.partition(" ")
-    return {"update": word or "done", "reason": reason or None, "to_replace": left,
-            "tasks": sum(target.count for target in aims)}  # fmt: skip
 
 
 def told(now: Mapping[str, Any]) -> str:

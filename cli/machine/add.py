@@ -10,7 +10,8 @@ from cli import render, words
 from cli.amounts import amount_options, named, vector
 from cli.app import App
 from cli.attributes import Dealt, attribute_option, of_machine
-from cli.cell.create import FLEET, JOIN_CHUNK
+from cli.cell.create import JOIN_CHUNK
+from omega.live.executors import FLEET
 
 if TYPE_CHECKING:
     from cellstate.model import MachineSpec

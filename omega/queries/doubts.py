@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from cellstate.errors import Refused
 from cellstate.model import MachineState
 from cellstate.resources import format_amount
-from cli import words
-from cli.cell.create import FLEET
+from omega.live.executors import FLEET
+from omega.queries.job_state import Room
 from omega.queries.private_copy import as_work, look_up, private_copy
+from omega.queries.wording import amounts, count
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
@@ -30,8 +31,6 @@ class _Doubts:
     """Looks at jobs and machines once, whatever the number of jobs."""
 
     def __init__(self, cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
-        from omega.queries.job_state import Room
-
         self.cell, self.specs, self.room = cell, specs, Room(cell)
 
     def all(self) -> list[str]:
@@ -76,7 +75,7 @@ class _Doubts:
             lack = self.room.largest_lack(group.need)
             where = f"job {spec.name}, group {group.extra.get('name', i)}"
             if lack == "together":
-                need = words.amounts(self.cell.dimensions, group.need)
+                need = amounts(self.cell.dimensions, group.need)
                 yield f"{where}: no single machine has {need} together; it stays pending"
             elif lack is not None:
                 need = format_amount(lack, group.need[self.cell.dimensions.names.index(lack)])
@@ -129,4 +128,4 @@ class _Doubts:
         fits = known.get(shape, spec.total)
         if fits < spec.total:
             most = f"an empty cell holds {fits:,} of them at once"
-            yield f"job {spec.name}: a gang of {words.count(spec.total, 'task')}; {most}; it stays pending"
+            yield f"job {spec.name}: a gang of {count(spec.total, 'task')}; {most}; it stays pending"

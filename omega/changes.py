@@ -1,0 +1,90 @@
+"""Changes of jobs by users: who may make them, and calls that take several steps."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from cellstate.errors import Overtaken, Refused
+from omega.queries.job_state import group_names, state
+
+if TYPE_CHECKING:
+    from cellstate.model import Job, JobSpec
+    from cellstate.redis import RedisCell
+    from omega.updating import Change
+
+ATTEMPTS = 5
+"""How often an update is tried again when the job is changed meanwhile."""
+BATCH = 1_000
+"""Runs ended per call: 10 to 20 ms of the server's time."""
+MOST_DIGITS = 15
+
+
+def check_owner(me: str, cell: "RedisCell", jobs: "Iterable[Job]", *, force: bool) -> None:
+    """Raise Refused for a job of another user than `me`, unless forced; a job without a user is everybody's."""
+    me = cell.account() or me
+    for job in () if force else jobs:
+        owner = job.spec.get("user")
+        if owner not in (None, me):
+            raise Refused(f"job {job.name}: belongs to {owner}, and you are {me}; to change it say --force")
+
+
+def changed_json(job: "Job") -> dict[str, Any]:
+    """A job after a change as plain values."""
+    return {"state": state(job), "held": job.held, "after": [wait._asdict() for wait in job.after],
+            "totals": [group.total for group in job.groups], "modify_index": job.modified}  # fmt: skip
+
+
+def group_of(job: "Job", asked: str | None) -> int:
+    """The position of the group that is meant. Refused when there are several and none is named, or none so named."""
+    from schedulers.rolling import targets
+
+    called, current = group_names(job), [target.group for target in targets(job)]
+    names = [called[number] for number in current]
+    there = f"job {job.name} has the groups {', '.join(names)}"
+    if asked is None:
+        if len(names) > 1:
+            raise Refused(f"{there}; say which one is to be resized")
+        return current[0]
+    if asked in names:
+        return current[names.index(asked)]
+    if asked.isdecimal() and len(asked) <= MOST_DIGITS and int(asked) < len(names):
+        return current[int(asked)]
+    raise Refused(f"{there}, and none called {asked}; name one of them")
+
+
+def end(cell: "RedisCell", stopped: "Job", now_ms: Callable[[], int], by: str) -> Iterator[int]:
+    """End what runs of a stopped job, batch by batch (semantics 4); yields how many tasks each batch ended."""
+    from cellstate.transaction import Ending, How
+
+    job: Job | None = stopped
+    while job is not None:
+        runs = [run for group in job.groups for run in group.runs if not run[2]]
+        took_effect = 0
+        for start in range(0, len(runs), BATCH):
+            batch = [Ending(machine, placement, How.STOPPED) for placement, machine, _ in runs[start : start + BATCH]]
+            count = sum(cell.end(batch, now_ms(), by))
+            took_effect += count
+            yield count
+        if not took_effect:  # nothing runs, or others ended it meanwhile
+            return
+        job = cell.job(stopped.id)
+
+
+def update(
+    cell: "RedisCell", spec: "JobSpec", check: int | None, me: str, now_ms: Callable[[], int], by: str, *, force: bool
+) -> "tuple[Job, Change]":  # fmt: skip
+    """Begin the update of the live job that has the id or name of `spec`. Refused, Overtaken, BadInput."""
+    from omega.updating import change
+
+    for attempt in range(ATTEMPTS):
+        job = cell.job(spec.id) or cell.job(cell.job_id(spec.name) or "")
+        if job is None:
+            raise Refused(f"job {spec.name}: no live job of that name in cell {cell.name}; omega job submit makes one")
+        check_owner(me, cell, [job], force=force)
+        wanted = change(job, spec, again=cell.updates().get(job.id, "").startswith("stalled"))
+        try:
+            known = job.modified if check is None else check
+            return cell.update(job.id, wanted.groups, wanted.extra, now_ms(), by, known), wanted
+        except Overtaken:
+            if check is not None or attempt == ATTEMPTS - 1:
+                raise
+    raise RuntimeError("out of attempts")

@@ -1,0 +1,4 @@
+"""Names of executors that Omega itself gives."""
+
+FLEET = "here"
+"""The executor of simulated machines when no other is named: the one of `omega up`."""

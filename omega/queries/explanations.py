@@ -1,0 +1,127 @@
+"""Why a job waits: what each of its demands excludes, machine by machine, and what would help."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from cellstate.model import JobState
+from omega.queries import wording
+from omega.queries.job_state import Room, group_names, state
+from omega.queries.job_status import waits_for
+from omega.queries.losses import losses
+from omega.queries.private_copy import live_kinds, look_up, private_copy
+
+if TYPE_CHECKING:
+    from cellstate.cell import KindUse
+    from cellstate.model import Job
+    from cellstate.redis import RedisCell
+    from cellstate.view import View
+    from schedulers.constraints.explanation import Explanation
+
+
+def explain_job(cell: "RedisCell", job: "Job") -> dict[str, Any]:
+    """Return why a job is as it is, as plain values."""
+    return settled(cell, job) if not waits(job) else Explained.of(cell, job).as_json()
+
+
+def waits(job: "Job") -> bool:
+    """Whether it waits for machines; one that is held does not."""
+    return job.pending and job.state is not JobState.HELD
+
+
+def settled(cell: "RedisCell", job: "Job") -> dict[str, Any]:
+    """Return why a job is as it is that does not wait for a machine, as plain values."""
+    reason = Room(cell).reason(job) or ("PLACED" if state(job) == "running" else "DONE")
+    detail = f"waits for {waits_for(cell, job)}" if reason == "DEPENDENCY" else ""
+    found = losses(cell, job)
+    return _head(cell, job) | {"reason": reason, "detail": detail, "groups": [], "fits_after": [], "losses": found}
+
+
+class Explained:
+    """Why one pending job waits, decided on a private copy of the cell as its scheduler would."""
+
+    def __init__(self, cell: "RedisCell", job: "Job", view: "View", use: "KindUse | None", *, scheduled: bool) -> None:
+        from schedulers.constraints.explanation import explain
+        from schedulers.work import Work
+
+        self.cell, self.job, self.view = cell, job, view
+        self.work = Work.of(job)
+        look_up(cell, view, [self.work])
+        self.said: Explanation = explain(self.work, view, use, cell.dimensions.names, scheduled=scheduled)
+        self.groups = group_names(job)
+
+    @classmethod
+    def of(cls, cell: "RedisCell", job: "Job") -> "Explained":
+        """Explain a job on a copy of the cell as it is now."""
+        kind = job.kind
+        return cls(cell, job, private_copy(cell), cell.kinds().get(kind), scheduled=kind in live_kinds(cell))
+
+    def as_json(self) -> dict[str, Any]:
+        """The explanation as plain values."""
+        groups = [
+            {"group": part.group, "name": self.groups[part.group], "unplaced": part.unplaced, "fits": part.fits,
+             "reason": part.reason, "steps": [
+                 {"reason": step.reason, "what": step.what, "excludes": step.excludes, "remaining": step.remaining}
+                 for step in part.steps]} for part in self.said.parts
+        ]  # fmt: skip
+        return _head(self.cell, self.job) | {
+            "reason": self.said.reason, "detail": self.said.detail, "machines": self.said.machines, "groups": groups,
+            "losses": losses(self.cell, self.job),
+            "fits_after": [{name: value for name, value in each.items() if name != "text"} for each in self.remedies()],
+        }  # fmt: skip
+
+    def remedies(self) -> list[dict[str, Any]]:
+        """What would let the rest fit, each with its ``text``."""
+        return [*self._evictions(), *self._more_machines()]
+
+    def _evictions(self) -> Iterator[dict[str, Any]]:
+        """How many less important tasks stand in the way of all that is left, if that is all."""
+        from schedulers.remedies import evictions
+
+        found = evictions(self.work, self.view, self.cell)
+        if found:
+            below, may = self.job.precedence, may_evict(self.cell, self.job.kind)
+            who = "its scheduler may" if may else "its scheduler may not"
+            yield {
+                "evictions": found, "precedence_below": below, "allowed": may,
+                "text": f"{wording.count(found, 'task')} of precedence < {below:,} evicted ({who})",
+            }  # fmt: skip
+
+    def _more_machines(self) -> Iterator[dict[str, Any]]:
+        from schedulers.remedies import more_machines
+
+        for part in self.said.parts:
+            more = more_machines(self.work, part, self.view)
+            if more is None:
+                continue
+            capacity = tuple(int(amount) for amount in self.view.capacity[:, more.like])
+            name = self.cell.described([more.like])[0][0]
+            apart = "".join(f", in {wording.count(n, f'more {domain}')}" for domain, n in more.apart.items())
+            size = wording.amounts(self.cell.dimensions, capacity)
+            yield {
+                "machines": more.count, "like": name, "capacity": self.cell.dimensions.numbers(capacity),
+                "apart": dict(more.apart), "group": part.group,
+                "text": f"{wording.count(more.count, 'more machine')} like {name} ({size}){apart}",
+            }  # fmt: skip
+
+
+def may_evict(cell: "RedisCell", kind: str) -> bool:
+    """Whether schedulers of a kind evict: those that live, else those that would be started."""
+    from cellstate.errors import BadInput
+    from schedulers import registry
+
+    said = [
+        figures["evicts"] for name, (_, alive, figures) in cell.members().items()
+        if alive and name.partition("/")[0] == kind and "evicts" in figures
+    ]  # fmt: skip
+    if said:
+        return any(said)
+    try:
+        return registry.scheduler(kind).preemption.evicts
+    except BadInput:
+        return False
+
+
+def _head(cell: "RedisCell", job: "Job") -> dict[str, Any]:
+    total = sum(group.total for group in job.groups)
+    return {"cell": cell.name, "id": job.id, "name": job.name, "kind": job.kind, "state": state(job),
+            "unplaced": job.unplaced, "total": total}  # fmt: skip

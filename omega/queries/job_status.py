@@ -1,0 +1,138 @@
+"""A job in full: its tasks, where they run, its history, its update."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from cellstate import ranges
+from omega.queries import mapreduce
+from omega.queries.job_history import Past, past
+from omega.queries.job_state import Room, counts, ended, group_names
+from omega.queries.jobs import job_json
+from omega.queries.losses import losses
+from omega.queries.names import Names
+from schedulers.rolling import going, targets
+
+if TYPE_CHECKING:
+    from cellstate.model import Job, Run
+    from cellstate.redis import RedisCell
+
+MOST_ASKED = 1_000
+"""Runs that are asked whether they have started."""
+
+
+class JobStatus:
+    """One job and everything the store knows of it; what is read is read once, when it is first asked for."""
+
+    def __init__(self, cell: "RedisCell", job: "Job") -> None:
+        """Take a job of a cell as it was read."""
+        self.cell, self.job = cell, job
+        self.room = Room(cell)
+
+    @cached_property
+    def there(self) -> "list[Run]":
+        """All runs on the machines of the job, those of other jobs too."""
+        return self.cell.runs(sorted({machine for group in self.job.groups for _, machine, _ in group.runs}))
+
+    @cached_property
+    def runs(self) -> "list[Run]":
+        """The runs of the job."""
+        return [run for run in self.there if run.job == self.job.id]
+
+    @cached_property
+    def machine_names(self) -> Mapping[int, str]:
+        """The names of its machines, by index."""
+        machines = sorted({run.machine for run in self.runs})
+        return {index: name for index, (name, _) in zip(machines, self.cell.described(machines), strict=True) if name}
+
+    @cached_property
+    def past(self) -> Past:
+        """Its history, from the log."""
+        return past(self.cell, self.job)
+
+    @cached_property
+    def summary(self) -> Mapping[str, int]:
+        """Its tasks by state; ``lost`` counts losses, as far as the log goes."""
+        return summary(self.cell, self.job, self.there, self.past)
+
+    @cached_property
+    def losses(self) -> list[dict[str, Any]]:
+        """Losses of tasks that have not ended."""
+        return losses(self.cell, self.job)
+
+    @cached_property
+    def update(self) -> Mapping[str, Any]:
+        """How far its update is."""
+        return progress(self.job, self.cell.updates().get(self.job.id, ""))
+
+    def as_json(self, now_ms: int) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        cell, job, names, log = self.cell, self.job, self.machine_names, self.past
+        shards = mapreduce.progress(cell, job)
+        return {
+            "cell": cell.name, **job_json(job, self.room, now_ms), "groups": _groups(cell, job),
+            "progress": shards and mapreduce.as_json(shards, mapreduce.machine_names(cell, shards)),
+            "runs": [
+                {"placement": run.placement, "machine": names.get(run.machine, str(run.machine)), "index": run.machine,
+                 "group": run.group, "tasks": run.tasks, "leaving": run.leaving} for run in self.runs
+            ],
+            "summary": self.summary, "history": log.as_json(), "evicted_for": log.evicted_for,
+            "evicted": log.evicted, "failures": log.failures, "losses": self.losses,
+            "spec": {name: value for name, value in job.spec.items() if name not in ("groups", "targets")},
+            "update": self.update,
+        }  # fmt: skip
+
+
+def summary(cell: "RedisCell", job: "Job", there: "Sequence[Run]", log: Past) -> dict[str, int]:
+    """The tasks of a job as the family of such systems sums them up; `lost` counts losses, as far as the log goes.
+
+    Starting are those that wait on their machine until what leaves it, or themselves elsewhere, is gone; so
+    they were placed after that. `there` are the runs on the job's machines.
+    """
+    leaving = [run for run in there if run.leaving]
+    late = [run for run in there if run.job == job.id and not run.leaving and _after_one(run, leaving)][:MOST_ASKED]
+    answers = cell.may_start([(run.machine, run.placement) for run in late]) if late else []
+    waits = [run for run, answer in zip(late, answers, strict=True) if answer == "wait"]
+    found, starting = counts(job.groups), sum(ranges.count(run.tasks) for run in waits)
+    return {
+        "queued": found["queued"], "starting": starting, "running": found["placed"] - starting,
+        "failed": found["failed"], "complete": found["finished"], "stopped": found["stopped"], "lost": log.lost,
+    }  # fmt: skip
+
+
+def _groups(cell: "RedisCell", job: "Job") -> list[dict[str, Any]]:
+    said: Sequence[Mapping[str, Any]] = job.spec.get("groups") or [{}] * len(job.groups)
+    current = {target.group for target in targets(job)}
+    return [
+        {"name": name, "need": cell.dimensions.numbers(group.need), "duration_ms": group.duration_ms,
+         "counts": counts([group]), "optional": group.optional, "indices": group.indices,
+         "superseded": i not in current,
+         "spec": {key: value for key, value in extra.items() if key != "name"}}
+        for i, (name, group, extra) in enumerate(zip(group_names(job), job.groups, said, strict=True))
+    ]  # fmt: skip
+
+
+def _after_one(run: "Run", leaving: "Sequence[Run]") -> bool:
+    """Whether a run was placed after one that leaves its machine, or its group elsewhere."""
+    return any(
+        each.placement < run.placement
+        and (each.machine == run.machine or (each.job, each.group) == (run.job, run.group))
+        for each in leaving
+    )
+
+
+def waits_for(cell: "RedisCell", job: "Job") -> str:
+    """What it waits for; of one that was stopped for it, what did not come true."""
+    names = Names(cell)
+    if ended(job):
+        return ", ".join(f"{names.job(wait.job)}, which did not finish" for wait in job.after)
+    return ", ".join(f"{names.job(wait.job)} to {'end' if wait.any_end else 'finish'}" for wait in job.after)
+
+
+def progress(job: "Job", state: str) -> dict[str, Any]:
+    """How far the update of a job is: what is still to be replaced, of how many."""
+    aims = targets(job)
+    left = sum(going(job.groups[number]) for target in aims for number in target.older)
+    word, _, reason = state.partition(" ")
+    return {"update": word or "done", "reason": reason or None, "to_replace": left,
+            "tasks": sum(target.count for target in aims)}  # fmt: skip

@@ -1,0 +1,43 @@
+"""Progress of MapReduce jobs."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cellstate.model import Job
+    from cellstate.redis import RedisCell
+    from cellstate.shards import PhaseCount, Progress
+
+PLAN = "mapreduce"
+
+
+def progress(cell: "RedisCell", job: "Job") -> "Progress | None":
+    """How far a job is; before its first worker asked for a shard, nothing of it is done. None for any other job."""
+    from cellstate.shards import PhaseCount, Progress
+
+    plan = job.spec.get(PLAN)
+    if plan is None:
+        return None
+    maps, reduces = int(plan["maps"]), int(plan["reduces"])
+    return cell.progress(job.id) or Progress(PhaseCount(maps, maps, 0, 0), PhaseCount(reduces, reduces, 0, 0))
+
+
+def machine_names(cell: "RedisCell", found: "Progress") -> dict[int, str]:
+    """The names of the machines on which shards fail."""
+    return {machine.index: machine.name for machine in cell.machines()} if found.failing else {}
+
+
+def as_json(found: "Progress", names: Mapping[int, str]) -> dict[str, Any]:
+    """A job's progress as plain values; `names` of machines by their index."""
+    counts = {
+        name: {"total": count.total, "done": count.done, "mean_seconds": count.mean} for name, count in phases(found)
+    }
+    failing = [{"machine": names.get(index, str(index)), "failed_in_a_row": count, "left_out": index in found.left_out}
+               for index, count in found.failing]  # fmt: skip
+    return {"phase": found.phase, "working": found.working, "failed": found.failed or None, **counts,
+            "failing_machines": failing}  # fmt: skip
+
+
+def phases(found: "Progress") -> "tuple[tuple[str, PhaseCount], ...]":
+    """Return the counts of each phase by its name."""
+    return ("map", found.map), ("reduce", found.reduce)

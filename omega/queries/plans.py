@@ -1,0 +1,142 @@
+"""Dry runs: where the tasks of jobs would be placed if they were submitted now."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from omega.queries.private_copy import as_work, look_up, private_copy
+from omega.submission import taken
+
+if TYPE_CHECKING:
+    from cellstate.model import JobSpec
+    from cellstate.redis import RedisCell
+    from cellstate.view import View
+    from schedulers.dry_run import Planned
+    from schedulers.scheduler import Scheduler
+    from schedulers.work import Work
+
+
+@dataclass
+class Plan:
+    """What would become of one job. `scores` are points by group, what they are for, and machine."""
+
+    spec: "JobSpec"
+    planned: "Planned"
+    reason: str
+    names: Mapping[int, str] = field(default_factory=dict)
+    victims: Mapping[str, str] = field(default_factory=dict)
+    """The names of jobs that would lose tasks, by id."""
+    scores: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    unchanged: bool = False
+
+    @property
+    def placed(self) -> int:
+        """Tasks that would be placed."""
+        return sum(claim.count for claim in self.planned.claims)
+
+    @property
+    def unplaced(self) -> int:
+        """Tasks that would wait."""
+        return 0 if self.unchanged else self.spec.total - self.placed
+
+    def placements(self) -> list[dict[str, Any]]:
+        """Machine by machine, in the order they were chosen."""
+        found: dict[tuple[int, int], int] = {}
+        for claim in self.planned.claims:
+            found[claim.group, claim.machine] = found.get((claim.group, claim.machine), 0) + claim.count
+        return [
+            {"group": group, "machine": self.names[machine], "tasks": count, **self._score(group, machine)}
+            for (group, machine), count in found.items()
+        ]
+
+    def _score(self, group: int, machine: int) -> dict[str, Any]:
+        parts = {name: round(float(points[machine]), 4) for name, points in self.scores.get(group, {}).items()}
+        return {"score": round(sum(parts.values()), 4) if parts else None, "scores": parts}
+
+    def evictions(self) -> list[dict[str, Any]]:
+        """Whom it would cost, job by job and machine by machine."""
+        found: dict[tuple[str, int, int], int] = {}
+        for resident, count in self.planned.victims:
+            key = resident.job, resident.machine, resident.precedence
+            found[key] = found.get(key, 0) + count
+        return [
+            {"job": job, "name": self.victims.get(job, job), "machine": self.names[machine], "tasks": count,
+             "precedence": precedence} for (job, machine, precedence), count in found.items()
+        ]  # fmt: skip
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        return {
+            "id": self.spec.id, "name": self.spec.name, "kind": self.spec.kind, "tasks": self.spec.total,
+            "status": "unchanged" if self.unchanged else "new", "placed": self.placed, "unplaced": self.unplaced,
+            "reason": self.reason or None, "placements": self.placements(), "evictions": self.evictions(),
+        }  # fmt: skip
+
+
+class Plans:
+    """Plans jobs one after the other on one private copy."""
+
+    def __init__(self, cell: "RedisCell", *, scored: bool) -> None:
+        """Take a copy of the cell; `scored`: with the score of every machine."""
+        self.cell, self.scored = cell, scored
+        self.view: View = private_copy(cell)
+        self.kinds = cell.kinds()
+        self._schedulers: dict[str, Scheduler] = {}
+
+    def all(self, specs: "Sequence[JobSpec]") -> list[Plan]:
+        """A plan for each job."""
+        return [self._one(spec, order) for order, spec in enumerate(specs)]
+
+    def _one(self, spec: "JobSpec", order: int) -> Plan:
+        from schedulers.constraints.explanation import explain
+        from schedulers.dry_run import DryRun, Planned
+
+        if self._is_there(spec):
+            return Plan(spec, Planned(), "", unchanged=True)
+        work, use = as_work(spec, order), self.kinds.get(spec.kind)
+        scheduler = self._scheduler(spec.kind)
+        look_up(self.cell, self.view, [work])
+        reason = explain(work, self.view, use, self.cell.dimensions.names).reason
+        if reason == "LIMIT":
+            return Plan(spec, Planned(), reason)
+        scores = self._scores(scheduler, work)
+        planned = DryRun(scheduler, self.view, self.cell).plan(work)
+        if work.remaining:
+            reason = explain(work, self.view, use, self.cell.dimensions.names).reason
+        machines = sorted({claim.machine for claim in planned.claims})
+        names = {m: name for m, (name, _) in zip(machines, self.cell.described(machines), strict=True)}
+        jobs = self.cell.jobs_by_id(sorted({each.resident.job for each in planned.victims}))
+        victims = {job_id: job.name for job_id, job in jobs.items()}
+        return Plan(spec, planned, reason if work.remaining else "", names, victims, scores)
+
+    def _scheduler(self, kind: str) -> "Scheduler":
+        from schedulers import registry
+
+        if kind not in self._schedulers:
+            self._schedulers[kind] = registry.scheduler(kind, f"{self.cell.name}/plan")
+        return self._schedulers[kind]
+
+    def _scores(self, scheduler: "Scheduler", work: "Work") -> dict[int, Mapping[str, Any]]:
+        """Points of every machine, before anything is claimed."""
+        import numpy as np
+
+        from schedulers.policies import Scoring
+
+        placement, machines = scheduler.placement, np.arange(self.view.size)
+        if not isinstance(placement, Scoring):
+            return {}
+        return {group: placement.scores(work, group, self.view, machines) for group in range(len(work.left))}
+
+    def _is_there(self, spec: "JobSpec") -> bool:
+        """Whether the very job is there already; Duplicate when its id belongs to another one."""
+        from cellstate.redis.records import opaque
+
+        found = self.cell.job(spec.id)
+        if found is None:
+            return False
+        asked = [(group.need, group.duration_ms, group.count) for group in spec.groups]
+        same = [(group.need, group.duration_ms, group.total) for group in found.groups] == asked
+        same = same and found.spec == opaque(spec.extra, spec.groups)
+        if not same or (found.name, found.kind, found.precedence) != (spec.name, spec.kind, spec.precedence):
+            raise taken(spec, spec.id, by_id=True)
+        return True
