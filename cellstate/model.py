@@ -15,7 +15,7 @@ from zlib import crc32
 from cellstate import ranges
 from cellstate.errors import BadInput
 from cellstate.plain_text import check_text, check_texts
-from cellstate.resources import Resources, shown
+from cellstate.resources import MOST_TOGETHER, Resources, shown, together
 
 MOST_CLAIMS = 10_000
 """Tasks a transaction may claim, and so the largest gang: 65 ms of the server's time (semantics 11)."""
@@ -186,6 +186,15 @@ class JobSpec:
         """How many tasks the job has."""
         groups = self.groups
         return groups[0].count if len(groups) == 1 else sum(group.count for group in groups)
+
+    def check_sum(self) -> None:
+        """Refuse a job whose tasks together need more of a resource than sums are exact for (semantics 12)."""
+        most = together((group.need, group.count) for group in self.groups)
+        if most > MOST_TOGETHER:
+            raise BadInput(
+                f"job {self.name}: its tasks together need {most} of a resource; the most is {MOST_TOGETHER}: count it"
+                " in a larger unit, or submit fewer tasks"
+            )
 
 
 def check_kind(kind: str) -> str:

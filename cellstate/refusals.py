@@ -18,7 +18,8 @@ def refusal(cell: str, job_id: str, status: str, job: Job | None = None) -> Omeg
         "group": f"has {len(job.groups)} task groups, numbered from 0; see omega job status {job_id}",
         "few": "more tasks have ended than it shall have; ask for at least as many",
         "often": f"was updated too often ({len(job.groups)} task groups); submit it anew",
-        "large": f"would have more tasks, or would have had, than are counted exactly; the most is {LARGEST}",
+        "large": "would have more tasks, or would have had, or need more of a resource, than are counted exactly;"
+        f" the most is {LARGEST} tasks and {MOST_TOGETHER} of a resource",
         "many": f"a gang of more than {MOST_CLAIMS} tasks; that is the most in one transaction",
     }
     return Refused(f"job {job_id}: {said[status]}")

@@ -6,7 +6,7 @@ formatting (docs/decisions/0001).
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -83,6 +83,11 @@ def parse_amount(name: str, amount: str | float) -> int:
         bare = text[:20]
         raise BadInput(f"memory: {shown(amount)} has no unit; write {bare}Mi (MiB) or {bare}M (10^6 bytes)")
     return _whole(number, Decimal(units[unit]) / MIB, name, amount)
+
+
+def together(needs: Iterable[tuple[Sequence[int], int]]) -> int:
+    """Return the most of one resource that so many tasks of each of these needs take together."""
+    return max(map(sum, zip(*([amount * count for amount in need] for need, count in needs), strict=False)), default=0)
 
 
 def format_amount(name: str, amount: int) -> str:

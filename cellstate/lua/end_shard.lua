@@ -13,6 +13,9 @@
 
 --@include lists binary words ranges shards
 
+-- The sum of a phase stays exact (semantics 12).
+--@const MOST_MS 5000000000000000
+
 local field = sub(phase, 1, 1) .. shard
 local p = read_phase(table_of[phase == 'map' and 1 or 2] or '0 - 0 0')
 local from, to, mine = find_held(machine, placement, task)
@@ -42,7 +45,7 @@ if how == 'failed' then
     'machines', counted(machine, failed_on(machine) + 1))
   if count + 1 >= tonumber(most) then redis.call('HSET', shards_key, 'failed', phase .. ' ' .. shard) end
 else
-  p.done, p.ms = p.done + 1, p.ms + milliseconds
+  p.done, p.ms = p.done + 1, math.min(p.ms + milliseconds, MOST_MS)
   redis.call('HSET', shards_key, phase, write_phase(p), 'held', held, field, mark)
   if machines ~= '' then redis.call('HSET', shards_key, 'machines', counted(machine, 0)) end
 end

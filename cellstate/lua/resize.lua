@@ -9,8 +9,9 @@
 -- any. At most this many running tasks are stopped in one call: the totals are
 -- then not reached yet, and the call is repeated.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"group", record} (one that is
---        not there), {"large", record} (more tasks, or indices given out, than are counted exactly), {"few", record} (more tasks have ended than are asked for), {"many", record} (a gang of
---        more than a transaction takes), or {"keys", name…}
+--        not there), {"large", record} (more tasks, or indices given out, than are counted exactly; or a person's
+--        resize lets all tasks need more of a resource), {"few", record} (more tasks have ended than are asked
+--        for), {"many", record} (a gang of more than a transaction takes), or {"keys", name…}
 -- Types  as in commit.lua
 -- Rules  semantics 4; only people move the modify index; what is so already changes nothing (14); a call that only takes away passes when
 --        the server is full (13)
@@ -34,13 +35,17 @@ for i = fixed_args + 1, #ARGV do
 end
 if not differs then return { 'ok', write_job(j) } end
 if changed or overtaken(j, check) then return { 'moved', write_job(j) } end
---@const MOST_TASKS 100000000000000
-local machines, large = {}, false
+--@const MOST_TASKS 100000000000000, MOST_TOGETHER 5000000000000000
+local machines, large, needs = {}, false, {}
 for _, g in ipairs(j.groups) do
   local wanted = asked[g] or (total_of(g))
   sum = sum + wanted
   local total, indices = total_of(g)
   large = large or sum >= MOST_TASKS or asked[g] and indices + wanted - total >= MOST_TASKS
+  for d = 1, R do
+    needs[d] = (needs[d] or 0) + g[NEED + d] * wanted
+    large = large or grows and step ~= '1' and needs[d] > MOST_TOGETHER
+  end
   local ended = ended_of(g)
   if wanted < ended[1] + ended[2] + ended[3] then return { 'few', write_job(j) } end
   if wanted < total_of(g) - g[UNPLACED] then

@@ -18,7 +18,7 @@ from cellstate.memory.tasks import MemoryTasks
 from cellstate.memory.words import Group, JobRow
 from cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, bucket_of, check_author
 from cellstate.refusals import refusal
-from cellstate.resources import LARGEST
+from cellstate.resources import LARGEST, MOST_TOGETHER, together
 from cellstate.transaction import How
 
 
@@ -32,6 +32,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         for job in jobs:
             if job.total > LARGEST:
                 raise BadInput(f"job {job.name}: {job.total} tasks; the most is {LARGEST}")
+            job.check_sum()
             for group in job.groups:
                 if group.need not in checked:
                     self.check(f"job {job.name}", group.need)
@@ -191,6 +192,9 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         if sum(asked.get(g, g.total) for g in j.groups) > LARGEST or any(
             g.indices + total - g.total > LARGEST for g, total in asked.items()
         ):
+            raise refusal(self.name, job_id, "large", self.snapshot_of(j, spec=False))
+        grows = any(total > g.total for g, total in asked.items())
+        if grows and not step and together((g.amounts, asked.get(g, g.total)) for g in j.groups) > MOST_TOGETHER:
             raise refusal(self.name, job_id, "large", self.snapshot_of(j, spec=False))
         if j.gang and sum(asked.get(g, g.total) for g in j.groups) > MOST_CLAIMS:
             raise refusal(self.name, job_id, "many", self.snapshot_of(j, spec=False))

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from cellstate.memory.publish import MemoryPublish
 from cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split
+from cellstate.resources import LARGEST, MOST_TOGETHER
 from cellstate.shards import (
     MAP,
     MOST_IN_A_ROW,
@@ -148,7 +149,8 @@ class MemoryShards(MemoryPublish):
             if count + 1 >= TRIES:
                 table.failed = f"{phase} {shard}"
         else:
-            p.done, p.milliseconds = p.done + 1, p.milliseconds + milliseconds
+            p.done += 1
+            p.milliseconds = min(p.milliseconds + min(max(0, milliseconds), LARGEST), MOST_TOGETHER)
             del table.machines[worker.machine]
             table.finishers[phase, shard] = worker.mark
             if phase == REDUCE and p.done == p.total:

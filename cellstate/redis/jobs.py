@@ -29,6 +29,7 @@ class RedisJobs(RedisPages):
         for job in jobs:
             if job.total > LARGEST:
                 raise BadInput(f"job {job.name}: {job.total} tasks; the most is {LARGEST}")
+            job.check_sum()
             for group in job.groups:
                 self._check(f"job {job.name}", group.need)
                 if not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST:

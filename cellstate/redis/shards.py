@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from cellstate import ranges
 from cellstate.redis.reads import RedisReads
+from cellstate.resources import LARGEST
 from cellstate.shards import (
     KEPT_MS,
     LEARNT_MS,
@@ -41,7 +42,8 @@ class RedisShards(RedisReads):
         """See Cell.end_shard."""
         values = {
             "dims": len(self.dimensions), "phase": phase, "shard": shard,
-            "how": "done" if failed_ms is None else "failed", "milliseconds": milliseconds, "at": failed_ms or 0,
+            "how": "done" if failed_ms is None else "failed", "at": failed_ms or 0,
+            "milliseconds": min(max(0, milliseconds), LARGEST),
             "most": TRIES, "wait_ms": RETRY_MS, "expire_ms": KEPT_MS, "learnt_ms": LEARNT_MS,
         }  # fmt: skip
         own = {"shards": f"shards:{job_id}", "durations": f"durations:{name}"}

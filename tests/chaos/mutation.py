@@ -98,11 +98,11 @@ class Mutant(NamedTuple):
 
 
 def mutants(path: str) -> Iterator[Mutant]:
-    """Yield every mutant of a file; comments and documentation are left alone."""
+    """Yield every mutant of a file; comments, documentation, imports and decorators are left alone."""
     quoted = False
     for number, line in enumerate((TREE / path).read_text().splitlines()):
         marks = line.count('"""')
-        if quoted or marks or line.lstrip().startswith(("#", "--")):
+        if quoted or marks or line.lstrip().startswith(("#", "--", "@", "import ", "from ")):
             quoted ^= marks == 1
             continue
         for pattern, other in OPERATORS:

@@ -224,3 +224,18 @@ def test_it_does_not_count_of_another_placement_or_a_stopped_job(cell: AnyCell, 
     cell.stop("a", 1, "ada")
     assert clock.end(How.FINISHED, 1, tasks="0", job="a") == 0
     assert group(cell).stopped == 1
+
+
+def test_a_held_job_keeps_what_runs_and_counts_ends_that_are_told_late(
+    cell: AnyCell, member: Member, clock: Clock
+) -> None:
+    submit(cell, 4)
+    member.place("a", (0, 2), (1, 2))
+    cell.hold("a", 1, "ada")
+    clock.lose(1)
+    assert clock.end(How.FINISHED, 1, tasks="0", job="a") == 1
+    assert clock.wait(1_000) == Housekept(0, 1, more=False)
+    found = group(cell)
+    assert (found.placed, found.ready, found.finished, found.stopped) == (2, 1, 1, 0)
+    assert clock.end(How.FINISHED, 1, tasks="1", job="a") == 1
+    assert verify(cell).violations == ()

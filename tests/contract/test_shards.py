@@ -3,6 +3,7 @@
 import pytest
 
 from cellstate.model import MachineState
+from cellstate.resources import LARGEST, MOST_TOGETHER
 from cellstate.shards import MOST_IN_A_ROW, RETRY_MS, TRIES, Durations, Errand, PhaseCount, Progress, Worker
 from cellstate.transaction import Ending, How
 from tests.contract.conftest import AnyCell, Member, job
@@ -65,6 +66,25 @@ def test_reduces_wait_for_the_last_map(cell: AnyCell, workers: list[Worker]) -> 
 
 def test_asking_again_gives_the_same_shard(cell: AnyCell, workers: list[Worker]) -> None:
     assert claim(cell, workers[0]) == claim(cell, workers[0]) == Errand("map", 0)
+
+
+def test_sums_of_durations_stay_exact_and_never_fall(cell: AnyCell, workers: list[Worker]) -> None:
+    for milliseconds in (-5, LARGEST + 1, LARGEST):
+        errand = claim(cell, workers[0])
+        assert end(cell, workers[0], "map", errand.shard, milliseconds)
+    found = cell.progress("a")
+    assert found is not None
+    assert found.map == PhaseCount(3, 0, 3, 2 * LARGEST)
+
+
+def test_the_sum_of_durations_has_a_most(cell: AnyCell, workers: list[Worker]) -> None:
+    count = MOST_TOGETHER // LARGEST + 2
+    for _ in range(count):
+        errand = claim(cell, workers[0], count)
+        assert end(cell, workers[0], "map", errand.shard, LARGEST)
+    found = cell.progress("a")
+    assert found is not None
+    assert found.map.milliseconds == MOST_TOGETHER
 
 
 def test_ending_again_has_no_second_effect(cell: AnyCell, workers: list[Worker]) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from cellstate.audit import verify
 from cellstate.errors import BadInput, Refused
-from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from cellstate.model import Job, JobSpec, MachineSpec, MachineState, TaskGroup
 from cellstate.resources import LARGEST, MOST_TOGETHER
 from tests.contract.conftest import AnyCell, Make, Member, job
 
@@ -42,6 +42,23 @@ def test_a_job_of_more_tasks_than_are_counted_exactly_is_refused(cell: AnyCell) 
     groups = (TaskGroup((0, 0), LARGEST), TaskGroup((0, 0), 1))
     with pytest.raises(BadInput, match="job a"):
         cell.submit([JobSpec("a", "a", "batch", groups)], 0, "ada")
+
+
+def total(job: Job) -> int:
+    return sum(group.total for group in job.groups)
+
+
+def test_a_job_whose_tasks_together_need_more_than_is_counted_exactly_is_refused(cell: AnyCell) -> None:
+    each = MOST_TOGETHER // 100
+    groups = (TaskGroup((1, each), 60), TaskGroup((each, each), 40))
+    cell.submit([JobSpec("a", "a", "batch", groups)], 0, "ada")
+    with pytest.raises(BadInput, match=r"job b: its tasks together need .* the most is 5000000000000000"):
+        cell.submit([JobSpec("b", "b", "batch", (*groups, TaskGroup((0, 1), 1)))], 0, "ada")
+    with pytest.raises(Refused, match="of a resource, than are counted exactly"):
+        cell.resize("a", {0: 61}, 1, "ada")
+    assert total(cell.resize("a", {0: 60}, 1, "ada")) == 100
+    assert total(cell.resize("a", {0: 61}, 1, "batch/0", seen={0: 60})) == 101, "a step of an update"
+    assert total(cell.resize("a", {0: 50}, 1, "ada")) == 90
 
 
 def test_a_job_does_not_grow_beyond_what_is_counted_exactly(cell: AnyCell) -> None:

@@ -95,7 +95,7 @@ def test_a_claim_of_more_tasks_than_a_field_holds() -> None:
     """Amounts times tasks may pass the 64 bits of a field; judging must not."""
     cell = MemoryCell()
     cell.join("e0", [MachineSpec("m0", (LARGEST, LARGEST))], 0)
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((LARGEST // 2, 1), 10**9),))], 0, "ada")
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((LARGEST // 2, 1), 100),))], 0, "ada")
     membership = cell.enlist("batch/0", "n", 1, 0)
     for number, mode in enumerate(Mode, 1):
         claim = Transaction("a", (Claim(0, 0, 10**9),), mode)

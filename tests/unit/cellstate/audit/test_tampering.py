@@ -37,6 +37,13 @@ def test_a_key_of_another_type_is_a_violation(everything: Town) -> None:
     assert [(v.where, v.what) for v in verify(everything.cell).violations] == [("log", "is a string, not a stream")]
 
 
+def test_no_arrival_is_given_out_before_the_first(everything: Town) -> None:
+    everything.queue("batch", "part", 0)
+    assert [(v.where, v.what.partition(",")[0]) for v in verify(everything.cell).violations] == [
+        ("job part", "its arrival 0 is another's too")
+    ]
+
+
 NOT_RECORDS = {
     "jobs part": (b"", b"none", b"\xff\xfe", b"1 2;3 4"), "static 0": (b"\xff\xfe", b"m0\n\xc1"),
     "kinds batch": (b"", b"none", b"\xff\xfe"), "meta jobs": (b"", b"none", b"\xff\xfe"), "runs 0": (b"none", b"\xff"),

@@ -1,0 +1,47 @@
+"""What the simulator's short way leaves to the long one: machines that are over, tasks that leave, unknown jobs."""
+
+from cellstate.memory import MemoryCell
+from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from cellstate.resources import Dimensions
+from cellstate.transaction import Claim, Ending, How, Singles, Transaction, Verdict
+
+
+def test_a_machine_that_is_over_is_down_and_not_full() -> None:
+    cell = MemoryCell("c", Dimensions(("cpu", "memory")), log=False, boxes=False)
+    cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 9),))], 0, "ada")
+    assert cell.carry_out("batch/0", Transaction("a", (Claim(0, 0, 2),)), None, 0)[0].accepted
+    cell.join("e0", [MachineSpec("m0", (3, 3))], 0)
+    outcome, placed = cell.carry_out("batch/0", Transaction("a", Singles([1, 0, 1])), None, 0)
+    assert [verdict for _, verdict in outcome.claims] == [Verdict.PLACED, Verdict.DOWN, Verdict.PLACED]
+    assert sum(each.tasks for each in placed) == 2
+
+
+def test_a_job_whose_tasks_are_leaving_is_kept_until_they_left() -> None:
+    cell = MemoryCell("c", Dimensions(("cpu", "memory")), keep_jobs=0, log=False, boxes=False)
+    cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
+    assert cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)[0].accepted
+    (leaving,) = cell.runs([0])
+    assert cell.end([Ending(0, leaving.placement, How.STOPPED)], 1, "ada") == [1]
+    _, placed = cell.carry_out("batch/0", Transaction("a", Singles([1])), None, 1)
+    assert cell.finish_placed(placed[0], 2) == 1
+    assert [job.id for job in cell.jobs()] == ["a"]
+    assert [run.leaving for run in cell.runs([0, 1])] == [True]
+    cell.end([Ending(0, leaving.placement, How.LEFT)], 3, "e0")
+    assert cell.runs([0, 1]) == []
+
+
+def test_a_job_that_is_not_there_is_unknown() -> None:
+    cell = MemoryCell("c", Dimensions(("cpu", "memory")), log=False, boxes=False)
+    cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
+    outcome, placed = cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)
+    assert (outcome.claims, placed) == (((0, Verdict.UNKNOWN),), [])
+
+
+def test_a_cell_with_a_log_notes_every_placement() -> None:
+    cell = MemoryCell("c", Dimensions(("cpu", "memory")), boxes=False)
+    cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
+    assert cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)[0].accepted
+    assert cell.facts()[-1].words[0] == "place"
