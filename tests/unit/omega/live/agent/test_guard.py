@@ -162,15 +162,22 @@ def test_a_supervisor_that_wakes_late_kills_first(yard: Yard) -> None:
 def test_a_guard_that_was_lost_is_replaced_and_the_next_one_watches_its_tasks(
     yard: Yard, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
 ) -> None:
-    monkeypatch.setattr("omega.live.agent.guard_line.PATIENCE_SECONDS", 0.2)
     (place, pids), first = yard.escaping("t1", ESCAPES["double fork, own session, no environment"]), yard.line.pid
-    os.kill(first, how)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while yard.line.pid in (0, first):
-        assert time.monotonic() < deadline
+
+    def replaced() -> bool:
         yard.line.look()
-        time.sleep(0.01)
-    time.sleep(0.3)  # it has read which processes there are
+        return yard.line.pid not in (0, first)
+
+    def answered() -> bool:
+        yard.line.hear()
+        return not yard.line._asked
+
+    os.kill(first, how)
+    with monkeypatch.context() as impatient:  # only of the guard that cannot answer: a new one may take long to start
+        impatient.setattr("omega.live.agent.guard_line.PATIENCE_SECONDS", 0.2)
+        until(replaced)
+    yard.line.look()
+    until(answered)  # it answers after it has read which processes there are
     os.kill(supervisor(place), signal.SIGSTOP)
     yard.lease(0.1, 0.25)
     until(lambda: not alive(pids))
