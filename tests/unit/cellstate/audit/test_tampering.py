@@ -39,9 +39,8 @@ def test_a_key_of_another_type_is_a_violation(everything: Town) -> None:
 
 def test_no_arrival_is_given_out_before_the_first(everything: Town) -> None:
     everything.queue("batch", "part", 0)
-    assert [(v.where, v.what.partition(",")[0]) for v in verify(everything.cell).violations] == [
-        ("job part", "its arrival 0 is another's too")
-    ]
+    said = [v.what for v in verify(everything.cell).violations if v.where == "job part"]
+    assert "its arrival 0 is another's too, or was never given out" in said
 
 
 NOT_RECORDS = {

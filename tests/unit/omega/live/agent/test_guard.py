@@ -41,6 +41,15 @@ class Yard:
         at = lease_file.now()
         lease_file.write(self.top / "lease", f"{at + over} {at + end} {incarnation}")
 
+    def guard(self) -> None:
+        """Return when the guard has read which processes there are: then it answers."""
+        self.line.look()
+        until(self.answered)
+
+    def answered(self) -> bool:
+        self.line.hear()
+        return not self.line._asked
+
     def start(self, name: str, script: str, *, waits: bool = True, **more: Any) -> Path:
         """Start a task, and return when it runs."""
         place = self.top / "tasks" / name
@@ -137,6 +146,7 @@ def test_what_a_killed_supervisor_leaves_behind_is_killed_at_once(yard: Yard, es
 
 
 def test_a_supervisor_that_ends_in_time_says_how(yard: Yard) -> None:
+    yard.guard()
     yard.lease(0.4, 1.0)
     place = yard.start("t1", "trap '' TERM; while :; do sleep 0.05; done")
     until(lambda: not held(place / "lock"))
@@ -144,6 +154,7 @@ def test_a_supervisor_that_ends_in_time_says_how(yard: Yard) -> None:
 
 
 def test_a_supervisor_that_wakes_late_kills_first(yard: Yard) -> None:
+    yard.guard()
     yard.lease(0.9, 1.0)
     place = yard.start("t1", "trap '' TERM; setsid sleep 60 & while :; do sleep 60; done", grace_ms=60_000)
     until(lambda: len(tree(place)) == 3)
@@ -168,16 +179,11 @@ def test_a_guard_that_was_lost_is_replaced_and_the_next_one_watches_its_tasks(
         yard.line.look()
         return yard.line.pid not in (0, first)
 
-    def answered() -> bool:
-        yard.line.hear()
-        return not yard.line._asked
-
     os.kill(first, how)
     with monkeypatch.context() as impatient:  # only of the guard that cannot answer: a new one may take long to start
         impatient.setattr("omega.live.agent.guard_line.PATIENCE_SECONDS", 0.2)
         until(replaced)
-    yard.line.look()
-    until(answered)  # it answers after it has read which processes there are
+    yard.guard()
     os.kill(supervisor(place), signal.SIGSTOP)
     yard.lease(0.1, 0.25)
     until(lambda: not alive(pids))
