@@ -273,6 +273,11 @@ class Scheduler:
             work.fruitless += 1
             work.not_before = now + min(1.0, 0.05 * work.fruitless)
             self.queue.ready.add(work)
+        elif Verdict.DOWN in verdicts and not outcome.placed:
+            # The next sync shows that the machine is down: other machines are tried at once, the same one later.
+            work.not_before = now + min(1.0, 0.05 * work.fruitless)
+            work.fruitless += 1
+            self.queue.ready.add(work)
         else:
             self.queue.ready.add(work)
 

@@ -6,6 +6,7 @@ from cellstate.audit import verify
 from cellstate.errors import BadInput, Refused
 from cellstate.model import Gang, Job, JobSpec, JobState, MachineState, TaskGroup
 from cellstate.ranges import indices
+from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, job, requeue_lost
 
@@ -161,4 +162,16 @@ def test_finished_jobs_are_kept_by_age(make: Make) -> None:
     assert cell.retire(14_400) == 1, "j3 ended before 8000"
     assert cell.retire(99_000) == 0, "live jobs stay"
     assert kept() == ["j4", "j5", "j6", "j7", "j8"]
+
+
+def test_times_that_no_job_needs_are_forgotten(make: Make) -> None:
+    cell = make(keep_ms=6_400).cell
+    for i, now in enumerate((1_000, 2_000, 8_400)):
+        cell.submit([job(f"j{i}")], 0, "ada")
+        cell.retire(now)
+    if isinstance(cell, RedisCell):
+        kept = [int(each.split()[1]) for each in cell.client.lrange(cell._prefix + "times", 0, -1)]
+    else:
+        kept = [ms for _, ms in cell._times]
+    assert kept == [2_000, 8_400], "what is as old as jobs become, and what is younger"
     assert verify(cell).ok

@@ -37,6 +37,14 @@ def test_a_key_of_another_type_is_a_violation(everything: Town) -> None:
     assert [(v.where, v.what) for v in verify(everything.cell).violations] == [("log", "is a string, not a stream")]
 
 
+def test_a_job_that_a_person_held_is_held(everything: Town) -> None:
+    everything.cell.hold("part", 99, "ada")
+    assert verify(everything.cell).ok
+    everything.edit("jobs", "part", "<*", "")
+    said = [v.what for v in verify(everything.cell).violations if v.where == "job part"]
+    assert "was held by a person and is not held" in said
+
+
 def test_no_arrival_is_given_out_before_the_first(everything: Town) -> None:
     everything.queue("batch", "part", 0)
     said = [v.what for v in verify(everything.cell).violations if v.where == "job part"]
