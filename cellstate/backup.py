@@ -17,11 +17,12 @@ from cellstate import keys
 from cellstate.errors import StoreError
 from cellstate.redis import RedisCell
 from cellstate.redis.raw_snapshot import RawSnapshot
+from cellstate.redis.records import chunk_fields
 from cellstate.redis.scripts import script
 from cellstate.resources import Dimensions
 from cellstate.server import translate
 
-BULK = ("machines", "runs", "static", "jobs", "specs", "jobnames")
+BULK = ("machines", "runs", "placed", "static", "jobs", "specs", "jobnames")
 """Hashes of a record a machine or job: every change of one is named by a fact."""
 NAMES = "names"
 """Made again from the static parts."""
@@ -73,10 +74,13 @@ class Backup:
         if gone:
             bulk["jobnames"] = {name: job for name, job in bulk["jobnames"].items() if job not in gone}
         for job, record, _, holder, spec in shot.jobs:
+            for _, chunk in chunk_fields(job, bulk["jobs"].get(job.encode(), b"")):
+                bulk["placed"].pop(chunk.encode(), None)
             _put(bulk["jobs"], job.encode(), record)
             _put(bulk["specs"], job.encode(), spec)
             if record:
                 _put(bulk["jobnames"], record.partition(b" ")[0], holder)
+        bulk["placed"].update(shot.placed)
         self.version = shot.version
 
 

@@ -33,7 +33,7 @@ allocated × R, in the smallest units of the cell's dimensions."""
 
 
 class PendingJob(NamedTuple):
-    """A pending job as a scheduler receives it; `arrival` orders how jobs became pending."""
+    """A pending job as a scheduler receives it, without its runs; `arrival` orders how jobs became pending."""
 
     arrival: int
     job: Job

@@ -68,6 +68,8 @@ class Inspection:
     """Name and number of attributes by index."""
     run_records: set[int] = field(default_factory=set)
     """Machines that have a record of what runs on them."""
+    placed: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+    """(placement, machine) of the runs in every chunk apart from their job's record."""
     executors: dict[str, int] = field(default_factory=dict)
     specs: dict[str, int] = field(default_factory=dict)
     """Jobs with a part that only schedulers and executors read, and how many task groups it describes."""

@@ -6,6 +6,7 @@ Redis Cluster.
     meta        hash    schema, resources, version, floor and the other counters
     machines    hash    index → machine record: numbers of eight bytes (lua/parts/words.lua)
     runs        hash    index → the runs on the machine
+    placed      hash    job, group, chunk → runs of a job beyond those in its record (lua/parts/placements.lua)
     static      hash    index → name and attributes (MessagePack)
     names       hash    machine name → index
     executors   hash    executor name → number

@@ -5,7 +5,7 @@ by one claim form a *run*. A run has a cell-wide placement id, and (placement id
 names one placement for good: a task placed again gets a new id (semantics 1).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from re import compile as pattern
@@ -19,6 +19,11 @@ from cellstate.resources import MOST_TOGETHER, Resources, shown, together
 
 MOST_CLAIMS = 10_000
 """Tasks a transaction may claim, and so the largest gang: 65 ms of the server's time (semantics 11)."""
+MOST_STOPS = 2_000
+"""Running tasks that one call of a resize stops; the rest in the next call."""
+RUNS_CHUNK = 256
+"""Runs whose last task has an index below this stand in their job's record, the others in chunks of as many indices
+(lua/parts/placements.lua)."""
 MOST_GROUPS = 500
 """Task groups a job may have, those of earlier updates included."""
 MOST_WAITS = 1_000
@@ -285,6 +290,11 @@ class GroupStatus:
     def ready(self) -> int:
         """Unplaced tasks that may be placed now."""
         return self.unplaced - self.delayed if self.losses else self.unplaced
+
+
+def ordered(runs: Iterable[tuple[int, int, bool]], indices: int) -> Iterable[tuple[int, int, bool]]:
+    """Runs of a group that gave out so many indices: in order of placement, live ones first, where chunks mix them."""
+    return runs if indices <= RUNS_CHUNK else sorted(runs, key=lambda run: (run[2], run[0]))
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from cellstate.audit.reading import Picture
 from cellstate.audit.register import JobEntry, Register, Touch
 from cellstate.audit.rules import Violation
 from cellstate.inspection import Inspection
-from cellstate.model import MOST_PRECEDENCE, Job, JobState, Limits
+from cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits
 
 Directory = Callable[[Inspection, Picture, Register], Iterator[Violation]]
 
@@ -53,6 +53,24 @@ def machines_are_listed(inspection: Inspection, picture: Picture, register: Regi
         if entry.attributes is not None and entry.attributes != attributes:
             what = f"has {attributes} attributes, after its last fact {entry.attributes}"
             yield Violation(6, what, f"machine {index}")
+
+
+def chunks_hold_runs(inspection: Inspection, picture: Picture, _: Register) -> Iterator[Violation]:
+    """6: runs that do not stand in their job's record stand in the chunk of their last task, and nowhere else."""
+    expected: dict[str, set[tuple[int, int]]] = {}
+    for (job, group), tasks in picture.groups.items():
+        for run, spans, _size in tasks:
+            chunk = spans[-1][1] // RUNS_CHUNK
+            if chunk:
+                field = f"{job} {group} {'!' if run.leaving else ''}{chunk}"
+                expected.setdefault(field, set()).add((run.placement, run.machine))
+    for field in sorted(expected.keys() | inspection.placed.keys()):
+        listed, there = inspection.placed.get(field, set()), expected.get(field, set())
+        if listed != there:
+            only, lost = sorted(listed - there), sorted(there - listed)
+            yield Violation(
+                6, f"(placement, machine) {only} are listed only, {lost} on machines only", f"placed {field}"
+            )
 
 
 def executors_are_numbered(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
@@ -289,6 +307,7 @@ def others_agree(inspection: Inspection, _: Picture, __: Register) -> Iterator[V
 DIRECTORIES: tuple[Directory, ...] = (
     records_are_readable,
     machines_are_listed,
+    chunks_hold_runs,
     executors_are_numbered,
     jobs_follow_from_log,
     finished_jobs_are_listed,

@@ -1,6 +1,6 @@
 -- A worker of a MapReduce job asks what to do: the maps first and, when all are done, the reduces.
 --
--- KEYS   runs jobs shards
+-- KEYS   runs placed jobs shards
 -- ARGV   dims job machine placement task maps reduces at most expire_ms
 -- maps, reduces: how many shards each phase has; they count when the job's first worker asks. at: the time (ms) by
 -- the store's clock; most: a machine on which so many shards in a row failed is left out.
@@ -8,13 +8,13 @@
 --        left failed here or just now; {"out"} on a machine that is left out; {"done"};
 --        {"failed", shard, phase} when that shard was tried too often; {"fenced"} when the worker's placement is
 --        no longer live
--- Types  runs, jobs: hash; shards: hash of the job that expires (parts/shards.lua)
+-- Types  runs, placed, jobs: hash; shards: hash of the job that expires (parts/shards.lua)
 -- Rules  a shard belongs to a placement: that of a worker evicted, lost or ended goes back (semantics 1); asking
 --        again gives the same shard (14); begins with HSET (13). Shards that failed come after all others, when
 --        their time has come, and on a machine where they failed only if they failed on every machine of the job
 --        that is not left out. If all are left out, none is.
 
---@include lists binary words ranges shards
+--@include lists binary words ranges placements shards
 
 local texts = {}
 local function is_live(index, run, number)
@@ -40,12 +40,10 @@ if mine then return { what, mine } end
 local function usable()
   load_jobs({ job })
   local all, good = {}, {}
-  for _, g in ipairs(J[job] and J[job].groups or {}) do
-    for run, index in gmatch(runs_of(g), '(!?%d+)@(%d+)') do
-      if sub(run, 1, 1) ~= '!' then
-        all[index] = true
-        if failed_on(index) < tonumber(most) then good[index] = true end
-      end
+  for i, g in ipairs(J[job] and J[job].groups or {}) do
+    for _, run in ipairs(far.runs(J[job], i - 1, g, math.huge)) do
+      all[run[2]] = true
+      if failed_on(run[2]) < tonumber(most) then good[run[2]] = true end
     end
   end
   return next(good) and good or all

@@ -1,7 +1,7 @@
 -- Judge the transactions of one scheduler in order, apply what stands, and answer with what its
 -- private copy lacks and its next jobs. THE SPECIFICATION of what a conflict is.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping schedulers lease | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping schedulers lease | box:* pending:* wake:* asleep
 -- ARGV   dims tag at member incarnation number since since_tag kind asked most owned | transactions
 -- A transaction is its job; numbers of eight bytes each: mode (0 incremental, 1 gang), detection (0 fine, 1
 -- coarse), and for every claim its group, count of identical tasks and the machine's number at the sync; the
@@ -9,13 +9,13 @@
 -- Reply  {"ok", version, tag, outcomes, mode, text, arrivals, counts, (id, arrival, record, spec)…}, or
 --        {"fenced"} / {"stale"} / {"keys", name…} with nothing done.
 --        outcomes: per transaction "+" when all stands, else "placed verdict,…" per claim; joined by ";".
--- Types  meta, machines, runs, jobs, specs, jobnames, kinds, schedulers: hash; changes, done, box: list;
+-- Types  meta, machines, runs, placed, jobs, specs, jobnames, kinds, schedulers: hash; changes, done, box: list;
 --        log: stream; lease: string; pending: sorted set
 -- Rules  Omega §3.4, docs/semantics.md; judging: semantics 7, 8, 9, 11; loss: 14, 15, 16.
 --        Verdicts, the first that applies wins: unknown, down, duplicate, incomplete, limit, precedence,
 --        moved, full, placed; in a gang that fails the placed ones become aborted.
 
---@include lists binary words ranges done lanes publish links losses tasks delta
+--@include lists binary words ranges done lanes publish links placements losses tasks delta
 
 --@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9
 local astray = false  -- the copy belongs to a lost history: its numbers say nothing (semantics 16)

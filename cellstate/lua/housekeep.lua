@@ -1,7 +1,7 @@
 -- What any live scheduler does for all, a bounded part per call: end tasks of stopped and abandoned jobs; queue lost
 -- tasks again when their delay is over; note the last placement id by the minute.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now most
 -- now: the server's time in ms; most: runs ended in one call (some 10 us of the server's time each).
 -- Reply  {"ok", tasks ended, tasks queued again, 1 when more is due now else 0}, or {"keys", name…} with nothing done
@@ -9,24 +9,22 @@
 --        commit.lua
 -- Rules  semantics 24, 26; what is done already changes nothing (14); begins with a deletion (13)
 
---@include lists binary words ranges done lanes publish links losses tasks
+--@include lists binary words ranges done lanes publish links placements losses tasks
 
 --@const JOBS 100, TICK_MS 60000, TICKS 12
 local ids = redis.call('ZRANGEBYSCORE', housekeeping_key, '-inf', now, 'LIMIT', 0, JOBS)
 load_jobs(ids)
 
--- Runs of jobs that end, {machine, placement}, at most so many.
+-- Runs of jobs that end, {placement, machine}, at most so many.
 local function runs_to_end()
   local list, left = {}, tonumber(most)
   for _, id in ipairs(ids) do
     local j = J[id]
-    for _, g in ipairs(j and j.state > HELD and j.groups or {}) do
-      for placement, index in gmatch(runs_of(g), '(!?%d+)@(%d+)') do
+    for i, g in ipairs(j and j.state > HELD and j.groups or {}) do
+      for _, run in ipairs(far.runs(j, i - 1, g, left + 1)) do
         if left == 0 then return list, true end
-        if sub(placement, 1, 1) ~= '!' then
-          list[#list + 1] = { index, placement }
-          left = left - 1
-        end
+        list[#list + 1] = run
+        left = left - 1
       end
     end
   end
@@ -35,7 +33,7 @@ end
 
 local runs, more = runs_to_end()
 local machines = {}
-for i, run in ipairs(runs) do machines[i] = run[1] end
+for i, run in ipairs(runs) do machines[i] = run[2] end
 load_machines(machines)
 load_awaiting()
 load_kinds_of_jobs()
@@ -70,7 +68,7 @@ end
 
 tick()
 local ended, queued_again, done = 0, 0, {}
-for _, run in ipairs(runs) do ended = ended + end_tasks(M[run[1]], run[2], '*', 'stopped', '-', 1) end
+for _, run in ipairs(runs) do ended = ended + end_tasks(M[run[2]], run[1], '*', 'stopped', '-', 1) end
 for _, id in ipairs(ids) do
   local j = J[id]
   if j and j.state <= HELD then queued_again = queued_again + requeue_due(j) end

@@ -1,6 +1,6 @@
 -- An agent leaves, or is found gone: what ran on its machine is lost and goes back to pending, once.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping names executors agents lease
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping names executors agents lease
 --        | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now member incarnation name reaped
 -- now: the server's time in ms.
@@ -11,7 +11,7 @@
 -- Types  names, executors, agents: hash; lease: string that expires; others as in commit.lua
 -- Rules  semantics 2 (a machine that goes acknowledges for itself), 17; begins with a deletion (13)
 
---@include lists binary words ranges done lanes publish links losses tasks
+--@include lists binary words ranges done lanes publish links placements losses tasks
 
 local record = redis.call('HGET', agents_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'ok', 0, 0 } end

@@ -1,6 +1,6 @@
 -- Change one machine: its state (up, drained, down, gone) or its capacity.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now index action change
 -- now: the server's time in ms.
 -- action "state": change is 0 up, 1 drained, 2 down, 3 gone; tasks of a machine that goes down or away
@@ -11,7 +11,7 @@
 -- Types  as in commit.lua
 -- Rules  semantics 5, 8; idempotent (14)
 
---@include lists binary words ranges done lanes publish sums links losses tasks
+--@include lists binary words ranges done lanes publish sums links placements losses tasks
 
 load_machines({ index })
 local m = M[index]

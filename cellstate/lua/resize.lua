@@ -2,12 +2,12 @@
 -- first of the waiting tasks, then of those that run, newest index first: they are stopped and leave. What still
 -- waits arrives anew: a gang that fitted nowhere may fit now.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping | box:* pending:* wake:* asleep
--- ARGV   dims tag at by job check step most | groups
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping | box:* pending:* wake:* asleep
+-- ARGV   dims tag at by job check step most stops | groups
 -- A group is "number total seen placed". check: the modify index the caller read, "-" for any; step "1": a process
 -- asks, no person, so the modify index stays; seen, placed: the total and the placed tasks the caller read, "-" for
--- any. At most this many running tasks are stopped in one call: the totals are
--- then not reached yet, and the call is repeated.
+-- any. most: tasks of a gang; stops: running tasks stopped in one call. With more to stop the totals are not reached yet,
+-- and the call is repeated.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"group", record} (one that is
 --        not there), {"large", record} (more tasks, or indices given out, than are counted exactly; or a person's
 --        resize lets all tasks need more of a resource), {"few", record} (more tasks have ended than are asked
@@ -16,7 +16,7 @@
 -- Rules  semantics 4; only people move the modify index; what is so already changes nothing (14); a call that only takes away passes when
 --        the server is full (13)
 
---@include lists binary words ranges done lanes publish links losses tasks
+--@include lists binary words ranges done lanes publish links placements losses tasks
 
 load_jobs({ job })
 local j = J[job]
@@ -36,8 +36,32 @@ end
 if not differs then return { 'ok', write_job(j) } end
 if changed or overtaken(j, check) then return { 'moved', write_job(j) } end
 --@const MOST_TASKS 100000000000000, MOST_TOGETHER 5000000000000000
-local machines, large, needs = {}, false, {}
-for _, g in ipairs(j.groups) do
+-- Spans of running tasks of a group, {first, last, placement, machine}, newest index first: as many as hold the newest
+-- `count` tasks. Runs are read by chunks of their last index, the newest chunk first; what lies below the last chunk read
+-- may be mixed with runs that were not read.
+local function newest_runs(number, g, count)
+  local list, have, chunks = {}, 0, far.chunks(g)
+  for at = #chunks, 1, -1 do
+    if have >= count then break end
+    local runs, machines = far.runs_in(j, number, g, chunks[at]), {}
+    for i, run in ipairs(runs) do machines[i] = run[2] end
+    load_machines(machines)
+    for _, run in ipairs(runs) do
+      local m = M[run[2]]
+      local _, _, _, _, tasks = find_run(m, run[1], false)
+      for _, s in ipairs(spans(tasks)) do list[#list + 1] = { s[1], s[2], run[1], m } end
+    end
+    have = 0
+    for _, s in ipairs(list) do
+      if s[2] >= chunks[at] * CHUNK then have = have + s[2] - s[1] + 1 end
+    end
+  end
+  table.sort(list, function(x, y) return x[1] > y[1] end)
+  return list
+end
+
+local newest, large, needs = {}, false, {}
+for i, g in ipairs(j.groups) do
   local wanted = asked[g] or (total_of(g))
   sum = sum + wanted
   local total, indices = total_of(g)
@@ -49,12 +73,11 @@ for _, g in ipairs(j.groups) do
   local ended = ended_of(g)
   if wanted < ended[1] + ended[2] + ended[3] then return { 'few', write_job(j) } end
   if wanted < total_of(g) - g[UNPLACED] then
-    for index in gmatch(runs_of(g), '@(%d+)') do machines[#machines + 1] = index end
+    newest[g] = newest_runs(i - 1, g, math.min(total_of(g) - wanted - g[UNPLACED], tonumber(stops)))
   end
 end
 if large then return { 'large', write_job(j) } end
 if j.gang > 0 and sum > tonumber(most) then return { 'many', write_job(j) } end
-load_machines(machines)
 load_awaiting()
 load_kinds_of_jobs()
 local names = lacking()
@@ -68,23 +91,10 @@ local function grow(g, count)
   set_total(g, total + count, indices + count)
 end
 
--- What runs of a group, as {first, last, placement, machine}, newest index first.
-local function running(g)
-  local spans_of = {}
-  for placement, index in gmatch(runs_of(g), '(!?%d+)@(%d+)') do
-    if sub(placement, 1, 1) ~= '!' then
-      local _, _, _, _, tasks = find_run(M[index], placement, false)
-      for _, s in ipairs(spans(tasks)) do spans_of[#spans_of + 1] = { s[1], s[2], placement, M[index] } end
-    end
-  end
-  table.sort(spans_of, function(x, y) return x[1] > y[1] end)
-  return spans_of
-end
-
 -- Stop so many running tasks, newest index first. Each run is ended once.
 local function stop_newest(g, count)
   local parts, order = {}, {}
-  for _, s in ipairs(running(g)) do
+  for _, s in ipairs(newest[g]) do
     if count == 0 then break end
     local n = math.min(count, s[2] - s[1] + 1)
     local part, placement = spell({ { s[2] - n + 1, s[2] } }), s[3]
@@ -95,7 +105,7 @@ local function stop_newest(g, count)
   for _, run in ipairs(order) do end_tasks(run[2], run[1], parts[run[1]], 'stopped', 'resize', 1) end
 end
 
-local left = tonumber(most)
+local left = tonumber(stops)
 local function shrink(g, count)
   local total, indices = total_of(g)
   if count > g[UNPLACED] and g.delayed > 0 then requeue(j, g, math.huge) end

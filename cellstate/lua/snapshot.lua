@@ -3,17 +3,17 @@
 -- live cell in chunks and then asks what changed meanwhile until it has caught up, and for backups, which do
 -- the same.
 --
--- KEYS   meta machines runs static jobs specs jobnames kinds log | pending:*
+-- KEYS   meta machines runs placed static jobs specs jobnames kinds log | pending:*
 -- ARGV   dims since most
 -- most: after the fact with which this many machines and jobs are reached no further facts are read, so
 -- that the server is held up for some milliseconds only; 0 reads the counters alone.
--- Reply  {"ok", version, seen, first, length, placements, machines, jobs,
+-- Reply  {"ok", version, seen, first, length, placements, machines, jobs, chunks,
 --         (index, record, runs, static part) per machine, (id, record, pending 1 or 0, holder of its name,
 --         spec) per job,
---         (kind, record)…}, or {"keys", name…}. seen: the last version whose facts were read; first: the
+--         (field, runs) per chunk of runs of these jobs, (kind, record)…}, or {"keys", name…}. seen: the last version whose facts were read; first: the
 --        oldest version in the log, version + 1 when it is empty; length: its entries. A machine or job
 --        that is not kept has empty records.
--- Types  meta, machines, runs, static, jobs, specs, jobnames, kinds: hash; log: stream; pending: sorted set
+-- Types  meta, machines, runs, placed, static, jobs, specs, jobnames, kinds: hash; log: stream; pending: sorted set
 -- Rules  semantics 18
 
 --@include lists binary words
@@ -86,11 +86,32 @@ for i = 1, #ids do
 end
 if #wanted > 0 then return answering({ 'keys' }, missing(wanted, named)) end
 
+-- Where runs of these jobs stand apart from the jobs' records (parts/placements.lua).
+local chunks = {}
+local function note_chunks(lead, numbers)
+  for first, last in gmatch(numbers, '(%d+)%-?(%d*)') do
+    for chunk = tonumber(first), tonumber(last) or tonumber(first) do
+      chunks[#chunks + 1] = lead .. string.format('%.0f', chunk)
+    end
+  end
+end
+for i, id in ipairs(ids) do
+  local group = -1
+  for part in gmatch(find(records[i] or '', '#', 1, true) and records[i] or '', '[^;]+') do
+    local live, going = match(part, '#([%d,-]+)!?([%d,-]*)$')
+    if live then
+      note_chunks(id .. ' ' .. group .. ' ', live)
+      note_chunks(id .. ' ' .. group .. ' !', going)
+    end
+    group = group + 1
+  end
+end
+
 local oldest = redis.call('XRANGE', log_key, '-', '+', 'COUNT', 1)[1]
 local first = oldest and match(oldest[1], '^%d+') or string.format('%.0f', version + 1)
 local reply = {
   'ok', string.format('%.0f', version), string.format('%.0f', seen), first, redis.call('XLEN', log_key),
-  counters[2] or '0', #indices, #ids }
+  counters[2] or '0', #indices, #ids, #chunks }
 local function add(value) reply[#reply + 1] = value or '' end
 local rows, runs, statics = fetch(machines_key, indices), fetch(runs_key, indices), fetch(static_key, indices)
 local holders, specs = fetch(jobnames_key, names), fetch(specs_key, ids)
@@ -107,6 +128,11 @@ for i, id in ipairs(ids) do
   add(owner.queue and redis.call('ZSCORE', named[owner.queue], owner.member) and '1' or '0')
   add(holders[i])
   add(specs[i])
+end
+local texts = fetch(placed_key, chunks)
+for i, field in ipairs(chunks) do
+  add(field)
+  add(texts[i])
 end
 for _, value in ipairs(redis.call('HGETALL', kinds_key)) do add(value) end
 return reply

@@ -1,14 +1,14 @@
 -- May these runs start? Read only: an executor asks for runs it was told to hold (semantics 2).
 --
--- KEYS   machines runs jobs settling
+-- KEYS   machines runs placed jobs settling
 -- ARGV   dims | asked
 -- Asked is "machine placement".
 -- Reply  per question "go", "wait" (what leaves is not gone yet, or the cell was just restored) or "gone" (no such run any more)
--- Types  machines, runs, jobs: hash; settling: string that expires
+-- Types  machines, runs, placed, jobs: hash; settling: string that expires
 -- Rules  for a lease after a restore nothing starts that was placed after the backup: executors that were cut off
 --        may still run other copies until their lease ends (semantics 16)
 
---@include lists binary words ranges
+--@include lists binary words ranges placements
 
 local machines = {}
 for i = fixed_args + 1, #ARGV do machines[#machines + 1] = match(ARGV[i], '^(%d+)') end
@@ -30,10 +30,8 @@ local function physically_fits(m)
 end
 
 -- Whether one of these tasks still leaves another machine.
-local function still_elsewhere(g, tasks)
-  local places = {}
-  for placement, index in gmatch(g[RUNS], '!(%d+)@(%d+)') do places[#places + 1] = { placement, index } end
-  for _, p in ipairs(places) do
+local function still_elsewhere(j, group, tasks)
+  for _, p in ipairs(far.leaving(j, group, j.groups[group + 1])) do
     load_machines({ p[2] })
     local _, _, _, _, leaving = find_run(M[p[2]], p[1], true)
     if leaving and (span_split(tasks, leaving)) ~= '-' then return true end
@@ -55,7 +53,7 @@ for i = fixed_args + 1, #ARGV do
   elseif find(m.runs, '!', 1, true) and not physically_fits(m) then
     answers[#answers + 1] = 'wait'
   else
-    answers[#answers + 1] = still_elsewhere(J[id].groups[group + 1], tasks) and 'wait' or 'go'
+    answers[#answers + 1] = still_elsewhere(J[id], group, tasks) and 'wait' or 'go'
   end
 end
 return answers

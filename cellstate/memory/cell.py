@@ -110,7 +110,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         if intake is not None and intake.most:
             reply.arrivals = self.arrivals
             reply.counts, found = self.intake(intake)
-            reply.jobs = [PendingJob(j.arrival, self.snapshot_of(j)) for j in found]
+            reply.jobs = [PendingJob(j.arrival, self.snapshot_of(j, runs=False)) for j in found]
         return reply
 
     # Tasks

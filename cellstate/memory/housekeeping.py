@@ -25,13 +25,13 @@ class MemoryHousekeeping(MemoryTasks):
         due = sorted((when, job_id) for job_id, when in self.due.items() if when <= at_ms)[:JOBS]
         ids = [job_id for _, job_id in due]
         runs = [
-            (index, placement)
+            run
             for j in map(self.J.get, ids) if j is not None and j.state > JobState.HELD
-            for g in j.groups for placement, index in g.runs.items() if placement > 0
+            for g in j.groups for run in self.live_runs(g)
         ]  # fmt: skip
         ended = sum(
             self.end_tasks(self.M[index], placement, None, How.STOPPED, "-", self.stamp)
-            for index, placement in runs[:most]
+            for placement, index in runs[:most]
         )
         queued = 0
         for job_id in ids:

@@ -16,7 +16,7 @@ from cellstate.memory.ranges import NONE, Spans, span_add, span_tail
 from cellstate.memory.reads import MemoryReads
 from cellstate.memory.tasks import MemoryTasks
 from cellstate.memory.words import Group, JobRow
-from cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, bucket_of, check_author
+from cellstate.model import MOST_CLAIMS, MOST_STOPS, Job, JobSpec, JobState, bucket_of, check_author
 from cellstate.refusals import refusal
 from cellstate.resources import LARGEST, MOST_TOGETHER, together
 from cellstate.transaction import How
@@ -162,7 +162,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
         seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
     ) -> Job:  # fmt: skip
-        """See Cell.resize; as many steps as it takes to stop running tasks MOST_CLAIMS at a time."""
+        """See Cell.resize; as many steps as it takes to stop running tasks MOST_STOPS at a time."""
         check_author(by)
         if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
             raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
@@ -200,7 +200,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
             raise refusal(self.name, job_id, "many", self.snapshot_of(j, spec=False))
         self.open()
         (self.touch_job if step else self.modify)(j)
-        left = most = MOST_CLAIMS
+        left = most = MOST_STOPS
         for g in j.groups:
             change, stopped = asked.get(g, g.total) - g.total, 0
             if change > 0:

@@ -1,6 +1,6 @@
 """Looking at a cell in memory: the reading half of the port. Nothing here changes anything."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -11,7 +11,7 @@ from cellstate.keys import SCHEMA
 from cellstate.memory.publish import Line, MemoryPublish
 from cellstate.memory.ranges import spell
 from cellstate.memory.words import Group, JobRow, MachineRow
-from cellstate.model import BUDGET, After, Described, GroupStatus, Job, Loss, Machine, MachineState, Run
+from cellstate.model import BUDGET, After, Described, GroupStatus, Job, Loss, Machine, MachineState, Run, ordered
 from cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
 from cellstate.snapshot import Snapshot
 
@@ -64,12 +64,12 @@ class MemoryReads(MemoryPublish):
             for placement, (g, tasks) in self.M[index].runs.items()
         ]
 
-    def snapshot_of(self, j: JobRow, *, spec: bool = True) -> Job:
+    def snapshot_of(self, j: JobRow, *, spec: bool = True, runs: bool = True) -> Job:
         """A job as it is now, in the words of the port."""
         self.unfold()
         return Job(
             j.id, j.name, j.kind.name, j.precedence, j.order, j.state, j.gang, j.submitted,
-            [_group(g) for g in j.groups], j.spec if spec else {}, j.modified, "*" in j.waits,
+            [_group(g, g.runs if runs else {}) for g in j.groups], j.spec if spec else {}, j.modified, "*" in j.waits,
             tuple(After(wait.rstrip("+"), wait[-1] == "+") for wait in j.waits if wait != "*"), tuple(j.awaited),
             j.begun, j.lane.number,
         )  # fmt: skip
@@ -219,11 +219,12 @@ def _described(m: MachineRow) -> Described:
     return m.name, tuple(sorted((name, str(value)) for name, value in m.attributes.items()))
 
 
-def _group(g: Group) -> GroupStatus:
+def _group(g: Group, runs: Mapping[int, int]) -> GroupStatus:
     return GroupStatus(
         g.amounts, g.duration, g.total, g.unplaced + g.delayed, g.placed, g.finished, g.failed, g.stopped,
         spell(g.waiting),
-        tuple((abs(placement), index, placement < 0) for placement, index in g.runs.items()), g.optional, g.indices,
+        tuple(ordered(((abs(placement), index, placement < 0) for placement, index in runs.items()), g.indices)),
+        g.optional, g.indices,
         BUDGET if g.once else g.budget, g.once,
         tuple(Loss(spell(loss.tasks), loss.count, loss.due, loss.placement) for loss in g.losses),
     )  # fmt: skip

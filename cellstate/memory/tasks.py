@@ -7,7 +7,7 @@ with the first and writes the second later.
 from cellstate.memory.losses import MemoryLosses
 from cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split, span_take, spans
 from cellstate.memory.words import Group, JobRow, KindRow, MachineRow
-from cellstate.model import Gang, JobState
+from cellstate.model import RUNS_CHUNK, Gang, JobState
 from cellstate.transaction import How
 
 ENDS = (How.FINISHED, How.FAILED, How.STOPPED)
@@ -152,15 +152,19 @@ class MemoryTasks(MemoryLosses):
         self.book(g.job.kind, g, -count)
         return self.take_off(m, placement, gone, how, reason)
 
+    def live_runs(self, g: Group) -> list[tuple[int, int]]:
+        """(placement id, machine) of the runs that are not leaving, by chunk of the last task and by id."""
+        runs = [(placement, index) for placement, index in g.runs.items() if placement > 0]
+        return sorted(runs, key=lambda run: (self.M[run[1]].runs[run[0]][1][-1] // RUNS_CHUNK, run[0]))
+
     def evict_gangs(self, reason: str, transaction: int) -> int:
         """The rest of every strict gang that lost a member to an eviction follows it. Returns how many."""
         count, jobs = 0, self.strict
         for j in jobs:
             self.strict = []
             for g in j.groups:
-                for placement, index in list(g.runs.items()):
-                    if placement > 0:
-                        count += self.end_tasks(self.M[index], placement, None, How.EVICTED, reason, transaction)
+                for placement, index in self.live_runs(g):
+                    count += self.end_tasks(self.M[index], placement, None, How.EVICTED, reason, transaction)
         self.strict = []
         return count
 

@@ -23,6 +23,7 @@ _TAG = re.compile(r"[a-z0-9]{10}")
 _SCHEDULER = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+\n(|(\+|\d+ \d+(,\d+ \d+)*)(;(\+|\d+ \d+(,\d+ \d+)*))*)")
 _AGENT = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+")
 _OUTPUT = re.compile(r"\S+ \d+ \d+ (stdout|stderr)")
+_CHUNK = re.compile(r"\S+ \d+ (!?)[1-9]\d*")
 _RUNS = re.compile(r"( !?\d+:[^: ]+:\d+:[\d,-]+)*")
 
 Field = Callable[[Inspection, str, bytes], None]
@@ -81,6 +82,16 @@ def _runs(found: Inspection, field: str, value: bytes) -> None:
     found.run_records.add(_number(field))
 
 
+def _placed(found: Inspection, field: str, value: bytes) -> None:
+    parts = _CHUNK.fullmatch(field)
+    _want(parts, "not job, group, chunk")
+    mark = parts[1] if parts else ""
+    _want(re.fullmatch(rf"({mark}\d+@\d+,)+", value.decode()), f"{value.decode()!r} is not a list of runs")
+    pairs = [run.lstrip("!").split("@") for run in value.decode().split(",")[:-1]]
+    found.placed[field] = {(int(placement), int(machine)) for placement, machine in pairs}
+    _want(len(found.placed[field]) == len(pairs), "lists a run twice")
+
+
 def _executor(found: Inspection, field: str, value: bytes) -> None:
     found.executors[field] = _number(value)
 
@@ -137,6 +148,7 @@ def _lane_name(found: Inspection, field: str, value: bytes) -> None:
 FIELDS: Mapping[str, Field] = {
     "lanenames": _lane_name,
     "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "static": _static, "runs": _runs,
+    "placed": _placed,
     "executors": _executor, "specs": _spec, "schedulers": _scheduler, "agents": _agent, "stats": _stats,
     "asleep": _asleep, "output": _output, "updates": _update, "drains": _drain,
 }  # fmt: skip

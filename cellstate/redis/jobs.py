@@ -5,7 +5,7 @@ from typing import Any
 
 from cellstate.cell import Submitted
 from cellstate.errors import BadInput
-from cellstate.model import MOST_CLAIMS, MOST_GROUPS, Job, JobSpec, JobState, TaskGroup
+from cellstate.model import MOST_CLAIMS, MOST_GROUPS, MOST_STOPS, Job, JobSpec, JobState, TaskGroup
 from cellstate.plain_text import check_texts
 from cellstate.redis import records
 from cellstate.redis.pages import RedisPages
@@ -63,10 +63,10 @@ class RedisJobs(RedisPages):
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
         seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
     ) -> Job:  # fmt: skip
-        """See Cell.resize; as many calls as it takes to stop running tasks MOST_CLAIMS at a time."""
+        """See Cell.resize; as many calls as it takes to stop running tasks MOST_STOPS at a time."""
         if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
             raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
-        more = {"step": int(seen is not None), "most": MOST_CLAIMS}
+        more = {"step": int(seen is not None), "most": MOST_CLAIMS, "stops": MOST_STOPS}
         while True:
             groups = [
                 f"{number} {total} {(seen or {}).get(number, '-')} {(placed or {}).get(number, '-')}"
@@ -110,7 +110,10 @@ class RedisJobs(RedisPages):
         """Run a script that changes a job; returns its record afterwards."""
         values = {**self._values(at_ms, by), "job": job_id, "check": "-" if check is None else check, **more}
         status, *record = self._run(name, values, rest, extra=self._hints())
-        job = records.read_job(job_id, record[0], b"", len(self.dimensions)) if record else None
+        job = None
+        if record:
+            apart = self._apart({job_id: record[0]}).get(job_id, {})
+            job = records.read_job(job_id, record[0], b"", len(self.dimensions), apart)
         if job is None or status != b"ok":
             raise refusal(self.name, job_id, status.decode(), job)
         return job

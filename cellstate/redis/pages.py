@@ -49,19 +49,22 @@ class RedisPages(RedisReads):
                 found.append((order, job_id, record))
         found.sort(reverse=True)
         if user is not None:
-            found = [row for row, job in self._with_specs(found) if job.spec.get("user") == user]
+            found = [row for row, job in self._with_specs(found, runs=False) if job.spec.get("user") == user]
         older = [row for row in found if before is None or row[0] < before]
         shown = older[:most]
         jobs = [job for _, job in self._with_specs(shown)]
         left = len(older) - len(shown)
         return JobPage(len(found), jobs[::-1], shown[-1][0] if shown and left else None, left)
 
-    def _with_specs(self, rows: Sequence[tuple[int, str, bytes]]) -> Iterator[tuple[tuple[int, str, bytes], Job]]:
+    def _with_specs(
+        self, rows: Sequence[tuple[int, str, bytes]], *, runs: bool = True
+    ) -> Iterator[tuple[tuple[int, str, bytes], Job]]:
         for start in range(0, len(rows), _CHUNK):
             chunk = rows[start : start + _CHUNK]
             specs = self._plain(self.client.hmget, self._prefix + "specs", [job_id for _, job_id, _ in chunk])
+            apart = self._apart({job_id: record for _, job_id, record in chunk}) if runs else {}
             for row, spec in zip(chunk, specs, strict=True):
-                job = self._job(row[1], row[2], spec or b"")
+                job = self._job(row[1], row[2], spec or b"", apart.get(row[1], {}))
                 if job is not None:
                     yield row, job
 

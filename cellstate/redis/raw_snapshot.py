@@ -18,17 +18,20 @@ class RawSnapshot(NamedTuple):
     """Index, record, runs, static part."""
     jobs: Sequence[tuple[str, bytes, bytes, bytes, bytes]]
     """Id, record, ``1`` when it is queued, holder of its name, spec."""
+    placed: Sequence[tuple[bytes, bytes]]
+    """Field and runs of every chunk that the jobs' records list (lua/parts/placements.lua)."""
     kinds: Sequence[tuple[bytes, bytes]]
 
     @classmethod
     def of(cls, reply: Sequence[Any]) -> "RawSnapshot":
         """Read a reply of the script."""
-        version, seen, first, length, placements, machines, jobs = map(int, reply[1:8])
-        end = 8 + _OF_MACHINE * machines
+        version, seen, first, length, placements, machines, jobs, chunks = map(int, reply[1:9])
+        end = 9 + _OF_MACHINE * machines
         last = end + _OF_JOB * jobs
         return cls(
             version, seen, first, length, placements,
-            [tuple(reply[i : i + _OF_MACHINE]) for i in range(8, end, _OF_MACHINE)],
+            [tuple(reply[i : i + _OF_MACHINE]) for i in range(9, end, _OF_MACHINE)],
             [(reply[i].decode(), *reply[i + 1 : i + _OF_JOB]) for i in range(end, last, _OF_JOB)],
-            [(reply[i], reply[i + 1]) for i in range(last, len(reply), 2)],
+            [(reply[i], reply[i + 1]) for i in range(last, last + 2 * chunks, 2)],
+            [(reply[i], reply[i + 1]) for i in range(last + 2 * chunks, len(reply), 2)],
         )  # fmt: skip

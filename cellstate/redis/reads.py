@@ -182,17 +182,33 @@ class RedisReads(RedisCalls):
         spec = self._plain(self.client.hget, self._prefix + "specs", job_id)
         if record is None:
             return None
-        job = self._job(job_id, record, spec or b"")
+        job = self._job(job_id, record, spec or b"", self._apart({job_id: record}).get(job_id, {}))
         if job is None:
             self.unreadable.pop(("jobs", job_id), None)  # the error names it
             raise Unreadable(f"job {job_id}: its record cannot be read; see omega cell verify {self.name}")
         return job
 
-    def _job(self, job_id: str, record: bytes, spec: bytes) -> Job | None:
+    def _apart(self, jobs: Mapping[str, bytes]) -> dict[str, dict[int, str]]:
+        """The runs of jobs that stand in chunks apart from these records, by job and group."""
+        wanted = [(job_id, *each) for job_id, record in jobs.items() for each in self._chunk_fields(job_id, record)]
+        found: dict[bytes, bytes] = {}
+        for start in range(0, len(wanted), 1000):
+            fields = [field.encode() for _, _, field in wanted[start : start + 1000]]
+            texts = self._plain(self.client.hmget, self._prefix + "placed", fields)
+            found |= {field: text for field, text in zip(fields, texts, strict=True) if text}
+        return joined_chunks(wanted, found)
+
+    def _chunk_fields(self, job_id: str, record: bytes) -> list[tuple[int, str]]:
+        try:
+            return list(records.chunk_fields(job_id, record))
+        except records.UNREADABLE:
+            return []  # the record is noted when the job is read
+
+    def _job(self, job_id: str, record: bytes, spec: bytes, apart: Mapping[int, str] | None = None) -> Job | None:
         """Read a job; one whose specification cannot be read has none, and is noted."""
         if spec and self._record("specs", job_id, records.unpack, spec) is None:
             spec = b""
-        return self._record("jobs", job_id, records.read_job, job_id, record, spec, len(self.dimensions))
+        return self._record("jobs", job_id, records.read_job, job_id, record, spec, len(self.dimensions), apart)
 
     def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
         """See Cell.jobs_by_id."""
@@ -200,8 +216,10 @@ class RedisReads(RedisCalls):
         for start in range(0, len(ids), 4000):
             chunk = ids[start : start + 4000]
             texts = self._plain(self.client.hmget, self._prefix + "jobs", chunk)
-            for job_id, text in zip(chunk, texts, strict=True):
-                job = self._job(job_id, text, b"") if text else None
+            known = {job_id: text for job_id, text in zip(chunk, texts, strict=True) if text}
+            apart = self._apart(known)
+            for job_id, text in known.items():
+                job = self._job(job_id, text, b"", apart.get(job_id, {}))
                 if job is not None:
                     found[job_id] = job
         return found
@@ -216,8 +234,10 @@ class RedisReads(RedisCalls):
         scan = self.client.hscan_iter(self._prefix + "jobs", count=2000)
         while chunk := self._plain(dict, islice(scan, 2000)):
             specs = self._plain(self.client.hmget, self._prefix + "specs", list(chunk))
-            for (job_id, record), spec in zip(chunk.items(), specs, strict=True):
-                found.append(self._job(job_id.decode(errors="replace"), record, spec or b""))
+            named = {job_id.decode(errors="replace"): record for job_id, record in chunk.items()}
+            apart = self._apart(named)
+            for (job_id, record), spec in zip(named.items(), specs, strict=True):
+                found.append(self._job(job_id, record, spec or b"", apart.get(job_id, {})))
         return sorted({job.id: job for job in found if job is not None}.values(), key=lambda job: job.order)
 
     def pending(self, most: int | None = None) -> dict[str, list[str]]:
@@ -269,7 +289,9 @@ class RedisReads(RedisCalls):
         size = len(self.dimensions)
         values = {"dims": size, "since": since, "most": most}
         raw = RawSnapshot.of(self._run("snapshot", values, extra=self._known.get("pending", set())))
-        read = {job_id: self._job(job_id, text, b"") for job_id, text, *_ in raw.jobs if text}
+        fields = [(job_id, *each) for job_id, text, *_ in raw.jobs for each in self._chunk_fields(job_id, text)]
+        apart = joined_chunks(fields, dict(raw.placed))
+        read = {job_id: self._job(job_id, text, b"", apart.get(job_id, {})) for job_id, text, *_ in raw.jobs if text}
         found = {job_id: job for job_id, job in read.items() if job is not None}
         rows = {index: row for index, row, *_ in raw.machines if row}
         return Snapshot(
@@ -314,6 +336,15 @@ class RedisReads(RedisCalls):
 
     def _figures(self, member: bytes, data: bytes) -> dict[str, Any]:
         return self._record("stats", member, records.unpack, data) or {}
+
+
+def joined_chunks(fields: Iterable[tuple[str, int, str]], texts: Mapping[bytes, bytes]) -> dict[str, dict[int, str]]:
+    """Join the chunks of runs; `fields`: job, group and field of each, in order."""
+    found: dict[str, dict[int, list[str]]] = {}
+    for job_id, group, field in fields:
+        text = texts.get(field.encode(), b"").decode(errors="replace")
+        found.setdefault(job_id, {}).setdefault(group, []).append(text)
+    return {job_id: {group: "".join(parts) for group, parts in groups.items()} for job_id, groups in found.items()}
 
 
 def _kind(text: bytes, size: int) -> KindUse:

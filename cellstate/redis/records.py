@@ -2,18 +2,20 @@
 
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
 import msgpack
 
+from cellstate import ranges
 from cellstate.cell import Rows
 from cellstate.errors import BadInput
 from cellstate.lanes import BASE, Lane, lane_of
 from cellstate.model import (
     BUDGET,
     MOST_PRECEDENCE,
+    RUNS_CHUNK,
     After,
     Described,
     Gang,
@@ -29,6 +31,7 @@ from cellstate.model import (
     Run,
     TaskGroup,
     bucket_of,
+    ordered,
 )
 from cellstate.pages import Counts, JobHead
 from cellstate.ranges import EMPTY
@@ -92,7 +95,26 @@ def _runs(text: str) -> tuple[tuple[int, int, bool], ...]:
     return tuple(runs)
 
 
-def _group(text: str, dimensions: int) -> GroupStatus:
+def _all_runs(text: str, apart: str | None, indices: int) -> tuple[tuple[int, int, bool], ...]:
+    runs = () if apart is None or text == EMPTY else _runs(text)
+    if indices <= RUNS_CHUNK:
+        return runs
+    return tuple(ordered(runs + (_runs(apart) if apart else ()), indices))
+
+
+def chunk_fields(job_id: str, record: bytes) -> Iterator[tuple[int, str]]:
+    """The fields of ``placed`` with runs of a job: number of the group, field (lua/parts/placements.lua)."""
+    if b"#" not in record:
+        return
+    for number, text in enumerate(record.decode().split(";")[1:]):
+        live, _, going = text.partition("#")[2].partition("!")
+        for mark, chunks in (("", live), ("!", going)):
+            for chunk in ranges.indices(chunks or "-"):
+                yield number, f"{job_id} {number} {mark}{chunk}"
+
+
+def _group(text: str, dimensions: int, apart: str | None) -> GroupStatus:
+    text = text.partition("#")[0]
     words = text.split(" ")
     total, indices, optional, budget, once = _total(words[dimensions + 1])
     duration, _, unplaced, placed, finished, failed, stopped, waiting, runs = words[dimensions:]
@@ -101,7 +123,7 @@ def _group(text: str, dimensions: int) -> GroupStatus:
         waiting, losses = _losses(waiting)
     return GroupStatus(
         tuple(map(int, words[:dimensions])), int(duration), total, int(unplaced), int(placed), int(finished),
-        int(failed), int(stopped), waiting, () if runs == EMPTY else _runs(runs), optional, indices,
+        int(failed), int(stopped), waiting, _all_runs(runs, apart, indices), optional, indices,
         budget, once, losses,
     )  # fmt: skip
 
@@ -141,13 +163,17 @@ _STATES = {str(int(state)): state for state in JobState}
 _GANGS = {str(int(gang)): gang for gang in Gang}
 
 
-def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int) -> Job:
-    """Read a job's record."""
+def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Mapping[int, str] | None = None) -> Job:
+    """Read a job's record.
+
+    `apart`: the runs of its groups that stand in chunks, by the group's number; None leaves all runs out.
+    """
     head, *groups = record.decode().split(";")
     name, kind, precedence, order, state, gang, submitted, _, lane, links = head.split(" ")
     return Job(
         job_id, name, kind, int(precedence), int(order), _STATES[state], _GANGS[gang], int(submitted),
-        [_group(text, dimensions) for text in groups], unpack(spec), *_links(links),
+        [_group(text, dimensions, None if apart is None else apart.get(i, "")) for i, text in enumerate(groups)],
+        unpack(spec), *_links(links),
         lane=int(lane),
     )  # fmt: skip
 

@@ -48,7 +48,7 @@ def wanted(works: Iterable[Work], view: View, *, always: bool = False) -> Look |
             if left:
                 attributes |= wants.attributes
                 others |= {relation.job for relation in (*wants.near, *wants.apart)}
-                if wants.counts and (work.places or work.id in view.placed or any(g.runs for g in work.job.groups)):
+                if wants.counts and (work.places or work.id in view.placed or any(g.placed for g in work.job.groups)):
                     placed.add(work.id)
     attributes = attributes and lacking(view)
     if not (attributes or placed or others):

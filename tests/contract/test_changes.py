@@ -7,7 +7,18 @@ import pytest
 
 from cellstate.audit import verify
 from cellstate.errors import BadInput, Overtaken, Refused
-from cellstate.model import BUCKETS, MOST_CLAIMS, Gang, Job, JobSpec, JobState, MachineSpec, MachineState, TaskGroup
+from cellstate.model import (
+    BUCKETS,
+    MOST_CLAIMS,
+    MOST_STOPS,
+    Gang,
+    Job,
+    JobSpec,
+    JobState,
+    MachineSpec,
+    MachineState,
+    TaskGroup,
+)
 from cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, job
 from tests.contract.test_jobs import kept
@@ -237,7 +248,7 @@ def test_what_still_waits_of_a_smaller_job_arrives_anew(cell: AnyCell, member: M
 
 
 def test_many_running_tasks_are_stopped_in_several_calls(make: Make) -> None:
-    cell, tasks = make().cell, 2 * MOST_CLAIMS + 5
+    cell, tasks = make().cell, 2 * MOST_STOPS + 5
     cell.join("e0", [MachineSpec("big", (tasks, tasks))], 0)
     cell.submit([job("a", count=tasks)], 0, "ada")
     Member(cell).place("a", (0, tasks))

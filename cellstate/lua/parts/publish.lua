@@ -136,6 +136,7 @@ local function due_of(j)
 end
 
 local function write_jobs()
+  if #far.touched > 0 then far.write() end
   local rows, numbers = {}, {}
   for i = 1, #changed_jobs do
     if not changed_jobs[i].was_complete then numbers[#numbers + 1] = changed_jobs[i].lane end

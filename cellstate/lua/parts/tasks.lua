@@ -20,27 +20,9 @@ local function count_admitted(j, before)
   end
 end
 
--- A dropped run is replaced by nothing.
-local function drop_run(g, item)
-  g.dropped = g.dropped or {}
-  g.dropped[item .. ','] = ''
-  g.leaves = nil
-end
-
-local function add_run(g, item)
-  if g.dropped and g.dropped[item .. ','] then runs_of(g) end
-  if g.added then
-    g.added[#g.added + 1] = item
-  elseif g[RUNS] == '-' then
-    g[RUNS] = item .. ','
-  else
-    g.added = { item }
-  end
-end
-
 -- Whether tasks of a group are leaving anywhere.
 local function leaves(g)
-  if g.leaves == nil then g.leaves = find(runs_of(g), '!', 1, true) ~= nil end
+  if g.leaves == nil then g.leaves = g.going ~= '-' or find(runs_of(g), '!', 1, true) ~= nil end
   return g.leaves
 end
 
@@ -82,7 +64,7 @@ local function place(j, group, m, count)
   g[UNPLACED], g[PLACED] = g[UNPLACED] - count, g[PLACED] + count
   local number = group == 0 and '0' or format('%d', group)
   m.runs = m.runs .. ' ' .. placement .. ':' .. j.id .. ':' .. number .. ':' .. tasks
-  add_run(g, placement .. '@' .. m.key)
+  far.move(j, number, g, placement .. '@' .. m.key, false, '-', tasks)
   j.placed, j.unplaced = j.placed + count, j.unplaced - count
   announce_place(j, number, g[DURATION], hold, m, placement, tasks)
 end
@@ -102,17 +84,14 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
   local count = span_count(gone)
   local stays = rest ~= '-' and (' ' .. placement .. ':' .. id .. ':' .. group .. ':' .. rest) or ''
   m.runs = sub(m.runs, 1, from - 1) .. stays .. sub(m.runs, to + 1)
-  if rest == '-' then drop_run(g, placement .. '@' .. m.key) end
+  local item = placement .. '@' .. m.key
+  far.move(j, group, g, item, false, tasks, rest)
   if how == 'evicted' or how == 'stopped' then
-    local lfrom, lto, _, _, leaving = find_run(m, placement, true)
-    if lfrom then
-      m.runs = sub(m.runs, 1, lfrom - 1) .. sub(m.runs, lto + 1)
-      leaving = span_add(leaving, gone)
-    else
-      leaving = gone
-      add_run(g, '!' .. placement .. '@' .. m.key)
-      g.leaves = true
-    end
+    local lfrom, lto, _, _, left = find_run(m, placement, true)
+    if lfrom then m.runs = sub(m.runs, 1, lfrom - 1) .. sub(m.runs, lto + 1) end
+    local leaving = span_add(left or '-', gone)
+    far.move(j, group, g, '!' .. item, true, left or '-', leaving)
+    g.leaves = true
     m.runs = m.runs .. ' !' .. placement .. ':' .. id .. ':' .. group .. ':' .. leaving
     message(m, '- ' .. placement .. ' ' .. m.key .. ' ' .. gone)
     if how == 'evicted' and j.gang == STRICT then strict[#strict + 1] = j end
@@ -157,8 +136,8 @@ local function acknowledge(m, placement, part)
   local stays = rest ~= '-' and (' !' .. placement .. ':' .. id .. ':' .. group .. ':' .. rest) or ''
   m.runs = sub(m.runs, 1, from - 1) .. stays .. sub(m.runs, to + 1)
   local j = J[id]
-  if rest == '-' and j then
-    drop_run(j.groups[group + 1], '!' .. placement .. '@' .. m.key)
+  if j then
+    far.move(j, group, j.groups[group + 1], '!' .. placement .. '@' .. m.key, true, tasks, rest)
     touch_job(j)
   end
   fact('left ' .. placement .. ' ' .. m.key .. ' ' .. id .. ' ' .. group .. ' ' .. gone)
@@ -185,8 +164,8 @@ local function load_strict_gangs()
   local machines = {}
   for _, j in pairs(J) do
     if j and j.gang == STRICT then
-      for _, g in ipairs(j.groups) do
-        for index in gmatch(runs_of(g), '@(%d+)') do machines[#machines + 1] = index end
+      for i, g in ipairs(j.groups) do
+        for _, run in ipairs(far.runs(j, i - 1, g, math.huge)) do machines[#machines + 1] = run[2] end
       end
     end
   end
@@ -198,12 +177,10 @@ local function evict_gangs(reason, transaction)
   local count, jobs = 0, strict
   for _, j in ipairs(jobs) do
     strict = {}
-    for _, g in ipairs(j.groups) do
-      for placement, index in gmatch(runs_of(g), '(!?%d+)@(%d+)') do
-        local m = M[index]
-        if sub(placement, 1, 1) ~= '!' and m then
-          count = count + end_tasks(m, placement, '*', 'evicted', reason, transaction)
-        end
+    for i, g in ipairs(j.groups) do
+      for _, run in ipairs(far.runs(j, i - 1, g, math.huge)) do
+        local m = M[run[2]]
+        if m then count = count + end_tasks(m, run[1], '*', 'evicted', reason, transaction) end
       end
     end
   end

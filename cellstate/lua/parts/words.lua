@@ -8,7 +8,8 @@
 --   group    "need*R duration total unplaced placed finished failed stopped waiting[~delayed~losses…] runs"
 --            total: "total[/indices][?][xN]"; indices: given out so far, where more than the total; "?": optional;
 --            N: losses that a task survives, "-" when it is placed at most once
---            unplaced: delayed ones too; waiting: the unplaced tasks that may be placed; losses: losses.lua; runs: "placement@machine," each, "!placement@machine," leaving
+--            unplaced: delayed ones too; waiting: the unplaced tasks that may be placed; losses: losses.lua; runs: "placement@machine," each, "!placement@machine," leaving, and "#chunks[!chunks]" where more of
+--            them stand in chunks apart (placements.lua)
 --   kind     "max_jobs lowest highest max*R jobs used*R"               "-": no limit
 
 local R = tonumber(dims)
@@ -30,6 +31,8 @@ local STATES = { [0] = '0', '1', '2', '3', '4' }
 
 local M, J, K = {}, {}, {}
 local touched, changed_jobs = {}, {}
+-- Runs that stand apart from their job's record, and what is done with them: placements.lua.
+local far = { lists = {}, touched = {} }
 
 -- A machine's table: its words, and what this call does to it. key: its index as text.
 local function machine_of(key, runs, ...)
@@ -50,9 +53,14 @@ end
 local function read_group(text)
   local g = {
     first = false, last = 0, added = false, dropped = false, leaves = nil, losses = false, delayed = 0,
-    wanted = 0, held = 0, match(text, GROUP) }
+    wanted = 0, held = 0, live = '-', going = '-', match(text, GROUP) }
   for i = NEED + 1, NEED + R do g[i] = tonumber(g[i]) end
   g[UNPLACED], g[PLACED] = tonumber(g[UNPLACED]), tonumber(g[PLACED])
+  local apart = find(g[RUNS], '#', 1, true)
+  if apart then
+    g.live, g.going = match(g[RUNS], '^([^!]+)!?(.*)$', apart + 1)
+    g.going, g[RUNS] = g.going == '' and '-' or g.going, sub(g[RUNS], 1, apart - 1)
+  end
   if find(g[WAITING], '~', 1, true) then
     local waiting, delayed, losses = match(g[WAITING], '^([^~]+)~(%d+)(.*)$')
     g[WAITING], g.losses, g.delayed = waiting, losses, tonumber(delayed)
@@ -140,7 +148,9 @@ local function write_group(g)
   if g.losses then
     waiting, unplaced = format('%s~%d%s', waiting, g.delayed, g.losses), unplaced + g.delayed
   end
-  return g[LEAD] .. format(' %d %d ', unplaced, g[PLACED]) .. g[ENDS] .. ' ' .. waiting .. ' ' .. runs_of(g)
+  local text = g[LEAD] .. format(' %d %d ', unplaced, g[PLACED]) .. g[ENDS] .. ' ' .. waiting .. ' ' .. runs_of(g)
+  if g.going ~= '-' then return text .. '#' .. g.live .. '!' .. g.going end
+  return g.live == '-' and text or text .. '#' .. g.live
 end
 
 local function write_job(j)

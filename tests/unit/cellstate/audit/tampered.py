@@ -11,7 +11,7 @@ from cellstate.audit.report import Log, look
 from cellstate.model import MachineSpec, TaskGroup
 from cellstate.server import connect
 from cellstate.shards import Worker
-from cellstate.transaction import Claim
+from cellstate.transaction import Claim, How
 from tests.unit.cellstate.audit.tampering import Table
 from tests.unit.cellstate.audit.town import LEASE_MS, SMALL, Town, job
 
@@ -87,6 +87,9 @@ def furnish(town: Town) -> None:
     cell.settle("words", "new tasks fail", 13, "batch/0")
     cell.update("held", [TaskGroup((20, 20), 1, 5)], {"groups": [{}, {"command": ["false"]}]}, 13, "ada")
     cell.keep_tails({("words", 0, 1, "stdout"): b"said", ("words", 0, 1, "stderr"): b"wrong"})
+    cell.submit([job("broad", TaskGroup((1, 1), 300))], 13, "ada")
+    assert town.commit("broad", Claim(index, 0, 270), Claim(3, 0, 30)) == 300
+    assert town.end("broad", 3, How.EVICTED, "280-285", "drain") == 6
     cell.set_deadline(4, 60_000)
     cell.set_asleep("batch/0", asleep=True)
     cell.members()

@@ -86,7 +86,7 @@ def test_where_a_job_runs_is_wanted_once_it_may_run_somewhere() -> None:
     found.places = {0: 1}
     assert wanted([found], view) == Look(attributes=False, placed=("j",))
     found.places = {}
-    found.job.groups[0].runs = ((1, 0, False),)
+    found.job.groups[0].placed = 1
     assert wanted([found], view) == Look(attributes=False, placed=("j",))
     found.job.groups[0].runs = ()
     view.placed = {"j": {0: 1}}

@@ -1,0 +1,142 @@
+"""Task groups with more runs than stand in a job's record: twin, scripts and audit agree whatever happens to them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from cellstate import ranges
+from cellstate.model import Gang, JobSpec, JobState, MachineSpec, MachineState, TaskGroup
+from cellstate.transaction import Claim, Detection, Ending, How, Mode, Transaction
+from tests.property.worlds import EVERY_BUCKET, World, Worlds
+
+MACHINES = 5
+ENDS = (How.FINISHED, How.FAILED, How.LOST, How.STOPPED, How.EVICTED)
+
+
+class LargeGroups(RuleBasedStateMachine):
+    """One scheduler, five machines, and jobs of up to 600 tasks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.worlds = Worlds()
+        self.twin = self.worlds.twin
+        self.now = self.number = self.jobs = 0
+
+    def tick(self) -> int:
+        self.now += 3
+        self.worlds.now = self.now
+        return self.now
+
+    @initialize()
+    def begin(self) -> None:
+        machines = [MachineSpec(f"m{i}", (4_000, 4_000)) for i in range(MACHINES)]
+        self.worlds.do(lambda world: world.cell.join("e0", machines, 0))
+
+        def enlist(world: World) -> None:
+            world.memberships["batch/0"] = world.cell.enlist("batch/0", "n", 600_000, 0)
+
+        self.worlds.do(enlist)
+
+    @rule(data=st.data())
+    def submit(self, data: st.DataObject) -> None:
+        counts = data.draw(st.lists(st.sampled_from([3, 256, 257, 500]), min_size=1, max_size=2), "counts")
+        gang = data.draw(st.sampled_from([Gang.NO, Gang.NO, Gang.STRICT]))
+        self.jobs += 1
+        groups = tuple(TaskGroup((1, 1), count) for count in counts)
+        spec = JobSpec(f"j{self.jobs}", f"n{self.jobs}", "batch", groups, self.jobs, gang)
+        at = self.tick()
+        self.worlds.do(lambda world: world.cell.submit([spec], at, "ada"))
+
+    @precondition(lambda self: self.twin.pending().get("batch"))
+    @rule(data=st.data(), evict=st.booleans())
+    def place(self, data: st.DataObject, evict: bool) -> None:
+        job = self.twin.job(data.draw(st.sampled_from(self.twin.pending()["batch"]), "job"))
+        assert job is not None
+        claims: list[Claim] = []
+        for number, group in enumerate(job.groups):
+            left = ranges.count(group.waiting)
+            while (left and len(claims) < 40) or (left and job.gang):
+                count = min(left, data.draw(st.sampled_from([1, 2, 40, 100, 256]), "tasks"))
+                machine = data.draw(st.integers(0, MACHINES - 1), "machine")
+                victims = tuple((run.placement, 3) for run in self.twin.runs([machine])[:2]) if evict else ()
+                claims.append(Claim(machine, number, count, 0, victims))
+                left -= count
+        if not claims:
+            return
+        self.number += 1
+        mode = Mode.GANG if job.gang else Mode.INCREMENTAL
+        transaction, at = Transaction(job.id, tuple(claims), mode, Detection.FINE), self.tick()
+
+        def commit(world: World) -> tuple[Any, ...]:
+            known, member = world.positions["batch/0"][-1], world.memberships["batch/0"]
+            reply = world.cell.commit(
+                member, self.number, [transaction], known, at, world.intake("batch/0", 3, EVERY_BUCKET)
+            )
+            return world.take("batch/0", reply, latest=True)
+
+        self.worlds.do(commit)
+
+    @precondition(lambda self: any(m.runs for m in self.twin.M.values()))
+    @rule(data=st.data(), leaving=st.booleans())
+    def end(self, data: st.DataObject, leaving: bool) -> None:
+        runs = [run for run in self.twin.runs(list(self.twin.M)) if run.leaving == leaving]
+        endings = []
+        for run in data.draw(st.lists(st.sampled_from(runs), max_size=12), "runs") if runs else ():
+            how = How.LEFT if leaving else data.draw(st.sampled_from(ENDS))
+            why, tasks = "drain" if how is How.EVICTED else "", ranges.indices(run.tasks)
+            some = data.draw(
+                st.sampled_from([tasks, tasks[:1], tasks[-1:], tasks[1:], tasks[: len(tasks) // 2]]), "tasks"
+            )
+            endings.append(Ending(run.machine, run.placement, how, ranges.gather(some) if some else "*", why, run.job))
+        at = self.tick()
+        self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
+
+    @precondition(lambda self: self.twin.J)
+    @rule(data=st.data(), what=st.sampled_from(["resize", "resize", "stop", "tend", "down", "start", "shrink"]))
+    def disturb(self, data: st.DataObject, what: str) -> None:
+        at, job_id = self.tick(), data.draw(st.sampled_from(list(self.twin.J)), "job")
+        machine = data.draw(st.integers(0, MACHINES - 1), "machine")
+        if what == "resize":
+            total = data.draw(st.sampled_from([0, 2, 200, 300, 600]), "total")
+            self.worlds.do(lambda world: world.cell.resize(job_id, {0: total}, at, "ada"))
+        elif what == "stop":
+            self.worlds.do(lambda world: world.cell.stop(job_id, at, "ada", JobState.STOPPED))
+        elif what == "tend":
+            self.now += data.draw(st.sampled_from([0, 700_000]))
+            at, most = self.tick(), data.draw(st.integers(1, 9))
+            self.worlds.do(lambda world: world.cell.housekeep(at, "batch/0", most))
+        elif what == "down":
+            self.worlds.do(lambda world: world.cell.set_machine_state(machine, MachineState.DOWN, at, "ada"))
+            self.worlds.do(lambda world: world.cell.set_machine_state(machine, MachineState.UP, at, "ada"))
+        elif what == "shrink":
+            runs = [(run.placement, 900) for run in self.twin.runs([machine]) if not run.leaving]
+            self.worlds.do(lambda world: world.cell.set_machine_capacity(machine, (300, 300), at, "ada", runs))
+        else:
+            asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.M))]
+            self.worlds.do(lambda world: world.cell.may_start(asked))
+
+    def teardown(self) -> None:
+        self.worlds.do(lambda world: [world.cell.job(job_id) for job_id in self.twin.J])
+        self.worlds.compare()
+
+
+SHORT = settings(
+    max_examples=4,
+    stateful_step_count=12,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+LONG = settings(SHORT, derandomize=False, max_examples=200, stateful_step_count=60)
+
+
+def test_twin_and_scripts_agree_about_large_groups() -> None:
+    run_state_machine_as_test(LargeGroups, settings=SHORT)
+
+
+@pytest.mark.chaos
+def test_twin_and_scripts_agree_about_large_groups_at_length() -> None:
+    run_state_machine_as_test(LargeGroups, settings=LONG)
