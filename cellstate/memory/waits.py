@@ -40,7 +40,6 @@ class MemoryWaits(MemoryPublish):
         """What it waits for can no longer come true: it is stopped, and keeps saying what it waited for."""
         count = self.stop_unplaced(j)
         j.state = JobState.STOPPED
-        self.touch_job(j)
         self.fact("stop", j.id, count, f"after:{awaited.id}")
 
     def end_waits(self) -> None:

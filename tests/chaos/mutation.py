@@ -81,7 +81,7 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
 OPERATORS: tuple[tuple[str, str], ...] = (
     (r" <= ", " < "), (r" >= ", " > "), (r" < ", " <= "), (r" > ", " >= "), (r" == ", " != "), (r" [!~]= ", " == "),
     (r"\band\b", "or"), (r"\bor\b", "and"), (r" \+ 1\b", ""), (r" - 1\b", ""), (r"(?<= )0(?=[\s,)])", "1"),
-    (r"\bTrue\b", "False"), (r"\bFalse\b", "True"), (r"\btrue\b", "false"), (r"\bfalse\b", "true"),
+    (r"(?<!strict=)\bTrue\b", "False"), (r"\bFalse\b", "True"), (r"\btrue\b", "false"), (r"\bfalse\b", "true"),
     (r"\bnot (?=\w)", ""), (r"^( +)(?:self\.)?\w+\(.*\)$", r"\1"),
 )  # fmt: skip
 
@@ -115,16 +115,23 @@ class Mutant(NamedTuple):
     after: str
 
 
+def _without_texts(line: str, quote: str) -> str:
+    """Replace what a line has between quotes by letters, as many."""
+    parts = line.split(quote)
+    return quote.join("x" * len(part) if i % 2 else part for i, part in enumerate(parts))
+
+
 def mutants(path: str) -> Iterator[Mutant]:
-    """Yield every mutant of a file that may be drawn; comments, docstrings, imports and decorators are left alone."""
+    """Yield every mutant of a file that may be drawn; comments, texts, imports and decorators are left alone."""
     quoted = False
     for number, line in enumerate((TREE / path).read_text().splitlines()):
         marks = line.count('"""')
         if quoted or marks or line.lstrip().startswith(("#", "--", "@", "import ", "from ")):
             quoted ^= marks == 1
             continue
+        code = _without_texts(REMARK.split(line)[0], '"' if path.endswith(".py") else "'")
         for pattern, other in OPERATORS:
-            for found in re.finditer(pattern, REMARK.split(line)[0]):
+            for found in re.finditer(pattern, code):
                 now = line[: found.start()] + found.expand(other) + line[found.end() :]
                 if path.endswith(".py") and not now.strip():
                     now = line[: len(line) - len(line.lstrip())] + "pass"

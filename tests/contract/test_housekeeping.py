@@ -1,9 +1,10 @@
 """Stopping and abandoning are states of the store: housekeeping ends what still runs (semantics 24)."""
 
 from cellstate.cell import Housekept
-from cellstate.model import Job, JobState
+from cellstate.model import Job, JobState, MachineSpec
+from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
-from tests.contract.conftest import AnyCell, Member, Stand, job
+from tests.contract.conftest import AnyCell, Make, Member, Stand, job
 
 
 def kept(cell: AnyCell, job_id: str = "a") -> Job:
@@ -70,6 +71,18 @@ def test_what_ends_by_itself_leaves_nothing_to_do(cell: AnyCell, member: Member)
     cell.end([Ending(run.machine, run.placement, How.FINISHED) for run in runs], 2, "e0")
     assert cell.chores() == {}
     assert cell.housekeep(3, "batch/0") == Housekept(0, 0, more=False)
+
+
+def test_entries_without_anything_to_do_are_removed(make: Make) -> None:
+    cell = make().cell
+    cell.join("e0", [MachineSpec("m0", (4, 8))], 0)
+    cell.submit([job("a", count=2), job("b")], 0, "ada")
+    Member(cell).place("a", (0, 1))
+    cell.stop("b", 1, "ada")
+    if isinstance(cell, RedisCell):
+        cell.client.zadd(cell._prefix + "housekeeping", dict.fromkeys(("a", "b", "gone"), 0))
+    cell.housekeep(2, "batch/0")
+    assert cell.chores() == {}
 
 
 def test_a_job_that_was_placed_and_evicted_has_begun(cell: AnyCell, member: Member) -> None:
