@@ -1,14 +1,15 @@
 """A backup written into a store, as the cell that it was."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import redis
 
-from cellstate import keys
+from cellstate import keys, ranges
 from cellstate.backup import CHUNK, NAMES, Backup, Key, Told
 from cellstate.errors import Unsuitable
 from cellstate.redis import RedisCell
+from cellstate.redis.records import read_runs
 from cellstate.resources import Dimensions
 from cellstate.server import translate
 
@@ -27,6 +28,21 @@ def check_schema(backup: Backup) -> None:
             f"cell {backup.cell}: was written with schema {backup.schema}, this Omega has schema {keys.SCHEMA}; "
             f"restore it with the {which} Omega that made the backup"
         )
+
+
+def without_agent(backup: Backup, live: Container[str]) -> dict[str, int]:
+    """Return the tasks that run in a backup on each machine that had an agent which is not among the `live` ones.
+
+    Such a machine is down, and its tasks are queued again, when one lease after the restore no agent has its name.
+    """
+    agents = {name.partition(b"/")[2].decode() for name in backup.small.get("agents", Key("hash", [])).items[::2]}
+    found = {}
+    for index, static in backup.bulk["static"].items():
+        name = static.partition(b"\n")[0].decode()
+        if name in agents and name not in live:
+            runs = read_runs(int(index), backup.bulk["runs"].get(index, b"").decode())
+            found[name] = sum(ranges.count(run.tasks) for run in runs if not run.leaving)
+    return found
 
 
 def restore(

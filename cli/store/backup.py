@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from cellstate.redis import RedisCell
 
 STDOUT = "-"
+MOST_NAMED = 5
+"""Machines that a warning names."""
 
 
 @click.command("backup")
@@ -131,6 +133,8 @@ def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> Non
     for _, into in wanted:
         if into in there and not force:
             raise Refused(f"cell {into}: {_about(app, into)}; --force overwrites it, --as NAME restores beside it")
+    for each, into in wanted:
+        _announce_missing(app, each, into, there)
     restored = [_restore(app, each, into) for each, into in wanted]
     ok = all(each["ok"] for each in restored)
     if app.as_json:
@@ -161,6 +165,22 @@ def _about(app: App, name: str) -> str:
     jobs = len(cell.job_names())
     text = f"is there already, with {words.count(cell.machine_count(), 'machine')} and {words.count(jobs, 'live job')}"
     return text + (f", and {words.listing(live)} at work" if live else "")
+
+
+def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str]) -> None:
+    """Print which machines of a backup have no live agent now, before anything is changed."""
+    from cellstate.restore import without_agent
+
+    agents = app.open(into).agents() if into in there else {}
+    missing = without_agent(each, {name for name, agent in agents.items() if agent.lives})
+    if missing:
+        tasks = words.count(sum(missing.values()), "running task")
+        names = words.listing(sorted(missing)[:MOST_NAMED]) + (", …" if len(missing) > MOST_NAMED else "")
+        render.warning(
+            f"cell {into}: {words.count(len(missing), 'machine')} of the backup ({tasks}) without a live agent in this"
+            f" store: {names}; if no agent of that name has registered one lease after the restore, a machine is down"
+            " and its tasks are queued again"
+        )
 
 
 def _restore(app: App, each: "Backup", into: str) -> dict[str, Any]:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from cellstate.model import MachineSpec
 from cellstate.redis import RedisCell, cells
+from cellstate.transaction import Claim, Position, Transaction
 from tests.cli.conftest import Omega, join
 
 pytestmark = pytest.mark.server
@@ -50,6 +52,26 @@ def test_there_and_back(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
                    "violations": []}],
     }  # fmt: skip
     assert omega.json("job", "status", "crawl")["state"] == "pending"
+
+
+def test_what_will_be_missing_is_said_before_anything_is_changed(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    for name in ("h1", "h2"):
+        agent = cell.engage(name, "n", 60_000, 1)
+        cell.join(f"agent/{name}", [MachineSpec(name, (4000, 4096))], 1)
+        assert agent.incarnation
+    member = cell.enlist("batch/0", "n", 60_000, 1)
+    index = next(machine.index for machine in cell.machines() if machine.name == "h2")
+    claim = Transaction(cell.jobs()[0].id, (Claim(index, 0, 2),))
+    assert cell.commit(member, 1, [claim], Position(), 1).outcomes[0].accepted
+    file = str(tmp_path / "cell.omega")
+    omega.run("store", "backup", file)
+    cell.client.delete(cell._prefix + "lease:agent/h2")
+    said = omega.run("store", "restore", file, "--force").stderr
+    assert (
+        f"cell {cell.name}: 1 machine of the backup (2 running tasks) without a live agent in this store: h2; " in said
+    )
+    said = omega.run("store", "restore", file, "--as", f"{cell.name}-b").stderr
+    assert "2 machines of the backup (2 running tasks) without a live agent in this store: h1, h2; if no" in said
 
 
 def test_the_file_is_not_overwritten_unasked(omega: Omega, tmp_path: Path) -> None:
