@@ -1,7 +1,5 @@
 """What every command needs to know: which store, which cell, who asks, and in what form to answer."""
 
-import getpass
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,13 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from cellstate.errors import Refused
 from cli import render
+from omega.client.defaults import account_name, author, which
 
 if TYPE_CHECKING:
     from cellstate.redis import RedisCell
 
-DEFAULT_CELL = "default"
 Closing = TypeVar("Closing", bound="RedisCell")
 
 
@@ -73,13 +70,7 @@ class App:
         """
         if self.cell_name is not None:
             return self.cell_name
-        there = self.cells()
-        if len(there) > 1 and (surely or DEFAULT_CELL not in there):
-            raise Refused(
-                f"the store at {self.shown_url} has {len(there)} cells: {', '.join(there)}; "
-                "say which with --cell or OMEGA_CELL"
-            )
-        return there[0] if len(there) == 1 else DEFAULT_CELL
+        return which(self.cells(), self.shown_url, surely=surely)
 
     def open(
         self, name: str | None = None, *, to_change: bool = False, any_schema: bool = False
@@ -111,15 +102,12 @@ class App:
     @cached_property
     def user(self) -> str:
         """Who uses the program: OMEGA_USER, else the account. A name and no proof of it."""
-        try:
-            return os.environ.get("OMEGA_USER") or getpass.getuser()
-        except (OSError, KeyError):
-            return "somebody"
+        return account_name()
 
     @cached_property
     def by(self) -> str:
         """Who acts, as the log will name them: the user."""
-        return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in self.user) or "somebody"
+        return author(self.user)
 
     @staticmethod
     def now_ms() -> int:

@@ -8,9 +8,10 @@ import click
 
 from cellstate.errors import Refused
 from cli import render, words
-from cli.app import DEFAULT_CELL, App
+from cli.app import App
 from cli.attributes import Dealt, attribute_option, of_machine
 from cli.process_options import process_options
+from omega.client.defaults import DEFAULT_CELL
 from omega.live.executors import FLEET
 
 if TYPE_CHECKING:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from cellstate.usage import Usage
     from cellstate.view import View
     from omega import testing
+    from omega.client.asynchronous import AsyncClient
+    from omega.client.client import Client
     from omega.trial import Trial, simulate
     from omega.workload.workload import Arrival, Workload
     from schedulers.instruments import Figures, Instrument
@@ -44,11 +46,11 @@ if TYPE_CHECKING:
     from schedulers.work import Work
 
 __all__ = [
-    "After", "Arrival", "BadInput", "BestFit", "Claim", "Constrained", "Detection", "FairPools", "Fifo", "Figures",
-    "FirstFit", "Gang", "Instrument", "JobSpec", "MachineSpec", "Mode", "NoPreemption", "OmegaError", "Ordering",
-    "Outcome", "Patience", "Placement", "PoolSettings", "Precedence", "PrecedenceFifo", "Preemption", "RandomFit",
-    "Rejoin", "Resident", "Scheduler", "Service", "ShortestFirst", "Sizing", "TaskGroup", "Transaction", "Trial",
-    "Usage", "View", "WeightedFair", "Work", "Workload", "simulate", "testing",
+    "After", "Arrival", "AsyncClient", "BadInput", "BestFit", "Claim", "Client", "Constrained", "Detection",
+    "FairPools", "Fifo", "Figures", "FirstFit", "Gang", "Instrument", "JobSpec", "MachineSpec", "Mode", "NoPreemption",
+    "OmegaError", "Ordering", "Outcome", "Patience", "Placement", "PoolSettings", "Precedence", "PrecedenceFifo",
+    "Preemption", "RandomFit", "Rejoin", "Resident", "Scheduler", "Service", "ShortestFirst", "Sizing", "TaskGroup",
+    "Transaction", "Trial", "Usage", "View", "WeightedFair", "Work", "Workload", "simulate", "testing",
 ]  # fmt: skip
 
 _HOMES = {
@@ -58,6 +60,8 @@ _HOMES = {
     "cellstate.transaction": ("Claim", "Detection", "Mode", "Outcome", "Transaction"),
     "cellstate.usage": ("Usage",),
     "cellstate.view": ("View",),
+    "omega.client.asynchronous": ("AsyncClient",),
+    "omega.client.client": ("Client",),
     "omega.trial": ("Trial", "simulate"),
     "omega.workload.workload": ("Arrival", "Workload"),
     "schedulers.instruments": ("Figures", "Instrument"),

@@ -88,3 +88,23 @@ def update(
             if check is not None or attempt == ATTEMPTS - 1:
                 raise
     raise RuntimeError("out of attempts")
+
+
+def change_json(before: "Job", after: "Job") -> dict[str, Any]:
+    """Return a change of a job as plain values."""
+    return {"id": before.id, "name": before.name, "before": state(before), **changed_json(after)}
+
+
+def stopped_json(before: "Job", after: "Job", ended: int) -> dict[str, Any]:
+    """Return a job that was stopped as plain values; `ended` counts the running tasks that were ended."""
+    return {"id": before.id, "name": before.name, "before": state(before), "state": state(after),
+            "unplaced": before.unplaced, "ended": ended, "modify_index": after.modified}  # fmt: skip
+
+
+def resize(
+    cell: "RedisCell", job: "Job", group: str | None, count: int, now_ms: int, by: str, check: int | None
+) -> "Job":  # fmt: skip
+    """Give a task group of a job another number of tasks. Refused while an update of the job is under way."""
+    if cell.updates().get(job.id) == "rolling":
+        raise Refused(f"job {job.name}: an update of it is under way; wait, or update it with another count")
+    return cell.resize(job.id, {group_of(job, group): count}, now_ms, by, check)

@@ -1,11 +1,12 @@
 """Submission of jobs: their ids, their users, and names that are taken."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from cellstate.errors import Duplicate, Overtaken, Refused
+from cellstate.errors import BadInput, Duplicate, Overtaken, Refused
 from omega.queries.finding import find_job
 
 if TYPE_CHECKING:
@@ -22,6 +23,24 @@ WORDS = {"new": "submitted", "same": "unchanged"}
 def new_id() -> str:
     """A random job id of 12 hexadecimal digits."""
     return secrets.token_hex(6)
+
+
+def read_file(path: Path) -> "JobFile":
+    """Read a job file. Raises BadInput when it cannot be read, or is not UTF-8 text."""
+    try:
+        return job_file(str(path), path.read_bytes())
+    except OSError as error:
+        raise BadInput(f"job file {path}: {error.strerror}; give a file that can be read") from None
+
+
+def job_file(name: str, data: bytes) -> "JobFile":
+    """Return a job file of a name from its bytes. Raises BadInput when they are not UTF-8 text."""
+    from omega.jobfile import JobFile
+
+    try:
+        return JobFile(name, data.decode())
+    except UnicodeDecodeError as error:
+        raise BadInput(f"job file {name}: not UTF-8 text at byte {error.start}; save it as such") from None
 
 
 def jobs_of(cell: "RedisCell", files: "Sequence[JobFile]") -> "list[JobSpec]":
@@ -74,3 +93,32 @@ def taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:
     return Duplicate(
         f"job {spec.name}: the name is taken by the live job {holder}; wait for it, stop it, or choose another name"
     )
+
+
+def named(cell: "RedisCell", specs: "Sequence[JobSpec]", user: str) -> "list[JobSpec]":
+    """Return jobs with their users, after a check that no live job has one of their names. Raises Duplicate."""
+    account = cell.account()
+    found = [stamped(user, spec, account) for spec in specs]
+    check_names(cell, found)
+    return found
+
+
+def submit(
+    cell: "RedisCell", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool = False
+) -> "Iterator[Submitted]":
+    """Submit jobs, and yield the store's answers a call at a time. Raises Refused or Duplicate for one not taken."""
+    for start in range(0, len(specs), CHUNK):
+        chunk = specs[start : start + CHUNK]
+        for spec, answer in zip(chunk, cell.submit(chunk, now_ms, by, held=hold), strict=True):
+            if answer.status not in WORDS:  # somebody took it since it was checked
+                raise refusal(spec, answer)
+            yield answer
+
+
+def submitted_json(specs: "Sequence[JobSpec]", answers: "Sequence[Submitted]") -> list[dict[str, Any]]:
+    """Return the answers to a submission as plain values."""
+    return [
+        {"id": spec.id, "name": spec.name, "status": WORDS[answer.status], "tasks": spec.total,
+         "modify_index": answer.modified}
+        for spec, answer in zip(specs, answers, strict=True)
+    ]  # fmt: skip

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from cli import render
 from cli.app import App
-from omega.changes import changed_json, check_owner
+from omega.changes import change_json, check_owner
 from omega.queries.finding import find_job
 from omega.queries.job_state import state
 
@@ -26,9 +26,7 @@ def change(
         after = make(cell, job)
         answers.append((job, after))
     if app.as_json:
-        found = [
-            {"id": job.id, "name": job.name, "before": state(job), **changed_json(after)} for job, after in answers
-        ]
+        found = [change_json(job, after) for job, after in answers]
         render.document({"cell": cell.name, "jobs": found})
         return
     for job, after in answers:

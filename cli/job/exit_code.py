@@ -9,7 +9,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from cellstate import ranges
-from cli.job.watch import OTHERWISE, fate
+from omega.live.waiting import OTHERWISE, fate
 from omega.queries.events import events, extent, since_time
 from omega.queries.job_state import state
 

@@ -7,7 +7,7 @@ from cli import render, words
 from cli.app import App
 from cli.job.exit_code import exit_code
 from cli.job.story import Story, sums
-from cli.job.watch import fate, watch
+from omega.live.waiting import fate, watch
 from omega.queries.events import events, extent, since_time
 from omega.queries.job_state import Room, counts, ended, state, tally
 from omega.queries.mapreduce import progress

@@ -7,8 +7,7 @@ import click
 from cli import render, words
 from cli.app import App
 from cli.job.reading import read_file
-from omega.queries.doubts import warnings
-from omega.queries.plans import Plan, Plans
+from omega.queries.plans import Plan, plan_jobs
 from omega.submission import check_names, jobs_of, stamped
 
 FITS, LACKS = 0, 3
@@ -34,15 +33,12 @@ def _plan(app: App, files: Sequence[str], *, verbose: bool) -> int:
     cell = app.open()
     specs = [stamped(app.user, spec) for spec in jobs_of(cell, read)]
     check_names(cell, specs)
-    doubtful = warnings(cell, specs)
     with render.busy("planning", quiet=app.as_json):
-        plans = Plans(cell, scored=verbose).all(specs)
-    changes = any(plan.planned.claims for plan in plans)
+        plans, document = plan_jobs(cell, specs, scored=verbose)
     if app.as_json:
-        document = [plan.as_json() for plan in plans]
-        render.document({"cell": cell.name, "changes": changes, "jobs": document, "warnings": doubtful})
+        render.document(document)
     else:
-        for text in doubtful:
+        for text in document["warnings"]:
             render.warning(text)
         for plan in plans:
             _show(plan, most=None if verbose else MOST_ROWS)

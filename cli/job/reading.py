@@ -1,24 +1,15 @@
-"""Job files, read and turned into the jobs that they hold."""
+"""Job files that commands are given."""
 
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cellstate.errors import BadInput
+from omega import submission
 
 if TYPE_CHECKING:
     from omega.jobfile import JobFile
 
 
 def read_file(name: str) -> "JobFile":
-    """A job file's text, - for stdin. Raises BadInput."""
-    from omega.jobfile import JobFile
-
-    try:
-        if name == "-":
-            return JobFile("stdin", sys.stdin.buffer.read().decode())
-        return JobFile(name, Path(name).read_bytes().decode())
-    except OSError as error:
-        raise BadInput(f"job file {name}: {error.strerror}; give a file that can be read") from None
-    except UnicodeDecodeError as error:
-        raise BadInput(f"job file {name}: not UTF-8 text at byte {error.start}; save it as such") from None
+    """Read a job file, - for stdin. Raises BadInput."""
+    return submission.job_file("stdin", sys.stdin.buffer.read()) if name == "-" else submission.read_file(Path(name))

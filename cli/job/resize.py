@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cellstate.errors import Refused
 from cli.app import App
 from cli.job.change import change
 from cli.job.options import check_option, force_option
-from omega.changes import group_of
+from omega.changes import resize
 
 if TYPE_CHECKING:
     from cellstate.model import Job
@@ -35,9 +34,7 @@ def command(app: App, job: str, words: Sequence[str], check: int | None, force: 
         raise click.UsageError(f"want [GROUP] COUNT, a COUNT from 0 to {_MOST:,}")
     count, group = int(number), named[0] if named else None
 
-    def resize(cell: "RedisCell", found: "Job") -> "Job":
-        if cell.updates().get(found.id) == "rolling":
-            raise Refused(f"job {found.name}: an update of it is under way; wait, or update it with another count")
-        return cell.resize(found.id, {group_of(found, group): count}, app.now_ms(), app.by, check)
+    def make(cell: "RedisCell", found: "Job") -> "Job":
+        return resize(cell, found, group, count, app.now_ms(), app.by, check)
 
-    change(app, [job], f"resized to {count:,}", resize, force=force)
+    change(app, [job], f"resized to {count:,}", make, force=force)

@@ -8,9 +8,8 @@ import click
 from cli import render, words
 from cli.app import App
 from cli.job.options import check_option, force_option, one_only
-from omega.changes import BATCH, check_owner, end
+from omega.changes import BATCH, check_owner, end, stopped_json
 from omega.queries.finding import find_job
-from omega.queries.job_state import state
 
 
 @click.command()
@@ -36,8 +35,7 @@ def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> No
                 ended += count
                 bars.advance(bar, count)
         after = cell.job(job.id) or job
-        answers.append({"id": job.id, "name": job.name, "before": state(job), "state": state(after),
-                        "unplaced": job.unplaced, "ended": ended, "modify_index": after.modified})  # fmt: skip
+        answers.append(stopped_json(job, after, ended))
     if app.as_json:
         render.document({"cell": cell.name, "jobs": answers})
         return

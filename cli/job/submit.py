@@ -11,7 +11,8 @@ from cli.app import App
 from cli.job.options import check_option, follow_options, hold_option
 from cli.job.reading import read_file
 from omega.queries.doubts import warnings
-from omega.submission import CHUNK, WORDS, check_names, check_new, jobs_of, refusal, stamped
+from omega.submission import CHUNK, check_new, jobs_of, named, stamped, submitted_json
+from omega.submission import submit as place
 
 if TYPE_CHECKING:
     from cellstate.model import JobSpec
@@ -56,29 +57,21 @@ def submit(
     that failed instead of the jobs' fate.
     """
     app: App = ctx.obj
-    account = cell.account()
-    specs = [stamped(app.user, spec, account) for spec in specs]
     if len(specs) > 1:
-        check_names(cell, specs)  # of a single job the store's own answer says all
+        specs = named(cell, specs, app.user)
+    else:  # of a single job the store's own answer says all
+        specs = [stamped(app.user, spec, cell.account()) for spec in specs]
     answers = []
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("submitting", total=len(specs), more="jobs", visible=len(specs) > CHUNK)
-        for start in range(0, len(specs), CHUNK):
-            chunk = specs[start : start + CHUNK]
-            answers += cell.submit(chunk, app.now_ms(), app.by, held=hold)
-            bars.advance(bar, len(chunk))
-    for spec, answer in zip(specs, answers, strict=True):
-        if answer.status not in WORDS:  # somebody took it since it was checked
-            raise refusal(spec, answer)
+        for answer in place(cell, specs, app.now_ms(), app.by, hold=hold):
+            answers.append(answer)
+            bars.advance(bar)
     doubtful = warnings(cell, [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"])
     for text in doubtful:
         render.warning(text)
     following = follow if follow is not None else sys.stdout.isatty() and not app.as_json
-    found = [
-        {"id": spec.id, "name": spec.name, "status": WORDS[answer.status], "tasks": spec.total,
-         "modify_index": answer.modified}
-        for spec, answer in zip(specs, answers, strict=True)
-    ]  # fmt: skip
+    found = submitted_json(specs, answers)
     if not app.as_json:
         _say(found, "following (Ctrl-C detaches)" if following else f"see omega job status {specs[0].id}")
     elif not following:

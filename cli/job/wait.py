@@ -8,7 +8,7 @@ import click
 
 from cli import render, words
 from cli.app import App
-from cli.job.watch import TIMED_OUT, fate, patiently, watch
+from omega.live.waiting import TIMED_OUT, fate, patiently, waited_json, watch
 from omega.queries.finding import find_job
 from omega.queries.job_state import counts, state
 
@@ -43,8 +43,7 @@ def command(ctx: click.Context, job: str, timeout: str | None) -> None:
     code, waited = fate(jobs), time.monotonic() - began
     last, now = jobs[0], counts(jobs[0].groups)
     if app.as_json:
-        render.document({"cell": cell.name, "id": last.id, "name": last.name, "state": state(last), "counts": now,
-                         "timed_out": code == TIMED_OUT, "waited_seconds": waited})  # fmt: skip
+        render.document(waited_json(cell, last, waited))
     else:
         ways = ", ".join(f"{number:,} {name}" for name, number in now.items() if number and name != "total")
         still = f"still {state(last)} after {words.seconds(waited)}" if code == TIMED_OUT else state(last)

@@ -3,7 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from cellstate.pages import JobPage, Keep
-from omega.queries.job_state import Room, counts, head_state, state
+from omega.queries.job_state import STATES, Room, counts, head_state, state
+
+__all__ = ["STATES", "job_json", "keep", "list_jobs"]
 
 if TYPE_CHECKING:
     from cellstate.model import Job

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from omega.queries.doubts import warnings
 from omega.queries.private_copy import as_work, look_up, private_copy
 from omega.submission import taken
 
@@ -140,3 +141,13 @@ class Plans:
         if not same or (found.name, found.kind, found.precedence) != (spec.name, spec.kind, spec.precedence):
             raise taken(spec, spec.id, by_id=True)
         return True
+
+
+def plan_jobs(
+    cell: "RedisCell", specs: "Sequence[JobSpec]", *, scored: bool = False
+) -> tuple[list[Plan], dict[str, Any]]:  # fmt: skip
+    """Plan jobs as if they were submitted now; returns the plans, and all of them as plain values."""
+    doubtful, found = warnings(cell, specs), Plans(cell, scored=scored).all(specs)
+    changes = any(plan.planned.claims for plan in found)
+    rows = [plan.as_json() for plan in found]
+    return found, {"cell": cell.name, "changes": changes, "jobs": rows, "warnings": doubtful}

@@ -13,7 +13,7 @@ from cellstate.model import JobSpec, MachineState, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.server import connect
 from cellstate.transaction import Ending, How
-from cli.job import watch
+from omega.live import waiting as watch
 from tests.cli.conftest import Omega, eventually, join, scheduler
 from tests.conftest import absent, find_server, socket_directory, wait_for
 

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cellstate.errors import Refused, Unreachable
-from omega.queries.job_state import ended, state
+from omega.queries.job_state import counts, ended, state
 
 if TYPE_CHECKING:
     from cellstate.model import Job
@@ -76,3 +76,9 @@ def fate(jobs: "Sequence[Job]") -> int:
     if not all(ended(job) for job in jobs):
         return TIMED_OUT
     return FINISHED if all(state(job) == "finished" for job in jobs) else OTHERWISE
+
+
+def waited_json(cell: "RedisCell", job: "Job", seconds: float) -> dict[str, Any]:
+    """Return a job that was waited for, as plain values."""
+    return {"cell": cell.name, "id": job.id, "name": job.name, "state": state(job), "counts": counts(job.groups),
+            "timed_out": fate([job]) == TIMED_OUT, "waited_seconds": seconds}  # fmt: skip

@@ -1,0 +1,301 @@
+"""`omega.Client`: submit, list, explain, change and follow jobs of a cell from Python."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from cellstate.errors import BadInput, Refused
+from cellstate.model import JobSpec
+from omega import changes, submission
+from omega.client.connections import Connections
+from omega.client.defaults import account_name, author
+from omega.live import waiting
+from omega.queries import cells, doubts, events, explanations, jobs, machines, plans, schedulers
+from omega.queries.finding import find_job
+from omega.queries.job_status import JobStatus, progress
+from omega.queries.recent import recently
+
+if TYPE_CHECKING:
+    from cellstate.model import Job
+    from cellstate.redis import RedisCell
+    from omega.jobfile import JobFile
+
+Document: TypeAlias = dict[str, Any]
+"""What the command of the same name prints with ``--json``."""
+JobLike: TypeAlias = "JobSpec | Mapping[str, Any] | str | Path"
+"""A typed job, a mapping with the fields of a job file, or the name of a job file."""
+POLL_SECONDS = 0.2
+
+
+class Client:
+    """One cell of a store.
+
+    Threads may share a client: each call has a connection for itself. Every call returns the JSON document of the
+    command of the same name as plain values, and raises the errors of `omega.OmegaError` that the command prints.
+    """
+
+    def __init__(self, store: str | None = None, cell: str | None = None, *, user: str | None = None) -> None:
+        """Name a store by its URL and a cell; nothing is opened before the first call.
+
+        Without `store`: OMEGA_STORE, else the embedded store, which is started when it does not run. Without `cell`:
+        OMEGA_CELL, else ``default``, else the only cell. Without `user`: OMEGA_USER, else the account's name.
+        """
+        self._connections = Connections(store, cell)
+        self.user = user or account_name()
+        self._by = author(self.user)
+
+    def __enter__(self) -> Self:
+        """Return the client; it is closed when the block ends."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the client."""
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; calls that are under way end first."""
+        self._connections.close()
+
+    @property
+    def unreadable(self) -> Mapping[tuple[str, str], str]:
+        """Records that answers left out because they cannot be read: (key, field), and why."""
+        return self._connections.unreadable
+
+    # Jobs
+
+    def submit(self, *jobs: JobLike, hold: bool = False) -> Document:
+        """Submit jobs: all of them, or none when a name is taken or something is wrong. See ``omega job submit``.
+
+        Raises BadInput, Duplicate, Refused.
+        """
+        with self._connections.cell() as cell:
+            cell.members()
+            specs = submission.named(cell, _specs(cell, jobs), self.user)
+            answers = list(submission.submit(cell, specs, _now_ms(), self._by, hold=hold))
+            found = submission.submitted_json(specs, answers)
+            fresh = [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"]
+            return {"cell": cell.name, "jobs": found, "warnings": doubts.warnings(cell, fresh)}
+
+    def plan(self, *jobs: JobLike, scored: bool = False) -> Document:
+        """Return where the tasks of jobs would be placed if they were submitted now; nothing is submitted."""
+        with self._connections.cell() as cell:
+            return plans.plan_jobs(cell, submission.named(cell, _specs(cell, jobs), self.user), scored=scored)[1]
+
+    def jobs(
+        self, *, kind: str | None = None, state: str | None = None, user: str | None = None, limit: int | None = None,
+        before: int | None = None,
+    ) -> Document:  # fmt: skip
+        """Return a page of jobs: the `limit` newest (None: all) of a kind, in a state, of a user.
+
+        ``next`` of the answer is the `before` of the next page, None on the last one. See ``omega job list``.
+        """
+        _known(state, jobs.STATES)
+        with self._connections.cell() as cell:
+            page = cell.job_page(limit, before, jobs.keep(kind, state), user)
+            return jobs.list_jobs(cell, page, _now_ms())
+
+    def status(self, job: str) -> Document:
+        """Return a job with its groups, runs, history and update; `job` as commands take it: id, prefix or name."""
+        with self._connections.cell() as cell:
+            return JobStatus(cell, find_job(cell, job)).as_json(_now_ms())
+
+    def why(self, job: str) -> Document:
+        """Return why a job waits: what each of its demands excludes, and what would help. See ``omega job why``."""
+        with self._connections.cell() as cell:
+            return explanations.explain_job(cell, find_job(cell, job))
+
+    def logs(
+        self, job: str, task: int = 0, *, group: str | None = None, stream: str = "stdout", tail: int | None = None
+    ) -> Document:  # fmt: skip
+        """Return the output of a task as ``text``: from its files on this computer, else its last output in the store.
+
+        `group` is the name of a task group (None: the first), `stream` stdout or stderr, `tail` a number of lines.
+        """
+        from omega.live.task_log import TaskLog
+
+        _known(stream, ("stdout", "stderr"))
+        with self._connections.cell() as cell:
+            return TaskLog.of(cell, find_job(cell, job), task, group, stream).as_json(tail)
+
+    def wait(self, job: str, timeout: float | None = None) -> Document:
+        """Wait until a job has ended, at most `timeout` seconds, then with ``timed_out``. See ``omega job wait``."""
+        began = time.monotonic()
+        with self._connections.cell() as cell:
+            found = waiting.patiently(lambda: find_job(cell, job))
+            last = waiting.watch(cell, [found.id], lambda _: None, timeout)[0]
+            return waiting.waited_json(cell, last, time.monotonic() - began)
+
+    def stop(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
+        """Stop jobs and end their tasks. `check` is the modify index of the only job; Overtaken when it is another."""
+        with self._connections.cell() as cell:
+            found = self._found(cell, jobs, check, force=force)
+            stopped = {job.id: cell.stop(job.id, _now_ms(), self._by, check=check) for job in found}
+            answers = []
+            for job in found:
+                ended = sum(changes.end(cell, stopped[job.id], _now_ms, self._by))
+                answers.append(changes.stopped_json(job, cell.job(job.id) or job, ended))
+            return {"cell": cell.name, "jobs": answers}
+
+    def hold(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
+        """Give jobs no new placements until they are released; running tasks continue."""
+        return self._change(jobs, check, lambda cell, job: cell.hold(job.id, _now_ms(), self._by, check), force=force)
+
+    def release(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
+        """Undo `hold`."""
+        return self._change(
+            jobs, check, lambda cell, job: cell.release(job.id, _now_ms(), self._by, check), force=force
+        )
+
+    def resize(
+        self, job: str, count: int, *, group: str | None = None, check: int | None = None, force: bool = False
+    ) -> Document:  # fmt: skip
+        """Give a task group (by name; None: the only one) another number of tasks."""
+
+        def change(cell: "RedisCell", found: "Job") -> "Job":
+            return changes.resize(cell, found, group, count, _now_ms(), self._by, check)
+
+        return self._change([job], check, change, force=force)
+
+    def update(self, job: JobLike, *, check: int | None = None, force: bool = False) -> Document:
+        """Make a running job what `job` says, task by task. See ``omega job update``."""
+        with self._connections.cell() as cell:
+            cell.members()
+            specs = _specs(cell, [job])
+            if len(specs) != 1:
+                raise BadInput(f"{len(specs)} jobs; update one at a time")
+            found, change = changes.update(cell, specs[0], check, self.user, _now_ms, self._by, force=force)
+            about = {"id": found.id, "name": found.name, "replaces": change.replaced, "modify_index": found.modified}
+            now = progress(cell.job(found.id) or found, cell.updates().get(found.id, ""))
+            return {"cell": cell.name, "jobs": [about | now]}
+
+    def _found(self, cell: "RedisCell", asked: Sequence[str], check: int | None, *, force: bool) -> "list[Job]":
+        if check is not None and len(asked) != 1:
+            raise BadInput("check is the modify index of one job; name one")
+        cell.members()
+        found = {job.id: job for job in (find_job(cell, name) for name in asked)}
+        changes.check_owner(self.user, cell, found.values(), force=force)
+        return list(found.values())
+
+    def _change(
+        self, asked: Sequence[str], check: int | None, make: "Callable[[RedisCell, Job], Job]", *, force: bool
+    ) -> Document:  # fmt: skip
+        with self._connections.cell() as cell:
+            answers = [(job, make(cell, job)) for job in self._found(cell, asked, check, force=force)]
+            return {"cell": cell.name, "jobs": [changes.change_json(job, after) for job, after in answers]}
+
+    # The cell
+
+    def machines(self, *, state: str | None = None, limit: int | None = None, after: int | None = None) -> Document:
+        """Return a page of machines by index: the first `limit` (None: all) in a state whose index is above `after`.
+
+        ``next`` of the answer is the `after` of the next page, None on the last one. See ``omega machine list``.
+        """
+        _known(state, machines.STATES)
+        with self._connections.cell() as cell:
+            return machines.list_machines(cell, machines.page(cell, state, limit, after))
+
+    def limits(self, kind: str | None = None) -> Document:
+        """Return limits and use of a kind of job, or of all that have any. See ``omega cell limits``."""
+        with self._connections.cell() as cell:
+            found = {name: cells.limits_json(cell.dimensions, use) for name, use in cell.kinds().items()
+                     if kind in (None, name)}  # fmt: skip
+            return {"cell": cell.name, "limits": found}
+
+    def schedulers(self, *, everybody: bool = False) -> Document:
+        """Return the schedulers and their figures, `everybody`: those that left, too. See ``omega scheduler list``."""
+        with self._connections.cell() as cell:
+            return {"cell": cell.name, "schedulers": schedulers.describe(cell, everybody)}
+
+    def cell_status(self) -> Document:
+        """Return the cell at a glance. See ``omega cell status``."""
+        with self._connections.cell() as cell:
+            found = cells.describe(cell, cell.kinds(), recently(cell, _now_ms()))
+            return {"cell": cell.name, "store": self._connections.shown_url} | found
+
+    def cells(self) -> Document:
+        """Return the cells of the store. See ``omega cell list``."""
+        opened: list[RedisCell] = []
+
+        def open_cell(name: str) -> "RedisCell":
+            opened.append(self._connections.open(name))
+            return opened[-1]
+
+        try:
+            found = cells.list_cells(self._connections.cells(), open_cell)
+        finally:
+            for each in opened:
+                each.close()
+        return {"store": self._connections.shown_url, "cells": found}
+
+    def events(
+        self, after: int | None = None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
+    ) -> Iterator[Document]:  # fmt: skip
+        """Yield the events of the log, oldest first, of versions above `after` (None: all that the log has).
+
+        To resume, pass the ``version`` of the last event that was handled. When versions are not in the log any more,
+        a ``{"gap": {"from", "to"}}`` comes in their place. With `follow` it goes on with what happens, without end;
+        without `after` it then begins now.
+        """
+        step = self.begin_events(after, kinds=kinds, job=job, follow=follow)
+        while True:
+            found, at_end = step()
+            yield from found
+            if at_end and not follow:
+                return
+            if at_end:
+                time.sleep(POLL_SECONDS)
+
+    def begin_events(
+        self, after: int | None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
+    ) -> Callable[[], tuple[list[Document], bool]]:  # fmt: skip
+        """Return a function whose calls return the next events, and whether there are no more by now."""
+        for kind in kinds:
+            _known(kind, events.KINDS)
+        with self._connections.cell() as cell:
+            tail = events.Tail.begin(cell, after, frozenset(kinds), job and _job_id(cell, job), newest=follow)
+
+        def step() -> tuple[list[Document], bool]:
+            with self._connections.cell() as cell:
+                return tail.read(cell)
+
+        return step
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _known(word: str | None, words: Sequence[str]) -> None:
+    if word is not None and word not in words:
+        raise BadInput(f"{word!r}: there is {', '.join(words)}")
+
+
+def _job_id(cell: "RedisCell", asked: str) -> str:
+    try:
+        return find_job(cell, asked).id
+    except Refused:
+        return asked  # its events may be in the log though the cell no longer keeps it
+
+
+def _specs(cell: "RedisCell", jobs: "Iterable[JobLike]") -> list[JobSpec]:
+    """Return the jobs that are given, typed ones as they are; raises BadInput."""
+    found: list[JobSpec] = []
+    for job in jobs:
+        if isinstance(job, JobSpec):
+            found.append(job)
+        else:
+            found += submission.jobs_of(cell, [_file(job)])
+    return found
+
+
+def _file(job: "Mapping[str, Any] | str | Path") -> "JobFile":
+    from omega.jobfile import JobFile
+
+    if isinstance(job, str | Path):
+        return submission.read_file(Path(job))
+    try:
+        return JobFile("job", json.dumps(job))
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"job: {error}; use text, numbers, lists and mappings") from None

@@ -1,0 +1,97 @@
+"""Connections to a cell that many threads share: each call takes one for itself."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cellstate import server
+from cellstate.errors import Refused, StoreError
+from cellstate.redis import RedisCell, cells
+from omega.client.defaults import which
+
+
+class Connections:
+    """Cells opened on one store; a connection serves one call at a time and is used again afterwards."""
+
+    def __init__(self, store: str | None, cell: str | None) -> None:
+        """Name a store by its URL and a cell; nothing is opened yet. See `omega.Client` for what None means."""
+        self._store, self._cell = store or os.environ.get("OMEGA_STORE"), cell or os.environ.get("OMEGA_CELL")
+        self._url: str | None = None
+        self._free: list[RedisCell] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        self.unreadable: dict[tuple[str, str], str] = {}
+        """Records that were left out of an answer because they cannot be read: (key, field), and why."""
+
+    @property
+    def url(self) -> str:
+        """The URL of a store that answers and fits. Raises StoreError, BadInput."""
+        with self._lock:
+            if self._url is None:
+                self._url = self._suitable()
+            return self._url
+
+    def _suitable(self) -> str:
+        if self._store is None:
+            from omega import embedded
+
+            return embedded.ensure().url
+        server.check_suitable(server.server_info(self._store))
+        return self._store
+
+    @property
+    def shown_url(self) -> str:
+        """The store's URL without its password."""
+        return server.safe_url(self._store or self.url)
+
+    def cells(self) -> list[str]:
+        """Return the names of the cells on the store."""
+        client = server.connect(self.url)
+        try:
+            return cells(client)
+        finally:
+            client.close()
+
+    @contextmanager
+    def cell(self) -> Iterator[RedisCell]:
+        """Lend a cell to one call. After an error of the store its connection is closed and not used again."""
+        lent = self._take()
+        try:
+            yield lent
+        except StoreError:
+            lent.close()
+            raise
+        except BaseException:
+            self._give_back(lent)
+            raise
+        self._give_back(lent)
+
+    def _take(self) -> RedisCell:
+        with self._lock:
+            if self._closed:
+                raise Refused("the client is closed; make another one")
+            if self._free:
+                return self._free.pop()
+        return self.open(self._cell or which(self.cells(), self.shown_url))
+
+    def open(self, name: str) -> RedisCell:
+        """Open a cell on a connection of its own. Raises Refused when there is none of that name."""
+        return RedisCell.connect(self.url, name)
+
+    def _give_back(self, lent: RedisCell) -> None:
+        with self._lock:
+            self.unreadable |= lent.unreadable
+            lent.unreadable.clear()
+            if not self._closed:
+                self._free.append(lent)
+                return
+        lent.close()
+
+    def close(self) -> None:
+        """Close all connections; one that serves a call is closed when the call ends."""
+        with self._lock:
+            self._closed = True
+            free, self._free = self._free, []
+        for each in free:
+            each.close()

@@ -1,0 +1,97 @@
+"""Output of tasks, read where they ran or from the store."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cellstate import ranges
+from cellstate.errors import Refused
+from omega.embedded_places import state_directory
+from omega.live.agent.output import Reader, last_lines
+from omega.live.agent.places import all_places
+from omega.live.waiting import patiently
+from omega.queries.job_state import group_names
+
+if TYPE_CHECKING:
+    from cellstate.model import Job
+    from cellstate.redis import RedisCell
+
+
+@dataclass
+class TaskLog:
+    """Output of one task: from its files on this computer, else its last output from the store."""
+
+    cell: "RedisCell"
+    job: "Job"
+    group: int
+    task: int
+    stream: str
+    reader: "Reader | None" = None
+    _place: Path | None = None
+    _last: bytes = field(default=b"")
+
+    @property
+    def cut(self) -> int:
+        """How many bytes before what was shown are not there any more."""
+        return self.reader.cut if self.reader is not None else 0
+
+    @classmethod
+    def of(cls, cell: "RedisCell", job: "Job", task: int, group: str | None, stream: str) -> "TaskLog":
+        """Find the output of a task of the group of a name (None: the first). Refused when there is no such task."""
+        number = _group(job, group)
+        if not 0 <= task < job.groups[number].total:
+            raise Refused(f"job {job.name}: has no task {task}; the last one is {job.groups[number].total - 1}")
+        log = cls(cell, job, number, task, stream)
+        log.find()
+        return log
+
+    def as_json(self, lines: int | None = None) -> dict[str, Any]:
+        """Return the output, or its last lines, as plain values."""
+        text = b"".join(self.new(lines)).decode(errors="replace")
+        about = {"cell": self.cell.name, "job": self.job.id, "group": self.group, "task": self.task}
+        source = "files" if self.reader is not None else "store"
+        return {**about, "stream": self.stream, "source": source, "cut_bytes": self.cut, "text": text}
+
+    def find(self) -> None:
+        """Look for the files of its newest placement, unless it is on another machine by now."""
+        newest = max(
+            ((key.placement, places.task(key)) for places in all_places(state_directory(), self.cell.name)
+             for key in places.found() if key[:3] == (self.job.id, self.group, self.task)), default=None,
+        )  # fmt: skip
+        if newest is None or newest[0] < self._placement():
+            self.reader = self._place = None
+        elif newest[1] != self._place:
+            self._place = newest[1]
+            self.reader = Reader(newest[1], self.stream)
+
+    def _placement(self) -> int:
+        """The id of the placement it has now; 0 when it has none."""
+        job = patiently(lambda: self.cell.job(self.job.id)) or self.job
+        there = [machine for _, machine, leaving in job.groups[self.group].runs if not leaving]
+        runs = patiently(lambda: self.cell.runs(there)) if there else []
+        mine = (run for run in runs if (run.job, run.group, run.leaving) == (self.job.id, self.group, False))
+        return max((run.placement for run in mine if self.task in ranges.indices(run.tasks)), default=0)
+
+    def new(self, lines: int | None = None) -> Iterator[bytes]:
+        """Yield what it said since the last time, or only the last lines of that."""
+        if lines is not None:
+            yield last_lines(b"".join(self.new()), lines)
+        elif self.reader is not None:
+            yield from self.reader.more()
+        else:
+            last = patiently(lambda: self.cell.tail(self.job.id, self.group, self.task, self.stream)) or b""
+            if last != self._last:
+                # Not all of it is there; what was shown already is left out.
+                known = next((n for n in range(len(last), 0, -1) if self._last.endswith(last[:n])), 0)
+                self._last = last
+                yield last[known:]
+
+
+def _group(job: "Job", asked: str | None) -> int:
+    names = group_names(job)
+    if asked is None:
+        return 0
+    if asked not in names:
+        raise Refused(f"job {job.name}: has no task group {asked!r}; it has {', '.join(names)}")
+    return names.index(asked)
