@@ -28,7 +28,7 @@ class Replica(View):
 
     `rest[i]` is what is free on machine i, packed, with guards; `nothing` where it takes none. `numbers`
     are the sequence numbers at the last sync, kept only when `numbered`: fine detection needs none.
-    `watching` says whether `freed` will be asked for.
+    `watching` says whether `freed` will be asked for, `wants_use` whether a policy asks what users and pools hold.
     """
 
     def __init__(self, dimensions: int, *, numbered: bool = True) -> None:
@@ -41,6 +41,7 @@ class Replica(View):
         self.numbered = numbered
         self.followed = self.redescribed = -1
         self.watching = False
+        self.wants_use = False
         self.changed: list[int] = []
         self._claimed: list[Open] = []
         self._dense = False

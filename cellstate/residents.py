@@ -17,7 +17,8 @@ class Resident(NamedTuple):
     """A run on a machine, with what its job's record says of it; optional tasks are of precedence 0.
 
     `need` are the amounts of one of its `tasks`; `together` counts the tasks that all go when one of it is
-    evicted (a strict gang), 0 when it is alone.
+    evicted (a strict gang), 0 when it is alone. `user` and `pool` are those of its job, ``""`` when it names
+    none. Of two residents the one of the higher `placement` started later.
     """
 
     machine: int
@@ -27,6 +28,8 @@ class Resident(NamedTuple):
     need: Resources
     tasks: int
     together: int = 0
+    user: str = ""
+    pool: str = ""
 
 
 class Residents:

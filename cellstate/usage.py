@@ -86,12 +86,13 @@ class Usage:
         more = tuple(now - was for now, was in zip(held, before, strict=True))
         self.change(whose, more, tuple(now - was for now, was in zip(wanted, wished, strict=True)))
 
-    def state_all(self, held: Mapping[Whose, Resources]) -> None:
-        """Take over what everybody holds."""
-        for whose in {*self._stored, *held}:
-            now = held.get(whose, self._nothing)
-            if now != self._stored.get(whose, self._nothing):
-                self.state(whose, now, self._wanted.get(whose, self._nothing))
+    def state_all(self, use: Mapping[Whose, tuple[Resources, Resources]]) -> None:
+        """Take over what everybody holds and wants."""
+        nothing = self._nothing
+        for whose in {*self._stored, *self._wanted, *use}:
+            now = use.get(whose, (nothing, nothing))
+            if now != (self._stored.get(whose, nothing), self._wanted.get(whose, nothing)):
+                self.state(whose, *now)
 
     def _add(self, whose: Whose, amounts: Resources, sign: int) -> None:
         pool, user = whose

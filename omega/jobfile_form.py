@@ -272,6 +272,7 @@ class JobEntry(Strict):
     gang: Annotated[Any, AfterValidator(_gang)] = Gang.NO
     tasks: list[Tasks] = Field(min_length=1)
     user: str | None = None
+    expected_duration: Duration | None = None
     environment: dict[Variable, str] = {}
     directory: Annotated[str, AfterValidator(_absolute)] | None = None
     after: Annotated[list[Wait], BeforeValidator(_waits)] = []
@@ -289,6 +290,8 @@ class JobEntry(Strict):
         """What only schedulers and executors read of the job, as `JobSpec.extra` keeps it."""
         names = ("pool", "user", "environment", "directory")
         found = {name: value for name in names if (value := getattr(self, name))}
+        if self.expected_duration is not None:
+            found["expected_duration"] = self.expected_duration / 1000
         found |= {"update": self.update.model_dump()} if self.update else {}
         found |= {"on_abandon": "keep"} if self.on_abandon == "keep" else {}
         return found | ({"after": [wait.model_dump() for wait in self.after]} if self.after else {})

@@ -12,7 +12,8 @@ from omega.simulation.run import SPREAD, spread_of
 from omega.workload.workload import Arrival, Workload
 from schedulers.scheduler import Scheduler
 
-HEADINGS = ("kind", "jobs", "scheduled", "abandoned", "tasks", "wait mean", "wait p90", "busyness", "conflict fraction")
+HEADINGS = ("kind", "jobs", "scheduled", "abandoned", "tasks", "evicted", "wait mean", "wait p90", "busyness",
+            "conflict fraction")  # fmt: skip
 
 
 class Text(str):
@@ -47,7 +48,8 @@ class Trial:
 
 
 def _row(kind: str, of: dict[str, Any]) -> tuple[str, ...]:
-    counts = (of["jobs_submitted"], of["jobs_scheduled"], of["jobs_abandoned"], of["tasks_scheduled"])
+    jobs = (of["jobs_submitted"], of["jobs_scheduled"], of["jobs_abandoned"])
+    counts = (*jobs, of["tasks_scheduled"], of["tasks_evicted"])
     waits = (f"{of['wait_mean']:.3f} s", f"{of['wait_p90']:.3f} s")
     return (kind, *(f"{count:,}" for count in counts), *waits,
             f"{of['busyness_median']:.4f}", f"{of['conflict_fraction']:.4f}")  # fmt: skip
@@ -58,36 +60,44 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join((row[0].ljust(widths[0]), *cells))
 
 
-def simulate(
-    scheduler: Scheduler, cluster: str | Workload = "C", days: float = 1.0, *, takes: str = "batch",
-    share: float = 0.5, seed: int = 0, machines: int | None = None, progress: Callable[[float], None] | None = None,
+def simulate(  # noqa: PLR0913 - all but two by name
+    scheduler: Scheduler | Sequence[Scheduler], cluster: str | Workload = "C", days: float = 1.0, *,
+    takes: str = "batch", share: float = 0.5, seed: int = 0, machines: int | None = None,
+    architecture: str = "shared-state", batch: int = 1, progress: Callable[[float], None] | None = None,
 ) -> Trial:  # fmt: skip
-    """Simulate a scheduler in a shared-state cell, beside one batch and one service scheduler.
+    """Simulate a scheduler, or several of different kinds, beside one service and `batch` batch schedulers.
 
     `cluster` is a cell of the Omega paper (A, B, C), the path of a file.csv, or a workload; `machines` makes a
-    cell of the paper smaller. A scheduler of a kind of its own decides on a `share` of the jobs of the kind it
-    `takes`; which ones depends on their ids alone, so the rest is a fair comparison. One of the kind batch or
-    service decides on all jobs of that kind. Decisions take the scheduler's own `t_job` and `t_task`, or the
-    paper's when it has none, and are made one by one. The scheduler itself is left as it is.
+    cell of the paper smaller. A scheduler of a kind of its own decides on the jobs of that kind; when the workload has
+    none, on a `share` of the jobs of the kind it `takes` (several share that equally). Which ones depends on their ids
+    alone, so the rest is a fair comparison. One of the kind batch or service decides on all jobs of that kind, as that
+    many schedulers as `batch` says. `architecture` is one of ``omega sim run``; a single scheduler can be the
+    monolithic one. Decisions take the scheduler's own `t_job` and `t_task`, or the paper's when it has none, and are
+    made one by one. The schedulers themselves are left as they are.
 
     Raises BadInput when a value makes no sense.
     """
-    settings = Settings(days=days, seed=seed)
+    settings = Settings(days=days, seed=seed, architecture=architecture, batch=batch)
+    given = [scheduler] if isinstance(scheduler, Scheduler) else list(scheduler)
     if isinstance(cluster, str):
         workload = Configuration(workload=cluster, days=days, seed=seed, machines=machines).drawn()
     else:
         workload = cluster
-    if scheduler.kind not in ("batch", "service"):
-        workload = _shared(workload, scheduler.kind, takes, share)
-    own = replace(scheduler.fresh("trial"), batch=1)
-    if not (own.t_job or own.t_task or own.paths):
-        own.t_job, own.t_task = settings.decision_time("batch")
+    if not architecture.startswith("monolithic"):
+        there = {arrival.job.kind for arrival in workload.arrivals}
+        wanting = [each.kind for each in given if each.kind not in ("batch", "service") and each.kind not in there]
+        if wanting or any(each.kind == takes for each in given):
+            workload = _shared(workload, wanting, takes, share)
+    own = [replace(each.fresh("trial"), batch=1) for each in given]
+    for each in own:
+        if not (each.t_job or each.t_task or each.paths):
+            each.t_job, each.t_task = settings.decision_time("batch")
     result = Simulation(workload, settings, own=own, progress=progress).run()
-    return Trial(scheduler.kind, workload.about, result)
+    return Trial(", ".join(each.kind for each in given), workload.about, result)
 
 
-def _shared(workload: Workload, kind: str, takes: str, share: float) -> Workload:
-    """The workload with a share of the jobs of one kind given another."""
+def _shared(workload: Workload, wanting: Sequence[str], takes: str, share: float) -> Workload:
+    """The workload with a share of the jobs of one kind divided among other kinds."""
     if not 0 < share <= 1:
         raise BadInput(f"simulate: a share of {share:g}; want more than 0, at most 1")
     kinds = {arrival.job.kind for arrival in workload.arrivals}
@@ -95,7 +105,8 @@ def _shared(workload: Workload, kind: str, takes: str, share: float) -> Workload
         raise BadInput(f"simulate: takes {takes!r}; there are jobs of {', '.join(sorted(kinds))}")
 
     def given(job: JobSpec) -> JobSpec:
-        mine = job.kind == takes and spread_of(job.id) < share * SPREAD
-        return replace(job, kind=kind) if mine else job
+        part = spread_of(job.id) / SPREAD
+        mine = wanting and job.kind == takes and part < share
+        return replace(job, kind=wanting[int(part / share * len(wanting))]) if mine else job
 
     return replace(workload, arrivals=[Arrival(each.at_seconds, given(each.job)) for each in workload.arrivals])

@@ -84,8 +84,8 @@ class Preemption(Protocol):
 
     evicts: ClassVar[bool] = True
     """Whether it ever evicts anybody."""
-    by: ClassVar[str] = "policy"
-    """What decides whom it may evict, for people: ``precedence``, ``fair share``."""
+    by: ClassVar[str] = ""
+    """What decides whom it evicts, for people: ``precedence``, ``fair share``."""
 
     @abstractmethod
     def suspects(self, work: Work, view: View, rng: Random) -> Sequence[int] | None:

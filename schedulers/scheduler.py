@@ -77,12 +77,12 @@ class Scheduler:
     """Jobs that are being decided or committed."""
     _hunters: list[tuple[Work, Sequence[int]]] = field(default_factory=list, init=False)
     """Jobs in hand that fit nowhere, and the machines to be looked up before others are evicted for them."""
-    _counts_use: bool = field(default=False, init=False)
+    counts_use: bool = field(default=False, init=False)
     """Whether a policy may ask what users and pools hold."""
 
     def __post_init__(self) -> None:
         self.queue, self.elastic = Queue(self.ordering), Elastic(self.sizing)
-        self._counts_use = self.queue.follows_use or self.preemption.evicts
+        self.counts_use = self.queue.follows_use or self.preemption.evicts
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set a field; another policy takes effect at once, on a scheduler with nothing in hand."""
@@ -142,6 +142,8 @@ class Scheduler:
 
     def wake(self, view: View, now: float) -> None:
         """Let the policies see the copy and the time, and make the blocked jobs ready that may be placed now."""
+        if self.counts_use:
+            view.usage.capacity = view.total()
         self.queue.observe(view, now)
         self.queue.wake(view, self.preemption, self.rng, now)
 
@@ -223,7 +225,7 @@ class Scheduler:
             claims = tuple(claims)
         elif self.detection is Detection.COARSE:
             claims.seen = [int(view.number[machine]) for machine in claims.machines]
-        if self._counts_use:
+        if self.counts_use:
             for group, tasks in _tasks(claims):
                 view.usage.take(work.user, work.pool, tuple(amount * tasks for amount in work.need(group)))
         return Transaction(work.id, claims, Mode.GANG if work.gang else self.mode, self.detection)

@@ -129,6 +129,15 @@ class MemoryLanes(MemoryWords):
         now = [each for each in self.L.values() if each.version > version]
         return self.lane_rows(sorted([*gone, *now], key=lambda each: each.serial))
 
+    def use(self) -> dict[tuple[str, str], tuple[tuple[int, ...], tuple[int, ...]]]:
+        """What users hold and want in pools, by (pool, user)."""
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        for each in self.L.values():
+            whose = each.lane.pool, each.lane.user
+            held, wanted = found.get(whose, (0, 0))
+            found[whose] = held + each.held, wanted + each.wanted
+        return {whose: (self.spread(held), self.spread(wanted)) for whose, (held, wanted) in found.items()}
+
     def lanes(self, numbers: Iterable[int] | None = None) -> dict[int, tuple[int, Lane]]:
         """See Cell.lanes."""
         chosen = self.L if numbers is None else [number for number in numbers if number in self.L]

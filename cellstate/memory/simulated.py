@@ -45,6 +45,8 @@ class MemorySimulated(MemoryCommit):
 
     def bring_up_to_date(self, copy: Replica) -> None:
         """Write into a copy what changed since it was last brought up to date."""
+        if copy.wants_use:
+            copy.usage.state_all(self.use())
         at, end = copy.followed - self._cut, len(self._trail)
         if at == end and copy.followed >= 0:
             return

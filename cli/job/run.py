@@ -36,6 +36,8 @@ if TYPE_CHECKING:
               help="Run a task that failed so many times again.")  # fmt: skip
 @click.option("--precedence", default=0, show_default=True, type=click.IntRange(0, 1_000_000), metavar="N",
               help="Larger is more important.")  # fmt: skip
+@click.option("--user", metavar="NAME", help="Whose job it is (default: OMEGA_USER, or the name you are logged in by).")
+@click.option("--pool", metavar="PATH", help="The pool it belongs to.")
 @click.option("--constraint", "constraints", multiple=True, metavar="TEXT",
               help="What machines must be, such as \"rack in ['r1', 'r2']\"; may be given several times.")  # fmt: skip
 @click.option("--gang", is_flag=True, help="Place all tasks at once, or none.")
@@ -60,7 +62,8 @@ if TYPE_CHECKING:
 def command(
     ctx: click.Context, *, name: str | None, kind: str, count: int, cpu: str | None, memory: str | None,
     others: Mapping[str, str], duration: str | None, environment: Mapping[str, str], directory: str | None,
-    time_limit: str | None, restart: int, precedence: int, constraints: Sequence[str], gang: bool, strict_gang: bool,
+    time_limit: str | None, restart: int, precedence: int, user: str | None, pool: str | None,
+    constraints: Sequence[str], gang: bool, strict_gang: bool,
     waits: Sequence[str], array: str | None, hold: bool, follow: bool | None, words: Sequence[str],
 ) -> None:  # fmt: skip
     """Submit one job of identical tasks that run CMD, follow it to its end, and exit with its task's exit code.
@@ -89,7 +92,8 @@ def command(
         indices = _array(array)
         count, extra["array"] = indices.count, indices.extra()
     group = TaskGroup(need, count, milliseconds, extra)
-    about: dict[str, Any] = {"environment": dict(environment)} if environment else {}
+    said_of_it = {"environment": dict(environment), "user": user, "pool": pool}
+    about: dict[str, Any] = {name: value for name, value in said_of_it.items() if value}
     if directory is not None:
         about["directory"] = str(Path(directory).absolute())
     elif words:

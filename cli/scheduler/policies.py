@@ -45,7 +45,7 @@ def _described(offer: "Offer") -> dict[str, Any]:
     about, known, error = "", list[dict[str, Any]](), None
     try:
         found = offer.load()
-        about = next(iter((inspect.getdoc(found) or "").splitlines()), "")
+        about = _about(found)
         known = [_parameter(each) for each in parameters(found)] if inspect.isclass(found) else []
     except BadInput as broken:
         error = str(broken)
@@ -53,6 +53,18 @@ def _described(offer: "Offer") -> dict[str, Any]:
         "axis": offer.axis, "name": offer.name, "package": offer.package, "version": offer.version,
         "target": offer.target, "about": about, "parameters": known, "error": error,
     }  # fmt: skip
+
+
+def _about(found: object) -> str:
+    """The first sentence of what it says of itself; of a scheduler that is an object, what it is composed of."""
+    from schedulers.scheduler import Scheduler
+
+    if isinstance(found, Scheduler):
+        parts = [type(each).__name__ for each in (found.ordering, found.placement, found.preemption)]
+        return f"Takes jobs of kind {found.kind}: {', '.join(parts)}."
+    paragraph = " ".join((inspect.getdoc(found) or "").partition("\n\n")[0].split())
+    end = paragraph.find(". ")
+    return paragraph if end < 0 else paragraph[: end + 1]
 
 
 def _parameter(parameter: "Parameter") -> dict[str, Any]:

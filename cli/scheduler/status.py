@@ -43,7 +43,7 @@ def show(each: Mapping[str, Any]) -> None:
     commits, given_up = words.count(each["transactions"], "commit"), each["abandoned"]
     render.facts({
         "scheduler": f"{each['member']} · {each['state']} · incarnation {each['incarnation']}"
-                     + (" · evicts by precedence" if each["evicts"] else ""),
+                     + (f" · evicts by {each.get('evicts_by') or 'a policy of its own'}" if each["evicts"] else ""),
         "busyness": f"{each['busyness']:.2f} over {words.seconds(each['seconds'])}",
         "wait": f"{words.seconds(wait['mean'])} mean, {words.seconds(wait['p90'])} p90 of {each['jobs']:,} jobs",
         "conflicts": f"fraction {words.fraction(each['conflict_fraction'])} · {each['conflicts']:,} of {commits}"

@@ -54,6 +54,7 @@ def status(cell: "RedisCell", name: str | None) -> list[dict[str, Any]]:
         found.append(each | {
             "kind": kind, "pending_of_kind": pending.get(kind, 0), "blocked": each["asleep"],
             "evicts": figures.get("evicts"),
+            "evicts_by": figures.get("evicts_by"),
             "last_cycle": {"seconds": figures.get("last_cycle"), "ago": figures.get("last_cycle_ago")},
             "rejecting_machines": [
                 {"machine": names[index] or str(index), "rejections": count, "in_a_row": row}

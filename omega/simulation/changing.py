@@ -130,7 +130,7 @@ class ChangingWorld(World):
         before = self._victims(transaction)
         found = super().commit(number, member, job, transaction, copy)
         for each in self.master.cell.jobs_by_id(sorted(before)).values():
-            self._took(before[each.id], each)
+            self.evicted[each.kind] += self._took(before[each.id], each)
         return found
 
     def _victims(self, transaction: Transaction) -> Mapping[str, Job]:
@@ -144,11 +144,11 @@ class ChangingWorld(World):
         runs = cell.runs(sorted({claim.machine for claim in transaction.claims if claim.evict}))
         return cell.jobs_by_id(sorted({run.job for run in runs if run.placement in named}))
 
-    def _took(self, before: Job, after: Job) -> None:
-        """Tasks were taken from a job: they are gone at once, and who has the job hears what is left."""
+    def _took(self, before: Job, after: Job) -> int:
+        """Tasks were taken from a job: they are gone at once, and its desk hears what is left. Returns how many."""
         lost = [had.placed - has.placed for had, has in zip(before.groups, after.groups, strict=True)]
         if not any(lost):
-            return
+            return 0
         leaving = [
             Ending(machine, placement, How.LEFT)
             for group in after.groups for placement, machine, leaves in group.runs if leaves
@@ -161,6 +161,7 @@ class ChangingWorld(World):
         if desk is not None and after.order > self.residents and isinstance(desk.meter, OnceMeter):
             desk.meter.lost(after, sum(lost))
         self.engine.at(self.engine.now, self._tell, after.id)
+        return sum(lost)
 
     def _tell(self, job_id: str) -> None:
         job = self.master.cell.job(job_id)

@@ -64,6 +64,7 @@ class Desk:
         self.meter = world.meter()
         scheduler.instruments.append(self.meter)
         self.copy = architecture.copy(self)
+        self.copy.wants_use = scheduler.counts_use
         self.until = 0
         """When the thinking in hand ends (microseconds)."""
         self.idle = False

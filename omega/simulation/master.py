@@ -111,6 +111,7 @@ class StoreMaster:
         """See Master.refresh."""
         reply = self.store.sync(copy.position)
         copy.apply(reply)
+        copy.lanes.learn(self.store.lanes(copy.lanes.unknown()))
         self._position = reply.position
         if not self.release_moves_number and copy.numbered:
             for machine in set(reply.rows[:, 0].tolist()):

@@ -70,6 +70,8 @@ class OfKind:
     conflict_fraction: Median
     attempts: int
     no_fit_attempts: int
+    tasks_evicted: int = 0
+    """Tasks of the kind that were evicted, for jobs of whatever kind."""
 
     def as_json(self) -> dict[str, Any]:
         """Flat, with the names scripts rely on."""
@@ -137,7 +139,10 @@ def summed_up(
     lengths = _lengths(world.horizon / SECOND)
     return Result(
         settings,
-        {kind: _of_kind(kind, tally, [d for d in desks if _serves(d, kind)], lengths) for kind in kinds},
+        {
+            kind: _of_kind(kind, tally, [d for d in desks if _serves(d, kind)], lengths, world.evicted[kind])
+            for kind in kinds
+        },
         dict(zip(DIMENSIONS.names, used, strict=True)),
         tally.resident_tasks,
         tally.residents_placed,
@@ -157,7 +162,7 @@ def _lengths(seconds: float) -> list[float]:
     return [DAY] * int(whole) + ([rest] if rest > 0 else [])
 
 
-def _of_kind(kind: str, tally: Tally, desks: Sequence[Desk], lengths: Sequence[float]) -> OfKind:
+def _of_kind(kind: str, tally: Tally, desks: Sequence[Desk], lengths: Sequence[float], evicted: int) -> OfKind:
     meters = [desk.meter for desk in desks]
     waits = np.array([wait for meter in meters for wait in meter.waits[kind]])
     return OfKind(
@@ -175,6 +180,7 @@ def _of_kind(kind: str, tally: Tally, desks: Sequence[Desk], lengths: Sequence[f
         conflict_fraction=_conflict_fraction(meters, lengths),
         attempts=sum(meter.attempts for meter in meters),
         no_fit_attempts=sum(meter.no_fits for meter in meters),
+        tasks_evicted=evicted,
     )
 
 

@@ -1,7 +1,7 @@
 """A simulation: a workload, settings and a seed become a result."""
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from typing import Any
@@ -72,29 +72,29 @@ class Simulation:
     """One run of a workload.
 
     `cell`, an empty cell on a real store, keeps the master copy instead of the twin in memory; the result
-    is the same. `progress` is called with the share of simulated time that has passed, a hundred times. `own` is
-    a scheduler of somebody's own: it decides on the jobs of its kind, beside the others or in place of one.
+    is the same. `progress` is called with the share of time that passed, a hundred times. `own` are
+    schedulers of somebody's own, of different kinds: each decides on the jobs of its kind, beside the others or in
+    place of one; a single one may be the monolithic scheduler, which decides on all jobs.
     """
 
     def __init__(
-        self, workload: Workload, settings: Settings, *, own: Scheduler | None = None,
+        self, workload: Workload, settings: Settings, *, own: Scheduler | Sequence[Scheduler] | None = None,
         cell: RedisCell | None = None, progress: Progress | None = None,
     ) -> None:  # fmt: skip
-        """Raises BadInput when the workload has jobs that no scheduler is for."""
-        self.own = own
-        self.kinds = KINDS if own is None or own.kind in KINDS else (*KINDS, own.kind)
-        if own is not None and settings.architecture != "shared-state":
-            raise BadInput(f"simulation: a scheduler of your own works in shared-state, not in {settings.architecture}")
+        """Raises BadInput when the workload has jobs that no scheduler is for, or an architecture cannot take one."""
+        owned = [] if own is None else [own] if isinstance(own, Scheduler) else list(own)
+        self.own = {each.kind: each for each in owned}
+        self.kinds = (*KINDS, *(kind for kind in self.own if kind not in KINDS))
+        _check_own(owned, settings.architecture)
         unknown = {arrival.job.kind for arrival in workload.arrivals} - set(self.kinds)
         if unknown:
             kinds = ", ".join(sorted(unknown))
             raise BadInput(f"workload: jobs of kind {kinds}; there are schedulers for {', '.join(self.kinds)}")
         self.workload, self.settings, self._progress = workload, settings, progress
         moves = settings.releases_move
-        evicts = own is not None and own.preemption.evicts
-        sizes = own is not None and own.sizing is not None
+        evicts, sizes = any(each.preemption.evicts for each in owned), any(each.sizing is not None for each in owned)
         # Whoever evicts knows by the number that what it saw on a machine is still there.
-        numbered = evicts or Detection.COARSE in (settings.detection, None if own is None else own.detection)
+        numbered = evicts or Detection.COARSE in (settings.detection, *(each.detection for each in owned))
         self.master: Master = (
             TwinMaster("simulation", DIMENSIONS, release_moves_number=moves, numbered=numbered)
             if cell is None
@@ -104,7 +104,8 @@ class Simulation:
         self.world.ends_abandoned = not settings.reference_rules
         self.tally = Tally()
         self._written = self._arrived = 0
-        self._ahead = 1 if sizes else JOBS_PER_CALL  # who asks for jobs that wait is not to see any before it arrives
+        # Whoever asks for jobs that wait, or what users want, is not to see any before it arrives.
+        self._ahead = 1 if any(each.counts_use or each.sizing is not None for each in owned) else JOBS_PER_CALL
         self.architecture = self._architecture()
         self.desks = self._desks()
         self._route = self._routes()
@@ -152,7 +153,7 @@ class Simulation:
         if name == "two-level":
             return TwoLevel(self.world, self.settings.offered)
         if name == "partitioned":
-            return Partitioned(dict(enumerate(parts(len(self.workload.machines), self.settings.shares).values())))
+            return Partitioned(dict(enumerate(parts(len(self.workload.machines), self._shares()).values())))
         return Shared() if name == "shared-state" else Monolithic()
 
     def _desks(self) -> list[Desk]:
@@ -161,7 +162,7 @@ class Simulation:
             names = ["monolithic/0"]
         else:
             # The parts of a partitioned cell are in the order of its shares.
-            kinds = settings.shares if settings.architecture == "partitioned" else self.kinds
+            kinds = self._shares() if settings.architecture == "partitioned" else self.kinds
             names = [f"{kind}/{i}" for kind in kinds for i in range(settings.batch if kind == "batch" else 1)]
         return [
             Desk(number, name, self._scheduler(name), self.world, self.architecture)
@@ -170,8 +171,12 @@ class Simulation:
 
     def _scheduler(self, name: str) -> Scheduler:
         settings, kind = self.settings, name.partition("/")[0]
-        if self.own is not None and kind == self.own.kind:
-            return self.own.fresh(f"{settings.seed}/{name}")
+        own = next(iter(self.own.values()), None) if kind == "monolithic" else self.own.get(kind)
+        if own is not None:
+            found = own.fresh(f"{settings.seed}/{name}")
+            if settings.architecture == "two-level":
+                found.patience, found.detection = found.patience or OFFERS_PATIENCE, Detection.FINE
+            return found
         paths = {each: settings.decision_time(each) for each in KINDS}
         offers = settings.architecture == "two-level"
         patience = REFERENCE_PATIENCE if settings.reference_rules else OFFERS_PATIENCE if offers else None
@@ -181,6 +186,11 @@ class Simulation:
             batch=1_000_000 if offers and settings.offered.several_jobs else 1, paths=paths, patience=patience,
             rng=Draws(f"{settings.seed}/{name}"),
         )  # fmt: skip
+
+    def _shares(self) -> dict[str, float]:
+        """The parts of a partitioned cell; a kind of one's own has a mean one."""
+        shares = dict(self.settings.shares)
+        return {kind: shares.get(kind, sum(shares.values()) / len(shares)) for kind in self.kinds}
 
     def _routes(self) -> Callable[[JobSpec | Job], Desk]:
         """Which desk a job goes to."""
@@ -230,6 +240,19 @@ class Simulation:
             self.world.arrived(spec.id)
         else:
             self._route(spec).deliver(work_of(spec, arrived + 1, now))
+
+
+def _check_own(own: Sequence[Scheduler], architecture: str) -> None:
+    """Raise BadInput for schedulers that an architecture cannot take."""
+    kinds = [each.kind for each in own]
+    if len(set(kinds)) < len(kinds):
+        raise BadInput(f"simulation: schedulers of your own of the kinds {', '.join(kinds)}; want one of each kind")
+    if architecture.startswith("monolithic") and len(own) > 1:
+        raise BadInput(f"simulation: {len(own)} schedulers of your own; {architecture} has one for all jobs")
+    for each in own:
+        if architecture == "two-level" and (each.preemption.evicts or each.sizing is not None):
+            what = "evicts" if each.preemption.evicts else "sizes jobs"
+            raise BadInput(f"simulation: scheduler {each.kind} {what}, and sees only offers in two-level")
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """What happens in a simulated cell whoever decides: jobs arrive, tasks start, run and end."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import repeat
 from typing import Any
@@ -39,6 +40,8 @@ class World:
         self._stopped: set[int] = set()
         # Placements that ended with their job.
         self.on_end: Ended | None = None
+        self.evicted: Counter[str] = Counter()
+        """Tasks that were evicted, by kind."""
         self.frees = 0
         """How often room was freed."""
         self.watching: dict[int, Callable[[], None]] = {}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from cellstate import ranges
 from cellstate.cell import Cell
+from cellstate.lanes import Lane
 from cellstate.model import Gang, Job
 from cellstate.residents import Resident
 from cellstate.view import View
@@ -105,10 +106,13 @@ def _residents(machines: Sequence[int], cell: Cell) -> Iterator[Resident]:
     """What runs on some machines and holds room there."""
     runs = [run for run in cell.runs(machines) if not run.leaving]
     jobs = cell.jobs_by_id(sorted({run.job for run in runs}))
+    lanes = cell.lanes(sorted({job.lane for job in jobs.values()}))
     for run in runs:
         job = jobs.get(run.job)
         if job is not None:
             together = sum(group.placed for group in job.groups) if job.gang is Gang.STRICT else 0
             group, tasks = job.groups[run.group], ranges.count(run.tasks)
             precedence = 0 if group.optional and not together else job.precedence
-            yield Resident(run.machine, run.placement, run.job, precedence, group.need, tasks, together)
+            _, lane = lanes.get(job.lane, (0, Lane(job.kind, job.precedence)))
+            whose = lane.user, lane.pool
+            yield Resident(run.machine, run.placement, run.job, precedence, group.need, tasks, together, *whose)

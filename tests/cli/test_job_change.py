@@ -107,6 +107,14 @@ def test_an_index_goes_with_one_job(omega: Omega, a: str) -> None:
     assert "--check-index goes with one job" in omega.error("job", "hold", "a", "b", "--check-index", "3", code=2)
 
 
+def test_a_job_that_is_run_says_whose_it_is(omega: Omega, cell: RedisCell) -> None:
+    omega.text("job", "run", "--name", "hers", "--user", "eve", "--pool", "crawl")
+    job = cell.job(cell.job_id("hers") or "")
+    assert job is not None
+    assert (job.spec["user"], job.spec["pool"]) == ("eve", "crawl")
+    assert [(lane.user, lane.pool) for _, lane in cell.lanes().values()] == [("eve", "crawl")]
+
+
 def test_the_user_is_recorded_and_chosen_by(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
     for user in ("ada", "bob"):

@@ -209,3 +209,12 @@ def test_the_name_that_it_got_is_printed(
     monkeypatch.setattr(Live, "run", lambda self: self.cell.withdraw(self.membership, 1))
     monkeypatch.setattr(process, "NAME_LEASES", 0.0)
     assert omega.run("scheduler", "run", "batch").stderr == f"scheduler batch/7 on cell {cell.name} · Ctrl-C stops it\n"
+
+
+def test_what_is_said_of_an_offer_is_a_whole_sentence() -> None:
+    from cli.scheduler.policies import _about
+    from schedulers.ordering.fair import WeightedFair
+    from schedulers.scheduler import Scheduler
+
+    assert _about(WeightedFair).endswith("dominant share ÷ weight is smallest; a user's jobs by precedence, then FIFO.")
+    assert _about(Scheduler("cold")) == "Takes jobs of kind cold: PrecedenceFifo, RandomFirstFit, NoPreemption."

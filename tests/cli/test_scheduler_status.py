@@ -19,7 +19,7 @@ def three(cell: RedisCell) -> RedisCell:
     figures.decided(0.5, 108.0)
     figures.rejections, figures.in_a_row = {1: 30, 2: 2}, {1: 12}
     first = cell.enlist("batch/0", "nonce", 60_000, 1)
-    cell.renew(first, 60_000, figures.as_dict(110.0, 7, 3) | {"evicts": True})
+    cell.renew(first, 60_000, figures.as_dict(110.0, 7, 3) | {"evicts": True, "evicts_by": "age"})
     cell.enlist("batch/1", "nonce", 60_000, 1)
     cell.enlist("service/0", "nonce", 60_000, 1)
     cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1),)) for name in "ab"], 1, "ada")
@@ -34,7 +34,7 @@ def test_every_field(omega: Omega, three: RedisCell) -> None:
         "member": "batch/0", "kind": "batch", "state": "live", "alive": True, "incarnation": 1, "jobs": 4, "tasks": 9,
         "transactions": 5, "accepted": 4, "conflicts": 1, "conflict_fraction": 0.25, "abandoned": 0,
         "wait_seconds": {"mean": 0.25, "p90": 0.25}, "busyness": 0.3, "queued": 7, "asleep": 3, "blocked": 3,
-        "pending_of_kind": 2, "evicts": True, "last_cycle": {"seconds": 0.5, "ago": 2.0},
+        "pending_of_kind": 2, "evicts": True, "evicts_by": "age", "last_cycle": {"seconds": 0.5, "ago": 2.0},
         "rejecting_machines": [
             {"machine": "m1", "rejections": 30, "in_a_row": 12}, {"machine": "m2", "rejections": 2, "in_a_row": 0},
         ],

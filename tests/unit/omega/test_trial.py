@@ -104,3 +104,46 @@ def test_a_cell_of_the_paper_in_small() -> None:
 def test_what_makes_no_sense(options: dict[str, object], said: str) -> None:
     with pytest.raises(omega.BadInput, match=said):
         omega.simulate(omega.Scheduler("cold"), **({"cluster": workload(), "days": 0.01} | options))  # type: ignore[arg-type]
+
+
+def alone(*kinds: str) -> omega.Workload:
+    """Jobs of these kinds, one a second in turn."""
+    arrivals = [
+        Arrival(float(i), JobSpec(f"j{i}", f"j{i}", kinds[i % len(kinds)], (TaskGroup((1000, 1024), 2, 60_000),)))
+        for i in range(40)
+    ]
+    return omega.Workload([MachineSpec(f"m{i}", (8000, 8192)) for i in range(20)], [], arrivals, "a few jobs")
+
+
+@pytest.mark.parametrize("architecture", ["shared-state", "partitioned", "two-level"])
+def test_several_of_ones_own_work_in_every_architecture(architecture: str) -> None:
+    both = [omega.Scheduler("cold"), omega.Scheduler("warm", ordering=omega.Fifo())]
+    trial = omega.simulate(both, alone("batch", "cold", "warm", "service"), days=0.01, architecture=architecture)
+    found = {kind: figures.jobs_scheduled for kind, figures in trial.result.kinds.items()}
+    assert found == {"batch": 10, "service": 10, "cold": 10, "warm": 10}
+
+
+def test_several_share_what_they_take() -> None:
+    trial = omega.simulate([omega.Scheduler("cold"), omega.Scheduler("warm")], workload(400), days=0.02, share=1)
+    found = {kind: figures.jobs_submitted for kind, figures in trial.result.kinds.items()}
+    assert (found["batch"], found["cold"] + found["warm"]) == (0, 350)
+    assert abs(found["cold"] - found["warm"]) < 120
+
+
+def test_one_of_ones_own_can_be_the_monolithic_one() -> None:
+    seen: list[str] = []
+    trial = omega.simulate(
+        omega.Scheduler("cold", placement=Mine(seen)), workload(), days=0.01, architecture="monolithic-multi"
+    )
+    assert sum(figures.jobs_scheduled for figures in trial.result.kinds.values()) == 40
+
+
+def test_schedulers_that_an_architecture_cannot_take_are_refused() -> None:
+    two = [omega.Scheduler("cold"), omega.Scheduler("warm")]
+    with pytest.raises(omega.BadInput, match="monolithic-single has one for all jobs"):
+        omega.simulate(two, workload(), days=0.01, architecture="monolithic-single")
+    evicting = omega.Scheduler("cold", preemption=omega.Precedence())
+    with pytest.raises(omega.BadInput, match="sees only offers"):
+        omega.simulate(evicting, workload(), days=0.01, architecture="two-level")
+    with pytest.raises(omega.BadInput, match="one of each kind"):
+        omega.simulate([two[0], two[0]], workload(), days=0.01)

@@ -20,6 +20,7 @@ from schedulers.queue.ready import Ready
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 from tests.unit.schedulers.drive import say
+from tests.unit.schedulers.rig import Rig, spec
 
 ONE = ((1, 1), 1)
 
@@ -212,3 +213,57 @@ def test_ageing_lets_nobody_starve() -> None:
         found = ready.pop(float(second))
         out.append(found.id if found else "")
     assert out.index("low") == 30, "three steps of precedence are made up for by thirty seconds"
+
+
+def test_one_slot_thirty_jobs_and_then_an_important_one_which_is_next() -> None:
+    """Whatever waits in the store: one job at a time, and the last one submitted is the most important."""
+    rig = Rig((100, 100), scheduler=Scheduler("batch", batch=1))
+    rig.submit(*(spec(f"low{i}") for i in range(30)))
+    rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 1)
+    rig.submit(spec("high", precedence=9))
+    rig.until(lambda: rig.scheduler.queue.asleep == 30)
+    order = []
+    for _ in range(3):
+        rig.other.members()
+        (run,) = [run for run in rig.other.runs([0]) if not run.leaving]
+        order.append(run.job)
+        rig.end(run.job)
+        rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 1)
+    assert order == ["low0", "high", "low1"]
+
+
+class Asking(Placement):
+    """Wants the names of machines, whatever jobs demand."""
+
+    reads_attributes = True
+
+    def __init__(self, seen: list[str]) -> None:
+        self.seen = seen
+
+    def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
+        self.seen.append(view.attributes.name(0))
+        return RandomFirstFit().place(work, view, rng)
+
+
+def test_attributes_are_looked_up_when_a_policy_asks_for_them() -> None:
+    seen: list[str] = []
+    rig = Rig((100, 100), scheduler=Scheduler("batch", placement=Asking(seen)))
+    rig.submit(spec("plain"))
+    rig.until_placed("plain")
+    assert seen[0] == rig.other.described([0])[0][0]
+
+
+def test_use_by_user_and_pool_reaches_a_live_policy_with_what_is_in_flight() -> None:
+    rig = Rig((1_000, 1_000), scheduler=Scheduler("batch", ordering=WeightedFair()))
+    rig.submit(*(spec(f"a{i}", extra={"user": "ada", "pool": "crawl"}) for i in range(3)))
+    rig.submit(spec("b", extra={"user": "bob"}))
+    usage = rig.live.view.usage
+    rig.until_commit()
+    assert sum(usage.of_user(user)[0] for user in ("ada", "bob")) == 400, "decided, not committed"
+    rig.until_placed("a0", "a1", "a2", "b")
+    assert (usage.of_user("ada"), usage.of_pool("crawl"), usage.of_user("bob")) == ((300,) * 2, (300,) * 2, (100,) * 2)
+    rig.end("a0", "b")
+    rig.submit(spec("wide", need=(5_000, 5_000), extra={"user": "eve"}))
+    rig.until(lambda: rig.scheduler.queue.asleep > 0)
+    assert (usage.of_user("ada"), usage.of_user("bob")) == ((200, 200), (0, 0))
+    assert (usage.wanted_by_user("eve"), usage.capacity) == ((5_000, 5_000), (1_000, 1_000))

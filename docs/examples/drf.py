@@ -1,0 +1,32 @@
+"""Weighted dominant resource fairness among users (Ghodsi et al., NSDI 2011)."""
+
+from dataclasses import dataclass, field
+
+import omega
+
+
+@dataclass
+class WeightedDrf(omega.Ordering):
+    """The next tasks are for the user whose dominant share ÷ weight is smallest."""
+
+    weights: dict[str, float] = field(default_factory=dict)
+    _usage: omega.Usage | None = field(default=None, repr=False)
+
+    portion = 8  # tasks of a job that are placed at a time while others wait
+
+    def observe(self, view, now):
+        """Keep what users hold; the scheduler's own claims and choices are counted in it at once."""
+        self._usage = view.usage
+
+    def lane(self, work):
+        """Jobs of one user have one rank."""
+        return work.user
+
+    def rank(self, user):
+        """The dominant share of a user, for its weight."""
+        held, there_is = self._usage.of_user(user), self._usage.capacity
+        share = max((amount / most for amount, most in zip(held, there_is) if most), default=0.0)
+        return share / self.weights.get(user, 1.0)
+
+
+drf = omega.Scheduler("drf", ordering=WeightedDrf({"ada": 2.0}), batch=8)

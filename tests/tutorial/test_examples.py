@@ -1,0 +1,177 @@
+"""The plug-ins of docs/examples keep to their contracts and do what they are for, simulated and live."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import omega
+import omega.testing
+from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from cellstate.transaction import Ending, How
+from tests.unit.schedulers.rig import Rig
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+SLOT = (1_000, 1_024)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _importable() -> Iterator[None]:
+    sys.path.insert(0, str(EXAMPLES))
+    yield
+    sys.path.remove(str(EXAMPLES))
+
+
+def example(module: str, name: str) -> Any:
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        return getattr(import_module(module), name)
+    finally:
+        sys.path.remove(str(EXAMPLES))
+
+
+class TestWeightedDrf(omega.testing.OrderingContract):
+    policy = example("drf", "WeightedDrf")({"ada": 2.0})
+
+
+class TestTwoChoices(omega.testing.PlacementContract):
+    policy = example("two_choices", "TwoChoices")()
+
+
+class TestDelay(omega.testing.PlacementContract):
+    policy = example("delay", "Delay")()
+
+
+class TestYoungestOverShare(omega.testing.PreemptionContract):
+    policy = example("youngest", "YoungestOverShare")()
+
+
+def test_they_import_nothing_but_omega_and_what_it_needs() -> None:
+    for path in sorted(EXAMPLES.glob("*.py")):
+        lines = [line for line in path.read_text().splitlines() if line.startswith(("import", "from"))]
+        assert {line.split()[1].partition(".")[0] for line in lines} <= {"omega", "numpy", "dataclasses", "two_choices"}
+        assert len(path.read_text().splitlines()) <= 60
+
+
+class Placed(omega.Instrument):
+    """Counts tasks by user."""
+
+    def __init__(self) -> None:
+        self.users = Counter[str]()
+
+    def committed(self, transaction: Any, outcome: Any, now: float) -> None:
+        self.users[transaction.job.partition("-")[0]] += outcome.placed
+
+
+def jobs(kind: str, users: tuple[str, ...], number: int, tasks: int, **more: Any) -> Iterator[JobSpec]:
+    rng = Random(1)
+    for i in range(number):
+        for user in users:
+            group = TaskGroup(SLOT, tasks, rng.randint(40_000, 80_000))
+            yield JobSpec(f"{user}-{i}", f"{user}-{i}", kind, (group,), extra={"user": user}, **more)
+
+
+def machines(number: int, slots: int) -> list[MachineSpec]:
+    return [MachineSpec(f"m{i}", (1_000 * slots, 1_024 * slots)) for i in range(number)]
+
+
+@pytest.mark.parametrize("schedulers", [1, 4])
+def test_drf_gives_two_to_one_in_a_full_simulated_cell(schedulers: int) -> None:
+    placed, found = Placed(), example("drf", "drf")
+    found = omega.Scheduler("batch", ordering=found.ordering, instruments=[placed], t_job=0.05, t_task=0.0)
+    submitted = enumerate(jobs("batch", ("ada", "bob"), 250 * schedulers, 5))
+    arrivals = [omega.Arrival(0.01 * i, spec) for i, spec in submitted]
+    workload = omega.Workload(machines(20, 5), [], arrivals, "two users")
+    omega.simulate(found, workload, days=0.012, takes="batch", share=1, batch=schedulers)
+    assert sum(placed.users.values()) > 1_000
+    # Enough waits with every scheduler to the end: whoever has no job of a user at hand gives him no room.
+    assert placed.users["ada"] / placed.users["bob"] == pytest.approx(2.0, rel=0.05 if schedulers == 1 else 0.10)
+
+
+def test_drf_gives_two_to_one_in_a_full_live_cell() -> None:
+    found = omega.Scheduler("batch", ordering=example("drf", "drf").ordering, batch=8)
+    rig, rng = Rig((30_000, 30_720), scheduler=found), Random(1)
+    for spec in jobs("batch", ("ada", "bob"), 60, 1):
+        rig.other.submit([spec], 0, "ada")
+    running = Counter[str]()
+    rig.until(lambda: rig.scheduler.queue.asleep > 0)
+    rig.rest()
+    for turn in range(40):
+        runs = [run for run in rig.other.runs([0]) if not run.leaving]
+        if turn >= 15:
+            running.update(run.job.partition("-")[0] for run in runs)
+        gone = rng.choice(runs)
+        rig.other.members()
+        rig.other.end([Ending(0, gone.placement, How.FINISHED)], 0, "fleet")
+        rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 30)
+    assert running["ada"] / running["bob"] == pytest.approx(2.0, rel=0.05)
+    rig.check()
+
+
+def local_job(machine: str) -> JobSpec:
+    return JobSpec("local", "local", "batch", (TaskGroup(SLOT, 1, 0, {"locality": {"machines": [machine]}}),))
+
+
+def test_delay_waits_for_its_machine_and_then_takes_another() -> None:
+    rig = Rig((1_000, 1_024), (1_000, 1_024), scheduler=omega.Scheduler("batch", placement=example("delay", "Delay")()))
+    rig.submit(JobSpec("other", "other", "service", (TaskGroup(SLOT, 1),)))
+    rig.foreign("other", 0, 1)
+    name = rig.other.described([0])[0][0]
+    rig.submit(local_job(name))
+    began = rig.clock.seconds
+    rig.until_placed("local")
+    assert [run.machine for run in rig.other.runs([1])] == [1]
+    assert 5.0 <= rig.clock.seconds - began < 7.5, "it waited, and was tried again at its time"
+
+
+def test_delay_places_at_its_time_in_a_simulated_cell_where_nothing_else_happens() -> None:
+    found = omega.Scheduler("batch", placement=example("delay", "Delay")(), t_job=0.1)
+    busy = JobSpec("busy", "busy", "service", (TaskGroup(SLOT, 1, 10**8),))
+    arrivals = [omega.Arrival(0.0, busy), omega.Arrival(10.0, local_job("m0"))]
+    workload = omega.Workload([*machines(1, 1), MachineSpec("m1", (1_000, 1_024))], [], arrivals, "two machines")
+    seen: list[float] = []
+
+    class When(omega.Instrument):
+        def placed(self, work: Any, now: float) -> None:
+            seen.append(now)
+
+    found.instruments.append(When())
+    omega.simulate(found, workload, days=0.002, takes="batch", share=1)
+    assert len(seen) == 1
+    assert seen[0] < 10.5 or 15.0 <= seen[0] < 15.5, "at once on its machine, or when it waited five seconds"
+
+
+def test_two_choices_prefers_the_machines_that_have_the_data() -> None:
+    found = omega.Scheduler("batch", placement=example("two_choices", "TwoChoices")())
+    rig = Rig(*[(9_000, 9_216)] * 6, scheduler=found)
+    rig.submit(local_job(rig.other.described([4])[0][0]))
+    rig.until_placed("local")
+    assert [run.machine for run in rig.other.runs(range(6))] == [4]
+
+
+def test_youngest_over_share_evicts_the_youngest_of_who_holds_more() -> None:
+    found = omega.Scheduler("batch", preemption=example("youngest", "YoungestOverShare")())
+    rig = Rig((4_000, 4_096), scheduler=found)
+    for spec in jobs("batch", ("ada",), 4, 1):
+        rig.other.submit([spec], 0, "ada")
+    rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 4)
+    rig.rest()
+    rig.other.submit([JobSpec("bob-0", "bob-0", "batch", (TaskGroup(SLOT, 1),), 5, extra={"user": "bob"})], 0, "bob")
+    rig.until_placed("bob-0")
+    assert [fact[2] for fact in rig.facts("evicted")] == ["ada-3"]
+    rig.check()
+
+
+def test_an_eviction_shows_in_the_table_of_a_simulation() -> None:
+    found = omega.Scheduler("batch", preemption=example("youngest", "YoungestOverShare")(), t_job=0.1)
+    low = [omega.Arrival(0.0, spec) for spec in jobs("batch", ("ada",), 4, 1)]
+    high = JobSpec("bob-0", "bob-0", "batch", (TaskGroup(SLOT, 1, 1_000),), 5, extra={"user": "bob"})
+    workload = omega.Workload(machines(1, 4), [], [*low, omega.Arrival(20.0, high)], "two users")
+    trial = omega.simulate(found, workload, days=0.001, takes="batch", share=1)
+    assert trial.result.kinds["batch"].tasks_evicted == 1
+    assert "evicted" in str(trial.table())
