@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omega.live.agent.lease_file import Lease, held, now, read_lease, take_lock
+from omega.live.agent.lease_file import KILLED, Lease, held, now, read_lease, take_lock
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process
 from omega.live.agent.process_tree import Table, below, kill_all, kill_cgroup, marked, processes
 from omega.live.agent.supervisor import supervise
@@ -105,7 +105,7 @@ class Guard:
         for pid, place in list(self.own.items()):
             lease = self._lease(self.orders[place])
             if lease.end <= at:
-                self._kill(self.orders[place], lambda table, pid=pid: below([pid], table))
+                self._kill(place, self.orders[place], lambda table, pid=pid: below([pid], table))
                 due = min(due, at + SOON_SECONDS)
                 if lease.last <= at:
                     os.kill(pid, signal.SIGKILL)
@@ -120,7 +120,9 @@ class Guard:
     def _lease(self, order: dict[str, Any]) -> Lease:
         return self.deadlines.get(str(order["incarnation"]), Lease(0.0, 0.0, ""))
 
-    def _kill(self, order: dict[str, Any], find: Any) -> None:
+    def _kill(self, place: Path, order: dict[str, Any], find: Any) -> None:
+        with suppress(OSError):
+            (place / KILLED).touch()  # the supervisor may see it when the lease has been renewed
         kill_cgroup(order["cgroup"])
         kill_all(find)
 
@@ -135,7 +137,7 @@ class Guard:
             roots |= self._group(place, table) | (known & table.keys())
             return below({*roots, supervisor} - {0}, table) | roots - {supervisor}
 
-        self._kill(task.order, find)
+        self._kill(place, task.order, find)
         if alive and supervisor_too and supervisor:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(supervisor, signal.SIGKILL)
@@ -184,6 +186,7 @@ class Guard:
             return {"refused": str(place), "why": str(error)}
         if lock is None:
             return {"refused": str(place), "why": "its lock is held"}
+        (place / KILLED).unlink(missing_ok=True)
         parent = os.getpid()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:

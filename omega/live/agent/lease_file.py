@@ -13,6 +13,9 @@ from typing import NamedTuple
 ROOM = 512
 """Bytes that a file takes which must be written again when the disk is full."""
 
+KILLED = "killed"
+"""A guard makes this file in a task's directory before it kills the task because its lease ended."""
+
 
 def now() -> float:
     """Seconds since this computer started, its sleep included: a lease runs out while it sleeps."""

@@ -6,6 +6,7 @@ an agent that comes back finds it. Standard library only.
     order.json   what to run (orders.py)
     lock         held for as long as the supervisor lives; the kernel releases it, kill -9 included
     supervisor   its process id
+    killed       made by the guard before it kills the task at the end of the lease
     running      the task's process group, when its leader started, the number of the attempt
     stdout.0, stderr.0, …    its output (task_output.py)
     result       how it ended, written once; blank before that, in the room it will need
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from omega.live.agent import task_start
-from omega.live.agent.lease_file import ROOM, Lease, now, read_lease, write
+from omega.live.agent.lease_file import KILLED, ROOM, Lease, now, read_lease, write
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process, signal_at_parents_death
 from omega.live.agent.process_tree import below, kill_all, kill_cgroup, started
 from omega.live.agent.task_health import NEVER, Check
@@ -107,8 +108,9 @@ class Supervisor:
         self.kill()  # a process that the task left behind, in a group of its own too, ends with it
         self.group = 0
         self._close(task)
-        if task.returncode == -signal.SIGKILL and self._lease().end <= now():
-            self._end("lease", 0.0)  # the guard killed it while this process stood still
+        killed = task.returncode == -signal.SIGKILL and self._lease().end <= now()
+        if task.returncode and (killed or (self.directory / KILLED).exists()):
+            self._end("lease", 0.0)  # the guard killed it while this process stood still; the lease may go on since
         if self._ends():
             return self._ended("")
         return ("failed", self._failure(task.returncode)) if task.returncode else ("finished", "")

@@ -153,6 +153,19 @@ def test_a_supervisor_that_ends_in_time_says_how(yard: Yard) -> None:
     assert result(place) == "lease"
 
 
+def test_what_the_guard_killed_did_not_fail_though_the_lease_was_renewed_since(yard: Yard) -> None:
+    place = yard.start("t1", "sleep 60 & wait $!")
+    until(lambda: len(tree(place)) == 2)
+    pids = tree(place)
+    os.kill(supervisor(place), signal.SIGSTOP)
+    yard.lease(-29.9, 0.1)
+    until(lambda: not alive(pids))
+    yard.lease(600, 700)
+    os.kill(supervisor(place), signal.SIGCONT)
+    until(lambda: not held(place / "lock"))
+    assert result(place) == "lease"
+
+
 def test_a_supervisor_that_wakes_late_kills_first(yard: Yard) -> None:
     yard.guard()
     yard.lease(0.9, 1.0)
