@@ -115,10 +115,10 @@ class Book:
 
 
 def ends_of(facts: Sequence[Fact]) -> dict[Task, Counter[int]]:
-    """How often the log records each task as finished, by placement id."""
+    """How often the log records each task as finished, by placement id; also late, after it was taken for lost."""
     found: dict[Task, Counter[int]] = {}
     for fact in facts:
-        if fact.words[0] == "finished":
+        if fact.words[0] == "finished" or (fact.words[0] == "late" and fact.words[6] == "finished"):
             placement, _, job, _, tasks = fact.words[1:6]
             for task in ranges.indices(tasks):
                 found.setdefault((job, task), Counter())[int(placement)] += 1

@@ -14,6 +14,10 @@ def finished(placement: int, version: int = 2) -> Fact:
     return Fact(version, 0, "agent/m", ("finished", str(placement), "0", "a", "0", "0"))
 
 
+def late(placement: int, how: str) -> Fact:
+    return Fact(3, 0, "agent/m", ("late", str(placement), "0", "a", "0", "0", how))
+
+
 @pytest.mark.parametrize(
     ("page", "facts", "found"),
     [
@@ -23,6 +27,9 @@ def finished(placement: int, version: int = 2) -> Fact:
         ("start 7 1\nend 7 1\nend 8 1\n", [finished(7), finished(8, 3)], {"doubled"}),
         ("start 7 1\n", [finished(7)], {"invented"}),
         ("", [PLACED], {"lost"}),
+        ("start 7 1\nend 7 1\n", [PLACED, late(7, "finished")], set()),
+        ("start 7 1\nend 7 1\n", [PLACED, late(7, "failed")], {"lost"}),
+        ("start 7 1\nend 7 1\n", [finished(7), late(7, "finished")], {"doubled"}),
     ],
 )
 def test_the_book_finds_each_fault(tmp_path: Path, page: str, facts: list[Fact], found: set[str]) -> None:
