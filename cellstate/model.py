@@ -19,7 +19,9 @@ from cellstate.resources import MOST_TOGETHER, Resources, shown, together
 
 MOST_CLAIMS = 10_000
 """Tasks a transaction may claim, and so the largest gang: 65 ms of the server's time (semantics 11)."""
-MOST_STOPS = 2_000
+MOST_ENDS = 2_000
+"""Endings in one call of a script; more are ended in several."""
+MOST_STOPS = 1_000
 """Running tasks that one call of a resize stops; the rest in the next call."""
 RUNS_CHUNK = 256
 """Runs whose last task has an index below this stand in their job's record, the others in chunks of as many indices

@@ -40,6 +40,9 @@ _STALE = frozenset({Verdict.UNKNOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE})
 """Verdicts that say the job is not what its scheduler thinks: it is read anew."""
 _PLACED = frozenset({Verdict.PLACED})
 
+CALL_CLAIMS = 2_000
+"""Claims after which a call to the store takes no further job: some 30 ms of the server's time."""
+
 
 @dataclass(slots=True)
 class Scheduler:
@@ -173,17 +176,25 @@ class Scheduler:
     # Deciding
 
     def decide(self, works: Sequence[Work], view: View, now: float) -> list[Transaction]:
-        """Place each job on the view; one that fits nowhere is blocked, or waits for `preempt`: no transaction."""
+        """Place each job on the view; one that fits nowhere is blocked, or waits for `preempt`: no transaction.
+
+        Once the transactions have CALL_CLAIMS claims together, the remaining jobs go back to the queue.
+        """
         view.now = now
         if self.queue.follows_use:
             view.usage.forget_promises()
-        transactions = []
+        transactions, left = [], CALL_CLAIMS
         for work in works:
+            if left <= 0:
+                self.working.pop(work.id, None)
+                self.queue.ready.add(work)
+                continue
             work.attempts += 1
             mark = view.mark()
             claims = arranged(self.placement, work if work.admitted is None else _admitted(work), view, self.rng)
             if claims:
                 transactions.append(self._transaction(work, claims, view, mark))
+                left -= len(transactions[-1].claims)
             elif self._spare(work, now):
                 self.working.pop(work.id, None)
                 if work.remaining:

@@ -15,7 +15,7 @@
 --        Verdicts, the first that applies wins: unknown, down, duplicate, incomplete, limit, precedence,
 --        moved, full, placed; in a gang that fails the placed ones become aborted.
 
---@include lists binary words ranges done lanes publish links placements losses tasks delta
+--@include lists binary ranges words done lanes publish links placements losses tasks delta
 
 --@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9
 local astray = false  -- the copy belongs to a lost history: its numbers say nothing (semantics 16)

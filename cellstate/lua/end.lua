@@ -10,7 +10,7 @@
 -- Types  as in commit.lua
 -- Rules  begins with a deletion, so a full server lets it pass (semantics 13); idempotent (14).
 
---@include lists binary words ranges done lanes publish links placements losses tasks
+--@include lists binary ranges words done lanes publish links placements losses tasks
 
 local machines = {}
 for i = fixed_args + 1, #ARGV, 6 do machines[#machines + 1] = ARGV[i] end

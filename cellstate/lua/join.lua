@@ -9,7 +9,7 @@
 --        no ABA for coarse detection (semantics 10); one that holds more than it now has is over (5).
 --        A machine that is there already just so changes nothing (14). Other attributes: as in describe.lua.
 
---@include lists binary words ranges done lanes publish sums
+--@include lists binary ranges words done lanes publish sums
 
 local known_owner = redis.call('HGET', executors_key, executor)
 local owner = tonumber(known_owner or redis.call('HLEN', executors_key) + 1)

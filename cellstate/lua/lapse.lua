@@ -11,7 +11,7 @@
 -- Types  names, executors, agents: hash; lease: string that expires; others as in commit.lua
 -- Rules  semantics 2 (a machine that goes acknowledges for itself), 17; begins with a deletion (13)
 
---@include lists binary words ranges done lanes publish links placements losses tasks
+--@include lists binary ranges words done lanes publish links placements losses tasks
 
 local record = redis.call('HGET', agents_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'ok', 0, 0 } end

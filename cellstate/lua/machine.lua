@@ -11,7 +11,7 @@
 -- Types  as in commit.lua
 -- Rules  semantics 5, 8; idempotent (14)
 
---@include lists binary words ranges done lanes publish sums links placements losses tasks
+--@include lists binary ranges words done lanes publish sums links placements losses tasks
 
 load_machines({ index })
 local m = M[index]

@@ -12,7 +12,7 @@
 -- Types  as in commit.lua
 -- Rules  pending tasks are ranges, not records (semantics 21); begins with HSET (13).
 
---@include lists binary words ranges done lanes publish links
+--@include lists binary ranges words done lanes publish links
 
 local asked, ids, jobnames = {}, {}, {}
 for i = fixed_args + 1, #ARGV, 2 do

@@ -7,7 +7,7 @@
 -- Reply  {"ok", 1 or 0}
 -- Types  as in enlist.lua
 
---@include lists binary words ranges done lanes publish
+--@include lists binary ranges words done lanes publish
 
 local record = redis.call('HGET', schedulers_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'ok', 0 } end

@@ -1,6 +1,6 @@
 """Agents on a server: leases of those who run commands, last words of tasks, deadlines of drained machines."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cellstate.cell import AgentRecord, Beat, Membership, executor_of
 from cellstate.errors import Duplicate, Fenced, Refused
@@ -100,6 +100,11 @@ class RedisAgents(RedisReads):
         return int(seconds) * 1000 + int(micros) // 1000
 
     # Last words
+
+    def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
+        """For (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
+        texts = [f"{machine} {placement}" for machine, placement in asked]
+        return [answer.decode() for answer in self._run("start", {"dims": len(self.dimensions)}, texts)]
 
     def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:
         """See Cell.keep_tails."""

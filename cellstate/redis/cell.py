@@ -11,6 +11,7 @@ from cellstate.cell import Membership, PendingJob, Reply
 from cellstate.errors import BadInput, CellGone, Duplicate, Fenced, Refused, StoreError, Unreadable, Unsuitable
 from cellstate.model import (
     MOST_CLAIMS,
+    MOST_ENDS,
     Limits,
     MachineSpec,
     MachineState,
@@ -297,17 +298,15 @@ class RedisCell(RedisHousekeeping, RedisJobs, RedisShards, RedisInspection):
     # Tasks
 
     def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
-        """See Cell.end."""
-        words = [word for ending in endings for word in records.write_ending(ending)]
+        """See Cell.end; as many calls as it takes to end MOST_ENDS at a time."""
         loses = any(ending.how is How.LOST for ending in endings)
-        values = self._values(at_ms, by) | {"now": self.store_ms() if loses else 0}
-        reply = self._run("end", values, words, extra=self._hints())
-        return [int(count) for count in reply[2:]]
-
-    def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
-        """For (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
-        texts = [f"{machine} {placement}" for machine, placement in asked]
-        return [answer.decode() for answer in self._run("start", {"dims": len(self.dimensions)}, texts)]
+        now, counts = self.store_ms() if loses else 0, list[int]()
+        for start in range(0, len(endings), MOST_ENDS):
+            part = endings[start : start + MOST_ENDS]
+            words = [word for ending in part for word in records.write_ending(ending)]
+            reply = self._run("end", self._values(at_ms, by) | {"now": now}, words, extra=self._hints())
+            counts += map(int, reply[2:])
+        return counts
 
     def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
         """Read messages for an executor, oldest first; waits up to `wait_seconds` for the first one.

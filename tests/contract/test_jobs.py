@@ -175,3 +175,17 @@ def test_times_that_no_job_needs_are_forgotten(make: Make) -> None:
         kept = [ms for _, ms in cell._times]
     assert kept == [2_000, 8_400], "what is as old as jobs become, and what is younger"
     assert verify(cell).ok
+
+
+def test_tasks_evicted_in_any_order_wait_in_order(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=6)], 0, "ada")
+    member.place("a", (0, 2), (1, 2), (0, 2))
+    runs = kept(cell, "a").groups[0].runs
+    last, first, middle = ((machine, run) for run, machine, _ in (runs[2], runs[0], runs[1]))
+    endings = [Ending(machine, run, How.EVICTED, "*", "drain") for machine, run in (last, first)]
+    assert cell.end(endings, 1, "e0") == [2, 2]
+    assert kept(cell, "a").groups[0].waiting == "0-1,4-5"
+    assert member.place("a", (2, 3)).placed == 3
+    assert kept(cell, "a").groups[0].waiting == "5"
+    assert cell.end([Ending(*middle, How.EVICTED, "*", "drain")], 2, "e0") == [2]
+    assert kept(cell, "a").groups[0].waiting == "2-3,5"

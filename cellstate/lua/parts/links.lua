@@ -83,7 +83,8 @@ local function stop_unplaced(j)
   local count = j.unplaced + j.delayed
   for _, g in ipairs(j.groups) do
     count_ended(g, 3, g[UNPLACED] + g.delayed)
-    g[UNPLACED], g[WAITING], g.first, g.losses, g.delayed = 0, '-', false, false, 0
+    waiting_of(g)  -- nothing is kept apart any more
+    g[UNPLACED], g[WAITING], g.losses, g.delayed = 0, '-', false, 0
   end
   j.unplaced, j.delayed = 0, 0
   return count

@@ -9,11 +9,14 @@ local function spans(text)
   return list
 end
 
-local function spell(list)
-  if #list == 0 then return '-' end
+-- The text of a list of spans, from its first or a later one on.
+local function spell(list, from)
+  from = from or 1
+  if #list < from then return '-' end
   local parts = {}
-  for i, s in ipairs(list) do
-    parts[i] = s[1] == s[2] and format('%d', s[1]) or format('%d-%d', s[1], s[2])
+  for i = from, #list do
+    local s = list[i]
+    parts[i - from + 1] = s[1] == s[2] and format('%d', s[1]) or format('%d-%d', s[1], s[2])
   end
   return concat(parts, ',')
 end
@@ -53,9 +56,9 @@ local function span_take(text, k)
   return spell(taken), spell(rest)
 end
 
--- The union of two disjoint sets.
+-- The union of two disjoint sets; the second may be in any order.
 local function span_add(text, more)
-  if text == '-' then return more end
+  if text == '-' and not find(more, ',', 1, true) then return more end
   local list = spans(text)
   for _, s in ipairs(spans(more)) do list[#list + 1] = s end
   table.sort(list, function(x, y) return x[1] < y[1] end)

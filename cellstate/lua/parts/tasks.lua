@@ -26,17 +26,35 @@ local function leaves(g)
   return g.leaves
 end
 
--- The first count of a group's waiting tasks. One range is kept as numbers until the text is asked for
--- (waiting_of): a job on hundreds of machines would be written anew for each.
+-- The first count tasks of several ranges.
+local function take_queued(g, count)
+  local taken = {}
+  while count > 0 do
+    local s = g.queue[g.at]
+    local n = math.min(count, s[2] - s[1] + 1)
+    taken[#taken + 1] = { s[1], s[1] + n - 1 }
+    s[1], count = s[1] + n, count - n
+    if s[1] > s[2] then g.at = g.at + 1 end
+  end
+  return spell(taken)
+end
+
+-- The first count of a group's waiting tasks. Ranges are kept as numbers until the text is asked for (waiting_of): that of
+-- a job on hundreds of machines would be written anew for each.
 local function take_waiting(g, count)
+  if g.back then waiting_of(g) end
+  if g.queue then return take_queued(g, count) end
   local first, last = g.first, g.last
   if not first then
     local text = g[WAITING]
     first, last = match(text, '^(%d+)%-(%d+)$')
     if not first then
-      local tasks
-      tasks, g[WAITING] = span_take(text, count)
-      return tasks
+      if find(text, ',', 1, true) then
+        g.queue, g.at = spans(text), 1
+        return take_queued(g, count)
+      end
+      g[WAITING] = '-'
+      return text
     end
     first, last = tonumber(first), tonumber(last)
     if last - first + 1 == count then
@@ -113,7 +131,8 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
     spent = gone  -- it has begun, so it is not placed again
   else
     if g.losses then forget_losses(j, g, gone, true) end
-    g[WAITING] = span_add(waiting_of(g), gone)
+    g.back = g.back or {}
+    g.back[#g.back + 1] = gone
     g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
   end
   if spent ~= '-' then count_ended(g, ENDED.failed, span_count(spent)) end

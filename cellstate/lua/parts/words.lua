@@ -53,7 +53,7 @@ end
 local function read_group(text)
   local g = {
     first = false, last = 0, added = false, dropped = false, leaves = nil, losses = false, delayed = 0,
-    wanted = 0, held = 0, live = '-', going = '-', match(text, GROUP) }
+    wanted = 0, held = 0, queue = false, at = 0, back = false, live = '-', going = '-', match(text, GROUP) }
   for i = NEED + 1, NEED + R do g[i] = tonumber(g[i]) end
   g[UNPLACED], g[PLACED] = tonumber(g[UNPLACED]), tonumber(g[PLACED])
   local apart = find(g[RUNS], '#', 1, true)
@@ -134,11 +134,17 @@ local function runs_of(g)
   return text
 end
 
--- The unplaced tasks as text (tasks.lua take_waiting keeps one range as numbers).
+-- The unplaced tasks as text. What one call takes and puts back is kept apart until somebody asks: first, last: what is
+-- left of one range; queue, at: of several; back: what was put back.
 local function waiting_of(g)
   if g.first then
     g[WAITING] = g.first == g.last and format('%d', g.first) or format('%d-%d', g.first, g.last)
     g.first = false
+  elseif g.queue then
+    g[WAITING], g.queue = spell(g.queue, g.at), false
+  end
+  if g.back then
+    g[WAITING], g.back = span_add(g[WAITING], concat(g.back, ',')), false
   end
   return g[WAITING]
 end

@@ -9,7 +9,7 @@ from cellstate.transaction import Claim, Detection, Transaction, Verdict
 from schedulers.placement.scored import BestFit
 from schedulers.placement.service import Service
 from schedulers.presets import BATCH_JOBS, batch, service
-from schedulers.scheduler import Scheduler, rebase
+from schedulers.scheduler import CALL_CLAIMS, Scheduler, rebase
 from schedulers.work import Work
 from tests.unit.schedulers.drive import Heard, copy, group, job, outcome, pending, room, say
 
@@ -216,6 +216,18 @@ def test_no_more_claims_than_a_transaction_may_hold_the_rest_comes_later() -> No
     found.settle(transaction, outcome(*((claim.count, P) for claim in transaction.claims)), 0.0)
     (work,) = found.choose(0.0)
     assert work.remaining == tasks - taken == 50
+
+
+def test_a_call_takes_no_further_job_once_it_has_enough_claims() -> None:
+    found, _ = scheduler(placement=BestFit(apart=1), batch=3)
+    found.admit(pending(*(job(name, group((1,), CALL_CLAIMS), order=order) for order, name in enumerate("abc"))))
+    view = copy(*[(10,)] * CALL_CLAIMS)
+    first = found.choose(0.0)
+    (transaction,) = found.decide(first, view, 0.0)
+    assert (transaction.job, len(transaction.claims)) == ("a", CALL_CLAIMS)
+    second = found.choose(0.0)
+    assert [(work.id, work.attempts) for work in second] == [("b", 0), ("c", 0)], "the others come in the next calls"
+    assert [each.job for each in found.decide(second, view, 0.0)] == ["b"]
 
 
 def test_thinking_takes_time_per_job_and_per_task_left() -> None:
