@@ -92,6 +92,14 @@ def test_the_simulations(reader: Follower, monkeypatch: pytest.MonkeyPatch) -> N
     assert {path.name for path in reader.folder.rglob("*.[sp][vn]g")} == {"out.svg", "figure-5.svg", "figure-5.png"}
 
 
+def test_both_halves_have_commands_that_run() -> None:
+    """A block without the word `sh` is not run, so the test of its half would pass over it."""
+    for text in sections():
+        for language, block in BLOCK.findall(text):
+            assert language or not any(command.startswith("omega ") for command in commands(block)), block
+        assert any(language == "sh" for language, _ in BLOCK.findall(text))
+
+
 def test_the_demo_installs_what_the_commands_need() -> None:
     """Every package that a command of README.md imports when it is needed is in the extra that `make demo` installs."""
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("$(RUN): ")[2].partition("\n\n")[0]
