@@ -10,7 +10,7 @@ from cli import render, words
 from cli.app import App
 from cli.job.options import check_option, follow_options, hold_option
 from cli.job.reading import read_file
-from omega.queries.doubts import warnings
+from omega.queries.doubts import unserved, warnings
 from omega.submission import CHUNK, check_new, jobs_of, named, stamped, submitted_json
 from omega.submission import submit as place
 
@@ -67,7 +67,8 @@ def submit(
         for answer in place(cell, specs, app.now_ms(), app.by, hold=hold):
             answers.append(answer)
             bars.advance(bar)
-    doubtful = warnings(cell, [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"])
+    fresh = [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"]
+    doubtful = warnings(cell, fresh) + unserved(cell, fresh)
     for text in doubtful:
         render.warning(text)
     following = follow if follow is not None else sys.stdout.isatty() and not app.as_json

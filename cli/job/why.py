@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cellstate.resources import Dimensions
 from cli import render, words
 from cli.app import App
 from cli.job import losses as loss_lines
-from omega.queries.explanations import Explained, settled, waits
+from omega.queries.explanations import Explained, explain_machine, settled, waits
 from omega.queries.finding import find_job
 from omega.queries.job_state import state
 from omega.queries.losses import losses
@@ -22,14 +23,22 @@ WIDTH = 72
 
 @click.command()
 @click.argument("job")
+@click.option("--machine", metavar="NAME", help="Check this machine: each demand with the machine's values.")
 @click.pass_obj
-def command(app: App, job: str) -> None:
+def command(app: App, job: str, machine: str | None) -> None:
     """Why JOB is pending: what each of its demands excludes, machine by machine, and what would help.
 
     Nothing is changed: it is decided on a private copy of the cell, as its scheduler would.
     """
     cell = app.open()
     found = find_job(cell, job)
+    if machine is not None:
+        checked = explain_machine(cell, found, machine)
+        if app.as_json:
+            render.document(checked)
+        else:
+            _show_machine(cell.dimensions, checked)
+        return
     if not waits(found):
         _show_settled(app, settled(cell, found))
         return
@@ -38,6 +47,24 @@ def command(app: App, job: str) -> None:
         render.document(said.as_json())
     else:
         _show(said)
+
+
+def _show_machine(dimensions: Dimensions, said: Mapping[str, Any]) -> None:
+    """Print the demands of a job on one machine, those that it does not satisfy with their reason."""
+    machine = said["machine"]
+    free = [words.in_use(name, machine["free"][name], machine["capacity"][name]) for name in dimensions.names]
+    amounts = " · ".join(f"{name} {text} free" for name, text in zip(dimensions.names, free, strict=True))
+    attributes = "".join(f" · {name}={value}" for name, value in machine["attributes"].items())
+    render.line(f"{said['name']} on {machine['name']} ({machine['state']}): {amounts}{attributes}")
+    for group in said["groups"]:
+        if len(said["groups"]) > 1:
+            render.line(f"  group {group['name']}:")
+        width = max((len(check["what"]) for check in group["checks"]), default=0)
+        for check in group["checks"]:
+            render.line(f"  {check['what']:<{width}}  {'ok' if check['holds'] else check['reason']}")
+        render.line(f"  {group['fits']:,} of {words.count(group['unplaced'], 'unplaced task')} would fit")
+    if not said["groups"]:
+        render.line("  no task of it is unplaced")
 
 
 def _show_settled(app: App, said: Mapping[str, Any]) -> None:

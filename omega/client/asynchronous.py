@@ -68,9 +68,9 @@ class AsyncClient:
         """See Client.status."""
         return await self._read(self._client.status, job)
 
-    async def why(self, job: str) -> Document:
+    async def why(self, job: str, *, machine: str | None = None) -> Document:
         """See Client.why."""
-        return await self._read(self._client.why, job)
+        return await self._read(self._client.why, job, machine=machine)
 
     async def logs(
         self, job: str, task: int = 0, *, group: str | None = None, stream: str = "stdout", tail: int | None = None

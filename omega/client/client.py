@@ -76,7 +76,11 @@ class Client:
             answers = list(submission.submit(cell, specs, _now_ms(), self._by, hold=hold))
             found = submission.submitted_json(specs, answers)
             fresh = [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"]
-            return {"cell": cell.name, "jobs": found, "warnings": doubts.warnings(cell, fresh)}
+            return {
+                "cell": cell.name,
+                "jobs": found,
+                "warnings": doubts.warnings(cell, fresh) + doubts.unserved(cell, fresh),
+            }
 
     def plan(self, *jobs: JobLike, scored: bool = False) -> Document:
         """Return where the tasks of jobs would be placed if they were submitted now; nothing is submitted."""
@@ -101,10 +105,16 @@ class Client:
         with self._connections.cell() as cell:
             return JobStatus(cell, find_job(cell, job)).as_json(_now_ms())
 
-    def why(self, job: str) -> Document:
-        """Return why a job waits: what each of its demands excludes, and what would help. See ``omega job why``."""
+    def why(self, job: str, *, machine: str | None = None) -> Document:
+        """Return why a job waits: what each of its demands excludes, and what would help. See ``omega job why``.
+
+        With `machine`, each demand is checked on that machine instead.
+        """
         with self._connections.cell() as cell:
-            return explanations.explain_job(cell, find_job(cell, job))
+            found = find_job(cell, job)
+            if machine is not None:
+                return explanations.explain_machine(cell, found, machine)
+            return explanations.explain_job(cell, found)
 
     def logs(
         self, job: str, task: int = 0, *, group: str | None = None, stream: str = "stdout", tail: int | None = None

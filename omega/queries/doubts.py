@@ -9,7 +9,7 @@ from cellstate.model import MachineState
 from cellstate.resources import format_amount
 from omega.live.executors import FLEET
 from omega.queries.job_state import Room
-from omega.queries.private_copy import as_work, look_up, private_copy
+from omega.queries.private_copy import as_work, live_kinds, look_up, private_copy
 from omega.queries.wording import amounts, count
 
 if TYPE_CHECKING:
@@ -25,6 +25,12 @@ MOST_GANGS = 100
 def warnings(cell: "RedisCell", specs: "Sequence[JobSpec]") -> list[str]:
     """Warnings about jobs that are about to be, or were just, submitted."""
     return _Doubts(cell, specs).all() if specs else []
+
+
+def unserved(cell: "RedisCell", specs: "Sequence[JobSpec]") -> list[str]:
+    """Warnings about kinds of jobs, just submitted, of which no scheduler is live (``NO_SCHEDULER``)."""
+    kinds = sorted({spec.kind for spec in specs} - live_kinds(cell)) if specs else []
+    return [f"no scheduler of kind {kind} is live; start one with omega scheduler run {kind}" for kind in kinds]
 
 
 class _Doubts:

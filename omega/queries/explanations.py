@@ -8,6 +8,7 @@ from omega.queries import wording
 from omega.queries.job_state import Room, group_names, state
 from omega.queries.job_status import waits_for
 from omega.queries.losses import losses
+from omega.queries.machines import find_machines
 from omega.queries.private_copy import live_kinds, look_up, private_copy
 
 if TYPE_CHECKING:
@@ -21,6 +22,32 @@ if TYPE_CHECKING:
 def explain_job(cell: "RedisCell", job: "Job") -> dict[str, Any]:
     """Return why a job is as it is, as plain values."""
     return settled(cell, job) if not waits(job) else Explained.of(cell, job).as_json()
+
+
+def explain_machine(cell: "RedisCell", job: "Job", asked: str) -> dict[str, Any]:
+    """Return every demand of the groups of a job that wait, checked on one machine, with the machine's values.
+
+    All demands that the machine does not satisfy are there, not only the first; ``fits`` is how many tasks it holds.
+    Raises Refused when the machine is unknown.
+    """
+    from schedulers.constraints.explanation import checks
+    from schedulers.work import Work
+
+    machine, work, view = find_machines(cell, [asked])[0], Work.of(job), private_copy(cell)
+    look_up(cell, view, [work])
+    groups, names = [], group_names(job)
+    free = tuple(has - used for has, used in zip(machine.capacity, machine.allocated, strict=True))
+    for group, found in checks(work, view, machine.index, cell.dimensions.names).items():
+        most = [amount // need for amount, need in zip(free, work.need(group), strict=True) if need]
+        fits = max(0, min([work.left[group], *most])) if all(check.holds for check in found) else 0
+        groups.append({"group": group, "name": names[group], "unplaced": work.left[group], "fits": fits,
+                       "checks": [check._asdict() for check in found]})  # fmt: skip
+    values = {
+        "name": machine.name, "index": machine.index, "state": machine.state.name.lower(),
+        "capacity": cell.dimensions.numbers(machine.capacity), "free": cell.dimensions.numbers(free),
+        "attributes": dict(machine.attributes),
+    }  # fmt: skip
+    return _head(cell, job) | {"machine": values, "groups": groups}
 
 
 def waits(job: "Job") -> bool:

@@ -7,12 +7,13 @@ What the copy knows of attributes and other jobs must have been looked up (`look
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from cellstate.cell import KindUse
 from cellstate.model import Gang, Job, JobState, MachineState
-from cellstate.resources import format_amount
+from cellstate.resources import Resources, format_amount
 from cellstate.view import View
 from schedulers.constraints.demands import Demands, demands
 from schedulers.constraints.evaluation import Mask, holds, related
@@ -60,6 +61,33 @@ class Explanation:
     def unplaced(self) -> int:
         """Tasks that want a machine."""
         return sum(part.unplaced for part in self.parts)
+
+
+class Check(NamedTuple):
+    """One demand on one machine: its kind, in words, whether the machine satisfies it."""
+
+    reason: Reason
+    what: str
+    holds: bool
+
+
+class _Keeps(Protocol):
+    def keep(self, reason: Reason, what: str, mask: Mask, *, always: bool = True) -> None:
+        """Take a demand, and which machines satisfy it."""
+
+
+@dataclass(slots=True)
+class _Machine:
+    """Checks of one machine."""
+
+    machine: int
+    checks: list[Check] = field(default_factory=list)
+
+    def keep(self, reason: Reason, what: str, mask: Mask, *, always: bool = True) -> None:
+        """Add the check of a demand; one that is only told when it excludes something is left out when it holds."""
+        holds = bool(mask[self.machine])
+        if always or not holds:
+            self.checks.append(Check(reason, what, holds))
 
 
 @dataclass(slots=True)
@@ -135,6 +163,39 @@ def _part(
 ) -> Part:
     wants = demands(work.job, group)
     sieve = _Sieve(view.rows[2] != MachineState.GONE)
+    _apply(sieve, wants, work, group, view, here, names)
+    reason = Reason.WAITING
+    if fits < left:
+        reason = sieve.emptied or (Reason.RESOURCES if sieve.left.any() else Reason.NO_MACHINE)
+    return Part(group, left, fits, reason, tuple(sieve.steps), wants.fault)
+
+
+def checks(work: Work, view: View, machine: int, names: tuple[str, ...]) -> dict[int, tuple[Check, ...]]:
+    """Return every demand of the groups of `work` that wait, checked on one machine as the copy knows it."""
+    here, found = places_of(work, view), {}
+    for group, left in enumerate(work.left):
+        if left:
+            one = _Machine(machine)
+            _apply(one, demands(work.job, group), work, group, view, here, names)
+            found[group] = tuple(_with_free(one.checks, work.need(group), view.rows[:, machine].tolist(), len(names)))
+    return found
+
+
+def _with_free(checks: list[Check], need: Resources, row: list[int], size: int) -> Iterator[Check]:
+    """Yield checks with resources compared to what is free: the copy counts nothing as free where nothing may start."""
+    wanted = iter([d for d, amount in enumerate(need) if amount])
+    for check in checks:
+        if check.reason is Reason.RESOURCES:
+            d = next(wanted)
+            yield check._replace(holds=row[4 + d] - row[4 + size + d] >= need[d])
+        else:
+            yield check
+
+
+def _apply(
+    sieve: _Keeps, wants: Demands, work: Work, group: int, view: View, here: dict[int, int], names: tuple[str, ...]
+) -> None:  # fmt: skip
+    """Give every demand of a group to `sieve`, in the order in which they are explained."""
     sieve.keep(Reason.NO_MACHINE, "up", view.base[0] >= 0, always=False)
     if wants.fault:
         sieve.keep(Reason.CONSTRAINT, wants.fault, np.zeros(view.size, dtype=np.bool_))
@@ -148,10 +209,6 @@ def _part(
         if amount:
             sieve.keep(Reason.RESOURCES, f"{names[d]} {format_amount(names[d], amount)}", view.room[d] >= amount)
     _domains(sieve, wants, tasks_of(work), view, here)
-    reason = Reason.WAITING
-    if fits < left:
-        reason = sieve.emptied or (Reason.RESOURCES if sieve.left.any() else Reason.NO_MACHINE)
-    return Part(group, left, fits, reason, tuple(sieve.steps), wants.fault)
 
 
 def _machines(wants: Demands, view: View) -> Iterator[tuple[str, Mask]]:
@@ -165,7 +222,7 @@ def _machines(wants: Demands, view: View) -> Iterator[tuple[str, Mask]]:
         yield f"apart_from {relation.job} by {relation.domain}", ~related(relation, view)
 
 
-def _domains(sieve: _Sieve, wants: Demands, tasks: int, view: View, here: dict[int, int]) -> None:
+def _domains(sieve: _Keeps, wants: Demands, tasks: int, view: View, here: dict[int, int]) -> None:
     most = most_on_machine(wants, tasks)
     if most is not None:
         full = np.zeros(view.size, dtype=np.bool_)

@@ -31,8 +31,9 @@ def crawl(tmp_path: Path) -> str:
 
 
 def test_submit_says_what_became_of_each_job(omega: Omega, cell: RedisCell, crawl: str) -> None:
+    cell.enlist("batch/0", "n" * 16, 60_000, 1)
     join(cell, 1)
-    submitted = {"id": "crawl-1", "name": "crawl", "status": "submitted", "tasks": 5, "modify_index": 2}
+    submitted = {"id": "crawl-1", "name": "crawl", "status": "submitted", "tasks": 5, "modify_index": 3}
     played = "job crawl, group fetch: all machines it may be placed on are played and run no command"
     assert omega.json("job", "submit", crawl) == {"cell": omega.cell, "jobs": [submitted], "warnings": [played]}
 
@@ -100,19 +101,22 @@ def test_a_job_larger_than_any_machine_is_taken_with_a_warning(omega: Omega, cel
     result = omega.run("job", "run", "--name", "huge", "--memory", "64Gi")
     assert result.stderr == (
         "warning: job huge, group 0: wants 64Gi memory a task, the largest machine has 4Gi; it stays pending\n"
+        "warning: no scheduler of kind batch is live; start one with omega scheduler run batch\n"
     )
     listed = omega.json("job", "list")["jobs"][0]
     assert (listed["state"], listed["reason"]) == ("pending", "TOO_LARGE")
 
 
 def test_a_job_that_no_machine_holds_jointly_is_taken_with_a_warning(omega: Omega, cell: RedisCell) -> None:
+    cell.enlist("batch/0", "n" * 16, 60_000, 1)
     join(cell, 1, (8000, 100), "thin")
     join(cell, 1, (100, 8192), "fat")
     warnings = omega.json("job", "run", "--name", "both", "--cpu", "8", "--memory", "8Gi")["warnings"]
     assert warnings == ["job both, group 0: no single machine has cpu 8, memory 8Gi together; it stays pending"]
 
 
-def test_a_job_on_a_cell_without_machines_is_taken_with_a_warning(omega: Omega) -> None:
+def test_a_job_on_a_cell_without_machines_is_taken_with_a_warning(omega: Omega, cell: RedisCell) -> None:
+    cell.enlist("batch/0", "n" * 16, 60_000, 1)
     warnings = omega.json("job", "run", "--name", "a")["warnings"]
     assert warnings == [f"job a: no machine of cell {omega.cell} is up; it stays pending until one is"]
 

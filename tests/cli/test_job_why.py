@@ -132,13 +132,15 @@ def test_a_gang_larger_than_the_cell_is_warned_of_however_full_it_is(omega: Omeg
     join(cell, 3)
     omega.run("job", "run", "--name", "full", "--cpu", "1", "--count", "12")
     with scheduler(cell):
-        eventually(lambda: omega.json("job", "status", "full")["state"] == "running")
+        eventually(lambda: omega.json("job", "status", "full")["counts"]["placed"] == 12)
+    cell.enlist("batch/1", "n" * 16, 60_000, 1)
     (said,) = omega.json("job", "run", "--name", "a", "--gang", "--cpu", "2", "--count", "7")["warnings"]
     assert said == "job a: a gang of 7 tasks; an empty cell holds 6 of them at once; it stays pending"
     assert omega.json("job", "run", "--name", "b", "--gang", "--cpu", "2", "--count", "6")["warnings"] == []
 
 
 def test_a_precedence_outside_the_limits_of_the_kind(omega: Omega, cell: RedisCell) -> None:
+    cell.enlist("batch/0", "n" * 16, 60_000, 1)
     join(cell, 1)
     cell.set_limits("batch", Limits((None, None), None, (0, 9)), 1, "ada")
     (said,) = omega.json("job", "run", "--name", "a", "--precedence", "10")["warnings"]
@@ -148,6 +150,7 @@ def test_a_precedence_outside_the_limits_of_the_kind(omega: Omega, cell: RedisCe
 
 
 def test_of_a_gang_that_is_doubtful_for_another_reason_that_is_said(omega: Omega, cell: RedisCell) -> None:
+    cell.enlist("batch/0", "n" * 16, 60_000, 1)
     join(cell, 1)
     spec = JobSpec("a", "a", "batch", (TaskGroup((9_000, 1), 2),), gang=Gang.YES)
     said = omega.json("job", "run", "--name", "a", "--gang", "--cpu", "9", "--count", "2")["warnings"]
@@ -156,6 +159,8 @@ def test_of_a_gang_that_is_doubtful_for_another_reason_that_is_said(omega: Omega
 
 
 def test_a_command_where_nothing_runs_it(omega: Omega, cell: RedisCell) -> None:
+    cell.enlist("batch/0", "n" * 16, 60_000, 1)
+
     def warned(*words: str) -> list[str]:
         found: list[str] = omega.json("job", "run", "--name", "a", "--hold", *words)["warnings"]
         omega.run("job", "stop", "a")
@@ -185,3 +190,29 @@ def test_list_and_why_agree_on_limits(omega: Omega, cell: RedisCell) -> None:
         listed = {job["id"]: job["reason"] for job in omega.json("job", "list")["jobs"]}
         assert listed == {name: omega.json("job", "why", name)["reason"] for name in ("gang", "free")}
         assert listed == {"gang": "LIMIT", "free": "WAITING"}
+
+
+def test_one_machine_with_all_its_causes(omega: Omega, cell: RedisCell) -> None:
+    machines(cell)
+    cell.submit([BIG], 1_000, "ada")
+    omega.run("machine", "drain", "m0")
+    bad = omega.json("job", "why", "big", "--machine", "m0")
+    assert (bad["machine"]["state"], bad["machine"]["free"]) == ("drained", {"cpu": 16000, "memory": 65536})
+    (group,) = bad["groups"]
+    assert group["fits"] == 0
+    assert [(check["reason"], check["what"]) for check in group["checks"] if not check["holds"]] == [
+        ("NO_MACHINE", "up"), ("CONSTRAINT", "constraint platform == 'x86'"),
+    ]  # fmt: skip
+    good = omega.json("job", "why", "big", "--machine", "m1")["groups"][0]
+    assert (good["fits"], {check["holds"] for check in good["checks"]}) == (1, {True})
+    text = omega.text("job", "why", "big", "--machine", "m0")
+    assert "constraint platform == 'x86'  CONSTRAINT\n" in text
+    assert "cpu 16/16 free" in text
+    assert omega.error("job", "why", "big", "--machine", "zz").startswith("machine 'zz': not in cell ")
+
+
+def test_a_job_that_no_scheduler_serves_says_so(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    answer = omega.json("job", "run", "--name", "a", "--kind", "exotic", "--duration", "1s")
+    assert answer["warnings"][-1] == "no scheduler of kind exotic is live; start one with omega scheduler run exotic"
+    assert omega.json("job", "why", "a")["reason"] == "NO_SCHEDULER"
