@@ -94,6 +94,6 @@ def _problem(text: str, *, lines: bool) -> str:
         if not (lines and found[0] in _LINES):
             around = repr(text[max(0, found.start() - 20) : found.start() + 20])
             if "\ud800" <= found[0] <= "\udfff":  # how Python keeps bytes of the command line that it cannot decode
-                return f"{around} has bytes that are no text; write it in UTF-8"
+                return f"{around} is not valid UTF-8; write it in UTF-8"
             return f"{around} has the character U+{ord(found[0]):04X}, which cannot be shown; remove it"
     return ""

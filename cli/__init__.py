@@ -1,1 +1,1 @@
-"""Third floor: the program ``omega``, which talks to people."""
+"""Layer 3: the command line interface ``omega``."""

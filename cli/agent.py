@@ -19,12 +19,12 @@ LEAST_LEASE_MS = 1_000
 
 
 @click.command()
-@click.option("--name", metavar="NAME", help="What to call the machine (default: this computer's name).")
+@click.option("--name", metavar="NAME", help="Name of the machine (default: this computer's host name).")
 @amount_options("to offer (default: what this computer has)")
 @attribute_option("attributes", single=True)
 @click.option("--lease", default="20s", show_default=True, metavar="TIME",
-              help="When the cell gives this machine up after it was last heard of.")  # fmt: skip
-@click.option("--run-as", metavar="USER", help="User that tasks run as (default: the agent's own); needs root.")
+              help="Time without a heartbeat after which the machine is marked down.")  # fmt: skip
+@click.option("--run-as", metavar="USER", help="User that runs the tasks (default: the agent's user); needs root.")
 @process_options
 @click.pass_obj
 def command(
@@ -33,9 +33,9 @@ def command(
 ) -> None:  # fmt: skip
     """Offer this computer to a cell, and run the tasks that are placed on it, until Ctrl-C.
 
-    Cores and memory are found out, the limits of a container included. Ctrl-C ends the tasks, which are
-    placed elsewhere. Killed, it finds its tasks again when it is started within its lease; otherwise
-    they end by themselves and are placed elsewhere.
+    Cores and memory are detected, container limits included. Ctrl-C stops the tasks, which are then placed
+    elsewhere. An agent that was killed and is restarted within its lease resumes its tasks; otherwise the
+    tasks are stopped and placed elsewhere.
     """
     from omega.embedded_places import state_directory
     from omega.jobfile import parse_duration
@@ -46,7 +46,7 @@ def command(
     configure(os.environ)
     lease_ms = parse_duration(lease)
     if lease_ms < LEAST_LEASE_MS:
-        raise click.UsageError(f"a lease of {lease} is too short to be renewed in time; want at least 1s")
+        raise click.UsageError(f"a lease of {lease} is too short to be renewed in time; use at least 1s")
     cell = app.open()
     called = name or default_name()
 
@@ -57,7 +57,7 @@ def command(
             render.json_line({"cell": cell.name, "agent": called, "capacity": offered})
         else:
             render.line(f"agent {called} on cell {cell.name} · {words.amounts(cell.dimensions, capacity)}")
-            render.note("Ctrl-C ends its tasks and leaves")
+            render.note("Ctrl-C stops its tasks and deregisters it")
 
     options = AgentOptions(named(cpu, memory, others), attributes, lease_ms, run_as)
     run_agent(app.url, cell.name, called, state_directory(), options, came)

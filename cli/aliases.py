@@ -1,4 +1,4 @@
-"""Words that users of other schedulers type: aliases that are accepted, and words that get a suggestion."""
+"""Command names of other schedulers: accepted aliases, and words that get a suggestion."""
 
 from collections.abc import Container
 
@@ -9,11 +9,11 @@ ALIASES = {
     "delete": ("remove", "stop"),
     "rm": ("remove", "delete", "stop"),
 }
-"""Alias → what it stands for; in a group the first of these that the group has."""
+"""Alias → candidates; a group resolves it to the first candidate that it has."""
 TOP_ALIASES = {"ps": ("job", "list"), "ls": ("job", "list"), "cancel": ("job", "stop")}
-"""Alias of a whole command at the top."""
+"""Aliases of whole commands at the top level."""
 USUAL = ("job", "machine")
-"""Groups that a word without a group is looked for in first."""
+"""Groups searched first for a command given without its group."""
 MEANINGS = {
     "kill": ("stop",),
     "terminate": ("stop",),
@@ -65,11 +65,11 @@ MEANINGS = {
     "join": ("agent", "add"),
     "quota": ("limits", "cell limits"),
 }
-"""A word of another system → commands of the same meaning, best first, in a group or from the top."""
+"""Word of another system → equivalent commands, best first, within a group or from the top level."""
 
 
 def alias(word: str, commands: Container[str], *, top: bool) -> tuple[str, ...] | None:
-    """Return the words that an alias stands for among `commands`, None when it is none."""
+    """Return the words that an alias stands for among `commands`, None when it is not an alias."""
     if word in commands:
         return None
     if top and word in TOP_ALIASES:
@@ -78,5 +78,5 @@ def alias(word: str, commands: Container[str], *, top: bool) -> tuple[str, ...] 
 
 
 def meanings(word: str) -> tuple[str, ...]:
-    """Return the commands that mean what `word` does in other systems, best first."""
+    """Return the commands equivalent to a word of another system, best first."""
     return MEANINGS.get(word.lower(), ())

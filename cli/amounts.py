@@ -1,4 +1,4 @@
-"""Options that say amounts of resources: ``--cpu 500m --memory 1Gi --resource gpu=2``."""
+"""Options for amounts of resources: ``--cpu 500m --memory 1Gi --resource gpu=2``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -11,12 +11,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def amount_options(what: str) -> Callable[[F], F]:
-    """Add --cpu, --memory and --resource to a command; `what` completes their help."""
+    """Add --cpu, --memory and --resource to a command; `what` completes their help texts."""
 
     def add(function: F) -> F:
         for option in (
             click.option("--resource", "others", metavar="NAME=AMOUNT", multiple=True, callback=pairs,
-                         help=f"Another of the cell's resources {what}; may be given several times."),
+                         help=f"Another resource of the cell {what}; repeatable."),
             click.option("--memory", metavar="AMOUNT", help=f"Memory {what}, such as 256Mi or 1Gi."),
             click.option("--cpu", metavar="AMOUNT", help=f"Cores {what}, such as 2 or 500m."),
         ):  # fmt: skip
@@ -27,7 +27,7 @@ def amount_options(what: str) -> Callable[[F], F]:
 
 
 def pairs(ctx: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, str]:
-    """Read ``NAME=VALUE`` options. A name twice, or none, is wrong usage."""
+    """Parse ``NAME=VALUE`` options. A duplicate or malformed one is a usage error."""
     found: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -40,13 +40,13 @@ def pairs(ctx: click.Context, parameter: click.Parameter, given: Sequence[str]) 
 
 
 def named(cpu: str | None, memory: str | None, others: Mapping[str, str]) -> dict[str, str]:
-    """What the options say, by resource."""
+    """Return the amounts given by the options, by resource name."""
     plain = {"cpu": cpu, "memory": memory}
     return {**others, **{name: text for name, text in plain.items() if text is not None}}
 
 
 def vector(dimensions: Dimensions, given: Mapping[str, str], otherwise: Resources | None = None) -> Resources:
-    """The amounts in the cell's order; what is not given is taken from `otherwise`, else 0. Raises BadInput."""
+    """Return the amounts in the cell's order; missing ones come from `otherwise`, else 0. Raises BadInput."""
     asked = dimensions.parse(given)
     if otherwise is None:
         return asked

@@ -1,4 +1,4 @@
-"""What every command needs to know: which store, which cell, who asks, and in what form to answer."""
+"""State shared by all commands: store, cell, user and output format."""
 
 import time
 from collections.abc import Callable
@@ -19,19 +19,19 @@ Closing = TypeVar("Closing", bound="RedisCell")
 
 @dataclass
 class App:
-    """The shared options, and what follows from them. Commands get it with ``click.pass_obj``."""
+    """The shared options and the values derived from them. Commands receive it by ``click.pass_obj``."""
 
     store: str | None = None
     cell_name: str | None = None
     as_json: bool = False
     store_option: str | None = None
-    """The option that named the store: store or store_file."""
+    """The option that set the store: store or store_file."""
     usual_store: str | None = None
-    """The store that the environment names."""
+    """The store URL from the environment."""
 
     @cached_property
     def url(self) -> str:
-        """URL of a store that answers and fits; the user's own one is started when none is named.
+        """URL of a reachable, suitable store; starts the embedded store when none is named.
 
         Raises StoreError, BadInput.
         """
@@ -46,13 +46,13 @@ class App:
 
     @property
     def shown_url(self) -> str:
-        """The store's URL without its password."""
+        """The store's URL without the password."""
         from cellstate.server import safe_url
 
         return safe_url(self.store or self.url)
 
     def cells(self) -> list[str]:
-        """The names of the cells on the store."""
+        """Return the names of the cells on the store."""
         from cellstate.redis import cells
         from cellstate.server import connect
 
@@ -63,10 +63,10 @@ class App:
             client.close()
 
     def which(self, *, surely: bool = False) -> str:
-        """The name of the cell that is meant: the one named, else ``default``, else the only one.
+        """Return the name of the cell to use: the named one, else ``default``, else the only one.
 
-        Refused when there are several and none of them is ``default``; with `surely`, for what cannot be undone,
-        whenever there are several.
+        Raises Refused when there are several and none is ``default``; with `surely`, for operations that cannot be
+        undone, whenever there are several.
         """
         if self.cell_name is not None:
             return self.cell_name
@@ -75,9 +75,9 @@ class App:
     def open(
         self, name: str | None = None, *, to_change: bool = False, any_schema: bool = False
     ) -> "RedisCell":  # fmt: skip
-        """Open the cell `name`, or the one that is meant; it is closed when the command ends. Refused when unknown.
+        """Open the cell `name`, or the selected one; it is closed when the command ends. Raises Refused when unknown.
 
-        `to_change`: learn which schedulers live, so that they are woken by what the command does.
+        `to_change`: also read the live schedulers, which the command's changes then notify.
         `any_schema`: as RedisCell.open.
         """
         from cellstate.redis import RedisCell
@@ -89,7 +89,7 @@ class App:
         return cell
 
     def closing(self, cell: Closing) -> Closing:
-        """Close a cell when the command ends."""
+        """Close a cell when the command ends; returns it."""
         self._at_end(cell.close)
         return cell
 
@@ -101,25 +101,25 @@ class App:
 
     @cached_property
     def user(self) -> str:
-        """Who uses the program: OMEGA_USER, else the account. A name and no proof of it."""
+        """User name from OMEGA_USER, else of the account. It is not authenticated."""
         return account_name()
 
     @cached_property
     def by(self) -> str:
-        """Who acts, as the log will name them: the user."""
+        """The user as recorded in the log as the author of changes."""
         return author(self.user)
 
     @staticmethod
     def now_ms() -> int:
-        """The time, in milliseconds since 1970."""
+        """Return the current time in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
 
 def _warn_of_unreadable(cell: "RedisCell") -> None:
-    """Print one line about the records that the command left out because they cannot be read."""
+    """Warn about records that the command skipped because they cannot be read."""
     left_out = sorted(f"{key} {field}" for key, field in cell.unreadable)
     if left_out:
         more = f" and {len(left_out) - 1:,} more" if len(left_out) > 1 else ""
         render.warning(
-            f"left out an unreadable record of cell {cell.name}: {left_out[0]}{more}; omega cell verify {cell.name}"
+            f"skipped an unreadable record of cell {cell.name}: {left_out[0]}{more}; run omega cell verify {cell.name}"
         )

@@ -1,4 +1,4 @@
-"""Columns of one's own choice in the lists: any field of the JSON document, as a table or as JSON."""
+"""Selectable output columns of lists: any field of the JSON document, as a table or as JSON."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ Columns = tuple[str, ...]
 
 
 WIDE, NAME = ("*",), ("name",)
-"""Columns of ``-o wide`` and ``-o name``."""
+"""Columns of ``-o wide`` and of ``-o name``."""
 
 
 def _split(ctx: click.Context, _: click.Parameter, text: str | None) -> Columns:
@@ -29,17 +29,17 @@ def _split(ctx: click.Context, _: click.Parameter, text: str | None) -> Columns:
 
 
 def columns_option(command: Command) -> Command:
-    """Add --output NAME,…; the command is given `columns`."""
+    """Add --output NAME,… to a command, which receives `columns`."""
     return click.option(
         "--output", "--columns", "-o", "columns", metavar="json|wide|name|FIELD,…", callback=_split,
-        help="Output format: a JSON document, all fields, ids or names alone, or fields (dots lead to inner ones).",
+        help="Output: JSON, all fields, ids or names only, or a list of fields (inner ones with dots).",
     )(command)  # fmt: skip
 
 
 def answered(app: App, document: Mapping[str, Any], rows: str, columns: Columns) -> bool:
-    """Print a list as JSON or in the columns wanted; False when neither was asked for.
+    """Print a list as JSON or in the selected columns; return False when neither was requested.
 
-    `rows` is where in the document its rows are. BadInput names a column that no row has, and those there are.
+    `rows` names the field of the document that holds the rows. Raises BadInput for an unknown column.
     """
     if not columns:
         if app.as_json:
@@ -65,7 +65,7 @@ def answered(app: App, document: Mapping[str, Any], rows: str, columns: Columns)
 
 
 def _flat(row: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    """Fields by name, also those that hold others: ``counts`` and ``counts.placed``."""
+    """Yield the fields by name, nested ones included: ``counts`` and ``counts.placed``."""
     for name, value in row.items():
         yield within + name, value
         if isinstance(value, Mapping):
@@ -78,11 +78,11 @@ def _check(found: Sequence[Mapping[str, Any]], columns: Columns) -> None:
         if found and name not in known:
             near = get_close_matches(name, known, 1)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise BadInput(f"column {name!r}: {hint}there is {', '.join(known)}")
+            raise BadInput(f"column {name!r}: {hint}known columns: {', '.join(known)}")
 
 
 def _shown(value: Any) -> str:
-    """A value as text; numbers as programs read them."""
+    """Return a value as text; numbers unformatted."""
     if value is None:
         return ""
     if isinstance(value, bool | Mapping | list):

@@ -1,6 +1,6 @@
-"""``omega completion``, and what there is to complete: names and ids as the store has them.
+"""``omega completion``: shell completion of commands, options and stored names and ids.
 
-Completing never starts a store, never waits long and never complains: what cannot be had is left out.
+Completion never starts a store, never waits long and never fails: unavailable names are left out.
 """
 
 import re
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from cellstate.redis import RedisCell
 
 Found = Iterable[tuple[str, str]]
-"""What may be written, and a word on it."""
+"""Candidates and their descriptions."""
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 SHELLS = ("bash", "zsh", "fish")
 MOST = 500
 
-HELP = """Print what makes a shell complete commands, options, and the names of jobs, machines and schedulers.
+HELP = """Print the shell script that completes commands, options and the names of jobs, machines and schedulers.
 
 \b
 bash   eval "$(omega completion bash)"   # in ~/.bashrc
@@ -36,10 +36,10 @@ fish   omega completion fish > ~/.config/fish/completions/omega.fish
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_obj
 def command(app: App, shell: str) -> None:
-    """Print what makes a shell complete."""
+    """Print the completion script."""
     made = get_completion_class(shell)
     if made is None:
-        raise click.UsageError(f"click knows no completion for {shell}")
+        raise click.UsageError(f"no completion for shell {shell}")
     text = made(click.Group("omega"), {}, "omega", "_OMEGA_COMPLETE").source()
     if app.as_json:
         render.document({"shell": shell, "source": text})
@@ -52,7 +52,7 @@ def _app(ctx: click.Context) -> App:
 
 
 def _reachable(app: App) -> bool:
-    """Whether the store can be asked: one that is named, or the user's own if it runs."""
+    """Return whether the store can be queried: a named one, or the embedded one if it runs."""
     if app.store is None:
         from omega import embedded
 
@@ -61,7 +61,7 @@ def _reachable(app: App) -> bool:
 
 
 def _from_cell(ask: "Callable[[RedisCell], Found]") -> Completer:
-    """Complete with what a cell answers."""
+    """Return a completer that queries the cell."""
 
     def ask_app(app: App) -> Found:
         return ask(app.open())
@@ -70,17 +70,17 @@ def _from_cell(ask: "Callable[[RedisCell], Found]") -> Completer:
 
 
 _PLAIN = re.compile(r"[\w.@:/+-]+", re.ASCII)
-"""What a shell takes as it is: whoever may write to the store could offer ``$(command)`` otherwise."""
+"""Text that a shell reads literally; otherwise any writer of the store could offer ``$(command)``."""
 
 
 def _from_store(ask: Callable[[App], Found]) -> Completer:
-    """Complete with what the store answers, or not at all."""
+    """Return a completer that queries the store and yields nothing on failure."""
 
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
         app = _app(ctx)
         try:
             found = sorted(set(ask(app))) if _reachable(app) else []
-        except Exception:  # noqa: BLE001 - a shell that waits for words must not be shown a traceback
+        except Exception:  # noqa: BLE001 - a completing shell must not print a traceback
             found = []
         return [
             CompletionItem(word, help=more)
@@ -131,13 +131,13 @@ COMPLETERS: dict[tuple[str, str], Completer] = {
     ("cell", "name"): complete_cells, ("events", "asked"): complete_jobs,
     ("job", "files"): _files, ("store", "file"): _files,
 }  # fmt: skip
-"""By the noun a command belongs to and the name of its parameter."""
+"""Completers by the command's noun and the parameter's name."""
 NEW = ("add", "create")
-"""Verbs whose names are not there yet."""
+"""Commands whose names do not exist yet."""
 
 
 def completer(ctx: click.Context, parameter: click.Parameter) -> Completer | None:
-    """What completes a parameter of the command at hand, if the store knows."""
+    """Return the completer of a parameter of the current command, None when there is none."""
     path = ctx.command_path.split()[1:]
     if not path or path[-1] in NEW:
         return None
@@ -145,7 +145,7 @@ def completer(ctx: click.Context, parameter: click.Parameter) -> Completer | Non
 
 
 def completing(command: click.Command) -> None:
-    """Let the parameters of a command, which is about to complete, ask the store for what `COMPLETERS` says."""
+    """Attach `COMPLETERS` to the parameters of a command before it completes."""
     for parameter in command.params:
         parameter.shell_complete = partial(_complete, parameter, parameter.shell_complete)  # type: ignore[method-assign]
 

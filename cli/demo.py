@@ -1,4 +1,4 @@
-"""``omega demo``: the main job end to end, by itself."""
+"""``omega demo``: a realistic workload end to end."""
 
 import time
 from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CELL = "demo"
 LEASE_MS = 1_500
 TRACE_SPEED = 40.0
-"""The trace's first 10,000 tasks arrive in 837 s: about 21 s at this speed."""
+"""The first 10,000 tasks of the trace arrive in 837 s, about 21 s at this speed."""
 
 
 def _workload(trace: Path | None, machines: int, seed: int, tasks: int) -> "Workload":
@@ -34,7 +34,7 @@ def _workload(trace: Path | None, machines: int, seed: int, tasks: int) -> "Work
 
 
 def _fresh_cell(app: App, name: str, workload: "Workload") -> "RedisCell":
-    """An empty cell for the demonstration; one left by an earlier demonstration is replaced."""
+    """Return an empty cell for the demonstration; replaces one left by an earlier run."""
     from cellstate.redis import RedisCell
     from cellstate.server import connect
     from omega.workload.workload import DIMENSIONS
@@ -44,7 +44,7 @@ def _fresh_cell(app: App, name: str, workload: "Workload") -> "RedisCell":
     if name in app.cells():
         cell = RedisCell.open(client, name, app.url, any_schema=True)
         if any(alive for _, alive, _ in cell.members().values()):
-            raise BadInput(f"cell {name}: schedulers are at work in it; stop them, or name another with --cell")
+            raise BadInput(f"cell {name}: has running schedulers; stop them, or choose another cell with --cell")
         cell.delete()
     keep = len(workload.residents) + len(workload.arrivals) + 1000
     return app.closing(RedisCell.create(client, name, DIMENSIONS, keep_jobs=keep, url=app.url))
@@ -70,7 +70,7 @@ def _start(app: App, cell: "RedisCell", group: "Crew", replay: "Replay", batch: 
 
 
 def _watch(bars: "Bars", replay: "Replay") -> float:
-    """Run the workload with a bar for what was submitted and one for what was placed; returns seconds."""
+    """Run the workload with bars for submitted and placed tasks; returns seconds."""
     submitted = bars.add_task("submitted", total=None, more="")
     placed = bars.add_task("placed", total=None, more="")
     last = (0.0, 0)
@@ -81,7 +81,7 @@ def _watch(bars: "Bars", replay: "Replay") -> float:
         bars.update(submitted, completed=now.tasks, total=now.all_tasks, more=so_far)
         if rate is not None:
             last = now.seconds, now.placed
-            more = f"{rate:,.0f}/s · {now.pending:,} jobs wait · conflicts {now.conflict_fraction:.3f}"
+            more = f"{rate:,.0f}/s · {now.pending:,} jobs pending · conflicts {now.conflict_fraction:.3f}"
             bars.update(placed, completed=min(now.placed, now.all_tasks), total=now.all_tasks, more=more)
         spent = now.seconds
     return spent
@@ -104,7 +104,8 @@ def _report(app: App, cell: "RedisCell", replay: "Replay", spent: float) -> int:
         return 0 if report.ok else 1
     placed = sum(each["tasks"] for each in figures.values())
     render.line()
-    render.line(f"{placed:,} of {replay.tasks:,} tasks placed in {seconds(spent)}; {pending:,} jobs wait for room")
+    waiting = f"{pending:,} jobs pending: insufficient resources"
+    render.line(f"{placed:,} of {replay.tasks:,} tasks placed in {seconds(spent)}; {waiting}")
     render.line()
     scheduler_table(figures)
     render.line()
@@ -117,18 +118,26 @@ def _report(app: App, cell: "RedisCell", replay: "Replay", spent: float) -> int:
 
 
 @click.command("demo")
-@click.option("--trace", type=click.Path(path_type=Path), help="A directory in the format of Google's 2011 trace.")
-@click.option("--machines", default=1000, show_default=True, type=click.IntRange(1), help="Machines (without --trace).")
-@click.option("--batch", default=2, show_default=True, type=click.IntRange(1, 64), help="Batch schedulers.")
-@click.option("--service", default=1, show_default=True, type=click.IntRange(1, 64), help="Service schedulers.")
-@click.option("--tasks", default=10_000, show_default=True, type=click.IntRange(1), help="Arriving tasks (--trace).")
-@click.option("--speed", type=click.FloatRange(0.01), help="How fast time runs [1; with --trace 40].")
-@click.option("--seed", default=2013, show_default=True, help="Same seed, same workload.")
+@click.option(
+    "--trace", type=click.Path(path_type=Path), help="Directory with a trace in the format of Google's 2011 trace."
+)
+@click.option(
+    "--machines", default=1000, show_default=True, type=click.IntRange(1), help="Number of machines (without --trace)."
+)
+@click.option("--batch", default=2, show_default=True, type=click.IntRange(1, 64), help="Number of batch schedulers.")
+@click.option(
+    "--service", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of service schedulers."
+)
+@click.option(
+    "--tasks", default=10_000, show_default=True, type=click.IntRange(1), help="Number of tasks (with --trace)."
+)
+@click.option("--speed", type=click.FloatRange(0.01), help="Speed-up of time [1; with --trace 40].")
+@click.option("--seed", default=2013, show_default=True, help="Seed of the workload.")
 @click.pass_obj
 def command(
     app: App, trace: Path | None, machines: int, batch: int, service: int, tasks: int, speed: float | None, seed: int
 ) -> None:
-    """The main job end to end: a store, a cell, scheduler processes, a realistic mixed workload, the verdict."""
+    """Run a store, a cell, scheduler processes and a realistic mixed workload; verify the result."""
     from omega.embedded_places import state_directory
     from omega.live.crew import crew
     from omega.live.replay import Replay
@@ -144,7 +153,7 @@ def command(
         _start(app, cell, group, replay, batch, service)
         with render.progress(quiet=app.as_json) as bars:
             spent = _watch(bars, replay)
-        time.sleep(LEASE_MS / 3000 + 0.1)  # the last figures come with the next heartbeat
+        time.sleep(LEASE_MS / 3000 + 0.1)  # the next heartbeat brings the last figures
     code = _report(app, cell, replay, spent)
     if code:
         click.get_current_context().exit(code)

@@ -1,4 +1,4 @@
-"""``omega down``: end what ``omega up`` started."""
+"""``omega down``: stop the processes that ``omega up`` started."""
 
 import click
 
@@ -9,10 +9,10 @@ from cli.app import App
 @click.command("down")
 @click.pass_obj
 def command(app: App) -> None:
-    """End the processes that omega up started on this computer, with their tasks; the cell's state stays in the store.
+    """Stop the processes that omega up started on this computer, and their tasks; the cell's state stays in the store.
 
-    It finds them also when omega up was killed, by its record in the state directory. Without --cell it ends those
-    of all cells. The store is not needed and not stopped (omega store stop).
+    The processes are found by a record in the state directory, also after omega up was killed. Without --cell, the
+    processes of all cells are stopped. The store keeps running (omega store stop stops it); it need not be reachable.
     """
     from omega.embedded_places import state_directory
     from omega.live.crew_record import end_all, records
@@ -27,7 +27,7 @@ def command(app: App) -> None:
         render.document({"ended": ended})
         return
     for each in ended:
-        how = "killed: it did not leave" if each["killed"] else "ended"
+        how = "killed: it did not stop in time" if each["killed"] else "ended"
         render.line(f"{each['member']} (pid {each['pid']}) of cell {each['cell']}: {how}")
     if not ended:
-        render.line("nothing runs here that omega up started")
+        render.line("no processes of omega up are running")

@@ -1,4 +1,4 @@
-"""How the figures of schedulers and the finding of an audit are shown, wherever they are."""
+"""Text forms of scheduler figures and of an audit's result."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 def seconds(value: float) -> str:
-    """A time span, short."""
+    """Return a duration as short text."""
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s" if value < 100 else f"{value:.0f} s"
 
 
 def scheduler_table(figures: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print what each scheduler did."""
+    """Print the figures of each scheduler."""
     rows = [
         (
             member, each["jobs"], each["tasks"], each["transactions"],
@@ -29,7 +29,7 @@ def scheduler_table(figures: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def verified(report: "Report") -> str:
-    """What an audit found, in a line."""
+    """Return an audit's result in one line."""
     checked = report.as_json()["checked"]
     found = f"{checked['machines']:,} machines · {checked['tasks']:,} tasks · {checked['jobs']:,} jobs"
     return f"ok · {found}" if report.ok else f"{len(report.violations)} violations · {found}"

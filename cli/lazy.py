@@ -1,7 +1,7 @@
-"""Groups of commands whose modules are imported only when they are used, so that `omega --help` answers at once.
+"""Command groups that import a command's module only on use, so that `omega --help` stays fast.
 
-A module on the list offers one click command (or group) named ``command``. One that is not there is
-left out; the rest works.
+Each listed module defines one click command or group named ``command``. A listed module that is not
+installed is left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 Entry = tuple[str, str]
-"""A module and what its command does, in a line."""
+"""Module of a command, and its summary in one line."""
 
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class Lazy(click.Group):
-    """A group that knows its commands by name and finds them when asked. `table`: name → Entry."""
+    """A group that imports its commands on first use. `table`: name → Entry."""
 
     def __init__(self, *arguments: Any, table: Mapping[str, Entry] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.table = {name: entry for name, entry in (table or {}).items() if find_spec(entry[0]) is not None}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the table's order."""
+        """Return the command names in the table's order."""
         return [*self.table, *(name for name in super().list_commands(ctx) if name not in self.table)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return a command, or None when there is none of that name."""
+        """Import and return a command, None if the name is unknown."""
         if cmd_name not in self.table:
             found = super().get_command(ctx, cmd_name)
         else:
             found = cast("click.Command", import_module(self.table[cmd_name][0]).command)
         if found is None:
             return None
-        if ctx.resilient_parsing:  # a shell asks what could be written here
+        if ctx.resilient_parsing:  # shell completion
             from cli.completion import completing
 
             completing(found)
@@ -53,7 +53,7 @@ class Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command or an alias; suggest a command for any other word, by spelling, place or meaning."""
+        """Resolve a command or an alias; for an unknown word, suggest a command by spelling, group or meaning."""
         if ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         known = self.list_commands(ctx)
@@ -69,7 +69,7 @@ class Lazy(click.Group):
             raise click.UsageError(f"{error.message.rstrip('.')} (did you mean {hint}?)", ctx) from None
 
     def _hint(self, ctx: click.Context, word: str, known: Sequence[str]) -> str | None:
-        """Return the command that is meant by a word: of that name in a group, of that meaning, of similar spelling."""
+        """Return the suggested command: the same name in a group, the same meaning, or a similar spelling."""
         for name in (word, *meanings(word)):
             if name.split()[0] in known:
                 return name
@@ -79,7 +79,7 @@ class Lazy(click.Group):
         return near[0] if near else None
 
     def _in_a_group(self, ctx: click.Context, name: str) -> str | None:
-        """Return the first group that has a command of this name, and the name."""
+        """Return the first group that has a command of this name, followed by the name."""
         for group in dict.fromkeys((*USUAL, *self.table)):
             command = self.get_command(ctx, group)
             if isinstance(command, click.Group) and name in command.list_commands(ctx):
@@ -87,7 +87,7 @@ class Lazy(click.Group):
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands and their summaries without importing them."""
+        """Write commands and summaries without importing the commands."""
         rows = []
         for name in self.list_commands(ctx):
             known = self.commands.get(name)
@@ -105,17 +105,17 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
 
 
 def _remember_store(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Take the store from an option or a variable, as its URL or the file of it; an option wins over a variable."""
+    """Store the URL given by an option or a variable, directly or as a file; options override variables."""
     if not value:
         return
     app = ctx.ensure_object(App)
     asked = ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
     if app.store_option not in (None, parameter.name) and asked and not ctx.resilient_parsing:
-        raise click.UsageError("--store and --store-file name a store each; want one of them", ctx)
+        raise click.UsageError("--store and --store-file are mutually exclusive; give one of them", ctx)
     if asked:
         app.store_option = parameter.name
     elif app.store is not None:
-        return  # an option was first, or the other variable
+        return  # already set by an option or the other variable
     if parameter.name == "store_file":
         from cli.store_file import read
 
@@ -123,7 +123,7 @@ def _remember_store(ctx: click.Context, parameter: click.Parameter, value: str |
     elif asked and not ctx.resilient_parsing and ":" in value.partition("://")[2].rpartition("@")[0]:
         from cli import render
 
-        render.warning("--store: other users see its password in the list of processes; use --store-file")
+        render.warning("--store: its password is visible in the process list; use --store-file")
     app.store, app.usual_store = value, app.usual_store if asked else value
 
 
@@ -134,26 +134,26 @@ def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "
 
 
 def shared_options(*, environment: bool) -> list[click.Option]:
-    """The options every command takes, before or after its name. They end in the App, not in the command's arguments.
+    """Return the options that every command accepts, before or after its name; their values are kept in the App.
 
-    `environment`: whether OMEGA_STORE, OMEGA_STORE_FILE and OMEGA_CELL count; only at the top, so that they never win
-    over an option.
+    `environment`: whether OMEGA_STORE, OMEGA_STORE_FILE and OMEGA_CELL are read; only at the top level, so that they
+    never override an option.
     """
     return [
         click.Option(
             ["--store"], metavar="URL", expose_value=False, callback=_remember_store,
             envvar="OMEGA_STORE" if environment else None,
-            help="The store: redis://, rediss:// or unix:// (default: OMEGA_STORE, else one of your own).",
+            help="Store URL: redis://, rediss:// or unix:// (default: OMEGA_STORE, else the embedded store).",
         ),
         click.Option(
             ["--store-file"], metavar="FILE", expose_value=False, callback=_remember_store,
             envvar="OMEGA_STORE_FILE" if environment else None,
-            help="A file that only you can read, with the URL of the store [OMEGA_STORE_FILE].",
+            help="File with the store's URL, readable by its owner only [OMEGA_STORE_FILE].",
         ),
         click.Option(
             ["--cell", "cell_name"], metavar="NAME", expose_value=False, callback=_remember, shell_complete=_cells,
             envvar="OMEGA_CELL" if environment else None,
-            help="The cell (default: OMEGA_CELL, else default, else the only one on the store).",
+            help="Name of the cell (default: OMEGA_CELL, else default, else the only cell of the store).",
         ),
         click.Option(
             ["--json", "as_json"], is_flag=True, expose_value=False, callback=_remember,
@@ -163,7 +163,7 @@ def shared_options(*, environment: bool) -> list[click.Option]:
 
 
 def _everywhere(command: click.Command) -> click.Command:
-    """Give a command the shared options it lacks; of a group, give them to its commands."""
+    """Add the missing shared options to a command, or to every command of a group."""
     if isinstance(command, click.Group):
         for each in command.commands.values():
             _everywhere(each)

@@ -1,7 +1,7 @@
-"""The program ``omega``: its commands, and what becomes of their errors.
+"""The program ``omega``: its commands, and how errors become one line and an exit code.
 
-Exit codes: 0 done · 1 refused, or a check failed · 2 wrong usage · 130 interrupted · 141 nobody reads on.
-`job wait` exits with the job's fate, or 124 when the time is over.
+Exit codes: 0 done · 1 refused, or a check failed · 2 wrong usage · 130 interrupted · 141 output pipe closed.
+The exit status of `job wait` reflects the job's result; it is 124 after a timeout.
 """
 
 import os
@@ -16,24 +16,24 @@ from cli import render
 from cli.lazy import SETTINGS, Entry, Lazy, shared_options
 
 HARNESS = Path(__file__).resolve().parents[1] / "benchmarks"
-"""The harness of `omega bench`; a wheel does not carry it."""
+"""The benchmark harness that `omega bench` runs; only a checkout has it, a wheel does not."""
 COMMANDS: dict[str, Entry] = {
-    "up": ("cli.up", "Everything on this computer, until Ctrl-C."),
-    "down": ("cli.down", "End what omega up started, also when it was killed."),
-    "demo": ("cli.demo", "The main job end to end in under a minute."),
-    "store": ("cli.store", "The store that keeps the cells: state, start, stop, backup, restore."),
-    "cell": ("cli.cell", "Make, see, check and delete cells; limits by kind of job."),
-    "machine": ("cli.machine", "See and change machines."),
-    "job": ("cli.job", "Submit, follow, see and stop jobs."),
+    "up": ("cli.up", "Start a cell, schedulers and machines on this computer."),
+    "down": ("cli.down", "Stop the processes that omega up started."),
+    "demo": ("cli.demo", "Run a realistic workload end to end in under a minute."),
+    "store": ("cli.store", "Manage the store: status, start, stop, backup, restore."),
+    "cell": ("cli.cell", "Create, list, verify and delete cells; set limits."),
+    "machine": ("cli.machine", "List and change machines."),
+    "job": ("cli.job", "Submit, list, explain and stop jobs."),
     "pool": ("cli.pool", "Compute fair shares of pool trees."),
-    "scheduler": ("cli.scheduler", "Run schedulers and see how they do."),
-    "mapreduce": ("cli.mapreduce", "What the tasks of MapReduce jobs run."),
+    "scheduler": ("cli.scheduler", "Run schedulers and show their figures."),
+    "mapreduce": ("cli.mapreduce", "Run workers of MapReduce jobs."),
     "agent": ("cli.agent", "Offer this computer to a cell and run tasks on it."),
-    "events": ("cli.events", "What happened: placements, conflicts, evictions, machines."),
+    "events": ("cli.events", "Show events: placements, conflicts, evictions, machines."),
     "sim": ("cli.sim", "Simulate cells and compare scheduling architectures."),
-    "top": ("cli.top.command", "The cell as it is now, in the terminal."),
-    "completion": ("cli.completion", "Let a shell complete commands, options and names: bash, zsh, fish."),
-    "experiment": ("cli.experiment", "Check claims of the Omega paper by simulation."),
+    "top": ("cli.top.command", "Show the cell live in the terminal."),
+    "completion": ("cli.completion", "Print shell completion for bash, zsh or fish."),
+    "experiment": ("cli.experiment", "Check the claims of the Omega paper by simulation."),
     **({"bench": ("cli.bench", "Measure the store and the schedulers.")} if HARNESS.exists() else {}),
     "version": ("cli.version", "Print the version."),
 }
@@ -42,10 +42,10 @@ USAGE, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 
 
 class Omega(Lazy):
-    """The program itself: it turns every error into one line and an exit code."""
+    """The top-level group: turns every error into one line and an exit code."""
 
     def main(self, *arguments: Any, **options: Any) -> NoReturn:
-        """Run and exit; never returns."""
+        """Run the command line and exit; never returns."""
         options["standalone_mode"] = False
         try:
             code = super().main(*arguments, **options)
@@ -65,12 +65,12 @@ class Omega(Lazy):
             render.error(
                 f"{what}{(error.strerror or str(error)).lower()}; check the file or folder, its name and rights"
             )
-        except UnicodeEncodeError as error:  # a word of the command line, a file or the environment, before it is sent
-            render.error(f"{str(error.object)[:80]!r}: has bytes that are no text; write it in UTF-8")
+        except UnicodeEncodeError as error:  # an argument, file or variable that is not UTF-8
+            render.error(f"{str(error.object)[:80]!r}: is not valid UTF-8; write it in UTF-8")
         sys.exit(1)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a reader that went away ends it quietly."""
+        """Run the command; exit quietly when the reader of stdout closed the pipe."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -81,14 +81,14 @@ class Omega(Lazy):
 
 
 def _usage(error: click.ClickException) -> str:
-    """Wrong usage in one line, with the command whose help tells more."""
+    """Return a usage error in one line, with the command whose help to read."""
     message = error.format_message().rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"{context.command_path}: {message}; see {context.command_path} --help" if context else message
 
 
 def _forget_stdout() -> None:
-    """Let what is still buffered go nowhere, so that the interpreter does not complain at its end."""
+    """Discard buffered output, so that the interpreter does not raise at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -117,14 +117,14 @@ omega = Omega(
 
 
 def main() -> NoReturn:
-    """Be the program ``omega``."""
+    """Run the program ``omega``."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? instead of failing
     if any("OMEGA_STORE" in name for name in os.environ) or any(word.startswith("--store") for word in sys.argv):
         from omega.live.agent.process_control import hide_memory
 
-        hide_memory()  # it may hold a password, which other processes of this user are not to read
+        hide_memory()  # a password in it must stay hidden from the user's other processes
     omega.main(prog_name="omega")
 
 

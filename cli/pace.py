@@ -1,4 +1,4 @@
-"""How long something still takes, from how long it took so far."""
+"""Estimates of the remaining time from the time spent so far."""
 
 import threading
 import time
@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from cli import words
 
 TICK_SECONDS = 10.0
-"""How often progress is printed where no bar can be drawn."""
+"""Interval of progress lines where bars cannot be drawn."""
 
 
 @dataclass
 class Pace:
-    """Estimates the seconds that are left of pieces of unequal weight, `workers` of them at a time.
+    """Estimates the remaining seconds of pieces of unequal weight, `workers` of them at a time.
 
-    What is in work counts as half done; otherwise the first estimates of several workers would be too long by their
-    number.
+    Pieces in progress count as half done; otherwise the first estimates of several workers would be too long by a
+    factor of their number.
     """
 
     total: float
@@ -28,16 +28,16 @@ class Pace:
     _began: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin now."""
+        """Start the clock."""
         self._began = self.clock()
 
     def finish(self, weight: float) -> None:
-        """Note that a piece of this weight is done."""
+        """Record a finished piece of this weight."""
         self.done += weight
         self.pieces += 1
 
     def left(self) -> float | None:
-        """Return the seconds that are left, None before the first piece is done."""
+        """Return the remaining seconds, None before the first piece is finished."""
         if self.done <= 0:
             return None
         rest = self.total - self.done
@@ -45,14 +45,14 @@ class Pace:
         return (self.clock() - self._began) * (rest - working) / (self.done + working)
 
     def text(self) -> str:
-        """Return ``about 2m05s left``, empty before the first piece is done."""
+        """Return ``about 2m05s left``, empty before the first piece is finished."""
         left = self.left()
         return "" if left is None else f"about {words.age(left)} left"
 
 
 @contextmanager
 def ticking(tell: Callable[[float], None], every: float = TICK_SECONDS) -> Iterator[None]:
-    """Call `tell` with the seconds since the start, again and again, from a thread of its own."""
+    """Call `tell` repeatedly with the seconds since the start, from a thread of its own."""
     over, began = threading.Event(), time.monotonic()
 
     def tick() -> None:

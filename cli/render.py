@@ -1,7 +1,7 @@
 """The only place that prints: tables, lines and JSON on stdout; progress, warnings and errors on stderr.
 
-Colour only on a terminal, and not when NO_COLOR is set. What goes into a pipe is never cut or wrapped. No control,
-bidirectional or invisible character of a stored name or value is printed (`shown`); JSON has it as an escape.
+Colour is used only on a terminal, and not when NO_COLOR is set. Output to a pipe is never cut or wrapped. Control,
+bidirectional and invisible characters of stored names and values are not printed (`shown`); JSON escapes them.
 """
 
 import codecs
@@ -24,38 +24,38 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 10_000
 MOST_LETTERS, MOST_BEGIN = 1_000, 600
-"""Letters of an error or a warning; of a longer one, how many of its begin."""
+"""Maximum characters of an error or warning; characters kept of the beginning of a longer one."""
 GAP = 2
-"""Blanks between columns."""
+"""Spaces between columns."""
 STYLES = {
     "running": "green", "finished": "green", "up": "green", "ok": "green", "live": "green",
     "pending": "yellow", "drained": "yellow", "held": "yellow", "leaving": "yellow",
     "failed": "red", "abandoned": "red", "down": "red", "lapsed": "red",
     "stopped": "bright_black",
 }  # fmt: skip
-"""Words that get a colour when they are a cell of a table."""
+"""Table values printed in colour."""
 
 
 _logs = codecs.getincrementaldecoder("utf-8")("replace")
 
 
 def shown(text: str) -> str:
-    """Return a text as it is printed: on one line, without characters that a terminal obeys."""
+    """Return a text safe for printing: on one line, without terminal control characters."""
     return cleaned(text.replace("\n", " ").replace("\t", " "))
 
 
 def _cell(value: object) -> str:
-    """Return what stands in a cell of a table; a tuple has a line each."""
+    """Return a table value as text; a tuple has one line per element."""
     return "\n".join(map(_cell, value)) if isinstance(value, tuple) else shown(str(value))
 
 
 def colourful(stream: Any) -> bool:
-    """Whether colours may go to a stream."""
+    """Return whether a stream may receive colours."""
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def console(*, stderr: bool = False) -> "Console":
-    """A rich console on stdout or stderr that prints text as it is given."""
+    """Return a rich console on stdout or stderr that prints text unchanged."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -64,12 +64,12 @@ def console(*, stderr: bool = False) -> "Console":
 
 
 def document(value: Any) -> None:
-    """Print the one JSON document of a command."""
+    """Print the JSON document of a command."""
     click.echo(escaped(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)))
 
 
 def json_line(value: Any) -> None:
-    """Print one of many JSON documents, a line each, at once."""
+    """Print one JSON document on a line of its own and flush."""
     click.echo(escaped(json.dumps(value, ensure_ascii=False, allow_nan=False)))
     sys.stdout.flush()
 
@@ -80,12 +80,12 @@ def line(text: str = "") -> None:
 
 
 def page(text: str) -> None:
-    """Print several lines of our own."""
+    """Print several lines written by Omega itself."""
     click.echo(cleaned(text, "\n\t"))
 
 
 def output(piece: bytes) -> None:
-    """Write a piece of a task's output: to a terminal its text and line ends alone, elsewhere the bytes as they are."""
+    """Write a piece of a task's output: text and line ends only to a terminal, the bytes unchanged elsewhere."""
     if sys.stdout.isatty():
         click.echo(cleaned(_logs.decode(piece), "\n\t"), nl=False)
     else:
@@ -93,33 +93,33 @@ def output(piece: bytes) -> None:
 
 
 def note(text: str) -> None:
-    """Print a remark beside the answer, on stderr."""
+    """Print a remark on stderr."""
     click.echo(shown(text), err=True)
 
 
 def warning(text: str) -> None:
-    """Warn in one line, on stderr."""
+    """Print a warning in one line on stderr."""
     _marked("warning:", "yellow", text)
 
 
 def error(text: str) -> None:
-    """Print ``error: what, where, what to do`` on stderr, in one line whatever the text."""
+    """Print ``error: what, where, what to do`` on stderr, always in one line."""
     _marked("error:", "red", text)
 
 
 def _marked(mark: str, colour: str, text: str) -> None:
     text = " ".join(shown(text).split())
     if len(text) > MOST_LETTERS:
-        text = f"{text[:MOST_BEGIN]} … {text[MOST_BEGIN - MOST_LETTERS :]}"  # the remedy stands at the end
+        text = f"{text[:MOST_BEGIN]} … {text[MOST_BEGIN - MOST_LETTERS :]}"  # the end holds the remedy
     start = click.style(mark, fg=colour, bold=True) if colourful(sys.stderr) else mark
     click.echo(f"{start} {text}", err=True, color=True)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str] = ()) -> None:
-    """Print rows under headings; a heading that begins with ``>`` has its column aligned right.
+    """Print rows under headings; a heading that begins with ``>`` aligns its column right.
 
-    A cell that is a tuple has several lines. On a terminal that is too narrow, the columns named in `spare` are left
-    out, the first ones first, until the rest fits.
+    A tuple is printed on several lines. On a terminal that is too narrow, the columns in `spare` are left out,
+    in order, until the rest fits.
     """
     from rich.table import Table
     from rich.text import Text
@@ -139,7 +139,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Seque
 
 
 def _fitting(names: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str], width: int) -> list[int]:
-    """The columns that are shown on so many characters."""
+    """Return the columns that fit the given number of characters."""
     widths = [max(map(len, column)) + GAP for column in zip(names, *rows, strict=True)]
     kept = list(range(len(names)))
     for name in spare:
@@ -149,7 +149,7 @@ def _fitting(names: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequenc
 
 
 def facts(pairs: Mapping[str, object]) -> None:
-    """Print names and what is to be said of each, aligned; what is empty is left out."""
+    """Print names and values, aligned; empty values are left out."""
     from rich.table import Table
     from rich.text import Text
 
@@ -173,9 +173,9 @@ def _printed(grid: Any) -> None:
 
 @contextmanager
 def progress(*, quiet: bool = False) -> "Iterator[Progress]":
-    """Bars on stderr while something goes on; a line every ten seconds when stderr is no terminal, or `quiet`.
+    """Show progress bars on stderr; a line every ten seconds when stderr is not a terminal or `quiet` is set.
 
-    A task's field ``left`` says how long it still takes; without one that follows from what is done of it.
+    A task's field ``left`` gives the remaining time; without it, the time is estimated from the completed share.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -191,7 +191,7 @@ def progress(*, quiet: bool = False) -> "Iterator[Progress]":
 
 
 def _tick(bars: "Progress", seconds: float) -> None:
-    """Print how far the tasks are that are not done."""
+    """Print the progress of unfinished tasks."""
     for task in bars.tasks:
         if task.visible and task.total and not task.finished:
             done, left = task.completed, task.fields.get("left", "")
@@ -202,7 +202,7 @@ def _tick(bars: "Progress", seconds: float) -> None:
 
 
 def line_above(bars: "Progress", text: str) -> None:
-    """Print a line while bars are shown; on one and the same terminal it must not break into them."""
+    """Print a line above the bars when both are on the same terminal."""
     if bars.disable or not sys.stdout.isatty():
         line(text)
     else:
@@ -211,7 +211,7 @@ def line_above(bars: "Progress", text: str) -> None:
 
 @contextmanager
 def busy(text: str, *, quiet: bool = False) -> Iterator[None]:
-    """A spinner on stderr while something takes its time; a line every ten seconds when stderr is no terminal."""
+    """Show a spinner on stderr during a long operation; a line every ten seconds when stderr is not a terminal."""
     from rich.text import Text
 
     screen = console(stderr=True)

@@ -1,4 +1,4 @@
-"""Options that take several values after one name: ``--cluster A B C``."""
+"""Options with several values after one name: ``--cluster A B C``."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,14 +7,14 @@ import click
 
 
 class Several(click.Command):
-    """A command some of whose options take all words up to the next option. Give `several`, their names."""
+    """A command whose options named in `several` take all words up to the next option."""
 
     def __init__(self, *arguments: Any, several: Sequence[str] = (), **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.several = frozenset(several)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Repeat the option's name before every value after the first, as click wants it."""
+        """Repeat the option's name before every value after the first, as click requires."""
         spread: list[str] = []
         last, values = "", 0
         for i, word in enumerate(args):

@@ -1,4 +1,4 @@
-"""The file that holds a store's URL, so that its password is in no argv and no environment."""
+"""The file that holds a store's URL, which keeps its password out of argv and the environment."""
 
 import os
 import stat
@@ -9,9 +9,9 @@ MOST_BYTES = 4_096
 
 
 def read(path: str) -> str:
-    """The URL in a file. Raises BadInput when other users could read or replace it, or it is not one line.
+    """Return the URL in a file. Raises BadInput when others can read or replace the file, or it is not one line.
 
-    A pipe will do: ``--store-file <(pass show omega)``. The contents are never quoted in an error.
+    A pipe is accepted: ``--store-file <(pass show omega)``. Errors never quote the contents.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -19,7 +19,7 @@ def read(path: str) -> str:
         raise BadInput(f"store file {path}: {(error.strerror or str(error)).lower()}") from None
     if stat.S_ISDIR(os.fstat(handle).st_mode):
         os.close(handle)
-        raise BadInput(f"store file {path}: is a directory; name a file that holds the URL of a store")
+        raise BadInput(f"store file {path}: is a directory; give a file that holds the URL of a store")
     with os.fdopen(handle, "rb") as file:
         found = os.fstat(handle)
         if stat.S_IMODE(found.st_mode) & 0o077:
@@ -32,5 +32,5 @@ def read(path: str) -> str:
         except (OSError, UnicodeDecodeError):
             text = ""
     if not text or len(text.split()) != 1:
-        raise BadInput(f"store file {path}: want one line, the URL of a store")
+        raise BadInput(f"store file {path}: must hold one line, the URL of a store")
     return text

@@ -1,4 +1,4 @@
-"""``omega up``: a whole cell on this computer, until Ctrl-C."""
+"""``omega up``: a complete cell on this computer, until Ctrl-C."""
 
 import time
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.5
 
 
 def _open(app: App, name: str) -> "RedisCell":
-    """The cell, made when there is none of that name; Refused when schedulers already work in it."""
+    """Return the cell, created if absent. Raises Refused when schedulers already run in it."""
     from cellstate.redis import RedisCell
     from cellstate.server import connect
 
@@ -31,18 +31,18 @@ def _open(app: App, name: str) -> "RedisCell":
     cell = app.open(name)
     alive = [_at(member, figures) for member, (_, holds, figures) in cell.members().items() if holds]
     if alive:
-        remedy = "stop that first (omega down), or name another with --cell"
-        raise Refused(f"cell {name}: is up already ({'; '.join(alive)}); {remedy}")
+        remedy = "stop it first (omega down), or choose another cell with --cell"
+        raise Refused(f"cell {name}: is already up ({'; '.join(alive)}); {remedy}")
     return cell
 
 
 def _at(member: str, figures: Mapping[str, Any]) -> str:
-    """A scheduler, and where to find it: what killed `omega up` may have left it behind."""
+    """Return a scheduler's name with its process, which a killed `omega up` may have left behind."""
     return f"{member}, pid {figures['pid']} on {figures['host']}" if figures.get("pid") else member
 
 
 def _join(cell: "RedisCell", machines: int, cpu: str, memory: str, dealt: Dealt) -> None:
-    """Let missing machines join that are played."""
+    """Add the missing simulated machines."""
     from cellstate.model import MachineSpec
     from omega.live.fleet import Fleet
 
@@ -53,31 +53,31 @@ def _join(cell: "RedisCell", machines: int, cpu: str, memory: str, dealt: Dealt)
 
 
 def _played(cell: "RedisCell", *, expected: bool) -> bool:
-    """Whether machines are to be played: those of this run, or of an earlier one, which is said."""
+    """Return whether to run simulated machines; warns about machines of an earlier run."""
     try:
         number = cell.executor_number(FLEET)
     except Refused:
         return False
     count = sum(machine.executor == number for machine in cell.machines())
     if count and not expected:
-        there = f"cell {cell.name}: has {words.count(count, 'machine')} that are played and run nothing"
-        render.warning(f"{there}; remove them with omega machine remove, or name another cell with --cell")
+        there = f"cell {cell.name}: has {words.count(count, 'machine')} that are simulated and run no commands"
+        render.warning(f"{there}; remove them with omega machine remove, or choose another cell with --cell")
     return count > 0
 
 
 def _line(cell: "RedisCell", group: "Crew") -> str:
-    """The cell at a glance."""
+    """Return a one-line summary of the cell."""
     figures = {name: each for name, each in cell.figures().items() if name in group.members}
     conflicts, accepted = (sum(each[name] for each in figures.values()) for name in ("conflicts", "accepted"))
     placed = sum(each["tasks"] for each in figures.values())
     waiting = sum(cell.queue_depths().values())
     fraction = conflicts / accepted if accepted else 0.0
-    counts = f"{placed:,} tasks placed · {waiting:,} jobs wait · conflicts {fraction:.3f}"
+    counts = f"{placed:,} tasks placed · {waiting:,} jobs pending · conflicts {fraction:.3f}"
     return f"{len(group.members)} processes · {counts}"
 
 
 def _watch(app: App, cell: "RedisCell", group: "Crew", seconds: float | None) -> None:
-    """Show a line until the time is over or Ctrl-C, and start again what ended by itself."""
+    """Show a status line until the time is over or Ctrl-C; restart processes that end."""
     screen = render.console(stderr=True)
     deadline = None if seconds is None else time.monotonic() + seconds
     with screen.status(_line(cell, group)) as status:
@@ -91,29 +91,35 @@ def _watch(app: App, cell: "RedisCell", group: "Crew", seconds: float | None) ->
 
 
 @click.command("up")
-@click.option("--batch", default=2, show_default=True, type=click.IntRange(0, 64), help="Batch schedulers.")
-@click.option("--service", default=1, show_default=True, type=click.IntRange(0, 64), help="Service schedulers.")
-@click.option("--mapreduce", default=0, show_default=True, type=click.IntRange(0, 64), help="MapReduce schedulers.")
+@click.option("--batch", default=2, show_default=True, type=click.IntRange(0, 64), help="Number of batch schedulers.")
+@click.option(
+    "--service", default=1, show_default=True, type=click.IntRange(0, 64), help="Number of service schedulers."
+)
+@click.option(
+    "--mapreduce", default=0, show_default=True, type=click.IntRange(0, 64), help="Number of MapReduce schedulers."
+)
 @click.option(
     "--machines",
     type=click.IntRange(0),
     metavar="N",
-    help="Play so many machines, which run nothing, instead of offering this computer.",
+    help="Number of simulated machines, instead of offering this computer.",
 )
-@click.option("--cpu", default="16", show_default=True, help="Cpu of each that is played.")
-@click.option("--memory", default="64Gi", show_default=True, help="Memory of each that is played.")
+@click.option("--cpu", default="16", show_default=True, help="Cores of each simulated machine.")
+@click.option("--memory", default="64Gi", show_default=True, help="Memory of each simulated machine.")
 @attribute_option("dealt")
-@click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0.01), help="How fast they play tasks.")
-@click.option("--for", "seconds", type=click.FloatRange(0), metavar="SECONDS", help="Stop after so long.")
+@click.option(
+    "--speed", default=1.0, show_default=True, type=click.FloatRange(0.01), help="Speed-up of simulated tasks."
+)
+@click.option("--for", "seconds", type=click.FloatRange(0), metavar="SECONDS", help="Stop after this time.")
 @process_options
 @click.pass_obj
 def command(
     app: App, *, batch: int, service: int, mapreduce: int, machines: int | None, cpu: str, memory: str,
     dealt: Dealt, speed: float, seconds: float | None,
 ) -> None:  # fmt: skip
-    """Everything on this computer: store, cell, schedulers, and the computer itself as a machine that runs tasks.
+    """Start the store, a cell, schedulers, and an agent that offers this computer as a machine that runs tasks.
 
-    Ctrl-C or omega down stops it; the state stays.
+    Ctrl-C or omega down stops them; the cell's state stays in the store.
     """
     from omega.embedded_places import state_directory
     from omega.live.agent.offer import default_name

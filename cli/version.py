@@ -10,7 +10,7 @@ from cli.app import App
 
 
 def number() -> str:
-    """Return the version that is installed."""
+    """Return the installed version."""
     try:
         return version("omega-scheduler")
     except PackageNotFoundError:
@@ -20,7 +20,7 @@ def number() -> str:
 @click.command()
 @click.pass_obj
 def command(app: App) -> None:
-    """Print the version of Omega, of Python and of the store's schema."""
+    """Print the versions of Omega, of Python and of the store's schema."""
     from cellstate.keys import SCHEMA
 
     found = {"omega": number(), "python": platform.python_version(), "schema": SCHEMA}

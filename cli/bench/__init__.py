@@ -1,4 +1,4 @@
-"""``omega bench``: measure the store and the schedulers. The harness is part of a checkout, not of a wheel."""
+"""``omega bench``: measure the store and the schedulers. Only a checkout has the harness, a wheel does not."""
 
 import click
 
@@ -20,6 +20,6 @@ TABLE = {
 def command() -> None:
     """Measure the store and the schedulers.
 
-    Each measurement starts a real server of its own, without persistence, and removes it afterwards.
-    --store measures another one instead, on a cell made for the purpose; OMEGA_STORE is not used.
+    Each measurement starts a server of its own without persistence and removes it afterwards.
+    --store measures another server, in a cell created for the purpose; OMEGA_STORE is not used.
     """

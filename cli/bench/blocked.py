@@ -10,19 +10,19 @@ from cli.bench.harness import append_only_option, foot, machines_option, measure
 
 
 @click.command()
-@click.option("--blocked", type=click.IntRange(min=1), help="Jobs that fit nowhere (default: 1000).")
-@click.option("--shapes", type=click.IntRange(min=1), help="Of so many different sizes (default: 1000).")
-@click.option("--seconds", type=click.FloatRange(min=0.1), help="How long each run is watched (default: 5).")
-@click.option("--repeat", type=click.IntRange(min=1), help="Pairs of runs (default: 5).")
+@click.option("--blocked", type=click.IntRange(min=1), help="Number of jobs that fit nowhere (default: 1000).")
+@click.option("--shapes", type=click.IntRange(min=1), help="Number of different job sizes (default: 1000).")
+@click.option("--seconds", type=click.FloatRange(min=0.1), help="Measured length of each run (default: 5).")
+@click.option("--repeat", type=click.IntRange(min=1), help="Number of pairs of runs (default: 5).")
 @machines_option
 @append_only_option
 @store_option
 @click.pass_obj
 def command(app: App, /, **settings: Any) -> None:
-    """What jobs that fit nowhere cost those that do.
+    """Measure the cost of jobs that fit nowhere for jobs that fit.
 
-    Pairs of runs of two batch schedulers on a busy cell, with and without blocked jobs; and the attempts that one
-    freed machine costs beside 10,000 of them.
+    Runs pairs of two batch schedulers on a busy cell, with and without blocked jobs; then counts the attempts after
+    one machine of 10,000 blocked jobs becomes free.
     """
     document = measure(app, "blocked", stated(**settings))
     if app.as_json:
@@ -41,4 +41,4 @@ def command(app: App, /, **settings: Any) -> None:
         f"one freed machine beside {wake['sleepers']:,} blocked jobs: {wake['attempts']:,} attempts, "
         f"{wake['placed']:,} placed, {wake['milliseconds']} ms"
     )
-    foot(document, f"{document['cell']['machines']:,} machines, {chosen['fullness']:.0%} full beforehand")
+    foot(document, f"{document['cell']['machines']:,} machines, initially {chosen['fullness']:.0%} full")

@@ -10,23 +10,23 @@ from cli.bench.harness import NUMBERS, append_only_option, foot, machines_option
 
 
 @click.command()
-@click.option("--clients", type=NUMBERS, metavar="N,…", help="Client processes (default: 1,2,4).")
+@click.option("--clients", type=NUMBERS, metavar="N,…", help="Number of client processes (default: 1,2,4).")
 @click.option("--size", "sizes", type=NUMBERS, metavar="N,…", help="Claims per transaction (default: 1,10,100).")
 @click.option(
     "--in-flight", "--per-call", "per_call", type=click.IntRange(min=1),
     help="Transactions per round trip (default: as the batch scheduler).",
 )  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(min=0.01), help="Length of a round (default: 0.5).")
-@click.option("--rounds", type=click.IntRange(min=1), help="Rounds of each kind, in turn (default: 5).")
+@click.option("--seconds", type=click.FloatRange(min=0.01), help="Length of a round in seconds (default: 0.5).")
+@click.option("--rounds", type=click.IntRange(min=1), help="Number of alternating rounds of each kind (default: 5).")
 @machines_option
 @append_only_option
 @store_option
 @click.pass_obj
 def command(app: App, /, **settings: Any) -> None:
-    """Commits per second, beside the same writes without any check.
+    """Measure commits per second against the same writes without checks.
 
-    The ceiling is the better of plain pipelined commands and an unchecked script; both write the keys and
-    bytes that the commits write, in turn with them.
+    The ceiling is the better of plain pipelined commands and an unchecked script; both write the same keys and
+    bytes as the commits, in alternating rounds.
     """
     document = measure(app, "commit", stated(**settings))
     if app.as_json:

@@ -25,26 +25,35 @@ from cli.bench.harness import (
     "--headline", "preset", flag_value="headline", help="10,000 machines, 2 batch schedulers, 5 runs each way."
 )
 @click.option("--contended", "preset", flag_value="contended", help="90 % full, 4 schedulers, all four ways, 5 runs.")
-@click.option("--batch", type=COUNTS, metavar="N,…", help="Batch schedulers (default: 1,2,4).")
-@click.option("--service", type=COUNTS, metavar="N,…", help="Service schedulers (default: 0).")
+@click.option("--batch", type=COUNTS, metavar="N,…", help="Number of batch schedulers (default: 1,2,4).")
+@click.option("--service", type=COUNTS, metavar="N,…", help="Number of service schedulers (default: 0).")
 @click.option(
-    "--detection", type=Listed(click.Choice(["fine", "coarse"])), metavar="fine,coarse", help="Default: fine."
+    "--detection",
+    type=Listed(click.Choice(["fine", "coarse"])),
+    metavar="fine,coarse",
+    help="Conflict detection (default: fine).",
 )
 @click.option(
     "--commit", type=Listed(click.Choice(["incremental", "gang"])), metavar="incremental,gang",
-    help="Default: incremental.",
+    help="Commit mode (default: incremental).",
 )  # fmt: skip
-@click.option("--fullness", type=SHARES, metavar="0,0.9,…", help="Share of the cell in use beforehand (default: 0).")
+@click.option("--fullness", type=SHARES, metavar="0,0.9,…", help="Initial share of the cell in use (default: 0).")
 @click.option("--gang", is_flag=True, help="Gang jobs: all tasks of a job or none.")
-@click.option("--tasks", type=click.IntRange(min=1), help="Tasks per job (default: 10).")
-@click.option("--groups", type=click.IntRange(min=1), help="In so many groups of different sizes (default: 1).")
-@click.option("--need", type=COUNTS, metavar="MILLICORES,MIB", help="What a task takes (default: 1000,2048).")
-@click.option("--duration-ms", type=click.IntRange(min=1), help="How long a task runs (default: 600).")
+@click.option("--tasks", type=click.IntRange(min=1), help="Number of tasks per job (default: 10).")
 @click.option(
-    "--jobs-per-call", type=click.IntRange(min=1), help="Jobs per round trip (default: as the batch scheduler)."
+    "--groups", type=click.IntRange(min=1), help="Number of task groups of different sizes per job (default: 1)."
 )
-@click.option("--seconds", type=click.FloatRange(min=0.1), help="How long each run is watched (default: 5).")
-@click.option("--repeat", type=click.IntRange(min=1), help="Runs of each configuration, in turn (default: 1).")
+@click.option("--need", type=COUNTS, metavar="MILLICORES,MIB", help="Resources of a task (default: 1000,2048).")
+@click.option("--duration-ms", type=click.IntRange(min=1), help="Duration of a task (default: 600).")
+@click.option(
+    "--jobs-per-call",
+    type=click.IntRange(min=1),
+    help="Number of jobs per round trip (default: the batch scheduler's).",
+)
+@click.option("--seconds", type=click.FloatRange(min=0.1), help="Measured length of each run (default: 5).")
+@click.option(
+    "--repeat", type=click.IntRange(min=1), help="Number of alternating runs of each configuration (default: 1)."
+)
 @click.option(
     "--pairs", is_flag=True, default=None, help="Compare coarse with fine and gang with incremental, run by run."
 )
@@ -53,10 +62,10 @@ from cli.bench.harness import (
 @store_option
 @click.pass_obj
 def command(app: App, /, gang: bool, **settings: Any) -> None:
-    """Conflict fraction and tasks per second of real schedulers.
+    """Measure conflict fraction and tasks per second of real schedulers.
 
-    Scheduler processes compete for a cell with jobs queued beforehand; every combination of the lists is run.
-    --json has also waits and busyness by scheduler, and every single run.
+    Scheduler processes compete for a cell with a prepared queue of jobs; every combination of the lists is run.
+    --json adds waits and busyness by scheduler, and every single run.
     """
     document = measure(app, "conflict", stated(**settings, gang=[True] if gang else None))
     if app.as_json:

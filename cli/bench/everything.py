@@ -15,10 +15,10 @@ from cli.bench.harness import append_only_option, foot, measure, stated, store_o
 @store_option
 @click.pass_obj
 def command(app: App, /, **settings: Any) -> None:
-    """All of them, beside what was measured before.
+    """Run all measurements and compare them with earlier ones.
 
-    About ten minutes. The figures are compared with those of benchmarks/ranges.toml, which are of another
-    computer perhaps: `within` says whether one is no worse than its margin allows.
+    Takes about ten minutes. The figures are compared with those of benchmarks/ranges.toml, possibly of another
+    computer: `within` shows whether a figure is within its margin.
     """
     document = measure(app, "everything", stated(**settings))
     if app.as_json:

@@ -1,4 +1,4 @@
-"""Running the harness: a process of the package `benchmarks`, its settings, options and the foot of its reports.
+"""Runs the harness: a process of the package `benchmarks`; its settings, options and the foot of its reports.
 
 It takes its settings on stdin, prints progress on stderr and one JSON document on stdout.
 """
@@ -22,13 +22,13 @@ else:
     Parameter = click.ParamType  # takes a type only in newer versions of click
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-"""The folder that holds this package and, in a checkout, the harness."""
+"""The directory that holds this package and, in a checkout, the harness."""
 LEAVING_SECONDS = 20.0
-"""How long an interrupted measurement may take to stop the processes it started."""
+"""Time for an interrupted measurement to stop the processes that it started."""
 
 
 class Listed(Parameter):
-    """Values with commas between them, each of one type."""
+    """A comma-separated list of values of one type."""
 
     name = "list"
 
@@ -36,7 +36,7 @@ class Listed(Parameter):
         self.each = each
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
-        """Return the values. Wrong usage when one is not of the type."""
+        """Return the values. Fails as a usage error when one has another type."""
         if isinstance(value, list):
             return value
         return [self.each.convert(word.strip(), param, ctx) for word in str(value).split(",")]
@@ -48,13 +48,13 @@ SHARES = Listed(click.FloatRange(0, 0.95))
 
 
 def stated(**settings: Any) -> dict[str, Any]:
-    """Return the settings that were given; the harness has its own defaults."""
+    """Return the settings that were given; the harness has the defaults."""
     return {name: value for name, value in settings.items() if value is not None}
 
 
 def measure(app: App, module: str, settings: dict[str, Any], *, stored: bool = True) -> dict[str, Any]:
-    """Run a benchmark and return its document; the command ends here when the harness reports an error."""
-    # A load test must be asked for: OMEGA_STORE may be a store that people use.
+    """Run a benchmark and return its document; exits when the harness reports an error."""
+    # A load test must be explicit: OMEGA_STORE may be a store in production.
     if stored and "store" not in settings and app.store not in (None, app.usual_store):
         settings["store"] = app.store
     code, said = _run(module, settings)
@@ -65,8 +65,8 @@ def measure(app: App, module: str, settings: dict[str, Any], *, stored: bool = T
 
 
 def _run(module: str, settings: Mapping[str, Any]) -> tuple[int, str]:
-    """Run ``benchmarks.MODULE`` to its end; its progress and errors go to stderr meanwhile."""
-    # Its own folder first and the current one not at all: somebody else's package of that name is not meant.
+    """Run ``benchmarks.MODULE`` to its end and forward its progress and errors to stderr."""
+    # The harness directory replaces the current one on the path: another package of that name must not be imported.
     from omega.live.secrets import without_store
 
     root = str(CHECKOUT)
@@ -81,7 +81,7 @@ def _run(module: str, settings: Mapping[str, Any]) -> tuple[int, str]:
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("a process without pipes")
         try:
-            # Held open: should this command be killed, the harness notices and stops what it started.
+            # Held open: if this command is killed, the harness detects it and stops its processes.
             process.stdin.write(json.dumps({**settings, "attached": True}) + "\n")
             process.stdin.flush()
             said = process.stdout.read()
@@ -102,7 +102,7 @@ machines_option = click.option("--machines", type=click.IntRange(min=1), help="M
 
 
 def foot(document: Mapping[str, Any], what: str) -> None:
-    """Print on which computer and store it was measured."""
+    """Print the computer and the store of the measurement."""
     on, store = document["computer"], document.get("store")
     parts = [what, f"{on['processors']} processors {on['model']}, load {on['load']} before"]
     if store:

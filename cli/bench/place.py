@@ -42,7 +42,7 @@ def _place(app: App, **settings: Any) -> None:
 
 _parts = click.option(
     "--part", "parts", type=Listed(click.Choice(["placement", "sync", "memory", "fair-shares"])), metavar="PART,…",
-    help="Only these: placement, sync, memory, fair-shares.",
+    help="Parts to measure: placement, sync, memory, fair-shares (default: all).",
 )  # fmt: skip
 _sizes = click.option("--machines", type=NUMBERS, metavar="N,…", help="Cell sizes (default: 1000,10000,100000).")
 
@@ -54,9 +54,9 @@ _sizes = click.option("--machines", type=NUMBERS, metavar="N,…", help="Cell si
 @store_option
 @click.pass_obj
 def command(app: App, parts: Any, machines: Any, append_only: bool, store: str | None) -> None:
-    """Time to place a job, cost of a sync, memory, fair shares.
+    """Measure the time to place a job, the cost of a sync, memory, and fair shares.
 
-    Placement by policy and size of the cell; syncs by number of changed machines; memory of a scheduler and of the
+    Placement by policy and cell size; syncs by number of changed machines; memory of a scheduler and of the
     server; fair shares by size of the pool tree.
     """
     _place(app, parts=parts, machines=machines, append_only=append_only, store=store)

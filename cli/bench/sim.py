@@ -12,23 +12,27 @@ from cli.bench.harness import Listed, foot, measure, stated
 @click.command()
 @click.option(
     "--part", "parts", type=Listed(click.Choice(["speed", "agreement"])), metavar="PART,…",
-    help="Only these: speed, agreement.",
+    help="Parts to measure: speed, agreement (default: both).",
 )  # fmt: skip
-@click.option("--seeds", type=click.IntRange(min=1), help="Runs of each configuration that is compared (default: 10).")
-@click.option("--repeat", type=click.IntRange(min=1), help="Runs of each one that is timed (default: 3).")
+@click.option(
+    "--seeds", type=click.IntRange(min=1), help="Number of runs of each compared configuration (default: 10)."
+)
+@click.option("--repeat", type=click.IntRange(min=1), help="Number of runs of each timed configuration (default: 3).")
 @click.option("--large/--no-large", default=None, help="Also a day of 10,000 machines (default: yes).")
-@click.option("--results", type=click.Path(dir_okay=False), help="Results to compare with, instead of those on record.")
+@click.option(
+    "--results", type=click.Path(dir_okay=False), help="File of results to compare with (default: the recorded ones)."
+)
 @click.option(
     "--workload",
     type=click.Path(dir_okay=False),
-    help="The day they are of (default: in the folder OMEGA_SHARED names).",
+    help="Workload of these results (default: in the directory OMEGA_SHARED).",
 )
 @click.pass_obj
 def command(app: App, /, **settings: Any) -> None:
-    """Speed of the simulator, and its figures beside those of the authors' simulator.
+    """Measure the simulator's speed and compare its figures with those of the authors' simulator.
 
-    Both simulate the same day under the same rules. A figure agrees when the means over the seeds are no further
-    apart than three standard deviations, 1 % or 1e-5, whichever is most.
+    Both simulate the same day under the same rules. A figure agrees when the means over the seeds differ by at most
+    three standard deviations, 1 % or 1e-5, whichever is largest.
     """
     document = measure(app, "sim", stated(**settings), stored=False)
     if app.as_json:

@@ -1,19 +1,19 @@
-"""``omega cell``: make, see, check and delete cells."""
+"""``omega cell``: create, list, verify and delete cells."""
 
 import click
 
 from cli.lazy import Lazy
 
 TABLE = {
-    "create": ("cli.cell.create", "Make a cell, perhaps with machines."),
-    "list": ("cli.cell.list", "The cells on the store."),
-    "status": ("cli.cell.status", "State at a glance: machines, use, jobs, schedulers, limits, conflicts."),
-    "verify": ("cli.cell.verify", "Check every invariant; exits 1 on a violation."),
-    "limits": ("cli.cell.limits", "What all jobs of a kind may hold together."),
-    "delete": ("cli.cell.delete", "Remove a cell and everything in it."),
+    "create": ("cli.cell.create", "Create a cell, optionally with machines."),
+    "list": ("cli.cell.list", "List the cells of the store."),
+    "status": ("cli.cell.status", "Summarize a cell: machines, use, jobs, schedulers, limits, conflicts."),
+    "verify": ("cli.cell.verify", "Check every invariant; exit 1 on a violation."),
+    "limits": ("cli.cell.limits", "Show or set limits on all jobs of a kind."),
+    "delete": ("cli.cell.delete", "Delete a cell and everything in it."),
 }
 
 
 @click.group(cls=Lazy, table=TABLE)
 def command() -> None:
-    """Make, see, check and delete cells."""
+    """Create, list, verify and delete cells."""

@@ -15,14 +15,16 @@ JOIN_CHUNK = 1_000
 
 @click.command()
 @click.argument("name")
-@click.option("--resources", default="cpu,memory", metavar="NAMES", help="What machines have and tasks take, in order.")
-@click.option("--machines", default=0, type=click.IntRange(0, 10**6), metavar="N", help="Machines to add, m0, m1, …")
+@click.option("--resources", default="cpu,memory", metavar="NAMES", help="Resources of machines and tasks, in order.")
+@click.option(
+    "--machines", default=0, type=click.IntRange(0, 10**6), metavar="N", help="Number of machines to add: m0, m1, …"
+)
 @amount_options("of each machine")
 @click.pass_obj
 def command(
     app: App, name: str, resources: str, machines: int, cpu: str | None, memory: str | None, others: Mapping[str, str]
 ) -> None:
-    """Make the cell NAME, perhaps with machines. One that exists with the same resources is left as it is."""
+    """Create the cell NAME, optionally with machines. An existing cell with the same resources is left unchanged."""
     from cellstate.model import MachineSpec
     from cellstate.redis import RedisCell
     from cellstate.server import connect
@@ -30,9 +32,9 @@ def command(
     dimensions = Dimensions(tuple(word.strip() for word in resources.split(",")))
     amounts = named(cpu, memory, others)
     if machines and not amounts:
-        raise click.UsageError("--machines wants the amounts of each, such as --cpu 16 --memory 64Gi")
+        raise click.UsageError("--machines needs the amounts of each machine, such as --cpu 16 --memory 64Gi")
     if amounts and not machines:
-        raise click.UsageError("amounts are those of machines; say how many with --machines N")
+        raise click.UsageError("amounts need a number of machines; add --machines N")
     capacity = vector(dimensions, amounts)
     there = name in app.cells()
     cell = app.closing(RedisCell.create(connect(app.url), name, dimensions, url=app.url))
@@ -45,7 +47,7 @@ def command(
     if app.as_json:
         render.document({"cell": name, "created": not there, "resources": list(dimensions.names), "machines": machines})
         return
-    said = [f"cell {name} {'was there already' if there else 'created'}", ", ".join(dimensions.names)]
+    said = [f"cell {name} {'already exists' if there else 'created'}", ", ".join(dimensions.names)]
     if machines:
         total = [machines * each for each in capacity]
         said.append(words.count(machines, "machine"))

@@ -11,24 +11,24 @@ from cli.app import App
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_obj
 def command(app: App, name: str | None, yes: bool) -> None:
-    """Remove the cell NAME (or the one that --cell names) and everything in it."""
+    """Delete the cell NAME (or the one given by --cell) and everything in it."""
     cell = app.open(name or app.which(surely=True), any_schema=True)
     live = [member for member, (_, alive, _) in cell.members().items() if alive]
     if live:
         raise Refused(
-            f"cell {cell.name}: {words.count(len(live), 'scheduler')} at work ({words.listing(live)}); stop them first "
-            "(one that was killed counts until its lease ends, a few seconds)"
+            f"cell {cell.name}: {words.count(len(live), 'scheduler')} running ({words.listing(live)}); stop them first "
+            "(the lease of a killed one expires after a few seconds)"
         )
     machines, jobs = cell.machine_count(), len(cell.job_names())
     what = f"cell {cell.name} with {words.count(machines, 'machine')} and {words.count(jobs, 'live job')}"
     if not yes:
         if not sys.stdin.isatty():
-            raise click.UsageError(f"{what}: say --yes to delete it without being asked")
+            raise click.UsageError(f"{what}: confirmation needed; add --yes")
         if not click.confirm(f"delete {what}?", err=True):
-            render.note("nothing was deleted")
+            render.note("not deleted")
             click.get_current_context().exit(1)
     with render.busy(f"deleting {cell.name}", quiet=app.as_json):
         cell.delete()

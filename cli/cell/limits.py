@@ -1,4 +1,4 @@
-"""``omega cell limits``: what all jobs of a kind may hold together."""
+"""``omega cell limits``: limits on the total use of all jobs of a kind."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -23,23 +23,23 @@ MOST_DIGITS = 15
 
 @click.command()
 @click.argument("kind", required=False)
-@amount_options("that jobs of the kind may hold together, or none")
-@click.option("--jobs", metavar="N", help="How many jobs of the kind may have something placed, or none.")
-@click.option("--precedence", metavar="LOW..HIGH", help="The precedence their jobs may have, or none.")
-@click.option("--clear", is_flag=True, help="Lift all limits of the kind.")
+@amount_options("limit for all jobs of the kind together, or none")
+@click.option("--jobs", metavar="N", help="Maximum number of jobs of the kind with placed tasks, or none.")
+@click.option("--precedence", metavar="LOW..HIGH", help="Range of precedence allowed for the kind, or none.")
+@click.option("--clear", is_flag=True, help="Remove all limits of the kind.")
 @columns_option
 @click.pass_obj
 def command(
     app: App, *, kind: str | None, cpu: str | None, memory: str | None, others: Mapping[str, str],
     jobs: str | None, precedence: str | None, clear: bool, columns: Columns,
 ) -> None:  # fmt: skip
-    """Show the limits, or change those of the jobs of a KIND. What is not given stays; NONE lifts one."""
+    """Show the limits, or change those of KIND. Limits that are not given stay; the value none removes one."""
     amounts = named(cpu, memory, others)
     changes = bool(amounts or jobs or precedence)
     if clear and changes:
-        raise click.UsageError("--clear lifts all limits; leave the others away")
+        raise click.UsageError("--clear removes all limits; leave out the other options")
     if (clear or changes) and kind is None:
-        raise click.UsageError("say whose limits: omega cell limits KIND …")
+        raise click.UsageError("missing KIND: omega cell limits KIND …")
     cell = app.open(to_change=True)
     if kind is not None and (clear or changes):
         now = cell.kinds().get(kind)
@@ -61,13 +61,13 @@ def command(
 def _changed(
     dimensions: Dimensions, now: "Limits | None", amounts: Mapping[str, str], jobs: str | None, precedence: str | None
 ) -> "Limits":
-    """The limits with what was given in place of what was."""
+    """Return the limits with the given values replaced."""
     from cellstate.model import Limits
 
     now = now or Limits((None,) * len(dimensions))
     given = {name: amount for name, amount in amounts.items() if amount != NONE}
     parsed = dimensions.parse(given)
-    dimensions.parse(dict.fromkeys(amounts, 0))  # names the unknown ones among those to lift
+    dimensions.parse(dict.fromkeys(amounts, 0))  # reports unknown names among the limits to remove
     resources = tuple(
         now_amount if name not in amounts else None if amounts[name] == NONE else parsed[i]
         for i, (name, now_amount) in enumerate(zip(dimensions.names, now.resources, strict=True))
@@ -97,7 +97,7 @@ def _range(text: str) -> tuple[int, int]:
 
 
 def show(dimensions: Dimensions, kinds: "Mapping[str, KindUse]") -> None:
-    """Print use and limits by kind, ``used / limit``."""
+    """Print use and limits by kind as ``used / limit``."""
 
     def pair(used: str, limit: str | None) -> str:
         return f"{used} / {limit or '–'}"

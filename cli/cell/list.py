@@ -12,12 +12,12 @@ from omega.queries.cells import list_cells
 @columns_option
 @click.pass_obj
 def command(app: App, columns: Columns) -> None:
-    """The cells on the store: their resources, machines, live jobs and schedulers."""
+    """List the cells of the store: resources, machines, live jobs and schedulers."""
     found = list_cells(app.cells(), app.open)
     if answered(app, {"store": app.shown_url, "cells": found}, "cells", columns):
         return
     if not found:
-        render.note("no cells; make one with omega cell create NAME")
+        render.note("no cells; create one with omega cell create NAME")
         return
     plain = ("machines", "jobs", "schedulers")
     rows = [

@@ -10,9 +10,9 @@ from cli.app import App
 @click.argument("name", required=False)
 @click.pass_context
 def command(ctx: click.Context, name: str | None) -> None:
-    """Check every invariant of the cell NAME (or the one that --cell names) while it is in use.
+    """Check every invariant of the cell NAME (or the one given by --cell), also while it is in use.
 
-    Exits 1 on a violation, and when the store may by now drop data that it holds.
+    Exits 1 on a violation, and when the store is configured to evict or lose data.
     """
     from cellstate.audit import verify
     from cellstate.server import check_suitable, server_info
@@ -28,7 +28,7 @@ def command(ctx: click.Context, name: str | None) -> None:
         checked = report.checked
         said = [words.count(checked[word + "s"], word) for word in ("machine", "task", "job", "fact")]
         if not report.settled:
-            render.line("not settled: the cell changes too fast to be read exactly; only its log was judged, try again")
+            render.line("not settled: the cell changes too fast for an exact read; only its log was checked, try again")
         elif report.ok:
             render.line(f"ok · {' · '.join(said)} · version {report.version:,}")
         else:

@@ -5,12 +5,12 @@ import click
 from cli.lazy import Lazy
 
 TABLE = {
-    "list": ("cli.experiment.list", "What is claimed, where, and what is expected."),
-    "run": ("cli.experiment.run", "Simulate for experiments and say what was measured."),
-    "check": ("cli.experiment.check", "The same; fails when a claim does not hold."),
+    "list": ("cli.experiment.list", "List the claims, their sources and the expected results."),
+    "run": ("cli.experiment.run", "Run experiments and print their measurements."),
+    "check": ("cli.experiment.check", "Run experiments; exit 1 when a claim does not hold."),
 }
 
 
 @click.group(cls=Lazy, table=TABLE)
 def command() -> None:
-    """Check claims of the Omega paper by simulation."""
+    """Check the claims of the Omega paper by simulation."""

@@ -18,9 +18,9 @@ def command(
     ctx: click.Context, names: Sequence[str], small: bool, days: float | None, seeds: int | None, results: Path,
     where: str | None, workers: int | None,
 ) -> None:  # fmt: skip
-    """Check the claims of the experiments NAME (all of them for none).
+    """Check the claims of the experiments NAME (default: all).
 
-    Exits 1 when one does not hold. One that cannot be measured does not count.
+    Exits 1 when a claim does not hold. A claim that cannot be measured does not count.
     """
     app: App = ctx.obj
     documents = found(app, names, days, seeds, results, where, workers, small=small)

@@ -9,7 +9,7 @@ from cli.app import App
 @click.command()
 @click.pass_obj
 def command(app: App) -> None:
-    """Every experiment: its name, the figure, what is claimed and what is expected."""
+    """List the experiments: name, figure, claim and expected result."""
     from omega.experiments.catalogue import EXPERIMENTS
 
     if app.as_json:

@@ -14,17 +14,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def experiment_options(function: F) -> F:
-    """Add what `run` and `check` have in common."""
+    """Add the options that `run` and `check` share."""
     for option in (
         click.option(
             "--results", default=Path("figures/results.jsonl"), show_default=True, metavar="FILE.jsonl",
             type=click.Path(dir_okay=False, path_type=Path),
-            help="Where finished simulations are kept, shared with omega sim figure.",
+            help="File of finished simulations, shared with omega sim figure.",
         ),
         click.option("--seeds", type=click.IntRange(1, 1_000), help="Number of seeds (default: 5; 1 with --small)."),
         click.option("--days", type=click.FloatRange(0, 10_000, min_open=True), help="Simulated days (default: as the "
                      "figure's).")  ,
-        click.option("--small", is_flag=True, help="The small form, seconds each: that of the tests."),
+        click.option("--small", is_flag=True, help="Run the small form, which takes seconds; tests use it."),
         click.argument("names", nargs=-1, metavar="[NAME…]"),
     ):  # fmt: skip
         function = option(function)
@@ -35,7 +35,7 @@ def found(
     app: App, names: Sequence[str], days: float | None, seeds: int | None, results: Path, where: str | None,
     workers: int | None, *, small: bool,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Run experiments and return what was found, a document each."""
+    """Run experiments and return a document for each."""
     from omega.experiments.catalogue import find
     from omega.experiments.report import carried_out
 
@@ -54,7 +54,7 @@ def found(
 
 
 def show(document: Mapping[str, Any]) -> None:
-    """Print what was found of one experiment."""
+    """Print the result of one experiment."""
     render.facts({
         "experiment": document["name"], "claim": f"{document['claim']} ({document['source']})",
         "expected": document["expectation"], "measured": document["measured"], "verdict": document["verdict"],
@@ -71,7 +71,7 @@ def command(
     app: App, names: Sequence[str], small: bool, days: float | None, seeds: int | None, results: Path,
     where: str | None, workers: int | None,
 ) -> None:  # fmt: skip
-    """Simulate for the experiments NAME (all of them for none) and say what was measured."""
+    """Run the experiments NAME (default: all) and print their measurements."""
     documents = found(app, names, days, seeds, results, where, workers, small=small)
     if app.as_json:
         render.document({"experiments": documents})

@@ -1,4 +1,4 @@
-"""What drain, up, down and remove have together: they change the state of the machines that are named."""
+"""Shared code of drain, up, down and remove: change the state of the named machines."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ from omega.queries.machines import find_machines, tasks_on
 
 
 def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline_ms: int | None = None) -> None:
-    """Give the machines a state and say what became of each; `done` is the word for it.
+    """Set the state of the machines and print a line for each; `done` is the verb in that line.
 
-    `deadline_ms`: after so long their tasks are moved off; None forgets an earlier deadline.
+    `deadline_ms`: after this time the machines' tasks are evicted; None clears an earlier deadline.
     """
     cell = app.open(to_change=True)
     machines = find_machines(cell, names)
@@ -32,9 +32,9 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline
         return
     for machine, put_back in answers:
         was = " already" if machine.state is to else ""
-        more = f" · {words.count(put_back, 'task')} to be placed again" if put_back else ""
+        more = f" · {words.count(put_back, 'task')} requeued" if put_back else ""
         tasks = left.get(machine.index, 0)
-        more += f" · {words.count(tasks, 'task')} still on it" if tasks and to is MachineState.DRAINED else ""
+        more += f" · {words.count(tasks, 'task')} still running" if tasks and to is MachineState.DRAINED else ""
         if deadline_ms is not None:
-            more += f" · moved off after {words.seconds(deadline_ms / 1000)}" if deadline_ms else " · moved off now"
+            more += f" · evicted after {words.seconds(deadline_ms / 1000)}" if deadline_ms else " · evicted now"
         render.line(f"machine {machine.name} {done}{was}{more}")

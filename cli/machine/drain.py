@@ -11,13 +11,13 @@ from cli.machine.change import change
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@click.option("--deadline", metavar="TIME", help="Move off what still runs after so long, such as 5m; 0 at once.")
+@click.option("--deadline", metavar="TIME", help="Evict tasks that still run after this time, such as 5m; 0: at once.")
 @click.pass_obj
 def command(app: App, names: Sequence[str], deadline: str | None) -> None:
-    """Let machines finish what they run and take nothing new.
+    """Drain machines: running tasks finish, no new tasks are placed.
 
-    With --deadline what has not ended by then is evicted and placed elsewhere, by whichever scheduler or
-    agent notices first.
+    With --deadline, tasks still running at the deadline are evicted by any scheduler or agent of the cell, and
+    placed elsewhere.
     """
     from omega.jobfile import parse_duration
 

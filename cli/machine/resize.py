@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name")
-@amount_options("it is to have")
-@click.option("--evict", is_flag=True, help="Evict what no longer fits: lowest precedence first, newest first.")
+@amount_options("capacity of the machine")
+@click.option("--evict", is_flag=True, help="Evict tasks that no longer fit: lowest precedence first, newest first.")
 @click.pass_obj
 def command(app: App, name: str, cpu: str | None, memory: str | None, others: Mapping[str, str], evict: bool) -> None:
-    """Change what the machine NAME has. What is not given stays.
+    """Change the capacity of the machine NAME. Resources that are not given stay unchanged.
 
-    Refused when more is placed on it, unless --evict is given.
+    Refused when more is allocated on it, unless --evict is given.
     """
     amounts = named(cpu, memory, others)
     if not amounts:
-        raise click.UsageError("say what it is to have, such as --cpu 16 --memory 64Gi")
+        raise click.UsageError("missing amounts; give the new capacity, such as --cpu 16 --memory 64Gi")
     cell = app.open(to_change=True)
     machine = find_machines(cell, [name])[0]
     capacity = vector(cell.dimensions, amounts, machine.capacity)
@@ -37,19 +37,19 @@ def command(app: App, name: str, cpu: str | None, memory: str | None, others: Ma
         evicted = cell.set_machine_capacity(machine.index, capacity, app.now_ms(), app.by, victims)
     except Refused:
         raise Refused(
-            f"machine {machine.name}: holds more than {words.amounts(cell.dimensions, capacity)}; "
-            "give --evict, or drain it first"
+            f"machine {machine.name}: has more allocated than {words.amounts(cell.dimensions, capacity)}; "
+            "add --evict, or drain it first"
         ) from None
     if app.as_json:
         render.document({"cell": cell.name, "name": machine.name, "index": machine.index,
                          "capacity": cell.dimensions.numbers(capacity), "evicted": evicted})  # fmt: skip
         return
-    more = f" · {words.count(evicted, 'task')} evicted, to be placed again" if evicted else ""
+    more = f" · {words.count(evicted, 'task')} evicted and requeued" if evicted else ""
     render.line(f"machine {machine.name} has {words.amounts(cell.dimensions, capacity)}{more}")
 
 
 def _victims(cell: "RedisCell", machine: "Machine") -> list[tuple[int, int]]:
-    """All that runs on a machine as (placement, tasks), in the order it may go; the store takes only what it must."""
+    """Return all placements of a machine as (placement, tasks), in eviction order; the store evicts only as needed."""
     from cellstate.ranges import count
 
     runs = [run for run in cell.runs([machine.index]) if not run.leaving]

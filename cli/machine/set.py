@@ -15,9 +15,9 @@ from omega.queries.machines import find_machines
 @click.argument("changes", nargs=-1, required=True, metavar="KEY=VALUE…")
 @click.pass_obj
 def command(app: App, name: str, changes: Sequence[str]) -> None:
-    """Change attributes of the machine NAME: KEY=VALUE sets one, KEY= takes it away. What runs there stays.
+    """Change attributes of the machine NAME: KEY=VALUE sets one, KEY= removes one. Running tasks stay.
 
-    Jobs that wait for such a machine are tried again.
+    Blocked jobs whose constraints the change may satisfy are retried.
     """
     asked = _read(changes)
     cell = app.open(to_change=True)
@@ -32,7 +32,7 @@ def command(app: App, name: str, changes: Sequence[str]) -> None:
 
 
 def _read(changes: Sequence[str]) -> Mapping[str, str | None]:
-    """``{KEY: VALUE}``, None for one that is to go. Wrong usage when a word is neither."""
+    """Return ``{KEY: VALUE}``, None for attributes to remove. Raises UsageError for a malformed change."""
     found: dict[str, str | None] = {}
     for text in changes:
         key, equals, value = text.partition("=")

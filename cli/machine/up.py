@@ -13,5 +13,5 @@ from cli.machine.change import change
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @click.pass_obj
 def command(app: App, names: Sequence[str]) -> None:
-    """Let machines take tasks again."""
+    """Mark machines as up: they take tasks again."""
     change(app, names, MachineState.UP, "up")

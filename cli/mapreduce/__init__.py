@@ -4,6 +4,6 @@ from cli.lazy import Lazy
 
 command = Lazy(
     name="mapreduce",
-    table={"worker": ("cli.mapreduce.worker", "Work on the shards of a job; the tasks of MapReduce jobs run this.")},
-    help="What the tasks of MapReduce jobs run. Submit such a job with omega job submit.",
+    table={"worker": ("cli.mapreduce.worker", "Process the shards of a job; tasks of MapReduce jobs run this.")},
+    help="Run workers of MapReduce jobs. Agents run this; submit such a job with omega job submit.",
 )

@@ -12,22 +12,26 @@ from cli.app import App
 
 
 @click.command()
-@click.option("--job", "job_id", envvar="OMEGA_JOB", required=True, metavar="ID", help="Its job.")
-@click.option("--machine", envvar="OMEGA_MACHINE", required=True, metavar="NAME", help="Where it is placed.")
-@click.option("--placement", envvar="OMEGA_PLACEMENT", required=True, type=int, metavar="N", help="Its placement's id.")
-@click.option("--group", envvar="OMEGA_GROUP", default="workers", metavar="NAME", help="Its task group.")
-@click.option("--task", envvar="OMEGA_TASK", required=True, type=int, metavar="N", help="Its number among the tasks.")
+@click.option("--job", "job_id", envvar="OMEGA_JOB", required=True, metavar="ID", help="Id of the job.")
+@click.option("--machine", envvar="OMEGA_MACHINE", required=True, metavar="NAME", help="Machine of the placement.")
+@click.option(
+    "--placement", envvar="OMEGA_PLACEMENT", required=True, type=int, metavar="N", help="Id of the placement."
+)
+@click.option("--group", envvar="OMEGA_GROUP", default="workers", metavar="NAME", help="Task group.")
+@click.option(
+    "--task", envvar="OMEGA_TASK", required=True, type=int, metavar="N", help="Number of the task in its group."
+)
 @click.pass_obj
 def command(app: App, job_id: str, machine: str, placement: int, group: str, task: int) -> None:
-    """Work on the shards of a MapReduce job until none is left.
+    """Process the shards of a MapReduce job until none is left.
 
-    An agent runs this for each task of such a job and says all of this in the environment.
+    An agent runs this command for each task of such a job and sets the options in the environment.
     """
     from omega.live.secrets import take_store
 
     app.store = take_store(os.environ) or app.store
     surroundings = _of_commands(os.environ)
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else numpy sets room for each core aside, beyond our memory
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy otherwise reserves memory for every core
     from cellstate.shards import Worker
     from omega.live.mapreduce import ShardWorker
     from omega.mapreduce.plan import Plan
@@ -35,10 +39,10 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
     cell = app.open()
     job, index = cell.job(job_id), cell.machine_index(machine)
     if job is None or index is None:
-        raise Refused(f"job {job_id}, machine {machine}: not in cell {cell.name}; an agent starts workers by itself")
+        raise Refused(f"job {job_id}, machine {machine}: not in cell {cell.name}; agents start the workers of a job")
     plan = Plan.read(job.spec)
     if plan is None:
-        raise BadInput(f"job {job.name}: is no MapReduce job; submit one of kind mapreduce")
+        raise BadInput(f"job {job.name}: is not a MapReduce job; submit one of kind mapreduce")
     worker = ShardWorker(
         cell, job.id, job.name, plan, Worker(index, placement, task), surroundings, time.monotonic, time.sleep,
         render.warning, surplus=group == "surplus",
@@ -51,5 +55,5 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
 
 
 def _of_commands(environment: Mapping[str, str]) -> dict[str, str]:
-    """What mappers and reducers see: as other commands, they are not told where the store is, nor its password."""
+    """Return the environment of mappers and reducers: without the store's URL, as for other commands."""
     return {name: value for name, value in environment.items() if name not in ("OMEGA_STORE", "OMEGA_CELL")}

@@ -1,4 +1,4 @@
-"""``omega scheduler``: run schedulers and see how they do."""
+"""``omega scheduler``: run schedulers and show their figures."""
 
 import click
 
@@ -6,12 +6,12 @@ from cli.lazy import Lazy
 
 TABLE = {
     "run": ("cli.scheduler.run", "Run schedulers of a kind until Ctrl-C."),
-    "policies": ("cli.scheduler.policies", "The schedulers and policies there are, and what can be set of each."),
-    "status": ("cli.scheduler.status", "One scheduler in full: figures, queues, machines that reject its claims."),
-    "list": ("cli.scheduler.list", "The schedulers: work done, conflicts, waits, busyness."),
+    "policies": ("cli.scheduler.policies", "List installed schedulers and policies with their parameters."),
+    "status": ("cli.scheduler.status", "Show a scheduler: figures, queues, machines that reject its claims."),
+    "list": ("cli.scheduler.list", "List schedulers: jobs, conflicts, waits, busyness."),
 }
 
 
 @click.group(cls=Lazy, table=TABLE)
 def command() -> None:
-    """Run schedulers and see how they do."""
+    """Run schedulers and show their figures."""

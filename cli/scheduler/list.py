@@ -1,4 +1,4 @@
-"""``omega scheduler list``, and the rows about schedulers that other commands show."""
+"""``omega scheduler list``, and the scheduler rows that other commands print."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +12,11 @@ from omega.queries.schedulers import PLAIN, describe
 
 
 @click.command()
-@click.option("--all", "everybody", is_flag=True, help="Those that left, too.")
+@click.option("--all", "everybody", is_flag=True, help="Include schedulers that left.")
 @columns_option
 @click.pass_obj
 def command(app: App, everybody: bool, columns: Columns) -> None:
-    """The schedulers: jobs taken up, tasks placed, commits and conflicts, waits, busyness, what they have queued."""
+    """List the schedulers: jobs, placed tasks, commits, conflicts, waits, busyness and queued jobs."""
     cell = app.open()
     found = describe(cell, everybody)
     if answered(app, {"cell": cell.name, "schedulers": found}, "schedulers", columns):

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 @columns_option
 @click.pass_obj
 def command(app: App, axis: str | None, columns: Columns) -> None:
-    """The schedulers and policies that are installed: where from, what for, what can be set of each.
+    """List the installed schedulers and policies: package, purpose and parameters.
 
-    AXIS is schedulers, ordering, placement and so on (default: all). Names are for omega scheduler run and for
-    the files it takes with --file.
+    AXIS is schedulers, ordering, placement and so on (default: all). The names are valid for omega scheduler run
+    and in files for --file.
     """
     from schedulers.registry import AXES, OWN, offers
 
     if axis not in (None, *AXES):
-        raise BadInput(f"axis {axis!r}: there is {', '.join(AXES)}")
+        raise BadInput(f"axis {axis!r}: unknown; known axes: {', '.join(AXES)}")
     found = [_described(each) for one in AXES if axis in (None, one) for each in offers(one).values()]
     if answered(app, {"policies": found}, "policies", columns):
         return
@@ -68,7 +68,7 @@ def _about(found: object) -> str:
 
 
 def _parameter(parameter: "Parameter") -> dict[str, Any]:
-    """A parameter as plain values; a default that is a policy is shown as Python writes it."""
+    """Return a parameter as plain values; a default that is a policy is given as its Python expression."""
     default = parameter.default
     plain = default is None or isinstance(default, bool | int | float | str)
     return {
@@ -78,7 +78,7 @@ def _parameter(parameter: "Parameter") -> dict[str, Any]:
 
 
 def _told(each: dict[str, Any], own: str) -> tuple[str, ...]:
-    """What it is for; below that what can be set, and whose it is when it is not Omega's."""
+    """Return the lines of a policy's description: purpose, parameters, and its package unless it is Omega."""
     settable = " ".join(
         f"{one['name']}=…" if one["required"] or "(" in str(one["default"]) else f"{one['name']}={one['default']}"
         for one in each["parameters"]

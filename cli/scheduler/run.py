@@ -26,36 +26,36 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.2
 TAKEN = ("agent", "fleet")
 TRIES = 5
-"""How often another free name is tried when somebody took the one just found."""
+"""Attempts to find a free name while other processes take names."""
 
 
 @click.command()
 @click.argument("kind", required=False)
-@click.option("--file", "path", type=click.Path(path_type=Path), help="A TOML file that composes the scheduler.")
-@click.option("--preemption", metavar="POLICY", help="Whom to evict for a job that fits nowhere: none, precedence.")
+@click.option("--file", "path", type=click.Path(path_type=Path), help="TOML file that composes the scheduler.")
+@click.option("--preemption", metavar="POLICY", help="Preemption policy for jobs that fit nowhere: none, precedence.")
 @click.option("--instances", default=1, show_default=True, type=click.IntRange(1, 256), metavar="N",
               help="Number of scheduler processes.")  # fmt: skip
-@click.option("--name", metavar="NAME", help="Run as KIND/NAME (default: the first free number).")
+@click.option("--name", metavar="NAME", help="Name of the scheduler, KIND/NAME (default: the first free number).")
 @process_options
 @click.pass_obj
 def command(
     app: App, kind: str | None, path: Path | None, preemption: str | None, instances: int, name: str | None,
 ) -> None:  # fmt: skip
-    """Run schedulers of a KIND in the foreground; Ctrl-C lets them finish and leave.
+    """Run schedulers of a KIND in the foreground; Ctrl-C lets them finish and deregister.
 
-    KIND is batch, service, mapreduce, what a package offers (omega scheduler policies), or MODULE:ATTRIBUTE of
-    your own, found from here. Several are processes of their own and share the jobs of their kind, also with
-    those started elsewhere.
+    KIND is batch, service, mapreduce, a kind of an installed package (omega scheduler policies), or
+    MODULE:ATTRIBUTE, found from the current directory. Several instances are separate processes; they share the
+    jobs of their kind with all other schedulers of the cell.
     """
     if name is not None and instances > 1:
-        raise click.UsageError("--name names one scheduler; leave it away with --instances")
+        raise click.UsageError("--name is for one scheduler; leave it out with --instances")
     if (kind is None) == (path is None):
-        raise click.UsageError("want a KIND or --file, one of them")
+        raise click.UsageError("give either a KIND or --file")
     if kind is not None and ":" in kind:
-        sys.path.insert(0, str(Path.cwd()))  # as `python -m` would, and as the processes of --instances do
+        sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, and the processes of --instances
     chosen = {"OMEGA_SCHEDULER": kind} if kind is not None else {"OMEGA_SCHEDULER_FILE": str(path)}
     chosen |= {"OMEGA_PREEMPTION": preemption} if preemption is not None else {}
-    kind = _kind(chosen)  # what cannot run is refused before anything starts
+    kind = _kind(chosen)  # raises before any process starts
     cell = app.open()
     ran = (
         [_run_here(app, cell, kind, chosen, name)] if instances == 1 else _run_crew(app, cell, kind, chosen, instances)
@@ -68,19 +68,19 @@ def command(
 
 
 def _kind(asked: Mapping[str, str]) -> str:
-    """The kind of the scheduler asked for; BadInput when it cannot run."""
+    """Return the kind of the requested scheduler. Raises BadInput when it cannot run."""
     from cellstate.model import check_member
     from omega.live.choice import chosen, scheduler
 
     kind = chosen(asked, "", "0").kind
     scheduler(asked, kind, "0")
     if kind in TAKEN:
-        raise BadInput(f"scheduler of kind {kind!r}: that is what executors are called; choose another kind")
+        raise BadInput(f"scheduler of kind {kind!r}: the name is reserved for executors; choose another kind")
     return check_member(f"{kind}/0").partition("/")[0]
 
 
 def free_names(cell: "RedisCell", kind: str, number: int) -> list[str]:
-    """The first free members of a kind: ``batch/0``, ``batch/2``."""
+    """Return the first free member names of a kind: ``batch/0``, ``batch/2``."""
     taken = {member for member, (_, alive, _) in cell.members().items() if alive}
     names: list[str] = []
     i = 0
@@ -92,7 +92,7 @@ def free_names(cell: "RedisCell", kind: str, number: int) -> list[str]:
 
 
 def _run_here(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str], name: str | None) -> str:
-    """Be one scheduler until a signal; returns its member's name."""
+    """Run one scheduler in this process until a signal; returns its member name."""
     from cellstate.model import check_member
     from omega.live.choice import scheduler
     from schedulers.process import run_member
@@ -109,15 +109,15 @@ def _run_here(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str],
             return member
         if not isinstance(error, Duplicate) or name is not None:
             raise error
-    raise Duplicate(f"scheduler {kind}: every free name was taken by somebody else; say one with --name")
+    raise Duplicate(f"scheduler {kind}: every free name was taken by other processes; choose one with --name")
 
 
 def _announcement(text: str) -> "Instrument":
-    """Return a listener that prints the text once the scheduler has its name."""
+    """Return a listener that prints the text once the scheduler is registered."""
     from schedulers.instruments import Instrument
 
     class Announcement(Instrument):
-        """Prints when the name is taken for the first time."""
+        """Prints at the first registration."""
 
         told = False
 
@@ -131,7 +131,7 @@ def _announcement(text: str) -> "Instrument":
 
 
 def _run_crew(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str], number: int) -> list[str]:
-    """Start several processes and wait until a signal, or until one of them ends by itself."""
+    """Run several processes until a signal, or until one of them ends."""
     from omega.embedded_places import state_directory
     from omega.live.crew import crew
 
@@ -149,22 +149,22 @@ def _run_crew(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str],
             _tell_dead(group, dead)
         render.note(f"stopping {words.count(number - len(dead), 'scheduler')}")
     if dead:
-        raise StoreError(f"schedulers {', '.join(dead)}: ended by themselves; see {group.logs}")
+        raise StoreError(f"schedulers {', '.join(dead)}: ended unexpectedly; see {group.logs}")
     return names
 
 
 def _tell_dead(group: "Crew", known: dict[str, int]) -> None:
-    """Say once of each member that it ended; the others take its jobs over."""
+    """Warn once about each member that ended; the remaining schedulers take over its jobs."""
     for member, code in group.dead().items():
         if member not in known:
             known[member] = code
             how = f"killed by signal {-code}" if code < 0 else f"ended with code {code}: {group.last_words(member)}"
-            render.warning(f"scheduler {member}: {how}; the others go on with its jobs")
+            render.warning(f"scheduler {member}: {how}; the others take over its jobs")
 
 
 @contextmanager
 def _signals(tell: Callable[[], None]) -> Iterator[None]:
-    """Call `tell` on a signal to leave instead of what that does otherwise."""
+    """Call `tell` on a termination signal instead of the default action."""
     from schedulers.process_signals import leave_signals
 
     before = {each: signal.signal(each, lambda *_: tell()) for each in leave_signals()}

@@ -10,16 +10,16 @@ from cli.app import App
 from omega.queries.schedulers import status
 
 OVER_AND_OVER = 10
-"""Rejections in a row by one machine that are no contention any more."""
+"""Consecutive rejections by one machine that indicate a fault rather than contention."""
 
 
 @click.command()
 @click.argument("name", required=False)
 @click.pass_obj
 def command(app: App, name: str | None) -> None:
-    """How the scheduler NAME does (batch/0), or all of a kind (batch), or all: busyness, waits, conflicts, queues.
+    """Show a scheduler (batch/0), all of a kind (batch), or all: busyness, waits, conflicts, queues.
 
-    A machine that rejects one claim after the other is told: that is a fault, and not contention.
+    Warns about machines that reject many claims in a row: this indicates a fault, not contention.
     """
     cell = app.open()
     found = status(cell, name)
@@ -49,7 +49,7 @@ def show(each: Mapping[str, Any]) -> None:
         "conflicts": f"fraction {words.fraction(each['conflict_fraction'])} · {each['conflicts']:,} of {commits}"
                      + (f" · {words.count(given_up, 'job')} given up" if given_up else ""),
         "placed": words.count(each["tasks"], "task"),
-        "queue": f"{each['queued']:,} in hand · {each['blocked']:,} blocked · "
+        "queue": f"{each['queued']:,} queued · {each['blocked']:,} blocked · "
                  f"{each['pending_of_kind']:,} of kind {each['kind']} pending in the cell",
         "last cycle": "none yet" if last["seconds"] is None
                       else f"took {words.seconds(last['seconds'])}, {words.age(last['ago'])} ago",
@@ -58,7 +58,7 @@ def show(each: Mapping[str, Any]) -> None:
     for machine in each["rejecting_machines"]:
         if machine["in_a_row"] >= OVER_AND_OVER:
             told = f"machine {machine['machine']} rejected {machine['in_a_row']} claims of {each['member']} in a row"
-            render.warning(f"{told}; that is no contention: see omega machine status {machine['machine']}")
+            render.warning(f"{told}; this is a fault, not contention: see omega machine status {machine['machine']}")
 
 
 def _rejecting(machine: Mapping[str, Any]) -> str:

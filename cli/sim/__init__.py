@@ -1,4 +1,4 @@
-"""``omega sim``: the lightweight simulator."""
+"""``omega sim``: the event-driven simulator."""
 
 import click
 
@@ -6,10 +6,10 @@ from cli.lazy import Lazy
 
 TABLE = {
     "run": ("cli.sim.run", "Simulate one architecture on one workload."),
-    "mapreduce": ("cli.sim.mapreduce", "What sizing policies bring MapReduce jobs (Omega §6)."),
-    "sweep": ("cli.sim.sweep", "Vary parameters; resumable, on all cores or a Dask cluster."),
+    "mapreduce": ("cli.sim.mapreduce", "Compare sizing policies of MapReduce jobs (Omega §6)."),
+    "sweep": ("cli.sim.sweep", "Vary parameters, resumably, on all cores or a Dask cluster."),
     "figure": ("cli.sim.figure", "Draw figure 2 to 10, 15 or 16 of the Omega paper."),
-    "report": ("cli.sim.report", "Set every claim of the paper beside what is measured: docs/reproduction.md."),
+    "report": ("cli.sim.report", "Compare every claim of the paper with measurements: docs/reproduction.md."),
 }
 
 

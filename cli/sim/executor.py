@@ -1,4 +1,4 @@
-"""Where many simulations run: processes on this computer's cores, or a Dask cluster; progress meanwhile."""
+"""Executes many simulations: in processes on this computer, or on a Dask cluster; shows progress."""
 
 import contextlib
 import logging
@@ -30,8 +30,12 @@ ANSWER_SECONDS = 5.0
 def executor_options(function: F) -> F:
     """Add --executor and --workers."""
     for option in (
-        click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes here (default: one a core)."),
-        click.option("--executor", "where", metavar="dask://HOST:PORT", help="Run on a Dask cluster instead."),
+        click.option(
+            "--workers", type=click.IntRange(1), metavar="N", help="Number of local processes (default: one per core)."
+        ),
+        click.option(
+            "--executor", "where", metavar="dask://HOST:PORT", help="Run on a Dask cluster (default: local processes)."
+        ),
     ):
         function = option(function)
     return function
@@ -42,9 +46,9 @@ def _cores() -> int:
 
 
 def _worker() -> None:
-    """Ctrl-C goes to every process of the terminal; only the one that keeps the results acts on it.
+    """Initialize a worker process: ignore Ctrl-C, which the process that keeps the results handles.
 
-    A worker whose parent is gone, killed perhaps, ends as well.
+    A worker ends when its parent process ends.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -66,7 +70,7 @@ def _processes(workers: int) -> "Iterator[Executor | None]":
     try:
         yield pool
     except BaseException:
-        for process in active_children():  # nobody waits for what they do any more
+        for process in active_children():  # their results are no longer needed
             process.terminate()
         raise
     finally:
@@ -79,14 +83,14 @@ def _dask(where: str) -> "Iterator[Executor]":
         import distributed
     except ImportError:
         raise BadInput(f"executor {where}: needs dask; pip install 'omega-scheduler[dask]'") from None
-    for name in ("distributed", "tornado", "asyncio"):  # what they have to say is said in one line
+    for name in ("distributed", "tornado", "asyncio"):  # their errors are reported in one line
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     address = where.removeprefix(DASK)
     connect: Any = distributed.Client
     try:
         client = connect(f"tcp://{address}", timeout=ANSWER_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        raise Refused(f"executor {where}: out of reach ({error}); is a dask scheduler there?") from None
+        raise Refused(f"executor {where}: not reachable ({error}); check that a Dask scheduler runs there") from None
     try:
         yield client.get_executor(pure=False)
     finally:
@@ -98,37 +102,37 @@ def _executor(where: str | None, workers: int | None) -> "contextlib.AbstractCon
     if where is None:
         return _processes(workers or _cores())
     if not where.startswith(DASK) or ":" not in where.removeprefix(DASK):
-        raise BadInput(f"executor {where!r}: want dask://HOST:PORT, or leave it out for processes here")
+        raise BadInput(f"executor {where!r}: must be dask://HOST:PORT; leave it out for local processes")
     return _dask(where)
 
 
 def _kept(results: "Results") -> str:
-    return f"{words.count(len(results), 'finished point')} in {results.path}; run it again to go on"
+    return f"{words.count(len(results), 'finished point')} in {results.path}; run it again to resume"
 
 
 def _codes(records: "Sequence[Record]") -> str:
-    """Which code made records, for people."""
+    """Return the versions of the code that made the records, as text."""
     made = {f"Omega {record['version']} (sources {record.get('sources', 'not noted')})": None for record in records}
     return " and ".join(made)
 
 
 def writable(path: Path) -> None:
-    """Make the folder of a file that is written after long work. Raises BadInput when it cannot be written to."""
+    """Create the directory of an output file before long work. Raises BadInput when it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BadInput(f"{path.parent}: {error.strerror}; name another folder") from None
+        raise BadInput(f"{path.parent}: {error.strerror}; choose another directory") from None
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise BadInput(f"{path}: cannot be written; name another file")
+        raise BadInput(f"{path}: cannot be written; choose another file")
 
 
 def finish(
     configurations: "Sequence[Configuration]", path: Path, where: str | None, workers: int | None, *, quiet: bool,
     check: "Callable[[Record], None]" = lambda _: None,
 ) -> "list[Record]":  # fmt: skip
-    """Run what `path` does not have yet and return the records of all; what is finished is kept whatever happens.
+    """Run the points missing from `path` and return all records; finished ones are kept even on failure.
 
-    `check` is called with each record as it is finished, and may refuse what was asked by raising BadInput.
+    `check` is called with each finished record and may raise BadInput.
     Raises Refused when the executor fails, click.Abort after Ctrl-C.
     """
     from omega.experiments.results import Results, key_of
@@ -142,7 +146,7 @@ def finish(
         return sweep.records()
     if sweep.outdated:
         old = words.count(len({record["key"] for record in sweep.outdated}), "point")
-        render.note(f"{path}: {old} of {_codes(sweep.outdated)} left as they are; simulated anew with the code of now")
+        render.note(f"{path}: {old} of {_codes(sweep.outdated)} kept; simulated again with the current code")
     if len(sweep.left) == 1 and where is None:
         workers = 1
     total = len({*configurations})
@@ -163,8 +167,8 @@ def finish(
         render.note(f"interrupted: {_kept(results)}")
         raise click.Abort from None
     except (BrokenExecutor, CancelledError, OSError) as error:
-        name = where or "processes here"
+        name = where or "local processes"
         said = str(error) or "the connection was lost"
-        raise Refused(f"executor {name}: it failed ({said}); {_kept(results)}") from None
+        raise Refused(f"executor {name}: failed ({said}); {_kept(results)}") from None
     except OmegaError as error:
         raise type(error)(f"{error}; {_kept(results)}" if len(results) else str(error)) from None

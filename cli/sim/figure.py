@@ -15,7 +15,9 @@ FORMS = (".svg", ".png")
 
 @click.command(cls=Several, several=("--cluster",))
 @click.argument("number", type=int)
-@click.option("--cluster", "cells", multiple=True, metavar="A|B|C …", help="The paper's cells (default: the figure's).")
+@click.option(
+    "--cluster", "cells", multiple=True, metavar="A|B|C …", help="Cells of the paper (default: the figure's)."
+)
 @click.option(
     "--days",
     type=click.FloatRange(0, 10_000, min_open=True),
@@ -25,7 +27,7 @@ FORMS = (".svg", ".png")
     "--machines",
     type=click.IntRange(1),
     metavar="N",
-    help="Cells of so many machines: quicker. Jobs arrive as often and run shorter in proportion.",
+    help="Number of machines per cell: fewer is faster. Jobs arrive as often, with proportionally shorter tasks.",
 )
 @click.option(
     "--output",
@@ -33,13 +35,13 @@ FORMS = (".svg", ".png")
     show_default=True,
     metavar="DIRECTORY",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the figure goes, as SVG and PNG.",
+    help="Directory of the figure, written as SVG and PNG.",
 )
 @click.option(
     "--results",
     metavar="FILE.jsonl",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where finished simulations are kept (default: results.jsonl beside the figures).",
+    help="File of finished simulations (default: results.jsonl beside the figures).",
 )
 @executor_options
 @click.pass_obj
@@ -49,14 +51,14 @@ def command(
 ) -> None:  # fmt: skip
     """Simulate and draw figure NUMBER of the Omega paper: 2 to 10, 15 or 16.
 
-    Simulations that are finished are not run again: figures 5 and 6 share theirs, and one that was
-    interrupted goes on where it stopped.
+    Finished simulations are not run again: figures 5 and 6 share theirs, and an interrupted command
+    resumes.
     """
     from omega.experiments.figures import figure
 
     what = figure(number)
     form = what.sized(days, cells, machines)
-    from omega.experiments.plots.draw import draw  # before simulating for minutes: matplotlib may be missing
+    from omega.experiments.plots.draw import draw  # fails before minutes of simulation if matplotlib is missing
 
     writable(output / "figure")
     records = finish(what.simulations(form), results or output / "results.jsonl", where, workers, quiet=app.as_json)

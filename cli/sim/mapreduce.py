@@ -12,31 +12,33 @@ FILLS = (0.5, 1.0, 1.25)
 
 
 @click.command()
-@click.option("--workload", default="C", show_default=True, metavar="PRESET", help="The cell: A, B or C.")
+@click.option("--workload", default="C", show_default=True, metavar="PRESET", help="Cell: A, B or C.")
 @click.option("--days", default=0.25, show_default=True, type=click.FloatRange(0.001, 30), help="Simulated days.")
-@click.option("--seed", default=0, show_default=True, metavar="N", help="Another draw of all that is drawn.")
-@click.option("--machines", type=click.IntRange(1), metavar="N", help="A smaller cell of the same kind.")
+@click.option("--seed", default=0, show_default=True, metavar="N", help="Seed of all random numbers.")
+@click.option(
+    "--machines", type=click.IntRange(1), metavar="N", help="Number of machines of a smaller cell of the same kind."
+)
 @click.option(
     "--fill", "fills", multiple=True, type=click.FloatRange(0, 1.6), metavar="SHARE",
-    help=f"What all other jobs take, as a multiple of what is measured; again for more (default: {FILLS}).",
+    help=f"Use by other jobs, as a multiple of the measured use; repeatable (default: {FILLS}).",
 )  # fmt: skip
-@click.option("--loop", is_flag=True, help="The scheduler itself, in virtual time on single machines, instead of a "
-              "model of sums: slow, for some hundredths of a day.")  # fmt: skip
+@click.option("--loop", is_flag=True, help="Simulate the scheduler on single machines instead of the aggregate model: "
+"slow, for some hundredths of a day.")  # fmt: skip
 @click.pass_obj
 def command(
     app: App, *, workload: str, days: float, seed: int, machines: int | None, fills: Sequence[float], loop: bool
 ) -> None:
-    """What sizing policies bring MapReduce jobs, in cells more and less full (Omega §6).
+    """Compare sizing policies of MapReduce jobs at several cell utilizations (Omega §6).
 
-    A fifth of the batch jobs are made MapReduce jobs. How many workers they could use is fitted to the paper's
-    figure 15; what comes out is how the policies compare, and how much a full cell leaves of it.
+    A fifth of the batch jobs become MapReduce jobs. The workers they could use are fitted to figure 15 of the paper;
+    the results are the policies' speed-ups, and how much of them a full cell leaves.
     """
     from omega.experiments.mapreduce import POLICIES, evaluate
     from omega.experiments.mapreduce_loop import loop_outcomes
     from omega.workload.presets import Size, draw
 
     if loop and fills:
-        raise click.UsageError("--fill is of the model; with --loop the cell is as full as it was measured")
+        raise click.UsageError("--fill needs the aggregate model; leave out --loop")
     found = []
     fills = (1.0,) if loop else fills or FILLS
     with render.progress(quiet=app.as_json) as bars:
@@ -62,5 +64,5 @@ def _row(found: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _use(mean: float, deviation: float | None = None) -> str:
-    """A share, and its standard deviation over time in points, where that is known."""
+    """Return a share, and its standard deviation over time in points where known."""
     return f"{mean:.0%}" + ("" if deviation is None else f" ± {100 * deviation:.1f}")

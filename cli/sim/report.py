@@ -17,39 +17,81 @@ if TYPE_CHECKING:
 
 
 def _of(what: "PaperFigure", cells: Sequence[str]) -> Sequence[str]:
-    """The cells asked for, where a figure has a choice."""
+    """Return the requested cells, where a figure has a choice."""
     return cells if len(what.form.cells) > 1 else ()
 
 
 @click.command(cls=Several, several=("--cluster",))
-@click.option("--days", type=click.FloatRange(0, 10_000, min_open=True), help="Days of every figure (default: "
-              "a part of one).")  # fmt: skip
-@click.option("--scale", default=1.0, show_default=True, type=click.FloatRange(0.01, 10_000), metavar="FACTOR",
-              help="So many times the days each figure takes; busyness has error bars from two days on.")  # fmt: skip
-@click.option("--cluster", "cells", multiple=True, metavar="A|B|C …", help="Only these of the paper's cells.")
+@click.option(
+    "--days",
+    type=click.FloatRange(0, 10_000, min_open=True),
+    help="Simulated days of every figure (default: a part of one).",
+)
+@click.option(
+    "--scale",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0.01, 10_000),
+    metavar="FACTOR",
+    help="Factor on the days of each figure; busyness has error bars from two days on.",
+)
+@click.option(
+    "--cluster", "cells", multiple=True, metavar="A|B|C …", help="Cells of the paper to include (default: all)."
+)
 @click.option(
     "--machines",
     type=click.IntRange(1),
     metavar="N",
-    help="Cells of so many machines: quicker. Jobs arrive as often and run shorter in proportion.",
+    help="Number of machines per cell: fewer is faster. Jobs arrive as often, with proportionally shorter tasks.",
 )
-@click.option("--output", default="docs/reproduction.md", show_default=True, metavar="FILE.md",
-              type=click.Path(dir_okay=False, path_type=Path), help="The page.")  # fmt: skip
-@click.option("--figures", default="docs/figures", show_default=True, metavar="DIRECTORY",
-              type=click.Path(file_okay=False, path_type=Path), help="Where its figures go, as SVG.")  # fmt: skip
-@click.option("--results", default="figures/results.jsonl", show_default=True, metavar="FILE.jsonl",
-              type=click.Path(dir_okay=False, path_type=Path), help="Where finished simulations are kept.")  # fmt: skip
-@click.option("--seeds", type=click.IntRange(1, 1_000), help="Number of seeds of every verdict (default: 5).")
-@click.option("--revision", default="", metavar="TEXT", help="Name of the sources to state on the page, as a commit.")
+@click.option(
+    "--output",
+    default="docs/reproduction.md",
+    show_default=True,
+    metavar="FILE.md",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The page to write.",
+)
+@click.option(
+    "--figures",
+    default="docs/figures",
+    show_default=True,
+    metavar="DIRECTORY",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory of its figures, written as SVG.",
+)
+@click.option(
+    "--results",
+    default="figures/results.jsonl",
+    show_default=True,
+    metavar="FILE.jsonl",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File of finished simulations.",
+)
+@click.option("--seeds", type=click.IntRange(1, 1_000), help="Number of seeds per claim (default: 5).")
+@click.option(
+    "--revision", default="", metavar="TEXT", help="Revision of the sources to print on the page, such as a commit."
+)
 @executor_options
 @click.pass_obj
 def command(
-    app: App, *, days: float | None, scale: float, cells: Sequence[str], machines: int | None, output: Path,
-    figures: Path, results: Path, where: str | None, workers: int | None, seeds: int | None, revision: str,
-) -> None:  # fmt: skip
+    app: App,
+    *,
+    days: float | None,
+    scale: float,
+    cells: Sequence[str],
+    machines: int | None,
+    output: Path,
+    figures: Path,
+    results: Path,
+    where: str | None,
+    workers: int | None,
+    seeds: int | None,
+    revision: str,
+) -> None:
     """Check every claim of figures 2 to 10, 15 and 16 of the Omega paper; write the page and draw its figures.
 
-    The command may be interrupted and run again: finished simulations are kept. Without options it takes about
+    An interrupted command can be run again: finished simulations are kept. Without options it takes about
     20 minutes of processor time.
     """
     from omega.experiments.catalogue import of_figure
@@ -70,7 +112,9 @@ def command(
         wanted += [each for one in (form, experiment.lengthened(form)) if one for each in experiment.simulations(one)]
     wanted = list(dict.fromkeys(wanted))
     if not app.as_json:
-        render.note(f"{words.count(len(wanted), 'simulation')}, kept in {results}; Ctrl-C and run it again to go on")
+        render.note(
+            f"{words.count(len(wanted), 'simulation')}, kept in {results}; after Ctrl-C, run it again to resume"
+        )
     found = dict(zip(wanted, finish(wanted, results, where, workers, quiet=app.as_json), strict=True))
     parts = []
     for what, form in forms.items():

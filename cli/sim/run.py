@@ -20,7 +20,7 @@ KINDS = ("batch", "service")
 
 @contextmanager
 def _cell(url: str | None) -> "Iterator[RedisCell | None]":
-    """A cell of its own on a store, removed afterwards; None without a store."""
+    """Yield a temporary cell on a store, removed afterwards; None without a store."""
     if url is None:
         yield None
         return
@@ -41,15 +41,15 @@ def _cell(url: str | None) -> "Iterator[RedisCell | None]":
 
 @click.command()
 @configuration_options
-@click.option("--store", "url", metavar="URL", help="Keep the master copy in a cell of its own on this store; "
-              "the result is the same. OMEGA_STORE is not used.")  # fmt: skip
+@click.option("--store", "url", metavar="URL", help="Keep the cell state in a temporary cell of this store; "
+"the result is the same. OMEGA_STORE is not used.")  # fmt: skip
 @click.pass_obj
 def command(app: App, /, url: str | None, **given: Any) -> None:
     """Simulate one architecture on one workload.
 
-    Prints, by kind of job, how long jobs waited for their first attempt, how busy the schedulers were
-    (median of the days, and median absolute deviation), conflicts per transaction without one, and what was
-    given up.
+    Prints by kind of job: the wait for the first attempt, scheduler busyness (median of the days and median absolute
+    deviation), the same without conflicts, conflicts per transaction, and
+    abandoned jobs.
     """
     chosen = configuration(given)
     with render.busy("drawing the workload", quiet=app.as_json):

@@ -20,42 +20,70 @@ METRICS = ("wait", "busyness", "conflict_fraction", "jobs_abandoned")
 
 
 @click.command(cls=Several, several=("--metric", "--vary"))
-@click.option("--vary", "varied", multiple=True, required=True, metavar="PARAMETER=VALUES",
-              help="Such as batch=1,2,4 or rate=1..10 (steps of 1) or t_job_service=0.01..100:9 (9 values, evenly "
-              "spaced in their logarithms). Of several, every combination is run.")  # fmt: skip
-@click.option("--metric", "metrics", multiple=True, metavar="NAME",
-              help="What to show: wait, wait_p90, busyness, wasted, conflict_fraction, abandoned, utilisation, …, of "
-              "both kinds of job or of one (batch.wait).")  # fmt: skip
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.svg|FILE.png",
-              help="Draw the metrics over the first parameter.")  # fmt: skip
-@click.option("--results", default="omega-sweep.jsonl", show_default=True, metavar="FILE.jsonl",
-              type=click.Path(dir_okay=False, path_type=Path),
-              help="Where finished simulations are kept; those that are there are not run again.")  # fmt: skip
+@click.option(
+    "--vary",
+    "varied",
+    multiple=True,
+    required=True,
+    metavar="PARAMETER=VALUES",
+    help="Parameter and values: batch=1,2,4, rate=1..10 (steps of 1) or t_job_service=0.01..100:9 (9 values, evenly "
+    "spaced logarithmically). Repeatable: every combination is run.",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Metrics to print: wait, wait_p90, busyness, wasted, conflict_fraction, abandoned, utilisation, …, of "
+    "both kinds of job or of one (batch.wait).",
+)
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.svg|FILE.png",
+    help="Draw the metrics over the first parameter.",
+)
+@click.option(
+    "--results",
+    default="omega-sweep.jsonl",
+    show_default=True,
+    metavar="FILE.jsonl",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File of finished simulations, which are not run again.",
+)
 @columns_option
 @executor_options
 @configuration_options
 @click.pass_obj
 def command(
-    app: App, /, varied: Sequence[str], metrics: Sequence[str], plot: Path | None, results: Path,
-    columns: Columns, where: str | None, workers: int | None, **given: Any,
-) -> None:  # fmt: skip
-    """Simulate every combination of some parameters' values.
+    app: App,
+    /,
+    varied: Sequence[str],
+    metrics: Sequence[str],
+    plot: Path | None,
+    results: Path,
+    columns: Columns,
+    where: str | None,
+    workers: int | None,
+    **given: Any,
+) -> None:
+    """Simulate every combination of the values of some parameters.
 
-    The parameters are the options below, with _ or -. Finished simulations are written to a file of JSON
-    lines at once, so that a sweep that was interrupted goes on where it stopped.
+    The parameters are the options below, with _ or -. Finished simulations are written to a JSON lines file at once,
+    so that an interrupted sweep resumes.
     """
     from omega.experiments.sweep import axis, grid
 
     if plot is not None and plot.suffix not in (".svg", ".png"):
-        raise click.UsageError(f"--plot {plot}: want a name that ends in .svg or .png")
+        raise click.UsageError(f"--plot {plot}: must end in .svg or .png")
     axes: dict[str, list[Any]] = {}
     for text in varied:
         name, values = axis(text)
         if name in axes:
-            raise click.UsageError(f"--vary {name} is given twice; write all values in one")
+            raise click.UsageError(f"--vary {name} is given twice; give all values in one option")
         axes[name] = values
     points = grid(configuration(given), axes)
-    if plot is not None:  # what is missing is found before minutes of simulation
+    if plot is not None:  # fails before minutes of simulation
         from omega.experiments.plots.lines import draw_sweep
 
         writable(plot)

@@ -1,4 +1,4 @@
-"""``omega store``: the user's own store, and what is known of any other."""
+"""``omega store``: manage the embedded store, and inspect any other."""
 
 from typing import Any
 
@@ -12,29 +12,29 @@ from cli.store.backup import backup, restore
 
 SNAPSHOTS, NOWHERE = "snapshots", "none"
 LOSSES = {
-    NOWHERE: "keeps its data in memory alone, and loses every cell when it ends",
-    SNAPSHOTS: "writes snapshots alone, and loses what was acknowledged since the last one when it ends",
+    NOWHERE: "keeps its data in memory only and loses every cell when it ends",
+    SNAPSHOTS: "writes snapshots only and loses all changes since the last one when it ends",
 }
-REMEDY = "set appendonly yes there, or make backups with omega store backup"
+REMEDY = "set appendonly yes there, or back it up with omega store backup"
 
 
 @click.group()
 def command() -> None:
-    """See, start and stop the store that is used when no other is named; back up and restore cells; print its users."""
+    """Manage the store: show, start and stop the embedded one; back up and restore cells; print ACL users."""
 
 
 def _own(app: App) -> None:
     if app.store is not None:
         raise BadInput(
-            f"the store at {app.shown_url} is not one of omega's own; start and stop it where it runs, "
-            "or leave --store and OMEGA_STORE away"
+            f"the store at {app.shown_url} is not embedded; start and stop it where it runs, "
+            "or leave out --store and OMEGA_STORE"
         )
 
 
 @command.command()
 @click.pass_obj
 def status(app: App) -> None:
-    """Show whether the store runs, where it keeps its data, and the cells on it."""
+    """Show whether the store runs, its data directory, and its cells."""
     found = _other(app) if app.store is not None else _embedded()
     found["cells"] = app.cells() if found["running"] else []
     loss = LOSSES.get(found["persistence"]) if found["running"] else None
@@ -90,7 +90,7 @@ def _other(app: App) -> dict[str, Any]:
 @command.command()
 @click.pass_obj
 def start(app: App) -> None:
-    """Start the store unless it runs. Every command that needs it does so by itself."""
+    """Start the embedded store unless it runs. Commands that need it start it automatically."""
     from omega import embedded
 
     _own(app)
@@ -99,13 +99,15 @@ def start(app: App) -> None:
         render.document({"url": found.url, "directory": str(found.directory), "pid": found.pid,
                          "version": found.version, "started": found.started})  # fmt: skip
         return
-    render.line(f"{found.version} {'started' if found.started else 'runs already'} as process {found.pid}, {found.url}")
+    render.line(
+        f"{found.version} {'started' if found.started else 'is already running'} as process {found.pid}, {found.url}"
+    )
 
 
 @command.command()
 @click.pass_obj
 def stop(app: App) -> None:
-    """Stop the store; its data stays, and the next command that needs it starts it again."""
+    """Stop the embedded store. Its data stays; the next command that needs it starts it again."""
     from omega import embedded
 
     _own(app)

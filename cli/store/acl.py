@@ -15,22 +15,22 @@ from cli.app import App
 @click.command()
 @click.argument("role", type=click.Choice(ROLES))
 @click.option("--server-version", "wanted", metavar="VERSION",
-              help="Version of Redis that the line is for, such as 6.2 (default: that of the store).")  # fmt: skip
-@click.option("--name", metavar="USER", help="Name of the user (default: omega-ROLE), a person's own for one person.")
+              help="Redis version that reads the line, such as 6.2 (default: the store's).")  # fmt: skip
+@click.option("--name", metavar="USER", help="Name of the ACL user (default: omega-ROLE).")
 @click.option("--password-file", type=click.Path(path_type=Path, dir_okay=False),
-              help="File with the user's password (default: the user is off until it gets one).")  # fmt: skip
+              help="File with the user's password (default: the user is off until it has one).")  # fmt: skip
 @click.pass_obj
 def acl(app: App, role: str, wanted: str | None, password_file: Path | None, name: str | None) -> None:
-    """Print the line of an aclfile for a user with a ROLE on the cell.
+    """Print the aclfile line of a user with a ROLE on the cell.
 
-    The line permits the scripts of this version of Omega by their hashes; print it again after an upgrade.
+    The line permits the scripts of this Omega version by their hashes; print it again after an upgrade.
     """
     from cellstate.acl import line
     from cellstate.redis import check_name
     from cellstate.server import server_info
 
     if wanted is not None and not re.fullmatch(r"\d+(\.\d+)*", wanted):
-        raise BadInput(f"--server-version: {wanted!r} is not a version; write for example 7.0")
+        raise BadInput(f"--server-version: {wanted!r} is not a version; use for example 7.0")
     known = tuple(map(int, wanted.split("."))) if wanted else server_info(app.url).redis_compatible_version
     cell = check_name(app.cell_name if app.cell_name is not None else app.which())
     password = _password(password_file) if password_file else ""

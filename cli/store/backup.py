@@ -1,4 +1,4 @@
-"""``omega store backup`` and ``omega store restore``: cells as a file, whatever server they were on."""
+"""``omega store backup`` and ``omega store restore``: cells as a file, independent of the server."""
 
 import os
 import sys
@@ -24,12 +24,12 @@ MOST_NAMED = 5
 
 @click.command("backup")
 @click.argument("file")
-@click.option("--force", is_flag=True, help="Overwrite FILE if it is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing FILE.")
 @click.pass_obj
 def backup(app: App, file: str, force: bool) -> None:
-    """Write all cells of the store, or the one that --cell names, into FILE (- for stdout).
+    """Write all cells of the store, or the one given by --cell, to FILE (- for stdout).
 
-    Schedulers may go on meanwhile: each cell is written as it was at one version.
+    Schedulers may keep running: each cell is written as of one version.
     """
     names = [app.cell_name] if app.cell_name is not None else app.cells()
     if not names:
@@ -40,13 +40,13 @@ def backup(app: App, file: str, force: bool) -> None:
         return
     path = Path(file)
     if not path.name:
-        raise BadInput(f"backup {file!r}: is not the name of a file; name one")
+        raise BadInput(f"backup {file!r}: is not a file name; give the path of a file")
     if os.path.exists(path) and not force:  # noqa: PTH110 - False for a name that is too long, not an error
-        raise Refused(f"backup {file}: is there already; --force overwrites it")
-    # Jobs may carry secrets in their environment: the file is for its owner alone, and whole or not there.
+        raise Refused(f"backup {file}: exists; --force overwrites it")
+    # Jobs may carry secrets in their environment: only the owner may read the file, and it is complete or absent.
     part = path.with_name(f"{path.name}.part")
     try:
-        part.unlink(missing_ok=True)  # one that somebody else made would be theirs to read
+        part.unlink(missing_ok=True)  # another user's file would be readable by that user
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:  # noqa: PTH123 - a descriptor
             written = _write(app, names, stream)
         part.replace(path)
@@ -80,7 +80,7 @@ def _write(app: App, names: Sequence[str], stream: BinaryIO) -> list[dict[str, A
 
 
 def _size(cell: "RedisCell") -> int:
-    """About how many records a cell has, for the bar."""
+    """Return the approximate number of records of a cell, for the progress bar."""
     machines, jobs = cell.machine_count(), len(cell.job_ids())
     return 3 * machines + 2 * jobs + cell.log_length()
 
@@ -108,14 +108,16 @@ def _as_json(found: "Backup") -> dict[str, Any]:
 
 @click.command("restore")
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.option("--as", "name", metavar="NAME", help="Under another name; for a file of one cell, or with --cell.")
-@click.option("--force", is_flag=True, help="Overwrite cells that are there.")
+@click.option(
+    "--as", "name", metavar="NAME", help="Name of the restored cell; for a file with one cell, or with --cell."
+)
+@click.option("--force", is_flag=True, help="Overwrite existing cells.")
 @click.pass_context
 def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> None:
-    """Write the cells of a backup FILE, or the one that --cell names, into the store, and verify them.
+    """Write the cells of a backup FILE, or the one given by --cell, to the store, and verify them.
 
-    FILE is read and checked as a whole before anything is changed. Schedulers, agents and machines that work on a
-    cell find it as it was then, and go on from there.
+    FILE is read and checked completely before anything changes. Running schedulers, agents and machines of a
+    restored cell resume from the restored state.
     """
     from cellstate.redis import check_name
     from cellstate.restore import check_schema
@@ -125,14 +127,16 @@ def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> Non
     if not chosen:
         raise Refused(f"backup {file}: has no cell {app.cell_name!r}")
     if name is not None and len(chosen) > 1:
-        raise BadInput(f"backup {file}: has {len(chosen)} cells; say with --cell which is to be {name}")
+        raise BadInput(f"backup {file}: has {len(chosen)} cells; choose the one to restore as {name} with --cell")
     wanted = [(each, check_name(name or each.cell)) for each in chosen]
     for each, _ in wanted:
         check_schema(each)
     there = app.cells()
     for _, into in wanted:
         if into in there and not force:
-            raise Refused(f"cell {into}: {_about(app, into)}; --force overwrites it, --as NAME restores beside it")
+            raise Refused(
+                f"cell {into}: {_about(app, into)}; --force overwrites it, --as NAME restores under another name"
+            )
     for each, into in wanted:
         _announce_missing(app, each, into, there)
     restored = [_restore(app, each, into) for each, into in wanted]
@@ -159,12 +163,12 @@ def _read(file: str) -> "list[Backup]":
 
 
 def _about(app: App, name: str) -> str:
-    """What would be lost."""
+    """Return a description of the cell that a restore would overwrite."""
     cell = app.open(name)
     live = [member for member, (_, alive, _) in cell.members().items() if alive]
     jobs = len(cell.job_names())
-    text = f"is there already, with {words.count(cell.machine_count(), 'machine')} and {words.count(jobs, 'live job')}"
-    return text + (f", and {words.listing(live)} at work" if live else "")
+    text = f"exists, with {words.count(cell.machine_count(), 'machine')} and {words.count(jobs, 'live job')}"
+    return text + (f"; running: {words.listing(live)}" if live else "")
 
 
 def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str]) -> None:

@@ -1,1 +1,1 @@
-"""``omega top``: a cell as it is now, again and again, in the terminal."""
+"""``omega top``: a live view of a cell in the terminal."""

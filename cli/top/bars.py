@@ -1,4 +1,4 @@
-"""Shares as bars and histories as curves, in characters of a terminal."""
+"""Bars of shares and curves of histories, in terminal characters."""
 
 from collections.abc import Sequence
 
@@ -9,16 +9,16 @@ _HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
 def bar(share: float, width: int) -> str:
-    """A share from 0 to 1 as a bar of so many characters; more than 1 fills it."""
+    """Return a bar of `width` characters for a share from 0 to 1; greater shares fill it."""
     eighths = round(8 * width * min(max(share, 0.0), 1.0))
     if share > 0:
-        eighths = max(eighths, 1)  # something is never shown as nothing
+        eighths = max(eighths, 1)  # a positive share is never drawn as zero
     whole, rest = divmod(eighths, 8)
     return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width, "░")
 
 
 def curve(values: Sequence[float], width: int, most: float | None = None) -> str:
-    """The last `width` values as a curve; `most` is the top of the scale, that of the values when it is not said."""
+    """Return the last `width` values as a curve; `most` is the top of the scale (default: the largest value)."""
     shown = list(values)[-width:] if width > 0 else []
     top = most if most is not None else max(shown, default=0.0)
     if top <= 0:
@@ -28,6 +28,6 @@ def curve(values: Sequence[float], width: int, most: float | None = None) -> str
 
 
 def cut(text: str, width: int) -> str:
-    """Return the text as it is printed (`render.shown`), with ``…`` for what does not fit."""
+    """Return the printable text (`render.shown`), cut with ``…`` to the width."""
     text = shown(text)
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"

@@ -10,20 +10,20 @@ from cli.app import App
 
 
 def at_a_terminal() -> bool:
-    """Whether somebody can press keys and see what they do."""
+    """Return whether stdin and stdout are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 @click.command("top")
-@click.option("--once", is_flag=True, help="Print one frame and end.")
+@click.option("--once", is_flag=True, help="Print one frame and exit.")
 @click.option("--every", type=click.FloatRange(1, 60), default=1.0, show_default=True, metavar="SECONDS",
-              help="How often to look.")  # fmt: skip
+              help="Refresh interval in seconds.")  # fmt: skip
 @click.pass_obj
 def command(app: App, once: bool, every: float) -> None:
-    """The cell as it is now: what is in use, schedulers, what waits and why, machines, conflicts and evictions.
+    """Show the cell live: resource use, schedulers, pending jobs with reasons, machines, conflicts, evictions.
 
     Keys: 1 to 4 and Tab choose a table, arrows a line, Enter opens it; / filters, s sorts, r reverses; Space
-    pauses, ? helps, q ends.
+    pauses, ? shows help, q quits.
     """
     from cli.top.watch import Watch
 
@@ -39,7 +39,7 @@ def command(app: App, once: bool, every: float) -> None:
             show(picture)
         return
     if not at_a_terminal():
-        raise BadInput("omega top: wants a terminal; omega top --once prints one frame")
+        raise BadInput("omega top: needs a terminal; use omega top --once for one frame")
     try:
         from cli.top.screen import Top
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Leaves that lie over the live screen: one about what was opened, one with the keys."""
+"""Pages over the live screen: the details of one object, and the keys."""
 
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from cli.render import shown
 
 
 class Help(ModalScreen[None]):
-    """A text, until a key closes it."""
+    """A text that any closing key removes."""
 
     CSS = """
     Help, Leaf { align: center middle; }
@@ -30,7 +30,7 @@ class Help(ModalScreen[None]):
         self.text, self.heading = text, title
 
     def compose(self) -> ComposeResult:
-        """A box that scrolls."""
+        """Yield a scrolling container with the text."""
         with VerticalScroll() as box:
             box.border_title = escape(shown(self.heading))
             box.border_subtitle = "Esc closes"
@@ -38,15 +38,15 @@ class Help(ModalScreen[None]):
 
 
 class Leaf(Help):
-    """What is told of a job, a machine or a scheduler; written anew at every look."""
+    """Details of a job, a machine or a scheduler; updated at every refresh."""
 
     def __init__(self, identity: str, title: str, lines: list[str]) -> None:
-        """Show the lines about what `identity` names."""
+        """Show the lines of the object that `identity` names."""
         super().__init__("\n".join(map(shown, lines)), title)
         self.identity = identity
 
     def write(self, title: str, lines: list[str]) -> None:
-        """Show these lines instead, unless it was closed meanwhile."""
+        """Replace the lines, unless the page was closed."""
         if not self.is_attached:
             return
         self.query_one(VerticalScroll).border_title = escape(shown(title))

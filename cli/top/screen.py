@@ -1,4 +1,4 @@
-"""The live screen: a head, four tables, and what is opened of them. All reading is done in a thread."""
+"""The live screen: a head, four tables, and detail pages. A thread does all reading."""
 
 import threading
 from collections.abc import Callable
@@ -23,25 +23,25 @@ from cli.top.table import PaneTable
 from cli.top.watch import Watch
 
 WIDE, HIGH = 150, 36
-"""From this size on all tables are shown at once."""
+"""Minimum size in characters at which all tables are shown."""
 
 KEYS = """\
 1 2 3 4      queue, schedulers, machines, events
 Tab          the next table          Shift-Tab   the one before
-↑ ↓ PgUp …   choose a line           Enter       open it
-/            only lines with a text  Esc         all of them; close
-s            sort by the next column r           the other way round
-Space        pause, and go on        q           end
+↑ ↓ PgUp …   choose a line           Enter       details
+/            filter by text          Esc         clear the filter; close
+s            sort by next column     r           reverse the order
+Space        pause or resume         q           quit
 
-machines     full: 95 % of a resource or more is in use
-             over: it holds more than it has, and takes nothing
-schedulers   busy: share of the time spent deciding and committing, between its last heartbeats
-             conflicts: commits with a conflict ÷ commits without one, in the same time
-             blocked: jobs that wait for room and are woken by it"""
+machines     full: at least 95 % of a resource is in use
+             over: more allocated than its capacity; takes no tasks
+schedulers   busy: share of the time spent deciding and committing, between the last heartbeats
+             conflicts: commits with a conflict ÷ commits without, in the same time
+             blocked: jobs that wait for resources; requeued when some are freed"""
 
 
 class Top(App[str]):
-    """The program; it returns what made it end, if anything did."""
+    """The application; it returns the error that ended it, if any."""
 
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = "#queue"
@@ -73,7 +73,7 @@ class Top(App[str]):
     ]
 
     def __init__(self, watch: Watch, now_ms: Callable[[], int], every: float = 1.0) -> None:
-        """Show what `watch` sees; `now_ms` tells the time, and a look is taken `every` so many seconds."""
+        """Show what `watch` reads every `every` seconds; `now_ms` returns the time in milliseconds since 1970."""
         super().__init__()
         self.looker, self.now_ms, self.every = watch, now_ms, every
         self.picture: Picture | None = None
@@ -83,30 +83,30 @@ class Top(App[str]):
         self._reading = threading.Lock()
 
     def compose(self) -> ComposeResult:
-        """Head, tabs, tables, keys."""
+        """Yield head, tabs, tables and filter."""
         yield Static(id="head")
         yield Static(id="tabs")
         with Container(id="tables"):
             yield from (PaneTable(name, id=name) for name in NAMES)
-        yield Input(placeholder="only lines with …", id="filter", compact=True, disabled=True)
+        yield Input(placeholder="filter by text …", id="filter", compact=True, disabled=True)
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Look at once, then again and again."""
+        """Read at once, then periodically."""
         self._arrange(self.size)
         self.look()
         self.set_interval(self.every, self.look)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show all tables at once when there is room."""
+        """Show all tables when the size allows."""
         self._arrange(event.size)
         self.show()
 
-    # Looking
+    # Reading
 
     @work(thread=True)
     def look(self) -> None:
-        """Read the cell, unless the look before still goes on or this is paused."""
+        """Read the cell, unless a read is in progress or the screen is paused."""
         if self.paused or not self._reading.acquire(blocking=False):
             return
         try:
@@ -130,13 +130,13 @@ class Top(App[str]):
 
     @work(thread=True)
     def open(self, identity: str) -> None:
-        """Read what is told of a job, machine or scheduler, and lay it over the screen."""
+        """Read the details of a job, machine or scheduler and show them in a page."""
         leaf = Leaf(identity, *self._details(identity))
         self.call_from_thread(self.push_screen, leaf)
 
     @work(thread=True)
     def renew(self, leaf: Leaf) -> None:
-        """Write anew what was opened."""
+        """Update an open page."""
         told = self._details(leaf.identity)
         if leaf.is_attached:
             self.call_from_thread(leaf.write, *told)
@@ -150,11 +150,11 @@ class Top(App[str]):
             except OmegaError as error:
                 return identity, [str(error)]
 
-    # Showing
+    # Drawing
 
     @property
     def tables(self) -> list[PaneTable]:
-        """The four tables, in order."""
+        """Return the four tables in order."""
         return [self.query_one(f"#{name}", PaneTable) for name in NAMES]
 
     def _arrange(self, size: Size) -> None:
@@ -165,12 +165,12 @@ class Top(App[str]):
             table.set_class(number == self.chosen, "chosen")
 
     def show(self) -> None:
-        """Draw what was seen last, unless this is closing and there is nothing left to draw on."""
+        """Draw the last picture, unless the screen is closing."""
         if not self.query("#filter"):
             return
         picture = self.picture
         if picture is None:
-            self.query_one("#head", Static).update(Text(shown(self.said) or "looking …"))
+            self.query_one("#head", Static).update(Text(shown(self.said) or "reading …"))
             return
         width = self.size.width - 2
         said = "paused" if self.paused else "no answer, trying again" if self.said else ""
@@ -187,14 +187,14 @@ class Top(App[str]):
     # Keys
 
     def action_choose(self, number: int) -> None:
-        """Turn to a table."""
+        """Choose a table."""
         self.chosen = number
         self._arrange(self.size)
         self.tables[number].focus()
         self.show()
 
     def action_turn(self, step: int) -> None:
-        """Turn to the next table, or the one before."""
+        """Choose the next or the previous table."""
         self.action_choose((self.chosen + step) % len(NAMES))
 
     def action_sort(self) -> None:
@@ -203,12 +203,12 @@ class Top(App[str]):
         self.show()
 
     def action_reverse(self) -> None:
-        """Turn the order round."""
+        """Reverse the order."""
         self.tables[self.chosen].turn_round()
         self.show()
 
     def action_pause(self) -> None:
-        """Stand still, or go on."""
+        """Pause or resume."""
         self.paused = not self.paused
         self.show()
 
@@ -217,25 +217,25 @@ class Top(App[str]):
         self.push_screen(Help(KEYS))
 
     def action_filter(self) -> None:
-        """Ask for the text that lines must have."""
+        """Open the filter input."""
         asked = self.query_one("#filter", Input)
         asked.value = self.tables[self.chosen].wanted
         asked.display, asked.disabled = True, False
         asked.focus()
 
     def action_clear(self) -> None:
-        """Show all lines again."""
+        """Clear the filter."""
         asked = self.query_one("#filter", Input)
         asked.value = ""
         self._leave_filter()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter as it is typed."""
+        """Filter while typing."""
         self.tables[self.chosen].wanted = event.value.strip().lower()
         self.show()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Keep the filter and go back to the table."""
+        """Keep the filter and return to the table."""
         self._leave_filter()
 
     def _leave_filter(self) -> None:
@@ -246,12 +246,12 @@ class Top(App[str]):
         self.show()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Open a line."""
+        """Open the details of a line."""
         if event.row_key.value:
             self.open(event.row_key.value)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """A table that was clicked is the one that is chosen."""
+        """Choose a table that was clicked."""
         if isinstance(event.widget, PaneTable) and event.widget.id in NAMES:
             number = NAMES.index(event.widget.id)
             if number != self.chosen:

@@ -1,4 +1,4 @@
-"""A table on the live screen: it keeps its line, its filter and its order while what it lists changes."""
+"""A table of the live screen; it keeps selection, filter and order while its contents change."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ class PaneTable(DataTable[Text]):
     """One pane as a table."""
 
     def __init__(self, name: str, *, id: str) -> None:
-        """A table for the pane of this name."""
+        """Create the table of the pane with this name."""
         super().__init__(name=name, id=id, cursor_type="row", zebra_stripes=False, cell_padding=1)
         self.sorted_by: int | None = None
         self.reverse = False
@@ -28,21 +28,21 @@ class PaneTable(DataTable[Text]):
         self.pane: Pane | None = None
 
     def sort_by_next(self) -> None:
-        """Sort by the next column that one can sort by; after the last one as it was at first."""
+        """Sort by the next sortable column; after the last one, restore the default order."""
         if self.pane is None:
             return
         able = [place for place, column in enumerate(self.pane.columns) if column.order is not None]
         later = [place for place in able if self.sorted_by is None or place > self.sorted_by]
         self.sorted_by, self.reverse = (later[0] if later else None), False
-        self.clear()  # the chosen line is the first of the new order
+        self.clear()  # select the first line of the new order
 
     def turn_round(self) -> None:
-        """List in the other direction."""
+        """Reverse the order."""
         self.reverse = not self.reverse
         self.clear()
 
     def show(self, pane: Pane, number: int, width: int) -> None:
-        """Draw a pane, the `number`th, in so many characters; the line that was chosen stays so while it is there."""
+        """Draw a pane, number `number`, in `width` characters; keeps the selected line while it exists."""
         self.pane = pane
         mark, top = self._marked(), self.scroll_y
         things = chosen(pane, self.sorted_by, reverse=self.reverse, wanted=self.wanted, most=MOST_ROWS)
@@ -52,7 +52,7 @@ class PaneTable(DataTable[Text]):
         self.show_header = bool(things)
         if not things:
             self.add_column("")
-            self.add_row(Text("nothing has this text" if self.wanted and pane.things else EMPTY[pane.name], "dim"))
+            self.add_row(Text("no line matches" if self.wanted and pane.things else EMPTY[pane.name], "dim"))
             return
         columns = fit(pane, things, width - SCROLLBAR)
         for column, wide in columns:

@@ -29,6 +29,6 @@ def which(there: Sequence[str], url: str, *, surely: bool = False) -> str:
     """
     if len(there) > 1 and (surely or DEFAULT_CELL not in there):
         raise Refused(
-            f"the store at {url} has {len(there)} cells: {', '.join(there)}; say which with --cell or OMEGA_CELL"
+            f"the store at {url} has {len(there)} cells: {', '.join(there)}; choose one with --cell or OMEGA_CELL"
         )
     return there[0] if len(there) == 1 else DEFAULT_CELL

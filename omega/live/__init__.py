@@ -1,1 +1,1 @@
-"""Live assembly: schedulers as processes, machines that are played, a whole cell on one computer."""
+"""Live processes: schedulers, simulated machines, agents, and a complete cell on one computer."""

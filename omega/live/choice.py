@@ -1,4 +1,4 @@
-"""Which scheduler a process is to be, as its environment says (`omega.live.member`)."""
+"""Selection of a process's scheduler from its environment (`omega.live.member`)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,16 +10,16 @@ from schedulers.scheduler import Scheduler
 
 
 def chosen(environment: Mapping[str, str], kind: str, seed: str) -> Scheduler:
-    """The scheduler that OMEGA_SCHEDULER or OMEGA_SCHEDULER_FILE names, else the one offered as `kind`."""
+    """Return the scheduler of OMEGA_SCHEDULER or OMEGA_SCHEDULER_FILE, else the one offered as `kind`."""
     if "OMEGA_SCHEDULER_FILE" in environment:
-        from schedulers import composition  # noqa: PLC0415 - reading a schema takes longer than starting
+        from schedulers import composition  # noqa: PLC0415 - parsing the schema takes longer than starting
 
         return composition.read(Path(environment["OMEGA_SCHEDULER_FILE"])).fresh(seed)
     return registry.scheduler(environment.get("OMEGA_SCHEDULER", kind), seed)
 
 
 def scheduler(environment: Mapping[str, str], kind: str, seed: str) -> Scheduler:
-    """The scheduler asked for, with what the environment says otherwise. Raises BadInput."""
+    """Return the selected scheduler with the settings of the environment. Raises BadInput."""
     found = chosen(environment, kind, seed)
     if found.kind != kind:
         raise BadInput(f"scheduler of kind {found.kind!r}: cannot run as {kind!r}; name it {found.kind}/…")
@@ -30,5 +30,7 @@ def scheduler(environment: Mapping[str, str], kind: str, seed: str) -> Scheduler
         if "OMEGA_PREEMPTION" in environment:
             found.preemption = registry.offer("preemption", environment["OMEGA_PREEMPTION"]).load()()
     except (KeyError, ValueError) as error:
-        raise BadInput(f"scheduler {kind}: {error} is no value of OMEGA_DETECTION, OMEGA_MODE or OMEGA_BATCH") from None
+        raise BadInput(
+            f"scheduler {kind}: {error} is not a value of OMEGA_DETECTION, OMEGA_MODE or OMEGA_BATCH"
+        ) from None
     return found

@@ -1,7 +1,7 @@
-"""The processes that `omega up` started, on disk: so that `omega down` finds them when `omega up` was killed.
+"""Record on disk of the processes that `omega up` started, so that `omega down` finds them when it was killed.
 
-One file for each `omega up`, in the state directory: ``up/CELL.PID``. A process is its id, the time it started and the
-boot of the computer, so none is mistaken for another one that got its id later.
+One file per `omega up` in the state directory: ``up/CELL.PID``. A process is identified by id, start time and
+boot of the computer, so that a reused id is not mistaken for it.
 """
 
 import json
@@ -23,7 +23,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 OWNER = "up"
 PAUSE_SECONDS = 0.05
 LEAVING_SECONDS = 30.0
-"""How long a process may take for leaving: an agent ends its tasks first. It is killed after that."""
+"""Time for a process to leave, since an agent first ends its tasks; it is killed afterwards."""
 
 
 class Recorded(NamedTuple):
@@ -35,7 +35,7 @@ class Recorded(NamedTuple):
 
     @property
     def lives(self) -> bool:
-        """Whether this very process runs."""
+        """Return whether this process still runs."""
         found = processes().get(self.pid)
         return found is not None and found.started == self.started and not found.ended
 
@@ -49,20 +49,20 @@ class CrewRecord:
 
     @classmethod
     def begin(cls, state: Path, cell: str) -> "CrewRecord":
-        """Begin the record of this process. Raises OSError."""
+        """Start the record of this process. Raises OSError."""
         (state / "up").mkdir(mode=0o700, parents=True, exist_ok=True)
         made = cls(state / "up" / f"{cell}.{os.getpid()}", cell)
         made.note({OWNER: os.getpid()})
         return made
 
     def note(self, pids: dict[str, int]) -> None:
-        """Record the present processes by member."""
+        """Record the current processes by member."""
         pids = {OWNER: os.getpid(), **pids}
         found = [Recorded(member, pid, started(pid)) for member, pid in pids.items()]
         write(self.path, json.dumps({"boot": _boot(), "processes": found}))
 
     def living(self) -> list[Recorded]:
-        """Those of its processes that run."""
+        """Return the recorded processes that still run."""
         try:
             said = json.loads(self.path.read_text("utf-8"))
             found = [Recorded(*each) for each in said["processes"]] if said["boot"] == _boot() else []
@@ -71,7 +71,7 @@ class CrewRecord:
         return [each for each in found if each.lives]
 
     def agents(self) -> list[str]:
-        """The names of its agents, living or not."""
+        """Return the names of its agents, running or not."""
         try:
             members = [each[0] for each in json.loads(self.path.read_text("utf-8"))["processes"]]
         except (OSError, ValueError, KeyError, TypeError):
@@ -79,7 +79,7 @@ class CrewRecord:
         return [member.partition("/")[2] for member in members if member.startswith("agent/")]
 
     def end(self) -> None:
-        """Remove the record: nothing is left of what it names."""
+        """Remove the record; call it when all recorded processes have ended."""
         self.path.unlink(missing_ok=True)
 
 
@@ -90,7 +90,7 @@ def _boot() -> str:
 
 
 def records(state: Path, cell: str | None) -> Iterator[CrewRecord]:
-    """The records of a cell, or of all cells, in a state directory."""
+    """Yield the records of a cell, or of all cells, in a state directory."""
     place = state / "up"
     for path in sorted(place.iterdir()) if place.is_dir() else []:
         name, _, pid = path.name.rpartition(".")
@@ -99,9 +99,9 @@ def records(state: Path, cell: str | None) -> Iterator[CrewRecord]:
 
 
 def end_all(record: CrewRecord, state: Path) -> list[tuple[Recorded, bool]]:
-    """End what a record names: `omega up` first, which ends the others, then who is left, then tasks left behind.
+    """End a record's processes: `omega up` first, which ends the others, then remaining ones and their tasks.
 
-    Returns each process with whether it had to be killed.
+    Returns each process and whether it had to be killed.
     """
     there = record.living()
     killed = _end([each for each in there if each.member == OWNER])
@@ -113,7 +113,7 @@ def end_all(record: CrewRecord, state: Path) -> list[tuple[Recorded, bool]]:
 
 
 def _end(members: Sequence[Recorded]) -> set[Recorded]:
-    """Ask processes to leave; returns those that had to be killed."""
+    """Ask processes to leave and kill late ones; returns the killed ones."""
     for each in members:
         send(each.pid, each.started, signal.SIGTERM)
         send(each.pid, each.started, signal.SIGCONT)
@@ -129,9 +129,9 @@ def _end(members: Sequence[Recorded]) -> set[Recorded]:
 
 
 def _end_tasks(places: AgentPlaces) -> None:
-    """End the tasks of an agent that no longer lives: their supervisors would run them until the lease ends."""
+    """End the tasks of an ended agent, which their supervisors would otherwise run until the lease ends."""
     if held(places.top / "lock"):
-        return  # another one was started under this name since
+        return  # another agent of this name was started since
     kept = [Kept(key, places.task(key)) for key in places.found()]
     deadline = time.monotonic() + LEAVING_SECONDS
     while (left := [each for each in kept if each.lives]) and time.monotonic() < deadline:

@@ -1,8 +1,8 @@
-"""A worker of a MapReduce job: takes shards from the store, runs the job's commands over them, keeps what they say.
+"""A worker of a MapReduce job: claims shards from the store, runs the job's commands on them, keeps their output.
 
-Any number of workers do this at once, and any of them may be evicted, lost or killed at any moment. What a
-worker writes carries its mark until the store has its shard as finished by it, and only then is it read by
-others (shards.py); so the answer is that of one run of every shard, whoever worked on it in vain.
+Any number of workers run concurrently, and each may be evicted, lost or killed at any time. A worker's output
+is marked as its own until the store has recorded that it finished the shard, and only then do others
+read it (shards.py); the result is therefore that of one run of every shard.
 """
 
 import shutil
@@ -22,20 +22,20 @@ from omega.mapreduce import shuffle
 from omega.mapreduce.plan import Plan
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.05, 1.0
-"""Seconds before a worker that had to wait asks again: others work on what is left of the phase."""
+"""Seconds before a waiting worker asks again, while others process the rest of the phase."""
 AFTER_FAILURE = 0.2
 T = TypeVar("T")
 
 
 class CommandFailed(OmegaError):
-    """A mapper or a reducer could not be run to a good end."""
+    """A mapper or a reducer failed."""
 
 
 @dataclass(slots=True)
 class ShardWorker:
-    """One worker at work on job `job_id` of this `name`. `now` is seconds of any clock, `pause` sleeps.
+    """One worker of job `job_id` named `name`. `now` is seconds of any clock, `pause` sleeps.
 
-    `report` hears in one line each what went wrong. `surplus`: it may leave when there is nothing more to begin.
+    `report` receives each error in one line. `surplus`: leave when no further shard can be claimed.
     """
 
     cell: RedisCell
@@ -51,7 +51,7 @@ class ShardWorker:
     done: int = 0
 
     def run(self) -> int:
-        """Work until nothing is left to do; returns the shards done here.
+        """Process shards until none is left; returns the number of shards done here.
 
         Raises Fenced when the task is not this worker's any more, Refused when the job cannot be finished.
         """
@@ -64,12 +64,12 @@ class ShardWorker:
                     return self.done
                 case "failed":
                     where = f"{errand.phase} shard {errand.shard}"
-                    raise Refused(f"job {self.name}: {where} failed {TRIES} times; see the logs of its tasks for why")
+                    raise Refused(f"job {self.name}: {where} failed {TRIES} times; see its tasks' logs")
                 case "fenced":
-                    raise Fenced(f"job {self.name}: task {self.worker.task} is not placed here any more; it ends")
+                    raise Fenced(f"job {self.name}: task {self.worker.task} is no longer placed here; it ends")
                 case "wait" | "out":
                     if errand.what == "out" and not told:
-                        self.report(f"machine left out: the last {MOST_IN_A_ROW} shards or more failed here")
+                        self.report(f"machine excluded: the last {MOST_IN_A_ROW} shards or more failed here")
                     told = errand.what == "out"
                     if self.surplus and (told or self._reducing()):
                         return self.done
@@ -120,7 +120,7 @@ class ShardWorker:
         return self._scratch / f"map-{shard:05d}.{mark}"
 
     def _reduced(self, shard: int, mark: str) -> Path:
-        """Beside what it becomes: a file does not change its name across file systems."""
+        """Return the scratch directory next to the output: a rename needs the same file system."""
         return Path(self.plan.output) / f".part-{shard:05d}.{mark}"
 
     def _map(self, shard: int) -> None:
@@ -140,7 +140,7 @@ class ShardWorker:
         shuffle.settle(target)
 
     def _publish(self) -> None:
-        """Give every part of the answer its name; whoever sees that all is done does so, once or again."""
+        """Rename every part of the result; each worker that finds the job complete does so, idempotently."""
         marks = self._patiently(lambda: self.cell.finishers(self.job_id, REDUCE, self.plan.reduces))
         for shard, mark in enumerate(marks):
             target = Path(self.plan.output) / f"part-{shard:05d}"
@@ -148,16 +148,16 @@ class ShardWorker:
                 self._reduced(shard, mark or "").replace(target)
             except FileNotFoundError:
                 if not target.exists():  # otherwise another worker was first
-                    raise Refused(f"job {self.name}: {target} is gone; run the job again") from None
+                    raise Refused(f"job {self.name}: {target} is missing; run the job again") from None
         for leftover in Path(self.plan.output).glob(".part-*"):
             leftover.unlink(missing_ok=True)
         shutil.rmtree(self._scratch, ignore_errors=True)
-        if self._scratch.parent.parent == Path(self.plan.output):  # a place of our own making
+        if self._scratch.parent.parent == Path(self.plan.output):  # created by this worker
             with suppress(OSError):
                 self._scratch.parent.rmdir()
 
     def _run(self, command: Sequence[str], blocks: Iterable[bytes], said: IO[bytes], phase: str, shard: int) -> None:
-        """Run a command over its input; what it says goes to a file, what it complains of to this task's log."""
+        """Run a command over its input; its stdout goes to a file, its stderr to this task's log."""
         surroundings = {**self.environment, "OMEGA_PHASE": phase, "OMEGA_SHARD": str(shard)}
         try:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, env=surroundings)
@@ -175,7 +175,7 @@ class ShardWorker:
             raise CommandFailed(f"{command[0]}: {f'exit {code}' if code > 0 else f'killed by {Signals(-code).name}'}")
 
     def _patiently(self, call: Callable[[], T]) -> T:
-        """Repeat a call while the store does not serve; the agent ends this task when that takes too long."""
+        """Repeat a call while the store is unavailable; the agent ends this task when that takes too long."""
         wait, told = SHORTEST_WAIT, False
         while True:
             try:
@@ -189,7 +189,7 @@ class ShardWorker:
 
 
 def _feed(process: "subprocess.Popen[bytes]", blocks: Iterable[bytes]) -> None:
-    """Give a command its input; one that wants no more of it has had enough."""
+    """Write a command's input; stops when the command closes it."""
     stdin = process.stdin
     if stdin is None:
         raise RuntimeError("started without a pipe")

@@ -1,4 +1,4 @@
-"""Numbers of an executor as metrics of Prometheus: what a fleet or an agent has in hand."""
+"""Prometheus metrics of an executor: simulated machines or an agent."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 Numbers = Mapping[str, tuple[str, Callable[[], float]]]
-"""By name: what it is, and how to learn it. A name that ends in ``_total`` only ever rises."""
+"""Name → description and reader. A name that ends in ``_total`` never decreases."""
 
 
 @dataclass(slots=True, eq=False)
 class ExecutorMetrics:
-    """A collector of prometheus_client; the numbers are learned on the server's thread when somebody asks."""
+    """A collector of prometheus_client; a scrape reads the numbers on the server's thread."""
 
     cell: str
     executor: str
@@ -24,7 +24,7 @@ class ExecutorMetrics:
 
     def collect(self) -> "Iterator[Metric]":
         """See prometheus_client's Collector."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - only once somebody asks
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - only needed for a scrape
 
         for name, (about, learn) in self.numbers.items():
             family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
@@ -34,8 +34,8 @@ class ExecutorMetrics:
 
 
 def shown(where: str | None, cell: str, executor: str, numbers: Numbers) -> AbstractContextManager[str | None]:
-    """Show an executor's numbers at `where` (schedulers/process_endpoint.py) until the end; yields the URL, or None.
+    """Serve an executor's metrics at `where` (schedulers/process_endpoint.py) during the block; yields the URL or None.
 
-    Raises BadInput when the port cannot be had.
+    Raises BadInput when the port is unavailable.
     """
     return endpoint(executor, where, ExecutorMetrics(cell, executor, numbers))

@@ -1,6 +1,6 @@
-"""A workload brought to a live cell: machines join, residents are placed, jobs arrive on time.
+"""Replay of a workload on a live cell: adds machines, places residents, submits jobs on time.
 
-Time runs `speed` times as fast as in the workload, for arrivals and for the tasks' durations alike.
+Time runs `speed` times as fast as in the workload, for arrivals and task durations.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,12 +13,12 @@ from omega.workload import Arrival, Workload
 
 SUBMIT_CHUNK = 500
 MOST_SECONDS_PLACING = 45.0
-"""A demonstration that has not placed everything after its last arrival plus this ends all the same."""
+"""Maximum time after the last arrival before a demonstration ends with tasks unplaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a replay is: jobs and tasks submitted of all, tasks placed so far, jobs still pending."""
+    """State of a replay: submitted and total jobs and tasks, placed tasks, pending jobs."""
 
     phase: str
     jobs: int
@@ -32,7 +32,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Replay:
-    """Plays a workload on a cell. `now` is the wall clock in seconds, `pause` sleeps."""
+    """Submits a workload to a cell. `now` is the wall clock in seconds, `pause` sleeps."""
 
     cell: RedisCell
     workload: Workload
@@ -45,11 +45,11 @@ class Replay:
     _started: float = 0.0
 
     def join(self, executor: str, progress: Callable[[int], None] | None = None) -> None:
-        """Let the workload's machines join under `executor`."""
+        """Add the workload's machines under `executor`."""
         Fleet(self.cell, executor, self.now).join(self.workload.machines, progress)
 
     def run(self) -> Iterator[Progress]:
-        """Submit everything when it is due, then wait until all is placed; yields how far it is."""
+        """Submit jobs when due, then wait until all are placed; yields the progress."""
         self._started = self.now()
         if self.workload.residents:
             yield from self._residents()

@@ -1,7 +1,7 @@
-"""The store's URL on its way from one process of Omega to another: through a socket, never by environment or argv.
+"""Passing the store's URL between Omega's processes: by a socket, never by environment or argv.
 
-Other processes of the same user can read the environment of a process, open its pipes by /proc, and all users can read
-its argv. A socket cannot be opened by /proc.
+Other processes of the same user can read a process's environment and open its pipes by /proc, and all users can
+read its argv. A socket cannot be opened by /proc.
 """
 
 import socket
@@ -16,7 +16,7 @@ MOST_BYTES = 1 << 16
 
 @contextmanager
 def giving(url: str) -> Iterator[socket.socket]:
-    """Yield a socket, to be inherited, from which a process can read `url` once."""
+    """Yield an inheritable socket from which a process can read `url` once."""
     ours, theirs = socket.socketpair()
     try:
         ours.sendall(url.encode())
@@ -27,7 +27,7 @@ def giving(url: str) -> Iterator[socket.socket]:
 
 
 def take_store(environment: MutableMapping[str, str]) -> str | None:
-    """Read the store's URL from the socket that OMEGA_STORE_FD names; None when nothing names one.
+    """Read the store's URL from the socket in OMEGA_STORE_FD; None when it is not set.
 
     This process is hidden from others of its user first. The variable is removed: children get no such socket.
     """
@@ -41,5 +41,5 @@ def take_store(environment: MutableMapping[str, str]) -> str | None:
 
 
 def without_store(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment for another process, without what says where the store is."""
+    """Return an environment for another process without the variables of the store."""
     return {name: value for name, value in environment.items() if not name.startswith("OMEGA_STORE")}

@@ -77,5 +77,5 @@ def meant(cell: "RedisCell", members: Sequence[str], asked: str | None) -> Seque
     if len(near) == 1 or ("/" not in asked and len({kinds[member] for member in near}) == 1):
         return near
     if near:
-        raise Refused(f"scheduler {asked!r}: {listing(near)} begin so; write more of the name")
-    raise Refused(f"scheduler {asked!r}: not in cell {cell.name}; there is {listing(members) or 'none'}")
+        raise Refused(f"scheduler {asked!r}: is ambiguous: {listing(near)}; give more of the name")
+    raise Refused(f"scheduler {asked!r}: not in cell {cell.name}; its schedulers: {listing(members) or 'none'}")

@@ -131,7 +131,7 @@ def test_a_drained_machine_is_emptied_by_its_deadline(
     omega.run("job", "run", "--name", "move", "--detach", "--", "sleep", "60")
     eventually(lambda: omega.json("job", "status", "move")["counts"]["placed"] == 1)
     assert omega.json("machine", "drain", "h1", "--deadline", "1h")["machines"][0]["deadline_ms"] == 3_600_000
-    assert "moved off after 1h00m" in omega.text("machine", "drain", "h1", "--deadline", "1h")
+    assert "evicted after 1h00m" in omega.text("machine", "drain", "h1", "--deadline", "1h")
     found = omega.json("machine", "status", "h1")
     assert found["agent"]["live"]
     assert 3_500_000 < found["deadline_ms"] <= 3_600_000

@@ -40,7 +40,7 @@ def empty_store(store_url: str) -> Iterator[str]:
 def test_bytes_that_are_no_text(omega: Omega, cell: RedisCell, words: tuple[str, ...]) -> None:
     said = omega.error(*words)
     assert "\\udcff" in said
-    assert said.endswith("has bytes that are no text; write it in UTF-8")
+    assert said.endswith("is not valid UTF-8; write it in UTF-8")
     assert (cell.jobs(), cell.machines()) == ([], [])
 
 
@@ -78,7 +78,7 @@ def test_two_cells_on_one_store(empty_store: str) -> None:
     for name in ("one", "two"):
         omega.run("cell", "create", name, "--machines", "1", "--cpu", "1")
     said = omega.error("job", "list")
-    assert said == f"the store at {empty_store} has 2 cells: one, two; say which with --cell or OMEGA_CELL"
+    assert said == f"the store at {empty_store} has 2 cells: one, two; choose one with --cell or OMEGA_CELL"
     Omega(empty_store, "one").run("job", "run", "--name", "same")
     Omega(empty_store, "two").run("job", "run", "--name", "same")
     Omega(empty_store, "one").run("job", "stop", "same")
@@ -157,8 +157,8 @@ def test_a_server_that_forgets(fake_store: str, info: dict[str, str]) -> None:
 def test_store_start_and_stop_are_for_the_own_store(store_url: str) -> None:
     for word in ("start", "stop"):
         assert Omega(store_url).error("store", word) == (
-            f"the store at {store_url} is not one of omega's own; start and stop it where it runs, "
-            "or leave --store and OMEGA_STORE away"
+            f"the store at {store_url} is not embedded; start and stop it where it runs, "
+            "or leave out --store and OMEGA_STORE"
         )
 
 
@@ -172,8 +172,8 @@ def test_status_of_a_given_store(store_url: str) -> None:
     assert (found["directory"], found["persistence"], found["loading"]) == (None, "none", False)
     (warning,) = found["warnings"]
     assert warning == (
-        f"the store at {store_url} keeps its data in memory alone, and loses every cell when it ends; "
-        "set appendonly yes there, or make backups with omega store backup"
+        f"the store at {store_url} keeps its data in memory only and loses every cell when it ends; "
+        "set appendonly yes there, or back it up with omega store backup"
     )
     said = Omega(store_url).run("store", "status")
     assert said.stderr == f"warning: {warning}\n"
@@ -295,4 +295,4 @@ def test_files_and_names_that_cannot_be(omega: Omega, tmp_path: Path, words: tup
 
 def test_a_folder_as_store_file(tmp_path: Path) -> None:
     said = Omega(None).error("--store-file", str(tmp_path), "job", "list")
-    assert said == f"store file {tmp_path}: is a directory; name a file that holds the URL of a store"
+    assert said == f"store file {tmp_path}: is a directory; give a file that holds the URL of a store"

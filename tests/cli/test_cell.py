@@ -19,7 +19,7 @@ def test_create_with_machines(store_url: str) -> None:
     assert omega.json(*words) == made
     assert omega.json(*words) == made | {"created": False}
     assert omega.text(*words) == (
-        f"cell {name} was there already · cpu, memory · 1,200 machines · 19,200 cpu · 75 TiB memory\n"
+        f"cell {name} already exists · cpu, memory · 1,200 machines · 19,200 cpu · 75 TiB memory\n"
     )
     machines = Omega(store_url, name).json("machine", "list")
     assert machines["total"] == 1200
@@ -45,8 +45,8 @@ def test_create_with_other_resources(store_url: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--machines", "3"), "--machines wants the amounts of each, such as --cpu 16 --memory 64Gi"),
-        (("--cpu", "3"), "amounts are those of machines; say how many with --machines N"),
+        (("--machines", "3"), "--machines needs the amounts of each machine, such as --cpu 16 --memory 64Gi"),
+        (("--cpu", "3"), "amounts need a number of machines; add --machines N"),
         (("--resource", "gpu"), "Invalid value for '--resource': 'gpu' is not NAME=VALUE"),
     ],
 )
@@ -207,13 +207,13 @@ def test_delete_asks_and_refuses_while_schedulers_work(store_url: str) -> None:
     omega.run("cell", "create", name)
     said = omega.error("cell", "delete", name, code=2)
     assert said == (
-        f"omega cell delete: cell {name} with 0 machines and 0 live jobs: say --yes to delete it without being asked; "
+        f"omega cell delete: cell {name} with 0 machines and 0 live jobs: confirmation needed; add --yes; "
         "see omega cell delete --help"
     )
     cell = RedisCell.connect(store_url, name)
     with scheduler(cell):
         said = omega.error("cell", "delete", name, "--yes")
-    assert said.startswith(f"cell {name}: 1 scheduler at work (batch/0); stop them first")
+    assert said.startswith(f"cell {name}: 1 scheduler running (batch/0); stop them first")
     cell.close()
     assert omega.text("cell", "delete", name, "--yes") == f"cell {name} with 0 machines and 0 live jobs deleted\n"
     assert omega.error("cell", "status", name).startswith(f"unknown cell '{name}'")

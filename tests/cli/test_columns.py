@@ -36,9 +36,9 @@ def test_of_every_list(omega: Omega, cell: RedisCell, at_work: Callable[..., Non
 def test_a_column_there_is_not(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
     assert omega.error("machine", "list", "-o", "name,capcity").startswith(
-        "column 'capcity': did you mean capacity? there is name, index, "
+        "column 'capcity': did you mean capacity? known columns: name, index, "
     )
-    assert omega.error("machine", "list", "-o", "zzz").startswith("column 'zzz': there is name, index, ")
+    assert omega.error("machine", "list", "-o", "zzz").startswith("column 'zzz': known columns: name, index, ")
 
 
 @pytest.mark.parametrize("noun", ["job", "machine", "scheduler"])

@@ -91,4 +91,4 @@ def test_sizing_policies_by_the_model_and_by_the_loop(sim: Omega) -> None:
         assert found[0]["benefit"] == 0.0
         assert ("deviation" in found[0]["utilisation"]["cpu"]) is deviation
     assert "max-parallelism" in sim.text(*words, "--loop")
-    assert "--fill is of the model" in sim.error(*words, "--loop", "--fill", "1", code=2)
+    assert "--fill needs the aggregate model" in sim.error(*words, "--loop", "--fill", "1", code=2)

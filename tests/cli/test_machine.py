@@ -114,8 +114,8 @@ def test_tasks_of_a_machine_that_fails_are_placed_again(omega: Omega, cell: Redi
         text = omega.text("machine", "status", "m0")
         assert "1.5/4 · 38 % in use" in text
         assert "crawl" in text
-        assert omega.text("machine", "drain", "m0") == "machine m0 drained · 3 tasks still on it\n"
-        assert omega.text("machine", "down", "m0") == "machine m0 down · 3 tasks to be placed again\n"
+        assert omega.text("machine", "drain", "m0") == "machine m0 drained · 3 tasks still running\n"
+        assert omega.text("machine", "down", "m0") == "machine m0 down · 3 tasks requeued\n"
     job = cell.job("a")
     assert job is not None
     assert job.unplaced == 3
@@ -130,11 +130,11 @@ def test_resize(omega: Omega, cell: RedisCell) -> None:
     with scheduler(cell):
         eventually(lambda: placed(cell, "low") and placed(cell, "high"))
         said = omega.error("machine", "resize", "m0", "--cpu", "1")
-        assert said == "machine m0: holds more than cpu 1, memory 4Gi; give --evict, or drain it first"
+        assert said == "machine m0: has more allocated than cpu 1, memory 4Gi; add --evict, or drain it first"
         said = omega.text("machine", "resize", "m0", "--cpu", "1", "--evict")
-        assert said == "machine m0 has cpu 1, memory 4Gi · 2 tasks evicted, to be placed again\n"
+        assert said == "machine m0 has cpu 1, memory 4Gi · 2 tasks evicted and requeued\n"
     assert [run.job for run in cell.runs([0]) if not run.leaving] == ["high"]
-    assert omega.error("machine", "resize", "m0", code=2).startswith("omega machine resize: say what it is to have")
+    assert omega.error("machine", "resize", "m0", code=2).startswith("omega machine resize: missing amounts; give")
 
 
 def test_what_went_wrong_lately(omega: Omega, cell: RedisCell) -> None:
@@ -192,7 +192,7 @@ def test_attributes_are_given_in_turn_as_by_up(omega: Omega, cell: RedisCell) ->
     assert [machine.attributes for machine in cell.machines()] == racks
     assert omega.json(*words)["unchanged"] == 3, "the same command again changes nothing"
     said = omega.error("agent", "--attribute", "rack=r1,r2", code=2)
-    assert "rack has 2 values, and this is one machine; give one" in said
+    assert "rack has 2 values for one machine; give one value" in said
 
 
 def test_list_in_pages(omega: Omega, cell: RedisCell) -> None:

@@ -100,11 +100,11 @@ def who(job: str = "words-1", machine: str = "m0", placement: int = 1, task: int
 
 def test_a_worker_says_what_is_wrong(omega: Omega, cell: RedisCell, workers: list[Worker]) -> None:
     stray = omega.error(*who(placement=99))
-    assert stray == "job words: task 0 is not placed here any more; it ends"
+    assert stray == "job words: task 0 is no longer placed here; it ends"
     assert omega.error(*who(job="none")).startswith("job none, machine m0: not in cell")
     assert omega.error(*who(machine="m7")).startswith("job words-1, machine m7: not in cell")
     omega.json("job", "submit", "-", given="{name: a, id: a, tasks: [{}]}")
-    assert omega.error(*who(job="a")) == "job a: is no MapReduce job; submit one of kind mapreduce"
+    assert omega.error(*who(job="a")) == "job a: is not a MapReduce job; submit one of kind mapreduce"
 
 
 def test_a_worker_works(omega: Omega, cell: RedisCell, workers: list[Worker], tmp_path: Path) -> None:

@@ -64,9 +64,9 @@ LONG = ("--days", "1000", "--workers", "1")
         (("sim", "sweep", "--vary", "batch=1,2", "--plot", "out.svg", *LONG), "matplotlib", "figures need matplotlib"),
         (("sim", "figure", "5", *LONG), "matplotlib", "figures need matplotlib; pip install 'omega-scheduler[plots]'"),
         (("sim", "report", *LONG), "matplotlib", "figures need matplotlib; pip install 'omega-scheduler[plots]'"),
-        (("sim", "sweep", "--vary", "batch=1,2", "--plot", "file/out.svg", *LONG), None, "file: File exists; name"),
-        (("sim", "figure", "5", "--output", "file/f", *LONG), None, "file/f: Not a directory; name another folder"),
-        (("sim", "report", "--figures", "file/f", *LONG), None, "file/f: Not a directory; name another folder"),
+        (("sim", "sweep", "--vary", "batch=1,2", "--plot", "file/out.svg", *LONG), None, "file: File exists; choose"),
+        (("sim", "figure", "5", "--output", "file/f", *LONG), None, "file/f: Not a directory; choose another"),
+        (("sim", "report", "--figures", "file/f", *LONG), None, "file/f: Not a directory; choose another"),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_found_before_the_work(
@@ -90,4 +90,4 @@ def test_an_unknown_metric_ends_a_sweep_after_its_first_point(tmp_path: Path, mo
     words = ("sim", "sweep", "--vary", "seed=0..30", "--days", "0.001", "--machines", "50", "--workers", "1")
     said = Omega(None).error(*words, "--metric", "waits")
     assert said.startswith("unknown metric 'waits'; there is ")
-    assert said.endswith("1 finished point in omega-sweep.jsonl; run it again to go on")
+    assert said.endswith("1 finished point in omega-sweep.jsonl; run it again to resume")

@@ -100,7 +100,7 @@ def test_a_kind_that_executors_are_called_is_refused(omega: Omega, tmp_path: Pat
     path = tmp_path / "fleet.toml"
     path.write_text('kind = "fleet"')
     said = omega.error("scheduler", "run", "--file", str(path))
-    assert said == "scheduler of kind 'fleet': that is what executors are called; choose another kind"
+    assert said == "scheduler of kind 'fleet': the name is reserved for executors; choose another kind"
 
 
 def test_policies_say_what_can_be_set(omega: Omega, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,9 @@ def test_policies_say_what_can_be_set(omega: Omega, tmp_path: Path, monkeypatch:
     assert result.stderr.startswith("warning: placement 'odd' of package odd: no_such_module:Odd cannot be used: ")
     assert "window=64" in result.stdout
     assert "from odd 1" in result.stdout
-    assert omega.error("scheduler", "policies", "nope").startswith("axis 'nope': there is schedulers, ordering, ")
+    assert omega.error("scheduler", "policies", "nope").startswith(
+        "axis 'nope': unknown; known axes: schedulers, ordering, "
+    )
 
 
 def test_a_scheduler_started_twice_under_one_name(
@@ -137,10 +139,10 @@ def test_a_scheduler_started_twice_under_one_name(
     ("words", "code", "message"),
     [
         (("nope",), 1, f"scheduler 'nope': there is {', '.join(sorted(offers('schedulers')))}"),
-        ((), 2, "omega scheduler run: want a KIND or --file, one of them; see omega scheduler run --help"),
+        ((), 2, "omega scheduler run: give either a KIND or --file; see omega scheduler run --help"),
         (("batch", "--name", "a b"), 1, "scheduler name 'batch/a b': want kind/instance, for example batch/0"),
         (("batch", "--name", "a", "--instances", "2"), 2,
-         ("omega scheduler run: --name names one scheduler; leave it away with --instances; "
+         ("omega scheduler run: --name is for one scheduler; leave it out with --instances; "
          "see omega scheduler run --help")),
     ],
 )  # fmt: skip
@@ -151,7 +153,9 @@ def test_what_cannot_be_run(omega: Omega, words: tuple[str, ...], code: int, mes
 def test_a_cell_that_is_up_says_where_to_stop_it(omega: Omega, cell: RedisCell) -> None:
     cell.renew(cell.enlist("batch/0", "nonce", 60_000, 1), 60_000, {"pid": 7, "host": "h"})
     cell.enlist("batch/1", "nonce", 60_000, 1)
-    told = "is up already (batch/0, pid 7 on h; batch/1); stop that first (omega down), or name another with --cell"
+    told = (
+        "is up already (batch/0, pid 7 on h; batch/1); stop it first (omega down), or choose another cell with --cell"
+    )
     assert omega.error("up") == f"cell {cell.name}: {told}"
 
 

@@ -49,14 +49,14 @@ def test_who_is_meant(omega: Omega, three: RedisCell) -> None:
     assert named("batch") == named("b") == ["batch/0", "batch/1"]
     assert named("service/") == named("ser") == ["service/0"]
     said = omega.error("scheduler", "status", "batch/")
-    assert said == "scheduler 'batch/': batch/0, batch/1 begin so; write more of the name"
+    assert said == "scheduler 'batch/': is ambiguous: batch/0, batch/1; give more of the name"
     said = omega.error("scheduler", "status", "batch/9")
-    assert said == f"scheduler 'batch/9': not in cell {three.name}; there is batch/0, batch/1, service/0"
+    assert said == f"scheduler 'batch/9': not in cell {three.name}; its schedulers: batch/0, batch/1, service/0"
 
 
 def test_the_text_warns_of_a_machine_that_rejects_over_and_over(omega: Omega, three: RedisCell) -> None:
     result = omega.run("scheduler", "status", "batch")
-    assert "7 in hand · 3 blocked · 2 of kind batch pending" in result.stdout
+    assert "7 queued · 3 blocked · 2 of kind batch pending" in result.stdout
     assert "fraction 0.250 · 1 of 5 commits" in result.stdout
     assert "took 0.50 s, 2s ago" in result.stdout
     assert "m1 30 × (12 in a row) · m2 2 ×" in result.stdout

@@ -56,7 +56,7 @@ def test_points_of_other_code_are_said_and_run_again(sim: Omega, results: Path) 
     old = [{**record, "key": f"old-{i}", "sources": "0ld"} for i, record in enumerate(lines)]
     results.write_text("".join(json.dumps(record) + "\n" for record in old))
     done = sim.run(*words)
-    assert f"{results}: 2 points of Omega {lines[0]['version']} (sources 0ld) left as they are" in done.stderr
+    assert f"{results}: 2 points of Omega {lines[0]['version']} (sources 0ld) kept; simulated again" in done.stderr
     assert [json.loads(line)["digest"] for line in results.read_text().splitlines()] == [
         record["digest"] for record in (*old, *lines)
     ]
@@ -83,8 +83,8 @@ def test_an_executor_out_of_reach_keeps_what_is_finished(
     words = ("sim", "sweep", "--results", str(results), *SMALL)
     sim.text(*words, "--vary", "seed=0")
     said = sim.error(*words, "--vary", "seed=0,1", "--executor", "dask://127.0.0.1:1")
-    assert said.startswith("executor dask://127.0.0.1:1: out of reach")
-    assert f"1 finished point in {results}; run it again to go on" in said
+    assert said.startswith("executor dask://127.0.0.1:1: not reachable")
+    assert f"1 finished point in {results}; run it again to resume" in said
     assert len(results.read_text().splitlines()) == 1
 
 
@@ -94,7 +94,7 @@ def test_an_executor_out_of_reach_keeps_what_is_finished(
         (("--vary", "speed=1"), "unknown parameter 'speed'"),
         (("--vary", "architecture=none"), "unknown architecture 'none'"),
         (("--vary", "seed=1", "--metric", "joy"), "unknown metric 'joy'"),
-        (("--vary", "seed=1,2", "--executor", "slurm://x"), "want dask://HOST:PORT"),
+        (("--vary", "seed=1,2", "--executor", "slurm://x"), "must be dask://HOST:PORT"),
         (("--vary", "workload=nowhere.csv"), "nowhere.csv: cannot be read"),
     ],
 )

@@ -42,8 +42,8 @@ def test_there_and_back(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
 
     omega.run("job", "stop", "crawl")
     assert omega.error("store", "restore", file) == (
-        f"cell {cell.name}: is there already, with 2 machines and 0 live jobs; "
-        "--force overwrites it, --as NAME restores beside it"
+        f"cell {cell.name}: exists, with 2 machines and 0 live jobs; "
+        "--force overwrites it, --as NAME restores under another name"
     )
     found = omega.json("store", "restore", file, "--force")
     assert found == {
@@ -77,7 +77,7 @@ def test_what_will_be_missing_is_said_before_anything_is_changed(omega: Omega, c
 def test_the_file_is_not_overwritten_unasked(omega: Omega, tmp_path: Path) -> None:
     file = tmp_path / "cell.omega"
     file.write_text("mine")
-    assert omega.error("store", "backup", str(file)) == f"backup {file}: is there already; --force overwrites it"
+    assert omega.error("store", "backup", str(file)) == f"backup {file}: exists; --force overwrites it"
     assert file.read_text() == "mine"
     assert omega.json("store", "backup", str(file), "--force")["bytes"] == file.stat().st_size
 
@@ -86,7 +86,7 @@ def test_into_a_pipe(omega: Omega, tmp_path: Path) -> None:
     result = omega.run("store", "backup", "-")
     (tmp_path / "piped").write_bytes(result.stdout_bytes)
     assert result.stderr == "1 cell written\n"
-    assert "is there already" in omega.error("store", "restore", str(tmp_path / "piped"))
+    assert "exists, with" in omega.error("store", "restore", str(tmp_path / "piped"))
 
 
 def test_what_cannot_be_restored(omega: Omega, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_lists_leave_out_what_cannot_be_read(
     assert "good" in listed.stdout
     if key == "jobs":
         assert "bad" not in listed.stdout
-        assert f"left out an unreadable record of cell {cell.name}: jobs bad; omega cell verify" in listed.stderr
+        assert f"skipped an unreadable record of cell {cell.name}: jobs bad; run omega cell verify" in listed.stderr
         assert "its record cannot be read; see omega cell verify" in omega.error("job", "status", "bad")
     found = omega.json("cell", "verify", code=1)["violations"]
     assert f"{key} {field}" in {violation["where"] for violation in found}

@@ -1,10 +1,10 @@
 """An agent: one executor, one machine, whose tasks are processes.
 
-Every look renews the lease and brings the reply of the same call, what the machine is to run; what is
-missing is started, what is not listed is ended. So it needs no memory of what it was told: a message in
-its box only says that a look is worth while, and a store that went back in time, or an agent that did,
-comes right with the next one (semantics 16). Its tasks run under supervisors (supervisor.py), which its guard
-(guard.py) starts; both end them when the lease is not renewed (semantics 28).
+Each iteration renews the lease; the reply of the same call lists the runs of the machine. Missing runs are
+started, runs that are not listed are stopped. The agent therefore needs no state of its own: a message in its
+mailbox only triggers an iteration, and the next iteration also corrects a store that was restored to an older
+state, or an agent that was (semantics 16). Tasks run under supervisors (supervisor.py), which the guard
+(guard.py) starts; both stop them when the lease is not renewed (semantics 28).
 """
 
 import os
@@ -38,20 +38,20 @@ from schedulers.process_agents import look_after
 
 LEASE_MS = 20_000
 MOST_STARTS, MOST_ASKED = 32, 1_000
-"""Tasks started in one look, and runs asked about."""
+"""Maximum of tasks started, and of runs queried, per iteration."""
 OWN_KINDS = ("mapreduce",)
-"""Kinds of jobs whose tasks run a command of Omega's own."""
+"""Job types whose tasks run a command of Omega itself."""
 LATE_SECONDS = 1.0
-"""An end that is reported later than this is reported with a time of its own."""
+"""Ends reported later than this carry the time of the end."""
 KEPT_ENDED = 200
-"""Directories of tasks that ended, kept for whoever wants to read what they said."""
+"""Number of ended tasks whose directories and output are kept."""
 KEPT_BYTES = 256 << 20
-"""What their output may take together."""
+"""Maximum total size of their output in bytes."""
 
 
 @dataclass(slots=True)
 class Agent:
-    """Offers `machine` to a cell. `cell` is used by one thread; `surroundings` is the environment tasks begin with."""
+    """Offers `machine` to a cell. `cell` is used by one thread; tasks inherit the environment `surroundings`."""
 
     cell: RedisCell
     machine: MachineSpec
@@ -63,9 +63,9 @@ class Agent:
     """The account that tasks run as (task_start.py); None for the agent's own."""
     kept: dict[Key, Kept] = field(default_factory=dict)
     waiting: bool = False
-    """Whether something may not start yet, because something else has not ended (semantics 2)."""
+    """Whether a task must wait for the end of another before it starts (semantics 2)."""
     behind: bool = False
-    """Whether more may start than did."""
+    """Whether more tasks may start than the iteration started."""
     lease: Renewal = field(init=False)
     guard: GuardLine = field(init=False)
     _index: int | None = None
@@ -81,25 +81,25 @@ class Agent:
 
     @property
     def name(self) -> str:
-        """Its own name and its machine's."""
+        """Name of the agent and of its machine."""
         return self.machine.name
 
     @property
     def executor(self) -> str:
-        """Its executor's name."""
+        """Name of the agent's executor."""
         return executor_of(self.name)
 
     def ms(self) -> int:
-        """The time by the store's clock, read once a lease: this computer's may be hours off."""
+        """Time of the store's clock, read once per lease; this computer's clock may be hours off."""
         at = now()
         if not self._clock[0] or at - self._clock[1] > self.lease_ms / 1000:
             self._clock = self.cell.store_ms(), at
         return self._clock[0] + int((at - self._clock[1]) * 1000)
 
-    # Coming and going
+    # Registering and leaving
 
     def find(self) -> None:
-        """Take the tasks in hand that an earlier agent of this name left behind."""
+        """Adopt the tasks that an earlier agent of this name left running."""
         told = list[tuple[float, Path]]()
         for key in self.places.found():
             place = self.places.task(key)
@@ -110,10 +110,10 @@ class Agent:
         self._ended = deque((place, said_bytes(place)) for _, place in sorted(told))
 
     def come(self, until_gone: Callable[[], None]) -> None:
-        """Take the name, end what is no longer ours, and offer the machine.
+        """Register the name, stop tasks that the cell does not list, and offer the machine.
 
-        `until_gone` waits until tasks that are being ended are gone: the room that is offered must be
-        free. A machine that somebody drained stays so. Raises Duplicate when another agent has the name.
+        `until_gone` waits until tasks being stopped have ended: the offered resources must be free.
+        A drained machine stays drained. Raises Duplicate when another agent has the name.
         """
         self.cell.look_for_schedulers()
         self._rng = Random(f"{self.name}/{self.places.nonce()}")
@@ -126,12 +126,12 @@ class Agent:
             self._index = self.lease.machine = self.cell.join(self.executor, [self._offer()], self.ms())[0]
 
     def _offer(self) -> MachineSpec:
-        """The machine, with the attributes it was given in the cell; those this agent was told win."""
+        """Return the machine with its attributes in the cell; attributes configured for this agent override them."""
         known = {} if self._index is None else dict(self.cell.described([self._index])[0][1])
         return replace(self.machine, attributes=known | dict(self.machine.attributes))
 
     def leave(self) -> None:
-        """Give the name up; the machine goes with it, and what has not ended goes back to pending."""
+        """Deregister the agent and its machine; tasks that have not ended return to pending."""
         if self.lease.membership is not None:
             self.renew()
             self._report()
@@ -142,18 +142,18 @@ class Agent:
         for kept in self.kept.values():
             kept.stop()
 
-    # Looking
+    # Iterating
 
     def look(self) -> None:
-        """Renew the lease, report what ended, start and end what is to start and to end.
+        """Renew the lease, report ended tasks, start and stop tasks.
 
-        Raises Fenced when the lease lapsed: come again.
+        Raises Fenced when the lease expired: register again.
         """
         beat = self._reconcile()
         if self.kept:
             self.guard.look()
         self.cell.keep_tails(self._tails.changed(self.kept.values()))
-        # Of all agents about one a round looks after the cell.
+        # In each round about one of all agents does the cell's housekeeping.
         if now() - self._looked_after > self.lease_ms / 1000 / BEATS:
             self._looked_after = now()
             self.cell.look_for_schedulers()
@@ -162,20 +162,20 @@ class Agent:
 
     @property
     def ended(self) -> bool:
-        """Whether there is something to report."""
+        """Return whether there are ends to report."""
         return any(not kept.lives for kept in self.kept.values())
 
     @property
     def unwatched(self) -> bool:
-        """Whether there are tasks whose end the present guard does not report."""
+        """Return whether the current guard does not watch some tasks."""
         return any(kept.guard != self.guard.pid for kept in self.kept.values())
 
     def renew(self) -> Beat:
-        """Renew the lease; the reply is what the machine is to run. Raises Fenced, StoreError."""
+        """Renew the lease; the reply lists the machine's runs. Raises Fenced, StoreError."""
         return self.lease.renew(self.cell)
 
     def _compare(self, runs: Sequence[Run]) -> dict[Key, Run]:
-        """Note of each task in hand whether the cell lists it; returns what it lists."""
+        """Mark each local task as listed or not; returns the listed runs by key."""
         listed = {
             Key(run.job, run.group, task, run.placement): run for run in runs for task in ranges.indices(run.tasks)
         }
@@ -184,7 +184,7 @@ class Agent:
         return listed
 
     def _reconcile(self) -> Beat:
-        """Bring what runs here in line with what is to run; what was just reported does not start again."""
+        """Start and stop tasks to match the listed runs; does not restart tasks whose end was just reported."""
         beat = self.renew()
         listed = self._compare(beat.runs)
         for kept in self.kept.values():
@@ -197,13 +197,13 @@ class Agent:
         return beat
 
     def _acknowledge(self, keys: Sequence[Key]) -> None:
-        """What is to leave and never ran here, or has ended, is gone."""
+        """Acknowledge leaving runs that never started here or have ended."""
         if keys and self._index is not None:
             endings = [Ending(self._index, key.placement, How.LEFT, str(key.task)) for key in keys]
             self.cell.end(endings, self.ms(), self.executor)
 
     def _begin(self, wanted: Mapping[Key, Run]) -> None:
-        """Start what may start: not so many at once that the lease has to wait, the rest with the next look."""
+        """Start tasks, limited per iteration so that the lease is renewed in time; the next iteration continues."""
         runs = dict(islice({run.placement: run for run in wanted.values()}.items(), MOST_ASKED))
         answers = self.cell.may_start([(run.machine, placement) for placement, run in runs.items()]) if runs else []
         answer = dict(zip(runs, answers, strict=True))
@@ -231,7 +231,7 @@ class Agent:
         self.kept[key] = Kept.start(key, place, what, self.guard, self.cell.url if own else "")
 
     def _own(self) -> dict[str, str]:
-        """How a command of Omega's finds itself and the cell; it gets the store's URL from a socket (task_start.py)."""
+        """Return the variables by which an Omega command finds itself and the cell; a socket passes the store's URL."""
         path = os.pathsep.join([str(Path(sys.executable).parent), self.surroundings.get("PATH", os.defpath)])
         return {"PATH": path, "OMEGA_CELL": self.cell.name}
 
@@ -240,17 +240,17 @@ class Agent:
             ending = Ending(self._index, key.placement, How.FAILED, str(key.task), reason)
             self.cell.end([ending], self.ms(), self.executor)
 
-    # What ended
+    # Ended tasks
 
     def _report(self) -> None:
-        """Tell the store what ended, right after it listed what is ours; nothing is forgotten before it knows."""
+        """Report ended tasks right after the store listed the runs; a task is kept until the store has its end."""
         over = [kept for kept in self.kept.values() if not kept.lives]
         if not over or self._index is None:
             return
         endings = defaultdict[int, list[Ending]](list)
         for kept in over:
             how, reason = kept.ending()
-            # What ended by itself did so before its deadline, so it counts although its placement was given up (27).
+            # A task that ended did so before its deadline, so its end counts although its placement was given up (27).
             if not kept.unlisted or how in (How.FINISHED, How.FAILED):
                 ago = int(kept.ended_ago) if kept.ended_ago >= LATE_SECONDS else 0
                 key = kept.key
@@ -259,7 +259,7 @@ class Agent:
         for ago, together in sorted(endings.items(), reverse=True):
             self.cell.end(together, self.ms() - 1000 * ago, self.executor)
         for kept in over:
-            with suppress(OSError):  # a disk that is full: it is told again, without effect
+            with suppress(OSError):  # full disk: the end is reported again, without effect
                 (kept.place / "told").touch()
             self._ended.append((kept.place, said_bytes(kept.place)))
             self.cgroups.remove(str(kept.key))
@@ -267,6 +267,6 @@ class Agent:
         self._forget()
 
     def _forget(self) -> None:
-        """Remove the directories of tasks that ended longest ago, when there are many or they said much."""
+        """Remove the directories of the oldest ended tasks, above a number and a total size."""
         while len(self._ended) > KEPT_ENDED or sum(size for _, size in self._ended) > KEPT_BYTES:
             shutil.rmtree(self._ended.popleft()[0], ignore_errors=True)

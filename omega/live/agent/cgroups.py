@@ -15,7 +15,7 @@ from omega.live.agent.offer import CGROUPS, OWN
 
 PERIOD_MICROSECONDS = 100_000
 LEAST_QUOTA = 1_000
-"""The kernel takes no less in a period."""
+"""Minimum quota that the kernel accepts."""
 CONTROLLERS = ("cpu", "memory")
 TRIES = 5
 """How often to move processes aside: each of them may start another meanwhile."""
@@ -23,18 +23,18 @@ TRIES = 5
 
 @dataclass(slots=True)
 class Cgroups:
-    """The cgroup below which every task gets one of its own; `why_not` says why there is none, or what it lacks."""
+    """Parent cgroup of the tasks' cgroups; `why_not` is the reason if it is absent or lacks controllers."""
 
     top: Path | None
     why_not: str = ""
     _left: list[Path] = field(default_factory=list)
-    """Those that still had somebody in them when they were to go."""
+    """Cgroups that still had processes when they were to be removed."""
 
     @classmethod
     def prepare(
         cls, name: str, cgroups: Path = CGROUPS, own: Path = OWN, wanted: tuple[str, ...] = CONTROLLERS
     ) -> "Cgroups":
-        """Make the cgroup of the agent `name` inside the one this process is in, with what there is of `wanted`."""
+        """Create the cgroup of agent `name` inside the one of this process, with the available ones of `wanted`."""
         try:
             here = next(line[3:] for line in own.read_text().splitlines() if line.startswith("0::"))
             inner = cgroups / here.lstrip("/")
@@ -59,7 +59,7 @@ class Cgroups:
         return found
 
     def make(self, name: str, order: dict[str, Any]) -> None:
-        """Give a task a cgroup by its order; without one where there is none."""
+        """Create a task's cgroup with the limits of its order; does nothing where cgroups are unavailable."""
         if self.top is None:
             return
         place, memory = self.top / name, order["memory_bytes"]
@@ -67,8 +67,8 @@ class Cgroups:
         limits = {
             "cpu.max": f"{quota} {PERIOD_MICROSECONDS}" if order["cpu_millicores"] else "",
             "memory.max": str(memory or ""),
-            "memory.swap.max": "0" if memory else "",  # memory that was not asked for, only slower
-            "memory.oom.group": "1" if memory else "",  # a task that lost one of its processes is of no use
+            "memory.swap.max": "0" if memory else "",  # swap would be memory beyond the request
+            "memory.oom.group": "1" if memory else "",  # a task cannot continue without one of its processes
         }
         try:
             place.mkdir(exist_ok=True)
@@ -80,7 +80,7 @@ class Cgroups:
         order["cgroup"] = str(place)
 
     def remove(self, name: str) -> None:
-        """Remove the cgroup of a task that ended, with whoever is left in it."""
+        """Remove the cgroup of an ended task and kill the processes left in it."""
         if self.top is not None:
             with suppress(OSError):
                 (self.top / name / "cgroup.kill").write_text("1")
@@ -88,7 +88,7 @@ class Cgroups:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Remove what can be removed; who was killed may take a moment to be gone."""
+        """Remove empty cgroups; killed processes take a moment to exit."""
         self._left = [place for place in self._left if not _removed(place)]
 
 
@@ -103,7 +103,7 @@ def _removed(place: Path) -> bool:
 
 
 def _share_out(inner: Path, controllers: str, aside: Path) -> None:
-    """Let the cgroups inside one have its controllers; its processes, this one among them, step aside if they must."""
+    """Delegate controllers to the cgroups inside; moves the processes of this cgroup aside if necessary."""
     for _ in range(TRIES):
         try:
             (inner / "cgroup.subtree_control").write_text(controllers)

@@ -1,8 +1,8 @@
 """The guard of one machine: a process apart from the agent that starts task supervisors and holds their deadlines.
 
-It is the parent of every supervisor it starts and adopts what a killed supervisor leaves behind. When the lease ends
+It is the parent of every supervisor it starts and adopts the processes of a killed supervisor. When the lease ends
 it kills whole process trees, also those of supervisors that stand still (semantics 28). It outlives its agent for as
-long as tasks run; an agent that comes back starts another guard, which watches the tasks of both. When a guard is
+long as tasks run; a restarted agent starts another guard, which watches the tasks of both. When a guard is
 killed the agent starts another one, or without an agent a supervisor does.
 
 The agent sends lines of JSON through a socket: ``{"start": DIRECTORY, "store": URL}`` and ``{"ping": true}``. It
@@ -30,24 +30,24 @@ from omega.live.agent.supervisor import supervise
 from omega.live.agent.task_start import MARK
 
 SCAN_SECONDS = 1.0
-"""How often to look for tasks that another guard started, and to record which processes belong to them."""
+"""Interval of the search for tasks that another guard started, and of recording their processes."""
 SOON_SECONDS = 0.05
 LOCK = "guard.lock"
-"""Shared by all guards of a machine while they live."""
+"""Held as a shared lock by all running guards of a machine."""
 IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
-"""A guard ends when no task runs; whoever stops a machine in order stops the agent."""
+"""A guard ends when no task runs; an orderly shutdown stops the agent."""
 MOST_DESCRIPTORS = 64
 """A supervisor has about ten open."""
 
 
 def mark(place: Path) -> bytes:
-    """The entry in the environment of a task's processes by which they are found: the task's own directory."""
+    """Return the environment entry that identifies a task's processes: the task's own directory."""
     return f"{MARK}={place}".encode()
 
 
 @dataclass(slots=True)
 class Foreign:
-    """A task whose supervisor is no child of this guard; `seen` are its processes: id → start."""
+    """A task with a supervisor that is not a child of this guard; `seen` are its processes: id → start."""
 
     order: dict[str, Any]
     seen: dict[int, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Guard:
     """Watches the tasks in `top`/tasks. `channel` leads to the agent; None for a guard that a supervisor started."""
 
     def __init__(self, top: Path, channel: socket.socket | None, lock: int) -> None:
-        """Hold the lock, shared; nothing is watched yet."""
+        """Take the shared lock; watches nothing yet."""
         self.top, self.channel, self.lock = top, channel, lock
         self.own: dict[int, Path] = {}
         self.orders: dict[Path, dict[str, Any]] = {}
@@ -72,7 +72,7 @@ class Guard:
             end.setblocking(False)
 
     def run(self) -> None:
-        """Watch until the agent is gone and no task is left."""
+        """Watch until the agent is gone and all tasks have ended."""
         for number in IGNORED:
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -85,7 +85,7 @@ class Guard:
             if self.channel is None and not self.own and (not self.foreign or self._relieved()):
                 return
             heard = [self.wakes, *([self.channel] if self.channel is not None else [])]
-            # What woke it may be a signal that ends a long halt: deadlines come first in the next round.
+            # The signal may end a long halt of this process: the next round checks deadlines first.
             ready, _, _ = select.select(heard, [], [], max(0.0, min(due, self.scanned + SCAN_SECONDS) - now()))
             if self.wakes in ready:
                 with suppress(BlockingIOError):
@@ -97,7 +97,7 @@ class Guard:
     # Deadlines
 
     def enforce(self) -> float:
-        """Kill what has no lease any more; returns when to look again, on the clock of `now`."""
+        """Kill tasks without a lease; returns when to check again, by the clock of `now`."""
         found = read_lease(self.top / "lease")
         if found.incarnation:
             self.deadlines[found.incarnation] = found
@@ -127,7 +127,7 @@ class Guard:
         kill_all(find)
 
     def _kill_foreign(self, place: Path, task: Foreign, *, supervisor_too: bool) -> None:
-        """Kill the tree of a task that is no descendant: what descends from its supervisor, and what is known of it."""
+        """Kill the tree of a task of another guard: the supervisor's descendants and its recorded processes."""
         alive = held(place / "lock")
         supervisor = _number(place / "supervisor") if alive else 0
         known = marked(mark(place)) - {supervisor}
@@ -145,7 +145,7 @@ class Guard:
             self._forget(place)
 
     def _group(self, place: Path, table: Table) -> set[int]:
-        """Who is in the session or the group that a task began with, unless their number was given out again."""
+        """Return the processes of the task's original session and group, unless their ids were reused."""
         try:
             group, since, _ = (place / "running").read_text().split()
         except (OSError, ValueError):
@@ -158,7 +158,7 @@ class Guard:
     # Supervisors
 
     def _reap(self) -> None:
-        """Take note of supervisors that ended, and kill what they left to this process."""
+        """Record supervisors that ended, and kill the processes that this one inherited from them."""
         ended = []
         with suppress(ChildProcessError):
             while (pid := os.waitpid(-1, os.WNOHANG)[0]) > 0:
@@ -233,7 +233,7 @@ class Guard:
                 with suppress(OSError, ValueError):
                     if place in own or place in self.foreign or _life(place) in self.over:
                         continue
-                    if (place / "lock").exists():  # otherwise it has not been started
+                    if (place / "lock").exists():  # otherwise it was not started
                         self.foreign[place] = Foreign(json.loads((place / "order.json").read_text()))
         if not self.foreign:
             return
@@ -255,7 +255,7 @@ class Guard:
             self.over.add(_life(place))
 
     def _relieved(self) -> bool:
-        """Whether another guard watches the same tasks."""
+        """Return whether another guard watches the same tasks."""
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -266,7 +266,7 @@ class Guard:
     # The agent
 
     def _hear(self) -> None:
-        """Do what the agent requests; it has gone when its end of the channel is closed."""
+        """Execute the agent's requests; a closed channel means that the agent ended."""
         if self.channel is None:
             return
         try:
@@ -287,7 +287,7 @@ class Guard:
 
     def _say(self, what: dict[str, Any]) -> None:
         if self.channel is not None:
-            with suppress(OSError):  # an agent that stands still: its guard must not wait for it
+            with suppress(OSError):  # a halted agent must not block its guard
                 self.channel.send(json.dumps(what).encode() + b"\n", socket.MSG_DONTWAIT)
 
 
@@ -296,7 +296,7 @@ def _life(place: Path) -> tuple[str, int]:
 
 
 def _number(path: Path) -> int:
-    """The number in a file; 1 when there is other text, 0 when there is none."""
+    """Return the number in a file; 1 for other text, 0 without a file."""
     try:
         text = path.read_text().strip()
     except (OSError, ValueError):
@@ -330,7 +330,7 @@ def replace(top: Path, task_lock: int) -> int:
 
 
 def be_guard(top: Path, channel: socket.socket | None, lock: int) -> None:
-    """Be a guard until no task is left."""
+    """Run a guard until all tasks have ended."""
     hide_memory()
     name_process("omega-guard")
     adopt_orphans()
@@ -339,7 +339,7 @@ def be_guard(top: Path, channel: socket.socket | None, lock: int) -> None:
 
 
 def main(top: str, channel: str) -> None:
-    """Be the guard that an agent started; `channel` is the number of the socket's descriptor."""
+    """Run the guard that an agent started; `channel` is the socket's descriptor number."""
     place = Path(top)
     lock = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     be_guard(place, socket.socket(fileno=int(channel)), lock)

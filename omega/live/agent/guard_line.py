@@ -17,23 +17,23 @@ ROOT = Path(__file__).resolve().parents[3]
 """Where the package `omega` is found: the guard runs without site-packages."""
 PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from omega.live.agent.guard import main; main(*sys.argv[1:])"
 PATIENCE_SECONDS = 5.0
-"""How long a guard may take for an answer; it is replaced after that, and the next one watches its tasks."""
+"""Maximum time for a guard's answer; afterwards it is replaced, and the next one watches its tasks."""
 
 LEAVING_SECONDS = 1.0
-"""How long to wait for a guard without tasks."""
+"""Time to wait for a guard without tasks."""
 
 
 class GuardLine:
-    """The guard of the agent whose files are in `top`, started when it is first needed. For one thread."""
+    """The guard of the agent with the files in `top`, started on first use. For one thread."""
 
     def __init__(self, top: Path) -> None:
-        """No guard runs yet."""
+        """Create it without starting a guard."""
         self.top = top
         self.process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._unread = b""
         self._asked = 0.0
-        """When the ping was sent that has no answer yet; 0 when there is none."""
+        """Time of the unanswered ping; 0 when there is none."""
 
     @property
     def pid(self) -> int:
@@ -41,11 +41,11 @@ class GuardLine:
         return self.process.pid if self.process is not None else 0
 
     def fileno(self) -> int:
-        """The descriptor that becomes readable when a task ended or the guard did; -1 when there is none."""
+        """Descriptor that becomes readable when a task or the guard ended; -1 without a guard."""
         return self._channel.fileno() if self._channel is not None else -1
 
     def start(self, place: Path, store: str) -> int:
-        """Have a supervisor started for a task's directory; returns the guard's process id. Raises OSError."""
+        """Start a supervisor for a task's directory; returns the guard's process id. Raises OSError."""
         self.ensure()
         self._send({"start": str(place), "store": store})
         limit = now() + PATIENCE_SECONDS
@@ -62,7 +62,7 @@ class GuardLine:
                 raise OSError(f"task {place.name}: no answer from its guard in {PATIENCE_SECONDS:g} s")
 
     def look(self) -> None:
-        """Replace a guard that ended or does not answer; ask the present one for a sign of life."""
+        """Replace a guard that ended or does not answer; ping the current one."""
         self.hear()
         if self._asked and now() - self._asked > PATIENCE_SECONDS:
             self.end()
@@ -72,11 +72,11 @@ class GuardLine:
             self._send({"ping": True})
 
     def hear(self) -> None:
-        """Take what the guard reports; it says no more than that it is worth while to look."""
+        """Read and discard the guard's reports, which only trigger an iteration of the agent."""
         self._read(0.0)
 
     def ensure(self) -> None:
-        """Start a guard when there is none. Raises OSError."""
+        """Start a guard if none runs. Raises OSError."""
         if self.process is not None:
             return
         ours, theirs = socket.socketpair()
@@ -100,14 +100,14 @@ class GuardLine:
             self._gone()
 
     def close(self) -> None:
-        """Leave the guard to itself: it ends when no task is left."""
+        """Detach from the guard; it ends after the last task."""
         if self._channel is not None:
             self._channel.close()
         if self.process is not None:
             try:
                 self.process.wait(LEAVING_SECONDS)
             except subprocess.TimeoutExpired:
-                self.process.returncode = 0  # it watches tasks on, and is not waited for
+                self.process.returncode = 0  # it keeps watching tasks and is not waited for
         self.process = self._channel = None
 
     def _gone(self) -> None:
@@ -126,7 +126,7 @@ class GuardLine:
                 self.end()
 
     def _read(self, seconds: float) -> list[dict[str, Any]]:
-        """What the guard reports, waiting at most so long; a guard that closed the channel is gone."""
+        """Return the guard's reports, waiting at most `seconds`; a guard that closed the channel has ended."""
         if self._channel is None or not select.select([self._channel], [], [], seconds)[0]:
             return []
         try:

@@ -1,4 +1,4 @@
-"""A task in the hands of an agent: started under a supervisor or found again, and how it ended."""
+"""A task of an agent: started under a supervisor or found again, and its result."""
 
 import json
 import os
@@ -17,15 +17,15 @@ from omega.live.agent.places import Key
 from omega.live.agent.process_tree import kill_all, marked, started
 
 LONGEST_REASON = 200
-"""Letters of a reason that the store keeps; commands may be long."""
+"""Characters of a reason that the store keeps; commands may be long."""
 GONE = {"how": "lost", "reason": "its supervisor was killed"}
 
 
 @dataclass(slots=True)
 class Kept:
-    """One task. `leaving`: the store wants its end acknowledged; `unlisted`: the store does not list it any more.
+    """One task. `leaving`: the store waits for its end; `unlisted`: the store no longer lists it.
 
-    `guard` is the process id of the guard that reports its end, 0 when it was found again.
+    `guard` is the process id of the guard that reports its end, 0 for a task found again.
     """
 
     key: Key
@@ -38,12 +38,12 @@ class Kept:
     def start(cls, key: Key, place: Path, order: dict[str, Any], line: GuardLine, store: str = "") -> "Kept":
         """Have the guard start a supervisor with an order, in a new directory. Raises OSError.
 
-        `store` is the store's URL for a task that may have it. One that the guard started without an answer is found.
+        `store` is the store's URL for a task that may have it. A task started without an answer is found later.
         """
         if held(place / "lock"):
             return cls(key, place)
         if place.exists():
-            shutil.rmtree(place)  # a store that went back in time gives its ids out again
+            shutil.rmtree(place)  # a store restored to an older state reuses ids
         place.mkdir(mode=0o700)
         place.chmod(0o711 if order["user"] else 0o700)
         (place / "work").mkdir()
@@ -56,17 +56,17 @@ class Kept:
 
     @property
     def lives(self) -> bool:
-        """Whether its supervisor does: by its lock, which the kernel releases."""
+        """Return whether the supervisor lives, by its lock, which the kernel releases."""
         return held(self.place / "lock")
 
     def stop(self) -> None:
-        """Ask the supervisor to end its task; once more does no harm."""
+        """Ask the supervisor to end its task; idempotent."""
         if self.lives:
             with suppress(OSError, ValueError):
                 os.kill(int((self.place / "supervisor").read_text()), signal.SIGTERM)
 
     def result(self) -> dict[str, Any]:
-        """How it ended, when its supervisor no longer lives. What a killed supervisor left behind is ended."""
+        """Return the result after the supervisor's end; kills the processes of a killed supervisor."""
         try:
             found: dict[str, Any] = json.loads((self.place / "result").read_text())
         except (OSError, ValueError):
@@ -75,7 +75,7 @@ class Kept:
         return found
 
     def _sweep(self) -> None:
-        """Kill what a killed supervisor left behind, also where no guard did: its group and session, and its marks."""
+        """Kill processes of a killed supervisor that no guard killed: by group, session and marks."""
         with suppress(OSError, ValueError):
             group, began, _ = (self.place / "running").read_text().split()
             if started(int(group)) in ("", began):
@@ -84,11 +84,11 @@ class Kept:
 
     @property
     def ended_ago(self) -> float:
-        """How many seconds ago it ended, as its supervisor recorded it; 0 where none did."""
+        """Return the seconds since the recorded end; 0 without a record."""
         return max(0.0, now() - float(self.result().get("at", now())))
 
     def ending(self) -> tuple[How, str]:
-        """What the store is told of its end."""
+        """Return the result as reported to the store."""
         found = self.result()
         if self.leaving:
             return How.LEFT, ""

@@ -1,4 +1,4 @@
-"""The files by which agent, guard and task supervisors agree: how long tasks may run, and which process lives.
+"""The files shared by agent, guard and task supervisors: the lease of the tasks, and locks of live processes.
 
 Standard library only.
 """
@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOM = 512
-"""Bytes that a file takes which must be written again when the disk is full."""
+"""Bytes reserved for a file that must be rewritable when the disk is full."""
 
 KILLED = "killed"
 """A guard makes this file in a task's directory before it kills the task because its lease ended."""
 
 
 def now() -> float:
-    """Seconds since this computer started, its sleep included: a lease runs out while it sleeps."""
+    """Return seconds since boot, suspend included: a lease expires during suspend."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class Lease(NamedTuple):
-    """When tasks of an incarnation of an agent are asked to end (`over`), and when they must be gone (`end`)."""
+    """When tasks of an agent's incarnation are asked to end (`over`), and when they must have ended (`end`)."""
 
     over: float
     end: float
@@ -32,12 +32,12 @@ class Lease(NamedTuple):
 
     @property
     def last(self) -> float:
-        """When a task supervisor that still runs is taken for halted, and killed."""
+        """When a task supervisor that still runs is considered halted, and killed."""
         return self.end + (self.end - self.over) / 3
 
 
 def read_lease(path: Path) -> Lease:
-    """The lease that a file states; one that is over when there is none."""
+    """Return the lease in a file; an expired one without a file."""
     with suppress(OSError, ValueError):
         over, end, incarnation = path.read_text().split()
         return Lease(float(over), float(end), incarnation)
@@ -45,7 +45,7 @@ def read_lease(path: Path) -> Lease:
 
 
 def write(path: Path, text: str, room: int = 0) -> None:
-    """Write a file as a whole or not at all; on a disk that is full, into the `room` (bytes) it was given before."""
+    """Write a file atomically; on a full disk, in place within its reserved `room` (bytes)."""
     new, data = path.with_name(f"{path.name}.new"), text.encode().ljust(room)
     try:
         new.write_bytes(data)
@@ -69,7 +69,7 @@ def take_lock(path: Path, kind: int = fcntl.LOCK_EX) -> int | None:
 
 
 def held(path: Path) -> bool:
-    """Whether a living process holds the lock of a file. Two that ask at once do not mistake each other for one."""
+    """Return whether a living process holds a file's lock. Concurrent calls do not affect each other."""
     if not path.exists():
         return False
     lock = take_lock(path, fcntl.LOCK_SH)

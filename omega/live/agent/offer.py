@@ -1,4 +1,4 @@
-"""What this computer has to offer: its cores and memory, or what a container lets us have of them."""
+"""Capacity of this computer: its cores and memory, or the limits of its container."""
 
 import os
 import platform
@@ -11,34 +11,34 @@ MIB = 1 << 20
 CGROUPS = Path("/sys/fs/cgroup")
 OWN = Path("/proc/self/cgroup")
 NO_LIMIT = 1 << 60
-"""Old cgroups write a number near 2^63 where there is no limit."""
+"""Cgroups of version 1 write a number near 2^63 for no limit."""
 
 
 def cpu_millicores() -> int:
-    """Cores this process may use, in thousandths: those it is bound to, or the quota of its cgroup if less."""
+    """Return the usable cores in thousandths: the CPU affinity, or the cgroup's quota if less."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min([1000 * cores, *_quotas()])
 
 
 def memory_mib() -> int:
-    """Memory this process may use, in MiB: what the computer has, or the limit of its cgroup if less."""
+    """Return the usable memory in MiB: the computer's, or the cgroup's limit if less."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([total, *_limits()]) // MIB
 
 
 def default_name() -> str:
-    """The name of this computer in the network, in letters that a machine's name may have."""
+    """Return this computer's host name, reduced to the characters of machine names."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("-._")
     return name[:64] or "here"
 
 
 def attributes() -> dict[str, str]:
-    """What constraints may ask for without anybody saying it: the operating system, the processor's kind."""
+    """Return the default attributes: operating system and processor architecture."""
     return {"arch": platform.machine() or "unknown", "os": platform.system().lower() or "unknown"}
 
 
 def _files(name: str, controller: str, old: str) -> Iterator[str]:
-    """Yield what a file says in this process's cgroup and in all around it; `old` is its name in version 1."""
+    """Yield a file's contents in this process's cgroup and all enclosing ones; `old` is its name in version 1."""
     try:
         lines = OWN.read_text().splitlines()
     except OSError:
@@ -52,7 +52,7 @@ def _files(name: str, controller: str, old: str) -> Iterator[str]:
         else:
             continue
         inner = top / path.lstrip("/")
-        # Inside a container the path may be that of the computer outside: what is there then is the top.
+        # Inside a container the path may refer to the host: the visible top is used then.
         for place in [inner, *inner.parents]:
             if place == top.parent:
                 break

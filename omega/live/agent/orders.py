@@ -1,4 +1,4 @@
-"""What a supervisor has to do for a task: the job's words, with what every task gets. Pure."""
+"""Orders for supervisors, built from a job and the agent's environment. Pure."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,15 +13,15 @@ from schedulers.rolling import Policy
 
 GRACE_MS = 10_000
 LOG_BYTES = 10 << 20
-"""What is kept of each stream of a task when its job says nothing else."""
+"""Kept output of each stream of a task, unless the job sets a limit."""
 DELAY_MS, FACTOR = 1_000, 2.0
 HEALTH_EVERY_MS, HEALTH_TIMEOUT_MS = 5_000, 10_000
-"""How long after one run of a health command the next begins, and how long a run may take."""
+"""Default period and timeout of health commands."""
 MIB = 1 << 20
 
 
 class Site(NamedTuple):
-    """What is the same for all tasks of an agent: its environment, and `there`, which tells a directory that exists."""
+    """Environment common to all tasks of an agent; `there` returns whether a directory exists."""
 
     machine: str
     incarnation: int
@@ -34,11 +34,11 @@ class Site(NamedTuple):
 
 
 def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -> dict[str, Any]:
-    """The order for one task; `own` is what only those get that run a command of Omega's.
+    """Return the order of one task; `own` holds the variables of tasks that run an Omega command.
 
-    The task sees the agent's environment without its OMEGA_ settings, then what its job says, then who it
-    is. It runs where its job says, else where that was submitted from if there is such a place, else in
-    its own directory.
+    The task's environment is the agent's without OMEGA_ settings, then the job's variables, then the task's identity.
+    Its directory is the job's, else the directory of submission if it exists here, else the
+    task's own directory.
     """
     groups = job.spec.get("groups") or []
     said: Mapping[str, Any] = groups[key.group] if key.group < len(groups) else {}
@@ -80,5 +80,5 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
 
 
 def _played(duration_ms: int) -> list[str]:
-    """What stands for a command in a job that is meant to be played."""
+    """Return the command of a job without one: sleep for its duration."""
     return ["sleep", f"{duration_ms / 1000:g}"] if duration_ms else []

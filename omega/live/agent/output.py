@@ -1,4 +1,4 @@
-"""Reading what tasks said: from their files here, whole or as it grows, and the last words for everybody else."""
+"""Reads the output of tasks: from local files, complete or growing, and the tails sent to the store."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -11,23 +11,23 @@ from omega.live.agent.lease_file import now
 
 STREAMS = ("stdout", "stderr")
 TAIL_BYTES = 4 << 10
-"""Last words of each stream that go to the store."""
+"""Bytes of each stream's tail sent to the store."""
 TAIL_SECONDS = 2.0
 MOST_TAILS = 40
-"""Last words sent at once: what is said is many times more than what is read."""
+"""Maximum number of tails sent at once; most are never read."""
 
 Field = tuple[str, int, int, str]
 """Job, group, task, stream."""
 
 
 def files(place: Path, stream: str) -> list[tuple[int, Path]]:
-    """The files of a stream, the oldest first, each with the place of its first byte in the stream."""
+    """Return a stream's files, oldest first, each with the stream offset of its first byte."""
     found = (path for path in place.glob(f"{stream}.*") if path.suffix[1:].isdigit())
     return sorted((int(path.suffix[1:]), path) for path in found)
 
 
 def said_bytes(place: Path) -> int:
-    """What all streams of a task take on the disk."""
+    """Return the size of all streams of a task on disk."""
     size = 0
     for stream in STREAMS:
         for _, path in files(place, stream):
@@ -37,7 +37,7 @@ def said_bytes(place: Path) -> int:
 
 
 def tail(place: Path, stream: str, most: int) -> bytes:
-    """The last `most` bytes of a stream."""
+    """Return the last `most` bytes of a stream."""
     data = b""
     for _, path in files(place, stream):
         with suppress(OSError), path.open("rb") as file:
@@ -47,13 +47,13 @@ def tail(place: Path, stream: str, most: int) -> bytes:
 
 
 def last_lines(data: bytes, number: int) -> bytes:
-    """The last lines of some text."""
+    """Return the last `number` lines."""
     return b"".join(data.splitlines(keepends=True)[-number:]) if number else b""
 
 
 @dataclass(slots=True)
 class Reader:
-    """Reads a stream from byte `at` on, and on as it grows. `cut` counts bytes that were gone before they were read."""
+    """Reads a growing stream from byte `at`. `cut` counts bytes that were discarded before they were read."""
 
     place: Path
     stream: str
@@ -61,7 +61,7 @@ class Reader:
     cut: int = 0
 
     def more(self) -> Iterator[bytes]:
-        """Yield what was said since the last time."""
+        """Yield the output since the last call."""
         for start, path in files(self.place, self.stream):
             if start > self.at:
                 self.cut += start - self.at
@@ -75,20 +75,20 @@ class Reader:
 
 @dataclass(slots=True)
 class Tails:
-    """Finds out whose last words are new."""
+    """Detects changed tails."""
 
     _sent: dict[Field, int] = field(default_factory=dict)
     _looked: float = 0.0
 
     def changed(self, kept: Iterable[Kept]) -> dict[Field, bytes]:
-        """Last words of running tasks that changed, now and then and not too many at once."""
+        """Return changed tails of running tasks, limited in rate and number."""
         if now() - self._looked < TAIL_SECONDS:
             return {}
         self._looked = now()
         return dict(found for found, _ in zip(self._new(kept), range(MOST_TAILS), strict=False))
 
     def last(self, kept: Iterable[Kept]) -> dict[Field, bytes]:
-        """Last words of tasks that ended."""
+        """Return the tails of ended tasks."""
         listed = list(kept)
         found = dict(self._new(listed))
         for each in listed:

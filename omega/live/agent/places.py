@@ -1,9 +1,9 @@
-"""Where an agent keeps its files: in the state directory, for nobody else to read.
+"""Files of an agent in the state directory, readable by this user only.
 
 agents/CELL/NAME/
 lock      held while the agent lives
-nonce     by which the store knows it again (semantics 15)
-lease     until when its tasks may run (lease_file.py)
+nonce     identifies the agent to the store (semantics 15)
+lease     deadline of its tasks (lease_file.py)
 guard.lock, guard.log    held by its guards, and their output (guard.py)
 tasks/JOB.GROUP.TASK.PLACEMENT/    a task: see supervisor.py; work/ is its own directory
 """
@@ -22,7 +22,7 @@ _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class Key(NamedTuple):
-    """A task of a job as it was placed once: another placement of it is another key (semantics 1)."""
+    """One placement of a task: another placement of the same task has another key (semantics 1)."""
 
     job: str
     group: int
@@ -31,7 +31,7 @@ class Key(NamedTuple):
 
     @classmethod
     def read(cls, name: str) -> "Key":
-        """The key of a directory's name. Raises ValueError."""
+        """Return the key of a directory name. Raises ValueError."""
         job, group, task, placement = name.rsplit(".", 3)
         return cls(job, int(group), int(task), int(placement))
 
@@ -41,7 +41,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AgentPlaces:
-    """The files of one agent under the state directory `state`."""
+    """The files of one agent below the state directory `state`."""
 
     state: Path
     cell: str
@@ -63,7 +63,7 @@ class AgentPlaces:
 
     @property
     def lease(self) -> Path:
-        """The file that says until when tasks may run."""
+        """The file with the deadline of the tasks."""
         return self.top / "lease"
 
     def make(self) -> None:
@@ -85,7 +85,7 @@ class AgentPlaces:
         return handle
 
     def nonce(self) -> str:
-        """What the store knows this agent by, made when there is none."""
+        """Return the nonce that identifies the agent to the store; creates it if absent."""
         path = self.top / "nonce"
         if not path.exists():
             write(path, uuid4().hex)
@@ -93,20 +93,20 @@ class AgentPlaces:
         return path.read_text("utf-8")
 
     def found(self) -> Iterator[Key]:
-        """Tasks whose directories are there."""
+        """Yield the keys of existing task directories."""
         for entry in sorted(self.tasks.iterdir()) if self.tasks.is_dir() else []:
             try:
                 yield Key.read(entry.name)
             except ValueError:
-                continue  # not ours
+                continue  # not a task directory
 
     def task(self, key: Key) -> Path:
-        """The directory of a task."""
+        """Return a task's directory."""
         return self.tasks / str(key)
 
 
 def all_places(state: Path, cell: str) -> Iterator[AgentPlaces]:
-    """The places of every agent that this computer has had in a cell."""
+    """Yield the files of every agent that this computer has had in a cell."""
     folder = state / "agents" / cell
     for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
         yield AgentPlaces(state, cell, entry.name)

@@ -1,8 +1,8 @@
-"""An agent as a process: it looks when its box rings, when a task ends, and in time for its lease.
+"""An agent as a process: it iterates on a message, at the end of a task, and in time for its lease.
 
-One thread makes every call to the store but two. One that waits at the agent's box has a thread and a connection of
-its own, because that wait and the wait for processes cannot be one; so has the renewal of the lease, which waits for
-no other call (renewal.py). SIGTERM and SIGINT end the tasks, and the agent leaves in order.
+One thread makes all calls to the store except two. Waiting for the agent's mailbox has a thread and a connection of
+its own, because one thread cannot wait for a mailbox and processes at once; so has the renewal of the lease, which
+must not wait for other calls (renewal.py). SIGTERM and SIGINT stop the tasks, and the agent deregisters.
 """
 
 import os
@@ -33,19 +33,19 @@ from schedulers.process_log import log
 from schedulers.process_signals import leave_signals
 
 RING_SECONDS = 4.0
-"""How long to wait at the box before asking once more; shorter than what a connection waits for its reply."""
+"""Time to wait at the mailbox per call; shorter than the reply timeout of a connection."""
 AWAY_SECONDS = 0.5
 SOON_SECONDS = 0.1
-"""How often to ask whether something may start that must wait for another's end."""
+"""Poll interval while a task waits for the end of another."""
 FOUND_SECONDS = 0.25
-"""How often to see whether tasks ended that an earlier agent started: nobody tells their end."""
+"""Poll interval for the end of tasks of an earlier agent, which no guard reports."""
 
 
 class Bell:
-    """Wakes the agent: a socket that signals, and whoever rings, write to."""
+    """Wakes the agent: a socket that signals and other threads write to."""
 
     def __init__(self) -> None:
-        """Nobody rang; nobody asked to stop."""
+        """Create a bell that has not rung, without a stop request."""
         self.stopped = False
         self._ear, self._rope = socket.socketpair()
         for end in (self._ear, self._rope):
@@ -57,7 +57,7 @@ class Bell:
             self._rope.send(b".")
 
     def wait(self, seconds: float, also: int = -1) -> bool:
-        """Wait for so long; returns whether somebody rang, or the descriptor `also` can be read."""
+        """Wait at most `seconds`; returns whether the bell rang or the descriptor `also` is readable."""
         heard = [self._ear.fileno(), *([also] if also >= 0 else [])]
         ready, _, _ = select.select(heard, [], [], max(0.0, seconds))
         with suppress(BlockingIOError):
@@ -66,13 +66,13 @@ class Bell:
         return bool(ready)
 
     def stop(self, *_: object) -> None:
-        """Ask the agent to leave."""
+        """Ask the agent to stop."""
         self.stopped = True
         self.ring()
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Let a signal to leave stop the agent and a child's end wake it, for as long as the block runs."""
+        """Let termination signals stop the agent and SIGCHLD wake it during the block."""
         before = {number: signal.signal(number, self.stop) for number in leave_signals()}
         before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: self.ring())
         try:
@@ -84,7 +84,7 @@ class Bell:
 
     @contextmanager
     def ringing(self) -> Iterator[None]:
-        """Be a bell for as long as the block runs, without signals."""
+        """Open the bell's socket during the block, without signals."""
         try:
             yield
         finally:
@@ -93,7 +93,7 @@ class Bell:
 
 
 def wait_at_box(url: str, cell: str, executor: str, bell: Bell) -> None:
-    """Ring whenever the box of an executor has something; the messages say no more than that."""
+    """Ring whenever an executor's mailbox has messages; their contents are not used."""
     own: RedisCell | None = None
     while not bell.stopped:
         try:
@@ -101,31 +101,31 @@ def wait_at_box(url: str, cell: str, executor: str, bell: Bell) -> None:
             if own.receive(own.executor_number(executor), wait_seconds=RING_SECONDS):
                 bell.ring()
         except (StoreError, Refused):
-            threading.Event().wait(AWAY_SECONDS)  # whoever looks meets the same error and tells of it
+            threading.Event().wait(AWAY_SECONDS)  # the agent's thread gets the same error and reports it
     if own is not None:
         own.close()
 
 
 class Watch:
-    """Keeps one agent at work until its bell is told to stop."""
+    """Runs one agent until its bell is asked to stop."""
 
     def __init__(self, agent: Agent, bell: Bell) -> None:
-        """The agent has not come yet."""
+        """Create it; the agent is not registered yet."""
         self.agent, self.bell = agent, bell
         self.log = log.bind(member=agent.executor)
         self.come = self.away = False
         self.looked = 0.0
 
     def run(self) -> None:
-        """Look, wait, look again; a store, a cell or a name that is away is waited for.
+        """Iterate and wait; waits for an unavailable store, cell or name.
 
-        Tasks run on until the deadline of the lease, which ends them when nothing renews it. They end at once when
-        the cell answers and another has this agent's name: then nothing here is listed (semantics 16).
+        Tasks continue until the deadline of the lease, which stops them when nothing renews it. They stop at once when
+        the cell answers and another agent has this name: then no run is listed (semantics 16).
         """
         while not self.bell.stopped:
             try:
                 self.step()
-            except (StoreError, Refused, OSError) as error:  # so is a disk that is full
+            except (StoreError, Refused, OSError) as error:  # OSError: full disk
                 if not self.away:
                     self.log.warning(_away(error), error=str(error))
                 if isinstance(error, Refused):
@@ -140,7 +140,7 @@ class Watch:
         self.end()
 
     def step(self) -> None:
-        """Come when it must, else look."""
+        """Register if necessary, else iterate."""
         self.looked = now()
         try:
             if self.come:
@@ -154,7 +154,7 @@ class Watch:
         self.log.info("joined")
 
     def rest(self) -> None:
-        """Wait until there is a reason to look."""
+        """Wait for a reason to iterate."""
         due = self.looked + (0.0 if self.agent.behind else self.agent.lease_ms / 1000 / BEATS)
         while not self.agent.ended and (left := due - now()) > 0:
             if self.agent.waiting:
@@ -167,12 +167,12 @@ class Watch:
                 return
 
     def until_gone(self) -> None:
-        """Wait until the tasks that are not ours any more are gone."""
+        """Wait until tasks that the cell does not list have ended."""
         while any(kept.unlisted and kept.lives for kept in self.agent.kept.values()):
             self.bell.wait(FOUND_SECONDS)
 
     def end(self) -> None:
-        """End all tasks and leave; a store that is away finds out by the lease."""
+        """Stop all tasks and deregister; an unavailable store detects it by the lease."""
         while any(kept.lives for kept in self.agent.kept.values()):
             self.agent.stop()
             self.bell.wait(FOUND_SECONDS)
@@ -188,19 +188,19 @@ class Watch:
 
 
 def _away(error: Exception) -> str:
-    """What an agent waits for."""
+    """Return the name of the awaited condition."""
     if isinstance(error, CellGone):
         return "cell away"
     return "store away" if isinstance(error, StoreError) else "refused" if isinstance(error, Refused) else "no room"
 
 
 def _nobody(agent: Agent) -> None:
-    """Nobody wants to be told."""
+    """Ignore the agent's registration."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """`amounts` and `attributes` win over what the agent finds; tasks run as the user `run_as`, else as its own."""
+    """`amounts` and `attributes` override detected ones; tasks run as user `run_as`, else as the agent's."""
 
     amounts: Mapping[str, str] = field(default_factory=dict)
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -213,7 +213,7 @@ def run_agent(
 ) -> None:
     """Offer this computer to a cell until a signal; `state` is the state directory.
 
-    `came` is called when the machine is offered. Raises OmegaError when it cannot join, or the cell is gone.
+    `came` is called when the machine is offered. Raises OmegaError when it cannot join, or the cell was deleted.
     """
     hide_memory()
     check_suitable(server_info(url))
@@ -231,8 +231,8 @@ def run_agent(
         agent = Agent(own, machine, places, options.lease_ms, cgroups=Cgroups.prepare(f"{cell}-{name}"), user=user)
         agent.find()
         numbers = {
-            "omega_agent_tasks": ("Tasks that run", lambda: sum(kept.lives for kept in list(agent.kept.values()))),
-            "omega_agent_kept": ("Tasks in hand, ended ones not reported yet included", lambda: len(agent.kept)),
+            "omega_agent_tasks": ("Running tasks", lambda: sum(kept.lives for kept in list(agent.kept.values()))),
+            "omega_agent_kept": ("Tasks of the agent, including unreported ended ones", lambda: len(agent.kept)),
         }
         with shown(os.environ.get(METRICS), cell, agent.executor, numbers):
             _stay(agent, url, cell, came)
@@ -261,4 +261,4 @@ def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> N
             watch.run()
         finally:
             stop.set()
-            bell.stop()  # who waits at the box ends with the process
+            bell.stop()  # the mailbox thread ends with the process

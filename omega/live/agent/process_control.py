@@ -1,4 +1,4 @@
-"""prctl(2) of this process: who adopts orphans, which signal a parent's death sends, whether others may inspect it.
+"""prctl(2) of this process: adoption of orphans, the signal at the parent's death, and protection from inspection.
 
 Standard library only: the guard and the task supervisors run without site-packages. Every call does nothing where
 the system has no prctl (macOS).
@@ -21,7 +21,7 @@ def _prctl(option: int, argument: int | bytes) -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends."""
+    """Become the parent of every descendant whose parent process ends."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 

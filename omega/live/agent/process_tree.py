@@ -1,6 +1,6 @@
-"""The processes of this computer: which descend from which, and how to end a tree of them as a whole.
+"""The processes of this computer: their descent, and termination of complete trees.
 
-A process id alone may belong to somebody else a moment later, so a process is its id and the time it started.
+A process id may be reused at any time, so a process is identified by its id and its start time.
 Standard library only.
 """
 
@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 PROC = Path("/proc")
 ROUNDS, PAUSE_SECONDS = 50, 0.002
-"""How often a tree that keeps forking is read again, and how long to wait for killed processes between two readings."""
+"""Number of reads of a tree that keeps forking, and the wait for killed processes between two reads."""
 
 
 class Process(NamedTuple):
-    """One process; `started` is text to compare, `ended` is whether only its exit status is left (a zombie)."""
+    """One process; `started` is opaque text to compare, `ended` marks a zombie."""
 
     parent: int
     group: int
@@ -32,7 +32,7 @@ Table = Mapping[int, Process]
 
 
 def started(pid: int) -> str:
-    """When a process started, as text to compare; empty when there is none."""
+    """Return a process's start time as opaque text; empty when it does not exist."""
     if (PROC / "self/stat").exists():
         found = _read(pid)
         return found.started if found else ""
@@ -42,7 +42,7 @@ def started(pid: int) -> str:
 
 
 def processes() -> Table:
-    """Every process of this computer by its id."""
+    """Return every process of this computer by id."""
     if not (PROC / "self/stat").exists():
         return _from_ps()
     found = ((int(each.name), _read(int(each.name))) for each in PROC.iterdir() if each.name.isdigit())
@@ -58,7 +58,7 @@ def _read(pid: int) -> Process | None:
 
 
 def _from_ps() -> Table:
-    """As `processes`, where there is no /proc; the session is not known there and taken for the group."""
+    """As `processes`, for systems without /proc; the session is unavailable and set to the group."""
     listed = subprocess.run(
         ["ps", "-axo", "pid=,ppid=,pgid=,stat=,lstart="], check=False, capture_output=True, text=True
     ).stdout
@@ -70,7 +70,7 @@ def _from_ps() -> Table:
 
 
 def below(roots: Iterable[int], table: Table) -> set[int]:
-    """The ids of all descendants of some processes, without those themselves."""
+    """Return the ids of all descendants of some processes, without the processes themselves."""
     children: dict[int, list[int]] = {}
     for pid, process in table.items():
         children.setdefault(process.parent, []).append(pid)
@@ -84,7 +84,7 @@ def below(roots: Iterable[int], table: Table) -> set[int]:
 
 
 def marked(mark: bytes) -> set[int]:
-    """Processes whose environment holds a ``NAME=value``, as far as this process may read them."""
+    """Return the processes with ``NAME=value`` in their environment, as far as readable."""
     found = set[int]()
     for place in PROC.glob("[0-9]*"):
         with suppress(OSError):
@@ -94,7 +94,7 @@ def marked(mark: bytes) -> set[int]:
 
 
 def send(pid: int, since: str, number: signal.Signals) -> None:
-    """Send a signal to the process of this id that started then, and to no other."""
+    """Send a signal to the process with this id and start time only."""
     with suppress(OSError):
         if not hasattr(os, "pidfd_open"):
             if started(pid) == since:
@@ -109,9 +109,9 @@ def send(pid: int, since: str, number: signal.Signals) -> None:
 
 
 def kill_all(find: Callable[[Table], set[int]]) -> bool:
-    """Kill the processes that `find` names in a table, however they fork meanwhile; returns whether none is left.
+    """Kill the processes that `find` selects from a table, even if they fork; returns whether none is left.
 
-    They are halted first and killed together, so none of them can start a child that nobody sees.
+    They are stopped first and then killed together, so that none can start an unseen child.
     """
     for _ in range(ROUNDS):
         halted: dict[int, str] = {}
@@ -136,7 +136,7 @@ def kill_all(find: Callable[[Table], set[int]]) -> bool:
 
 
 def kill_cgroup(place: str) -> None:
-    """Kill everything in a cgroup at once, where it is one of version 2 (Linux 5.14 and later)."""
+    """Kill all processes of a cgroup at once, with cgroups of version 2 (Linux 5.14 and later)."""
     if place:
         with suppress(OSError):
             (Path(place) / "cgroup.kill").write_text("1")

@@ -1,7 +1,7 @@
-"""Renewal of an agent's lease, apart from everything else that it asks of the store (semantics 27).
+"""Renewal of an agent's lease, separate from its other calls to the store (semantics 27).
 
-The agent renews with each look. A thread with a connection of its own renews when that takes too long: a slow link, a
-store that answers late, many tasks to start. Both write the file that says until when tasks may run.
+The agent renews in each iteration. A thread with a connection of its own renews when that takes too long: a slow
+link, a slow store, many tasks to start. Both write the file with the deadline of the tasks.
 """
 
 import threading
@@ -16,13 +16,13 @@ from omega.live.agent.lease_file import ROOM, now, write
 from omega.live.agent.places import AgentPlaces
 
 BEATS = 5
-"""Renewals in a lease."""
+"""Renewals per lease."""
 LATE = 1.25
-"""The thread renews when nobody did for so many times the usual period."""
+"""The thread renews after this multiple of the usual period without a renewal."""
 ENDING, ENDED = 0.75, 0.9
-"""When tasks of an agent that cannot renew its lease are asked to end, and are killed, as parts of the lease."""
+"""Parts of the lease without renewal after which tasks are asked to end, and killed."""
 ANSWER = 0.25
-"""How long the thread waits for one reply, as a part of the lease; it connects again after that."""
+"""Reply timeout of the thread, as a part of the lease; it reconnects afterwards."""
 
 
 @dataclass(slots=True)
@@ -42,9 +42,9 @@ class Renewal:
         return self.lease_ms / 1000
 
     def renew(self, cell: RedisCell) -> Beat:
-        """Renew the lease, and let tasks run on for as long as it surely holds. Raises Fenced, StoreError.
+        """Renew the lease and extend the tasks' deadline accordingly. Raises Fenced, StoreError.
 
-        Counted from before the request was sent: the server counts from when it received it.
+        Counted from before the request was sent; the server counts from its receipt.
         """
         membership, asked = self.membership, now()
         if membership is None:
@@ -58,7 +58,7 @@ class Renewal:
         return beat
 
     def run(self, connect: Callable[[float], RedisCell], stop: threading.Event) -> None:
-        """Renew whenever it is late, until `stop` is set; `connect` takes the seconds to wait for a reply."""
+        """Renew whenever a renewal is late, until `stop` is set; `connect` takes the reply timeout in seconds."""
         own: RedisCell | None = None
         period = self.seconds / BEATS
         while not stop.wait(max(period / 10, min(self._renewed + LATE * period - now(), period))):
@@ -67,7 +67,7 @@ class Renewal:
             try:
                 own = own or connect(ANSWER * self.seconds)
                 self.renew(own)
-            except (OmegaError, OSError):  # the agent meets the same error with its next look, and reports it
+            except (OmegaError, OSError):  # the agent's next iteration gets and reports the same error
                 if own is not None:
                     own.close()
                 own = None

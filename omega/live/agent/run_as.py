@@ -1,4 +1,4 @@
-"""Tasks that run as another user than the agent: who that is, and where they may write."""
+"""Running tasks as another user: its account, and access to directories."""
 
 import os
 import subprocess
@@ -11,22 +11,22 @@ from omega.live.agent.task_start import account
 
 
 def task_user(name: str) -> dict[str, Any]:
-    """The account that tasks run as. Raises BadInput when this process may not run them so."""
+    """Return the account of the tasks' user. Raises BadInput when this process may not use it."""
     if os.geteuid() != 0:
         raise BadInput(f"--run-as {name}: only an agent that runs as root can run tasks as another user")
     try:
         user = account(name)
     except KeyError:
-        raise BadInput(f"--run-as {name}: there is no user of this name here") from None
+        raise BadInput(f"--run-as {name}: no user of this name on this computer") from None
     if user["uid"] == 0:
-        raise BadInput(f"--run-as {name}: is root itself; name a user without its rights")
+        raise BadInput(f"--run-as {name}: is root; choose a user without root's rights")
     return user
 
 
 def admit(places: AgentPlaces, user: dict[str, Any]) -> None:
-    """Let a user pass through the agent's directories to those of its tasks, without listing them.
+    """Grant a user passage through the agent's directories to its tasks', without listing them.
 
-    Raises BadInput when a directory above them is closed to that user.
+    Raises BadInput when a parent directory is closed to that user.
     """
     for place in (places.state, places.state / "agents", places.top.parent, places.top, places.tasks):
         place.chmod(0o711)
@@ -36,9 +36,9 @@ def admit(places: AgentPlaces, user: dict[str, Any]) -> None:
 
 
 def may_enter(directory: str, user: dict[str, Any] | None) -> bool:
-    """Whether there is such a directory that a user (None: this one) may enter."""
+    """Return whether a directory exists that a user (None: this process's user) may enter."""
     if user is None:
-        return os.path.isdir(directory)  # noqa: PTH112 - a name with a zero byte is none
+        return os.path.isdir(directory)  # noqa: PTH112 - returns False for a name with a zero byte
     if not directory or "\0" in directory or not Path(directory).is_absolute():
         return False
     return not subprocess.run(

@@ -1,15 +1,15 @@
-"""The supervisor of one task: a process that runs the task, keeps its output, and ends it in time.
+"""The supervisor of one task: runs it, keeps its output, and ends it in time.
 
-The guard forks it (guard.py). It needs nothing but its directory, so a task outlives the agent that requested it, and
-an agent that comes back finds it. Standard library only.
+The guard forks it (guard.py). It needs only its directory, so a task outlives the agent that requested it, and a
+restarted agent finds it. Standard library only.
 
-    order.json   what to run (orders.py)
-    lock         held for as long as the supervisor lives; the kernel releases it, kill -9 included
+    order.json   command and settings (orders.py)
+    lock         held while the supervisor lives; the kernel releases it, also after kill -9
     supervisor   its process id
     killed       made by the guard before it kills the task at the end of the lease
     running      the task's process group, when its leader started, the number of the attempt
     stdout.0, stderr.0, …    its output (task_output.py)
-    result       how it ended, written once; blank before that, in the room it will need
+    result       the task's result, written once; blank before, with the room it needs
 """
 
 import json
@@ -32,28 +32,28 @@ from omega.live.agent.task_output import Output
 
 CHUNK = 1 << 16
 DRAIN_SECONDS = 1.0
-"""How long to read on after a task ended: another process may hold its output open."""
+"""Time to read on after a task's end: another process may hold its output open."""
 LONGEST_DELAY_SECONDS = 300.0
 LONG = 3600.0
 GUARD_SECONDS, GUARD_TRIES = 0.5, 3
-"""How long the agent has for replacing a guard that ended before a supervisor does so, and how often that one tries."""
+"""Time for the agent to replace an ended guard before a supervisor does, and number of attempts."""
 
 
 class Supervisor:
-    """Runs what the directory orders, until it ends for good. `replace_guard` returns the id of a new one, or 0."""
+    """Runs its directory's order to the end. `replace_guard` returns the id of a new guard, or 0."""
 
     def __init__(self, directory: Path, store: str = "", replace_guard: Callable[[], int] = lambda: 0) -> None:
-        """Read the order; nothing runs yet. `store` is the URL of the store for a task that may have it."""
+        """Read the order without running it. `store` is the store's URL for a task that may have it."""
         self.directory, self.store, self.replace_guard = directory, store, replace_guard
         self.order: dict[str, Any] = json.loads((directory / "order.json").read_text())
-        self.order["umask"] = os.umask(0o077)  # other users may pass through the directory, and not read in it
+        self.order["umask"] = os.umask(0o077)  # other users may pass through the directory but not read it
         self.outputs = {name: Output(directory, name, self.order["log_bytes"]) for name in ("stdout", "stderr")}
         self.lease = self._lease()
         self.over_at = self.lease.over
         self.limit = now() + self.order["time_limit_ms"] / 1000 if self.order["time_limit_ms"] else NEVER
         self.group = self.oom_kills = self.guard = 0
         self.guard_at, self.guard_tries = NEVER, 0
-        """When to replace the guard, and how often to try."""
+        """When to replace the guard, and the attempts left."""
         self.asked = False
         self.ending = ""
         """Why the task is being ended: stopped, lease, limit or health."""
@@ -76,7 +76,7 @@ class Supervisor:
         self.guard_at, self.guard_tries = now() + GUARD_SECONDS, GUARD_TRIES
 
     def run(self) -> dict[str, Any]:
-        """Run the task, again after a failure as often as ordered; returns how it ended and when (`now`)."""
+        """Run the task, repeatedly after failures as ordered; returns its result and time of end (`now`)."""
         restart, attempt = self.order["restart"], 1
         delay = restart["delay_ms"] / 1000
         while True:
@@ -97,7 +97,7 @@ class Supervisor:
         try:
             task = self._start(attempt)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            self.order["restart"]["attempts"] = 0  # what cannot be started will not be next time
+            self.order["restart"]["attempts"] = 0  # a command that cannot be started fails again
             return "failed", task_start.why_not(self.order, error)
         self.group, self.oom_kills = task.pid, before
         self.check.begin()
@@ -105,7 +105,7 @@ class Supervisor:
         while self._look() or task.poll() is None:
             self._read(self._patience())
         self.check.end()
-        self.kill()  # a process that the task left behind, in a group of its own too, ends with it
+        self.kill()  # processes that the task left behind end with it, in any process group
         self.group = 0
         self._close(task)
         killed = task.returncode == -signal.SIGKILL and self._lease().end <= now()
@@ -135,7 +135,7 @@ class Supervisor:
             return f"killed by signal {-code}"
 
     def _oom_kills(self) -> int:
-        """How many processes of its cgroup the kernel has killed for want of memory."""
+        """Return the number of processes of its cgroup killed for lack of memory."""
         with suppress(OSError, ValueError):
             text = Path(self.order["cgroup"], "memory.events").read_text().partition("oom_kill ")[2]
             return int(text.split("\n")[0])
@@ -154,7 +154,7 @@ class Supervisor:
     # Time
 
     def _look(self) -> bool:
-        """End the task if a deadline passed or the agent asked; False. What is overdue is killed before all else."""
+        """End the task if a deadline passed or the agent asked. Kills overdue tasks before all else."""
         at, grace = now(), self.order["grace_ms"] / 1000
         if self.over_at <= at:
             self.lease = self._lease()
@@ -176,13 +176,13 @@ class Supervisor:
         return False
 
     def _guard_again(self) -> None:
-        """Start a guard, unless there is one; try again, for somebody else may have held its lock for a moment."""
+        """Start a guard unless one runs; retry, since another process may hold its lock for a moment."""
         started_now = self.replace_guard()
         self.guard, self.guard_tries = started_now or self.guard, self.guard_tries - 1
         self.guard_at = NEVER if started_now or self.guard_tries <= 0 else now() + GUARD_SECONDS
 
     def _end(self, why: str, kill_at: float) -> None:
-        """Ask the task to end, and kill it later; the first reason stands, and the earliest time."""
+        """Ask the task to end, and kill it later; the first reason and the earliest time apply."""
         self.kill_at = min(self.kill_at, kill_at)
         if not self.ending:
             self.ending, self.asked, self.limit = why, False, NEVER
@@ -191,7 +191,7 @@ class Supervisor:
                     os.killpg(self.group, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the task with all its descendants; those that its processes left behind are this process's children."""
+        """Kill the task with all descendants; orphans of its processes are children of this process."""
         kill_cgroup(self.order["cgroup"] if self.group else "")
         if self.group:
             with suppress(ProcessLookupError, PermissionError):
@@ -202,7 +202,7 @@ class Supervisor:
                 os.waitpid(pid, os.WNOHANG)
 
     def _left_behind(self) -> list[int]:
-        """Processes that the task started and whose parent ended, where the system tells."""
+        """Return the orphans among the task's processes, where the system provides them."""
         with suppress(OSError):
             text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
             own = {self.group, self.guard, self.check.process.pid if self.check.process else 0}
@@ -210,12 +210,12 @@ class Supervisor:
         return []
 
     def _lease(self) -> Lease:
-        """The agent's lease. That of a later incarnation is none for this task: that one has lost it (semantics 15)."""
+        """Return the agent's lease. A later incarnation's lease is void for this task, which it lost (semantics 15)."""
         found = read_lease(Path(self.order["lease"]))
         return found if found.incarnation == str(self.order["incarnation"]) else Lease(0.0, 0.0, "")
 
     def _patience(self) -> float:
-        """Seconds until a deadline; a task that was killed ends in a moment."""
+        """Return the seconds until the next deadline; a killed task ends in a moment."""
         left = min(self.over_at, self.kill_at, self.limit, self.check.at, self.guard_at) - now()
         return min(max(left, 0.05 if self.kill_at < NEVER else 0.0), LONG)
 
@@ -229,7 +229,7 @@ class Supervisor:
     # Output
 
     def _read(self, seconds: float) -> bool:
-        """Keep what the task writes, waiting at most so long; returns whether it wrote anything."""
+        """Keep the task's output, waiting at most `seconds`; returns whether there was any."""
         said = False
         for key, _ in self.selector.select(seconds):
             if key.data is None:
@@ -260,7 +260,7 @@ class Supervisor:
 
 
 def supervise(directory: Path, store: str = "", replace_guard: Callable[[], int] = lambda: 0, guard: int = 0) -> None:
-    """Be the supervisor of a directory's task. `guard` is the id of the parent process, if that is a guard."""
+    """Supervise the task of a directory. `guard` is the parent's process id, if the parent is a guard."""
     hide_memory()
     name_process("omega-task")
     adopt_orphans()
@@ -275,5 +275,5 @@ def supervise(directory: Path, store: str = "", replace_guard: Callable[[], int]
     try:
         result = task.run()
     finally:
-        task.kill()  # whatever went wrong here, nothing is left running
+        task.kill()  # after any error, no process is left running
     write(directory / "result", json.dumps(result), ROOM)

@@ -14,20 +14,20 @@ NEVER = float("inf")
 
 
 class Check:
-    """Runs the health command in the task's directory and as its user; its output is discarded."""
+    """Runs the health command in the task's directory as its user; discards its output."""
 
     def __init__(self, order: Mapping[str, Any]) -> None:
-        """Read the order; without a health command no check is ever due."""
+        """Read the order; without a health command no check is due."""
         self.order, self.said = order, order.get("health") or {"command": []}
         self.process: subprocess.Popen[bytes] | None = None
         self.at = NEVER
 
     def begin(self) -> None:
-        """The task started: the first check is due after its grace."""
+        """Start the schedule at the task's start: the first check is due after the grace period."""
         self.at = now() + self.said["grace_ms"] / 1000 if self.said["command"] else NEVER
 
     def look(self, lease_end: float) -> str:
-        """Start a check that is due, read the result of one that ended; returns why the task is unhealthy, if it is."""
+        """Start a due check and read a finished one; returns the reason if the task is unhealthy."""
         code = None if self.process is None else self.process.poll()
         if code is not None:
             self.process, self.at = None, now() + self.said["every_ms"] / 1000
@@ -46,7 +46,7 @@ class Check:
         return ""
 
     def end(self) -> None:
-        """End the check that runs, with the task."""
+        """Kill a running check at the task's end."""
         self.at = NEVER
         if self.process is not None:
             with suppress(ProcessLookupError, PermissionError):

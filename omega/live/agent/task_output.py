@@ -1,4 +1,4 @@
-"""What a task writes to one stream, kept on disk within a limit. Standard library only."""
+"""Output of one stream of a task, kept on disk within a limit. Standard library only."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -6,10 +6,10 @@ from typing import BinaryIO
 
 
 class Output:
-    """One stream of a task in two files at most, the older one removed when the newer is full.
+    """One stream of a task in at most two files; the older one is removed when the newer is full.
 
-    Each is named after the place of its first byte in the stream, so who reads while it is written knows
-    where he is, and how much is gone.
+    Each file is named after the stream offset of its first byte, so a concurrent reader has its position
+    and the number of discarded bytes.
     """
 
     def __init__(self, place: Path, stream: str, limit: int) -> None:
@@ -23,7 +23,7 @@ class Output:
         return (self.place / f"{self.stream}.{self.starts[-1]}").open("wb", buffering=0)
 
     def take(self, data: bytes) -> None:
-        """Keep what the task said; a disk that is full loses it and does not stop the task."""
+        """Append output of the task; on a full disk it is lost and the task continues."""
         with suppress(OSError):
             while data:
                 room = self.starts[-1] + self.half - self.at

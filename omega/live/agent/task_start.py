@@ -1,8 +1,8 @@
 """Start the command of a task, as its user and within its limits. Standard library only.
 
-What follows the fork happens in this order: cgroup and limits, which need the rights of the agent; the task's user;
-the signal at the supervisor's death, which a change of user would cancel; the directory, entered with the rights of
-that user; at last the lease, which may have ended meanwhile.
+The order after the fork: cgroup and limits, which need the agent's rights; the task's user;
+the signal at the supervisor's death, which a change of user would cancel; the directory, entered with that user's
+rights; finally the lease, which may have ended since.
 """
 
 import os
@@ -20,21 +20,21 @@ from omega.live.agent.lease_file import now
 from omega.live.agent.process_control import signal_at_parents_death
 
 STORE_FD = "OMEGA_STORE_FD"
-"""Names the descriptor from which a MapReduce worker reads the store's URL: no environment holds it, and no argv."""
+"""Variable with the descriptor from which a MapReduce worker reads the store's URL, kept out of the environment."""
 
 MARK = "OMEGA_TASK_DIRECTORY"
-"""Holds the directory of the task in the environment of its processes: by this they are found, wherever they went."""
+"""Variable with the task's directory in its processes' environment, which identifies them in any process group."""
 
 
 def account(name: str) -> dict[str, Any]:
-    """The user that tasks run as, as an order holds it. Raises KeyError when there is none of that name."""
+    """Return a user's account as stored in an order. Raises KeyError for an unknown name."""
     found = pwd.getpwnam(name)
     groups = os.getgrouplist(name, found.pw_gid)
     return {"name": name, "uid": found.pw_uid, "gid": found.pw_gid, "groups": groups, "home": found.pw_dir}
 
 
 def become(user: Mapping[str, Any] | None) -> None:
-    """Give up the rights of this process for those of a user, for good; None keeps them."""
+    """Change this process to a user permanently; None keeps the current one."""
     if user is not None:
         os.setgroups(user["groups"])
         os.setresgid(user["gid"], user["gid"], user["gid"])
@@ -45,7 +45,7 @@ def start(
     order: Mapping[str, Any], command: Sequence[str], environment: Mapping[str, str], lease_end: float,
     store: str = "", *, output: int = subprocess.PIPE,
 ) -> "subprocess.Popen[bytes]":  # fmt: skip
-    """Start `command` in a session of its own. `store` is a URL that it may read from a socket, once.
+    """Start `command` in a new session. `store` is a URL that it may read once from a socket.
 
     Raises OSError and ValueError when it cannot be started.
     """
@@ -55,7 +55,7 @@ def start(
         _limit(order)
         become(order["user"])
         signal_at_parents_death(signal.SIGKILL)
-        if os.getppid() != parent or lease_end <= now():  # the supervisor ended, or stood still, since the fork
+        if os.getppid() != parent or lease_end <= now():  # the supervisor ended, or was halted, since the fork
             os.kill(os.getpid(), signal.SIGKILL)
         if order["user"] is not None:
             _enter(order["directory"])
@@ -84,7 +84,7 @@ def _enter(directory: str) -> None:
 
 
 def _limit(order: Mapping[str, Any]) -> None:
-    """No core files, no more memory than requested, and the cgroup that was made for the task."""
+    """Disable core files, limit memory as requested, and enter the task's cgroup."""
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     limit = order["memory_bytes"]
@@ -98,9 +98,9 @@ def _limit(order: Mapping[str, Any]) -> None:
 
 
 def why_not(order: Mapping[str, Any], error: Exception) -> str:
-    """Why a command could not be started, in one line."""
+    """Return why a command could not be started, in one line."""
     command, directory = order["command"][0], order["directory"]
-    if isinstance(error, ValueError):  # a zero byte, or a variable's name that is none
+    if isinstance(error, ValueError):  # a zero byte, or an invalid variable name
         return f"cannot run {command!r}: {error}"
     if isinstance(error, subprocess.SubprocessError):
         return f"cannot run {command} as {order['user']['name']} in {directory}" if order["user"] else str(error)

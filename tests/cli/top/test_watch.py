@@ -117,7 +117,7 @@ def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> Non
 
 
 def test_it_wants_a_terminal(omega: Omega, cell: RedisCell) -> None:
-    assert omega.error("top") == "omega top: wants a terminal; omega top --once prints one frame"
+    assert omega.error("top") == "omega top: needs a terminal; use omega top --once for one frame"
 
 
 def test_textual_may_be_missing(omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> None:
