@@ -94,6 +94,14 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "differs within one millisecond of 1970",
     ("cellstate/memory/cell.py",
      "elsewhere = (self.M[index].runs[run][1] for run, index in g.runs.items() if run < 1)"): "no placement has id 0",
+    ("cellstate/memory/reads.py",
+     "Run(abs(placement), g.job.id, index, g.number, spell(tasks), leaving=placement <= 0)"): "no placement has id 0",
+    ("cellstate/memory/words.py",
+     "self.state, self.executor, self.stamp, self.leaving = MachineState.UP, 0, 1, 0"): "set when the machine joins",
+    ("cellstate/memory/words.py", "self.limited, self.plain = True, True"): "every limit is None: looked at in vain",
+    ("cellstate/lua/housekeep.lua",
+     "if not j or (j.state < HELD and j.delayed or j.placed) == 0 then done[#done + 1] = id end"):
+        "an entry of a held job that is due leaves no delayed task",
     ("cellstate/memory/simulated.py", "if at <= 0 or ((end - at) * WHOLESALE > len(free) and copy.wholesale):"):
         "reads all machines instead of those that changed, with the same result",
     ("cellstate/memory/simulated.py", "g = j.groups[number] if 1 <= number < len(j.groups) else None"):

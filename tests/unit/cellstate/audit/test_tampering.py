@@ -45,6 +45,12 @@ def test_a_job_that_a_person_held_is_held(everything: Town) -> None:
     assert "was held by a person and is not held" in said
 
 
+def test_a_job_that_ended_keeps_its_state(everything: Town) -> None:
+    everything.edit("jobs", "done", "batch 0 5 4", "batch 0 5 2")
+    said = [v.what for v in verify(everything.cell).violations if v.where == "job done"]
+    assert "is stopped, and ended as done" in said
+
+
 def test_no_arrival_is_given_out_before_the_first(everything: Town) -> None:
     everything.queue("batch", "part", 0)
     said = [v.what for v in verify(everything.cell).violations if v.where == "job part"]
