@@ -82,6 +82,7 @@ def measure(settings: Settings) -> Document:
     about = computer()
     with measured_store(settings.store, append_only=settings.append_only) as store:
         cell = store.make_cell()
+        cell.serve("bench", "bench", 600_000, _now_ms())
         cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in range(settings.machines)], _now_ms())
         empty = Saved.save(store, "empty")
         runs = []

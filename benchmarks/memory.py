@@ -3,7 +3,7 @@
 import time
 
 from benchmarks.computer import resident_bytes
-from benchmarks.residents import FLEET, Filler, chunks, join, queue_jobs
+from benchmarks.residents import FLEET, LEASE_MS, Filler, chunks, join, queue_jobs
 from benchmarks.store import Saved, Store
 from cellstate.errors import StoreError
 from cellstate.model import TaskGroup
@@ -36,7 +36,7 @@ def measure_scheduler(store: Store, empty: Saved, machines: int, tasks: int) -> 
     """Resident memory of a real scheduler process that has read the cell and placed some jobs."""
     empty.restore()
     cell = store.open_cell()
-    join(cell, machines)
+    join(cell, machines, lease_ms=LEASE_MS)
     running = run_tasks(cell, machines, tasks, 10)
     queue_jobs(cell, "batch", 1_000, (TaskGroup(NEED, 10, 60_000),))
     with crew(store.url, store.cell, store.directory / "logs") as group:

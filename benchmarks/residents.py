@@ -32,8 +32,9 @@ Placed = tuple[int, int]
 T = TypeVar("T")
 
 
-def join(cell: RedisCell, machines: int, capacity: Resources = CAPACITY) -> None:
-    """Add so many equal machines."""
+def join(cell: RedisCell, machines: int, capacity: Resources = CAPACITY, lease_ms: int = 1) -> None:
+    """Add equal machines; their executor holds a lease for `lease_ms`, 1 where a process of its own takes the name."""
+    cell.serve(FLEET, "bench", lease_ms, _now_ms())
     cell.join(FLEET, [MachineSpec(f"m{i}", capacity) for i in range(machines)], _now_ms())
 
 

@@ -24,8 +24,8 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "lapse", "machine",
     ),
     "executor": (
-        *_READING, "receive", "start", "end", "join", "machine", "engage", "beat", "lapse", "tail", "claim_shard",
-        "end_shard", "enlist", "renew", "withdraw", "housekeep", "retire",
+        *_READING, "receive", "start", "end", "join", "machine", "engage", "serve", "online", "beat", "lapse", "tail",
+        "claim_shard", "end_shard", "enlist", "renew", "withdraw", "housekeep", "retire",
     ),
     "person": SCRIPTS,
 }  # fmt: skip

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+from cellstate.executors import ExecutorRecord
 from cellstate.model import (
     Described,
     Job,
@@ -136,10 +137,18 @@ class Cell(Protocol):
     dimensions: Dimensions
 
     def join(self, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
-        """Add machines, or bring them back; returns their indices."""
+        """Add machines, or bring them back; returns their indices.
+
+        They are up when their executor lives, else offline. Refused while tasks of another executor are still on one.
+        """
 
     def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
-        """Change a machine's state; returns the tasks put back (down and gone lose theirs)."""
+        """Change a machine's state; returns the tasks put back.
+
+        The tasks of a machine that is set down or removed are pending again at once. While its executor lives they
+        are also leaving, until it acknowledges their end or its lease ends (semantics 23). A machine that is to be up
+        is offline when its executor does not live. BadInput for `OFFLINE`.
+        """
 
     def set_machine_capacity(
         self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
@@ -260,6 +269,15 @@ class Cell(Protocol):
         Those who free room must know that it lives (`may_wake`).
         """
 
+    def serve(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """Take the name of a simulated executor, and bring its offline machines up; Duplicate while another lives.
+
+        Runs on its machines go on under a successor. `beat` renews the lease, `lapse` gives name and machines up.
+        """
+
+    def executor_records(self) -> Mapping[str, ExecutorRecord]:
+        """Every live executor on record, agents (``agent/NAME``) included, by its name."""
+
     def engage(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
         """Take the name of an agent and of its machine; Duplicate while another lives, Refused when it is no agent's.
 
@@ -270,7 +288,11 @@ class Cell(Protocol):
         """Renew an agent's lease and learn what its machine is to run; Fenced when it lapsed."""
 
     def lapse(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
-        """Put back what ran on the machine of an agent that lapsed, or, not `reaped`, that leaves; once."""
+        """Put back what ran on the machines of an executor that lapsed, or, not `reaped`, that leaves; once.
+
+        The machines are offline afterwards, unless somebody drained them or set them down; that of an agent that
+        leaves is gone with it.
+        """
 
     def agents(self) -> Mapping[str, AgentRecord]:
         """Every agent on record, by its name."""

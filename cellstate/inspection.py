@@ -71,6 +71,8 @@ class Inspection:
     placed: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
     """(placement, machine) of the runs in every chunk apart from their job's record."""
     executors: dict[str, int] = field(default_factory=dict)
+    serving: dict[int, str] = field(default_factory=dict)
+    """Names of the executors that live, by number."""
     specs: dict[str, int] = field(default_factory=dict)
     """Jobs with a part that only schedulers and executors read, and how many task groups it describes."""
     done: list[tuple[str, int]] = field(default_factory=list)

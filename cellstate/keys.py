@@ -9,7 +9,8 @@ Redis Cluster.
     placed      hash    job, group, chunk → runs of a job beyond those in its record (lua/parts/placements.lua)
     static      hash    index → name and attributes (MessagePack)
     names       hash    machine name → index
-    executors   hash    executor name → number
+    executors   hash    executor name → number: even when it runs commands, odd when it simulates
+    serving     hash    number of a live executor → its name
     jobs        hash    job id → job record
     specs       hash    job id → what only schedulers and executors read (MessagePack)
     jobnames    hash    name of a live job → its id
@@ -23,8 +24,8 @@ Redis Cluster.
     changes     list    per version: tag and the records of the machines it touched
     log         stream  per version: time, author, facts
     schedulers  hash    kind/instance → incarnation, nonce, last transaction number and its outcome
-    agents      hash    agent/NAME → incarnation, nonce, length of its lease
-    lease:S     string  expires when scheduler or agent S no longer renews it
+    agents      hash    name of a live executor → incarnation, nonce, length of its lease
+    lease:S     string  expires when scheduler or executor S no longer renews it
     stats       hash    kind/instance → figures of a scheduler (MessagePack)
     box:E       list    messages for executor number E
     wake:S      list    at most one token: scheduler S has work

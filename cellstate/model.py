@@ -56,12 +56,17 @@ def bucket_of(job_id: str) -> int:
 
 
 class MachineState(IntEnum):
-    """What a machine may take. `DRAINED` keeps its tasks and takes no new ones."""
+    """What a machine may take. `DRAINED` keeps its tasks and takes no new ones.
+
+    `OFFLINE` would be `UP`, but no live executor runs what is placed on it (semantics 31). Executors enter and leave
+    that state; people set the others.
+    """
 
     UP = 0
     DRAINED = 1
     DOWN = 2
     GONE = 3
+    OFFLINE = 4
 
 
 class JobState(IntEnum):
@@ -95,6 +100,13 @@ class MachineSpec:
             raise BadInput(f"machine name {shown(self.name)}: use 1 to 128 letters, digits, . _ / -")
         if self.attributes:
             check_texts(self.attributes, f"machine {self.name}: attributes")
+
+
+def check_state(state: MachineState) -> MachineState:
+    """Return a state that a person may set; raises BadInput for `OFFLINE`."""
+    if state is MachineState.OFFLINE:
+        raise BadInput("machine state offline: executors enter and leave it; set up, drained, down or gone")
+    return state
 
 
 def merged(attributes: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -218,11 +230,27 @@ def check_author(name: str) -> str:
     return check_text(name, "name")
 
 
+def runs_commands(spec: Mapping[str, Any]) -> bool:
+    """Whether a job's tasks run commands, so that none of them may be simulated (semantics 31).
+
+    `spec` is what schedulers and executors read of the job: its own entries and, as ``groups``, those of its groups.
+    """
+    groups = spec.get("groups") or ()
+    return not spec.get("simulate") and any(isinstance(group, Mapping) and group.get("command") for group in groups)
+
+
 def check_nonce(nonce: str) -> str:
     """Return the nonce of an incarnation (semantics 15); BadInput for one that its record could not hold."""
     if not _NONCE.fullmatch(nonce):
         raise BadInput(f"nonce {shown(nonce)}: use 1 to 64 letters, digits, . _ -")
     return nonce
+
+
+def check_executor(name: str) -> str:
+    """Return the name of a simulated executor; raises BadInput when it is not of its form."""
+    if not _ID.fullmatch(name):
+        raise BadInput(f"executor name {shown(name)}: use 1 to 64 letters, digits, . _ -")
+    return name
 
 
 def check_member(name: str) -> str:
@@ -328,6 +356,8 @@ class Job:
     """Whether tasks of it were placed and taken off again, other than by finishing: its first wait is over."""
     lane: int = 0
     """The number of its lane (cellstate/lanes.py); 0 where there is no store."""
+    commands: bool = False
+    """Whether its tasks run commands: no simulated machine takes any of them."""
 
     @property
     def unplaced(self) -> int:

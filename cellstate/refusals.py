@@ -31,3 +31,10 @@ def excess(cell: str, resource: str) -> OmegaError:
         f"cell {cell}: its machines would have more than {MOST_TOGETHER} of {resource} together; count it in a larger "
         "unit"
     )
+
+
+def busy(machine: str) -> Refused:
+    """The error for a machine that cannot join under another executor yet."""
+    return Refused(
+        f"machine {machine}: tasks of its last executor are still on it; drain it first, or try again when they left"
+    )

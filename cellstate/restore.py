@@ -57,7 +57,7 @@ def restore(
     cell = RedisCell(client, name, Dimensions(backup.resources), url)
     try:
         before = {each: int(_asked(client, name, each) or 0) for each in AHEAD}
-        lease_ms = max([*_leases(backup), *(agent.lease_ms for agent in cell.agents().values())], default=0)
+        lease_ms = max([*_leases(backup), *(record.lease_ms for record in cell.executor_records().values())], default=0)
         cell.delete()
         _write(client, cell, backup, told)
         _begin(client, cell, _counters(backup, before), at_ms, by, lease_ms)
@@ -67,7 +67,7 @@ def restore(
 
 
 def _leases(backup: Backup) -> Iterator[int]:
-    """The lengths (ms) of the leases of the agents in a backup."""
+    """The lengths (ms) of the leases of the executors in a backup."""
     for record in backup.small.get("agents", Key("hash", [])).items[1::2]:
         yield int(record.split(b" ")[2])
 
@@ -111,7 +111,7 @@ def _counters(backup: Backup, before: Mapping[str, int]) -> dict[str, bytes]:
 def _begin(client: Any, cell: RedisCell, counters: Mapping[str, bytes], at_ms: int, by: str, lease_ms: int) -> None:
     """Say in the log what was done; with its counters the cell is there.
 
-    For the longest lease of an agent nothing starts that is placed from now on: agents that are cut off may run
+    For the longest lease of an executor nothing starts that is placed from now on: agents that are cut off may run
     tasks that the backup lists as pending, until their leases end.
     """
     prefix = keys.prefix(cell.name)

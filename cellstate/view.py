@@ -107,6 +107,12 @@ class View:
         up: NDArray[np.bool_] = self.rows[2] == MachineState.UP
         return up
 
+    @property
+    def simulated(self) -> NDArray[np.bool_]:
+        """Which machines belong to executors that simulate tasks and run no command."""
+        simulated: NDArray[np.bool_] = self.rows[3] % 2 == 1
+        return simulated
+
     def executors(self, machines: Iterable[int]) -> set[int]:
         """The executor numbers of some machines."""
         column = self.rows[3]

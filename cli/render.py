@@ -30,7 +30,7 @@ GAP = 2
 STYLES = {
     "running": "green", "finished": "green", "up": "green", "ok": "green", "live": "green",
     "pending": "yellow", "drained": "yellow", "held": "yellow", "leaving": "yellow",
-    "failed": "red", "abandoned": "red", "down": "red", "lapsed": "red",
+    "failed": "red", "abandoned": "red", "down": "red", "offline": "red", "lapsed": "red",
     "stopped": "bright_black",
 }  # fmt: skip
 """Table values printed in colour."""

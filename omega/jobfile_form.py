@@ -277,6 +277,7 @@ class JobEntry(Strict):
     directory: Annotated[str, AfterValidator(_absolute)] | None = None
     after: Annotated[list[Wait], BeforeValidator(_waits)] = []
     update: Update | None = None
+    simulate: bool = False
     on_abandon: Literal["stop", "keep"] = "stop"
     requeue: Literal["always", "never"] = "always"
 
@@ -288,7 +289,7 @@ class JobEntry(Strict):
 
     def extra(self) -> dict[str, Any]:
         """What only schedulers and executors read of the job, as `JobSpec.extra` keeps it."""
-        names = ("pool", "user", "environment", "directory")
+        names = ("pool", "user", "environment", "directory", "simulate")
         found = {name: value for name in names if (value := getattr(self, name))}
         if self.expected_duration is not None:
             found["expected_duration"] = self.expected_duration / 1000

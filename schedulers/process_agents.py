@@ -18,7 +18,7 @@ def look_after(cell: RedisCell, at_ms: int, by: str, most: int = MOST_RUNS) -> b
     Whoever notices does it; done by several at once it is done once (semantics 17). `at_ms` is for the log.
     Returns whether more is due at once.
     """
-    cell.reap_agents(at_ms, by)
+    cell.reap_executors(at_ms, by)
     cell.retire(cell.store_ms())
     over = [machine for machine, left in cell.deadlines().items() if left <= 0]
     if over:

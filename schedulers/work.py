@@ -118,7 +118,8 @@ class Work:
         wants = tuple(demands(self.job, group) for group in groups)
         scattered = any(each.counts for each in wants) and (self.placed or any(g.placed for g in self.job.groups))
         whose = self.user, self.pool
-        return needs, gang, self.job.precedence, *whose, wants, self._unknown(groups), self.id if scattered else ""
+        own = self.id if scattered else ""
+        return needs, gang, self.job.precedence, *whose, wants, self._unknown(groups), own, self.job.commands
 
     def _unknown(self, groups: list[int]) -> str:
         """What the job file says and Omega knows nothing of: a stranger's policy may."""

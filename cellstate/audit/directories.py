@@ -82,6 +82,12 @@ def executors_are_numbered(inspection: Inspection, picture: Picture, register: R
         if row[3] not in numbers or (brought is not None and inspection.executors.get(brought) != row[3]):
             what = f"belongs to executor {row[3]}, and {brought or 'an executor of a number'} brought it"
             yield Violation(6, what, f"machine {index}")
+    for number, name in inspection.serving.items():
+        if inspection.executors.get(name) != number or name not in inspection.members:
+            yield Violation(6, f"says that {name} lives, which has another number or no record", f"serving {number}")
+    for name in inspection.members.keys() & inspection.executors.keys():
+        if inspection.executors[name] not in inspection.serving:
+            yield Violation(6, "is on record, and does not count as living", f"agents {name}")
     for executor, messages in inspection.boxes.items():
         strange = [message for message in messages if not _exists(message, picture)]
         if executor not in numbers or strange:
@@ -271,7 +277,7 @@ def counters_are_reached(inspection: Inspection, picture: Picture, register: Reg
         return  # it changes while it is read
     for where, numbers in (
         ("names", sorted(inspection.machine_names.values())),
-        ("executors", [number - 1 for number in sorted(inspection.executors.values())]),
+        ("executors", [(number - 1) // 2 for number in sorted(inspection.executors.values())]),
     ):
         if numbers != list(range(len(numbers))):
             yield Violation(6, f"leaves out a number, or has one twice: {numbers}", where)

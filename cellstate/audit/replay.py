@@ -13,7 +13,7 @@ from cellstate.audit.rules import Violation
 from cellstate.cell import Fact
 from cellstate.model import MachineState
 
-REASONS = ("over", "limit", "drain", "fair-share")
+REASONS = ("over", "limit", "drain", "down", "fair-share")
 """Why tasks may be evicted, beside ``precedence:JOB`` (invariant 5); a detail may follow a colon."""
 ENDS = ("finished", "failed", "lost", "evicted", "stopped")
 

@@ -5,12 +5,12 @@ records for speed and must follow from them: what the jobs of a kind hold togeth
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from cellstate import ranges
 from cellstate.audit.reading import Held, Picture
-from cellstate.model import GroupStatus, JobState, MachineState
+from cellstate.model import GroupStatus, JobState, MachineState, Run
 
 
 class Violation(NamedTuple):
@@ -24,11 +24,19 @@ class Violation(NamedTuple):
 Rule = Callable[[Picture], Iterator[Violation]]
 
 _OPEN = (JobState.ACTIVE, JobState.HELD)
-_EMPTY = (MachineState.DOWN, MachineState.GONE)
+_AWAY = (MachineState.DOWN, MachineState.GONE, MachineState.OFFLINE)
+
+
+def _holds(runs: Iterable[Run], state: int) -> bool:
+    """Whether a machine that is away has runs that it may not have."""
+    return any(state == MachineState.OFFLINE or not run.leaving for run in runs)
 
 
 def machines_are_valid(picture: Picture) -> Iterator[Violation]:
-    """1: amounts are not negative, the state and the executor exist, a machine that is away holds nothing."""
+    """1: amounts are not negative, the state and the executor exist, a machine that is away runs nothing.
+
+    On one that somebody set down or removed, tasks may still be leaving; on one that is offline none are.
+    """
     for index, row in picture.rows.items():
         where = f"machine {index}"
         state, executor = row[2], row[3]
@@ -36,7 +44,7 @@ def machines_are_valid(picture: Picture) -> Iterator[Violation]:
             yield Violation(1, f"has a negative amount among {row[4:]}", where)
         if state not in tuple(MachineState):
             yield Violation(1, f"is in state {state}, which does not exist", where)
-        elif state in _EMPTY and (picture.runs.get(index) or any(row[4 + picture.size :])):
+        elif state in _AWAY and (any(row[4 + picture.size :]) or _holds(picture.runs.get(index, ()), state)):
             yield Violation(1, f"is {MachineState(state).name.lower()} and still holds tasks", where)
         if executor < 1:
             yield Violation(1, f"belongs to executor {executor}; their numbers start at 1", where)

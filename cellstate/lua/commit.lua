@@ -157,7 +157,8 @@ local function judge(t, i)
   local group, count, seen = numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2]
   local g = j and j.groups[group + 1]
   if not g or j.state ~= ACTIVE or not m or m[STATE] == GONE then return 0, UNKNOWN end
-  local fits = m[STATE] == UP and room(m, g, count) or -1
+  local takes = m[STATE] == UP and not (j.commands and m[EXECUTOR] % 2 == 1)  -- odd: it only simulates
+  local fits = takes and room(m, g, count) or -1
   if fits < 0 then return 0, IS_DOWN end
   local claimed = t.claimed[group] or 0
   local left = g[UNPLACED] - claimed

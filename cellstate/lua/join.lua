@@ -1,18 +1,21 @@
 -- Machines join the cell, or come back (perhaps with another capacity) under their name.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping names static executors | box:* wake:* asleep
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping names static executors serving
+--        | box:* wake:* asleep
 -- ARGV   dims tag at by executor | pairs
 -- A pair is "name capacity*R" and the machine's opaque attributes. All belong to one executor.
--- Reply  {"ok", version, executor number, index…}, or with nothing done {"keys", name…}, {"sum", resource} (too much together)
--- Types  names, static, executors: hash; others as in commit.lua
--- Rules  a machine that was gone continues above its old number and above every transaction so far:
---        no ABA for coarse detection (semantics 10); one that holds more than it now has is over (5).
+-- Reply  {"ok", version, executor number, index…}, or with nothing done {"busy", name} when tasks of another executor are
+--        still on that machine, {"sum", resource} (too much together), {"keys", name…}
+-- Types  names, static, executors, serving: hash; others as in commit.lua
+-- Rules  a machine is up when its executor lives, else offline (semantics 31). A machine that was gone continues above
+--        its old number and above every transaction so far: no ABA for coarse detection (10); one that holds more
+--        than it now has is over (5).
 --        A machine that is there already just so changes nothing (14). Other attributes: as in describe.lua.
 
---@include lists binary ranges words done lanes publish sums
+--@include lists binary ranges words done lanes publish sums serving
 
-local known_owner = redis.call('HGET', executors_key, executor)
-local owner = tonumber(known_owner or redis.call('HLEN', executors_key) + 1)
+local owner, known_owner = number_of(executor)
+local state = lives(owner) and UP or OFFLINE
 local wanted, names, capacities, opaque = {}, {}, {}, {}
 for i = fixed_args + 1, #ARGV, 2 do
   local name, capacity = match(ARGV[i], '^(%S+) (.*)$')
@@ -27,6 +30,10 @@ local statics = fetch(static_key, wanted)
 for i, index in ipairs(wanted) do M[index].static = statics[i] end
 local lack = lacking()
 if #lack > 0 then return answering({ 'keys' }, lack) end
+for i, name in ipairs(names) do
+  local m = known[i] and M[known[i]]
+  if m and m[EXECUTOR] ~= owner and m.runs ~= '' then return { 'busy', name } end
+end
 
 local function set_capacity(m, amounts)
   local d = CAPACITY
@@ -37,7 +44,7 @@ local function set_capacity(m, amounts)
 end
 
 local function is_so(m, capacity, static)
-  return m[STATE] == UP and m[EXECUTOR] == owner and m.static == static and capacity_of(m) == ' ' .. capacity
+  return m[STATE] == state and m[EXECUTOR] == owner and m.static == static and capacity_of(m) == ' ' .. capacity
 end
 
 local next_index = redis.call('HLEN', names_key)
@@ -49,11 +56,11 @@ for i, name in ipairs(names) do
     local m = M[index]
     if m[STATE] == GONE then m[NUMBER] = math.max(m[NUMBER], meta.transactions) end
     touch(m, 1)
-    m[STATE], m[EXECUTOR] = UP, owner
+    m[STATE], m[EXECUTOR] = state, owner
     set_capacity(m, capacities[i])
   elseif not same then
     index = format('%d', next_index)
-    local m = machine_of(index, '', next_index, meta.transactions, UP, owner)
+    local m = machine_of(index, '', next_index, meta.transactions, state, owner)
     set_capacity(m, capacities[i])
     for d = 1, R do m[USED + d] = 0 end
     next_index, seen[name], M[index] = next_index + 1, index, m
@@ -65,6 +72,7 @@ for i, name in ipairs(names) do
     if known[i] and M[index].static ~= static then before = before .. restated(M[index]) end
     M[index].static = static
     fact(format('join %s %s %d %s', index, name, M[index][NUMBER], capacities[i]))
+    if state == OFFLINE then fact(with_values(format('machine %s state %d', index, OFFLINE), M[index])) end
     static_rows[#static_rows + 1] = index
     static_rows[#static_rows + 1] = static
   end
@@ -72,7 +80,7 @@ for i, name in ipairs(names) do
 end
 local excess = too_much(touched)
 if excess then return { 'sum', excess } end
-if not known_owner then redis.call('HSET', executors_key, executor, owner) end
+if not known_owner then redis.call('HSET', executors_key, executor, format('%d', owner)) end
 if #touched > 0 then
   store(names_key, named_rows)
   store(static_key, static_rows)

@@ -1,50 +1,64 @@
--- An agent leaves, or is found gone: what ran on its machine is lost and goes back to pending, once.
+-- An executor leaves, or is found gone: what ran on its machines is lost and goes back to pending, once.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping names executors agents lease
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping names executors agents serving lease
 --        | box:* pending:* wake:* asleep
--- ARGV   dims tag at by now member incarnation name reaped
+-- ARGV   dims tag at by now member incarnation name reaped step | machines
 -- now: the server's time in ms.
--- reaped "1": somebody found its lease gone; it must still be so, and the machine is down afterwards, or stays
--- drained (the caller asks only when the store has been up for a lease: after an outage every lease is gone).
--- "0": it leaves by itself, and its machine is gone with it.
+-- reaped "1": somebody found its lease gone; it must still be so (the caller asks only when the store has been up for a
+-- lease: after an outage every lease is gone). "0": it leaves by itself.
+-- step "whole": an agent, whose only machine is `name`; the machine is offline afterwards, or stays as it is when it
+-- was not up; one that leaves takes it along. A simulated executor takes several calls, as its tasks are many:
+-- "begin": nobody takes the name, and none of its machines comes up, from here on; "part": these machines are given up;
+-- "end": all are, the name is free.
 -- Reply  {"ok", 1 or 0, tasks put back}, or {"keys", name…} with nothing done
--- Types  names, executors, agents: hash; lease: string that expires; others as in commit.lua
--- Rules  semantics 2 (a machine that goes acknowledges for itself), 17; begins with a deletion (13)
+-- Types  names, executors, agents, serving: hash; lease: string that expires; others as in commit.lua
+-- Rules  semantics 2 (what an executor that does not live left is gone), 17, 23; begins with a deletion (13)
 
---@include lists binary ranges words done lanes publish links placements losses tasks
+--@include lists binary ranges words done lanes publish links placements losses tasks serving leases
 
 local record = redis.call('HGET', agents_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'ok', 0, 0 } end
-if reaped == '1' and redis.call('EXISTS', lease_key) == 1 then return { 'ok', 0, 0 } end
-local index, owner = redis.call('HGET', names_key, name), redis.call('HGET', executors_key, member)
-local m = false
-if index and owner then
-  load_machines({ index })
-  m = M[index]
-  if m[EXECUTOR] ~= tonumber(owner) or m[STATE] == GONE then m = false end
+local lapsing = match(record, '^%d+ (%S+)') == LAPSING
+if lapsing == (step == 'begin') and step ~= 'whole' then return { 'ok', lapsing and 1 or 0, 0 } end
+if not lapsing and reaped == '1' and redis.call('EXISTS', lease_key) == 1 then return { 'ok', 0, 0 } end
+local owner, wanted, mine = tonumber(redis.call('HGET', executors_key, member) or 0), {}, {}
+if step == 'whole' then wanted[1] = redis.call('HGET', names_key, name) or nil end
+for i = fixed_args + 1, #ARGV do wanted[#wanted + 1] = ARGV[i] end
+load_machines(wanted)
+for _, index in ipairs(wanted) do
+  if M[index] and M[index][EXECUTOR] == owner then mine[#mine + 1] = index end
 end
-if m then
-  load_jobs_on({ index })
-  load_awaiting()
-  load_kinds_of_jobs()
-  local names = lacking()
-  if #names > 0 then return answering({ 'keys' }, names) end
+load_jobs_on(mine)
+load_awaiting()
+load_kinds_of_jobs()
+local names = #mine > 0 and lacking() or {}
+if #names > 0 then return answering({ 'keys' }, names) end
+
+redis.call('HDEL', meta_key, '-')
+local began = step == 'begin' or step == 'whole'
+if began then
+  redis.call('HDEL', serving_key, format('%d', owner))
+  redis.call('DEL', lease_key)
+  fact((reaped == '1' and 'lapse ' or 'leave ') .. member .. ' ' .. incarnation)
+end
+if step == 'begin' then
+  redis.call('HSET', agents_key, member, incarnation .. ' ' .. LAPSING .. match(record, ' %S+$'))
+elseif step ~= 'part' then
+  redis.call('HDEL', agents_key, member)
 end
 
 lost_at = tonumber(now)
-redis.call('HDEL', agents_key, member)
-redis.call('DEL', lease_key)
-fact((reaped == '1' and 'lapse ' or 'leave ') .. member .. ' ' .. incarnation)
-local count = 0
-if m then
-  local state = reaped == '0' and GONE or (m[STATE] == UP and DOWN or m[STATE])
+local function give_up(index)
+  local m, count = M[index], 0
+  local state = m[STATE] == UP and OFFLINE or m[STATE]
+  if step == 'whole' and reaped == '0' then state = GONE end
   if m[STATE] ~= state then
     touch(m, 1)
     m[STATE] = state
     fact(with_values(format('machine %s state %d', index, state), m))
   end
   for placement in gmatch(m.runs, ' (%d+):') do
-    count = count + end_tasks(m, placement, '*', 'lost', 'agent', 1)
+    count = count + end_tasks(m, placement, '*', 'lost', step == 'whole' and 'agent' or 'executor', 1)
   end
   for placement in gmatch(m.runs, ' !(%d+):') do
     acknowledge(m, placement, '*')
@@ -53,8 +67,14 @@ if m then
       touched[#touched + 1] = m
     end
   end
-  if #touched > 0 then meta.transactions = meta.transactions + 1 end
+  return count
 end
-end_waits()
-publish(at, by, true)
+
+local count = 0
+for _, index in ipairs(mine) do count = count + give_up(index) end
+if #touched > 0 then meta.transactions = meta.transactions + 1 end
+if began or #touched > 0 then
+  end_waits()
+  publish(at, by, true)
+end
 return { 'ok', 1, count }

@@ -1,27 +1,29 @@
 -- Change one machine: its state (up, drained, down, gone) or its capacity.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping executors serving | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now index action change
 -- now: the server's time in ms.
--- action "state": change is 0 up, 1 drained, 2 down, 3 gone; tasks of a machine that goes down or away
--- are lost and go back to pending in the same call. action "capacity": change is "capacity*R", then
+-- action "state": change is 0 up, 1 drained, 2 down, 3 gone. Tasks of a machine that goes down or away are pending
+-- again at once; while its executor lives they are also leaving (reason "down"), otherwise they are gone. A machine
+-- that is to be up is offline when its executor does not live. action "capacity": change is "capacity*R", then
 -- " placement*count" for each eviction it needs, taken in that order and only while it is over; refused
 -- when it would leave the machine over. What is so already changes nothing.
 -- Reply  {"ok", version, tasks put back}, {"unknown"}, {"over", placements…}, {"sum", resource} (too much together), or {"keys", name…}
--- Types  as in commit.lua
--- Rules  semantics 5, 8; idempotent (14)
+-- Types  executors, serving: hash; others as in commit.lua
+-- Rules  semantics 2, 5, 8, 23, 31; idempotent (14)
 
---@include lists binary ranges words done lanes publish sums links placements losses tasks
+--@include lists binary ranges words done lanes publish sums links placements losses tasks serving
 
 load_machines({ index })
 local m = M[index]
 local to_state = action == 'state' and tonumber(change)
+if to_state == UP and m and not lives(m[EXECUTOR]) then to_state = OFFLINE end
 if m and m[STATE] == GONE and to_state == GONE then
   return { 'ok', redis.call('HGET', meta_key, 'version'), 0 }
 end
 if not m or m[STATE] == GONE then return { 'unknown' } end
 load_jobs_on({ index })
-if action == 'capacity' then load_strict_gangs() end
+load_strict_gangs()
 load_awaiting()
 load_kinds_of_jobs()
 local names = lacking()
@@ -34,9 +36,12 @@ local function set_state()
   local count = 0
   touch(m, 1)
   m[STATE] = to_state
-  fact(with_values('machine ' .. index .. ' state ' .. change, m))
+  fact(with_values(format('machine %s state %d', index, to_state), m))
   if to_state == DOWN or to_state == GONE then
-    for placement in gmatch(m.runs, ' (%d+):') do count = count + end_tasks(m, placement, '*', 'lost', '-', 1) end
+    local serves = lives(m[EXECUTOR])
+    local how, reason = serves and 'evicted' or 'lost', serves and 'down' or '-'
+    for placement in gmatch(m.runs, ' (%d+):') do count = count + end_tasks(m, placement, '*', how, reason, 1) end
+    if serves then return count + evict_gangs(reason, 1) end
     for placement in gmatch(m.runs, ' !(%d+):') do acknowledge(m, placement, '*') end
   end
   return count

@@ -38,7 +38,7 @@ local records, specs, holders = fetch(jobs_key, ids), fetch(specs_key, ids), fet
 -- What stays the same of a record: everything but state, links, counts and ranges.
 local function essence(record)
   local j = read_job('', record)
-  local parts = { name_of(j), j.kind, format('%d', precedence_of(j)), j.gang }
+  local parts = { name_of(j), j.kind, format('%d', precedence_of(j)), format('%d', j.gang + (j.commands and COMMANDS or 0)) }
   for _, g in ipairs(j.groups) do parts[#parts + 1] = g[LEAD] end
   return concat(parts, ';')
 end

@@ -3,9 +3,10 @@
 -- number of a group names the same tasks for good, so old groups stay in the record.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping updates | pending:* wake:*
--- ARGV   dims tag at by job check most spec | groups
+-- ARGV   dims tag at by job check most commands spec | groups
 -- spec: what only schedulers and executors read, of all groups. A group is "need*R duration 0[xN]"; most: groups a job
--- may have. check: the modify index the caller read, "-" for any.
+-- may have; commands: 4 when tasks of the job then run commands, else 0. check: the modify index the caller read, "-"
+-- for any.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"often", record} (too many groups),
 --        or {"keys", name…}
 -- Types  updates: hash; others as in commit.lua
@@ -26,6 +27,7 @@ if #names > 0 then return answering({ 'keys' }, names) end
 redis.call('HSET', specs_key, job, spec)
 for i = fixed_args + 1, #ARGV do j.groups[#j.groups + 1] = read_group(ARGV[i] .. ' 0 0 0 0 0 - -') end
 redis.call('HSET', updates_key, job, 'rolling')
+j.middle, j.commands = string.gsub(j.middle, '^ %d', format(' %d', j.gang + commands), 1), commands ~= '0'
 modify(j)
 fact('update ' .. job)
 publish(at, by, false)

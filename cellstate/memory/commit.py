@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from cellstate.executors import simulates
 from cellstate.memory.plain import MemoryPlain
 from cellstate.memory.ranges import span_count, span_tail
 from cellstate.memory.words import MANY, Group, JobRow, KindRow, MachineRow
@@ -120,7 +121,8 @@ class MemoryCommit(MemoryPlain):
         g = j.groups[c.group] if j and 0 <= c.group < len(j.groups) else None
         if j is None or g is None or j.state is not JobState.ACTIVE or m is None or m.state is MachineState.GONE:
             return 0, Verdict.UNKNOWN
-        if m.state is not MachineState.UP or self.over(m):
+        takes = m.state is MachineState.UP and not (j.commands and simulates(m.executor))
+        if not takes or self.over(m):
             return 0, Verdict.DOWN
         left = g.unplaced - t.claimed.get(c.group, 0)
         if left <= 0:
@@ -192,7 +194,7 @@ class MemoryCommit(MemoryPlain):
         self.unfold()
         self.stamp = stamp = self.stamp + 1
         j = self.J.get(transaction.job)
-        if j is not None and self.shortcut and j.kind.plain and j.state is JobState.ACTIVE and not self.astray:
+        if j is not None and self.shortcut and self.simply(j) and j.state is JobState.ACTIVE and not self.astray:
             outcome = self.plainly(transaction, j)
             if outcome is not None:
                 return outcome

@@ -16,7 +16,7 @@ from cellstate.memory.ranges import NONE, Spans, span_add, span_tail
 from cellstate.memory.reads import MemoryReads
 from cellstate.memory.tasks import MemoryTasks
 from cellstate.memory.words import Group, JobRow
-from cellstate.model import MOST_CLAIMS, MOST_STOPS, Job, JobSpec, JobState, bucket_of, check_author
+from cellstate.model import MOST_CLAIMS, MOST_STOPS, Job, JobSpec, JobState, bucket_of, check_author, runs_commands
 from cellstate.refusals import refusal
 from cellstate.resources import LARGEST, MOST_TOGETHER, together
 from cellstate.transaction import How
@@ -84,6 +84,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         j.groups = [Group(j, i, group, group.count) for i, group in enumerate(spec.groups)]
         self.join_lane(j, lane_of(spec.kind, spec.precedence, spec.extra))
         j.spec = _opaque(spec)
+        j.commands = runs_commands(j.spec) if j.spec else False
         self.J[j.id], self.names[j.name] = j, j.id
         if self.log:
             self.fact("submit", j.id, j.name, j.kind.name, j.precedence, spec.total)

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from cellstate.errors import Refused
+from cellstate.executors import number_of
 from cellstate.memory.ranges import span_count, span_tail
 from cellstate.memory.tasks import MemoryTasks
 from cellstate.memory.words import MachineRow
-from cellstate.model import MachineSpec, MachineState, check_author, merged
+from cellstate.model import MachineSpec, MachineState, check_author, check_state, merged
 from cellstate.packing import packed
-from cellstate.refusals import excess
+from cellstate.refusals import busy, excess
 from cellstate.resources import BIG, MOST_TOGETHER, Resources
 from cellstate.transaction import How
 
@@ -23,9 +24,16 @@ class MemoryMachines(MemoryTasks):
             self.check(f"machine {machine.name}", machine.capacity)
         if not machines:
             return []
+        owner = self.executors.get(executor) or number_of(executor, len(self.executors))
+        state = MachineState.UP if owner in self.serving else MachineState.OFFLINE
+        self.unfold()
+        for machine in machines:
+            m = self.M.get(self.indices.get(machine.name, -1))
+            if m and m.executor != owner and m.runs:
+                raise busy(machine.name)
         self.check_sum({machine.name: machine.capacity for machine in machines})
         self.open()
-        owner = self.executors.setdefault(executor, len(self.executors) + 1)
+        self.executors[executor] = owner
         start, found = len(self._trail), []
         known = {machine.name for machine in machines if machine.name in self.indices}
         for machine in machines:
@@ -33,7 +41,7 @@ class MemoryMachines(MemoryTasks):
             if m and m.state is MachineState.GONE:
                 m.number = max(m.number, self.transactions)
             elif m and (m.state, m.executor, m.capacity, m.attributes) == (
-                MachineState.UP, owner, tuple(machine.capacity), dict(machine.attributes)
+                state, owner, tuple(machine.capacity), dict(machine.attributes)
             ):  # fmt: skip
                 found.append(m.index)
                 continue
@@ -47,10 +55,12 @@ class MemoryMachines(MemoryTasks):
             self.touch(m, self.stamp)
             if machine.name in known and m.attributes != dict(machine.attributes):
                 self.restate(m)
-            m.state, m.executor, m.attributes = MachineState.UP, owner, dict(machine.attributes)
+            m.state, m.executor, m.attributes = state, owner, dict(machine.attributes)
             self.equip(m, machine.capacity)
             self.describe(m)
             self.fact("join", m.index, m.name, m.number, *m.capacity)
+            if state is MachineState.OFFLINE:
+                self.fact_of_state(m)
             found.append(m.index)
         if len(self._trail) > start:
             self.transactions, self.freed = self.transactions + 1, True
@@ -72,6 +82,17 @@ class MemoryMachines(MemoryTasks):
         m.free += packed(capacity) - packed(m.capacity)
         m.capacity = tuple(capacity)
 
+    def set_state(self, m: MachineRow, state: MachineState) -> None:
+        """Change a machine's state, in a call that has begun."""
+        self.touch(m, self.stamp)
+        m.state = state
+        self.describe(m)
+        self.fact_of_state(m)
+
+    def fact_of_state(self, m: MachineRow) -> None:
+        """Note the state that a machine has now."""
+        self.fact("machine", m.index, "state", int(m.state), m.number, m.capacity, m.free)
+
     def _machine(self, index: int) -> MachineRow:
         m = self.M.get(index)
         if m is None or m.state is MachineState.GONE:
@@ -81,23 +102,26 @@ class MemoryMachines(MemoryTasks):
     def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
         """See Cell.set_machine_state."""
         check_author(by)
+        check_state(state)
         self.unfold()
         m = self.M.get(index)
+        serves = m is not None and m.executor in self.serving
+        if state is MachineState.UP and not serves:
+            state = MachineState.OFFLINE
         if m and m.state is state:
             return 0
         m = self._machine(index)
         self.open()
         self.lost_at = at_ms
         count = 0
-        self.touch(m, self.stamp)
-        m.state = state
-        self.describe(m)
-        self.fact("machine", index, "state", int(state), m.number, m.capacity, m.free)
+        self.set_state(m, state)
         if state in (MachineState.DOWN, MachineState.GONE):
-            for placement in list(m.runs):
-                count += self.end_tasks(m, placement, None, How.LOST, "-", self.stamp)
-            for placement in list(m.runs):
-                self.acknowledge(m, -placement, None)
+            how, reason = (How.EVICTED, "down") if serves else (How.LOST, "-")
+            for placement in [run for run in m.runs if run > 0]:
+                count += self.end_tasks(m, placement, None, how, reason, self.stamp)
+            count += self.evict_gangs(reason, self.stamp)
+            for placement in [] if serves else [-run for run in m.runs]:
+                self.acknowledge(m, placement, None)
         self.transactions, self.freed = self.transactions + 1, True
         self.publish(at_ms, by)
         return count

@@ -18,6 +18,11 @@ class MemoryPlain(MemoryTasks):
     shortcut = True
     """Whether the short way is taken at all; the tests compare both."""
 
+    @staticmethod
+    def simply(j: JobRow) -> bool:
+        """Whether a job's claims can be judged the short way: nothing is limited, and any machine may take them."""
+        return j.kind.plain and not j.commands
+
     def plainly(self, transaction: Transaction, j: JobRow) -> Outcome | None:
         """Judge and apply a plain transaction; None, with nothing done, for any other."""
         claims, number = transaction.claims, transaction.claims[0].group

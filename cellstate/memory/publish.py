@@ -36,7 +36,7 @@ class Member:
 
 
 class Agent:
-    """An agent on record; its lease lasts `lease_ms` wherever time passes."""
+    """An executor on record; its lease lasts `lease_ms` wherever time passes."""
 
     __slots__ = ("incarnation", "lease_ms", "lives", "nonce")
 
@@ -74,6 +74,7 @@ class MemoryPublish(MemoryLanes):
         self._times: list[tuple[int, int]] = []
         self.names: dict[str, str] = {}
         self.executors: dict[str, int] = {}
+        self.serving: set[int] = set()
         self.indices: dict[str, int] = {}
         self.stats: dict[str, dict[str, Any]] = {}
         # Per version after the floor: its tag, and how long the trail of touched machines was then.

@@ -105,7 +105,7 @@ class MemorySimulated(MemoryCommit):
     def swiftly(self, transaction: Transaction, copy: Replica | None) -> tuple[Outcome, list[Placed]] | None:
         """The short way; None, with nothing done, when it cannot be taken."""
         j, claims = self.J.get(transaction.job), transaction.claims
-        if j is None or self.log or self.boxes or not self.shortcut or not j.kind.plain:
+        if j is None or self.log or self.boxes or not self.shortcut or not self.simply(j):
             return None
         if isinstance(claims, Singles):
             machines, number, counts, seen = claims.machines, claims.group, None, claims.seen

@@ -6,7 +6,7 @@ from typing import Any
 
 from cellstate.memory.jobs import MemoryJobs, plain
 from cellstate.memory.words import Group
-from cellstate.model import MOST_GROUPS, Job, TaskGroup, check_author
+from cellstate.model import MOST_GROUPS, Job, TaskGroup, check_author, runs_commands
 from cellstate.plain_text import check_texts
 from cellstate.refusals import refusal
 
@@ -35,7 +35,7 @@ class MemoryUpdates(MemoryJobs):
             if len(j.groups) + len(groups) > MOST_GROUPS:
                 raise refusal(self.name, job_id, "often", self.snapshot_of(j, spec=False))
             self.open()
-            j.spec = spec
+            j.spec, j.commands = spec, runs_commands(spec)
             j.groups += [Group(j, i, group, 0) for i, group in enumerate(groups, len(j.groups))]
             self._updates[job_id] = "rolling"
             self.modify(j)

@@ -112,12 +112,13 @@ class JobRow:
     `arrival`: its place in the queue of its lane, 0 when it is not pending; `call`: the call that last
     touched it; `returned`: that call put tasks back; `modified`: its modify index; `waits`: what holds it back,
     "*" for a person, a job's id, with "+" however that ends; `awaited`: ids of the jobs that wait for it; `begun`:
-    tasks of it were placed and taken off again; `lossy`: tasks of it were lost.
+    tasks of it were placed and taken off again; `lossy`: tasks of it were lost;
+    `commands`: its tasks run commands.
     """
 
-    __slots__ = ("arrival", "awaited", "begun", "bucket", "call", "complete", "delayed", "gang", "groups", "id", "kind",
-                 "lane", "lossy", "modified", "name", "order", "placed", "precedence", "returned", "spec", "state",
-                 "submitted", "unplaced", "waits")  # fmt: skip
+    __slots__ = ("arrival", "awaited", "begun", "bucket", "call", "commands", "complete", "delayed", "gang", "groups",
+                 "id", "kind", "lane", "lossy", "modified", "name", "order", "placed", "precedence", "returned", "spec",
+                 "state", "submitted", "unplaced", "waits")  # fmt: skip
 
     def __init__(self, id: str, name: str, kind: "KindRow", precedence: int, state: JobState, gang: Gang) -> None:
         """A job without groups."""
@@ -127,7 +128,7 @@ class JobRow:
         self.bucket = self.order = self.submitted = self.arrival = self.placed = self.unplaced = 0
         self.call = self.modified = 0
         self.delayed = 0
-        self.begun = self.complete = self.lossy = self.returned = False
+        self.begun = self.commands = self.complete = self.lossy = self.returned = False
         self.lane: LaneRow
         self.waits: list[str] = []
         self.awaited: list[str] = []

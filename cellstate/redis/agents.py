@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
-from cellstate.cell import AgentRecord, Beat, Membership, executor_of
+from cellstate.cell import Beat, Membership, executor_of
 from cellstate.errors import Duplicate, Fenced, Refused
 from cellstate.model import MachineState, check_member, check_nonce
 from cellstate.redis import records
-from cellstate.redis.reads import RedisReads
+from cellstate.redis.executors import RedisExecutors
 
 TAILS, TAIL_MS = 1_000, 24 * 3600 * 1000
 """Last words that are kept, and for how long after the newest of them."""
 
 
-class RedisAgents(RedisReads):
+class RedisAgents(RedisExecutors):
     """What agents do, and what is done when one is gone."""
 
     def engage(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
@@ -42,62 +42,10 @@ class RedisAgents(RedisReads):
         state = MachineState(int(records.read_rows(record, len(self.dimensions))[0, 2])) if record else None
         return Beat(int(agents), state, [] if machine is None else records.read_runs(machine, runs.decode()))
 
-    def lapse(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
-        """See Cell.lapse."""
-        name = membership.member.partition("/")[2]
-        values = self._values(at_ms, by) | membership._asdict() | {"name": name, "reaped": int(reaped)}
-        values["now"] = self.store_ms()
-        return bool(self._run("lapse", values, member=membership.member, extra=self._hints())[1])
-
-    def agents(self) -> dict[str, AgentRecord]:
-        """See Cell.agents."""
-        found = self._plain(self.client.hgetall, self._prefix + "agents")
-        known: dict[str, tuple[int, int]] = {}
-        for name, record in sorted(found.items()):
-            words = self._record("agents", name, _incarnation_and_lease, record)
-            if words is not None:
-                known[name.decode()] = words
-        lives = self._leases(list(known))
-        return {
-            name.partition("/")[2]: AgentRecord(incarnation, name in lives, lease_ms)
-            for name, (incarnation, lease_ms) in known.items()
-        }
-
-    def _leases(self, members: list[str]) -> set[str]:
-        """Which of these hold their lease; one command when all do."""
-        keys = [f"{self._prefix}lease:{member}" for member in members]
-        if not keys or self._plain(self.client.exists, *keys) == len(keys):
-            return set(members)
-        return {name for name, key in zip(members, keys, strict=True) if self._plain(self.client.exists, key)}
-
     def look_for_schedulers(self) -> None:
         """Learn which schedulers live: they are woken by what is done from here on."""
         known = self._plain(self.client.hkeys, self._prefix + "schedulers")
         self.may_wake(self._leases([name.decode() for name in known]))
-
-    def reap_agents(self, at_ms: int, by: str) -> list[str]:
-        """Put back the tasks of agents whose lease lapsed; returns their names. Whoever notices may do so.
-
-        Not within one lease of a start of the store: after an outage every lease is gone (semantics 17).
-        """
-        gone = {name: record for name, record in self.agents().items() if not record.lives}
-        return [
-            name
-            for name, record in gone.items()
-            if self.store_older_than(record.lease_ms)
-            and self.lapse(Membership(executor_of(name), record.incarnation), at_ms, by)
-        ]
-
-    def store_older_than(self, milliseconds: int) -> bool:
-        """Whether the server has been up for so long, and the cell was not restored just now."""
-        if self._plain(self.client.exists, self._prefix + "settling"):
-            return False
-        return int(self._plain(self.client.info, "server")["uptime_in_seconds"]) * 1000 > milliseconds
-
-    def store_ms(self) -> int:
-        """The server's clock, the one that all agents share, in milliseconds since 1970."""
-        seconds, micros = self._plain(self.client.time)
-        return int(seconds) * 1000 + int(micros) // 1000
 
     # Last words
 
@@ -134,8 +82,3 @@ class RedisAgents(RedisReads):
         now = self.store_ms() if found else 0
         read = {machine: self._record("drains", machine, int, until) for machine, until in found.items()}
         return {int(machine): until - now for machine, until in read.items() if until is not None and machine.isdigit()}
-
-
-def _incarnation_and_lease(record: bytes) -> tuple[int, int]:
-    incarnation, _, lease_ms = record.split(b" ")
-    return int(incarnation), int(lease_ms)

@@ -7,10 +7,11 @@ from uuid import uuid4
 import redis
 
 from cellstate import keys
+from cellstate.errors import BadInput
 from cellstate.model import check_author
 from cellstate.redis.records import UNREADABLE
 from cellstate.redis.scripts import Script, script
-from cellstate.resources import Dimensions
+from cellstate.resources import LARGEST, Dimensions
 from cellstate.server import translate
 
 Read = TypeVar("Read")
@@ -109,6 +110,13 @@ class RedisCalls:
 
     def _values(self, at_ms: int, by: str) -> dict[str, object]:
         return {"dims": len(self.dimensions), "tag": self._tag(), "at": at_ms, "by": check_author(by)}
+
+    def _check(self, what: str, amounts: Sequence[int], most: int = LARGEST) -> None:
+        """Refuse what the scripts cannot read: nothing is rolled back when one fails (semantics 12)."""
+        if len(amounts) != len(self.dimensions):
+            raise BadInput(f"{what}: {len(amounts)} amounts; want one for each of {', '.join(self.dimensions.names)}")
+        if any(not 0 <= amount <= most for amount in amounts):
+            raise BadInput(f"{what}: amounts {list(amounts)}; each is from 0 to {most}")
 
     def _hints(self) -> set[str]:
         """Keys that freed or new work may need: boxes and queues met before, live members to wake."""

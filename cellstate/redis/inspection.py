@@ -12,7 +12,7 @@ from typing import Any
 from cellstate import keys
 from cellstate.inspection import Change, Damage, Inspection, LaneBook, Queued
 from cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
-from cellstate.model import bucket_of, check_member
+from cellstate.model import bucket_of, check_executor, check_member
 from cellstate.ranges import spans
 from cellstate.redis import records
 from cellstate.redis.calls import Arguments
@@ -22,6 +22,7 @@ from cellstate.redis.shard_records import contradiction
 _TAG = re.compile(r"[a-z0-9]{10}")
 _SCHEDULER = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+\n(|(\+|\d+ \d+(,\d+ \d+)*)(;(\+|\d+ \d+(,\d+ \d+)*))*)")
 _AGENT = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+")
+_LAPSING = re.compile(r"\d+ ! \d+")
 _OUTPUT = re.compile(r"\S+ \d+ \d+ (stdout|stderr)")
 _CHUNK = re.compile(r"\S+ \d+ (!?)[1-9]\d*")
 _RUNS = re.compile(r"( !?\d+:[^: ]+:\d+:[\d,-]+)*")
@@ -109,10 +110,22 @@ def _scheduler(found: Inspection, field: str, value: bytes) -> None:
     found.members[check_member(field)] = int(parts[1]) if parts else 0
 
 
+def _holder(name: str) -> str:
+    """The name of who holds a lease: a scheduler, an agent or a simulated executor."""
+    return check_member(name) if "/" in name else check_executor(name)
+
+
 def _agent(found: Inspection, field: str, value: bytes) -> None:
+    if _LAPSING.fullmatch(value.decode()):
+        _holder(field)  # its machines are being given up, the log says so already
+        return
     parts = _AGENT.fullmatch(value.decode())
     _want(parts, "not incarnation, nonce and length of lease")
-    found.members[check_member(field)] = int(parts[1]) if parts else 0
+    found.members[_holder(field)] = int(parts[1]) if parts else 0
+
+
+def _serving(found: Inspection, field: str, value: bytes) -> None:
+    found.serving[_number(field)] = _holder(value.decode())
 
 
 def _stats(_: Inspection, field: str, value: bytes) -> None:
@@ -149,8 +162,8 @@ FIELDS: Mapping[str, Field] = {
     "lanenames": _lane_name,
     "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "static": _static, "runs": _runs,
     "placed": _placed,
-    "executors": _executor, "specs": _spec, "schedulers": _scheduler, "agents": _agent, "stats": _stats,
-    "asleep": _asleep, "output": _output, "updates": _update, "drains": _drain,
+    "executors": _executor, "specs": _spec, "schedulers": _scheduler, "agents": _agent, "serving": _serving,
+    "stats": _stats, "asleep": _asleep, "output": _output, "updates": _update, "drains": _drain,
 }  # fmt: skip
 """Readers of hashes, one field at a time."""
 
@@ -305,7 +318,7 @@ class RedisInspection(RedisReads):
         value = self._plain(self.client.get, f"{self._prefix}lease:{member}")
         if value is None:
             return
-        found.leases[check_member(member)] = _number(value)
+        found.leases[_holder(member)] = _number(value)
         _want(self._plain(self.client.pttl, f"{self._prefix}lease:{member}") != -1, "never expires")
 
     def _inspect_settling(self, found: Inspection, _: str) -> None:

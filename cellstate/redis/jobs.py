@@ -5,7 +5,7 @@ from typing import Any
 
 from cellstate.cell import Submitted
 from cellstate.errors import BadInput
-from cellstate.model import MOST_CLAIMS, MOST_GROUPS, MOST_STOPS, Job, JobSpec, JobState, TaskGroup
+from cellstate.model import MOST_CLAIMS, MOST_GROUPS, MOST_STOPS, Job, JobSpec, JobState, TaskGroup, runs_commands
 from cellstate.plain_text import check_texts
 from cellstate.redis import records
 from cellstate.redis.pages import RedisPages
@@ -15,13 +15,6 @@ from cellstate.resources import LARGEST
 
 class RedisJobs(RedisPages):
     """What people do with jobs; see `Cell` for the methods of the port."""
-
-    def _check(self, what: str, amounts: Sequence[int], most: int = LARGEST) -> None:
-        """Refuse what the scripts cannot read: nothing is rolled back when one fails (semantics 12)."""
-        if len(amounts) != len(self.dimensions):
-            raise BadInput(f"{what}: {len(amounts)} amounts; want one for each of {', '.join(self.dimensions.names)}")
-        if any(not 0 <= amount <= most for amount in amounts):
-            raise BadInput(f"{what}: amounts {list(amounts)}; each is from 0 to {most}")
 
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
         """See Cell.submit."""
@@ -86,7 +79,8 @@ class RedisJobs(RedisPages):
         for group in groups:
             self._check(f"job {job_id}", group.need)
         texts = [records.write_group(group, 0) for group in groups]
-        more = {"most": MOST_GROUPS, "spec": records.pack(dict(extra))}
+        commands = records.COMMANDS * runs_commands(extra)
+        more = {"most": MOST_GROUPS, "commands": commands, "spec": records.pack(dict(extra))}
         return self._alter("update", job_id, at_ms, by, check, more, texts)
 
     def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:

@@ -32,6 +32,7 @@ from cellstate.model import (
     TaskGroup,
     bucket_of,
     ordered,
+    runs_commands,
 )
 from cellstate.pages import Counts, JobHead
 from cellstate.ranges import EMPTY
@@ -41,6 +42,10 @@ UNREADABLE = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error, msgpack.UnpackException, BadInput,
 )  # fmt: skip
 """What reading a record raises when its text is none."""
+
+
+COMMANDS = 4
+"""Added to the word of the gang in the record of a job that runs commands."""
 
 
 def pack(value: object) -> bytes:
@@ -64,8 +69,10 @@ def write_job(spec: JobSpec, *, held: bool) -> tuple[str, bytes]:
     waits = "".join(f"<{wait.job}{'+' if wait.any_end else ''}" for wait in spec.after)
     links = ("<*" if held else "") + waits or "-"
     whose = str(lane_of(spec.kind, spec.precedence, spec.extra)).rpartition(" ")[2]
-    head = f"{spec.id} {spec.name} {spec.kind} {spec.precedence} {int(spec.gang)} {bucket_of(spec.id):02x} {whose}"
-    return f"{head} {links} {groups}", pack(opaque(spec.extra, spec.groups))
+    whole = opaque(spec.extra, spec.groups)
+    gang = int(spec.gang) + COMMANDS * runs_commands(whole)
+    head = f"{spec.id} {spec.name} {spec.kind} {spec.precedence} {gang} {bucket_of(spec.id):02x} {whose}"
+    return f"{head} {links} {groups}", pack(whole)
 
 
 def write_group(group: TaskGroup, count: int) -> str:
@@ -160,7 +167,7 @@ def _links(word: str) -> tuple[int, bool, tuple[After, ...], tuple[str, ...], bo
 
 
 _STATES = {str(int(state)): state for state in JobState}
-_GANGS = {str(int(gang)): gang for gang in Gang}
+_GANGS = {str(int(gang) + more): gang for gang in Gang for more in (0, COMMANDS)}
 
 
 def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Mapping[int, str] | None = None) -> Job:
@@ -174,7 +181,7 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Ma
         job_id, name, kind, int(precedence), int(order), _STATES[state], _GANGS[gang], int(submitted),
         [_group(text, dimensions, None if apart is None else apart.get(i, "")) for i, text in enumerate(groups)],
         unpack(spec), *_links(links),
-        lane=int(lane),
+        lane=int(lane), commands=int(gang) >= COMMANDS,
     )  # fmt: skip
 
 

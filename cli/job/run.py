@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 @click.option("--constraint", "constraints", multiple=True, metavar="TEXT",
               help="What machines must be, such as \"rack in ['r1', 'r2']\"; may be given several times.")  # fmt: skip
 @click.option("--gang", is_flag=True, help="Place all tasks at once, or none.")
+@click.option("--simulate", is_flag=True, help="Do not run CMD; let simulated machines take the job too.")
 @click.option("--strict-gang", is_flag=True, help="A gang that is evicted as a whole when one of it is.")
 @click.option(
     "--after",
@@ -63,7 +64,7 @@ def command(
     ctx: click.Context, *, name: str | None, kind: str, count: int, cpu: str | None, memory: str | None,
     others: Mapping[str, str], duration: str | None, environment: Mapping[str, str], directory: str | None,
     time_limit: str | None, restart: int, precedence: int, user: str | None, pool: str | None,
-    constraints: Sequence[str], gang: bool, strict_gang: bool,
+    constraints: Sequence[str], gang: bool, strict_gang: bool, simulate: bool,
     waits: Sequence[str], array: str | None, hold: bool, follow: bool | None, words: Sequence[str],
 ) -> None:  # fmt: skip
     """Submit one job of identical tasks that run CMD, follow it to its end, and exit with its task's exit code.
@@ -92,7 +93,7 @@ def command(
         indices = _array(array)
         count, extra["array"] = indices.count, indices.extra()
     group = TaskGroup(need, count, milliseconds, extra)
-    said_of_it = {"environment": dict(environment), "user": user, "pool": pool}
+    said_of_it = {"environment": dict(environment), "user": user, "pool": pool, "simulate": simulate}
     about: dict[str, Any] = {name: value for name, value in said_of_it.items() if value}
     if directory is not None:
         about["directory"] = str(Path(directory).absolute())

@@ -98,12 +98,16 @@ def _show(said: Explained) -> None:
             render.line(f"  {part.fits:,} of them would fit now")
         if part.fits < part.unplaced:
             _show_steps(part, said.said.machines)
-    if not said.said.parts or said.said.reason in ("WAITING", "NO_SCHEDULER", "NO_MACHINE"):
+    if not said.said.parts or said.said.reason in PLAIN:
         render.line(f"  {MEANING[said.said.reason]}")
     for line in loss_lines.lines(losses(said.cell, said.job)):
         render.line(f"  {line}")
     if remedies := said.remedies():
         render.line("  would fit after: " + " · or ".join(each["text"] for each in remedies))
+
+
+PLAIN = ("WAITING", "NO_SCHEDULER", "NO_MACHINE", "NO_EXECUTOR", "SIMULATED")
+"""Reasons whose meaning is the whole answer."""
 
 
 def _headline(begin: str, reason: str) -> str:
@@ -115,6 +119,7 @@ def _show_steps(part: "Part", machines: int) -> None:
     width = max((len(step.what) for step in steps), default=0)
     of: Mapping[str, str] = {
         "NO_MACHINE": "{} {are} not up", "RESOURCES": "no room on {}", "TOO_LARGE": "{} {are} too small",
+        "NO_EXECUTOR": "{} {are} offline", "SIMULATED": "{} only simulate tasks",
     }  # fmt: skip
     before = machines
     for step in steps:

@@ -12,8 +12,9 @@ TABLE = {
     "resize": ("cli.machine.resize", "Change what a machine has."),
     "drain": ("cli.machine.drain", "Let machines finish what they run and take nothing new."),
     "up": ("cli.machine.up", "Let machines take tasks again."),
-    "down": ("cli.machine.down", "Take machines as failed: what ran on them is placed again."),
-    "remove": ("cli.machine.remove", "Remove machines: what ran on them is placed again."),
+    "down": ("cli.machine.down", "Mark machines as failed; their tasks are stopped and placed again."),
+    "remove": ("cli.machine.remove", "Remove machines; their tasks are stopped and placed again."),
+    "simulate": ("cli.machine.simulate", "Run a simulated executor for machines that were added."),
 }
 
 

@@ -23,15 +23,20 @@ if TYPE_CHECKING:
 @amount_options("of each machine")
 @attribute_option("dealt")
 @click.option("--count", type=click.IntRange(1, 1_000_000), metavar="N", help="Take NAME as a prefix: NAME0, NAME1, …")
-@click.option("--executor", default=FLEET, show_default=True, metavar="NAME", help="Who runs what is placed on them.")
+@click.option("--executor", default=FLEET, show_default=True, metavar="NAME", help="Their simulated executor.")
 @click.pass_obj
 def command(
     app: App, names: Sequence[str], cpu: str | None, memory: str | None, others: Mapping[str, str],
     dealt: Dealt, count: int | None, executor: str,
 ) -> None:  # fmt: skip
-    """Add machines. One that is there already just so is left as it is."""
-    from cellstate.model import MachineSpec
+    """Add simulated machines. An identical existing machine is left as it is.
 
+    They are offline, and take no tasks, until their executor runs: omega up, or omega machine simulate. A computer
+    that runs commands joins with omega agent.
+    """
+    from cellstate.model import MachineSpec, check_executor
+
+    check_executor(executor)
     amounts = named(cpu, memory, others)
     if not amounts:
         raise click.UsageError("say what each machine has, such as --cpu 16 --memory 64Gi")
@@ -47,11 +52,17 @@ def command(
         for start in range(0, len(fresh), JOIN_CHUNK):
             bars.advance(bar, len(cell.join(executor, fresh[start : start + JOIN_CHUNK], app.now_ms())))
     same = len(specs) - len(fresh)
+    known = cell.executor_records()
+    lives = executor in known and known[executor].lives
     if app.as_json:
-        render.document({"cell": cell.name, "added": [spec.name for spec in fresh], "unchanged": same})
+        added = [spec.name for spec in fresh]
+        render.document({"cell": cell.name, "added": added, "unchanged": same, "executor_lives": lives})
         return
     there = f" · {same:,} there already" if same else ""
     render.line(f"{words.count(len(fresh), 'machine')} added · {words.amounts(cell.dimensions, capacity)} each{there}")
+    if not lives:
+        how = f"omega machine simulate --executor {executor}" if executor != FLEET else "omega up"
+        render.note(f"offline: executor {executor} does not run; start it with {how}")
 
 
 def _fresh(cell: "RedisCell", specs: "Sequence[MachineSpec]") -> "list[MachineSpec]":

@@ -13,5 +13,8 @@ from cli.machine.change import change
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @click.pass_obj
 def command(app: App, names: Sequence[str]) -> None:
-    """Take machines as failed; what ran on them is lost and placed again."""
+    """Mark machines as failed. Their tasks are pending again at once.
+
+    While the executor of a machine lives, it ends the tasks first: a task starts elsewhere only afterwards.
+    """
     change(app, names, MachineState.DOWN, "down")

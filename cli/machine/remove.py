@@ -13,5 +13,8 @@ from cli.machine.change import change
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @click.pass_obj
 def command(app: App, names: Sequence[str]) -> None:
-    """Remove machines from the cell; what ran on them is lost and placed again."""
+    """Remove machines from the cell. Their tasks are pending again at once.
+
+    While the executor of a machine lives, it ends the tasks first: a task starts elsewhere only afterwards.
+    """
     change(app, names, MachineState.GONE, "removed")

@@ -34,7 +34,7 @@ def _title(picture: Picture, width: int, said: str) -> "Text":
 def _machines(picture: Picture) -> str:
     states = picture.states
     up = f"{states['up']:,} up" + (f" ({states['full']:,} full)" if states["full"] else "")
-    parts = [up, *(f"{states[word]:,} {word}" for word in ("over", "drained", "down") if states[word])]
+    parts = [up, *(f"{states[word]:,} {word}" for word in ("over", "drained", "down", "offline") if states[word])]
     waiting = ", ".join(f"{depth:,} {kind}" for kind, depth in sorted(picture.depths.items()) if depth)
     return f"{words.count(len(picture.machines), 'machine')}: {', '.join(parts)} · waiting jobs: {waiting or 'none'}"
 

@@ -9,7 +9,7 @@ from cli.top.panes import EMPTY, panes
 from cli.top.picture import TROUBLE, Member, Picture, condition, fullness, trouble, waiting_json
 from omega.queries.machines import utilisation
 
-MACHINE_STATES = ("up", "drained", "down", "over", "full")
+MACHINE_STATES = ("up", "drained", "down", "offline", "over", "full")
 MOST_LINES = 15
 """Lines of each table of a frame; a document has everything that was read."""
 

@@ -137,7 +137,7 @@ def _machines(picture: Picture) -> Pane:
         Column("changes", lambda each: f"{each.number:,}", lambda each: -each.number, right=True, weight=1),
         Column("attributes", attributes, weight=1, least=10),
     )
-    bad = picture.states["full"] + picture.states["down"] + picture.states["over"]
+    bad = picture.states["full"] + picture.states["down"] + picture.states["offline"] + picture.states["over"]
     note = f"{len(picture.machines):,}" + (f", {bad:,} full or worse" if bad else "")
     return Pane("machines", columns, picture.machines, lambda each: f"machine {each.index}", note)
 
@@ -148,7 +148,7 @@ def attributes(machine: Machine) -> str:
 
 
 def _part(machine: Machine, place: int) -> float:
-    if machine.state is MachineState.DOWN or not machine.capacity[place]:
+    if machine.state in (MachineState.DOWN, MachineState.OFFLINE) or not machine.capacity[place]:
         return 0.0
     return machine.allocated[place] / machine.capacity[place]
 

@@ -114,11 +114,11 @@ def condition(machine: Machine) -> str:
     return "full" if full else state_word(machine)
 
 
-TROUBLE = {"down": 0, "full": 2, "drained": 3, "up": 4}
+TROUBLE = {"down": 0, "offline": 0, "full": 2, "drained": 3, "up": 4}
 
 
 def trouble(machine: Machine) -> int:
-    """How much a machine wants attention: down first, then over, full, drained, up."""
+    """How much a machine wants attention: down and offline first, then over, full, drained, up."""
     return TROUBLE.get(condition(machine), 1)
 
 

@@ -7,13 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cellstate.cell import executor_of
 from cellstate.errors import StoreError
+from cellstate.model import MachineState
 from cellstate.redis import RedisCell
 from omega.live.agent.task_start import STORE_FD
 from omega.live.crew_record import CrewRecord
@@ -75,12 +76,13 @@ class Crew:
         return {METRICS: self.ports[member]}
 
     def wait_ready(self, cell: RedisCell) -> None:
-        """Wait until every scheduler and agent holds its lease; StoreError with its last words when one ended."""
-        wanted = {member for member in self.members if not member.startswith("fleet/")}
+        """Wait until every member holds its lease and its machines are up; StoreError when one of them ended."""
+        wanted = set(self.members)
         deadline = time.monotonic() + STARTING_SECONDS
         while True:
             live = {member for member, (_, alive, _) in cell.members().items() if alive}
             live |= {executor_of(name) for name, agent in cell.agents().items() if agent.lives and _joined(cell, name)}
+            live |= {f"fleet/{name}" for name in _serving(cell, wanted - live)}
             if wanted <= live:
                 return
             for member in sorted(wanted - live):
@@ -122,6 +124,16 @@ class Crew:
                 process.kill()
                 process.wait()
         self.members.clear()
+
+
+def _serving(cell: RedisCell, members: Iterable[str]) -> Iterator[str]:
+    """Which of the simulated executors among members live, with none of their machines offline."""
+    records = cell.executor_records()
+    for member in members:
+        name = member.removeprefix("fleet/")
+        lives = name != member and name in records and records[name].lives
+        if lives and all(state is not MachineState.OFFLINE for _, state in cell.machines_of(name)):
+            yield name
 
 
 def _joined(cell: RedisCell, agent: str) -> bool:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
 
-from cellstate.errors import StoreError
+from cellstate.cell import Membership
+from cellstate.errors import Fenced, StoreError
 from cellstate.model import MachineSpec
 from cellstate.ranges import EMPTY, split
 from cellstate.redis import RedisCell
@@ -42,8 +43,11 @@ class Fleet:
     name: str
     now: Callable[[], float]
     speed: float = 1.0
+    lease_ms: int = 20_000
     number: int = 0
     ended: int = 0
+    _membership: Membership | None = None
+    _renew_at: float = 0.0
     _due: list[tuple[float, int]] = field(default_factory=list)
     _runs: dict[int, "_Run"] = field(default_factory=dict)
     _held: dict[int, "_Run"] = field(default_factory=dict)
@@ -58,6 +62,26 @@ class Fleet:
                 progress(len(chunk))
         self.number = self.cell.executor_number(self.name)
 
+    # The name
+
+    def serve(self, nonce: str) -> None:
+        """Take the executor's name and bring its machines up. Raises Duplicate while another lives."""
+        self._membership = self.cell.serve(self.name, nonce, self.lease_ms, self._ms())
+        self._renew_at = self.now()
+
+    def renew(self) -> None:
+        """Renew the lease when a third of it has passed. Raises Fenced when it lapsed: serve again."""
+        if self._membership is None:
+            raise Fenced(f"executor {self.name}: has not begun yet")
+        if self.now() >= self._renew_at:
+            self._renew_at = self.now() + self.lease_ms / 3000
+            self.cell.beat(self._membership, self.lease_ms, None)
+
+    def leave(self) -> None:
+        """Give the name up: the machines are offline from here on, and what ran on them is pending again."""
+        if self._membership is not None:
+            self.cell.lapse(self._membership, self._ms(), self.name, reaped=False)
+
     def resume(self) -> None:
         """Read afresh what runs on this fleet's machines; tasks already known keep their end.
 
@@ -69,7 +93,7 @@ class Fleet:
         self.number = self.cell.executor_number(self.name)
         while self.cell.receive(self.number):
             pass
-        mine = [machine.index for machine in self.cell.machines() if machine.executor == self.number]
+        mine = [index for index, _ in self.cell.machines_of(self.name)]  # on one that is gone tasks may be leaving
         runs = self.cell.runs(mine)
         jobs = {job.id: job for job in self.cell.jobs()}
         self._leaving = [Ending(run.machine, run.placement, How.LEFT) for run in runs if run.leaving]

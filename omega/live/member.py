@@ -16,7 +16,7 @@ from omega.live.secrets import take_store
 from schedulers.process_log import configure, log
 
 AGENT_LEASES = 4
-"""An agent's lease is so many of a scheduler's: that its tasks must be placed again costs more than a wait."""
+"""An executor's lease is so many of a scheduler's: that its tasks must be placed again costs more than a wait."""
 
 
 def main(environment: Mapping[str, str]) -> int:
@@ -42,7 +42,8 @@ def _fleet(environment: Mapping[str, str]) -> None:
     from omega.live.fleet_process import Stop, run_fleet
 
     cell = RedisCell.connect(environment["OMEGA_STORE"], environment["OMEGA_CELL"])
-    run_fleet(cell, _name(environment), float(environment.get("OMEGA_SPEED", "1")), Stop())
+    lease_ms = AGENT_LEASES * int(environment["OMEGA_LEASE_MS"])
+    run_fleet(cell, _name(environment), float(environment.get("OMEGA_SPEED", "1")), Stop(), lease_ms)
 
 
 def _agent(environment: Mapping[str, str]) -> None:

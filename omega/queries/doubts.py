@@ -4,10 +4,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from cellstate.errors import Refused
-from cellstate.model import MachineState
 from cellstate.resources import format_amount
-from omega.live.executors import FLEET
 from omega.queries.job_state import Room
 from omega.queries.private_copy import as_work, live_kinds, look_up, private_copy
 from omega.queries.wording import amounts, count
@@ -48,18 +45,10 @@ class _Doubts:
             found += self._precedence(spec, kinds.get(spec.kind))
             sizes = list(self._sizes(spec))
             demands = list(self._demands(spec))
-            found += sizes + demands + list(self._played(spec))
+            found += sizes + demands + list(self._simulated(spec))
             if spec.gang and not (sizes or demands):
                 found += self._gang(spec, gangs)
         return found
-
-    @cached_property
-    def fleet(self) -> int | None:
-        """The number of the executor that plays machines, None when it has none here."""
-        try:
-            return self.cell.executor_number(FLEET)
-        except Refused:
-            return None
 
     @cached_property
     def empty(self) -> "View":
@@ -103,24 +92,13 @@ class _Doubts:
                 where = f"job {spec.name}, group {group.extra.get('name', i)}"
                 yield from (f"{where}: {text}" for text in advice(each, self.empty.attributes))
 
-    def _played(self, spec: "JobSpec") -> Iterator[str]:
-        """Commands that may be placed where nothing runs them."""
-        commanded = [i for i, group in enumerate(spec.groups) if group.extra.get("command")]
-        if not commanded or self.fleet is None:
-            return
-        from schedulers.constraints.evaluation import permitted
-
-        work, rows = as_work(spec), self.empty.rows
-        look_up(self.cell, self.empty, [work])
-        for group in commanded:
-            allowed = permitted(work, group, self.empty)
-            up = (rows[2] == MachineState.UP) & (True if allowed is None else allowed)
-            played, all_up = int((up & (rows[3] == self.fleet)).sum()), int(up.sum())
-            if played:
-                which = "all machines" if played == all_up else f"{played:,} of the {all_up:,} machines"
-                hint = "" if played == all_up else "; keep it from them with a constraint, such as has os"
-                where = f"job {spec.name}, group {spec.groups[group].extra.get('name', group)}"
-                yield f"{where}: {which} it may be placed on are played and run no command{hint}"
+    def _simulated(self, spec: "JobSpec") -> Iterator[str]:
+        """A job that runs commands in a cell whose machines are all simulated."""
+        if as_work(spec).job.commands and self.room.machines and bool(self.empty.simulated.all()):
+            yield (
+                f"job {spec.name}: it runs commands and all machines are simulated, so it stays pending; start an "
+                "agent with omega agent, or simulate it (simulate: true, --simulate)"
+            )
 
     def _gang(self, spec: "JobSpec", known: dict[Hashable, int]) -> Iterator[str]:
         """A gang that would not fit even if nothing else were placed."""

@@ -108,7 +108,9 @@ class Room:
             return self._explained(job)
         waiting = [group for group in job.groups if group.unplaced]
         if not len(self._amounts[0]):
-            return "NO_MACHINE"
+            return "NO_EXECUTOR" if self._some_offline() else "NO_MACHINE"
+        if job.commands and self._all_simulated():
+            return "SIMULATED"
         if any(self.largest_lack(group.need) is not None for group in waiting):
             return "TOO_LARGE"
         if job.kind not in self._live:
@@ -131,6 +133,12 @@ class Room:
             self._amounts = _amounts(self._view, len(self.cell.dimensions))
             self._kinds = self.cell.kinds()
             self._live = live_kinds(self.cell)
+
+    def _some_offline(self) -> bool:
+        return self._view is not None and bool((self._view.rows[2] == MachineState.OFFLINE).any())
+
+    def _all_simulated(self) -> bool:
+        return self._view is not None and bool(self._view.simulated[self._view.up].all())
 
     def _demanding(self, job: Job) -> bool:
         """Whether it demands more than room, and that can be told of it at once."""

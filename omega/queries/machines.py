@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from cellstate.model import Machine, Run
     from cellstate.redis import RedisCell
 
-STATES = ("up", "drained", "down", "over")
+STATES = ("up", "drained", "down", "offline", "over")
 MOST_DIGITS = 16
 
 
 def state_word(machine: "Machine") -> str:
-    """``up``, ``drained`` or ``down``; with ``over`` when it holds more than it has."""
+    """``up``, ``drained``, ``down`` or ``offline``; with ``over`` when it holds more than it has."""
     return machine.state.name.lower() + (", over" if machine.over else "")
 
 
@@ -113,14 +113,14 @@ def machine_states(rows: "Rows", size: int) -> dict[str, int]:
 
 def utilisation_of(names: Sequence[str], rows: "Rows") -> dict[str, dict[str, float]]:
     """See `utilisation`; of the records of machines."""
-    there, size = rows[rows[:, 2] != MachineState.DOWN], len(names)
+    there, size = rows[(rows[:, 2] == MachineState.UP) | (rows[:, 2] == MachineState.DRAINED)], len(names)
     sums = [int(amount) for amount in there[:, 4:].sum(axis=0)]
     return _shares(names, sums[:size], sums[size:])
 
 
 def utilisation(names: Sequence[str], machines: "Sequence[Machine]") -> dict[str, dict[str, float]]:
-    """Return the share in use of machines that are up or drained, by resource; one that is down offers nothing."""
-    there = [machine for machine in machines if machine.state is not MachineState.DOWN]
+    """Return the share in use of machines that are up or drained, by resource; others offer nothing."""
+    there = [machine for machine in machines if machine.state in (MachineState.UP, MachineState.DRAINED)]
     capacity = [sum(machine.capacity[i] for machine in there) for i in range(len(names))]
     allocated = [sum(machine.allocated[i] for machine in there) for i in range(len(names))]
     return _shares(names, capacity, allocated)

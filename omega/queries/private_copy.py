@@ -39,7 +39,7 @@ def live_kinds(cell: "RedisCell") -> frozenset[str]:
 
 def as_work(spec: "JobSpec", order: int = 0) -> "Work":
     """A job that is not submitted, as a scheduler would have it; `order` as if it were the so-manieth submission."""
-    from cellstate.model import GroupStatus, Job, JobState
+    from cellstate.model import GroupStatus, Job, JobState, runs_commands
     from cellstate.redis.records import opaque
     from schedulers.work import Work
 
@@ -49,6 +49,7 @@ def as_work(spec: "JobSpec", order: int = 0) -> "Work":
     ]
     extra = opaque(spec.extra, spec.groups)
     job = Job(
-        spec.id, spec.name, spec.kind, spec.precedence, order, JobState.ACTIVE, spec.gang, 0, groups, extra
+        spec.id, spec.name, spec.kind, spec.precedence, order, JobState.ACTIVE, spec.gang, 0, groups, extra,
+        commands=runs_commands(extra),
     )  # fmt: skip
     return Work.of(job)

@@ -69,6 +69,7 @@ class TwinMaster:
 
     def join(self, machines: Sequence[MachineSpec]) -> None:
         """See Master.join."""
+        self.twin.serve(EXECUTOR, EXECUTOR, LEASE_MS, 0)
         self.twin.join(EXECUTOR, machines, 0)
 
     def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
@@ -105,6 +106,7 @@ class StoreMaster:
 
     def join(self, machines: Sequence[MachineSpec]) -> None:
         """See Master.join."""
+        self.store.serve(EXECUTOR, EXECUTOR, LEASE_MS, 0)
         self.store.join(EXECUTOR, machines, 0)
 
     def refresh(self, copy: Replica) -> None:

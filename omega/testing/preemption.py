@@ -33,6 +33,7 @@ class Town:
     def __init__(self, machines: Sequence[Need], residents: Sequence[Resident] = (), **attributes: str) -> None:
         """Machines have `attributes` in common."""
         self.cell, self.number, self.settled = MemoryCell(), 0, 0
+        self.cell.serve("e", "n", 600_000, 0)
         self.cell.join("e", [MachineSpec(f"m{i}", has, attributes) for i, has in enumerate(machines)], 0)
         self.member = self.cell.enlist("batch/0", "n", 60_000, 0)
         for machine, need, count, precedence, gang in residents:

@@ -67,6 +67,11 @@ def _equal(attributes: Attributes, attribute: str, wanted: Sequence[Value]) -> M
     return table
 
 
+def kept_from_simulated(work: Work, view: View) -> bool:
+    """Whether the job runs commands and some machines only simulate: it may not be placed there (semantics 31)."""
+    return work.job.commands and bool(view.simulated.any())
+
+
 def permitted(work: Work, group: int, view: View) -> Mask | None:
     """Machines on which a group's tasks may run, whatever room there is and wherever its others are.
 
@@ -78,6 +83,7 @@ def permitted(work: Work, group: int, view: View) -> Mask | None:
     masks = [] if not wants.hard else [all_hold(wants.hard, view.attributes)]
     masks += [related(relation, view) for relation in wants.near if relation.required]
     masks += [~related(relation, view) for relation in wants.apart]
+    masks += [~view.simulated] if kept_from_simulated(work, view) else []
     return reduce(operator.and_, masks) if masks else None
 
 

@@ -196,7 +196,10 @@ def _apply(
     sieve: _Keeps, wants: Demands, work: Work, group: int, view: View, here: dict[int, int], names: tuple[str, ...]
 ) -> None:  # fmt: skip
     """Give every demand of a group to `sieve`, in the order in which they are explained."""
+    sieve.keep(Reason.NO_EXECUTOR, "an executor that lives", view.rows[2] != MachineState.OFFLINE, always=False)
     sieve.keep(Reason.NO_MACHINE, "up", view.base[0] >= 0, always=False)
+    if work.job.commands:
+        sieve.keep(Reason.SIMULATED, "an executor that runs commands", ~view.simulated, always=False)
     if wants.fault:
         sieve.keep(Reason.CONSTRAINT, wants.fault, np.zeros(view.size, dtype=np.bool_))
     for what, mask in _machines(wants, view):

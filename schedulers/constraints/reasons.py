@@ -10,6 +10,8 @@ class Reason(StrEnum):
     WAITING = "WAITING"
     NO_SCHEDULER = "NO_SCHEDULER"
     NO_MACHINE = "NO_MACHINE"
+    NO_EXECUTOR = "NO_EXECUTOR"
+    SIMULATED = "SIMULATED"
     TOO_LARGE = "TOO_LARGE"
     CONSTRAINT = "CONSTRAINT"
     SPREAD = "SPREAD"
@@ -28,6 +30,8 @@ MEANING: Mapping[str, str] = {
     Reason.WAITING: "it would fit; its scheduler will come to it",
     Reason.NO_SCHEDULER: "no scheduler of its kind is live; start one with omega scheduler run",
     Reason.NO_MACHINE: "no machine is up",
+    Reason.NO_EXECUTOR: "machines are offline: no live executor; start omega up, omega agent or omega machine simulate",
+    Reason.SIMULATED: "it runs commands, machines are simulated; start omega agent, or submit it with simulate: true",
     Reason.TOO_LARGE: "a task wants more than any machine that it may use has",
     Reason.CONSTRAINT: "no machine satisfies its constraints",
     Reason.SPREAD: "there is room only where it would have too many tasks in one domain or on one machine",
@@ -42,5 +46,5 @@ MEANING: Mapping[str, str] = {
     Reason.DONE: "nothing of it waits for a machine",
 }
 
-FOR_GOOD = frozenset({Reason.NO_MACHINE, Reason.TOO_LARGE, Reason.CONSTRAINT})
+FOR_GOOD = frozenset({Reason.NO_MACHINE, Reason.NO_EXECUTOR, Reason.SIMULATED, Reason.TOO_LARGE, Reason.CONSTRAINT})
 """What no scheduler and no limit could help with."""

@@ -7,7 +7,7 @@ from random import Random
 from cellstate.transaction import Claim
 from cellstate.view import View
 from schedulers.constraints.demands import NONE, demands
-from schedulers.constraints.evaluation import Mask, permitted
+from schedulers.constraints.evaluation import Mask, kept_from_simulated, permitted
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.service import Service
 from schedulers.policies import Placement
@@ -30,7 +30,7 @@ class Constrained:
             return self.inner.place(work, view, rng)
         groups = [group for group, left in enumerate(work.left) if left]
         wants = [demands(work.job, group) for group in groups]
-        if all(each is NONE for each in wants):
+        if all(each is NONE for each in wants) and not kept_from_simulated(work, view):
             return self.inner.place(work, view, rng)
         if not all(each.plain for each in wants):
             return self.careful.place(work, view, rng)

@@ -211,7 +211,8 @@ class Sharing:
 
 def _of_use(work: Work, group: int, view: View, machines: Machines) -> Mask | None:
     """Which of the machines a group may run on, as far as that is known; None for all of them."""
-    may = permitted(work, group, view) if work.job.spec and view.attributes.used else None
+    asks = work.job.spec and (view.attributes.used or work.job.commands)
+    may = permitted(work, group, view) if asks else None
     return None if may is None else may[machines] | view.attributes.stale[machines]
 
 

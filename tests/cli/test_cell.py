@@ -9,6 +9,7 @@ import pytest
 from cellstate.keys import SCHEMA
 from cellstate.model import JobSpec, MachineState, TaskGroup
 from cellstate.redis import RedisCell
+from cellstate.server import connect
 from tests.cli.conftest import Omega, join, scheduler
 
 
@@ -33,6 +34,9 @@ def test_create_with_other_resources(store_url: str) -> None:
     words = ("--resources", "cpu, gpu", "--machines", "2", "--cpu", "500m", "--resource", "gpu=4")
     said = omega.text("cell", "create", name, *words)
     assert said == f"cell {name} created · cpu, gpu · 2 machines · 1 cpu · 8 gpu\n"
+    assert Omega(store_url, name).json("cell", "status")["machines"]["offline"] == 2, "no executor runs"
+    with connect(store_url) as client:
+        RedisCell.open(client, name).serve("here", "n", 60_000, 0)
     assert Omega(store_url, name).json("cell", "status")["utilisation"] == {
         "cpu": {"allocated": 0, "capacity": 1000, "fraction": 0.0},
         "gpu": {"allocated": 0, "capacity": 8, "fraction": 0.0},
@@ -94,7 +98,7 @@ def test_list_shows_a_cell_of_a_newer_omega_and_the_rest(store_url: str, cell: R
 def test_status_of_an_empty_cell(store_url: str, omega: Omega) -> None:
     assert omega.json("cell", "status") == {
         "cell": omega.cell, "store": store_url, "version": 0, "resources": ["cpu", "memory"],
-        "machines": {"total": 0, "up": 0, "drained": 0, "down": 0, "over": 0},
+        "machines": {"total": 0, "up": 0, "drained": 0, "down": 0, "offline": 0, "over": 0},
         "utilisation": {name: {"allocated": 0, "capacity": 0, "fraction": 0.0} for name in ("cpu", "memory")},
         "jobs": {"total": 0, "pending": 0, "running": 0, "held": 0, "finished": 0, "failed": 0, "stopped": 0,
                  "abandoned": 0},
@@ -127,7 +131,7 @@ def test_status_counts_what_there_is(omega: Omega, cell: RedisCell) -> None:
         omega.run("job", "wait", "a", "--timeout", "0.3", code=124)
         found = omega.json("cell", "status")
         text = omega.text("cell", "status")
-    assert found["machines"] == {"total": 4, "up": 2, "drained": 1, "down": 1, "over": 0}
+    assert found["machines"] == {"total": 4, "up": 2, "drained": 1, "down": 1, "offline": 0, "over": 0}
     assert found["utilisation"]["cpu"] == {"allocated": 1000, "capacity": 6000, "fraction": 1000 / 6000}
     assert (found["jobs"]["total"], found["jobs"]["pending"], found["jobs"]["running"]) == (2, 1, 1)
     assert (found["tasks"]["total"], found["tasks"]["queued"], found["tasks"]["placed"]) == (9, 7, 2)
@@ -184,9 +188,9 @@ def test_verify(omega: Omega, cell: RedisCell) -> None:
     found = omega.json("cell", "verify")
     assert found == {
         "ok": True, "checked": {"machines": 2, "tasks": 0, "jobs": 0}, "violations": [], "settled": True,
-        "version": 1, "log": {"from_version": 1, "facts": 2},
+        "version": 2, "log": {"from_version": 1, "facts": 3},
     }  # fmt: skip
-    assert omega.text("cell", "verify") == "ok · 2 machines · 0 tasks · 0 jobs · 2 facts · version 1\n"
+    assert omega.text("cell", "verify") == "ok · 2 machines · 0 tasks · 0 jobs · 3 facts · version 2\n"
 
 
 def test_verify_reports_a_violation_and_exits_1(omega: Omega, cell: RedisCell) -> None:

@@ -112,6 +112,7 @@ def test_sentences(omega: Omega, old_cell: RedisCell) -> None:
 
 
 def test_many_jobs_and_machines_make_one_sentence(omega: Omega, cell: RedisCell) -> None:
+    cell.serve("here", "n", 600_000, 0)
     cell.join("here", [MachineSpec(f"m{i}", (2000, 4096)) for i in range(9)], 1)
     cell.submit([JobSpec(f"j{i}", f"j{i}", "batch", GROUP) for i in range(5)], 2, "ada")
     one = cell.enlist("batch/0", "nonce", 60_000, 3)

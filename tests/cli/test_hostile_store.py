@@ -29,9 +29,11 @@ def hostile(cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> RedisCell:
         open_door.setattr(model, "_NAME", re.compile(".+", re.DOTALL))
         open_door.setattr("cellstate.redis.calls.check_author", lambda name: name)
         machines = [MachineSpec("m0", (4000, 4096), {"rack": EVIL, EVIL: "x"}), MachineSpec(f"m{EVIL}", (1, 1))]
-        cell.join(f"here{EVIL}", machines, 1)
+        cell.serve("here", "n", 600_000, 1)
+        cell.join("here", machines[:1], 1)
+        cell.join(f"here{EVIL}", machines[1:], 1)
         said = {"name": EVIL, "command": ["sh", EVIL], "constraints": [f"rack == '{EVIL}'"]}
-        about = {"user": EVIL, "environment": {EVIL: EVIL}, "pool": EVIL}
+        about = {"user": EVIL, "environment": {EVIL: EVIL}, "pool": EVIL, "simulate": True}
         for number, fits in ((1, True), (2, False)):
             groups = (TaskGroup((100, 1) if fits else (10**6, 1), 1, 0, {**said, "constraints": []} if fits else said),)
             cell.submit([JobSpec(f"j{number}", f"job{number}{EVIL}", "batch", groups, extra=about)], 1, f"ada{EVIL}")

@@ -15,6 +15,7 @@ CRAWL = """
 name: crawl
 id: crawl-1
 precedence: 100
+simulate: true
 tasks:
   - {name: fetch, count: 4, resources: {cpu: 500m, memory: 256Mi}, duration: 30s, command: [sleep, "30"]}
   - {name: merge, resources: {cpu: 1}}
@@ -33,8 +34,12 @@ def crawl(tmp_path: Path) -> str:
 def test_submit_says_what_became_of_each_job(omega: Omega, cell: RedisCell, crawl: str) -> None:
     cell.enlist("batch/0", "n" * 16, 60_000, 1)
     join(cell, 1)
-    submitted = {"id": "crawl-1", "name": "crawl", "status": "submitted", "tasks": 5, "modify_index": 3}
-    played = "job crawl, group fetch: all machines it may be placed on are played and run no command"
+    Path(crawl).write_text(CRAWL.replace("simulate: true\n", ""))
+    submitted = {"id": "crawl-1", "name": "crawl", "status": "submitted", "tasks": 5, "modify_index": 4}
+    played = (
+        "job crawl: it runs commands and all machines are simulated, so it stays pending; start an agent "
+        "with omega agent, or simulate it (simulate: true, --simulate)"
+    )
     assert omega.json("job", "submit", crawl) == {"cell": omega.cell, "jobs": [submitted], "warnings": [played]}
 
 
@@ -129,7 +134,7 @@ def test_list(omega: Omega, cell: RedisCell) -> None:
     assert found.pop("age_seconds") > 0
     assert found == {
         "id": "one", "name": "first", "kind": "batch", "precedence": 5, "gang": "yes", "state": "pending",
-        "reason": "NO_SCHEDULER", "user": None, "user_verified": False, "modify_index": 2, "held": False, "after": [],
+        "reason": "NO_SCHEDULER", "user": None, "user_verified": False, "modify_index": 3, "held": False, "after": [],
         "submitted_ms": 1000,
         "counts": NOTHING | {"total": 3, "queued": 3},
     }  # fmt: skip
@@ -198,8 +203,9 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
     assert found.pop("submitted_ms") > 0
     assert found == {
         "cell": omega.cell, "id": "crawl-1", "name": "crawl", "kind": "batch", "precedence": 100, "gang": "no",
-        "state": "running", "reason": None, "counts": NOTHING | {"total": 5, "placed": 5}, "spec": {"user": "ada"},
-        "user": "ada", "user_verified": False, "modify_index": 2, "held": False, "after": [],
+        "state": "running", "reason": None, "counts": NOTHING | {"total": 5, "placed": 5},
+        "spec": {"user": "ada", "simulate": True},
+        "user": "ada", "user_verified": False, "modify_index": 3, "held": False, "after": [],
         "update": {"update": "done", "reason": None, "to_replace": 0, "tasks": 5}, "progress": None,
         "summary": {"queued": 0, "starting": 0, "running": 5, "failed": 0, "complete": 0, "stopped": 0, "lost": 0},
         "evicted_for": {}, "evicted": {}, "failures": {}, "losses": [],

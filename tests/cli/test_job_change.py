@@ -39,7 +39,7 @@ def test_hold_and_release(omega: Omega, cell: RedisCell, a: str) -> None:
 
 def test_a_job_submitted_held_is_placed_once_released(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
-    job_id = omega.json("job", "run", "--name", "a", "--hold", "--", "true")["jobs"][0]["id"]
+    job_id = omega.json("job", "run", "--name", "a", "--hold", "--simulate", "--", "true")["jobs"][0]["id"]
     with scheduler(cell), fleet(cell):
         cell.submit([JobSpec("other", "other", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
         eventually(lambda: omega.json("job", "status", "other")["state"] == "finished")

@@ -3,7 +3,7 @@
 import pytest
 
 from cellstate.cell import Membership
-from cellstate.model import JobSpec, MachineState, TaskGroup
+from cellstate.model import JobSpec, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 from tests.cli.conftest import Omega, join
@@ -35,14 +35,15 @@ def lived(omega: Omega, cell: RedisCell) -> RedisCell:
     mine.claim("c" * 8, Claim(0, 0, 1), Claim(1, 0, 2), at_ms=3_000)
     other.claim("r" * 8, Claim(1, 0, 1, 0, ((2, 1),)), at_ms=4_000)
     mine.claim("c" * 8, Claim(2, 0, 2), at_ms=5_000)
-    cell.set_machine_state(2, MachineState.DOWN, 6_000, "ada")
+    (run,) = cell.runs([2])
+    cell.end([Ending(2, run.placement, How.LOST)], 6_000, "here")
     cell.hold("c" * 8, 7_000, "bob")
     return cell
 
 
 def test_the_history_tells_attempts_conflicts_evictions_and_changes(omega: Omega, lived: RedisCell) -> None:
     said = omega.text("job", "status", "crawl")
-    assert "conflict of crawl (cccc) on m0: full (batch/1 placed rival (rrrr) there before, version 5) · placed" in said
+    assert "conflict of crawl (cccc) on m0: full (batch/1 placed rival (rrrr) there before, version 6) · placed" in said
     assert "1 task of crawl (cccc) evicted on m1 for rival (rrrr)" in said
     assert "2 tasks of crawl (cccc) lost on m2" in said
     assert "bob      held crawl (cccc)" in said

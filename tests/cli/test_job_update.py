@@ -14,6 +14,7 @@ from tests.cli.conftest import Omega, eventually, fleet, join, repeating, schedu
 JOB = """
 name: web
 kind: service
+simulate: true
 update: {{max_down: {down}, health: {{healthy_after: {healthy}}}}}
 tasks:
   - {{name: front, count: {count}, resources: {{cpu: {cpu}}}, duration: 1h, command: [serve, "{version}"]}}
@@ -141,7 +142,7 @@ def test_a_job_is_updated_under_the_index_that_was_read(omega: Omega, running: C
         (job(2).replace("web", "db"), "job db: no live job of that name in cell "),
         ("[]", "stdin: no job in it"),
         ("[{name: a, tasks: [{}]}, {name: b, tasks: [{}]}]", "-: 2 jobs; update one at a time"),
-        (job(2, down=0), "stdin:4: update.max_down: 0 is not allowed; want at least 1"),
+        (job(2, down=0), "stdin:5: update.max_down: 0 is not allowed; want at least 1"),
     ],
 )
 def test_what_no_update_can_do(omega: Omega, given: str, said: str) -> None:

@@ -83,7 +83,19 @@ def test_a_job_that_is_forgotten_meanwhile(omega: Omega, cell: RedisCell, monkey
 
 def test_follow_tells_what_happens(omega: Omega, cell: RedisCell, at_work: Callable[..., None]) -> None:
     at_work()
-    words = ("--count", "5", "--cpu", "100m", "--duration", "300ms", "--follow", "--", "python3", "crunch.py")
+    words = (
+        "--count",
+        "5",
+        "--cpu",
+        "100m",
+        "--duration",
+        "300ms",
+        "--simulate",
+        "--follow",
+        "--",
+        "python3",
+        "crunch.py",
+    )
     first, placed, ended = omega.text("job", "run", *words).splitlines()
     assert first.split("  ")[2:] == ["crunch", "submitted · following (Ctrl-C detaches)"]
     assert placed.endswith("5 tasks placed by batch/0 in 1 transaction (0 conflicts)")
@@ -143,7 +155,7 @@ def test_follow_tells_of_tasks_that_come_back(omega: Omega, cell: RedisCell) -> 
     told = [line.strip().split("  ", 1)[1].strip() for line in text.splitlines()[1:]]
     assert told == [
         "2 tasks placed by batch/0 in 1 transaction (0 conflicts)",
-        "2 tasks lost with their machine, to be placed again",
+        "2 tasks evicted, to be placed again",
         "2 stopped",
     ]
 

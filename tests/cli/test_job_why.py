@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cellstate.cell import Membership
 from cellstate.model import Gang, JobSpec, Limits, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, eventually, join, scheduler
@@ -19,6 +20,7 @@ BIG = JobSpec("big", "big", "service", (TaskGroup((2_000, 48_000), 12, 0, {
 def machines(cell: RedisCell) -> None:
     """Five racks of four machines, one of five of which is of another platform."""
     has = [{"rack": f"r{i // 4}", "platform": "x86" if i % 5 else "arm"} for i in range(20)]
+    cell.serve("here", "n", 600_000, 0)
     cell.join("here", [MachineSpec(f"m{i}", (16_000, 65_536), each) for i, each in enumerate(has)], 1)
 
 
@@ -169,14 +171,31 @@ def test_a_command_where_nothing_runs_it(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
     assert warned("--duration", "5s") == []
     (said,) = warned("--", "true")
-    assert said == "job a, group 0: all machines it may be placed on are played and run no command"
-    cell.join("agent/real", [MachineSpec("real", (4000, 4096), {"os": "linux"})], 1_000)
-    (said,) = warned("--", "true")
-    assert said == (
-        "job a, group 0: 2 of the 3 machines it may be placed on are played and run no command; "
-        "keep it from them with a constraint, such as has os"
-    )
-    assert warned("--constraint", "has os", "--", "true") == []
+    assert said.startswith("job a: it runs commands and all machines are simulated, so it stays pending; start")
+    assert warned("--simulate", "--", "true") == []
+    cell.engage("real", "n", 600_000, 0)
+    cell.join("agent/real", [MachineSpec("real", (4000, 4096))], 1_000)
+    assert warned("--", "true") == [], "no constraint is needed: the store keeps it from simulated machines"
+
+
+def test_why_a_command_is_not_placed_on_simulated_machines(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 2)
+    omega.run("job", "run", "--name", "a", "--", "true")
+    assert omega.json("job", "why", "a")["reason"] == "SIMULATED"
+    assert "2 only simulate tasks: none is left" in omega.text("job", "why", "a")
+    assert next(each["reason"] for each in omega.json("job", "list")["jobs"]) == "SIMULATED"
+
+
+def test_why_nothing_is_placed_on_machines_without_an_executor(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 2)
+    (executor,) = cell.executor_records().items()
+    cell.lapse(Membership(executor[0], executor[1].incarnation), 0, "ada", reaped=False)
+    omega.run("job", "run", "--name", "a", "--duration", "5s")
+    assert omega.json("job", "why", "a")["reason"] == "NO_EXECUTOR"
+    assert "2 are offline: none is left" in omega.text("job", "why", "a")
+    assert next(each["reason"] for each in omega.json("job", "list")["jobs"]) == "NO_EXECUTOR"
+    assert [each["state"] for each in omega.json("machine", "list")["machines"]] == ["offline", "offline"]
+    assert "offline" in omega.text("machine", "status", "m0")
 
 
 def test_list_and_why_agree_on_limits(omega: Omega, cell: RedisCell) -> None:

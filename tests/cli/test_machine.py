@@ -26,19 +26,19 @@ def placed(cell: RedisCell, job_id: str) -> bool:
 def test_list_and_add(omega: Omega) -> None:
     assert omega.json("machine", "list") == {"cell": omega.cell, "total": 0, "next": None, "machines": []}
     words = ("machine", "add", "a", "b", "--cpu", "4", "--memory", "4Gi", "--attribute", "rack=r1")
-    assert omega.json(*words) == {"cell": omega.cell, "added": ["a", "b"], "unchanged": 0}
-    assert omega.json(*words) == {"cell": omega.cell, "added": [], "unchanged": 2}
+    assert omega.json(*words) == {"cell": omega.cell, "added": ["a", "b"], "unchanged": 0, "executor_lives": False}
+    assert omega.json(*words) == {"cell": omega.cell, "added": [], "unchanged": 2, "executor_lives": False}
     assert omega.json("machine", "list") == {
         "cell": omega.cell, "total": 2, "next": None,
         "machines": [
-            machine("a", 0, attributes={"rack": "r1"}),
-            machine("b", 1, attributes={"rack": "r1"}),
+            machine("a", 0, state="offline", attributes={"rack": "r1"}),
+            machine("b", 1, state="offline", attributes={"rack": "r1"}),
         ],
     }  # fmt: skip
     assert omega.text("machine", "list").splitlines() == [
-        "machine  index  state  cpu  memory  tasks  attributes",
-        "a            0  up     0/4   0/4Gi      0  rack=r1",
-        "b            1  up     0/4   0/4Gi      0  rack=r1",
+        "machine  index  state    cpu  memory  tasks  attributes",
+        "a            0  offline  0/4   0/4Gi      0  rack=r1",
+        "b            1  offline  0/4   0/4Gi      0  rack=r1",
     ]
 
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from cellstate.model import MachineSpec
 from cellstate.redis import RedisCell
 from cellstate.shards import MOST_IN_A_ROW, TRIES, Worker
-from tests.cli.conftest import Omega, join
+from tests.cli.conftest import Omega
 from tests.contract.conftest import Member
 
 JOB = """
@@ -25,7 +26,8 @@ output: OUTPUT
 @pytest.fixture
 def workers(omega: Omega, cell: RedisCell, tmp_path: Path) -> list[Worker]:
     """A submitted job with two placed workers."""
-    join(cell, 1)
+    cell.engage("m0", "n", 600_000, 1_000)
+    cell.join("agent/m0", [MachineSpec("m0", (4000, 4096))], 1_000)
     omega.json("job", "submit", "-", given=JOB.replace("OUTPUT", str(tmp_path / "out")))
     assert Member(cell, "mapreduce/0").place("words-1", (0, 2)).accepted
     (run,) = cell.runs([0])
@@ -87,7 +89,8 @@ def test_a_machine_on_which_shards_fail_is_shown(omega: Omega, cell: RedisCell, 
 
 
 def test_other_jobs_have_no_progress(omega: Omega, cell: RedisCell) -> None:
-    join(cell, 1)
+    cell.engage("m0", "n", 600_000, 1_000)
+    cell.join("agent/m0", [MachineSpec("m0", (4000, 4096))], 1_000)
     omega.json("job", "submit", "-", given="{name: a, tasks: [{}]}")
     assert omega.json("job", "status", "a")["progress"] is None
     assert "progress" not in omega.text("job", "list")

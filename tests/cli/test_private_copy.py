@@ -10,6 +10,7 @@ from omega.queries.private_copy import private_copy
 
 @pytest.mark.parametrize("machines", [1, 3, 100])
 def test_a_cell_as_if_it_were_empty(cell: RedisCell, machines: int) -> None:
+    cell.serve("e", "n", 600_000, 0)
     cell.join("e", [MachineSpec(f"m{number}", (4_000, 4_096)) for number in range(machines)], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1_000, 96), 1),))], 0, "ada")
     cell.commit(cell.enlist("batch/0", "n", 60_000, 0), 1, [Transaction("a", (Claim(0, 0, 1),))], Position(), 0)

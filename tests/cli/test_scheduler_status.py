@@ -31,7 +31,7 @@ def test_every_field(omega: Omega, three: RedisCell) -> None:
     assert (found.pop("seconds"), found.pop("metrics")) == (10.0, None)
     assert (found.pop("host"), found.pop("pid")) == (None, None), "its figures came from no process"
     assert found == {
-        "member": "batch/0", "kind": "batch", "state": "live", "alive": True, "incarnation": 1, "jobs": 4, "tasks": 9,
+        "member": "batch/0", "kind": "batch", "state": "live", "alive": True, "incarnation": 2, "jobs": 4, "tasks": 9,
         "transactions": 5, "accepted": 4, "conflicts": 1, "conflict_fraction": 0.25, "abandoned": 0,
         "wait_seconds": {"mean": 0.25, "p90": 0.25}, "busyness": 0.3, "queued": 7, "asleep": 3, "blocked": 3,
         "pending_of_kind": 2, "evicts": True, "evicts_by": "age", "last_cycle": {"seconds": 0.5, "ago": 2.0},

@@ -28,17 +28,17 @@ def test_there_and_back(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     file = str(tmp_path / "cell.omega")
     header, row = omega.text("store", "backup", file).splitlines()
     assert header.split() == ["cell", "version", "machines", "jobs", "records", "bytes"]
-    assert row.split()[:4] == [cell.name, "2", "2", "1"]
+    assert row.split()[:4] == [cell.name, "3", "2", "1"]
     assert (tmp_path / "cell.omega").stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [tmp_path / "cell.omega"]
 
     beside = Omega(omega.url)
     name = f"{cell.name}-b"
     header, row = beside.text("store", "restore", file, "--as", name).splitlines()
-    assert row.split() == [name, "2", "2", "3", "1", "ok"]
+    assert row.split() == [name, "3", "2", "3", "1", "ok"]
     restored = Omega(omega.url, name)
     assert restored.json("job", "status", "crawl")["counts"]["queued"] == 3
-    assert "the cell was restored from a backup of version 2" in restored.text("events")
+    assert "the cell was restored from a backup of version 3" in restored.text("events")
 
     omega.run("job", "stop", "crawl")
     assert omega.error("store", "restore", file) == (
@@ -48,7 +48,7 @@ def test_there_and_back(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     found = omega.json("store", "restore", file, "--force")
     assert found == {
         "file": file, "ok": True,
-        "cells": [{"cell": cell.name, "version": 2, "checked": {"machines": 2, "tasks": 3, "jobs": 1}, "ok": True,
+        "cells": [{"cell": cell.name, "version": 3, "checked": {"machines": 2, "tasks": 3, "jobs": 1}, "ok": True,
                    "violations": []}],
     }  # fmt: skip
     assert omega.json("job", "status", "crawl")["state"] == "pending"

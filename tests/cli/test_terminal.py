@@ -54,7 +54,20 @@ def plain(shown: str) -> list[str]:
 
 def test_a_job_is_followed_on_a_terminal(omega: Omega, at_work: Callable[..., None]) -> None:
     at_work()
-    words = ("job", "run", "--count", "3", "--cpu", "100m", "--duration", "600ms", "--", "python3", "crunch.py")
+    words = (
+        "job",
+        "run",
+        "--count",
+        "3",
+        "--cpu",
+        "100m",
+        "--duration",
+        "600ms",
+        "--simulate",
+        "--",
+        "python3",
+        "crunch.py",
+    )
     terminal = Terminal(omega, *words)
     lines = plain(terminal.read())
     assert terminal.close() == 0

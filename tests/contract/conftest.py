@@ -159,6 +159,7 @@ def stand(make: Make) -> Stand:
 @pytest.fixture
 def cell(stand: Stand) -> AnyCell:
     """A cell with three machines of (4, 8)."""
+    stand.cell.serve("e0", "n", 600_000, 0)
     stand.cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
     return stand.cell
 

@@ -53,7 +53,7 @@ def test_the_machine_of_another_executor_is_not_taken(cell: AnyCell) -> None:
 
 def test_a_beat_tells_what_is_to_run(cell: AnyCell, member: Member) -> None:
     me = cell.engage("h1", "n1", LEASE_MS, 0)
-    assert cell.beat(me, LEASE_MS, None) == (1, None, [])
+    assert cell.beat(me, LEASE_MS, None) == (2, None, [])
     engage(cell)
     cell.submit([job("a", count=3)], 0, "ada")
     member.place("a", (index(cell), 3))
@@ -61,7 +61,7 @@ def test_a_beat_tells_what_is_to_run(cell: AnyCell, member: Member) -> None:
     cell.end([Ending(index(cell), placement, How.EVICTED, "1", "drain")], 0, "ada")
     cell.set_machine_state(index(cell), MachineState.DRAINED, 0, "ada")
     agents, drained, runs = cell.beat(me, LEASE_MS, index(cell))
-    assert (agents, drained) == (1, MachineState.DRAINED)
+    assert (agents, drained) == (2, MachineState.DRAINED)
     assert [(run.job, run.tasks, run.leaving) for run in runs] == [("a", "0,2", False), ("a", "1", True)]
 
 
@@ -87,7 +87,7 @@ def test_its_tasks_go_back_once(stand: Stand, cell: AnyCell, member: Member) -> 
     before = member.seen(index(cell))
     assert cell.lapse(me, 1, "batch/0")
     assert not cell.lapse(me, 1, "batch/1"), "somebody else noticed as well"
-    assert state(cell) is MachineState.DOWN
+    assert state(cell) is MachineState.OFFLINE
     assert cell.runs([index(cell)]) == [], "what was leaving is gone with the machine"
     assert (member.seen(index(cell)), cell.agents()) == (before + 1, {})
     found = cell.job("a")
@@ -140,13 +140,14 @@ def test_the_next_of_its_name_puts_back_what_was_left(stand: Stand, cell: AnyCel
     assert new.incarnation > old.incarnation
     requeue_lost(cell)
     assert cell.pending() == {"batch": ["a"]}
-    assert state(cell) is MachineState.DOWN, "until it joins"
+    assert state(cell) is MachineState.OFFLINE, "until it joins"
     with pytest.raises(Fenced):
         cell.beat(old, LEASE_MS, index(cell))
 
 
 def test_a_machine_that_found_another_executor_is_left_alone(stand: Stand, cell: AnyCell, member: Member) -> None:
     me = engage(cell)
+    cell.serve("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("h1", (4, 8))], 1)
     stand.lapse("agent/h1")
     assert cell.lapse(me, 1, "batch/0")

@@ -124,6 +124,7 @@ def test_a_cell_that_changes_while_it_is_read(stand: RedisStand, again: Again) -
         nonlocal number
         number += 1
         other.submit([job(f"late-{number}", count=2, kind=rng.choice(("batch", "mine")))], number, "ada")
+        other.serve("e9", "n", 600_000, 0)
         index = other.join("e9", [MachineSpec(f"late{number}", (4, 8), {"rack": f"r{number}"})], number)[0]
         if rng.random() < 0.7:
             member.place(f"late-{number}", (index, 1))

@@ -4,7 +4,7 @@ import pytest
 
 from cellstate.audit import verify
 from cellstate.errors import BadInput, Refused
-from cellstate.model import Gang, Job, JobSpec, JobState, MachineState, TaskGroup
+from cellstate.model import Gang, Job, JobSpec, JobState, TaskGroup
 from cellstate.ranges import indices
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How, Verdict
@@ -81,7 +81,7 @@ def test_what_returns_goes_to_the_end_of_the_queue(cell: AnyCell, member: Member
     cell.submit([job("a"), job("b"), job("c")], 0, "ada")
     member.place("a", (0, 1))
     assert cell.pending() == {"batch": ["b", "c"]}
-    cell.set_machine_state(0, MachineState.DOWN, 1, "ada")
+    cell.end([Ending(0, 1, How.LOST)], 1, "e0")
     assert cell.pending() == {"batch": ["b", "c"]}
     requeue_lost(cell)
     assert cell.pending() == {"batch": ["b", "c", "a"]}

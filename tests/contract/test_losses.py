@@ -3,11 +3,11 @@
 import pytest
 
 from cellstate.audit import verify
-from cellstate.cell import Housekept
-from cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, Loss, MachineState, TaskGroup
+from cellstate.cell import Housekept, Membership
+from cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, Loss, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How, Mode, Verdict
-from tests.contract.conftest import AnyCell, Member, job
+from tests.contract.conftest import AnyCell, Member, Stand, job
 
 START = 10_000_000
 MINUTE = 60_000
@@ -139,11 +139,15 @@ def test_no_budget_means_a_lost_task_fails_and_an_evicted_one_waits(
     assert (group(cell).waiting, group(cell).failed, group(cell).budget) == ("0", 1, 0)
 
 
-@pytest.mark.parametrize("way", ["down", "lapse"])
-def test_tasks_of_a_machine_that_is_gone_are_lost(cell: AnyCell, member: Member, clock: Clock, way: str) -> None:
+@pytest.mark.parametrize("reaped", [False, True])
+def test_tasks_of_an_executor_that_is_gone_are_lost(stand: Stand, cell: AnyCell, member: Member, reaped: bool) -> None:
+    clock = Clock(cell)
     submit(cell, 2)
     member.place("a", (0, 2))
-    cell.set_machine_state(0, MachineState.DOWN, clock.now, "ada")
+    if reaped:
+        stand.lapse("e0")
+    gone = Membership("e0", cell.executor_records()["e0"].incarnation)
+    assert cell.lapse(gone, clock.now, "batch/0", reaped=reaped)
     assert group(cell).losses == (Loss("0-1", 1, START + 1_000, 1),)
     assert cell.chores() == {"a": START + 1_000}
 
@@ -189,7 +193,7 @@ def test_an_end_that_is_told_after_the_loss_counts_while_the_task_waits(
 ) -> None:
     submit(cell, 2)
     member.place("a", (0, 2))
-    cell.set_machine_state(0, MachineState.DOWN, clock.now, "ada")
+    clock.lose(1)
     clock.wait(1_000 * due)
     assert clock.end(how, 1, tasks="1", job="a") == 1
     found = group(cell)

@@ -15,13 +15,14 @@ def numbers(cell: AnyCell) -> list[int]:
 
 
 def test_join(cell: AnyCell) -> None:
+    cell.serve("e1", "n", 600_000, 0)
     assert cell.join("e1", [MachineSpec("n", (1, 2), {"rack": "r1"}), MachineSpec("m1", (4, 8))], 1) == [3, 1]
-    assert (cell.executor_number("e0"), cell.executor_number("e1")) == (1, 2)
+    assert (cell.executor_number("e0"), cell.executor_number("e1")) == (1, 3)
     m = cell.machines()[3]
-    assert (m.index, m.name, m.state, m.executor) == (3, "n", MachineState.UP, 2)
+    assert (m.index, m.name, m.state, m.executor) == (3, "n", MachineState.UP, 3)
     assert (m.capacity, m.allocated) == ((1, 2), (0, 0))
     assert m.attributes == {"rack": "r1"}
-    assert cell.machines()[1].executor == 2, "it has moved to another executor"
+    assert cell.machines()[1].executor == 3, "it has moved to another executor"
     assert (cell.machine_index("n"), cell.machine_index("nowhere")) == (3, None)
     with pytest.raises(Refused, match="e7"):
         cell.executor_number("e7")
@@ -168,6 +169,7 @@ def test_a_copy_notices_other_attributes_whatever_else_happens_on_the_machine(
     if how == "set":
         cell.set_machine_attributes(1, {"rack": "r1"}, 5, "ada")
     else:
+        cell.serve("e0", "n", 600_000, 0)
         cell.join("e0", [MachineSpec("m1", (4, 8), {"rack": "r1"})], 5)
     member.place("a", (1, 1))
     view.apply(cell.sync(view.position))

@@ -106,15 +106,19 @@ def test_leaving_merges_and_keeps_its_place(cell: AnyCell, member: Member) -> No
     assert (found.groups[0].waiting, found.groups[0].runs) == ("0,2-3", ((run, 0, False), (run, 0, True)))
 
 
-def test_a_machine_that_goes_down_ends_what_leaves(cell: AnyCell, member: Member) -> None:
+def test_tasks_leave_a_machine_that_goes_down_before_they_start_elsewhere(cell: AnyCell, member: Member) -> None:
     cell.submit([job("a", count=2)], 0, "ada")
     member.place("a", (0, 2))
     end(cell, 0, placement(cell, "a"), How.EVICTED, "0")
     assert cell.set_machine_state(0, MachineState.DOWN, 1, "ada") == 1
-    assert cell.runs([0]) == []
-    requeue_lost(cell)
+    assert [(run.tasks, run.leaving) for run in cell.runs([0])] == [("0-1", True)]
     member.place("a", (1, 2))
-    assert cell.may_start([(1, placement(cell, "a"))]) == ["go"]
+    second = placement(cell, "a")
+    assert cell.may_start([(1, second)]) == ["wait"]
+    end(cell, 0, 1, How.LEFT, "0")
+    assert cell.may_start([(1, second)]) == ["wait"]
+    end(cell, 0, 1, How.LEFT, "1")
+    assert cell.may_start([(1, second)]) == ["go"]
     assert counts(cell, "a") == (0, 2, 0, 0, 0)
 
 
@@ -148,12 +152,20 @@ def test_a_strict_gang_leaves_together_for_any_reason(cell: AnyCell, member: Mem
 def test_a_lost_member_leaves_a_strict_gang_placed(cell: AnyCell, member: Member) -> None:
     cell.submit([job("gang", count=2, gang=Gang.STRICT)], 0, "ada")
     member.place("gang", (0, 1), (1, 1), mode=Mode.GANG)
-    assert cell.set_machine_state(0, MachineState.DOWN, 1, "ada") == 1
+    end(cell, 0, placement(cell, "gang", 0), How.LOST)
     assert counts(cell, "gang") == (1, 1, 0, 0, 0)
+
+
+def test_a_machine_that_goes_down_evicts_a_strict_gang_as_a_whole(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("gang", count=2, gang=Gang.STRICT)], 0, "ada")
+    member.place("gang", (0, 1), (1, 1), mode=Mode.GANG)
+    assert cell.set_machine_state(0, MachineState.DOWN, 1, "ada") == 2
+    assert counts(cell, "gang") == (2, 0, 0, 0, 0)
 
 
 def test_a_finished_job_is_kept_while_its_tasks_leave(make: Make) -> None:
     cell = make(keep_jobs=0).cell
+    cell.serve("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 8))], 0)
     member = Member(cell)
     cell.submit([job("old", (4, 4))], 0, "ada")

@@ -19,6 +19,7 @@ def stand(make: Make) -> Iterator[RedisStand]:
     """A cell on a server that gets its memory back afterwards."""
     made = make()
     assert isinstance(made, RedisStand)
+    made.cell.serve("e0", "n", 600_000, 0)
     made.cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
     yield made
     made.cell.client.config_set("maxmemory", 0)

@@ -40,6 +40,7 @@ def history(cell: AnyCell, lapse: Callable[[str], None]) -> None:
     """A bit of everything that changes a cell."""
     if isinstance(cell, RedisCell):
         cell.store_ms = lambda: 100  # type: ignore[method-assign]
+    cell.serve("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
     member = Member(cell)
     gang = job("gang", count=2, gang=Gang.STRICT)
@@ -55,7 +56,9 @@ def history(cell: AnyCell, lapse: Callable[[str], None]) -> None:
     cell.end([Ending(0, 1, How.FINISHED, "0"), Ending(1, 2, How.LEFT), Ending(0, 9, How.LOST)], 3, "e0")
     cell.end([Ending(0, 1, How.EVICTED, "1", "drain")], 3, "e0")
     cell.set_machine_state(2, MachineState.DRAINED, 4, "ada")
-    cell.join("e1", [MachineSpec("m0", (6, 8), {"rack": "r1"}), MachineSpec("m3", (1, 1))], 5)
+    cell.serve("e1", "n", 600_000, 0)
+    cell.join("e0", [MachineSpec("m0", (6, 8), {"rack": "r1"})], 5)
+    cell.join("e1", [MachineSpec("m3", (1, 1))], 5)
     member.place("a", (0, 3))
     live = [run.placement for run in cell.runs([0]) if not run.leaving]
     cell.set_machine_capacity(0, (3, 8), 6, "ada", [(placement, 3) for placement in live])
@@ -130,6 +133,7 @@ def test_a_resent_commit_still_learns_what_is_new(cell: AnyCell, member: Member)
     cell.begin(member.membership, 1, claims, member.position, 0, asked)
     cell.resend()
     reply = cell.finish()
+    cell.serve("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m9", (1, 1))], 0)
     again = cell.commit(member.membership, 1, claims, member.position, 0, asked)
     assert (reply.outcomes, [each.job.id for each in reply.jobs]) == ([Outcome(((1, Verdict.PLACED),))], ["b"])

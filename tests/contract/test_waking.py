@@ -41,7 +41,7 @@ def test_what_is_put_back_wakes(cell: AnyCell, members: list[Member]) -> None:
     cell.submit([job("a", count=3), job("s", (4, 4), kind="service", precedence=9)], 0, "ada")
     members[0].place("a", (0, 1), (1, 1), (2, 1))
     woken(cell)
-    cell.set_machine_state(1, MachineState.DOWN, 0, "ada")
+    cell.end([Ending(1, 2, How.LOST)], 0, "e0")
     assert woken(cell) == [], "a lost task waits first"
     requeue_lost(cell)
     assert woken(cell) == ["batch/0", "batch/1"]
@@ -80,6 +80,7 @@ def test_freed_room_wakes_who_has_jobs_that_fit_nowhere(cell: AnyCell, members: 
     FREEING[what](cell)
     assert "service/0" in woken(cell)
     cell.set_asleep("service/0", asleep=False)
+    cell.serve("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("newer", (4, 8))], 0)
     assert "service/0" not in woken(cell)
 

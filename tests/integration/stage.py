@@ -163,6 +163,11 @@ def made_cell(url: str, name: str, machines: int = 0, *, keep_jobs: int = 30_000
             cell.close()
 
 
+def serve(cell: RedisCell) -> None:
+    """Let the machines of a cell be up though no process simulates them: what is placed on them stays."""
+    cell.serve(FLEET, "stage", 24 * 3600 * 1000, 0)
+
+
 def join(cell: RedisCell, machines: Sequence[MachineSpec]) -> None:
     """Offer machines that the fleet of these tests plays."""
     Fleet(cell, FLEET, time.time).join(machines)

@@ -163,7 +163,7 @@ def test_who_lost_its_lease_ends_what_is_no_longer_its_own(ground: Ground) -> No
     agent.look()
     pid = ground.pid(name)
     ground.cell.client.delete(f"omega:{{{ground.cell.name}}}:lease:agent/h1")
-    assert ground.cell.reap_agents(0, "batch/0") == ["h1"]
+    assert ground.cell.reap_executors(0, "batch/0") == ["agent/h1"]
     assert ground.group(name).unplaced == 1
     with pytest.raises(Fenced):
         agent.look()
@@ -181,7 +181,7 @@ def test_what_ended_before_its_lease_lapsed_counts_when_it_is_reported_late(grou
     agent.look()
     until(lambda: not any(kept.lives for kept in agent.kept.values()), "the task has ended")
     ground.cell.client.delete(f"omega:{{{ground.cell.name}}}:lease:agent/h1")
-    assert ground.cell.reap_agents(0, "batch/0") == ["h1"]
+    assert ground.cell.reap_executors(0, "batch/0") == ["agent/h1"]
     assert ground.group(name).delayed == 1
     agent.come(lambda: gone(agent))
     agent.look()
@@ -349,7 +349,7 @@ def test_a_slow_link_ends_no_lease_and_loses_no_end(ground: Ground) -> None:
         began = time.monotonic()
         agent.look()
         assert time.monotonic() - began > 1.5, "the rest of a look waits longer than the lease lasts"
-        assert ground.cell.reap_agents(0, "batch/0") == [], "and the lease is renewed meanwhile"
+        assert ground.cell.reap_executors(0, "batch/0") == [], "and the lease is renewed meanwhile"
         del agent.cell._plain
         look_until(agent, lambda: not agent.kept, "every end is reported")
     finally:

@@ -48,7 +48,7 @@ def test_a_task_is_moved_from_halted_and_killed_agents_and_never_runs_twice(
         # Halted, its agent cannot renew: the task ends by itself in time, then a scheduler notices.
         halt(group, f"agent/{first}")
         until(lambda: len(lines(log)) == 2, "the task runs elsewhere")
-        assert {m.name: m.state for m in cell.machines()}[first] is MachineState.DOWN
+        assert {m.name: m.state for m in cell.machines()}[first] is MachineState.OFFLINE
         resume(group, f"agent/{first}")
         until(lambda: cell.agents().get(first, (before,))[0] != before, "it takes its name again")
         until(lambda: all(m.state is MachineState.UP for m in cell.machines()), "and offers its machine")

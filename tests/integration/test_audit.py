@@ -18,6 +18,7 @@ from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position,
 
 KINDS = ("batch", "service")
 HOURS_MS = 3_600_000
+SET_BY_USERS = [state for state in MachineState if state is not MachineState.OFFLINE]
 
 
 class Life:
@@ -36,6 +37,7 @@ class Life:
         amounts = (1000, 2000, 4000)
         names = self.rng.sample(range(10), number)
         specs = [MachineSpec(f"m{i}", (self.rng.choice(amounts), self.rng.choice(amounts))) for i in names]
+        self.cell.serve("fleet", "n", 600_000, 0)
         self.cell.join("fleet", specs, 0)
 
     def submit(self) -> None:
@@ -89,7 +91,7 @@ class Life:
         try:
             match rng.randrange(3):
                 case 0:
-                    self.cell.set_machine_state(index, rng.choice(list(MachineState)), 0, "ada")
+                    self.cell.set_machine_state(index, rng.choice(SET_BY_USERS), 0, "ada")
                 case 1:
                     victims = [(run.placement, 9) for run in self.cell.runs([index])[:2] if not run.leaving]
                     self.cell.set_machine_capacity(index, (rng.choice((1000, 4000)), 2000), 0, "ada", victims)

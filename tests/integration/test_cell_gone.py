@@ -66,9 +66,19 @@ def waiting(group: Crew, members: tuple[str, ...], times: int) -> Callable[[], b
 
 def away(group: Crew, member: str) -> list[str]:
     """What a member reported of waiting; each time once."""
+    return reported(group, member)[::2]
+
+
+def working(group: Crew, members: tuple[str, ...]) -> Callable[[], bool]:
+    """Whether every member has reported that it goes on since it waited last."""
+    return lambda: all(len(reported(group, each)) % 2 == 0 for each in members)
+
+
+def reported(group: Crew, member: str) -> list[str]:
+    """What a member reported in turn: that it waits, and that it goes on."""
     said = [line for line in words_of(group, member) if " away " in line or " back " in line or " goes on " in line]
     assert all((" away " in line) is (number % 2 == 0) for number, line in enumerate(said)), said
-    return said[::2]
+    return said
 
 
 def test_who_works_on_a_cell_that_is_gone_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,6 +98,7 @@ def test_who_works_on_a_cell_that_is_gone_waits_for_it(tmp_path: Path, monkeypat
             put_back(server, kept, "gone")
             submit(cell, [plain(f"after-{number}", 3, ms=10)])
             until(lambda: not unfinished(cell), "work goes on")
+            until(working(group, members), "all go on")
             assert group.dead() == {}
         for member in members:
             assert all("unknown cell 'gone'" in line or "no answer" in line for line in away(group, member))

@@ -24,6 +24,7 @@ from tests.integration.stage import (
     plain,
     resume,
     seen,
+    serve,
     submit,
     submit_again,
     unfinished,
@@ -82,12 +83,13 @@ def test_a_full_store_lets_tasks_end_and_nothing_grow(tmp_path: Path) -> None:
         until(lambda: len(words_of(group, "batch/0")) > 1, "the scheduler reports that it goes on")
         said = [line.partition(" seconds=")[0] for line in words_of(group, "batch/0")]
         assert said == waited_for_store("batch/0", f"the store at {server.url} {FULL}")
-        assert len(seen(cell, "enlist")) == 1
+        assert len(seen(cell, "enlist", "batch/0")) == 1
         check_all_ended(cell, [*running, *waiting])
 
 
 def test_a_full_store_refuses_a_commit_whole(store_url: str) -> None:
     with own_server() as server, made_cell(server.url, "full-commit", 2) as cell:
+        serve(cell)
         submit(cell, [plain("job", 4)])
         membership = cell.enlist("batch/0", "nonce", 60_000, 0)
         transaction = Transaction("job", (Claim(0, 0, 2), Claim(1, 0, 2)))
@@ -189,4 +191,4 @@ def test_a_store_that_drops_data_when_full_is_not_used(tmp_path: Path) -> None:
         group = Crew(server.url, "drops", tmp_path)
         said = refused_start(group, "batch/0")
         assert said.startswith(f"error: the store at {server.url} drops data when it is full")
-        assert all_facts(cell)[-1].words[0] == "join"
+        assert [fact.words[0] for fact in all_facts(cell)] == ["join", "machine"], "its machine joined, offline"

@@ -28,6 +28,7 @@ from tests.integration.stage import (
     plain,
     resume,
     seen,
+    serve,
     submit,
     unfinished,
     until,
@@ -71,6 +72,7 @@ def test_the_jobs_of_a_killed_scheduler_move_to_the_others(store_url: str, tmp_p
         made_cell(store_url, "moves", 2) as cell,
         made_crew(cell, store_url, tmp_path, "batch/0", "batch/1") as group,
     ):
+        serve(cell)
         # Both know of one another: the dead one's jobs are its own until its lease ends.
         await_sharing(cell, "batch/0", "batch/1")
         group.kill("batch/1")
@@ -89,13 +91,14 @@ def test_a_name_that_is_taken_is_refused_in_one_line(store_url: str, tmp_path: P
         made_crew(cell, store_url, tmp_path / "first", "batch/0", lease_ms=3_000),
         made_crew(cell, store_url, tmp_path / "second", lease_ms=30_000) as second,
     ):
+        serve(cell)
         second.start("batch/0")
         assert ended(second, "batch/0") == 1
         refusal = "error: scheduler batch/0: another one runs under this name; choose another or stop it"
         assert words_of(second, "batch/0") == [refusal]
         submit(cell, [plain("after")])
         until(lambda: seen(cell, "place"), "the first one works on")
-        assert len(seen(cell, "enlist")) == 1
+        assert len(seen(cell, "enlist", "batch/0")) == 1
         check(cell)
 
 
@@ -104,13 +107,14 @@ def test_one_that_is_started_again_after_a_crash_waits_for_its_name(store_url: s
         made_cell(store_url, "restarted", 1) as cell,
         made_crew(cell, store_url, tmp_path, "batch/0", lease_ms=2_000) as group,
     ):
+        serve(cell)
         group.kill("batch/0")
         group.start("batch/0")
         submit(cell, [plain("after")])
         until(lambda: seen(cell, "place"), "its successor works")
         assert group.dead() == {}
         assert words_of(group, "batch/0") == []
-        assert [fact.words[1] for fact in seen(cell, "enlist")] == ["batch/0", "batch/0"]
+        assert [fact.words[1] for fact in seen(cell, "enlist")] == ["batch/0", FLEET, "batch/0"]
 
 
 def test_a_scheduler_told_to_stop_finishes_and_leaves(store_url: str, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.integration.stage import (
     mixed_jobs,
     plain,
     seen,
+    serve,
     submit,
     submit_again,
     unfinished,
@@ -86,6 +87,7 @@ def test_a_store_that_went_back_in_time_is_followed_there(tmp_path: Path, quick:
 def test_a_store_that_vanishes_in_the_middle_of_a_commit_is_asked_again() -> None:
     """Semantics 14: whether the commit or only its reply was lost, sent again it takes effect once."""
     with embedded_store() as store, made_cell(store.url, "middle", 1) as cell:
+        serve(cell)
         submit(cell, [plain("job", 4)])
         membership = cell.enlist("batch/0", "nonce", 60_000, 0)
         cell.commit(membership, 1, [Transaction("another", (Claim(0, 0, 1),))], Position(), 0)

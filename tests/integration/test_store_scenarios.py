@@ -14,7 +14,7 @@ from cellstate.server import connect
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.cli.conftest import Omega
 from tests.contract.conftest import Member
-from tests.integration.stage import Server, check, join, made_cell, own_server, plain, submit, until
+from tests.integration.stage import Server, check, join, made_cell, own_server, plain, serve, submit, until
 
 pytestmark = pytest.mark.server
 LEASE_MS = 2_000
@@ -23,6 +23,7 @@ LEASE_MS = 2_000
 def test_a_flushed_script_cache_is_noticed_by_nobody(store_url: str) -> None:
     """S02: scripts are sent again in the same call, also by the connection that has one call in flight."""
     with made_cell(store_url, "s02", 1) as cell:
+        serve(cell)
         member = Member(cell)
         submit(cell, [plain("before"), plain("after")])
         assert member.place("before", (0, 1)).accepted
@@ -75,14 +76,16 @@ def test_tasks_of_machines_that_are_gone_run_on_new_ones_after_a_restore(replace
     assert cell.may_start([(3, run.placement)]) == ["wait"], "a copy of a task may run where nobody sees it"
     (old, *_) = cell.runs([0])
     assert cell.may_start([(0, old.placement)]) == ["go"], "what the backup lists goes on"
-    assert cell.reap_agents(0, "batch/1") == []
+    assert cell.reap_executors(0, "batch/1") == []
     until(
-        lambda: len(cell.reap_agents(0, "batch/1")) == 3 or not any(name.startswith("old") for name in cell.agents()),
+        lambda: (
+            len(cell.reap_executors(0, "batch/1")) == 3 or not any(name.startswith("old") for name in cell.agents())
+        ),
         "the agents that are gone are taken for gone",
         20,
     )
     assert cell.may_start([(3, run.placement)]) == ["go"]
-    assert [machine.state for machine in cell.machines()][:3] == [MachineState.DOWN] * 3
+    assert [machine.state for machine in cell.machines()][:3] == [MachineState.OFFLINE] * 3
     # Lost tasks wait for a second (semantics 26); housekeeping of any scheduler queues them again.
     until(lambda: (cell.housekeep(0, "batch/1"), cell.chores())[1] == {}, "the lost tasks may be placed again", 20)
     assert member.place("job", (3, 3), (4, 3), (5, 3)).placed == 9
@@ -113,6 +116,7 @@ def test_history_does_not_fill_the_store() -> None:
     """S11: finished jobs are bounded by count; at the limit submissions are refused, ends and leases pass."""
     with own_server() as server, connect(server.url) as client:
         cell = RedisCell.create(client, "s11", keep_jobs=20, url=server.url)
+        serve(cell)
         join(cell, [MachineSpec("m0", (8000, 32768))])
         limit = int(client.info("memory")["used_memory"]) + (3 << 20)
         client.config_set("maxmemory", limit)

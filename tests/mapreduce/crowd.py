@@ -54,7 +54,8 @@ class Crowd:
     def __post_init__(self) -> None:
         """Submit the job and place its workers."""
         self.cell = RedisCell.create(connect(self.url), f"mr-{uuid4().hex[:8]}", url=self.url)
-        self.cell.join("e0", [MachineSpec(f"m{i}", (100_000, 100_000)) for i in range(2)], 0)
+        self.cell.engage("m0", "n", 600_000, 0)
+        self.cell.join("agent/m0", [MachineSpec(f"m{i}", (100_000, 100_000)) for i in range(2)], 0)
         self.job = f"job{next(_numbers)}"
         files = [(str(path), path.stat().st_size) for path in self.files]
         self.plan = Plan(

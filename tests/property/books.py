@@ -66,6 +66,8 @@ class Books:
                 assert known == (run.job, run.group, m.index), "a placement id names one placement for good"
             assert tuple(sums) == self.cell.used(m.capacity, m.free)
             if m.state in (MachineState.DOWN, MachineState.GONE):
+                assert all(run < 0 for run in m.runs), "only what is leaving"
+            if m.state is MachineState.OFFLINE:
                 assert not m.runs
 
     def check_jobs(self) -> None:

@@ -28,6 +28,7 @@ from cellstate.model import (
 from cellstate.resources import Resources
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 from tests.property.books import Books
+from tests.property.executor_changes import ExecutorChanges
 from tests.property.job_changes import JobChanges, amounts
 from tests.property.losses import Losses, often
 from tests.property.worlds import EVERY_BUCKET, HALF, KEEP_MS, MEMBERS, UP, World, Worlds, endings_of
@@ -35,13 +36,14 @@ from tests.property.worlds import EVERY_BUCKET, HALF, KEEP_MS, MEMBERS, UP, Worl
 SCALES = (1, 1_000, 4_900_000_000_000)
 """Small amounts, and ones whose sums pass 10^14 (semantics 12)."""
 DISTURBANCES = (
-    "machine", "machine", "member", "agent", "limit", "stop", "stop", "tend", "loss", "hold", "resize", "update",
+    "machine", "machine", "member", "agent", "executor", "limit", "stop", "stop", "tend", "loss", "hold", "resize",
+    "update",
 )  # fmt: skip
 ENDS = (How.FINISHED, How.FAILED, How.LOST, How.STOPPED, How.EVICTED)
 capacities = st.sampled_from([(10, 10), (12, 20), (6, 4), (4, 6), (20, 12), (2, 3)])
 
 
-class Twins(Losses, JobChanges):
+class Twins(Losses, JobChanges, ExecutorChanges):
     """Two schedulers and two executors at work on three cells at once."""
 
     def __init__(self) -> None:
@@ -116,6 +118,7 @@ class Twins(Losses, JobChanges):
     def begin(self, scale: int, sizes: list[Resources]) -> None:
         self.scale = scale
         machines = [MachineSpec(f"m{i}", self.scaled(size)) for i, size in enumerate(sizes)]
+        self.worlds.do(lambda world: world.cell.serve("e0", "first", 60_000, 0))
         self.worlds.do(lambda world: world.cell.join("e0", machines, 0))
         for name in MEMBERS:
             self.enlist(name, "first")
@@ -248,6 +251,8 @@ class Twins(Losses, JobChanges):
             self.change_member(data)
         elif what == "agent":
             self.change_agent(data)
+        elif what == "executor":
+            self.change_executor(data)
         elif what == "limit":
             self.limit(data)
         elif what == "loss":
@@ -305,29 +310,6 @@ class Twins(Losses, JobChanges):
             self.worlds.do(lambda world: world.cell.renew(world.memberships[name], 60_000, {"waits": [at]}))
         else:
             self.worlds.do(lambda world: world.cell.withdraw(world.memberships[name], at, reaped=what == "reap"))
-
-    def change_agent(self, data: st.DataObject) -> None:
-        name, at = data.draw(st.sampled_from(["m5", "m6"])), self.tick()
-        what = data.draw(st.sampled_from(["come", "come", "come", "beat", "expire", "lapse", "leave", "say"]))
-        member, nonce = f"agent/{name}", "first" if at % 2 else "second"
-
-        def operation(world: World) -> Any:
-            me = world.memberships.get(member, Membership(member, 1))
-            index = world.cell.machine_index(name)
-            if what == "come":
-                me = world.memberships[member] = world.cell.engage(name, nonce, 60_000, at)
-                return me, world.cell.join(member, [MachineSpec(name, self.scaled((8, 8)))], at)
-            if what == "beat":
-                return world.cell.beat(me, 60_000, index)
-            if what == "say":
-                world.cell.keep_tails({("j1", 0, at % 7, "stdout"): str(at).encode()})
-                return [world.cell.tail("j1", 0, task, "stdout") for task in range(7)]
-            if what == "expire" and member in self.twin.agents_known:
-                return world.lapse(member)
-            return world.cell.lapse(me, at, "batch/0", reaped=what == "lapse")
-
-        self.worlds.do(operation)
-        self.books.at_most = 2  # who comes may put back what the last one left, and then joins
 
     def limit(self, data: st.DataObject) -> None:
         most = data.draw(st.tuples(*[st.none() | st.integers(0, 20)] * 2))

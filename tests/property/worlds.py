@@ -91,7 +91,7 @@ class World:
             "members": cell.members(),
             "updates": cell.updates(),
             "chores": cell.chores(),
-            "agents": cell.agents(),
+            "executors": cell.executor_records(),
             "figures": cell.figures(),
             "counters": {name: value for name, value in counters.items() if value},
             "boxes": [cell.receive(number) for number in numbers],

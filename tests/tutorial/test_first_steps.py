@@ -30,6 +30,7 @@ def test_a_cell_a_job_and_a_transaction_by_hand(store_url: str) -> None:
 
     # Machines join under an executor: whoever runs what is placed on them. Each gets an index.
     rack = [MachineSpec("m0", (4_000, 16_384)), MachineSpec("m1", (2_000, 16_384))]
+    cell.serve("rack", "n", 60_000, now_ms())
     assert cell.join("rack", rack, now_ms()) == [0, 1]
 
     # A job is one or more groups of identical tasks. Three tasks of one core and a gibibyte each:
@@ -58,7 +59,7 @@ def test_a_cell_a_job_and_a_transaction_by_hand(store_url: str) -> None:
 
     # Everything that happened is in the log, and an audit finds the cell as its rules say.
     assert [fact.words[0] for fact in cell.facts()] == [
-        "join", "join", "submit", "enlist", "place", "place", "finished", "finished", "done",
+        "enlist", "join", "join", "submit", "enlist", "place", "place", "finished", "finished", "done",
     ]  # fmt: skip
     assert verify(cell).ok
     cell.delete()
@@ -67,6 +68,7 @@ def test_a_cell_a_job_and_a_transaction_by_hand(store_url: str) -> None:
 
 def test_two_schedulers_want_the_same_room(store_url: str) -> None:
     cell = RedisCell.create(connect(store_url), "same-room", url=store_url)
+    cell.serve("rack", "n", 60_000, now_ms())
     cell.join("rack", [MachineSpec("m0", (1_000, 1_024))], now_ms())
     need = TaskGroup((600, 512), 1)
     jobs = [JobSpec("left", "left", "batch", (need,)), JobSpec("right", "right", "service", (need,))]
@@ -92,6 +94,7 @@ def test_two_schedulers_want_the_same_room(store_url: str) -> None:
 
 def test_a_gang_is_placed_as_a_whole_or_not_at_all(store_url: str) -> None:
     cell = RedisCell.create(connect(store_url), "gang", url=store_url)
+    cell.serve("rack", "n", 60_000, now_ms())
     cell.join("rack", [MachineSpec("m0", (2_000, 4_096)), MachineSpec("m1", (1_000, 4_096))], now_ms())
     gang = JobSpec("mpi", "mpi", "batch", (TaskGroup((1_000, 1_024), 3),), gang=Gang.YES)
     cell.submit([gang], now_ms(), by="ada")

@@ -1,5 +1,8 @@
 -- Names taken under a lease, by schedulers and agents alike (semantics 15): a record begins "incarnation nonce".
 
+-- The nonce on record of a simulated executor whose machines are being given up (lapse.lua): nobody has it.
+local LAPSING = '!'
+
 -- Who has the member's name: nil when nobody ever took it, "ok" when this nonce did (its lease is renewed), "taken"
 -- while another lives, "lapsed" when that one is gone; then its incarnation.
 local function holder(members_key)

@@ -1,9 +1,11 @@
 -- Records, and those read in this call. Integers stay below 2^53; text is written with %d, because Lua's own
 -- number format loses digits from 10^14 on (semantics 12) and costs four times as much.
 --   machine  index number state executor capacity*R allocated*R, eight bytes each (binary.lua); number: its
---            sequence number
+--            sequence number; state: OFFLINE is a machine that would be up, and whose executor does not live;
+--            executor: its number, odd when it simulates, even when it runs commands (parts/serving.lua)
 --   runs     " placement:job:group:tasks" per run on a machine, " !…" while leaving
 --   job      "name kind precedence order state gang submitted bucket lane links;group;group…"
+--            gang: 0 no, 1 yes, 2 strict; 4 more when its tasks run commands, so that none is to be simulated
 --            links: "modified[*]<ID…>ID…" (parts/links.lua); modified: version of the last change by a person
 --   group    "need*R duration total unplaced placed finished failed stopped waiting[~delayed~losses…] runs"
 --            total: "total[/indices][?][xN]"; indices: given out so far, where more than the total; "?": optional;
@@ -24,8 +26,8 @@ local AMOUNTS = string.rep(' %d', R)
 local DURATION, UNPLACED, PLACED, ENDS, WAITING, RUNS = R + 2, R + 3, R + 4, R + 5, R + 6, R + 7
 local GROUP = '^(' .. string.rep('(%d+) ', R + 1) .. '%S+) (%d+) (%d+) (%d+ %d+ %d+) (%S+) (%S+)$'
 local HEAD = '^(%S+ (%S+) %d+ %d+ )(%d)( (%d) %d+ (%x%x) (%d+) )([^;]+);(.*)$'
---@const UP 0, DRAINED 1, DOWN 2, GONE 3
---@const STRICT 2
+--@const UP 0, DRAINED 1, DOWN 2, GONE 3, OFFLINE 4
+--@const STRICT 2, COMMANDS 4
 --@const ACTIVE 0, HELD 1, JOB_STOPPED 2, ABANDONED 3, DONE 4
 local STATES = { [0] = '0', '1', '2', '3', '4' }
 
@@ -84,12 +86,13 @@ local function read_job(id, text)
       lossy = lossy or g.losses and true
     end
   end
-  state = tonumber(state)
+  state, gang = tonumber(state), tonumber(gang)
   return {
-    id = id, kind = kind, state = state, gang = tonumber(gang), bucket = bucket, lane = lane, lead = lead,
-    middle = middle, links = links, groups = groups, placed = placed, unplaced = unplaced, delayed = delayed, lossy = lossy,
+    id = id, kind = kind, state = state, gang = gang % COMMANDS, commands = gang >= COMMANDS, bucket = bucket,
+    lane = lane, lead = lead, middle = middle,
+    links = links, groups = groups, placed = placed, unplaced = unplaced, delayed = delayed, lossy = lossy,
     was_complete = unplaced + delayed == 0 and placed == 0,
-    was_pending = unplaced > 0 and state <= HELD and (gang == '0' or delayed == 0), touched = false, returned = false,
+    was_pending = unplaced > 0 and state <= HELD and (gang % COMMANDS == 0 or delayed == 0), touched = false, returned = false,
   }
 end
 

@@ -30,6 +30,7 @@ def test_machines_are_followed_from_look_to_look(cell: RedisCell) -> None:
     assert [each.name for each in watch.look(10_000).machines] == ["m0", "m1", "m2"]
     cell.set_machine_state(1, MachineState.GONE, 10_000, "ada")
     cell.set_machine_state(2, MachineState.DOWN, 10_000, "ada")
+    cell.serve("here", "n", 600_000, 0)
     cell.join("here", [MachineSpec("m3", (1000, 1024), {"rack": "r1"})], 10_000)
     seen = watch.look(11_000)
     assert [(each.name, each.state, each.attributes) for each in seen.machines] == [
@@ -73,7 +74,7 @@ def test_rates_are_of_the_time_between_two_looks(cell: RedisCell) -> None:
     cell.set_machine_state(0, MachineState.DOWN, 12_500, "ada")
     seen = watch.look(13_000)
     assert seen.rates.evicted == 4.0
-    assert seen.happened[0].what == "m0 is down · 4 tasks of a (a) lost on m0"
+    assert seen.happened[0].what == "m0 is down · 4 tasks of a (a) evicted on m0: down"
     assert watch.look(14_000).rates.evicted == 0.0
 
 
@@ -108,7 +109,7 @@ def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> Non
                  "m1       drained", "1 task of a (a) failed on m0"):  # fmt: skip
         assert part in text, text
     found = omega.json("top")
-    assert found["machines"] == {"total": 2, "up": 1, "drained": 1, "down": 0, "over": 0, "full": 0}
+    assert found["machines"] == {"total": 2, "up": 1, "drained": 1, "down": 0, "offline": 0, "over": 0, "full": 0}
     assert found["utilisation"]["cpu"] == {"allocated": 2000, "capacity": 8000, "fraction": 0.25}
     assert found["queue"][0]["counts"]["queued"] == 99
     assert [each["name"] for each in found["troubled"]] == ["m1"]

@@ -13,6 +13,7 @@ from cellstate.transaction import Claim, Ending, How, Mode, Outcome, Position, T
 def busy(cell: MemoryCell, tasks: int = 4) -> list[int]:
     """Place some tasks of a job on two machines; returns the sequence numbers afterwards."""
     size = len(cell.dimensions)
+    cell.serve("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (100,) * size) for i in range(2)], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1,) * size, tasks),))], 0, "ada")
     claims = tuple(Claim(i % 2, 0, 1) for i in range(tasks))
@@ -46,7 +47,7 @@ def test_without_log_and_boxes() -> None:
         cell.end(endings(cell)[:3], 1, "e0")
         cell.set_machine_state(0, MachineState.DRAINED, 1, "ada")
     assert (quiet.facts(), quiet.receive(1)) == ([], [])
-    assert (len(loud.facts()), len(loud.receive(1))) == (12, 4)
+    assert (len(loud.facts()), len(loud.receive(1))) == (13, 4)
     assert quiet.machines() == loud.machines()
     assert quiet.jobs() == loud.jobs()
     assert quiet.counters() == loud.counters()
@@ -58,7 +59,7 @@ def test_tags_come_from_where_one_says() -> None:
     source = itertools.count(7)
     cell = MemoryCell(tag=lambda: f"t{next(source)}")
     busy(cell)
-    assert cell.sync(Position()).position == Position(4, "t10")
+    assert cell.sync(Position()).position == Position(5, "t11")
     assert MemoryCell().sync(Position()).position == Position(0, "")
 
 
@@ -81,6 +82,7 @@ def test_any_number_of_dimensions(size: int) -> None:
 def test_one_dimension_overdrawn_does_not_borrow_from_the_next() -> None:
     """All amounts stand in one integer; each has a guard of its own."""
     cell = MemoryCell()
+    cell.serve("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (0, LARGEST)), MachineSpec("m1", (LARGEST, 0))], 0)
     groups = (TaskGroup((1, 0), 9), TaskGroup((0, LARGEST), 9), TaskGroup((LARGEST, 0), 9))
     cell.submit([JobSpec("a", "a", "batch", groups)], 0, "ada")
@@ -94,6 +96,7 @@ def test_one_dimension_overdrawn_does_not_borrow_from_the_next() -> None:
 def test_a_claim_of_more_tasks_than_a_field_holds() -> None:
     """Amounts times tasks may pass the 64 bits of a field; judging must not."""
     cell = MemoryCell()
+    cell.serve("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (LARGEST, LARGEST))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((LARGEST // 2, 1), 100),))], 0, "ada")
     membership = cell.enlist("batch/0", "n", 1, 0)

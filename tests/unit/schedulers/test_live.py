@@ -326,7 +326,7 @@ def test_told_to_stop_it_finishes_the_attempt_in_hand_and_leaves() -> None:
     assert all(rig.left(job) == 0 for job in jobs), "what was committed is settled"
     assert (rig.figures.tasks, rig.figures.finished_jobs) == (5, 5)
     assert rig.other.members() == {}
-    assert rig.facts("leave") == [("batch/0", "1")]
+    assert rig.facts("leave") == [("batch/0", "2")]
 
 
 def test_told_to_stop_while_idle_it_leaves_without_waiting_again() -> None:

@@ -16,7 +16,7 @@ from cellstate.transaction import Claim, Detection, Position, Transaction
 from schedulers.live import AWAY_SECONDS, Live
 from schedulers.loop import Committed
 from schedulers.presets import batch
-from tests.unit.schedulers.rig import LEASE_MS, Rig, spec
+from tests.unit.schedulers.rig import FIRST, LEASE_MS, Rig, spec
 
 ROOMY = [(1_000, 1_000)] * 10
 
@@ -55,7 +55,7 @@ def test_what_was_cut_off_is_sent_again_and_has_no_second_effect(faults: list[st
     assert rig.cell.link.sent > before
     finish(rig, names)
     assert rig.figures.tasks == 24, "every outcome is heard, once"
-    assert rig.live.membership.incarnation == 1, "a lost connection is no lost lease"
+    assert rig.live.membership.incarnation == FIRST, "a lost connection is no lost lease"
     assert len(rig.facts("place")) == 12
 
 
@@ -109,7 +109,7 @@ def test_a_store_that_vanishes_at_any_effect_and_comes_back_loses_nothing(effect
         rig.step()
     assert rig.live.steps > steps, "trying is progress: the heartbeat must not take it for hung"
     finish(rig, names)
-    assert rig.live.membership.incarnation == 1
+    assert rig.live.membership.incarnation == FIRST
 
 
 def test_told_to_stop_while_the_store_is_away_it_ends_with_the_reason() -> None:
@@ -147,7 +147,7 @@ def test_a_real_server_that_cuts_every_connection(store_url: str, moment: str) -
         rig.until(lambda: all(left == 0 for left, _ in rig.counts().values()))
         assert {placed for _, placed in rig.counts().values()} == {2}
         assert len(rig.facts("place")) == 8
-        assert live.membership.incarnation == 1
+        assert live.membership.incarnation == FIRST
         mine.close()
     finally:
         cell.delete()
@@ -163,7 +163,7 @@ def test_a_lease_that_lapsed_before_the_commit_means_a_new_incarnation_and_a_fre
     rig, names = busy(pipelined)
     rig.expire()
     finish(rig, names)
-    assert rig.live.membership.incarnation == 2
+    assert rig.live.membership.incarnation == FIRST + 1
     assert len(rig.facts("enlist")) == 2, "enlisted again once"
     assert [answer.renewed for answer in rig.arrived()].count(True) == 2
     assert len(rig.facts("place")) == 12
@@ -178,7 +178,7 @@ def test_a_lease_that_lapsed_with_a_commit_in_flight() -> None:
     fenced = rig.step()
     assert isinstance(fenced, Committed)
     assert (list(fenced.results), fenced.in_flight) == ([], False), "the next was decided for the old incarnation too"
-    assert rig.live.membership.incarnation == 2
+    assert rig.live.membership.incarnation == FIRST + 1
     finish(rig, names)
     assert len(rig.facts("place")) == 12
 
@@ -189,7 +189,7 @@ def test_a_lease_that_lapsed_after_a_commit_was_judged() -> None:
     rig.expire()
     finish(rig, names)
     assert len(rig.facts("place")) == 12
-    assert rig.live.membership.incarnation == 2
+    assert rig.live.membership.incarnation == FIRST + 1
     assert rig.figures.tasks == 24
 
 
@@ -198,7 +198,7 @@ def test_a_lost_reply_and_a_lapsed_lease_at_once() -> None:
     rig.step()  # judged: four jobs are placed
     rig.expire()
     rig.cell.link.faults = ["reply"]
-    rig.until(lambda: rig.live.membership.incarnation == 2)
+    rig.until(lambda: rig.live.membership.incarnation == FIRST + 1)
     finish(rig, names)
     assert len(rig.facts("place")) == 12, "what the old incarnation placed stands and is not placed again"
 
@@ -214,7 +214,7 @@ def test_when_the_heartbeat_finds_the_lease_gone_it_enlists_once_before_the_next
         rig.expire()
     rig.live.lapsed = rig.live.membership
     rig.step()
-    assert rig.live.membership.incarnation == 2
+    assert rig.live.membership.incarnation == FIRST + 1
     rig.until(lambda: bool(rig.arrived()[-1].renewed))
     finish(rig, names)
     assert len(rig.facts("enlist")) == 2
@@ -224,10 +224,10 @@ def test_a_heartbeat_that_comes_late_with_the_news_does_no_harm() -> None:
     rig, names = busy()
     old = rig.live.membership
     rig.expire()
-    rig.until(lambda: rig.live.membership.incarnation == 2)
+    rig.until(lambda: rig.live.membership.incarnation == FIRST + 1)
     rig.live.lapsed = old
     finish(rig, names)
-    assert rig.live.membership.incarnation == 2
+    assert rig.live.membership.incarnation == FIRST + 1
 
 
 def test_sleeping_and_waiting_jobs_survive_a_new_incarnation() -> None:

@@ -148,7 +148,7 @@ def test_the_live_loop_announces_what_happens_to_it() -> None:
     rig.until(lambda: isinstance(rig.effect, Receive))
     rig.live.stopping = True
     rig.live.run()
-    assert heard.events == ["joined 1", "away", "back", "fenced", "joined 2", "left"]
+    assert heard.events == ["joined 2", "away", "back", "fenced", "joined 3", "left"]
     assert (rig.figures.stalls, rig.figures.fencings) == (1, 1)
 
 

@@ -8,7 +8,7 @@ from cellstate.model import BUCKETS, MachineSpec, MachineState, TaskGroup
 from schedulers import process
 from schedulers.process import HUNG_LEASES, Process
 from schedulers.sharing import owned
-from tests.unit.schedulers.rig import LEASE_MS, Rig, spec
+from tests.unit.schedulers.rig import FIRST, LEASE_MS, Rig, spec
 
 LONG_UP = 10 * LEASE_MS // 1000
 
@@ -88,11 +88,11 @@ def test_a_lapsed_lease_is_reported_with_the_membership_it_was_of(beating: Beati
     assert rig.live.lapsed == rig.live.membership
     rig.submit(spec("a"))
     rig.until_placed("a")
-    assert rig.live.membership.incarnation == 2
+    assert rig.live.membership.incarnation == FIRST + 1
     beating.beat()
     assert rig.live.lapsed != rig.live.membership
     rig.check()
-    assert rig.live.membership.incarnation == 2
+    assert rig.live.membership.incarnation == FIRST + 1
 
 
 def test_a_lapse_noted_while_the_loop_enlists_by_itself_is_of_the_old_membership(
@@ -113,7 +113,7 @@ def test_a_lapse_noted_while_the_loop_enlists_by_itself_is_of_the_old_membership
     assert rig.live.lapsed != rig.live.membership
     rig.submit(spec("a"))
     rig.until_placed("a")
-    assert rig.live.membership.incarnation == 2, "enlisted once"
+    assert rig.live.membership.incarnation == FIRST + 1, "enlisted once"
 
 
 def test_it_learns_who_lives_and_takes_its_share(beating: Beating) -> None:
@@ -134,7 +134,7 @@ def test_a_member_without_a_lease_is_removed(beating: Beating) -> None:
     rig.expire("batch/1")
     beating.beat()
     assert sorted(rig.other.members()) == ["batch/0", "batch/2"]
-    assert rig.facts("lapse") == [("batch/1", "2")]
+    assert rig.facts("lapse") == [("batch/1", "3")]
 
 
 def test_nobody_is_removed_within_one_lease_of_a_start_of_the_store(beating: Beating) -> None:
@@ -175,7 +175,7 @@ def test_the_tasks_of_an_agent_that_is_gone_go_back(beating: Beating, monkeypatc
     rig.expire("agent/h1")
     look(beating)
     assert rig.counts()["a"] == (2, 0)
-    assert rig.facts("lapse") == [("agent/h1", "2")]
+    assert rig.facts("lapse") == [("agent/h1", "3")]
     look(beating)
     assert len(rig.facts("lost")) == 1
 

@@ -11,6 +11,7 @@ from schedulers.process_agents import MOST_CALLS, look_after
 def test_a_bounded_part_of_what_a_stopped_job_runs_ends_between_two_heartbeats() -> None:
     cell = RedisCell.create(fakeredis.FakeRedis(), "c")
     runs = MOST_CALLS + 2
+    cell.serve("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (1, 1)) for i in range(runs)], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), runs),))], 0, "ada")
     claims = tuple(Claim(machine, 0, 1) for machine in range(runs))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellstate.memory import MemoryCell
-from cellstate.model import Job, JobSpec, MachineSpec, MachineState, TaskGroup
+from cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
 from cellstate.resources import Dimensions
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from omega.updating import change
@@ -26,7 +26,8 @@ class Site:
     ) -> None:
         self.kind = kind
         self.cell = MemoryCell("c", Dimensions(("cpu", "memory")))
-        self.cell.join("e0", [MachineSpec("m", (room, 1000))], 0)
+        self.cell.engage("m0", "n", 600_000, 0)
+        self.cell.join("agent/m0", [MachineSpec("m", (room, 1000))], 0)
         self.membership = self.cell.enlist(f"{kind}/0", "n", 60_000, 0)
         self.rollouts = Rollouts(kind, f"{kind}/0")
         self.now = self.number = 0
@@ -318,7 +319,7 @@ def test_a_stalled_update_is_forgotten_when_its_job_is_no_longer_kept() -> None:
     assert site.cell.updates() == {"a": "stalled fails"}
     site.cell.keep_jobs = 0
     site.cell.stop("a", 1, "ada")
-    site.cell.set_machine_state(0, MachineState.DOWN, 1, "ada")
+    site.cell.end([Ending(0, run.placement, How.FAILED) for run in site.cell.runs([0])], 1, "m0")
     site.step()
     assert site.cell.updates() == {}
 

@@ -65,6 +65,7 @@ class Town:
         cell = self.cell
         for kind in ("batch", "service"):
             self.members[kind] = cell.enlist(f"{kind}/0", f"nonce-{kind}", LEASE_MS, 0)
+        cell.serve("fleet", "n", 600_000, 0)
         cell.join("fleet", [MachineSpec(f"m{i}", (4000, 4000)) for i in range(8)], 0)
         cell.set_limits("service", Limits((None, 3000), 9), 0, "ada")
         jobs = [job("part", SMALL), job("many", SMALL, SMALL), job("low", TaskGroup((1000, 10), 4))]
@@ -100,6 +101,7 @@ class Town:
         cell.submit([job("wide", TaskGroup((500, 100), 8))], 3, "ada")
         assert self.commit("wide", Claim(6, 0, 5), Claim(7, 0, 3)) == 8
         cell.set_machine_state(4, MachineState.DRAINED, 3, "ada")
+        assert self.end("strict", 5, How.LOST) == 1
         cell.set_machine_state(5, MachineState.DOWN, 3, "ada")
         cell.set_machine_state(5, MachineState.GONE, 3, "ada")
         cell.join("fleet", [MachineSpec("m5", (4000, 4000))], 4)

@@ -28,6 +28,7 @@ class Stage:
         machines = [MachineSpec(f"m{i}", (1_000, 1_000)) for i in range(2)]
         workload = Workload(machines, residents, arrivals, "made up")
         self.replay = Replay(self.cell, workload, self.clock.now, self.pause, speed)
+        self.cell.serve("fleet", "n", LEASE_MS, 0)
         self.replay.join("fleet")
         self.member: Membership = self.cell.enlist("batch/0", "n", LEASE_MS, 0)
         self.placed = self.commits = 0

@@ -38,6 +38,7 @@ class Yard:
         self.fleets = {name: self.fleet(name) for name in names or ("a",)}
         for name, fleet in self.fleets.items():
             fleet.join([MachineSpec(f"{name}{i}", (1_000, 1_000)) for i in range(2)])
+            fleet.serve("n")
 
     def fleet(self, name: str = "a") -> Fleet:
         return Fleet(WaitingCell(self.server, self.clock), name, self.clock.now, self.speed)

@@ -32,6 +32,7 @@ def look_up(view: View, cell: MemoryCell) -> list[int]:
 @pytest.fixture
 def cell() -> MemoryCell:
     made = MemoryCell()
+    made.serve("fleet", "n", 600_000, 0)
     made.join("fleet", [MachineSpec(f"m{i}", (10, 10), {"rack": f"r{i}"}) for i in range(3)], 0)
     return made
 
@@ -89,6 +90,7 @@ def test_a_machine_that_goes_and_comes_between_two_syncs_is_read_again(cell: Mem
 def test_a_machine_that_joins_again_while_it_is_up_is_read_again(cell: MemoryCell, view: View) -> None:
     cell.join("fleet", [MachineSpec("m0", (10, 10), {"rack": "other"})], 0)
     cell.join("fleet", [MachineSpec("m1", (20, 10), {"rack": "r1"})], 0)
+    cell.serve("another", "n", 600_000, 0)
     cell.join("another", [MachineSpec("m2", (10, 10), {"rack": "r2"})], 0)
     follow(view, cell)
     assert wanting(view) == [0, 1, 2]

@@ -28,6 +28,7 @@ from tests.unit.schedulers.rig import Rig
 def cell(request: pytest.FixtureRequest) -> AnyCell:
     made = MemoryCell() if request.param == "memory" else RedisCell.create(fakeredis.FakeRedis(), "c")
     machines = [MachineSpec(f"m{i}", (1000, 1000), {"rack": f"r{i // 2}"}) for i in range(4)]
+    made.serve("fleet", "n", 600_000, 0)
     made.join("fleet", machines, 0)
     return made
 
@@ -190,7 +191,7 @@ def machines_of(rig: Rig, name: str) -> set[int]:
 
 def test_a_scheduler_of_plain_jobs_looks_nothing_up() -> None:
     rig = live({"rack": "a"}, {"rack": "b"})
-    rig.submit(demanding("plain", 3), demanding("named", 3, command=["x"]))
+    rig.submit(demanding("plain", 3), demanding("named", 3, time_limit=5))
     rig.until_placed("plain", "named")
     assert looks(rig) == []
     assert not rig.live.view.attributes.used

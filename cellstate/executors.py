@@ -1,0 +1,48 @@
+"""Executors run what is placed on their machines: agents run commands, simulated executors pass the time."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+AGENT = "agent/"
+MOST_GIVEN_UP = 2_000
+"""Runs given up in one call: some ten milliseconds of the server's time."""
+
+
+class ExecutorRecord(NamedTuple):
+    """A live executor on record: its number, incarnation, whether its lease holds, and the length of a lease (ms)."""
+
+    number: int
+    incarnation: int
+    lives: bool
+    lease_ms: int
+
+
+def is_agent(executor: str) -> bool:
+    """Whether an executor, by its name, is an agent."""
+    return executor.startswith(AGENT)
+
+
+def number_of(executor: str, known: int) -> int:
+    """The number of an executor that joins after so many others: even for agents, odd for simulated ones."""
+    return 2 * (known + 1) - (not is_agent(executor))
+
+
+def simulates(number: int) -> bool:
+    """Whether an executor, by its number, simulates tasks instead of running their commands."""
+    return number % 2 == 1
+
+
+def portions(machines: Sequence[int], runs: Sequence[int], most: int = MOST_GIVEN_UP) -> Iterator[list[int]]:
+    """Split machines, with so many runs each, into portions of at most `most` runs, or of one machine with more.
+
+    A machine without a run counts as one.
+    """
+    portion, weight = list[int](), 0
+    for machine, count in zip(machines, runs, strict=True):
+        if portion and weight + max(1, count) > most:
+            yield portion
+            portion, weight = [], 0
+        portion.append(machine)
+        weight += max(1, count)
+    if portion:
+        yield portion

@@ -1,0 +1,34 @@
+-- Machines of an executor that lives are up again: those that were offline.
+--
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping executors agents lease
+--        | box:* wake:* asleep
+-- ARGV   dims tag at member incarnation | machines
+-- Reply  {"ok", machines that are up now}, {"fenced"} when its lease lapsed or another incarnation has the name, or
+--        {"keys", name…} with nothing done
+-- Types  executors, agents: hash; lease: string that expires; others as in commit.lua
+-- Rules  semantics 31; a machine that is drained or down stays so; what is so already changes nothing (14)
+
+--@include lists binary ranges words done lanes publish
+
+local record = redis.call('HGET', agents_key, member)
+if not record or match(record, '^%d+') ~= incarnation then return { 'fenced' } end
+if redis.call('GET', lease_key) ~= incarnation then return { 'fenced' } end
+local owner, wanted = tonumber(redis.call('HGET', executors_key, member)), {}
+for i = fixed_args + 1, #ARGV do wanted[#wanted + 1] = ARGV[i] end
+load_machines(wanted)
+local names = lacking()
+if #names > 0 then return answering({ 'keys' }, names) end
+
+for _, index in ipairs(wanted) do
+  local m = M[index]
+  if m and m[STATE] == OFFLINE and m[EXECUTOR] == owner then
+    touch(m, 1)
+    m[STATE] = UP
+    fact(with_values(format('machine %s state %d', index, UP), m))
+  end
+end
+if #touched > 0 then
+  meta.transactions, freed = meta.transactions + 1, true
+  publish(at, member, false)
+end
+return { 'ok', #touched }

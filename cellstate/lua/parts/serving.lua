@@ -1,0 +1,21 @@
+-- Executors: who runs what is placed on machines. An executor lives from the moment it takes its name (engage.lua,
+-- serve.lua) until it leaves or is found gone (lapse.lua): meanwhile `serving` has its number. Agents, "agent/NAME", run
+-- commands; all others simulate.
+
+-- The number of an executor, and whether it has it already: the n-th is 2n, or 2n - 1 when it simulates.
+local function number_of(executor)
+  local known = redis.call('HGET', executors_key, executor)
+  if known then return tonumber(known), true end
+  local n = redis.call('HLEN', executors_key) + 1
+  return sub(executor, 1, 6) == 'agent/' and 2 * n or 2 * n - 1, false
+end
+
+local function lives(number) return redis.call('HEXISTS', serving_key, format('%d', number)) == 1 end
+
+-- Note that an executor lives.
+local function serve(executor)
+  local number, known = number_of(executor)
+  local text = format('%d', number)
+  if not known then redis.call('HSET', executors_key, executor, text) end
+  redis.call('HSET', serving_key, text, executor)
+end

@@ -1,0 +1,124 @@
+"""Executors on a server: their names and leases, and what becomes of their machines when they come and go."""
+
+from collections.abc import Sequence
+
+from cellstate.cell import AgentRecord, Membership
+from cellstate.errors import Duplicate, Fenced
+from cellstate.executors import ExecutorRecord, is_agent, portions
+from cellstate.model import MachineState, check_executor, check_nonce
+from cellstate.redis.reads import RedisReads
+
+_CHUNK = 1_000
+"""Machines brought up in one call."""
+
+
+class RedisExecutors(RedisReads):
+    """What simulated executors do, and how any executor is given up."""
+
+    def serve(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """See Cell.serve."""
+        values = {"member": check_executor(executor), "nonce": check_nonce(nonce), "lease_ms": lease_ms}
+        while True:
+            reply = self._run("serve", self._values(at_ms, executor) | values, member=executor)
+            if reply[0] != b"lapsed":
+                break
+            self.lapse(Membership(executor, int(reply[1])), at_ms, executor)
+        if reply[0] == b"taken":
+            raise Duplicate(f"executor {executor}: another one lives under this name; stop it, or choose another name")
+        membership = Membership(executor, int(reply[1]))
+        self._bring_up(membership, at_ms)
+        return membership
+
+    def _bring_up(self, membership: Membership, at_ms: int) -> None:
+        offline = [index for index, state in self.machines_of(membership.member) if state is MachineState.OFFLINE]
+        for start in range(0, len(offline), _CHUNK):
+            values = self._values(at_ms, membership.member) | membership._asdict()
+            chunk = [str(index) for index in offline[start : start + _CHUNK]]
+            reply = self._run("online", values, chunk, member=membership.member, extra=self._hints())
+            if reply[0] == b"fenced":
+                raise Fenced(f"executor {membership.member}: its lease lapsed; its tasks go elsewhere")
+
+    def machines_of(self, executor: str) -> list[tuple[int, MachineState]]:
+        """Index and state of every machine of an executor, gone ones included, by index."""
+        number = self.executor_number(executor)
+        _, rows = self._read_all()
+        latest = {int(row[0]): row for row in rows}
+        return [(index, MachineState(int(row[2]))) for index, row in sorted(latest.items()) if int(row[3]) == number]
+
+    def lapse(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
+        """See Cell.lapse; for a simulated executor as many calls as its tasks need."""
+
+        def step(word: str, machines: Sequence[int] = ()) -> bool:
+            name = membership.member.partition("/")[2] if is_agent(membership.member) else "-"
+            own = membership._asdict() | {"name": name, "reaped": int(reaped), "step": word}
+            words = [str(index) for index in machines]
+            values = self._values(at_ms, by) | own | {"now": self.store_ms()}
+            return bool(self._run("lapse", values, words, member=membership.member, extra=self._hints())[1])
+
+        if is_agent(membership.member):
+            return step("whole")
+        if not step("begin"):
+            return False
+        mine = [index for index, _ in self.machines_of(membership.member)]
+        held = dict.fromkeys(mine, 0)
+        for run in self.runs(mine):
+            held[run.machine] += 1
+        return all(step("part", portion) for portion in portions(mine, list(held.values()))) and step("end")
+
+    def executor_records(self) -> dict[str, ExecutorRecord]:
+        """See Cell.executor_records."""
+        found = self._plain(self.client.hgetall, self._prefix + "agents")
+        known: dict[str, tuple[int, int]] = {}
+        for name, record in sorted(found.items()):
+            words = self._record("agents", name, _incarnation_and_lease, record)
+            if words is not None:
+                known[name.decode()] = words
+        numbers = self._plain(self.client.hmget, self._prefix + "executors", list(known)) if known else []
+        lives = self._leases(list(known))
+        return {
+            name: ExecutorRecord(int(number or 0), incarnation, name in lives, lease_ms)
+            for (name, (incarnation, lease_ms)), number in zip(known.items(), numbers, strict=True)
+        }
+
+    def agents(self) -> dict[str, AgentRecord]:
+        """See Cell.agents."""
+        return {
+            name.partition("/")[2]: AgentRecord(*record[1:])
+            for name, record in self.executor_records().items()
+            if is_agent(name)
+        }
+
+    def reap_executors(self, at_ms: int, by: str) -> list[str]:
+        """Put back the tasks of executors whose lease lapsed; returns their names. Whoever notices may do so.
+
+        Not within one lease of a start of the store: after an outage every lease is gone (semantics 17).
+        """
+        gone = {name: record for name, record in self.executor_records().items() if not record.lives}
+        return [
+            name
+            for name, record in gone.items()
+            if self.store_older_than(record.lease_ms) and self.lapse(Membership(name, record.incarnation), at_ms, by)
+        ]
+
+    def store_older_than(self, milliseconds: int) -> bool:
+        """Whether the server has been up for so long, and the cell was not restored just now."""
+        if self._plain(self.client.exists, self._prefix + "settling"):
+            return False
+        return int(self._plain(self.client.info, "server")["uptime_in_seconds"]) * 1000 > milliseconds
+
+    def _leases(self, members: list[str]) -> set[str]:
+        """Which of these hold their lease; one command when all do."""
+        keys = [f"{self._prefix}lease:{member}" for member in members]
+        if not keys or self._plain(self.client.exists, *keys) == len(keys):
+            return set(members)
+        return {name for name, key in zip(members, keys, strict=True) if self._plain(self.client.exists, key)}
+
+    def store_ms(self) -> int:
+        """The server's clock, the one that all agents share, in milliseconds since 1970."""
+        seconds, micros = self._plain(self.client.time)
+        return int(seconds) * 1000 + int(micros) // 1000
+
+
+def _incarnation_and_lease(record: bytes) -> tuple[int, int]:
+    incarnation, _, lease_ms = record.split(b" ")
+    return int(incarnation), int(lease_ms)

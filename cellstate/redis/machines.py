@@ -1,0 +1,77 @@
+"""Machines on a server: they come, change and go; ``lua/join.lua``, ``lua/machine.lua`` and ``lua/describe.lua``."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cellstate.errors import Refused
+from cellstate.model import MachineSpec, MachineState, check_state, merged
+from cellstate.redis import records
+from cellstate.redis.executors import RedisExecutors
+from cellstate.refusals import busy, excess
+from cellstate.resources import Resources
+
+_JOIN_CHUNK = 1_000
+
+
+class RedisMachines(RedisExecutors):
+    """Add and change machines."""
+
+    def join(self, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
+        """See Cell.join."""
+        for machine in machines:
+            self._check(f"machine {machine.name}", machine.capacity)
+        indices: list[int] = []
+        for start in range(0, len(machines), _JOIN_CHUNK):
+            chunk = machines[start : start + _JOIN_CHUNK]
+            rest: list[object] = []
+            for machine in chunk:
+                rest += [f"{machine.name} {' '.join(map(str, machine.capacity))}", records.pack(machine.attributes)]
+            values = {**self._values(at_ms, executor), "executor": executor}
+            reply = self._run("join", values, rest, extra=self._known.get("box", set()) | self._wakes())
+            if reply[0] == b"busy":
+                raise busy(reply[1].decode())
+            self._refuse_excess(reply)
+            indices += [int(index) for index in reply[3:]]
+        return indices
+
+    def _refuse_excess(self, reply: Sequence[Any]) -> None:
+        if reply[0] == b"sum":
+            raise excess(self.name, self.dimensions.names[int(reply[1]) - 1])
+
+    def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
+        """See Cell.set_machine_state."""
+        return self._change(index, "state", str(int(check_state(state))), at_ms, by)
+
+    def set_machine_capacity(
+        self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
+    ) -> int:
+        """See Cell.set_machine_capacity."""
+        self._check(f"machine {index}", capacity)
+        words = [*map(str, capacity), *(f"{placement}*{count}" for placement, count in evict)]
+        return self._change(index, "capacity", " ".join(words), at_ms, by)
+
+    def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
+        """See Cell.set_machine_attributes. Compared and set: what somebody else changes meanwhile is kept."""
+        while True:
+            before = self._plain(self.client.hget, self._prefix + "static", str(index)) or b""
+            name, _, packed = before.partition(b"\n")
+            after = merged(records.unpack(packed), changes)
+            words = {"before": before, "after": name + b"\n" + records.pack(after), "count": len(after)}
+            values = {**self._values(at_ms, by), "index": index, **words}
+            reply = self._run("describe", values, extra=self._wakes())
+            if reply[0] == b"unknown":
+                raise Refused(f"machine {index}: not in cell {self.name}; see omega machine list")
+            if reply[0] == b"ok":
+                return
+
+    def _change(self, index: int, action: str, change: str, at_ms: int, by: str) -> int:
+        loses = action == "state" and int(change) >= MachineState.DOWN
+        values = {**self._values(at_ms, by), "index": index, "action": action, "change": change}
+        values["now"] = self.store_ms() if loses else 0
+        reply = self._run("machine", values, extra=self._hints())
+        if reply[0] == b"unknown":
+            raise Refused(f"machine {index}: not in cell {self.name}; see omega machine list")
+        self._refuse_excess(reply)
+        if reply[0] == b"over":
+            raise Refused(f"machine {index}: holds more than the new capacity; name evictions or drain it first")
+        return int(reply[2])

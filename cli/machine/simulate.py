@@ -1,0 +1,32 @@
+"""``omega machine simulate``."""
+
+import os
+
+import click
+
+from cli import render
+from cli.app import App
+from cli.process_options import process_options
+from omega.live.executors import FLEET
+
+
+@click.command()
+@click.option("--executor", default=FLEET, show_default=True, metavar="NAME", help="Simulated executor to run.")
+@click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0.01), help="Speed of simulated time.")
+@process_options
+@click.pass_obj
+def command(app: App, executor: str, speed: float) -> None:
+    """Run a simulated executor until Ctrl-C: tasks on its machines take their duration and run no command.
+
+    Its machines, added with omega machine add, are up while it runs. Afterwards they are offline and their tasks are
+    pending again.
+    """
+    from cellstate.model import check_executor
+    from omega.live.fleet_process import Stop, run_fleet
+    from schedulers.process_log import configure
+
+    configure(os.environ)
+    check_executor(executor)
+    cell = app.open()
+    render.note(f"executor {executor} runs in cell {cell.name}; Ctrl-C stops it")
+    run_fleet(cell, executor, speed, Stop())

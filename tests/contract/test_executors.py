@@ -1,0 +1,135 @@
+"""Executors: without a live one a machine takes nothing; while it lives its tasks leave before they start elsewhere."""
+
+import pytest
+
+from cellstate.audit import verify
+from cellstate.cell import Membership
+from cellstate.errors import BadInput, Duplicate, Fenced, Refused
+from cellstate.model import MachineSpec, MachineState, TaskGroup
+from cellstate.transaction import Ending, How, Verdict
+from tests.contract.conftest import AnyCell, Member, Stand, job
+
+LEASE_MS = 600_000
+
+
+@pytest.fixture(autouse=True)
+def old_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store has been up for longer than any lease."""
+    monkeypatch.setattr("cellstate.redis.executors.RedisExecutors.store_older_than", lambda *_: True)
+
+
+def states(cell: AnyCell) -> list[str]:
+    return [machine.state.name.lower() for machine in cell.machines()]
+
+
+def test_a_machine_without_a_live_executor_takes_nothing(stand: Stand) -> None:
+    """Semantics 31."""
+    cell = stand.cell
+    cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
+    assert states(cell) == ["offline"] * 3
+    cell.submit([job("a", count=2)], 0, "ada")
+    member = Member(cell)
+    assert member.place("a", (0, 1)).claims == ((0, Verdict.DOWN),)
+    assert cell.set_machine_state(0, MachineState.UP, 0, "ada") == 0, "nobody is there"
+    assert states(cell) == ["offline"] * 3
+    cell.set_machine_state(1, MachineState.DRAINED, 0, "ada")
+    cell.set_machine_state(2, MachineState.DOWN, 0, "ada")
+    me = cell.serve("e0", "n", LEASE_MS, 1)
+    assert cell.serve("e0", "n", LEASE_MS, 1) == me, "sent again"
+    assert states(cell) == ["up", "drained", "down"], "what a person set stays"
+    assert member.place("a", (0, 1)).accepted
+    with pytest.raises(BadInput, match="executors enter and leave it"):
+        cell.set_machine_state(0, MachineState.OFFLINE, 0, "ada")
+    assert verify(cell).ok
+
+
+def test_the_machines_of_an_executor_that_is_gone_are_offline_and_their_tasks_pending(
+    stand: Stand, cell: AnyCell, member: Member
+) -> None:
+    cell.submit([job("a", count=9)], 0, "ada")
+    member.place("a", (0, 3), (1, 2), (2, 1))
+    cell.end([Ending(1, 2, How.EVICTED, "3", "drain")], 0, "ada")
+    cell.set_machine_state(2, MachineState.GONE, 0, "ada")
+    (record,) = cell.executor_records().values()
+    me = Membership("e0", record.incarnation)
+    with pytest.raises(Duplicate, match="executor e0: another one lives"):
+        cell.serve("e0", "other", LEASE_MS, 1)
+    assert not cell.lapse(me, 1, "batch/0"), "its lease holds"
+    stand.lapse("e0")
+    with pytest.raises(Fenced):
+        cell.beat(me, LEASE_MS, None)
+    assert cell.lapse(me, 1, "batch/0")
+    assert not cell.lapse(me, 1, "batch/1"), "somebody else noticed as well"
+    assert states(cell) == ["offline", "offline"]
+    assert cell.runs([0, 1, 2]) == [], "what was leaving is gone with it, on a removed machine too"
+    found = cell.job("a")
+    assert found is not None
+    assert (found.unplaced, found.groups[0].placed) == (9, 0), "lost tasks are pending again, after their delay"
+    assert cell.executor_records() == {}
+    assert verify(cell).ok
+
+
+def test_a_successor_goes_on_with_the_tasks_of_one_that_died(stand: Stand, cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=2)], 0, "ada")
+    member.place("a", (0, 2))
+    stand.lapse("e0")
+    new = cell.serve("e0", "second", LEASE_MS, 1)
+    assert cell.executor_records()["e0"].incarnation == new.incarnation
+    assert [run.tasks for run in cell.runs([0])] == ["0-1"]
+    assert states(cell) == ["up"] * 3
+
+
+@pytest.mark.parametrize("state", [MachineState.DOWN, MachineState.GONE])
+def test_tasks_of_a_live_executor_leave_a_machine_that_goes(
+    stand: Stand, cell: AnyCell, member: Member, state: MachineState
+) -> None:
+    """Semantics 23: a second copy starts only when the first one has ended."""
+    cell.submit([job("a", count=2)], 0, "ada")
+    member.place("a", (0, 2))
+    cell.receive(1)
+    assert cell.set_machine_state(0, state, 1, "ada") == 2
+    assert cell.set_machine_state(0, state, 1, "ada") == 0, "sent again"
+    assert [(run.tasks, run.leaving) for run in cell.runs([0])] == [("0-1", True)]
+    assert cell.receive(1) == ["- 1 0 0-1"]
+    assert [fact.words[-1] for fact in cell.facts() if fact.words[0] == "evicted"] == ["down"]
+    member.place("a", (1, 2))
+    second = cell.runs([1])[0].placement
+    assert cell.may_start([(1, second)]) == ["wait"]
+    assert verify(cell).ok
+    if state is MachineState.DOWN:
+        cell.set_machine_state(0, MachineState.UP, 1, "ada")
+        cell.submit([job("big", (4, 8))], 1, "ada")
+        member.place("big", (0, 1))
+        assert cell.may_start([(0, cell.runs([0])[-1].placement)]) == ["wait"], "never more than the machine has"
+    else:
+        with pytest.raises(Refused, match="tasks of its last executor"):
+            cell.join("e1", [MachineSpec("m0", (4, 8))], 1)
+        with pytest.raises(Refused, match="another executor"):
+            cell.engage("m0", "n", LEASE_MS, 1)
+    cell.end([Ending(0, 1, How.LEFT)], 2, "e0")
+    assert cell.may_start([(1, second)]) == ["go"]
+
+
+def test_a_command_runs_where_commands_are_run_and_nowhere_else(cell: AnyCell, member: Member) -> None:
+    """Semantics 31: nothing finishes that did not run."""
+    runs = {"command": ["false"]}
+
+    def submit(name: str, **extra: object) -> None:
+        spec = job(name, extra=extra)
+        cell.submit([type(spec)(name, name, "batch", (TaskGroup((1, 1), 1, 5, runs),), extra=extra)], 0, "ada")
+
+    submit("real")
+    submit("played", simulate=True)
+    cell.submit([job("plain")], 0, "ada")
+    assert member.place("real", (0, 1)).claims == ((0, Verdict.DOWN),)
+    assert member.place("played", (0, 1)).accepted
+    assert member.place("plain", (0, 1)).accepted
+    cell.engage("h1", "n", LEASE_MS, 0)
+    (index,) = cell.join("agent/h1", [MachineSpec("h1", (4, 8))], 0)
+    assert member.place("real", (index, 1)).accepted
+    found = {each.id: each.commands for each in cell.jobs()}
+    assert found == {"real": True, "played": False, "plain": False}
+    cell.submit([job("later", count=2)], 0, "ada")
+    cell.update("later", [TaskGroup((1, 1), 0)], {"groups": [{}, runs]}, 1, "ada")
+    assert member.place("later", (0, 1)).claims == ((0, Verdict.DOWN),), "an update gave it a command"
+    assert verify(cell).ok

@@ -1,0 +1,72 @@
+"""Executors at random: agents and simulated ones come, renew their leases, are found gone and leave."""
+
+from abc import abstractmethod
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine
+
+from cellstate.cell import Membership
+from cellstate.memory import MemoryCell
+from cellstate.model import MachineSpec
+from cellstate.resources import Resources
+from tests.property.books import Books
+from tests.property.worlds import World, Worlds
+
+
+class ExecutorChanges(RuleBasedStateMachine):
+    """What `Twins` do to executors."""
+
+    worlds: Worlds
+    twin: MemoryCell
+    books: Books
+
+    @abstractmethod
+    def tick(self, most: int = 3) -> int:
+        """The time goes on."""
+
+    @abstractmethod
+    def scaled(self, vector: Resources) -> Resources:
+        """Amounts in the scale of this history."""
+
+    def change_agent(self, data: st.DataObject) -> None:
+        name, at = data.draw(st.sampled_from(["m5", "m6"])), self.tick()
+        what = data.draw(st.sampled_from(["come", "come", "come", "beat", "expire", "lapse", "leave", "say"]))
+        member, nonce = f"agent/{name}", "first" if at % 2 else "second"
+
+        def operation(world: World) -> Any:
+            me = world.memberships.get(member, Membership(member, 1))
+            index = world.cell.machine_index(name)
+            if what == "come":
+                me = world.memberships[member] = world.cell.engage(name, nonce, 60_000, at)
+                return me, world.cell.join(member, [MachineSpec(name, self.scaled((8, 8)))], at)
+            if what == "beat":
+                return world.cell.beat(me, 60_000, index)
+            if what == "say":
+                world.cell.keep_tails({("j1", 0, at % 7, "stdout"): str(at).encode()})
+                return [world.cell.tail("j1", 0, task, "stdout") for task in range(7)]
+            if what == "expire" and member in self.twin.agents_known:
+                return world.lapse(member)
+            return world.cell.lapse(me, at, "batch/0", reaped=what == "lapse")
+
+        self.worlds.do(operation)
+        self.books.at_most = 2  # who comes may put back what the last one left, and then joins
+
+    def change_executor(self, data: st.DataObject) -> None:
+        name, at = data.draw(st.sampled_from(["e0", "e0", "e1"])), self.tick()
+        what = data.draw(st.sampled_from(["serve", "serve", "serve", "beat", "expire", "lapse", "leave"]))
+        nonce = data.draw(st.sampled_from(["first", "second"]))
+
+        def operation(world: World) -> Any:
+            me = world.memberships.get(name, Membership(name, 1))
+            if what == "serve":
+                me = world.memberships[name] = world.cell.serve(name, nonce, 60_000, at)
+                return me
+            if what == "beat":
+                return world.cell.beat(me, 60_000, None)
+            if what == "expire":
+                return world.lapse(name) if name in self.twin.agents_known else None
+            return world.cell.lapse(me, at, "batch/0", reaped=what == "lapse")
+
+        self.worlds.do(operation)
+        self.books.at_most = 2
