@@ -17,8 +17,8 @@ from cellstate.errors import BadInput
 from cellstate.plain_text import check_text, check_texts
 from cellstate.resources import MOST_TOGETHER, Resources, shown, together
 
-MOST_CLAIMS = 10_000
-"""Tasks a transaction may claim, and so the largest gang: 65 ms of the server's time (semantics 11)."""
+MOST_CLAIMS = 5_000
+"""Claims of a transaction, and so tasks of the largest gang: 58 ms of the server's time (semantics 11, docs/scale.md)."""
 MOST_ENDS = 2_000
 """Endings in one call of a script; more are ended in several."""
 MOST_STOPS = 1_000

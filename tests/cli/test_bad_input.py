@@ -230,7 +230,7 @@ def test_job_files_that_cannot_be_read(omega: Omega, tmp_path: Path) -> None:
         (("--cpu", "-1"), "cpu: '-1' is negative; amounts start at 0"),
         (("--memory", "1e12Ti"), "memory: '1e12Ti' is too large; the most is 99999999999999 of the smallest unit"),
         (("--resource", "gpu=1"), "unknown resource 'gpu'; this cell has cpu, memory"),
-        (("--gang", "--count", "10001"), "job a: a gang of 10001 tasks; the most in one transaction is 10000"),
+        (("--gang", "--count", "5001"), "job a: a gang of 5001 tasks; the most in one transaction is 5000"),
         (("--kind", "Big"), "job kind 'Big': use a lower-case letter, then up to 31 letters, digits, _ -"),
         (("--duration", "soon"), "'soon' is not a duration; write for example 30s, 5m, 1h30m or 250ms"),
     ],

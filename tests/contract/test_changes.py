@@ -221,7 +221,7 @@ def test_totals_that_cannot_be(cell: AnyCell) -> None:
     cell.submit([job("a"), job("g", gang=Gang.YES)], 0, "ada")
     with pytest.raises(Refused, match="has 1 task groups, numbered from 0"):
         cell.resize("a", {1: 2}, 1, "ada")
-    with pytest.raises(Refused, match="a gang of more than 10000 tasks"):
+    with pytest.raises(Refused, match="a gang of more than 5000 tasks"):
         cell.resize("g", {0: MOST_CLAIMS + 1}, 1, "ada")
     with pytest.raises(BadInput):
         cell.resize("a", {0: -1}, 1, "ada")

@@ -11,7 +11,7 @@ from tests.contract.conftest import AnyCell, Make, Member, job
 
 @pytest.fixture
 def wide(make: Make, request: pytest.FixtureRequest) -> AnyCell:
-    """A cell of 10,000 machines, each of an executor of its own kind of size."""
+    """A cell of MOST_CLAIMS machines, each of an executor of its own kind of size."""
     cell = make().cell
     for number in range(0, MOST_CLAIMS, 100):
         cell.serve(f"e{number}", "n", 600_000, 0)
@@ -34,7 +34,7 @@ def test_the_largest_gang(wide: AnyCell) -> None:
 
 
 def test_more_is_refused_before_it_reaches_the_store(cell: AnyCell, member: Member) -> None:
-    with pytest.raises(BadInput, match="a gang of 10001 tasks"):
+    with pytest.raises(BadInput, match="a gang of 5001 tasks"):
         job("a", count=MOST_CLAIMS + 1, gang=Gang.YES)
     cell.submit([job("a")], 0, "ada")
     for claims in ((), (Claim(0, 0, 1),) * (MOST_CLAIMS + 1)):

@@ -1,0 +1,172 @@
+"""What one cell holds, and how long each call occupies the server there: ``python -m benchmarks.scale``.
+
+Fills a cell with 100,000 machines and one job of a million tasks, each a run of its own (the dearest form), beside jobs
+of ten tasks, then makes each kind of call several times and reads how long the server took from its slow log.
+"""
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import count, islice
+from statistics import median
+from typing import Any
+
+from benchmarks.computer import computer
+from benchmarks.launch import progress
+from benchmarks.store import Store, measured_store
+from cellstate.audit import verify
+from cellstate.backup import read_backup
+from cellstate.cell import Membership
+from cellstate.model import MOST_CLAIMS, Gang, JobSpec, MachineSpec, MachineState, TaskGroup
+from cellstate.redis import RedisCell
+from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+
+CAPACITY, NEED = (64_000, 262_144), (10, 32)
+LEASE_MS = 24 * 3600 * 1000
+LIMIT_MS = 100
+"""No call occupies the server for longer (semantics 11)."""
+NUMBERS = count(1)
+
+
+def batched(numbers: Iterable[int], size: int) -> Iterator[tuple[int, ...]]:
+    """So many at a time."""
+    source = iter(numbers)
+    while chunk := tuple(islice(source, size)):
+        yield chunk
+
+
+def transaction_of(job: str, machines: Sequence[int], mode: Mode) -> Transaction:
+    """Claim a task on each of these machines."""
+    return Transaction(job, tuple(Claim(machine, 0, 1) for machine in machines), mode, Detection.FINE)
+
+
+class Town:
+    """The cell, a scheduler, and what the server's slow log says of calls."""
+
+    def __init__(self, store: Store, cell: RedisCell, member: Membership) -> None:
+        """Measure on `cell`."""
+        self.store, self.cell, self.member = store, cell, member
+        self.client: Any = store.client
+        self.position = Position()
+        self.rows: list[dict[str, object]] = []
+
+    def commit(self, job: str, machines: Sequence[int], mode: Mode = Mode.INCREMENTAL) -> int:
+        """Place a task on each of these machines."""
+        number = next(NUMBERS)
+        reply = self.cell.commit(self.member, number, [transaction_of(job, machines, mode)], self.position, number)
+        self.position = reply.position
+        return reply.outcomes[0].placed
+
+    def time(self, what: str, times: int, call: Callable[[int], object]) -> None:
+        """Make a call some times; note the longest command of each, and what the server used for all of the call."""
+        wall, used, name = list[float](), list[float](), ""
+        for i in range(times):
+            self.client.slowlog_reset()
+            before = self.store.cpu_seconds()
+            call(i)
+            used.append((self.store.cpu_seconds() - before) * 1000)
+            slowest = max(self.client.slowlog_get(1000), key=lambda entry: int(entry["duration"]))
+            wall.append(slowest["duration"] / 1000)
+            name = slowest["command"].split(b" ")[0].decode()
+        row = {"call": what, "longest_ms": round(median(wall), 2), "longest": name, "cpu_ms": round(median(used), 2)}
+        self.rows.append(row)
+        progress(json.dumps(row))
+
+
+def fill(store: Store, machines: int, tasks: int) -> Town:
+    """Make the cell with its machines and running tasks."""
+    cell = store.make_cell()
+    for numbers in batched(range(machines), 1000):
+        cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in numbers], 0)
+    town = Town(store, cell, cell.enlist("batch/0", "bench", LEASE_MS, 0))
+    cell.submit([JobSpec("large", "large", "batch", (TaskGroup(NEED, tasks),))], 0, "bench")
+    for numbers in batched((i % machines for i in range(tasks)), 2000):
+        if town.commit("large", numbers) != len(numbers):
+            raise RuntimeError("a commit of the filling did not place all of its claims")
+        while cell.receive(1):
+            pass
+    progress(f"{machines:,} machines, {tasks:,} tasks, {store.memory_bytes() / 1e6:.0f} MB")
+    return town
+
+
+def measure(town: Town, machines: int, times: int) -> None:
+    """Make each kind of call."""
+    cell, rng, at = town.cell, random.Random("scale"), 1
+    town.client.config_set("slowlog-log-slower-than", 0)
+    town.client.config_set("slowlog-max-len", 1000)
+
+    def small(tasks: int, gang: Gang = Gang.NO) -> str:
+        number = next(NUMBERS)
+        cell.submit([JobSpec(f"s{number}", f"s{number}", "batch", (TaskGroup(NEED, tasks),), gang=gang)], 1, "bench")
+        return f"s{number}"
+
+    def ends(runs: int, how: How = How.FINISHED) -> list[Ending]:
+        some = cell.runs(rng.sample(range(machines), runs))
+        first = {run.machine: run.placement for run in some if run.job == "large" and not run.leaving}
+        reason = "drain" if how is How.EVICTED else ""
+        return [Ending(machine, placement, how, "*", reason) for machine, placement in first.items()]
+
+    def place(gangs: Sequence[tuple[str, list[int]]], i: int) -> None:
+        town.commit(gangs[i][0], gangs[i][1], Mode.GANG)
+
+    def end(calls: Sequence[list[Ending]], i: int) -> None:
+        cell.end(calls[i], at, "bench")
+
+    def simple(name: str) -> JobSpec:
+        return JobSpec(name, name, "other", (TaskGroup(NEED, 10),))
+
+    lists = [[simple(f"x{i}-{k}") for k in range(1000)] for i in range(times)]
+    town.time("submit 1,000 jobs", times, lambda i: cell.submit(lists[i], at, "bench"))
+    for claims in (10, 100, 1_000, 2_000, MOST_CLAIMS):
+        gangs = [(small(claims, Gang.YES), rng.sample(range(machines), claims)) for _ in range(times)]
+        town.time(f"gang of {claims:,}", times, partial(place, gangs))
+    for number in (1, 325, 2_000):
+        calls = [ends(number) for _ in range(times)]
+        town.time(f"end {number:,} of the large job", times, partial(end, calls))
+    jobs = [small(10) for _ in range(times)]
+    for job in jobs:
+        town.commit(job, range(10))
+    first = {run.job: Ending(run.machine, run.placement, How.FINISHED) for run in cell.runs(range(10))}
+    town.time("end 1 of a job of 10", times, lambda i: cell.end([first[jobs[i]]], at, "bench"))
+    evictions = [ends(1_000, How.EVICTED) for _ in range(times)]
+    town.time("evict 1,000 of the large job", times, lambda i: cell.end(evictions[i], at, "bench"))
+    chosen = [rng.sample(range(machines), 1000) for _ in range(times)]
+    town.time("place 1,000 of the large job", times, lambda i: town.commit("large", chosen[i]))
+    found = cell.job("large")
+    total = found.groups[0].total if found else 0
+    town.time("resize, 10,000 fewer", 1, lambda _: cell.resize("large", {0: total - 10_000}, at, "ada"))
+    town.time("machine down", times, lambda i: cell.set_machine_state(50 + i, MachineState.DOWN, at, "ada"))
+    town.time("machine gone", times, lambda i: cell.set_machine_state(90 + i, MachineState.GONE, at, "ada"))
+    town.time("full read", 1, lambda _: cell.sync(Position()))
+    town.time("snapshot after one commit", times, lambda _: cell.snapshot(cell.counters()["version"] - 1))
+    town.time("job in full", 1, lambda _: cell.job("large"))
+    town.time("page of jobs", 1, lambda _: cell.job_page(50))
+    town.time("backup", 1, lambda _: read_backup(cell, 1))
+    cell.stop("large", at, "ada")
+    town.time("housekeeping of a stopped job", times, lambda _: cell.housekeep(at, "batch/0"))
+    town.time("cell verify", 1, lambda _: verify(cell))
+
+
+def main() -> None:
+    """Measure and print a document."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--machines", type=int, default=100_000)
+    parser.add_argument("--tasks", type=int, default=1_000_000)
+    parser.add_argument("--times", type=int, default=5)
+    asked = parser.parse_args()
+    about = computer()
+    with measured_store(None) as store:
+        town = fill(store, asked.machines, asked.tasks)
+        memory = store.memory_bytes()
+        measure(town, asked.machines, asked.times)
+        over = [row["call"] for row in town.rows if float(str(row["cpu_ms"])) > LIMIT_MS]
+        document = {"machines": asked.machines, "tasks": asked.tasks, "memory_bytes": memory, "calls": town.rows,
+                    "over_limit": over, "store": store.describe(), "computer": about}  # fmt: skip
+        json.dump(document, sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    main()
