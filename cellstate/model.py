@@ -18,7 +18,7 @@ from cellstate.plain_text import check_text, check_texts
 from cellstate.resources import MOST_TOGETHER, Resources, shown, together
 
 MOST_CLAIMS = 5_000
-"""Claims of a transaction, and so tasks of the largest gang: 58 ms of the server's time (semantics 11, docs/scale.md)."""
+"""Claims of a transaction, and so tasks of the largest gang: some 60 ms of the server's time (semantics 11)."""
 MOST_ENDS = 2_000
 """Endings in one call of a script; more are ended in several."""
 MOST_STOPS = 1_000
