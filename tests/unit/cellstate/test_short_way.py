@@ -3,7 +3,7 @@
 from cellstate.memory import MemoryCell
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.resources import Dimensions
-from cellstate.transaction import Claim, Ending, How, Singles, Transaction, Verdict
+from cellstate.transaction import Claim, Ending, How, Position, Singles, Transaction, Verdict
 
 
 def test_a_machine_that_is_over_is_down_and_not_full() -> None:
@@ -49,3 +49,20 @@ def test_a_cell_with_a_log_notes_every_placement() -> None:
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
     assert cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)[0].accepted
     assert cell.facts()[-1].words[0] == "place"
+
+
+def test_ends_in_short_note_the_same_facts() -> None:
+    noted = []
+    for shortcut in (True, False):
+        cell = MemoryCell("c", Dimensions(("cpu", "memory")))
+        cell.shortcut = shortcut
+        cell.serve("e0", "n", 600_000, 0)
+        cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
+        cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 3),))], 0, "ada")
+        claims = (Claim(0, 0, 2), Claim(1, 0, 1))
+        cell.commit(cell.enlist("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
+        ends = [Ending(run.machine, run.placement, How.FINISHED) for run in cell.runs([0, 1])]
+        assert cell.end(ends, 1, "e0") == [2, 1]
+        noted.append([fact.words for fact in cell.facts()])
+    assert noted[0] == noted[1]
+    assert sum(words[0] == "finished" for words in noted[0]) == 2
