@@ -1,1 +1,1 @@
-"""MapReduce jobs: their input in shards, what is kept between the phases, and where it stands."""
+"""MapReduce jobs: input shards, intermediate files, and the plan."""

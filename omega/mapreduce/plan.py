@@ -1,4 +1,4 @@
-"""What a MapReduce job is to do, as its spec carries it; how its input falls into shards."""
+"""The plan of a MapReduce job, as stored in its spec, and the division of its input into shards."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ class Plan:
 
     @classmethod
     def read(cls, spec: Mapping[str, Any]) -> "Plan | None":
-        """The plan in a job's spec; None when it is no MapReduce job."""
+        """Return the plan in a job's spec; None for other jobs."""
         said = spec.get(PLAN)
         if said is None:
             return None
@@ -49,17 +49,17 @@ class Plan:
         return cls(**words | {"files": [(path, size) for path, size in said["files"]]})
 
     def write(self) -> dict[str, Any]:
-        """What `read` reads, and how many `maps` there are, for schedulers."""
+        """Return the stored form, with the number of `maps` for schedulers."""
         return asdict(self) | {"maps": self.maps}
 
     @property
     def maps(self) -> int:
-        """How many shards the input falls into: at least one, so that an empty input has an answer too."""
+        """Return the number of map shards: at least one, so that an empty input has a result."""
         size = sum(size for _, size in self.files) + ranges.count(self.numbers)
         return max(1, -(-size // self.shard))
 
     def input(self, shard: int) -> Iterator[bytes]:
-        """The input of a shard in blocks of whole lines, the last line ended like the others. Raises OSError."""
+        """Yield a shard's input in blocks of complete lines. Raises OSError."""
         for piece in self.pieces(shard):
             yield from read(piece)
         for first, last in self.spans(shard):

@@ -1,6 +1,6 @@
 """Between the phases: lines ``key<TAB>value`` of mappers, sorted by which reduce they go to, kept in files.
 
-The file of a map shard holds one part per reduce, each sorted; its first line says how long each part is.
+The file of a map shard holds one sorted part per reduce; its first line gives the length of each part.
 """
 
 import os
@@ -17,11 +17,11 @@ Part = list[bytes]
 
 
 class Damaged(OmegaError):
-    """A file between the phases is not what was written."""
+    """An intermediate file differs from what was written."""
 
 
 def partition(lines: Iterable[bytes], reduces: int) -> list[Part]:
-    """Sort lines into the parts of so many reduces, by a hash of their key that is the same everywhere.
+    """Sort lines into the parts of the reduces, by a hash of the key that is the same on every computer.
 
     A line without a tab is a key with an empty value. Lines of one key follow one another in a part.
     """
@@ -36,7 +36,7 @@ def partition(lines: Iterable[bytes], reduces: int) -> list[Part]:
 
 
 def write(path: Path, parts: Iterable[Part]) -> None:
-    """Write the file of a map shard as a whole or not at all, and see that it is on the disk."""
+    """Write a map shard's file atomically and flush it to disk."""
     texts = [b"".join(part) for part in parts]
     blocks = [b" ".join(b"%d" % len(text) for text in texts) + b"\n", *texts]
     with draft(path).open("wb") as file:
@@ -45,19 +45,19 @@ def write(path: Path, parts: Iterable[Part]) -> None:
 
 
 def draft(path: Path) -> Path:
-    """The name under which a file is written that `settle` gives its own."""
+    """Return the temporary name under which a file is written before `settle` renames it."""
     return path.with_name(f"{path.name}.draft")
 
 
 def settle(path: Path) -> None:
-    """Bring what was written under the draft's name to the disk and give it its name."""
+    """Flush a draft to disk and rename it to its final name."""
     with draft(path).open("rb") as file:
         os.fsync(file.fileno())
     draft(path).replace(path)
 
 
 def read(path: Path, number: int) -> Iterator[bytes]:
-    """The lines of one part of a map shard's file. Raises Damaged, OSError.
+    """Yield the lines of one part of a map shard's file. Raises Damaged, OSError.
 
     The file is open only while a block is read: a reduce reads one of every map shard at the same time.
     """
@@ -66,7 +66,7 @@ def read(path: Path, number: int) -> Iterator[bytes]:
         at = file.tell() + sum(sizes[:number])
         whole = path.stat().st_size == file.tell() + sum(sizes)
     if not whole or number >= len(sizes):
-        raise Damaged(f"{path}: is not as it was written; run the job again")
+        raise Damaged(f"{path}: was changed after it was written; run the job again")
     end = at + sizes[number]
     while at < end:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The lightweight simulator: the schedulers that run live, in virtual time, under five architectures."""
+"""The event-driven simulator: the live schedulers in virtual time, under five architectures."""
 
 from omega.simulation.result import Result
 from omega.simulation.run import Simulation

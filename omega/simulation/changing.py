@@ -1,7 +1,7 @@
-"""A simulated cell in which tasks do not just run to their end: they are evicted, and jobs get other sizes.
+"""A simulated cell with evictions and with jobs whose sizes change.
 
-It is for schedulers that evict or resize. The machines that are played acknowledge at once what has to go; the
-desks of the jobs that lost tasks hear of it at the same instant, as from the store.
+For schedulers that evict or resize. The simulated machines acknowledge evictions at once; the
+desks of the affected jobs are notified at the same instant, as by the store.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,12 +21,12 @@ from schedulers.resizing import PLAN, Measure, Measured, Resize, Resized, measur
 from schedulers.work import Work
 
 ALL = "1" * BUCKETS
-"""A desk that sizes jobs is alone with its kind."""
+"""A desk that sizes jobs is the only one of its kind."""
 
 
 @dataclass(slots=True)
 class OnceMeter(Meter):
-    """Counts what arrived once, however often it comes back; and not what was there before (of order 0 or less)."""
+    """Counts each arrival once, even if the job is requeued; ignores jobs that existed before (order 0 or less)."""
 
     _begun: set[str] = field(default_factory=set)
     _whole: set[str] = field(default_factory=set)
@@ -54,7 +54,7 @@ class OnceMeter(Meter):
             Meter.placed(self, work, now)
 
     def lost(self, job: Job, tasks: int) -> None:
-        """So many tasks of a job that arrived are to be placed again, or are given up."""
+        """Count tasks of an arrived job that are requeued or abandoned."""
         self.tasks[job.kind] -= tasks
         if job.unplaced and job.id in self._whole:
             self._whole.discard(job.id)
@@ -65,7 +65,7 @@ class ChangingWorld(World):
     """See the module's first lines. `residents` jobs are there before any arrives."""
 
     def __init__(self, master: Master, horizon: int, *, completed: bool, numbered: bool, residents: int) -> None:
-        """Nothing happened yet."""
+        """Create a world without events."""
         super().__init__(master, horizon, completed=completed, numbered=numbered)
         self.residents = residents
         self.desk_of: Callable[[Job], Desk | None] = lambda _: None
@@ -78,10 +78,10 @@ class ChangingWorld(World):
         """See World.meter."""
         return OnceMeter(completed=self.completed)
 
-    # What is held, and for how long
+    # Resources in use, over time
 
     def hold(self, need: Resources, tasks: int) -> None:
-        """So many tasks begin; with a negative number they end."""
+        """Record the start of tasks, or the end for a negative number."""
         span, self._since = self.engine.now - self._since, self.engine.now
         for d, amount in enumerate(need):
             self._spent[d] += self._held[d] * span
@@ -108,7 +108,7 @@ class ChangingWorld(World):
         self.ended(placed.endings(), order, need)
 
     def ended(self, endings: Sequence[Ending], order: int, need: Resources) -> None:
-        """Tasks finish, those of them that were not evicted meanwhile."""
+        """End tasks, except those evicted before."""
         tasks = self.master.finish(endings, self.engine.now // 1000)
         if tasks:
             self.hold(need, -tasks)
@@ -134,7 +134,7 @@ class ChangingWorld(World):
         return found
 
     def _victims(self, transaction: Transaction) -> Mapping[str, Job]:
-        """The jobs that may lose tasks, as they are."""
+        """Return the jobs that may lose tasks, before the commit."""
         if isinstance(transaction.claims, Singles):
             return {}
         named = {placement for claim in transaction.claims for placement, _ in claim.evict}
@@ -171,7 +171,7 @@ class ChangingWorld(World):
         self._freed(None)
 
     def numbered_as_arrived(self, job: Job) -> Job:
-        """A job with its number among those that arrived: the cell counts residents too."""
+        """Return a job numbered by arrival: the cell's numbers include residents."""
         return replace(job, order=job.order - self.residents)
 
     def _stop(self, job: Job, number: int) -> None:
@@ -184,7 +184,7 @@ class ChangingWorld(World):
     # Sizes
 
     def arrived(self, job_id: str) -> None:
-        """A job arrives that can use any number of workers: it is its scheduler's as the cell has it."""
+        """Deliver an elastic job to its scheduler, as stored in the cell."""
         job, desk = self.master.cell.job(job_id), None
         if job is not None and (desk := self.desk_of(job)) is not None:
             self.crews.expect(job)
@@ -195,13 +195,13 @@ class ChangingWorld(World):
         return {Measure: lambda asked: self.measured(asked, kind), Resize: lambda asked: self.resized(asked, by)}
 
     def measured(self, asked: Measure, kind: str) -> Measured:
-        """Answer Measure; how long shards take is known from the start, as from earlier runs."""
+        """Answer Measure; shard durations are known from the start, as from earlier runs."""
         found = measure(asked, self.master.cell, kind, ALL)
         jobs = [each._replace(durations=self.crews.durations(each.job.id)) for each in found.jobs]
         return found._replace(jobs=jobs)
 
     def resized(self, asked: Resize, by: str) -> Resized:
-        """Answer Resize; workers that are taken away go at once."""
+        """Answer Resize; removed workers end at once."""
         cell = self.master.cell
         before = cell.jobs_by_id(sorted(asked.totals))
         found = resize(asked, cell, self.engine.now // 1000, by)

@@ -1,4 +1,4 @@
-"""Workers of simulated MapReduce jobs: they take shards from the cell as live ones do; each takes its phase's time."""
+"""Worker pools of simulated MapReduce jobs: workers claim shards as live ones; each takes its phase's time."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ from omega.simulation.engine import SECOND, Engine
 from schedulers.resizing import PLAN
 
 Ended = Callable[[Sequence[Ending], int, Resources], None]
-"""Told of workers that leave: their endings, the number of their job, what each takes."""
+"""Called when workers leave: their endings, the number of their job, the resources of each."""
 
 
 @dataclass(slots=True)
 class Crew:
-    """The workers of a job. `spans` are the milliseconds a shard takes, by phase; times are microseconds.
+    """The workers of a job. `spans` are the milliseconds of a shard by phase; times are microseconds.
 
-    `waiting` workers found all shards of the phase in others' hands.
+    `waiting` workers found all shards of the phase claimed by others.
     """
 
     job: Job
@@ -34,36 +34,36 @@ class Crew:
 
     @property
     def need(self) -> Resources:
-        """What a worker takes."""
+        """The resources of a worker."""
         return self.job.groups[0].need
 
 
 class Crews:
-    """All crews of a cell."""
+    """All worker pools of a cell."""
 
     def __init__(self, engine: Engine, cell: Cell, ended: Ended) -> None:
-        """No job is there yet."""
+        """Create an empty set of pools."""
         self.engine, self.cell, self.ended = engine, cell, ended
         self.crews: dict[str, Crew] = {}
 
     def expect(self, job: Job) -> None:
-        """A job arrives that says how many shards it has and how long they take."""
+        """Register an arriving job with its number and duration of shards."""
         plan = job.spec[PLAN]
         spans = {MAP: plan["map_ms"], REDUCE: plan["reduce_ms"]}
         self.crews[job.id] = Crew(job, (plan["maps"], plan["reduces"]), spans, self.engine.now)
 
     def durations(self, job_id: str) -> Durations:
-        """How long shards take."""
+        """Return the duration of the job's shards."""
         spans = self.crews[job_id].spans
         return Durations(1, spans[MAP], spans[REDUCE])
 
     def seconds(self) -> dict[str, float]:
-        """How long the jobs took that ended, from their arrival."""
+        """Return the durations of finished jobs from their arrival."""
         found = self.crews.items()
         return {job_id: (crew.ended - crew.arrived) / SECOND for job_id, crew in found if crew.ended is not None}
 
     def start(self, job_id: str, placed: Placed) -> None:
-        """Workers were placed; they begin at once."""
+        """Start placed workers."""
         crew = self.crews[job_id]
         new = set(placed.placements)
         workers = [each for each in self._workers(crew, placed.machines) if each.placement in new]
@@ -81,7 +81,7 @@ class Crews:
         ]  # fmt: skip
 
     def lost(self, job: Job) -> None:
-        """Some workers of a job are gone; what they had in hand is free again."""
+        """Remove lost workers of a job; their claimed shards become free."""
         crew = self.crews.get(job.id)
         if crew is not None:
             machines = {machine for group in job.groups for _, machine, leaves in group.runs if not leaves}
@@ -98,7 +98,7 @@ class Crews:
             self._ask(crew, worker)
 
     def _ask(self, crew: Crew, worker: Worker) -> Errand | None:
-        """Do what the cell says; returns it."""
+        """Request the worker's next shard from the cell, start it, and return it."""
         if worker not in crew.alive:
             return None
         errand = self.cell.claim_shard(crew.job.id, worker, *crew.shards, self.engine.now // 1000)
@@ -112,7 +112,7 @@ class Crews:
         return errand
 
     def _reducing(self, crew: Crew) -> bool:
-        """Whether a surplus worker that has to wait is of no more use."""
+        """Return whether a waiting surplus worker may leave."""
         progress = self.cell.progress(crew.job.id)
         return progress is not None and progress.phase == REDUCE
 

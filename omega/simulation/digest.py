@@ -1,4 +1,4 @@
-"""The digest of a run: a hash over everything that was decided and ended, in order."""
+"""The digest of a run: a hash over all decisions and ends in order."""
 
 from array import array
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ FLUSH = 1 << 16
 
 
 class Digest:
-    """Numbers go in as they happen. The same run gives the same digest on every store and computer."""
+    """A running hash. The same run gives the same digest on every store and computer."""
 
     def __init__(self) -> None:
-        """Nothing happened yet."""
+        """Create an empty digest."""
         self._hash = blake2b(digest_size=16)
         self._numbers = array("q")
 
     def decided(self, now: int, scheduler: int, order: int, transaction: Transaction, outcome: Outcome) -> None:
-        """A transaction of the job with this order was judged."""
+        """Add a validated transaction of the job with this order."""
         numbers = self._numbers
         numbers.extend((now, scheduler, order, len(outcome.claims)))
         for claim, (placed, verdict) in zip(transaction.claims, outcome.claims, strict=True):
@@ -34,7 +34,7 @@ class Digest:
             self._take()
 
     def ended(self, now: int, order: int, tasks: int) -> None:
-        """So many tasks of a job finished."""
+        """Add finished tasks of a job."""
         self._numbers.fromlist([now, -1, order, tasks])
 
     def _take(self) -> None:
@@ -44,6 +44,6 @@ class Digest:
         self._hash.update(numbers.tobytes())
 
     def hexdigest(self) -> str:
-        """The digest so far."""
+        """Return the current digest."""
         self._take()
         return self._hash.hexdigest()

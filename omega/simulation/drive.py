@@ -1,7 +1,7 @@
-"""The simulated answerer of the attempt loop: one scheduler at work in virtual time.
+"""The simulator's answers to the attempt loop: one scheduler in virtual time.
 
-The loop is the one that runs live. What Sync and Commit mean is up to the architecture; when they are
-answered, and how long thinking takes, is up to the event queue.
+The loop is the live one. The architecture defines Sync and Commit; the event queue defines when they are
+answered and how long a decision takes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,41 +23,41 @@ Results = list[tuple[Transaction, Outcome]]
 
 
 class Architecture:
-    """How Sync and Commit are answered, and what else an architecture is told."""
+    """Defines Sync and Commit, and receives the other events of desks."""
 
     overlapping = False
-    """Whether decisions are made at once and the desk is free while it thinks; only authors of simulators can."""
+    """Whether a decision is immediate and the desk is free during its decision time, as in the authors' simulator."""
 
     def copy(self, desk: "Desk") -> Replica:
-        """The desk's private copy, empty."""
+        """Return an empty working copy for the desk."""
         return desk.world.copy()
 
     def sync(self, desk: "Desk") -> View | None:
-        """The copy of the cell to decide on; None when the desk has to wait until it is granted one."""
+        """Return the copy of the cell for the decision; None when the desk must wait for a grant."""
         return desk.copy
 
     def ready(self, desk: "Desk") -> None:
-        """The thinking is over: the last word on the copy before the decision."""
+        """Update the copy at the end of the decision time."""
 
     def commit(self, desk: "Desk", transactions: Sequence[Transaction]) -> Results:
-        """Commit what was decided."""
+        """Commit the decided transactions."""
         return desk.carry_out(transactions, desk.copy)
 
     def over(self, desk: "Desk") -> None:
-        """The desk's attempt is over, and what came of it is acted on."""
+        """Called at the end of an attempt, after its results were applied."""
 
     def gave_up(self, desk: "Desk", job_id: str) -> None:
-        """The desk abandons a job."""
+        """Called when the desk abandons a job."""
 
     def ended(self, freed: Mapping[int, int], owner: int) -> None:
-        """Tasks of the desk `owner` ended together: so much room (packed) on these machines."""
+        """Called when tasks of desk `owner` end together: freed resources (packed) by machine."""
 
 
 class Desk:
-    """A scheduler, its private copy of the cell and the jobs on their way to it. `number` is the desk's own."""
+    """A scheduler, its working copy of the cell, and the jobs sent to it. `number` identifies the desk."""
 
     def __init__(self, number: int, name: str, scheduler: Scheduler, world: World, architecture: Architecture) -> None:
-        """Nothing runs before `start`."""
+        """Create the desk; `start` runs it."""
         self.number, self.name, self.scheduler, self.world = number, name, scheduler, world
         self.architecture = architecture
         self.engine = world.engine
@@ -66,7 +66,7 @@ class Desk:
         self.copy = architecture.copy(self)
         self.copy.wants_use = scheduler.counts_use
         self.until = 0
-        """When the thinking in hand ends (microseconds)."""
+        """End of the current decision time (microseconds)."""
         self.idle = False
         self.alarm = -1
         self._inbox: list[Work] = []
@@ -76,30 +76,30 @@ class Desk:
         self._attempt: tuple[Sequence[Work], float] | None = None
 
     def start(self) -> None:
-        """Run up to where the scheduler waits for jobs."""
+        """Run until the scheduler waits for jobs."""
         self._answer(next(self._loop), last=False)
 
-    # What wakes it
+    # Events that resume it
 
     def deliver(self, work: Work) -> None:
-        """A job arrives."""
+        """Deliver an arriving job."""
         if self.idle:
             self._receive(self.engine.seconds, [work], last=True)
         else:
             self._inbox.append(work)
 
     def tell(self, job: Job) -> None:
-        """News of a job as the cell has it: it is pending, perhaps again. Not while another desk is in its turn."""
+        """Deliver a changed job that is pending, possibly again. Not during another desk's turn."""
         self.scheduler.admit([PendingJob(0, job)])
         if self.idle:
             self.nudge()
 
     def nudge(self) -> None:
-        """Room was freed: jobs that sleep may fit."""
+        """Resources were freed: retry blocked jobs."""
         self._receive(self.engine.seconds, [], last=False)
 
     def grant(self, view: View) -> None:
-        """The copy for which it waits at Sync; jobs that came meanwhile are at hand as well."""
+        """Grant the copy for which the desk waits at Sync, together with jobs that arrived since."""
         works, self._inbox = self._inbox, []
         self.scheduler.take(works)
         self._answer(self._loop.send(Synced(view, self.engine.seconds)), last=False)
@@ -120,9 +120,9 @@ class Desk:
     # The loop
 
     def _answer(self, effect: Any, *, last: bool) -> None:
-        """Answer one effect after the other up to one whose answer takes time.
+        """Answer effects until one takes time.
 
-        `last`: whoever calls has nothing more to do at this instant, so time may pass here when nothing else happens.
+        `last`: the caller has nothing more to do at this instant, so time may pass here if no other event is due.
         """
         send, engine = self._loop.send, self.engine
         while True:
@@ -153,7 +153,7 @@ class Desk:
                 self.architecture.over(self)
                 now = engine.seconds
                 until = effect.until
-                # A job that was blocked on an old copy may fit by now: look again, as live (semantics 19).
+                # A job that was blocked on an old copy may fit now: check again, as live (semantics 19).
                 missed = self.world.frees != self._frees and len(self.scheduler.queue.blocked) > 0
                 if not (self._inbox or missed) and (until is None or round(until * SECOND) > engine.now):
                     self.idle, self.alarm = True, -1
@@ -189,22 +189,22 @@ class Desk:
                 instrument.attempted(works, began, self.until / SECOND, results)
 
     def close(self) -> None:
-        """The run is over, perhaps in the middle of an attempt."""
+        """End the run, possibly during an attempt."""
         if self._attempt is not None:
             self.meter.unfinished(*self._attempt, self.engine.seconds)
         self._loop.close()
 
-    # What architectures have in common
+    # Shared by architectures
 
     def refresh(self, copy: Replica) -> Replica:
-        """Bring a copy up to date; when jobs sleep, it remembers what changed."""
+        """Bring a copy up to date; while jobs are blocked, record the changes."""
         copy.watching = bool(len(self.scheduler.queue.blocked))
         self.world.master.refresh(copy)
         copy.changes += 1
         return copy
 
     def carry_out(self, transactions: Sequence[Transaction], copy: Replica) -> Results:
-        """Commit to the master what was decided on a copy."""
+        """Commit transactions decided on a copy to the simulated store."""
         world, working = self.world, self.scheduler.working
         results, stands = [], True
         for transaction in transactions:

@@ -1,4 +1,4 @@
-"""The event queue: what happens next, in whole microseconds, ties in the order of asking."""
+"""The event queue: events in whole microseconds, ties in order of scheduling."""
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
@@ -11,19 +11,19 @@ Action = Callable[[Any], object]
 Event = tuple[int, int, Action, Any]
 Fed = tuple[int, Any]
 FIRST = 1 << 60
-"""Fed events are in front of others at the same instant."""
+"""Fed events precede other events of the same instant."""
 
 
 def microseconds(seconds: float) -> int:
-    """A time or a span of time in whole microseconds, rounded."""
+    """Return a time or duration in whole microseconds, rounded."""
     return round(seconds * SECOND)
 
 
 class Engine:
-    """Virtual time. `now` is in microseconds, `seconds` the same for those who count in seconds."""
+    """Virtual time. `now` is in microseconds, `seconds` the same in seconds."""
 
     def __init__(self) -> None:
-        """Nothing is to happen yet."""
+        """Create an empty queue."""
         self.now = 0
         self.seconds = 0.0
         self.events = 0
@@ -37,9 +37,9 @@ class Engine:
         heappush(self._queue, (time, self._asked, action, what))
 
     def feed(self, times: Iterator[Fed], action: Action) -> None:
-        """Call ``action(what)`` for all (time, what), which come in order; only the next one is in the queue.
+        """Call ``action(what)`` for all (time, what) of an ordered iterator; only the next one is in the queue.
 
-        They come before what else happens at that instant.
+        They precede other events of the same instant.
         """
         queue, order = self._queue, count(-FIRST)
 
@@ -54,7 +54,7 @@ class Engine:
             break
 
     def pass_to(self, time: int) -> bool:
-        """Whether nothing else happens up to a time within this run; then it is that time now, one event later.
+        """Advance to a time if no other event is due before it in this run; return whether it did. Counts an event.
 
         Only for an action that has nothing more to do at the present instant.
         """
@@ -66,7 +66,7 @@ class Engine:
         return True
 
     def run(self, until: float = inf) -> None:
-        """Let everything happen up to a time in microseconds, that instant included."""
+        """Process events up to a time in microseconds, inclusive."""
         queue, events, self._until = self._queue, 0, until
         while queue:
             event = heappop(queue)

@@ -1,6 +1,6 @@
-"""The master copy of the simulated cell: the twin in memory, or a real store that answers the same.
+"""The authoritative state of a simulated cell: the in-memory twin, or a real store with the same results.
 
-A simulation asks six things of it; whoever keeps it, the same questions get the same answers.
+A simulation uses six operations; both implementations give the same answers.
 """
 
 from collections import Counter
@@ -18,36 +18,36 @@ from cellstate.transaction import Detection, Ending, How, Outcome, Placed, Posit
 
 EXECUTOR = "simulated"
 LEASE_MS = 7 * 24 * 3600 * 1000
-"""No simulation takes a week of real time; a lease is the server's and knows no other."""
+"""Longer than any simulation takes in real time; leases expire on the server's clock."""
 UNREAD = 50_000
-"""Messages to the executor are thrown away after so many."""
+"""Number of messages to the executor after which they are discarded."""
 
 
 class Master(Protocol):
-    """Times are milliseconds since the simulation began."""
+    """Authoritative cell state. Times are milliseconds since the simulation began."""
 
     cell: Cell
 
     def join(self, machines: Sequence[MachineSpec]) -> None:
-        """Make the cell's machines."""
+        """Add the cell's machines."""
 
     def refresh(self, copy: Replica) -> None:
-        """Bring a private copy up to date."""
+        """Bring a working copy up to date."""
 
     def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
         """Submit jobs."""
 
     def commit(self, member: str, transaction: Transaction, copy: Replica, at_ms: int) -> tuple[Outcome, list[Placed]]:
-        """Judge a transaction decided on `copy`, and apply what stands; also says what was placed."""
+        """Validate a transaction decided on `copy` and apply the accepted claims; also returns the placements."""
 
     def end(self, placed: Placed, at_ms: int) -> int:
-        """These tasks finished; returns how many they were."""
+        """Finish tasks; returns their number."""
 
     def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
-        """Tasks end, those that are still there; returns how many they were."""
+        """End tasks that still exist; returns their number."""
 
     def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
-        """Abandon a job; with `keep` its running tasks run on."""
+        """Abandon a job; with `keep` its running tasks continue."""
 
 
 class TwinMaster:
@@ -56,13 +56,13 @@ class TwinMaster:
     def __init__(
         self, name: str, dimensions: Dimensions, *, release_moves_number: bool = True, numbered: bool = True
     ) -> None:
-        """Make an empty cell; finished jobs are forgotten at once. `numbered`: whether anybody reads numbers."""
+        """Create an empty cell; finished jobs are deleted at once. `numbered`: whether sequence numbers are read."""
         self.twin = MemoryCell(
             name, dimensions, keep_jobs=0, keep_ms=0, log=False, boxes=False, release_moves_number=release_moves_number
         )
         self.twin.numbered = numbered
         self.cell: Cell = self.twin
-        # Asked for each job; the twin answers as Master says, so nothing stands between.
+        # Called for each job; the twin's method is used directly.
         self.refresh = self.twin.bring_up_to_date
         self.commit = self.twin.carry_out
         self.end = self.twin.finish_placed
@@ -86,14 +86,14 @@ class TwinMaster:
 
 
 class StoreMaster:
-    """A cell of its own on a real store, nobody else at work on it.
+    """A cell on a real store without other users.
 
-    Its releases always move sequence numbers. Without `release_moves_number` they are counted and kept out
-    of the numbers that copies show; a transaction is committed with the numbers the store knows.
+    Its releases always raise sequence numbers. Without `release_moves_number` they are counted and subtracted
+    from the numbers that copies show; transactions are committed with the store's numbers.
     """
 
     def __init__(self, cell: RedisCell, *, release_moves_number: bool = True) -> None:
-        """Take a cell that was just made."""
+        """Take a newly created cell."""
         self.store = cell
         self.cell: Cell = cell
         self.release_moves_number = release_moves_number
@@ -143,7 +143,7 @@ class StoreMaster:
         reply = self.store.commit(membership, self._numbers[member], [transaction], since, at_ms, executors=executors)
         self._position = reply.position
         outcome = reply.outcomes[0]
-        # Nobody else places here, and ids are given out one by one in the order of the claims.
+        # No other process places tasks here, and ids are issued in the order of the claims.
         placed = placed_runs(transaction, outcome, self._placements + 1)
         runs = sum(len(each.machines) for each in placed)
         self._placements += runs
@@ -160,7 +160,7 @@ class StoreMaster:
         count = sum(self.store.end(placed.endings(), at_ms, EXECUTOR))
         if count != placed.tasks:
             raise Refused(
-                f"cell {self.store.name}: {count} of {placed.tasks} tasks ended; somebody else is at work on it"
+                f"cell {self.store.name}: {count} of {placed.tasks} tasks ended; another process uses the cell"
             )
         self._released.update(set(placed.machines))
         return count

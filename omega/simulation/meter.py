@@ -1,4 +1,4 @@
-"""What one scheduler did, by day: the figures of Omega §4 before they are summed up."""
+"""Daily figures of one scheduler (Omega §4) before they are summarized."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ DAY = 86_400.0
 
 @dataclass(slots=True)
 class Day:
-    """Seconds of thinking that led to a transaction without a conflict (`useful`), to one with a conflict
-    (`wasted`) and to none at all (`fruitless`); of all these, those of first attempts (`first`); and
+    """Seconds of decision time that led to a transaction without a conflict (`useful`), to one with a conflict
+    (`wasted`) and to none (`fruitless`); of all these, those of first attempts (`first`); and
     transactions without and with a conflict.
     """  # fmt: skip
 
@@ -26,7 +26,7 @@ class Day:
     conflicts: int = 0
 
     def book(self, seconds: float, first: float, wasted: float | None) -> None:
-        """Add thinking; `first` and `wasted` are shares of it, None when it was fruitless."""
+        """Add decision time; `first` and `wasted` are shares of it, None when it was fruitless."""
         self.first += seconds * first
         if wasted is None:
             self.fruitless += seconds
@@ -41,9 +41,9 @@ class Day:
 class Meter(Instrument):
     """Counts for one scheduler; times are seconds.
 
-    With `completed` only attempts that came to an end within the run count, whole, on the day they ended,
-    a job's wait counts once its first attempt is over, and fruitless time is nobody's: as the authors'
-    simulator counts. Without it time is split at midnight and a wait counts from the attempt's beginning.
+    With `completed` only attempts that ended within the run count, whole, on the day they ended,
+    a job's wait counts once its first attempt is over, and fruitless time is not attributed: as in the authors'
+    simulator. Without it time is split at midnight and a wait counts from the attempt's beginning.
     """
 
     completed: bool = False
@@ -93,7 +93,7 @@ class Meter(Instrument):
         self._spend(began, now, first / len(works), conflicts / len(results))
 
     def unfinished(self, works: Sequence[Work], began: float, now: float) -> None:
-        """The run ended during an attempt; nobody knows whether it would have been of use."""
+        """The run ended during an attempt; its result is unknown."""
         if not self.completed:
             if now >= self._ends:
                 self._turn(now)
@@ -101,12 +101,12 @@ class Meter(Instrument):
             self._spend(began, now, first, 0.0)
 
     def _turn(self, now: float) -> None:
-        """A new day begins."""
+        """Start a new day."""
         number = int(now / DAY)
         self._day, self._begins, self._ends = self.days[number], number * DAY, (number + 1) * DAY
 
     def _spend(self, began: float, now: float, first: float, wasted: float | None) -> None:
-        """Book thinking that ended today; `first` and `wasted` are shares of it, None when it was fruitless."""
+        """Add decision time that ended today; `first` and `wasted` are shares of it, None when fruitless."""
         if self.completed:
             if wasted is None:
                 return

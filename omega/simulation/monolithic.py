@@ -1,7 +1,7 @@
-"""Monolithic: one scheduler decides on the master copy itself, so nothing ever conflicts (Omega §3.1).
+"""Monolithic: one scheduler decides on the authoritative state, so conflicts cannot occur (Omega §3.1).
 
-Single-path and multi-path differ only in the scheduler: one decision time for all jobs, or one for each
-kind. Jobs still wait in one line behind slow ones.
+Single-path and multi-path differ only in the scheduler: one decision time for all jobs, or one per
+kind. Jobs wait in one queue behind slow ones in both.
 """
 
 from cellstate.view import View
@@ -9,7 +9,7 @@ from omega.simulation.drive import Architecture, Desk
 
 
 class Monolithic(Architecture):
-    """The copy is the cell as it is at the moment of the decision."""
+    """The copy is the cell's state at the moment of the decision."""
 
     def sync(self, desk: Desk) -> View:
         """See Architecture.sync."""
@@ -18,5 +18,5 @@ class Monolithic(Architecture):
         return desk.copy
 
     def ready(self, desk: Desk) -> None:
-        """Take over what happened meanwhile: tasks ended."""
+        """Apply tasks that ended during the decision time."""
         desk.refresh(desk.copy)

@@ -1,4 +1,4 @@
-"""Statically partitioned: each kind has machines of its own and one scheduler for them (Omega §3.2)."""
+"""Statically partitioned: each kind has its own machines and one scheduler for them (Omega §3.2)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from omega.simulation.drive import Architecture, Desk
 
 
 class Slice(Replica):
-    """A copy in which machines outside one part have no room."""
+    """A copy in which machines outside one partition have no free resources."""
 
     def __init__(self, dimensions: int, part: range, *, numbered: bool = True) -> None:
         """`part` are the indices of the machines inside."""
@@ -17,7 +17,7 @@ class Slice(Replica):
 
     @property
     def wholesale(self) -> bool:
-        """See Replica.wholesale; what is outside is shut again one by one."""
+        """See Replica.wholesale; outside machines are closed again one by one."""
         return False
 
     def took_over(self, machines: Sequence[int]) -> None:
@@ -29,7 +29,7 @@ class Slice(Replica):
 
 
 def parts(machines: int, shares: Mapping[str, float]) -> dict[str, range]:
-    """Cut so many machines into consecutive parts in proportion to the shares, at least one machine each."""
+    """Divide machines into consecutive partitions in proportion to the shares, at least one machine each."""
     whole, start, so_far, cut = sum(shares.values()), 0, 0.0, {}
     for i, (kind, share) in enumerate(shares.items()):
         so_far += share
@@ -41,10 +41,10 @@ def parts(machines: int, shares: Mapping[str, float]) -> dict[str, range]:
 
 
 class Partitioned(Architecture):
-    """Every scheduler is alone in its part and decides on it as it is at that moment."""
+    """Each scheduler decides alone on its partition's state at that moment."""
 
     def __init__(self, of_desk: Mapping[int, range]) -> None:
-        """`of_desk`: the part of each desk, by number."""
+        """`of_desk`: the partition of each desk, by number."""
         self.of_desk = of_desk
 
     def copy(self, desk: Desk) -> Replica:
@@ -58,5 +58,5 @@ class Partitioned(Architecture):
         return desk.copy
 
     def ready(self, desk: Desk) -> None:
-        """Take over what happened meanwhile: tasks ended."""
+        """Apply tasks that ended during the decision time."""
         desk.refresh(desk.copy)

@@ -1,4 +1,4 @@
-"""What came out of a run: the figures of Omega §4, by kind of job and by scheduler."""
+"""Results of a run: the figures of Omega §4, by kind of job and by scheduler."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from omega.workload.workload import DIMENSIONS, Workload
 
 @dataclass(slots=True)
 class Tally:
-    """What arrived."""
+    """Counts of arrivals."""
 
     jobs: Counter[str] = field(default_factory=Counter)
     tasks: Counter[str] = field(default_factory=Counter)
@@ -27,7 +27,7 @@ class Tally:
     residents_placed: int = 0
 
     def submitted(self, spec: JobSpec) -> None:
-        """A job arrived."""
+        """Count an arriving job."""
         self.jobs[spec.kind] += 1
         self.tasks[spec.kind] += spec.total
 
@@ -41,7 +41,7 @@ class Median:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Median":
-        """Both are 0 of nothing."""
+        """Return both statistics; 0 for no values."""
         if not values:
             return cls(0.0, 0.0)
         middle = median(values)
@@ -52,8 +52,8 @@ class Median:
 class OfKind:
     """The figures of one kind of job; waits in seconds.
 
-    Busyness is that of the schedulers that serve the kind, their mean: `useful` led to a transaction
-    without a conflict, `wasted` to one with, `no_conflict` is what first attempts alone took.
+    Busyness is the mean over the schedulers that serve the kind: `useful` led to a transaction
+    without a conflict, `wasted` to one with, `no_conflict` is the time of first attempts only.
     """
 
     jobs_submitted: int
@@ -74,7 +74,7 @@ class OfKind:
     """Tasks of the kind that were evicted, for jobs of whatever kind."""
 
     def as_json(self) -> dict[str, Any]:
-        """Flat, with the names scripts rely on."""
+        """Return a flat document with stable names."""
         flat: dict[str, Any] = {}
         for name, value in asdict(self).items():
             if isinstance(value, dict):
@@ -88,7 +88,7 @@ class OfKind:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run and its figures. `digest` is equal exactly when everything happened alike, on whatever store."""
+    """A run and its figures. `digest` is equal exactly for identical histories, on any store."""
 
     settings: Settings
     kinds: dict[str, OfKind]
@@ -100,7 +100,7 @@ class Result:
     schedulers: dict[str, dict[str, Any]]
 
     def as_json(self) -> dict[str, Any]:
-        """The document of ``omega sim run --json``, all but the wall time."""
+        """Return the document of ``omega sim run --json``, without the wall time."""
         kinds = self.kinds.values()
         return {
             "architecture": self.settings.architecture,
@@ -133,7 +133,7 @@ def summed_up(
     workload: Workload, settings: Settings, world: World, tally: Tally, desks: Sequence[Desk],
     kinds: Sequence[str] = KINDS,
 ) -> Result:  # fmt: skip
-    """Sum up what the desks' meters counted, by kind of job."""
+    """Summarize the desks' meters by kind of job."""
     capacity = workload.capacity
     used = [amount / (has * world.horizon) if has else 0.0 for amount, has in zip(world.used, capacity, strict=True)]
     lengths = _lengths(world.horizon / SECOND)
@@ -157,7 +157,7 @@ def _serves(desk: Desk, kind: str) -> bool:
 
 
 def _lengths(seconds: float) -> list[float]:
-    """The lengths of the days of a run; the last may be a part of one."""
+    """Return the lengths of a run's days; the last may be partial."""
     whole, rest = divmod(seconds, DAY)
     return [DAY] * int(whole) + ([rest] if rest > 0 else [])
 
@@ -185,14 +185,14 @@ def _of_kind(kind: str, tally: Tally, desks: Sequence[Desk], lengths: Sequence[f
 
 
 def _busyness(meters: Sequence[Meter], lengths: Sequence[float], of: Callable[[Day], float]) -> Median:
-    """Daily values: the mean over schedulers of the share of the day that `of` says."""
+    """Return daily means over schedulers of the share of the day given by `of`."""
     return Median.of([
         sum(of(meter.days[i]) for meter in meters) / len(meters) / length for i, length in enumerate(lengths)
     ])  # fmt: skip
 
 
 def _conflict_fraction(meters: Sequence[Meter], lengths: Sequence[float]) -> Median:
-    """Daily values of conflicts ÷ transactions without one, all schedulers together; days with neither count not."""
+    """Return daily conflicts ÷ transactions without one over all schedulers; skips days without either."""
     values = []
     for i in range(len(lengths)):
         accepted = sum(meter.days[i].accepted for meter in meters)

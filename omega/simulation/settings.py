@@ -1,4 +1,4 @@
-"""What to simulate: architecture, schedulers and their decision times, rules. Values with names, checked."""
+"""Validated settings of a simulation: architecture, schedulers, decision times, rules."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,37 +17,37 @@ MOST_SCHEDULERS = 256
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One run. Times are seconds. Raises BadInput when a value makes no sense.
+    """Settings of one run. Times are seconds. Raises BadInput for invalid values.
 
     The defaults are the paper's (Omega §4): decision times of 0.1 s a job and 5 ms a task, fine detection,
-    incremental commits; what fits nowhere sleeps until room is freed, as live.
+    incremental commits; jobs that fit nowhere are blocked until resources are freed, as live.
     """
 
     architecture: str = "shared-state"
     days: float = 1.0
     seed: int = 0
     batch: int = 1
-    """Batch schedulers; more than one only where schedulers are several."""
+    """Number of batch schedulers; more than one only in architectures with several schedulers."""
     t_job_batch: float = 0.1
     t_job_service: float = 0.1
-    """In monolithic-single it is the decision time of all jobs."""
+    """In monolithic-single, the decision time of all jobs."""
     t_task: float = 0.005
     t_task_service: float | None = None
-    """When service has another one."""
+    """Decision time per task of service jobs, if different."""
     detection: Detection = Detection.FINE
     commit: Mode = Mode.INCREMENTAL
     placement: str = "random"
-    """``random``: task by task on random machines (the paper's); the others as live."""
+    """``random``: each task on a random machine (as in the paper); others as live."""
     sharing: str | None = None
     """How batch schedulers share jobs; None: by hash, or in turn under the reference rules."""
     release_moves_number: bool | None = None
-    """Whether tasks that end move a machine's sequence number; None: yes, but not under the reference rules."""
+    """Whether ending tasks raise a machine's sequence number; None: yes, except under the reference rules."""
     reference_rules: bool = False
-    """Retry, give up and count as the authors' simulator does."""
+    """Retry, abandon and count as the authors' simulator does."""
     shares: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(KINDS, 0.5))
-    """The parts of a partitioned cell."""
+    """Shares of the partitions."""
     offers: Offers | None = None
-    """How offers are made in a two-level cell; None: as the paper says, or as its authors' simulator does under the
+    """Rules for offers in a two-level cell; None: those of the paper, or of the authors' simulator under the
     reference rules."""
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class Settings:
 
     @property
     def horizon(self) -> int:
-        """The length of the run in microseconds."""
+        """Length of the run in microseconds."""
         return round(self.days * 86_400_000_000)
 
     @property
@@ -85,12 +85,12 @@ class Settings:
 
     @property
     def releases_move(self) -> bool:
-        """Whether tasks that end move a machine's sequence number."""
+        """Whether ending tasks raise a machine's sequence number."""
         return not self.reference_rules if self.release_moves_number is None else self.release_moves_number
 
     @property
     def offered(self) -> Offers:
-        """How offers are made."""
+        """Rules for offers."""
         return self.offers or (AUTHORS if self.reference_rules else Offers())
 
     def decision_time(self, kind: str) -> tuple[float, float]:

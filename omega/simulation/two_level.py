@@ -1,8 +1,8 @@
-"""Two-level, as Mesos 0.9: an allocator offers what is free, schedulers take or leave it (Omega §3.3, §4.2).
+"""Two-level, as Mesos 0.9: an allocator offers free resources, schedulers accept or decline (Omega §3.3, §4.2).
 
-The allocator picks the scheduler furthest below its fair share (dominant resources), offers it everything
-that is free and takes a millisecond for it; what is offered is locked. What is freed meanwhile can be
-offered to others. An offer is used for one attempt, then the rest goes back.
+The allocator picks the scheduler furthest below its fair share (dominant resources), offers it all free
+resources and takes a millisecond for it; offered resources are locked. Resources freed meanwhile can be
+offered to others. An offer is used for one attempt, then the rest is returned.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,23 +21,23 @@ from omega.simulation.world import World
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """How the allocator goes about it.
+    """Rules of the allocator.
 
-    The first two are the paper's text; the others are what the authors' simulator does beyond it.
+    The first two are the paper's text; the others are additions of the authors' simulator.
     """
 
     offer_seconds: float = 0.001
-    """How long it takes to make an offer."""
+    """Duration of making an offer."""
     hoard: bool = True
-    """A scheduler whose transactions are all-or-nothing keeps what it took until its job is whole."""
+    """A scheduler with all-or-nothing transactions keeps accepted resources until its job is complete."""
     several_jobs: bool = False
     """A scheduler tries all its queued jobs on one offer; else one job an offer."""
     batch_seconds: float = 0.0
-    """Resources are gathered for so long before they are offered."""
+    """Time for which resources are gathered before an offer."""
     least_cpu: int = 0
-    """Nothing is offered while less than so much cpu (millicores) is free in all; memory is not looked at."""
+    """Minimum of free cpu (millicores) for an offer; memory is ignored."""
     overlapping: bool = False
-    """A scheduler takes the next offer while it still thinks about the last one."""
+    """A scheduler takes the next offer during the decision time of the last one."""
 
 
 AUTHORS = Offers(hoard=False, several_jobs=True, batch_seconds=1.0, least_cpu=100_000, overlapping=True)
@@ -45,7 +45,7 @@ AUTHORS = Offers(hoard=False, several_jobs=True, batch_seconds=1.0, least_cpu=10
 
 
 class Part(Replica):
-    """A copy in which only the machines of an offer have room; they alone are looked through."""
+    """A copy in which only an offer's machines have free resources; only they are searched."""
 
     offered: Sequence[int] = ()
 
@@ -62,7 +62,7 @@ class Part(Replica):
 
 @dataclass(slots=True)
 class Offer:
-    """A copy in which only what is offered has room, how much of it is left (packed), and on which machines.
+    """A copy in which only offered resources are free, the amount left (packed), and the machines.
 
     `machines` is None for the copy of everything.
     """
@@ -73,13 +73,13 @@ class Offer:
 
 
 class TwoLevel(Architecture):
-    """The allocator. What is free is in the pool, in an offer or in a hoard.
+    """The allocator. Free resources are in the pool, in an offer or in a hoard.
 
-    The pool is `whole`, a copy of the cell, while it is at home, and `loose`, by machine, while it is out.
+    The pool is `whole`, a copy of the cell, while it is not offered, and `loose`, by machine, while it is.
     """
 
     def __init__(self, world: World, offers: Offers) -> None:
-        """The pool is empty before `open`."""
+        """Create an empty pool; `open` fills it."""
         self.world, self.offers = world, offers
         self.overlapping = offers.overlapping
         self.whole, self.home = world.copy(), True
@@ -88,7 +88,7 @@ class TwoLevel(Architecture):
         self.out: dict[int, Offer] = {}
         """By desk."""
         self.used: dict[int, int] = {}
-        """By desk: what its tasks and hoards hold, packed."""
+        """By desk: resources of its tasks and hoards, packed."""
         self.hoards: dict[str, tuple[Job, list[Claim]]] = {}
         self.wanting: list[Desk] = []
         self.making = False
@@ -96,7 +96,7 @@ class TwoLevel(Architecture):
         self._spare: list[Part] = []
 
     def open(self) -> None:
-        """Everything that is free now is the allocator's."""
+        """Put all free resources into the pool."""
         self.world.master.refresh(self.whole)
         guards = self.whole.guards
         self.pool = sum(left - guards for left in self.whole.rest if left & guards == guards)
@@ -110,12 +110,12 @@ class TwoLevel(Architecture):
         self._consider()
 
     def _consider(self) -> None:
-        """Begin to make an offer, or to gather for one, unless that is going on."""
+        """Begin to make an offer, or to gather for one, unless one is in progress."""
         engine, gather = self.world.engine, microseconds(self.offers.batch_seconds)
         if self.making:
             return
         if gather:
-            # Whatever happens starts it, and what has gathered by then is offered or not.
+            # Any event starts the gathering; the gathered resources are offered if they reach the minimum.
             self.making = True
             engine.at(engine.now + gather, self._gathered)
         elif self.wanting and self._enough():
@@ -137,12 +137,12 @@ class TwoLevel(Architecture):
         self.world.engine.at(at, self._deliver, (desk, self._lock()))
 
     def _share(self, desk: Desk) -> float:
-        """The dominant share of what the desk holds."""
+        """Return the dominant share of the desk's resources."""
         used = self.used.get(desk.number, 0)
         return max((used >> FIELD * d & MASK) / has if has else 0.0 for d, has in enumerate(self.capacity))
 
     def _lock(self) -> Offer:
-        """Empty the pool into an offer."""
+        """Move the pool into an offer."""
         amounts, self.pool = self.pool, 0
         if self.home:
             self.home = False
@@ -171,10 +171,10 @@ class TwoLevel(Architecture):
         desk.grant(offer.copy)
         self._consider()
 
-    # What comes back
+    # Returned resources
 
     def over(self, desk: Desk) -> None:
-        """The attempt is over: what is left of the offer goes back."""
+        """Return the rest of the offer to the pool at the end of an attempt."""
         offer = self.out.pop(desk.number, None)
         if offer is None:
             return
@@ -201,7 +201,7 @@ class TwoLevel(Architecture):
         self._consider()
 
     def _put(self, amounts: Mapping[int, int]) -> None:
-        """Put back what is free on some machines."""
+        """Return free resources of some machines to the pool."""
         if self.home:
             for machine, free in amounts.items():
                 self.whole.rest[machine] += free
@@ -220,7 +220,7 @@ class TwoLevel(Architecture):
         self._consider()
 
     def gave_up(self, desk: Desk, job_id: str) -> None:
-        """A job is abandoned: its hoard goes back."""
+        """Return the hoard of an abandoned job to the pool."""
         if job_id in self.hoards:
             job, claims = self.hoards.pop(job_id)
             freed: dict[int, int] = {}
@@ -232,7 +232,7 @@ class TwoLevel(Architecture):
     # Accepting
 
     def commit(self, desk: Desk, transactions: Sequence[Transaction]) -> Results:
-        """What was offered cannot conflict, so all of it stands."""
+        """Offered resources cannot conflict, so every claim is accepted."""
         offer = self.out[desk.number]
         results = []
         for transaction in transactions:

@@ -1,4 +1,4 @@
-"""What happens in a simulated cell whoever decides: jobs arrive, tasks start, run and end."""
+"""Events of a simulated cell, independent of the schedulers: jobs arrive, tasks start, run and end."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -22,19 +22,19 @@ Answers = Mapping[type, Callable[[Any], Any]]
 
 
 class World:
-    """Engine, master and books of one run of `horizon` microseconds.
+    """Engine, simulated store and accounts of one run of `horizon` microseconds.
 
-    `completed` is as in Meter; `numbered` says whether private copies keep sequence numbers. `on_end`
-    is told of tasks that ended together: packed amounts by machine, the number of the desk.
+    `completed` is as in Meter; `numbered` sets whether working copies keep sequence numbers. `on_end`
+    is called for tasks that end together, with packed amounts by machine and the number of the desk.
     """
 
     def __init__(self, master: Master, horizon: int, *, completed: bool, numbered: bool) -> None:
-        """Nothing happened yet."""
+        """Create a world without events."""
         self.engine, self.digest = Engine(), Digest()
         self.master, self.horizon, self.completed, self.numbered = master, horizon, completed, numbered
         self.dimensions = len(master.cell.dimensions)
         self._spans: dict[Resources, int] = {}
-        # By what a task takes: microseconds that tasks ran, together.
+        # By the resources of a task: total microseconds of running tasks.
         self.ends_abandoned = True
         """Whether running tasks of abandoned jobs end; not under the authors' rules."""
         self._stopped: set[int] = set()
@@ -43,26 +43,26 @@ class World:
         self.evicted: Counter[str] = Counter()
         """Tasks that were evicted, by kind."""
         self.frees = 0
-        """How often room was freed."""
+        """Number of times that resources were freed."""
         self.watching: dict[int, Callable[[], None]] = {}
-        """By desk number: whom to tell when room was freed; idle ones with jobs that sleep."""
+        """By desk number: callbacks of idle desks with blocked jobs, called when resources are freed."""
 
     def copy(self) -> Replica:
-        """A private copy, empty."""
+        """Return an empty working copy."""
         return Replica(self.dimensions, numbered=self.numbered)
 
     def meter(self) -> Meter:
-        """What counts for one desk."""
+        """Return the meter of one desk."""
         return Meter(completed=self.completed)
 
     def answers(self, kind: str, by: str) -> Answers:
-        """What it does when the desk `by`, of this kind, asks for more than commits, by effect: nothing here."""
+        """Return the answers to effects other than commits for desk `by` of this kind: none here."""
         return {}
 
     def commit(
         self, number: int, member: str, job: Job, transaction: Transaction, copy: Replica
     ) -> tuple[Outcome, bool]:
-        """Commit a transaction and let start what was placed; also returns whether all of it stands."""
+        """Commit a transaction and start the placed tasks; also returns whether all claims were accepted."""
         now, claims = self.engine.now, transaction.claims
         outcome, placed = self.master.commit(member, transaction, copy, now // 1000)
         for each in placed:
@@ -110,7 +110,7 @@ class World:
     # Abandoned jobs
 
     def abandon(self, job_id: str, number: int, by: str) -> None:
-        """Abandon a job of desk `number`; its running tasks end at once, unless they are to run on (semantics 24)."""
+        """Abandon a job of desk `number`; its running tasks end at once, unless set to continue (semantics 24)."""
         job = self.master.cell.job(job_id) if self.ends_abandoned else None
         keep = job is None or keeps_running(job)
         self.master.abandon(job_id, self.engine.now // 1000, by, keep=keep)
@@ -118,7 +118,7 @@ class World:
             self._stop(job, number)
 
     def stop_runs(self, job: Job) -> list[Run]:
-        """Stop what runs of a job; returns the runs. They stay as leaving until they are acknowledged."""
+        """Stop a job's runs and return them. They stay as leaving until they are acknowledged."""
         machines = sorted({machine for group in job.groups for _, machine, _ in group.runs})
         runs = [run for run in self.master.cell.runs(machines) if run.job == job.id and not run.leaving]
         self.master.finish([Ending(run.machine, run.placement, How.STOPPED) for run in runs], self.engine.now // 1000)

@@ -1,4 +1,4 @@
-"""For whoever writes a policy: what every one keeps to, as tests to inherit from, and small cells to try things on.
+"""Contracts for policies: test classes to inherit from, and small cells for experiments.
 
     import omega.testing
 

@@ -1,4 +1,4 @@
-"""What every placement policy keeps to, whatever it prefers."""
+"""The contract of placement policies."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,26 +19,26 @@ from schedulers.policies import Placement, machines_of
 from schedulers.work import Work
 
 COPIES: tuple[Callable[[int], View], ...] = (View, Replica)
-"""The private copy of a live scheduler, and that of a simulated one."""
+"""The working copies of a live and of a simulated scheduler."""
 
 
 def cells(dimensions: int) -> st.SearchStrategy[list[Need]]:
-    """What is free on up to a dozen machines; -1 in every dimension is one that takes nothing."""
+    """Return free resources of up to a dozen machines; -1 in every dimension: takes no tasks."""
     amounts = st.tuples(*[st.integers(0, 12)] * dimensions)
     return st.lists(st.one_of(amounts, st.just((-1,) * dimensions)), max_size=12)
 
 
 def jobs(dimensions: int) -> st.SearchStrategy[list[tuple[Need, int]]]:
-    """Up to three groups: what a task needs, and how many there are."""
+    """Return up to three groups: resources of a task, and number of tasks."""
     need = st.tuples(*[st.integers(0, 5)] * dimensions)
     return st.lists(st.tuples(need, st.integers(0, 20)), min_size=1, max_size=3)
 
 
 class PlacementContract:
-    """Inherit, and say which `policy`; several settings of it are `policies`.
+    """Inherit and set `policy`; `policies` are several settings of it.
 
-    A policy may leave tasks out that would fit (it waits for a better machine, it bounds how many go where).
-    One that never does is `greedy`, which is more to hold it to.
+    A policy may leave out tasks that would fit (it waits for a better machine, it bounds tasks per machine).
+    A policy that never does is `greedy`, which adds tests.
     """
 
     policy: Placement
@@ -46,7 +46,7 @@ class PlacementContract:
     greedy: bool = True
 
     def each(self) -> Sequence[Placement]:
-        """The policy in every setting."""
+        """Return the policy in every setting."""
         return self.policies or (self.policy,)
 
     @pytest.mark.parametrize("kind", COPIES, ids=lambda kind: kind.__name__)
@@ -56,7 +56,7 @@ class PlacementContract:
     def test_it_keeps_to_the_copy_and_to_the_job(
         self, dimensions: int, kind: Callable[[int], View], data: st.DataObject
     ) -> None:
-        """Any cell, any job, any seed: claims are for what is there and what is asked for, and marked in the copy."""
+        """For any cell, job and seed: claims match free and requested resources and are marked in the copy."""
         policy = data.draw(st.sampled_from(self.each()))
         free, asked, seed = data.draw(cells(dimensions)), data.draw(jobs(dimensions)), data.draw(st.integers(0, 9))
         gang = data.draw(st.booleans())
@@ -100,7 +100,7 @@ class PlacementContract:
             assert not (any(fits) and left[0][machine] >= 0), f"machine {machine} had room for what was left out"
 
     def _marked(self, claims: Sequence[Claim], found: Work, copy: View, before: list[list[int]]) -> None:
-        """One take for each claim, in their order: what is undone is what was claimed last."""
+        """Marks match the claims one by one and in order: undoing removes the last claim."""
         assert copy.mark() == len(claims), "one view.take for each claim"
         some = len(claims) // 2
         copy.undo(some)
@@ -109,7 +109,7 @@ class PlacementContract:
         assert room(copy) == before
 
     def test_an_empty_cell_and_a_full_one_give_no_claims(self) -> None:
-        """There is nothing to claim, and nothing is marked."""
+        """No claims and no marks without requests or resources."""
         for policy in self.each():
             for copy in (View(2), view((0, 0), (0, 5)), view((9, 9), state=MachineState.DRAINED)):
                 before = room(copy)
@@ -117,7 +117,7 @@ class PlacementContract:
                 assert room(copy) == before
 
     def test_a_gang_is_placed_whole_or_not_at_all(self) -> None:
-        """What a gang took in vain is given back, and nothing else."""
+        """A gang that does not fit releases its own claims and no others."""
         for policy in self.each():
             copy = view((2, 2), (2, 2), (3, 3))
             before, mark = room(copy), copy.mark()
@@ -130,7 +130,7 @@ class PlacementContract:
             assert sum(claim.count for claim in claims) in ({2} if self.greedy else {0, 2})
 
     def test_only_what_is_left_is_placed(self) -> None:
-        """Tasks that have a machine are not placed again."""
+        """Placed tasks are not placed again."""
         for policy in self.each():
             found = work(((1, 1), 5), ((1, 1), 5))
             found.left = [0, 2]
@@ -146,10 +146,10 @@ class PlacementContract:
             count = sum(claim.count for claim in claims)
             assert count == 1_000 or (not self.greedy and count < 1_000)
 
-    # Of those that leave nothing out
+    # Greedy policies
 
     def greed(self) -> Sequence[Placement]:
-        """The policy in every setting, when it never leaves out what would fit; else the test is skipped."""
+        """Return the greedy policy in every setting; skips the test for other policies."""
         if not self.greedy:
             pytest.skip("this policy may leave out what would fit")
         return self.each()
@@ -182,5 +182,5 @@ class PlacementContract:
 
 
 def _taken(left: Sequence[int], before: Sequence[int]) -> list[int]:
-    """What is left of the machines that lost something."""
+    """Return the remaining resources of the machines that lost some."""
     return [now for now, was in zip(left, before, strict=True) if now != was]

@@ -1,4 +1,4 @@
-"""Small cells and jobs, as policies see them."""
+"""Small cells and jobs for tests of policies."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -15,17 +15,17 @@ from schedulers.work import Work
 Need = tuple[int, ...]
 Copy = TypeVar("Copy", bound=View)
 for_all = settings(deadline=None, suppress_health_check=[HealthCheck.differing_executors])
-"""Nothing here watches the clock; and many classes inherit one test, which is what a contract is for."""
+"""No deadlines: nothing here reads the clock. Many classes inherit one test, as intended for a contract."""
 FIRST_NUMBER = 10
 """The sequence number of the first machine; each further one has the next."""
 
 
-def work(  # noqa: PLR0913 - one for each thing that can be said of a job
+def work(  # noqa: PLR0913 - one per property of a job
     *groups: tuple[Need, int], gang: bool = False, name: str = "a", kind: str = "batch", order: int = 0,
     precedence: int = 0, submitted: float = 0.0, not_before: float = 0.0, user: str = "", pool: str = "",
     expected: float | None = None, duration: float = 0.0, extra: Mapping[str, Any] | None = None,
 ) -> Work:  # fmt: skip
-    """A job as its scheduler holds it: for each group what one task needs, and how many tasks there are.
+    """Return a job as its scheduler holds it: for each group the resources of a task and the number of tasks.
 
     `order` counts submissions; `submitted`, `not_before` when it backs off, `expected` (the field
     ``expected_duration``) and the `duration` of a task are seconds. `extra` are further fields of the job file.
@@ -43,12 +43,12 @@ def work(  # noqa: PLR0913 - one for each thing that can be said of a job
 
 
 def view(*free: Need, used: int = 0, state: int = MachineState.UP) -> View:
-    """A private copy of machines with so much free, by dimension, and so much used; a free -1 takes nothing."""
+    """Return a working copy of machines with these free and used resources; a free -1 takes no tasks."""
     return filled(View(len(free[0]) if free else 1), free, used, state)
 
 
 def filled(copy: Copy, free: Sequence[Need], used: int = 0, state: int = MachineState.UP) -> Copy:
-    """An empty copy, of whatever kind, with such machines."""
+    """Fill an empty copy of any class with such machines."""
     size = copy.dimensions
     records = [
         (i, FIRST_NUMBER + i, state, 0, *(amount + used for amount in amounts), *[used] * size)
@@ -60,12 +60,12 @@ def filled(copy: Copy, free: Sequence[Need], used: int = 0, state: int = Machine
 
 
 def room(copy: View) -> list[list[int]]:
-    """What is free, dimension by dimension; -1 where a machine takes nothing."""
+    """Return free resources by dimension; -1 for machines that take no tasks."""
     return [[int(amount) for amount in amounts] for amounts in copy.room] or [[] for _ in range(copy.dimensions)]
 
 
 def uses(claims: Sequence[Claim], asked: Work, copy: View) -> list[list[int]]:
-    """What claims take of each machine, dimension by dimension."""
+    """Return the resources that claims take of each machine, by dimension."""
     taken = [[0] * copy.size for _ in range(copy.dimensions)]
     for claim in claims:
         for amounts, amount in zip(taken, asked.need(claim.group), strict=True):
@@ -74,5 +74,5 @@ def uses(claims: Sequence[Claim], asked: Work, copy: View) -> list[list[int]]:
 
 
 def less(before: Sequence[Sequence[int]], taken: Sequence[Sequence[int]]) -> list[list[int]]:
-    """What is left of the room."""
+    """Return the remaining resources."""
     return [[has - takes for has, takes in zip(*each, strict=True)] for each in zip(before, taken, strict=True)]

@@ -1,4 +1,4 @@
-"""What every scheduler does, whatever it is composed of: its policies at work together in a simulated cell."""
+"""The contract of schedulers: their policies together in a simulated cell."""
 
 from random import Random
 
@@ -12,11 +12,11 @@ from schedulers.scheduler import Scheduler
 MACHINES, CAPACITY = 25, (8_000, 16_384)
 JOBS, EVERY_SECONDS, TASKS, LONGEST_MS = 120, 1.2, 12, 90_000
 DAYS = 0.02
-"""Half an hour: some minutes of arrivals, more than there is room for,, and time for the last of them to find room."""
+"""Half an hour: minutes of arrivals beyond the capacity, then time for the last ones to be placed."""
 
 
 def workload(seed: str, kind: str) -> Workload:
-    """Jobs that fit the cell one by one, and now and then do not all fit at once."""
+    """Return jobs that each fit the cell, sometimes not all at once."""
     rng = Random(seed)
     arrivals = []
     for i in range(JOBS):
@@ -28,33 +28,33 @@ def workload(seed: str, kind: str) -> Workload:
 
 
 class SchedulerContract:
-    """Inherit, and say which `scheduler`."""
+    """Inherit and set `scheduler`."""
 
     scheduler: Scheduler
 
     def trial(self, seed: str = "1") -> Trial:
-        """Half an hour of work for this scheduler alone."""
+        """Run half an hour with this scheduler only."""
         kind = self.scheduler.kind
         return simulate(self.scheduler, workload(seed, kind), days=DAYS, takes=kind, share=1)
 
     @pytest.mark.parametrize("seed", ["1", "2", "3"])
     def test_every_job_that_fits_is_placed(self, seed: str) -> None:
-        """None is given up, none is left behind."""
+        """No job is abandoned, none is left over."""
         figures = self.trial(seed).result.kinds[self.scheduler.kind]
         assert (figures.jobs_scheduled, figures.jobs_abandoned) == (JOBS, 0)
         assert figures.tasks_scheduled == figures.tasks_submitted
 
     def test_alone_in_a_cell_it_meets_no_conflict(self) -> None:
-        """A claim is rejected only for what others did; one's own picture of the cell is exact."""
+        """Claims are rejected only because of others; the scheduler's own copy is exact."""
         figures = self.trial().result.kinds[self.scheduler.kind]
         assert figures.conflict_fraction.median == 0
 
     def test_the_same_seed_gives_the_same_history(self) -> None:
-        """To the letter: every claim, every verdict, every end."""
+        """Identical in every claim, verdict and end."""
         assert self.trial().result.digest == self.trial().result.digest
 
     def test_it_can_be_copied_and_begun_anew(self) -> None:
-        """Each process of it starts with nothing in hand."""
+        """Each copy starts without jobs."""
         fresh = self.scheduler.fresh("seed")
         assert (len(fresh.queue.ready), fresh.queue.asleep, fresh.working) == (0, 0, {})
         assert fresh.queue is not self.scheduler.queue

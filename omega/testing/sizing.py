@@ -1,4 +1,4 @@
-"""What every sizing policy keeps to, however many workers it likes."""
+"""The contract of sizing policies."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,14 +16,14 @@ cells = st.tuples(st.integers(0, 400), st.integers(0, 400)).flatmap(
 
 
 class SizingContract:
-    """Inherit, and say which `policy`."""
+    """Inherit and set `policy`."""
 
     policy: Sizing
 
     @for_all
     @given(profile=profiles, totals=cells)
     def test_never_fewer_than_asked_for_while_they_are_of_use(self, profile: Profile, totals: Totals) -> None:
-        """The job waits for these: fewer would take longer than what its user wrote."""
+        """The job waits for these workers: fewer would take longer than the user's request."""
         useful = profile.useful()
         size = self.policy.size(profile, totals)
         assert size >= 1
@@ -32,5 +32,5 @@ class SizingContract:
     @for_all
     @given(profile=profiles, totals=cells)
     def test_the_same_question_has_the_same_answer(self, profile: Profile, totals: Totals) -> None:
-        """No dice, no clock, no memory."""
+        """The answer is deterministic: no randomness, no clock, no state."""
         assert self.policy.size(profile, totals) == self.policy.size(profile, totals)

@@ -1,7 +1,7 @@
 """A workload read from a directory of Google's 2011 trace: its machines, residents and first arrivals.
 
-The trace has no machine to spare: the requests of its residents exceed the cell. They are thinned,
-whole jobs at a time, and `Workload.about` says by how much.
+The trace's machines are overcommitted: the requests of its residents exceed the cell. They are thinned,
+whole jobs at a time, and `Workload.about` gives the amount.
 """
 
 from collections import Counter
@@ -25,24 +25,24 @@ from omega.workload.workload import (
 )
 
 FOLLOW_SECONDS = 25_000.0
-"""How much of the trace is read beyond the last arrival, to see tasks end: about five parts."""
+"""Seconds of the trace read beyond the last arrival, to see tasks end: about five parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Translation:
-    """From the trace's words to the cell's; `guessed` keeps by job id what the trace does not say."""
+    """Translates the trace to the cell; `guessed` keeps by job id the values missing in the trace."""
 
     largest: Resources
     jobs: dict[str, trace.TraceJob]
     guessed: dict[str, Counter[str]] = field(default_factory=dict)
 
     def machine(self, machine: trace.TraceMachine) -> MachineSpec:
-        """The machine as it joins; its platform is an attribute."""
+        """Return a machine's specification; its platform is an attribute."""
         has = (capacity(machine.cpu, self.largest[0]), capacity(machine.memory, self.largest[1]))
         return MachineSpec(machine.name, has, {"platform": machine.platform} if machine.platform else {})
 
     def job(self, number: str, burst: int, lives: Sequence[trace.Life]) -> JobSpec:
-        """The job of these tasks, grouped by what they ask for; a group lasts the mean of its tasks."""
+        """Return the job of these tasks, grouped by request; a group's duration is the mean of its tasks."""
         first = lives[0]
         known = self.jobs.get(number)
         kind = trace.kind_of(first.precedence, known.scheduling_class if known else first.scheduling_class)
@@ -74,7 +74,7 @@ class _Translation:
         return TaskGroup(need, len(seconds), duration_ms, {"different_machines": True} if apart else {})
 
     def _fallback(self, kind: str, lives: Iterable[trace.Life]) -> tuple[float, float]:
-        """What a task without a request asks for: as the first of its job that has one, else the kind's median."""
+        """Return the request of a task without one: that of its job's first task with one, else the kind's median."""
         for life in lives:
             if life.cpu is not None and life.memory is not None:
                 return life.cpu, life.memory
@@ -82,7 +82,7 @@ class _Translation:
 
 
 def _seconds(kind: str, life: trace.Life) -> float:
-    """How long the task runs: as seen, else the longer of what was seen of it and its kind's median."""
+    """Return a task's duration: as seen, else the longer of its seen run and its kind's median."""
     if life.ran_us >= 0:
         return life.ran_us / 1e6
     return max(life.seen_us / 1e6, quantiles(f"{kind}_task_seconds").quantile(0.5))
@@ -93,7 +93,7 @@ def _demand(job: JobSpec) -> Resources:
 
 
 def _thinned(jobs: list[JobSpec], room: tuple[float, ...], seed: int) -> tuple[list[JobSpec], Resources]:
-    """A random choice of whole jobs that asks for no more than `room` in any dimension, and what it asks for."""
+    """Return a random choice of whole jobs that requests at most `room` in any dimension, and its total."""
     order = list(range(len(jobs)))
     stream(seed, "residents").shuffle(order)
     kept, used = set[int](), (0, 0)
@@ -117,9 +117,9 @@ def read_google2011(
 ) -> Workload:
     """Read machines, residents and at least the first `tasks` arriving tasks from `directory`.
 
-    `fill` is the share of the cell the residents may ask for in any dimension; `seed` chooses
-    which of them stay. `largest_cpu` (millicores) and `largest_memory` (MiB) are what the trace's
-    1.0 stands for. Tasks are followed for `follow_seconds` after the last arrival to see them end.
+    `fill` is the maximum share of the cell that residents request in any dimension; `seed` chooses
+    which of them stay. `largest_cpu` (millicores) and `largest_memory` (MiB) are the units of the trace's
+    1.0. Tasks are followed for `follow_seconds` after the last arrival to see them end.
     Raises BadInput naming file and line.
     """
     if tasks < 1 or not 0 <= fill <= 1 or largest_cpu < 1 or largest_memory < 1:

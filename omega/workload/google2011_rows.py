@@ -1,6 +1,6 @@
 """The files of Google's 2011 trace (clusterdata-2011-2): rows in, machines and lives of tasks out.
 
-Times in the files are microseconds; what was there when the trace begins is dated 0, and the
+Times in the files are microseconds; events before the trace begins are dated 0, and the
 trace itself begins at 600 s. Columns are those of the trace's own schema.csv.
 """
 
@@ -24,7 +24,7 @@ WIDTHS = {"machine_events": 6, "job_events": 8, "task_events": 13}
 
 
 def seconds(time_us: int) -> float:
-    """Seconds since the trace begins of a time on its own clock; 0 for what was there."""
+    """Return seconds since the trace's beginning for a time on its clock; 0 for earlier events."""
     return max(time_us - START_US, 0) / 1e6
 
 
@@ -75,7 +75,7 @@ def natural(text: str) -> int:
 
 
 def share(text: str) -> float | None:
-    """A share of the largest machine, None when the trace does not say. Raises ValueError."""
+    """Return a share of the largest machine, None when the trace has none. Raises ValueError."""
     if not text:
         return None
     value = float(text)
@@ -111,7 +111,7 @@ def read_machines(directory: Path) -> list[TraceMachine]:
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
-    """What job_events adds to a job's tasks: its scheduling class and what runs it has in common with."""
+    """Additions of job_events to a job's tasks: its scheduling class and its logical name."""
 
     scheduling_class: str
     logical_name: str

@@ -1,9 +1,9 @@
 """MapReduce jobs in a workload: a fifth of the batch jobs, with worker counts as users pick them (Omega §6).
 
-What nobody published is how many workers such a job could use, beside those its user asked for. That ratio is
+How many workers such a job could use, relative to the request, was not published. That ratio is
 drawn from a lognormal distribution fitted to where the paper's figure 15 stands with max-parallelism: 50 to 70 % of
-the jobs gain, and at the 80th percentile they are three to four times as fast. So these two figures are put in; what
-comes out is how policies compare, and what a cell with less room leaves of it.
+the jobs gain, and at the 80th percentile they are three to four times as fast. These two figures are inputs; the
+results are the comparison of policies, and the effect of a fuller cell.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ KIND = "batch"
 
 @dataclass(frozen=True, slots=True)
 class MapReduceJob:
-    """A job: when it arrives (seconds), what its user asked for, its phases, what a worker takes."""
+    """A job: arrival (seconds), requested workers, phases, resources of a worker."""
 
     at: float
     asked: int
@@ -43,7 +43,7 @@ class MapReduceJob:
 
     @property
     def seconds(self) -> float:
-        """How long it takes as asked."""
+        """Return the duration with the requested workers."""
         return Profile(self.asked, self.phases).seconds(self.asked) or 0.0
 
 
@@ -95,7 +95,7 @@ def _spec(name: str, job: MapReduceJob) -> JobSpec:
 
 
 def load(arrivals: Sequence[Arrival], step: float, ticks: int) -> NDArray[np.float64]:
-    """What jobs take together, every `step` seconds: (ticks, dimensions). Each runs from its arrival on, wherever."""
+    """Return the resources of all jobs every `step` seconds: (ticks, dimensions). Each job runs from its arrival."""
     changes = np.zeros((ticks + 1, len(DIMENSIONS)))
     for arrival in arrivals:
         for group in arrival.job.groups:

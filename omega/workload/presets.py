@@ -35,13 +35,13 @@ SERVICE_SHARE = 0.536
 DECISION_SECONDS = 0.1 + 0.005 * quantiles("batch_tasks_per_job").mean
 """Mean decision time of a batch job with the paper's t_job and t_task (Omega §4)."""
 CALIBRATED_HOLD = 0.5
-"""What the arriving jobs of a calibrated cell hold at rate 1, relative to C's."""
+"""Resources held by the arriving jobs of a calibrated cell at rate 1, relative to C's."""
 EARLIER = 1 << 32
-"""Added to the seed for what was drawn before the beginning."""
+"""Added to the seed for jobs drawn before the beginning."""
 
 
 def pace(saturates_at: float) -> float:
-    """The pace at which so many times the arrivals take all of one batch scheduler's time."""
+    """Return the pace at which this multiple of the arrivals saturates one batch scheduler."""
     return quantiles("batch_interarrival_seconds").mean / (saturates_at * DECISION_SECONDS)
 
 
@@ -72,7 +72,7 @@ PRESETS = {
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large the cell is: machines, and what the largest has (millicores, MiB).
+    """Size of the cell: machines, and the largest machine (millicores, MiB).
 
     Jobs arrive at a smaller cell as often as at the whole one; their tasks run shorter in proportion, so
     that they hold the same share of it.
@@ -118,7 +118,7 @@ def draw(name: str, seed: int, days: float, *, rate: float = 1.0, size: Size | N
 
 
 def _recent(seed: int, machines: int, mix: Mix) -> list[Arrival]:
-    """Jobs that arrived before the beginning, at rate 1, and still run, with what is left of their durations."""
+    """Return jobs that arrived before the beginning, at rate 1, and still run, with their remaining durations."""
     longest = max(float(quantiles(f"{kind}_task_seconds").values[-1]) for kind in ("batch", "service")) * mix.duration
     before = google_mix(seed + EARLIER, machines, replace(mix, seconds=longest))
     left = []

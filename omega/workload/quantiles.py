@@ -46,7 +46,7 @@ class Quantiles:
         """Draw `count` values.
 
         `even` draws one from each of `count` equally likely strata, in random order: the sample
-        then has the table's mean and tail whatever the seed, which independent draws from a
+        then has the table's mean and tail for any seed, which independent draws from a
         heavy tail have not. The draws are no longer independent of one another.
         """
         uniform = rng.random(count)

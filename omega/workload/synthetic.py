@@ -104,7 +104,7 @@ def google_machines(seed: int, count: int, largest_cpu: int, largest_memory: int
 
 @dataclass(eq=False, slots=True)
 class _Jobs:
-    """Jobs as arrays, in order of arrival; `service` says which are."""
+    """Jobs as arrays, in order of arrival; `service` marks service jobs."""
 
     at: Floats
     service: NDArray[np.bool_]
@@ -203,7 +203,7 @@ def _job(seed: int, number: int, jobs: _Jobs, seconds: Floats) -> Arrival:
 def google_mix(seed: int, machines: int, mix: Mix) -> Workload:
     """Draw a cell of so many machines and the jobs of `mix` that arrive at it; the same for the same seed.
 
-    `Workload.about` says which jobs were cut and by what durations were multiplied. There are no
+    `Workload.about` gives the cut jobs and the factor on durations. There are no
     residents. Raises BadInput when no request fits a machine.
     """
     specs = google_machines(seed, machines, mix.largest_cpu, mix.largest_memory)

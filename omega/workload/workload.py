@@ -1,4 +1,4 @@
-"""What is brought to a cell: machines, the jobs it starts with, and the jobs that arrive.
+"""A workload: machines, initial jobs and arriving jobs.
 
 A workload is drawn or read once and is the same for the same seed. Every kind of choice draws
 from a stream of its own name, so that one more draw here never shifts another there.
@@ -36,7 +36,7 @@ def array_stream(seed: int, name: str) -> np.random.Generator:
 
 
 def request(share: float, largest: int) -> int:
-    """What a task wants that asks for `share` of the largest machine: rounded up, at least 1 unit.
+    """Return the request of a task for `share` of the largest machine: rounded up, at least 1 unit.
 
     Nothing at all would fit any machine any number of times.
     """
@@ -44,7 +44,7 @@ def request(share: float, largest: int) -> int:
 
 
 def capacity(share: float, largest: int) -> int:
-    """What a machine has that is `share` of the largest: rounded down."""
+    """Return the capacity of a machine with `share` of the largest: rounded down."""
     return floor(round(share * largest, 6))
 
 
@@ -58,10 +58,10 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Machines, residents (jobs there at 0 s, with what is left of their durations) and arrivals.
+    """Machines, residents (jobs running at 0 s, with their remaining durations) and arrivals.
 
-    Arrivals are in order of submission. `about` tells people, in lines, where the workload is
-    from and what was left out, capped or guessed.
+    Arrivals are in order of submission. `about` describes in lines the source of the workload and
+    left out, capped or guessed values.
     """
 
     machines: Sequence[MachineSpec]
