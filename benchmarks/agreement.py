@@ -37,7 +37,7 @@ FIGURES: Mapping[str, Callable[[OfKind], float]] = {
     "jobs_fully_scheduled": lambda kind: kind.jobs_scheduled,
     "tasks_scheduled": lambda kind: kind.tasks_scheduled,
 }
-"""What is compared of each kind of job."""
+"""The compared figures of each kind of job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _part(path: Path | None, name: str) -> Sequence[Mapping[str, Any]]:
 
 
 def settings_of(row: Mapping[str, Any], seed: int) -> Settings:
-    """What a row ran, for us."""
+    """Return the configuration of a row for our simulator."""
     return Settings(
         architecture=ARCHITECTURES[row["arch"]], seed=seed, batch=row["n_batch_schedulers"],
         t_job_batch=row["t_job_batch"], t_job_service=row["t_job_service"], t_task=row["t_task"],

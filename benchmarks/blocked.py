@@ -32,7 +32,7 @@ LEAST = 13_000
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How many jobs are blocked, in how many shapes, and what the busy ones are."""
+    """Number and shapes of the blocked jobs, and the jobs that keep the schedulers busy."""
 
     store: str | None = None
     append_only: bool = False
@@ -57,7 +57,7 @@ def measure(settings: Settings) -> Document:
     with measured_store(settings.store, append_only=settings.append_only) as store:
         courses, runs = Courses(store, settings), list[dict[str, object]]()
         for repeat in range(settings.repeat):
-            # In turn which comes first: what the computer does meanwhile meets both alike.
+            # The order alternates, so that other load on the computer affects both equally.
             for blocked in (0, settings.blocked) if repeat % 2 else (settings.blocked, 0):
                 wait_calm(settings.calm_seconds)
                 run = courses.hold(blocked) | {"blocked": blocked, "repeat": repeat}

@@ -23,7 +23,7 @@ while i <= n do
 end
 return redis.status_reply('OK')
 """
-"""Writes what it is given: a count of words, then the words, for each command."""
+"""Writes given commands: for each a count of words, then the words."""
 
 _WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(rb"\\(x[0-9a-f]{2}|.)")
@@ -50,11 +50,11 @@ def _plain(word: bytes) -> bytes:
 
 
 class Wire:
-    """A plain connection to a store: bytes out, replies counted in; nothing is decoded for anybody."""
+    """A plain connection to a store: sends bytes and counts replies without decoding them."""
 
     def __init__(self, client: "redis.Redis") -> None:
         """Connect (login, TLS and database as the client does)."""
-        self._client = client  # whose end would close the connection
+        self._client = client  # kept alive: its end would close the connection
         connection: Any = client.connection_pool.get_connection()
         self._connection = connection
         self._socket = self._connection._sock  # noqa: SLF001 - no reply is to be decoded

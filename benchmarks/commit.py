@@ -154,7 +154,7 @@ def _load(store: Store, configuration: Configuration, pipes: list[Connection]) -
     ]
     writes: list[Calls] = [[] for _ in rounds]
     for _ in range(configuration.plans[0].calls):
-        # In turn, as the clients will: a machine's record grows with every claim, whoever's it is.
+        # Alternating, as the clients: a machine's record grows with every claim of any client.
         for commits, calls in zip(rounds, writes, strict=True):
             calls.append([without_log_number(command) for command in recorder.record(commits.step)])
             configuration.bytes_written += len(pack(calls[-1]))

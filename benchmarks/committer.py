@@ -141,9 +141,9 @@ class Unchecked:
 
 
 def serve(pipe: Connection, url: str, cell_name: str, plan: Plan, sha: bytes) -> None:
-    """Do what the pipe says until it says ``stop``.
+    """Execute commands from the pipe until ``stop``.
 
-    ``load`` takes the commands of every call, a kind answers ``ready`` and, told to go, does a round.
+    ``load`` passes the commands of every call; a kind answers ``ready`` and runs a round on ``go``.
     """
     cell = RedisCell.connect(url, cell_name, timeout=60.0)
     checked, unchecked = Checked(cell, plan), Unchecked(connect(url, timeout=60.0), sha)

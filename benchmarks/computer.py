@@ -1,4 +1,4 @@
-"""The computer that measures: what it is, how busy it is, what its processes use."""
+"""The measuring computer: model, load, and resource use of processes."""
 
 import os
 import platform
@@ -24,7 +24,7 @@ def computer() -> dict[str, object]:
 
 
 def wait_calm(most_seconds: float) -> None:
-    """Wait until the computer is idle, at most `most_seconds`: whatever else runs takes from the figures."""
+    """Wait until the computer is idle, at most `most_seconds`: other load distorts the figures."""
     deadline = time.monotonic() + most_seconds
     while time.monotonic() < deadline:
         first = _busy_seconds()
@@ -34,7 +34,7 @@ def wait_calm(most_seconds: float) -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time a process has used so far; 0 where that is not told."""
+    """Return the CPU seconds of a process; 0 where unavailable."""
     lines = _lines(f"/proc/{pid}/stat")
     if not lines:
         return 0.0
@@ -43,7 +43,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process; 0 where that is not told."""
+    """Return the resident memory of a process; 0 where unavailable."""
     for line in _lines(f"/proc/{pid}/status"):
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024

@@ -1,4 +1,4 @@
-"""``omega bench conflict``: how often schedulers disturb one another, and what they place per second.
+"""``omega bench conflict``: conflict fraction of schedulers and tasks placed per second.
 
 Sweeps number of schedulers × detection × granularity × fullness × gang jobs. All configurations of one
 repeat run in turn before the next repeat begins, each on the same bytes in the store, so that a
@@ -26,7 +26,7 @@ SERVICE_JOBS_PER_SECOND = 400
 STARTING_SECONDS = 4.0
 MOST_TRIES = 4
 CHOSEN = ("need", "tasks", "groups", "duration_ms", "jobs_per_call", "seconds", "repeat")
-"""What was chosen for all configurations: amounts per task, tasks and groups per job, and so on."""
+"""Settings common to all configurations: amounts per task, tasks and groups per job, and so on."""
 SETTING = ("batch", "service", "fullness", "gang", "detection", "commit")
 """What configurations differ in."""
 MEDIANS = (
@@ -76,7 +76,7 @@ PRESETS: dict[str, dict[str, object]] = {
 
 
 def chosen(preset: str = "", **options: Any) -> Settings:
-    """The settings of a preset, with what was said otherwise. Raises BadInput."""
+    """Return the settings of a preset with the given overrides. Raises BadInput."""
     if preset not in PRESETS:
         raise BadInput(f"preset {preset!r}: there is {', '.join(name for name in PRESETS if name)}")
     settings = Settings(**{**PRESETS[preset], **options})

@@ -20,14 +20,14 @@ from cellstate.transaction import Position
 from omega.live.crew import Crew, crew
 
 LEASE_MS = 3_000
-"""A heartbeat every second: a reading is at most that old, and says how old it is."""
+"""A heartbeat per second: a reading is at most that old and carries its age."""
 WARM_SECONDS = 1.0
 PATIENCE_SECONDS = 90.0
 READING_SECONDS = 0.05
 
 COUNTED = ("transactions", "accepted", "conflicts", "tasks", "jobs", "jobs_placed", "abandoned")
 TIMED = ("seconds", "busy_seconds")
-"""What is counted, and what is timed, in a scheduler's figures."""
+"""Counters and timers among a scheduler's figures."""
 
 Readings = Mapping[str, Mapping[str, Any]]
 """By member: what its instruments had counted, after how many seconds."""
@@ -39,7 +39,7 @@ class Dry(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """Who competes for a cell, and how."""
+    """The competing schedulers and their settings."""
 
     batch: int
     service: int
@@ -83,7 +83,7 @@ class Course:
 
 @dataclass(slots=True)
 class Watch:
-    """Two readings and what was used between them."""
+    """Two readings and the resources used between them."""
 
     before: Readings = field(default_factory=dict)
     after: Readings = field(default_factory=dict)
@@ -130,7 +130,7 @@ def _wait_for_fleet(store: Store, group: Crew) -> None:
 
 
 def _waits_for_messages(store: Store) -> bool:
-    """Whether a client is blocked at a list; before the schedulers start only the fleet ever is."""
+    """Return whether a client is blocked at a list; before the schedulers start only the simulated executor is."""
     clients: Any = store.client.client_list()
     return any("b" in client["flags"] and client["cmd"] == "blmove" for client in clients)
 
@@ -212,7 +212,7 @@ def figures(watch: Watch, contest: Contest, age: float = 0.0) -> dict[str, objec
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
-    """What a scheduler did between two readings; `wait_mean` of the jobs begun between them."""
+    """Return a scheduler's figures between two readings; `wait_mean` of the jobs begun between them."""
     change = {name: after[name] - before[name] for name in (*COUNTED, *TIMED)}
     waited = after["wait_mean"] * after["jobs"] - before["wait_mean"] * before["jobs"]
     change["wait_mean"] = waited / change["jobs"] if change["jobs"] else 0.0

@@ -1,4 +1,4 @@
-"""``omega bench all``: every measurement, one after another, beside what was measured before (ranges.toml)."""
+"""``omega bench all``: every measurement in turn, compared with recorded ones (ranges.toml)."""
 
 from dataclasses import dataclass
 from typing import Any

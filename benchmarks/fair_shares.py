@@ -1,4 +1,4 @@
-"""How long one update of a pool tree takes: made trees with all that the mathematics knows."""
+"""Duration of one update of a generated pool tree with all features."""
 
 from random import Random
 from statistics import median

@@ -23,7 +23,7 @@ from schedulers.sharing import owned
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How long the queue is, whose jobs they are, and how often it is asked."""
+    """Length of the queue, owners of its jobs, and number of requests."""
 
     store: str | None = None
     append_only: bool = False

@@ -15,7 +15,7 @@ Document = dict[str, object]
 
 
 def progress(line: str) -> None:
-    """Tell the person who waits."""
+    """Print progress."""
     print(line, file=sys.stderr, flush=True)
 
 

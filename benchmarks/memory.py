@@ -27,7 +27,7 @@ def run_tasks(cell: RedisCell, machines: int, tasks: int, per_job: int) -> int:
     per_machine = max(1, per_job // min(room, per_job))
     for call in chunks(chunks(places, per_machine), JOBS_PER_CALL):
         filler.place(NEED, call)
-        cell.receive(1)  # the fleet takes its messages
+        cell.receive(1)  # as the executor takes its messages
     filler.leave()
     return filler.tasks
 

@@ -1,4 +1,4 @@
-"""How long a policy takes to place a job on a private copy, by the size of the cell."""
+"""Time of a policy to place a job on a working copy, by size of the cell."""
 
 import time
 from collections.abc import Mapping

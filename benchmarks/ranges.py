@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """One figure: where it stands in a document, what was measured, how much worse it may become.
+    """One figure: its place in a document, the recorded value, the allowed margin.
 
     `document` is ``commit``, ``headline``, ``contended`` or ``place``; `rows` a path to a list of rows in
     it, of which `where` picks one; `figure` is the field. `margin` is a share of `measured`. `target` is
@@ -46,7 +46,7 @@ class Range:
         return None
 
     def judge(self, value: float) -> dict[str, object]:
-        """The figure beside what was measured before, and whether it is within the margin."""
+        """Return the figure, the recorded value, and whether it is within the margin."""
         within = value >= self.limit if self.more_is_better else value <= self.limit
         return {
             "name": self.name, "value": value, "measured": self.measured, "limit": round(self.limit, 4),
@@ -63,7 +63,7 @@ def load() -> tuple[Mapping[str, Any], tuple[Range, ...]]:
 
 
 def compare(documents: Mapping[str, Mapping[str, Any]]) -> Sequence[dict[str, object]]:
-    """Judge every known figure that the documents hold."""
+    """Check every known figure in the documents."""
     judged = []
     for each in load()[1]:
         value = each.find(documents.get(each.document, {}))

@@ -39,7 +39,7 @@ def join(cell: RedisCell, machines: int, capacity: Resources = CAPACITY, lease_m
 
 
 class Filler:
-    """Places jobs that never end exactly where it is told, as a scheduler of its own kind would."""
+    """Places endless jobs on given machines, as a scheduler of its own kind."""
 
     def __init__(self, cell: RedisCell, name: str) -> None:
         """Enlist as ``resident/NAME`` and read where the cell stands."""
@@ -90,7 +90,7 @@ def queue_jobs(
 
 
 def _draw(machines: int, fullness: float, rng: Random) -> dict[Resources, list[Placed]]:
-    """What runs where, by size."""
+    """Running tasks by size."""
     drawn: dict[Resources, list[Placed]] = {need: [] for need, _ in SIZES}
     needs, weights = [need for need, _ in SIZES], [weight for _, weight in SIZES]
     for machine in range(machines):

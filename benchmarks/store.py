@@ -62,7 +62,7 @@ class Store:
         return float(facts["used_cpu_user"]) + float(facts["used_cpu_sys"])
 
     def memory_bytes(self) -> int:
-        """What the server has in use, without what its allocator keeps in reserve."""
+        """Return the server's memory in use, without its allocator's reserve."""
         facts: Any = self.client.info("memory")
         return int(facts["used_memory"])
 
@@ -81,7 +81,7 @@ class Store:
         }  # fmt: skip
 
     def clear(self) -> None:
-        """Remove the cell and what was saved of it; nothing else on the store is touched."""
+        """Remove the cell and its saved keys; leaves the rest of the store unchanged."""
         self.client.srem(keys.CELLS, self.cell)
         for prefix in (self.prefix, _saved_prefix(self.cell)):
             for key in _found(self, prefix):
@@ -89,7 +89,7 @@ class Store:
 
 
 def _saved_prefix(cell: str) -> str:
-    """What the keys of saved cells begin with: the same hash tag, so that they live on the same server."""
+    """Return the prefix of saved cells' keys: the same hash tag keeps them on the same server."""
     return f"bench-saved:{{{cell}}}:"
 
 
@@ -178,7 +178,7 @@ class Saved:
         return saved
 
     def restore(self) -> None:
-        """Put the cell back as it was; what came since is gone."""
+        """Restore the cell; later changes are lost."""
         prefix, client = self.store.prefix, self.store.client
         kept = set(self.names)
         for key in _found(self.store, prefix):

@@ -1,4 +1,4 @@
-"""What it costs a scheduler to bring its private copy up to date, by the number of changed machines."""
+"""Cost of a scheduler's sync of its working copy, by number of changed machines."""
 
 import time
 from random import Random

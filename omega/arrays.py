@@ -1,6 +1,6 @@
-"""Arrays: groups of tasks that each know their own index.
+"""Arrays: groups of tasks with an index per task.
 
-A group that is an array says so in its extra, ``array: {first, step}``; an executor asks `array_index` and
+A group is an array if its extra has ``array: {first, step}``; an executor calls `array_index` and
 gives the task its index as OMEGA_ARRAY_INDEX. Tasks that are added later go on counting.
 """
 
@@ -30,7 +30,7 @@ class Array:
         return (self.last - self.first) // self.step + 1
 
     def extra(self) -> dict[str, int]:
-        """What a group's extra says of it, under ``array``."""
+        """Return the array fields of a group's extra."""
         return {"first": self.first, "step": self.step}
 
 

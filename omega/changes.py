@@ -1,4 +1,4 @@
-"""Changes of jobs by users: who may make them, and calls that take several steps."""
+"""Changes of jobs by users: authorization, and calls with several steps."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -19,12 +19,12 @@ MOST_DIGITS = 15
 
 
 def check_owner(me: str, cell: "RedisCell", jobs: "Iterable[Job]", *, force: bool) -> None:
-    """Raise Refused for a job of another user than `me`, unless forced; a job without a user is everybody's."""
+    """Raise Refused for a job of another user than `me`, unless forced; a job without a user is open to all."""
     me = cell.account() or me
     for job in () if force else jobs:
         owner = job.spec.get("user")
         if owner not in (None, me):
-            raise Refused(f"job {job.name}: belongs to {owner}, and you are {me}; to change it say --force")
+            raise Refused(f"job {job.name}: belongs to {owner}, and you are {me}; --force changes it")
 
 
 def changed_json(job: "Job") -> dict[str, Any]:
@@ -42,7 +42,7 @@ def group_of(job: "Job", asked: str | None) -> int:
     there = f"job {job.name} has the groups {', '.join(names)}"
     if asked is None:
         if len(names) > 1:
-            raise Refused(f"{there}; say which one is to be resized")
+            raise Refused(f"{there}; name the one to resize")
         return current[0]
     if asked in names:
         return current[names.index(asked)]
@@ -52,7 +52,7 @@ def group_of(job: "Job", asked: str | None) -> int:
 
 
 def end(cell: "RedisCell", stopped: "Job", now_ms: Callable[[], int], by: str) -> Iterator[int]:
-    """End what runs of a stopped job, batch by batch (semantics 4); yields how many tasks each batch ended."""
+    """End the runs of a stopped job in batches (semantics 4); yields the number of tasks of each batch."""
     from cellstate.transaction import Ending, How
 
     job: Job | None = stopped

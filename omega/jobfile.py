@@ -1,6 +1,6 @@
 """Job files: YAML or JSON, one job or a list of them, read into `JobSpec`.
 
-What is wrong is said in one line that names the file, the line, the field and what is allowed. Fields that
+An error is one line with file, line, field and the allowed values. Fields that
 only some schedulers and executors understand (constraints, spread, locality, pool, …) are checked in
 form and travel in `extra`.
 """
@@ -51,7 +51,7 @@ def load(
     """Return the jobs of all `files`, in their order, but those that others wait for before these.
 
     A job without an id gets one from `new_id`; `find_job` finds those that are waited for and are there already.
-    Raises BadInput for the first thing that is wrong: ``FILE:LINE: FIELD: what; what is allowed``.
+    Raises BadInput for the first error: ``FILE:LINE: FIELD: what; what is allowed``.
     """
     entries_read: list[tuple[Document, Path, JobEntry, str]] = []
     taken: dict[tuple[str, str], str] = {}
@@ -138,7 +138,7 @@ def _field(path: Path) -> str:
 def _message(document: Document, here: Path, errors: Sequence[Any], kind: type[JobEntry]) -> str:
     """Return the first error in one line, and how many more there are.
 
-    An unknown field comes before others: what is missing may be only misspelt.
+    Unknown fields are reported first: a missing field may be misspelt.
     """
     first = min(errors, key=lambda error: bool(error["type"] != "extra_forbidden"))
     path: Path = (*here, *(step for step in first["loc"] if step != "[key]"))

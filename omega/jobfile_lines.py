@@ -1,4 +1,4 @@
-"""Reading YAML and JSON so that every value knows the line it stands on."""
+"""Reads YAML and JSON with the line number of every value."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file's plain value, and the nodes that know the line of everything in it (None: no lines are known)."""
+    """A file's plain value, and the nodes with the line of every value (None: no lines available)."""
 
     name: str
     value: Any
@@ -68,13 +68,13 @@ def parse(name: str, text: str) -> Document:
     try:
         return _json(name, text) if name.endswith(".json") else _yaml(name, text)
     except json.JSONDecodeError as error:
-        raise BadInput(f"{name}:{error.lineno}: not readable as JSON: {error.msg}; mend it there") from None
+        raise BadInput(f"{name}:{error.lineno}: not readable as JSON: {error.msg}; fix it there") from None
     except yaml.YAMLError as error:
         raise BadInput(_unreadable(name, text, error)) from None
     except RecursionError:
         raise BadInput(f"{name}: {_DEEP}") from None
     except ValueError as error:  # text that is not Unicode
-        raise BadInput(f"{name}: not readable as YAML or JSON: {error}; mend it there") from None
+        raise BadInput(f"{name}: not readable as YAML or JSON: {error}; fix it there") from None
 
 
 def _yaml(name: str, text: str) -> Document:
@@ -141,7 +141,7 @@ class _Open:
 
 
 def _check_size(name: str, text: str) -> None:
-    """Refuse what is nested without end or grows by its aliases, before anything is built.
+    """Reject input with unbounded nesting or alias growth before building it.
 
     libyaml composes nodes by recursion, and a full C stack ends the process; an alias repeats all that its anchor
     holds. Sizes are counted from the events alone, in memory proportional to the number of anchors.
@@ -203,7 +203,7 @@ def _mappings(root: "yaml.Node") -> "Iterator[yaml.MappingNode]":
 
 
 def _check_fields(name: str, node: "yaml.MappingNode") -> None:
-    """Refuse fields that are there twice or whose name is no text."""
+    """Reject duplicate fields and field names that are not text."""
     first: dict[str, int] = {}
     for key, _ in node.value:
         line, field = key.start_mark.line + 1, str(key.value) if isinstance(key, yaml.ScalarNode) else "it"
@@ -223,4 +223,4 @@ def _unreadable(name: str, text: str, error: "yaml.YAMLError") -> str:
     if "another document" in str(problem):
         problem = "several documents, write the jobs as one list"
     at = name if line is None else f"{name}:{line}"
-    return f"{at}: not readable as YAML or JSON: {problem}; mend it there"
+    return f"{at}: not readable as YAML or JSON: {problem}; fix it there"

@@ -19,13 +19,13 @@ from schedulers.resizing import PLAN
 
 MOST_FILES = 10_000
 MOST_SHARDS = 100_000
-"""Maps of a job, and reduces: a claim reads the ranges of those nobody works on."""
+"""Maximum of maps and of reduces of a job: a claim reads the ranges of unclaimed ones."""
 SHARD_BYTES = 8 << 20
 SHARD_NUMBERS = 1_000
 RESTART = Restart(attempts=3, factor=2.0, lost=BUDGET)
 """How often a worker that failed is run again: it goes on with the shard it had."""
 WORKER = ["omega", "mapreduce", "worker"]
-"""What the tasks of a MapReduce job run."""
+"""The command of the tasks of a MapReduce job."""
 
 _RANGES = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", re.ASCII)
 
@@ -113,7 +113,7 @@ class MapReduceEntry(JobEntry):
         return {**super().extra(), PLAN: self.plan().write()}
 
     def plan(self) -> Plan:
-        """What is to be done; names of files count from the current directory."""
+        """Return the plan; file names are relative to the current directory."""
         output = Path(self.output).absolute()
         if any(output.glob("part-*")):
             raise BadInput(f"output: {output} holds the answer of an earlier run; remove it or name another directory")

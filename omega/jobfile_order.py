@@ -8,11 +8,11 @@ from cellstate.model import After, JobSpec
 from omega.jobfile_form import Wait
 
 FindJob = Callable[[str], str]
-"""The id of a job that is there already, by its name or id; raises Refused when there is none."""
+"""Return the id of an existing job by name or id; raises Refused when there is none."""
 
 
 def resolved(waits: Sequence[Wait], own: Mapping[str, str], find_job: FindJob) -> tuple[After, ...]:
-    """What a job waits for by ids; `own` are the jobs of the same submission by name and id. Raises Refused."""
+    """Return the ids a job waits for; `own` are jobs of the same submission by name and id. Raises Refused."""
     asked = {own.get(wait.job) or find_job(wait.job): wait.outcome for wait in waits}
     return tuple(After(job_id, outcome == "any") for job_id, outcome in asked.items())
 

@@ -58,11 +58,11 @@ def stamped(user: str, spec: "JobSpec", account: str = "") -> "JobSpec":
 
 
 def check_new(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
-    """Raise Overtaken when one of the jobs is there already."""
+    """Raise Overtaken when one of the jobs exists."""
     for spec in specs:
         there = cell.job(spec.id) or cell.job(cell.job_id(spec.name) or "")
         if there is not None:
-            raise Overtaken(f"job {spec.name}: is there already ({there.id}), its modify index is {there.modified}")
+            raise Overtaken(f"job {spec.name}: exists ({there.id}), its modify index is {there.modified}")
 
 
 def check_names(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
@@ -84,7 +84,7 @@ def refusal(spec: "JobSpec", answer: "Submitted") -> Refused:
 
 
 def taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:
-    """What is said of a job whose name, or id, another one has."""
+    """Return the error for a job whose name or id another job has."""
     if by_id:
         return Duplicate(
             f"job {spec.name}: the id {holder} is that of another job, or of this one with other contents; "

@@ -27,7 +27,7 @@ class Text(str):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of it; `result` has every figure (omega.simulation.Result)."""
+    """Simulation result; `result` has every figure (omega.simulation.Result)."""
 
     scheduler: str
     workload: str

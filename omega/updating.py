@@ -1,4 +1,4 @@
-"""What an update of a running job changes: new groups beside the old ones, and what is to become of both. Pure."""
+"""The update of a running job: new groups beside the old ones, and the changes of both. Pure."""
 
 from dataclasses import astuple, dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from schedulers.resizing import PLAN
 from schedulers.rolling import Target, counted, going, targets
 
 KEPT = ("kind", "precedence", "gang")
-"""What an update cannot change: it decides who places a job, and what it may take from others."""
+"""Fields that an update cannot change: they decide the scheduler, and the job's rights over others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Change:
 
 
 def change(job: Job, spec: JobSpec, *, again: bool = False) -> Change:
-    """Compare a running job with what it is to be; raises BadInput for what only a new job can be.
+    """Compare a running job with its new specification; raises BadInput for changes that need a new job.
 
     A group that is the same keeps its tasks; `again` replaces those too, after an update that stalled.
     """
@@ -62,15 +62,15 @@ def _check(job: Job, spec: JobSpec) -> None:
     if PLAN in job.spec or PLAN in spec.extra:
         raise BadInput(
             f"job {spec.name}: the phases of a MapReduce job share their files, so its workers cannot be replaced by "
-            "others; stop it and submit it anew"
+            "others; stop it and submit it again"
         )
     for name in KEPT:
         if getattr(job, name) != getattr(spec, name):
             now = getattr(job, name)
             said = now.name.lower() if isinstance(now, Gang) else now
-            raise BadInput(f"job {spec.name}: an update keeps its {name} ({said}); for another submit it anew")
+            raise BadInput(f"job {spec.name}: an update keeps its {name} ({said}); to change it, submit a new job")
     if job.gang is not Gang.NO:
-        raise BadInput(f"job {spec.name}: a gang runs as a whole or not at all; stop it and submit it anew")
+        raise BadInput(f"job {spec.name}: a gang runs as a whole or not at all; stop it and submit it again")
 
 
 def _key(position: int, extra: Any) -> str:

@@ -94,7 +94,7 @@ def compose(name: str, text: str) -> Scheduler:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{name}: not readable as TOML: {error}; mend it there") from None
+        raise BadInput(f"{name}: not readable as TOML: {error}; fix it there") from None
     scheduler = _Reading(name, dict(_lines(text))).build(Scheduler, "a scheduler", table, ())
     if not isinstance(scheduler, Scheduler):
         raise TypeError(scheduler)

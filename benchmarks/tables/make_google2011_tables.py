@@ -129,7 +129,7 @@ def main(directory: Path, output: Path) -> None:
     for kind, jobs in jobs_by_kind(directory, history).items():
         arriving = [job for job in jobs if job[0] > 0]
         write_arrivals(output, kind, arriving, window)
-        # Few service jobs arrive in hours; what the residents ask for is as good a sample.
+        # Few service jobs arrive in hours; the residents' requests are as good a sample.
         write_requests(output, kind, jobs if kind == "service" else arriving)
         precedences = Counter(lives[0].precedence for _, lives in (jobs if kind == "service" else arriving))
         shares = ((value, count / precedences.total()) for value, count in sorted(precedences.items()))

@@ -1,1 +1,1 @@
-"""Experiments as values: what is claimed, what is simulated, what is measured, and whether it holds."""
+"""Experiments as values: claim, simulations, measurement and verdict."""

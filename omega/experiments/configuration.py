@@ -1,4 +1,4 @@
-"""One simulation as plain values: what is simulated on which workload. What goes into a file of results."""
+"""One simulation as plain values: settings and workload, as stored in a file of results."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +18,7 @@ from omega.workload.workload import LARGEST_CPU, LARGEST_MEMORY, Workload
 
 OFFERS = {"paper": Offers(), "authors": AUTHORS}
 FILE_MACHINES, FILE_CPU, FILE_MEMORY = 1_000, 4_000, 16 * 1024
-"""The cell of a workload from a file when nothing is said."""
+"""The default cell of a workload from a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,7 @@ class Configuration:
         self.settings()
         if self.from_file:
             if self.rate != 1:
-                raise BadInput(
-                    f"rate {self.rate:g}: the jobs of {self.workload} arrive as it says; rate is for presets"
-                )
+                raise BadInput(f"rate {self.rate:g}: {self.workload} gives the arrival times; rate is for presets")
         else:
             presets.preset(self.workload)
         if not (isfinite(self.rate) and self.rate > 0):
@@ -77,7 +75,7 @@ class Configuration:
         return self.days * self.rate
 
     def settings(self) -> Settings:
-        """What Simulation is told. Raises BadInput."""
+        """Return the settings of the simulation. Raises BadInput."""
         return Settings(
             architecture=self.architecture, days=self.days, seed=self.seed, batch=self.batch,
             t_job_batch=self.t_job_batch, t_job_service=self.t_job_service, t_task=self.t_task,

@@ -59,7 +59,7 @@ def _line(records: Sequence[Record], cell: str, architecture: str) -> list[Recor
 
 
 def _at(records: Sequence[Record], cell: str, architecture: str, t_job: float) -> Record:
-    """The record of a line whose decision time is nearest."""
+    """Return the record of a line with the nearest decision time."""
     line = _line(records, cell, architecture)
     return min(line, key=lambda record: abs(np.log(at(record, "t_job_service") / t_job)))
 

@@ -50,7 +50,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Measured:
-    """Collects what a judge measures: parts of a sentence with their numbers, conditions and equalities."""
+    """Collects the measurements of a verdict: sentence parts with numbers, conditions and equalities."""
 
     holds: bool = True
     _parts: list[str] = field(default_factory=list)
@@ -72,14 +72,14 @@ class Measured:
         self._alike.append(Alike(value, apart / abs(value) if value else float(apart > 0), most))
 
     def seen(self, otherwise: str = "") -> Seen:
-        """Return what was seen; `otherwise` is the reason when the claim does not hold."""
+        """Return the finding; `otherwise` is the reason when the claim does not hold."""
         verdict = Verdict.HOLDS if self.holds else Verdict.FAILS
         return Seen(verdict, "; ".join(self._parts), tuple(self._values), otherwise, tuple(self._alike))
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The verdict on a claim, what was measured (median and range over the seeds), and the reason when it fails.
+    """The verdict on a claim, the measurements (median and range over the seeds), and the reason when it fails.
 
     A claim holds when it holds for each of the `seeds`; `held` is the number of seeds for which it does.
     """
@@ -110,7 +110,7 @@ def concluded(seen: Sequence[Seen]) -> Finding:
 
 
 def _tolerances(seen: Sequence[Seen]) -> list[float]:
-    """The tolerance of each equality: at most what the experiment allows and at most the spread between seeds."""
+    """The tolerance of each equality: at most the experiment's and at most the spread between seeds."""
     found = []
     for same in zip(*(each.alike for each in seen), strict=True):
         values, most = [each.value for each in same], min(each.most for each in same)

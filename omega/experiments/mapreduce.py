@@ -1,4 +1,4 @@
-"""What the sizing policies bring MapReduce jobs of a cell (Omega §6, figures 15 and 16).
+"""Effect of the sizing policies on MapReduce jobs of a cell (Omega §6, figures 15 and 16).
 
 Machines are not looked at: a cell is its sums, which is all that a sizing policy sees of it. Every few seconds of
 simulated time each running job is given the size that the policy says, in order of arrival, and goes on with
@@ -63,7 +63,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Running:
-    """A job under way: when it began, what is left of its phases, its workers."""
+    """A running job: start, remaining phases, workers."""
 
     job: MapReduceJob
     began: float
@@ -76,7 +76,7 @@ class _Running:
         return cls(job, now, [float(phase.activities) for phase in job.phases])
 
     def resize(self, policy: Sizing, totals: Totals) -> int:
-        """Give it the size the policy says; returns how many workers more that is.
+        """Resize it to the policy's size; returns the number of additional workers.
 
         Workers that are of no more use are kept to its end, as the live scheduler does.
         """

@@ -1,4 +1,4 @@
-"""What is read off a finished simulation."""
+"""Metrics of a finished simulation."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -52,7 +52,7 @@ def unscheduled(record: Record) -> float:
 
 
 def chosen(record: Record, wanted: str) -> Iterator[tuple[str, str, str, float]]:
-    """What a metric's name stands for: (column, kind, name, value) each.
+    """Return the meaning of a metric's name: (column, kind, name, value) each.
 
     ``busyness`` is that of both kinds, ``batch.busyness`` of one, ``utilisation`` of every resource,
     ``events`` and ``seconds`` of the run. Raises BadInput.

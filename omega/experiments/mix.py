@@ -1,4 +1,4 @@
-"""The workloads themselves: what arrives and what is there (Omega §2.1, figs. 2 to 4)."""
+"""The workloads themselves: arriving and initial jobs (Omega §2.1, figs. 2 to 4)."""
 
 import os
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ KINDS = ("batch", "service")
 def shares(cell: str, seed: int = 0) -> dict[str, tuple[float, float]]:
     """The shares of batch and service in jobs and tasks that arrive, and in cpu and memory × time that are held.
 
-    Held is counted over `HOURS`, what was there at the beginning included.
+    Held is counted over `HOURS`, including initial jobs.
     """
     workload = presets.draw(cell, seed, HOURS)
     counts = {name: np.zeros(len(KINDS)) for name in ("jobs", "tasks", "cpu", "memory")}

@@ -1,4 +1,4 @@
-"""Finished simulations in a file of JSON lines, so that what was interrupted goes on where it stopped."""
+"""Finished simulations in a file of JSON lines, so that interrupted work resumes."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ FIELDS = ("key", "configuration", "seed", "version", "digest", "seconds", "resul
 
 
 def key_of(configuration: Configuration) -> str:
-    """What a result is found by: every parameter, the code that simulates, and of a workload file what is in it."""
+    """The key of a result: every parameter, the simulator's sources, and the content of a workload file."""
     facts: dict[str, Any] = {**configuration.as_json(), "sources": sources_digest()}
     if configuration.from_file:
         try:
@@ -29,7 +29,7 @@ def key_of(configuration: Configuration) -> str:
 
 
 def simulated(parameters: Mapping[str, Any], clock: Callable[[], float]) -> dict[str, Any]:
-    """Run one simulation and return its record; `clock` tells the seconds it takes. Runs in worker processes."""
+    """Run one simulation and return its record; `clock` measures the seconds. Runs in worker processes."""
     configuration = Configuration(**parameters)
     key = key_of(configuration)
     workload = configuration.drawn()
@@ -51,7 +51,7 @@ class Results:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        """Read what is there."""
+        """Read the file's records."""
         self.path = path
         self._records: dict[str, Record] = {}
         if path is not None and path.exists():

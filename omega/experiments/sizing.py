@@ -14,7 +14,7 @@ from omega.workload.presets import draw
 
 CELL, DAYS, STEP_SECONDS = "C", 0.5, 60.0
 FILLS = {"little used": 0.5, "as measured": 1.0, "full": 1.25}
-"""What all other jobs take, as a multiple of what is measured: for the cells D, C and A of figure 15."""
+"""Use by other jobs as a multiple of the measured use: for the cells D, C and A of figure 15."""
 NONE = Form(days=DAYS, points=0, cells=(CELL,))
 FULL = Form(days=DAYS, points=0, cells=(CELL,), seeds=SEEDS)
 OTHERS = ("max-parallelism", "relative-size", "global-cap")

@@ -7,7 +7,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 DECIDING = ("cellstate", "schedulers", "omega.simulation", "omega.workload")
-"""Packages; the rest of Omega asks for simulations and reads what came out."""
+"""Packages whose sources determine results; the rest of Omega requests simulations and reads results."""
 ENDINGS = (".py", ".csv")
 """Sources, and the tables workloads are drawn from. The scripts of stores are left out: a sweep uses the twin."""
 

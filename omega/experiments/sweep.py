@@ -64,7 +64,7 @@ class Sweep:
     """
 
     def __init__(self, configurations: Sequence[Configuration], results: Results) -> None:
-        """Look up what is finished."""
+        """Look up finished simulations."""
         self.configurations, self.results = configurations, results
         unique = dict.fromkeys(configurations)
         self.left = [configuration for configuration in unique if results.get(configuration) is None]
@@ -73,7 +73,7 @@ class Sweep:
     def run(
         self, executor: Executor | None, clock: Clock, finished: Callable[[Record], None] | None = None
     ) -> list[Record]:
-        """Run what is left; returns the records of all configurations, in order.
+        """Run the remaining ones; returns the records of all configurations, in order.
 
         Without an executor all run here, one after the other. Each is kept as soon as it is finished, so
         what an error or an interruption leaves undone is all that the next run does. Raises Refused when the

@@ -203,7 +203,7 @@ def test_status_of_a_given_store(store_url: str) -> None:
         (JOB.format("cpu: lots"),
          "stdin:5: tasks[0].resources.cpu: 'lots' is not an amount; write for example 500m, 2, 256Mi or 1Gi"),
         ("a: 1\n---\nb: 2\n",
-         "stdin:2: not readable as YAML or JSON: several documents, write the jobs as one list; mend it there"),
+         "stdin:2: not readable as YAML or JSON: several documents, write the jobs as one list; fix it there"),
         ("name: a\n", "stdin:1: tasks: is missing"),
         ("name: a\ncolour: red\ntasks: [{}]\n",
          f"stdin:2: colour: unknown field; allowed: {', '.join(fields_at(()))}"),

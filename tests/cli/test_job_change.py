@@ -58,9 +58,7 @@ def test_resize(omega: Omega, cell: RedisCell, a: str) -> None:
 
 def test_resize_names_a_group(omega: Omega, cell: RedisCell) -> None:
     cell.submit([JobSpec("b", "b", "batch", TWO_GROUPS)], 1, "ada")
-    assert omega.error("job", "resize", "b", "5") == (
-        "job b has the groups fetch, merge; say which one is to be resized"
-    )
+    assert omega.error("job", "resize", "b", "5") == ("job b has the groups fetch, merge; name the one to resize")
     assert omega.error("job", "resize", "b", "sort", "5") == (
         "job b has the groups fetch, merge, and none called sort; name one of them"
     )
@@ -99,7 +97,7 @@ def test_a_job_is_submitted_only_if_it_is_new(omega: Omega, cell: RedisCell) -> 
     for status in ("submitted", "unchanged"):
         assert omega.json("job", "submit", "-", given=given)["jobs"][0]["status"] == status
     said = omega.error("job", "submit", "-", "--check-index", "0", given=given)
-    assert said == f"job a: is there already (one), its modify index is {index(cell)}"
+    assert said == f"job a: exists (one), its modify index is {index(cell)}"
     omega.json("job", "submit", "-", "--check-index", "0", given="{name: b, tasks: [{}]}")
 
 

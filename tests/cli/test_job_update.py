@@ -134,10 +134,10 @@ def test_a_job_is_updated_under_the_index_that_was_read(omega: Omega, running: C
     [
         (
             job(2).replace("kind: service", "kind: batch"),
-            "job web: an update keeps its kind (service); for another submit",
+            "job web: an update keeps its kind (service); to change it, submit",
         ),
-        (job(2) + "precedence: 5", "job web: an update keeps its precedence (0); for another submit it anew"),
-        (job(2) + "gang: true", "job web: an update keeps its gang (no); for another submit it anew"),
+        (job(2) + "precedence: 5", "job web: an update keeps its precedence (0); to change it, submit a new job"),
+        (job(2) + "gang: true", "job web: an update keeps its gang (no); to change it, submit a new job"),
         (job(2).replace("front", "back"), "job web: an update keeps its groups, front; submit others as a new job"),
         (job(2).replace("web", "db"), "job db: no live job of that name in cell "),
         ("[]", "stdin: no job in it"),

@@ -69,12 +69,12 @@ def test_several_share_the_work_and_one_may_die(omega: Omega, cell: RedisCell, t
         assert {"batch/0", "batch/2"} <= live(cell)
         os.kill(int(ready.split("pid ")[1].split()[0]), signal.SIGKILL)
         said = process.stderr.readline()
-        assert said == "warning: scheduler batch/0: killed by signal 9; the others go on with its jobs\n"
+        assert said == "warning: scheduler batch/0: killed by signal 9; the others take over its jobs\n"
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (1, "")
     assert err.splitlines() == [
-        "stopping 1 scheduler", f"error: schedulers batch/0: ended by themselves; see {tmp_path}/logs/{cell.name}",
+        "stopping 1 scheduler", f"error: schedulers batch/0: ended unexpectedly; see {tmp_path}/logs/{cell.name}",
     ]  # fmt: skip
     assert "batch/2" not in live(cell)
 
@@ -154,7 +154,7 @@ def test_a_cell_that_is_up_says_where_to_stop_it(omega: Omega, cell: RedisCell) 
     cell.renew(cell.enlist("batch/0", "nonce", 60_000, 1), 60_000, {"pid": 7, "host": "h"})
     cell.enlist("batch/1", "nonce", 60_000, 1)
     told = (
-        "is up already (batch/0, pid 7 on h; batch/1); stop it first (omega down), or choose another cell with --cell"
+        "is already up (batch/0, pid 7 on h; batch/1); stop it first (omega down), or choose another cell with --cell"
     )
     assert omega.error("up") == f"cell {cell.name}: {told}"
 

@@ -23,7 +23,7 @@ def ada(omega: Omega) -> Omega:
 def test_a_job_of_another_user_is_changed_with_force_alone(ada: Omega, cell: RedisCell, words: tuple[str, ...]) -> None:
     before = cell.jobs()
     ada.user = "bob"
-    expected = "job one: belongs to ada, and you are bob; to change it say --force"
+    expected = "job one: belongs to ada, and you are bob; --force changes it"
     assert ada.error("job", *words) == expected
     assert cell.jobs() == before
     ada.run("job", *words, "--force")

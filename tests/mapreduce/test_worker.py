@@ -98,8 +98,8 @@ def test_a_command_that_always_fails(crowd: Make, phase: str, command: list[str]
     workers = [job.thread(task, hasten=True) for task in range(2)]
     assert [worker.join() for worker in workers] == [-1, -1]
     for worker in workers:
-        assert re.fullmatch(rf"job words: {phase} shard [01] failed {TRIES} times; see the logs .*", str(worker.error))
-    failures = [line for line in job.said if not line.startswith("machine left out")]
+        assert re.fullmatch(rf"job words: {phase} shard [01] failed {TRIES} times; see its tasks.*", str(worker.error))
+    failures = [line for line in job.said if not line.startswith("machine excluded")]
     assert len(failures) >= TRIES
     assert all(re.match(rf"{phase} shard [01]: ", line) and line.endswith(why) for line in failures)
     assert not list(job.output.glob("part-*"))
@@ -110,7 +110,7 @@ def test_a_machine_on_which_all_fails_leaves_the_job_to_the_others(crowd: Make) 
     here = script("import os,sys\nme=os.environ['OMEGA_TASK']\nif me=='0': sys.exit(1)\nprint('by\\t'+me)")
     job = crowd(numbers="0-9", shard=1, map=here, reduce=SHOW, reduces=1, workers=2)
     bad = job.thread(0, hasten=True)
-    until(lambda: any(line.startswith("machine left out") for line in job.said), "the machine is left out")
+    until(lambda: any(line.startswith("machine excluded") for line in job.said), "the machine is left out")
     progress = job.cell.progress(job.job)
     assert progress is not None
     assert (progress.left_out, progress.failed, progress.map.done) == ([0], "", 0)
@@ -174,7 +174,7 @@ def test_a_part_that_somebody_took_away(crowd: Make) -> None:
     job = crowd(numbers="0", map=WHO, reduce=SHOW, reduces=1, workers=2)
     job.here(0).run()
     (job.output / "part-00000").unlink()
-    with pytest.raises(Refused, match=r"part-00000 is gone; run the job again"):
+    with pytest.raises(Refused, match=r"part-00000 is missing; run the job again"):
         job.here(1).run()
 
 
@@ -191,7 +191,7 @@ def test_a_file_between_the_phases_that_is_damaged(crowd: Make, monkeypatch: pyt
     monkeypatch.setattr(ShardWorker, "_reduce", spoil)
     with pytest.raises(Refused, match="reduce shard 0 failed"):
         worker.run()
-    assert "is not as it was written; run the job again" in job.said[0]
+    assert "was changed after it was written; run the job again" in job.said[0]
 
 
 def test_a_worker_waits_for_what_others_hold(crowd: Make, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ WITHOUT = {15: f"{_SIZED}; little used and full: other jobs take 0.5 and 1.25 ti
 
 
 def draw(what: PaperFigure, records: Sequence[Record], form: Form, *paths: Path) -> None:
-    """Draw a figure of the paper from its simulations, and say above it what was simulated. Raises BadInput."""
+    """Draw a figure of the paper from its simulations, with their parameters above it. Raises BadInput."""
     said = [f"after figure {what.number} of the Omega paper"]
     if not records:
         said.append(WITHOUT.get(what.number, "the workloads as they are drawn, seven hours of the trace measured"))

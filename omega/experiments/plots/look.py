@@ -95,7 +95,7 @@ def handle(label: str, colour: str, marker: str) -> Line2D:
 
 
 def kind_handles() -> list[Line2D]:
-    """What tells batch from service: full lines and markers, dashed and empty ones."""
+    """Line styles: batch with full lines and markers, service with dashed lines and empty markers."""
     fill = {"batch": GREY, "service": "white"}
     return [
         Line2D([], [], color=GREY, linestyle=style, label=kind, marker="o", markerfacecolor=fill[kind])
@@ -133,7 +133,7 @@ def below(figure: Figure, handles: Sequence[Any], columns: int | None = None, ti
 
 
 def save(figure: Figure, *paths: Path) -> None:
-    """Write a figure; the ending says in which form. BadInput when it cannot be written."""
+    """Write a figure in the format of its file extension. Raises BadInput when it cannot be written."""
     for path in paths:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -55,7 +55,7 @@ def _lines(
 
 
 def _until_saturated(line: Sequence[Record], kind: str) -> Sequence[Record]:
-    """Up to the first saturated point: beyond it a mean wait says how long the run was, and who came early."""
+    """Return the points up to the first saturated one: beyond it, a mean wait reflects the length of the run."""
     full = next((i for i, record in enumerate(line) if saturated(record, kind)), len(line))
     return line[: full + 1]
 

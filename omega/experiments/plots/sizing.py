@@ -51,7 +51,7 @@ def use() -> Figure:
 
 
 def _line(policy: str) -> Any:
-    """Lines that often lie upon one another are told apart by their dashes."""
+    """Dashes that distinguish overlapping lines."""
     return {"relative-size": "--", "global-cap": "-."}.get(policy, "-")
 
 

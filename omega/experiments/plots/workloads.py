@@ -18,7 +18,7 @@ WHAT = {"jobs": "jobs", "tasks": "tasks", "cpu": "cpu × time", "memory": "memor
 
 
 def workload_shares(cells: Sequence[str]) -> Figure:
-    """Figure 2: shares of batch and service in jobs, tasks and what is held."""
+    """Figure 2: shares of batch and service in jobs, tasks and held resources."""
     figure, grid = sheet(1, len(cells), sharey=True, width=3.0)
     for axes, cell in zip(grid[0], cells, strict=True):
         found = shares(cell)

@@ -185,7 +185,7 @@ def test_the_resources_of_another_cell() -> None:
         ("- 3", "1: 3 is not a job; write fields such as name and tasks"),
         ("hello", "1: 'hello' is not a job; write fields such as name and tasks"),
         ("---\nname: a\n---\nname: b",
-         "3: not readable as YAML or JSON: several documents, write the jobs as one list; mend it there"),
+         "3: not readable as YAML or JSON: several documents, write the jobs as one list; fix it there"),
         ("- name: a\n  tasks: [{}]\n- name: a\n  tasks: [{}]",
          "3: name: 'a' is that of the job at jobs.yaml:1; choose another"),
         ("- {name: a, id: x, tasks: [{}]}\n- {name: b, id: x, tasks: [{}]}",
@@ -229,7 +229,7 @@ def test_files_without_a_job(text: str, message: str) -> None:
 def test_what_is_no_yaml_says_where(text: str, line: int) -> None:
     said = refused(text)
     assert said.startswith(f"jobs.yaml:{line}: not readable as YAML or JSON: ")
-    assert said.endswith("; mend it there")
+    assert said.endswith("; fix it there")
 
 
 def test_json_has_its_own_messages_and_lines() -> None:

@@ -129,8 +129,8 @@ def test_json_that_is_no_yaml_has_no_lines_but_the_same_rules() -> None:
     for text, said in (
         (smile[:-1] + ', "b": 1, "b": 2}', "x.json: b: is there twice; keep one"),
         (smile[:-1] + ', "b": ' + "[" * 30 + "]" * 30 + "}", "x.json: nested too deeply; a job needs five levels"),
-        ('{"a": NaN}', "x.json: not readable as YAML or JSON: NaN is not a number in JSON; mend it there"),
-        ('{"a": ' + "1" * 5000 + "}", "x.json: not readable as YAML or JSON: a number of more than 40 digits; mend it"),
+        ('{"a": NaN}', "x.json: not readable as YAML or JSON: NaN is not a number in JSON; fix it there"),
+        ('{"a": ' + "1" * 5000 + "}", "x.json: not readable as YAML or JSON: a number of more than 40 digits; fix it"),
     ):
         with pytest.raises(BadInput) as caught:
             parse("x.json", text)
