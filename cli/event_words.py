@@ -11,7 +11,7 @@ from omega.queries.events import ENDINGS, Event
 from omega.queries.names import Names
 
 MOST_JOBS = 3
-"""Jobs that are named; of more only the number is said."""
+"""Number of jobs that are named; of more only the number is printed."""
 _VERBS = {kind: kind for kind in (*ENDINGS, "left")}
 _VERBS |= {"submit": "submitted", "stop": "stopped", "abandon": "abandoned", "hold": "held", "release": "released"}
 _UPDATES = {"update": "began to update", "updated": "updated", "stalled": "stopped the update of"}
@@ -27,7 +27,7 @@ def lines(events: Iterable[Event], names: Names, now_ms: int | None = None) -> I
 
 
 def sentences(events: Iterable[Event], names: Names) -> Iterator[tuple[list[Event], str]]:
-    """Yield the events of every version, and what they say together."""
+    """Yield the events of every version, and their common text."""
     for _, together in groupby(events, lambda event: event.version):
         same = list(together)
         for event in same:
@@ -120,7 +120,7 @@ def _sentence(same: Sequence[Event], names: Names) -> str:
 
 
 def _changed(same: Sequence[Event], tasks: str, names: Names) -> str:
-    """What a person, or the end of another job, changed of a job; or what became of its optional tasks."""
+    """Return the text of a job's change by a user or by another job's end, or of its optional tasks."""
     first = same[0]
     kind, job, other = first.kind, first.job, first.more.get("other")
     if kind in ("hold", "release"):

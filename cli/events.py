@@ -85,7 +85,7 @@ class _Teller:
             render.line(text)
 
     def gap(self, gap: dict[str, int]) -> None:
-        """Say that versions are not in the log any more."""
+        """Report that versions are no longer in the log."""
         if self.as_json:
             render.json_line({"gap": gap})
         else:
@@ -93,7 +93,7 @@ class _Teller:
 
 
 def _go_on(cell: "RedisCell", at: int, wanted: Any, teller: _Teller) -> int:
-    """Tell what happened after version `at`; returns the version up to which all is told."""
+    """Print the events after version `at`; returns the last printed version."""
     newest = cell.counters()["version"]
     if newest < at:
         render.note(f"the store went back from version {at:,} to {newest:,}; what came between is lost")
@@ -128,7 +128,7 @@ def _last(cell: "RedisCell", oldest: int, newest: int, limit: int, wanted: Any) 
         found = [event for event in events(cell, after, to) if wanted(event)] + found
     start = max(0, len(found) - limit)
     while 0 < start < len(found) and found[start - 1].version == found[start].version:
-        start -= 1  # what happened together is told together
+        start -= 1  # events of one version are printed together
     return found[start:]
 
 

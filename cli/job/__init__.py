@@ -7,20 +7,20 @@ from cli.lazy import Lazy
 TABLE = {
     "submit": ("cli.job.submit", "Submit the jobs of files, and follow them."),
     "run": ("cli.job.run", "Submit one job from the command line, and follow it."),
-    "plan": ("cli.job.plan", "What would become of the jobs of files; nothing is submitted."),
-    "list": ("cli.job.list", "The jobs, their states and why they are so."),
-    "status": ("cli.job.status", "One job: its tasks, where they run, its history."),
-    "why": ("cli.job.why", "Why a job is pending, in counts, and what would help."),
-    "logs": ("cli.job.logs", "What a task of a job said."),
-    "wait": ("cli.job.wait", "Wait for a job's end; exits with its fate."),
-    "hold": ("cli.job.hold", "Give jobs no new placements; what runs, runs on."),
+    "plan": ("cli.job.plan", "Show where the jobs of files would be placed; submit nothing."),
+    "list": ("cli.job.list", "List jobs with their states and reasons."),
+    "status": ("cli.job.status", "Show a job: its tasks, their machines, its history."),
+    "why": ("cli.job.why", "Explain why a job is pending, and what would help."),
+    "logs": ("cli.job.logs", "Print a task's output."),
+    "wait": ("cli.job.wait", "Wait for a job's end; the exit status reflects its result."),
+    "hold": ("cli.job.hold", "Hold jobs: no new placements; running tasks continue."),
     "release": ("cli.job.release", "Let held jobs be placed again."),
-    "resize": ("cli.job.resize", "Give a job more tasks, or fewer."),
-    "update": ("cli.job.update", "Make a running job what a file says, task by task."),
-    "stop": ("cli.job.stop", "Stop jobs: nothing more is placed, what runs is ended."),
+    "resize": ("cli.job.resize", "Change the number of tasks of a job."),
+    "update": ("cli.job.update", "Update a running job from a file, task by task."),
+    "stop": ("cli.job.stop", "Stop jobs: end running tasks, place no others."),
 }
 
 
 @click.group(cls=Lazy, table=TABLE)
 def command() -> None:
-    """Submit, follow, see, change and stop jobs. A job is given by its id, the beginning of its id, or its name."""
+    """Submit, list, explain, change and stop jobs. A job is given by its id, the beginning of its id, or its name."""

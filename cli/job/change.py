@@ -1,4 +1,4 @@
-"""What the commands that change jobs have together: finding them, and how they say what became of them."""
+"""Shared code of the commands that change jobs: finding the jobs and printing the results."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING

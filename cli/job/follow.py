@@ -29,7 +29,7 @@ ENDS = ("total", "finished", "failed", "stopped")
 def follow_all(
     app: App, cell: "RedisCell", ids: Sequence[str], warnings: Sequence[str], *, of_tasks: bool = False
 ) -> int:
-    """Follow jobs to their end; returns the exit code that their fate calls for, or their first failed task."""
+    """Follow jobs to their end; returns the exit code of their result, or of their first failed task."""
     with render.progress(quiet=app.as_json) as bars:
         watcher = _One(app, cell, ids[0], bars) if len(ids) == 1 else _Many(bars)
         try:
@@ -95,7 +95,7 @@ class _One:
                 self.bars.update(bar, total=count.total, completed=count.done, visible=True)
 
     def hint(self) -> str:
-        """What to read now; empty when all is said."""
+        """Return the streams to read now; empty when all output is printed."""
         return self.story.hint() if self.story is not None else ""
 
     def _explain(self, story: Story, job: "Job") -> list[str]:
@@ -107,7 +107,7 @@ class _One:
         return story.wait(Room(self.cell).reason(job), now_ms) if job.pending else []
 
     def _listen(self, story: Story) -> None:
-        """Hear what the log says of the job; leave out what it says faster than can be read."""
+        """Print the job's events; skips events that arrive faster than they can be read."""
         newest = self.cell.counters()["version"]
         self.at = max(self.at, newest - MOST_BEHIND)
         for event in events(self.cell, self.at, newest):

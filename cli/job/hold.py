@@ -15,6 +15,6 @@ from cli.job.options import check_option, force_option, one_only
 @force_option
 @click.pass_obj
 def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
-    """Give jobs no new placements until they are released; what runs of them runs on."""
+    """Hold jobs: no new placements until they are released; running tasks continue."""
     one_only(jobs, check)
     change(app, jobs, "held", lambda cell, job: cell.hold(job.id, app.now_ms(), app.by, check), force=force)

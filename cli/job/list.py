@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 50
 SPARE = ("user", "kind", "prec", "stopped", "failed", "placed")
-"""What a narrow terminal is not shown, the first of it first."""
+"""Columns left out on a narrow terminal, in this order."""
 
 
 @click.command()

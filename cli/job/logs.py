@@ -23,12 +23,12 @@ POLL_SECONDS = 0.2
 @click.option("--group", metavar="NAME", help="Of which task group (default: the first).")
 @click.option("--stderr", is_flag=True, help="Its error stream instead of its output.")
 @click.option("--tail", "lines", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what it says, until it ends or Ctrl-C.")
+@click.option("--follow", "-f", is_flag=True, help="Print new output until the task ends or Ctrl-C.")
 @click.pass_obj
 def command(
     app: App, job: str, task: int, group: str | None, stderr: bool, lines: int | None, follow: bool
 ) -> None:  # fmt: skip
-    """What a task of the JOB said: all that is kept on the machine it ran on, the last words from elsewhere."""
+    """Print a task's output: all kept output on the machine it ran on, the last lines elsewhere."""
     cell = app.open()
     found = find_job(cell, job)
     from omega.live.task_log import TaskLog
@@ -54,7 +54,7 @@ class _Printed:
         """How many bytes are reported as not kept."""
 
     def show(self, lines: int | None = None) -> bool:
-        """Write what is new to stdout as it is; whether there was anything."""
+        """Write new output to stdout unchanged; returns whether there was any."""
         said = False
         for piece in self.log.new(lines):
             more, self._told = self.log.cut - self._told, self.log.cut

@@ -22,7 +22,7 @@ def hold_option(function: F) -> F:
 
 
 def check_option(function: F) -> F:
-    """Add --check-index: the change is refused when somebody else made one since."""
+    """Add --check-index: refuse the change if the job was changed since."""
     return click.option(
         "--check-index", "check", type=click.IntRange(0), metavar="N",
         help="Only when this is still the job's modify index, as submit, status and list --json print it.",

@@ -11,13 +11,13 @@ from omega.queries.plans import Plan, plan_jobs
 from omega.submission import check_names, jobs_of, stamped
 
 FITS, LACKS = 0, 3
-"""Exit codes: every task would be placed, or is there already; some task would wait."""
+"""Exit codes: every task would be placed or exists already; some task would wait."""
 MOST_ROWS = 20
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
-@click.option("--verbose", "-v", is_flag=True, help="Every machine with its score, and what the score is made of.")
+@click.option("--verbose", "-v", is_flag=True, help="Print every machine with its score and the parts of the score.")
 @click.pass_context
 def command(ctx: click.Context, files: Sequence[str], verbose: bool) -> None:
     """Plan the jobs in FILEs (- for stdin) as if they were submitted now; nothing is submitted.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
               help="Run a task that failed so many times again.")  # fmt: skip
 @click.option("--precedence", default=0, show_default=True, type=click.IntRange(0, 1_000_000), metavar="N",
               help="Larger is more important.")  # fmt: skip
-@click.option("--user", metavar="NAME", help="Whose job it is (default: OMEGA_USER, or the name you are logged in by).")
+@click.option("--user", metavar="NAME", help="Owner of the job (default: OMEGA_USER, else the login name).")
 @click.option("--pool", metavar="PATH", help="The pool it belongs to.")
 @click.option("--constraint", "constraints", multiple=True, metavar="TEXT",
               help="What machines must be, such as \"rack in ['r1', 'r2']\"; may be given several times.")  # fmt: skip
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     "waits",
     multiple=True,
     metavar="JOB[:any]",
-    help="Wait until JOB finished, or with :any ended in whatever way. May be given several times.",
+    help="Start after JOB finished, or with :any after it ended in any state. Repeatable.",
 )
 @click.option("--array", metavar="A-B", help="A task for each index of 0-99 or 1-9:2, instead of --count.")
 @hold_option
@@ -98,7 +98,7 @@ def command(
     if directory is not None:
         about["directory"] = str(Path(directory).absolute())
     elif words:
-        with suppress(FileNotFoundError):  # somebody removed the directory we are in
+        with suppress(FileNotFoundError):  # the current directory was removed
             about["submitted_in"] = str(Path.cwd())
     together = Gang.STRICT if strict_gang else Gang.YES if gang else Gang.NO
     job_id = new_id()
@@ -124,7 +124,7 @@ def _array(text: str) -> "Array":
 
 
 def _after(cell: "RedisCell", waits: Sequence[str]) -> "tuple[tuple[After, ...], dict[str, Any]]":
-    """What --after says: by ids, and as a job file would. Refused when there is no such job."""
+    """Return the dependencies of --after by ids, and as in a job file. Raises Refused for an unknown job."""
     from cellstate.model import After
 
     if not waits:

@@ -28,7 +28,7 @@ MOST_ROWS = 20
 MOST_TOLD = 10
 """Lines of a job's history."""
 TOLD = ("groups", "after", "targets", "update", PLAN)
-"""What of a job's spec is told in words of its own."""
+"""Fields of a job's spec that have lines of their own."""
 
 
 @click.command()
@@ -36,7 +36,7 @@ TOLD = ("groups", "after", "targets", "update", PLAN)
 @click.option("--verbose", "-v", is_flag=True, help=f"All its runs and history, not only {MOST_ROWS} and {MOST_TOLD}.")
 @click.pass_obj
 def command(app: App, job: str, verbose: bool) -> None:
-    """The JOB: its tasks by what became of them, where they run, its history."""
+    """Show the JOB: its tasks by state, their machines, its history."""
     cell = app.open()
     status = JobStatus(cell, find_job(cell, job))
     if app.as_json:

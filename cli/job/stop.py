@@ -18,7 +18,7 @@ from omega.queries.finding import find_job
 @force_option
 @click.pass_obj
 def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
-    """Stop jobs: what is unplaced ends at once, what runs is ended after that. Repeating it does no harm."""
+    """Stop jobs: unplaced tasks end at once, running ones after that. Idempotent."""
     one_only(jobs, check)
     cell = app.open(to_change=True)
     answers: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""What is told of a job that is followed: when its tasks are placed and by whom, what comes back, how it ends."""
+"""Progress lines of a followed job: placements and their schedulers, requeued tasks, and the end."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Chapter:
     returned: int = 0
     """The version at which tasks last came back."""
     ran: bool = False
-    """Whether an agent ran it: what is only played has no exit code."""
+    """Return whether an agent ran it: simulated tasks have no exit code."""
     failures: dict[str, int] = field(default_factory=dict)
     """Tasks that failed, by their reason."""
     failed: int | None = None
@@ -37,7 +37,7 @@ class Chapter:
 class Story:
     """Turns looks at a job, and the events of its log, into lines. Pure: times come as arguments.
 
-    Without events (the log went on faster than it could be read) the lines say less.
+    Without events (the log was faster than the reader) the lines have fewer details.
     """
 
     job: Job
@@ -73,7 +73,7 @@ class Story:
             self._back[key] = self._back.get(key, 0) + (event.count or 0)
 
     def look(self, job: Job, now_ms: int) -> list[str]:
-        """Take note of how the job is now; returns the lines that are to be told."""
+        """Record the job's state; returns the lines to print."""
         self.job = job
         told: list[str] = []
         for (i, kind), count in self._back.items():
@@ -94,7 +94,7 @@ class Story:
         return told
 
     def wait(self, reason: str, now_ms: int) -> list[str]:
-        """Take note of why the job is pending; returns what is to be told, once for each reason."""
+        """Record the reason why the job is pending; returns the lines to print, once per reason."""
         if reason == self.reason:
             return []
         self.reason = reason
@@ -138,5 +138,5 @@ def _ended(group: GroupStatus, chapter: Chapter) -> str:
 
 
 def sums(jobs: Sequence[Job]) -> dict[str, int]:
-    """Tasks of several jobs by what became of them."""
+    """Return the tasks of several jobs by state."""
     return counts([group for job in jobs for group in job.groups])

@@ -61,7 +61,7 @@ def told(now: Mapping[str, Any]) -> str:
 
 
 def _follow(cell: "RedisCell", job_id: str, *, quiet: bool) -> str:
-    """Tell how far it is until it is no longer rolling; returns how it is then."""
+    """Print the progress until the job is no longer rolling; returns its last state."""
     began, last = time.monotonic(), ""
     while True:
         state, job = cell.updates().get(job_id, ""), cell.job(job_id)

@@ -107,7 +107,7 @@ def _show(said: Explained) -> None:
 
 
 PLAIN = ("WAITING", "NO_SCHEDULER", "NO_MACHINE", "NO_EXECUTOR", "SIMULATED")
-"""Reasons whose meaning is the whole answer."""
+"""Reasons whose meaning is the complete answer."""
 
 
 def _headline(begin: str, reason: str) -> str:

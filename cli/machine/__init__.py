@@ -5,12 +5,12 @@ import click
 from cli.lazy import Lazy
 
 TABLE = {
-    "list": ("cli.machine.list", "The machines, their states and what is in use."),
-    "status": ("cli.machine.status", "One machine and what runs on it."),
+    "list": ("cli.machine.list", "List machines with state and use."),
+    "status": ("cli.machine.status", "Show a machine and its running tasks."),
     "add": ("cli.machine.add", "Add machines."),
     "set": ("cli.machine.set", "Change attributes of a machine."),
-    "resize": ("cli.machine.resize", "Change what a machine has."),
-    "drain": ("cli.machine.drain", "Let machines finish what they run and take nothing new."),
+    "resize": ("cli.machine.resize", "Change the capacity of a machine."),
+    "drain": ("cli.machine.drain", "Drain machines: running tasks finish, no new ones start."),
     "up": ("cli.machine.up", "Let machines take tasks again."),
     "down": ("cli.machine.down", "Mark machines as failed; their tasks are stopped and placed again."),
     "remove": ("cli.machine.remove", "Remove machines; their tasks are stopped and placed again."),

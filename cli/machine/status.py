@@ -26,7 +26,7 @@ MOST_EVENTS, MOST_VERSIONS = 20, 2_000
 @click.option("--verbose", "-v", is_flag=True, help="With what each task takes, rejected claims, and the last events.")
 @click.pass_obj
 def command(app: App, name: str, verbose: bool) -> None:
-    """The machine NAME and what runs on it."""
+    """Show the machine NAME and its running tasks."""
     cell = app.open()
     machine = find_machines(cell, [name])[0]
     runs = cell.runs([machine.index])
@@ -94,7 +94,7 @@ def _events(cell: "RedisCell", machine: int) -> "list[Event]":
 
 
 def _rejected(cell: "RedisCell", machine: int) -> dict[str, int]:
-    """How many claims on it were rejected, by scheduler; each tells of the machines that reject most."""
+    """Return the number of rejected claims on it by scheduler; each reports the machines that reject most."""
     found = {}
     for member, figures in cell.figures().items():
         for index, count, *_ in figures.get("rejecting_machines", []):

@@ -1,4 +1,4 @@
-"""What is told of one job, machine or scheduler when it is opened."""
+"""Details of one job, machine or scheduler."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ MOST_RUNS, MOST_EVENTS, BAR = 200, 20, 30
 
 
 def details(cell: "RedisCell", picture: Picture, identity: str) -> tuple[str, list[str]]:
-    """A heading and lines about what a line of a pane stands for. Refused when it is not there any more."""
+    """Return a heading and lines about the object of a pane's line. Raises Refused when it no longer exists."""
     kind, _, rest = identity.partition(" ")
     name = rest.partition(" ")[0]
     if kind == "job":

@@ -1,4 +1,4 @@
-"""The lines above the tables: what is in use of the cell, and what happens per second, with a short history."""
+"""The lines above the tables: resource use and rates, with a short history."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ LEAST_BAR, MOST_BAR, LEAST_CURVE = 12, 60, 10
 
 
 def head(picture: Picture, width: int, said: str = "") -> "list[Text]":
-    """The lines, each at most `width` characters; `said` stands at the right of the first (paused, or an error)."""
+    """Return the lines, each at most `width` characters; `said` is right-aligned in the first (paused, or an error)."""
     from rich.text import Text
 
     return [_title(picture, width, said), Text(cut(_machines(picture), width)), *_use(picture, width),

@@ -1,4 +1,4 @@
-"""The tables of ``omega top``: what each lists, in which columns, and how it is sorted when nobody says otherwise."""
+"""The tables of ``omega top``: their rows, columns and default order."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """One table: what it lists, its columns, and by what a thing is told from others."""
+    """One table: its rows, its columns, and the key that identifies a row."""
 
     name: str
     columns: Sequence[Column]
@@ -39,7 +39,7 @@ class Pane:
     """In the order of choice."""
     identity: Callable[[Any], str]
     note: str = ""
-    """What stands beside its name: a count."""
+    """A count next to its name."""
 
 
 def panes(picture: Picture) -> list[Pane]:
@@ -203,7 +203,7 @@ def fit(pane: Pane, things: Sequence[Any], width: int) -> list[tuple[Column, int
 
 
 def _said(pane: Pane, things: Sequence[Any]) -> list[Column]:
-    """The columns that say something of any of these; the first one always."""
+    """Return the columns that are not empty for these rows; always the first one."""
     return [
         column for place, column in enumerate(pane.columns) if not place or not things or any(map(column.show, things))
     ]

@@ -50,7 +50,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """What a version of the log says that may want attention, in a sentence."""
+    """An event of the log that may need attention, in a sentence."""
 
     events: "Sequence[Event]"
     what: str

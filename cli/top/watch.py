@@ -49,7 +49,7 @@ ATTENTION = frozenset(
 
 Figures = Mapping[str, Any]
 FIGURES = ("busy_seconds", "seconds", "conflicts", "accepted")
-"""What a heartbeat must have to be compared with the one before."""
+"""Figures needed to compare a heartbeat with the one before."""
 
 
 @dataclass(slots=True)
@@ -159,7 +159,7 @@ class Watch:
     # The log
 
     def _read_log(self, now_ms: int) -> Rates:
-        """Read what came since the last look, and how much of it there was per second."""
+        """Read the log since the last time and return the rates per second."""
         newest = self._view.position.version
         if self._seen is None or self._seen > newest:  # the first look, or the store went back in time
             since, seconds = max(0, newest - MOST_VERSIONS), LATELY_MS / 1000

@@ -1,1 +1,1 @@
-"""The Python client: what the commands do, as calls that return what the commands print with ``--json``."""
+"""The Python client: the commands as calls that return what the commands print with ``--json``."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from omega.jobfile import JobFile
 
 Document: TypeAlias = dict[str, Any]
-"""What the command of the same name prints with ``--json``."""
+"""The document that the command of the same name prints with ``--json``."""
 JobLike: TypeAlias = "JobSpec | Mapping[str, Any] | str | Path"
 """A typed job, a mapping with the fields of a job file, or the name of a job file."""
 POLL_SECONDS = 0.2
@@ -260,7 +260,7 @@ class Client:
     def begin_events(
         self, after: int | None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
     ) -> Callable[[], tuple[list[Document], bool]]:  # fmt: skip
-        """Return a function whose calls return the next events, and whether there are no more by now."""
+        """Return a function whose calls return the next events, and whether none are left."""
         for kind in kinds:
             _known(kind, events.KINDS)
         with self._connections.cell() as cell:

@@ -49,7 +49,7 @@ def _tasks(heads: "Iterable[JobHead]") -> dict[str, int]:
 
 
 def _demand(names: Sequence[str], heads: "Iterable[JobHead]") -> dict[str, int]:
-    """Return how many tasks want a machine, and what they need together, by resource."""
+    """Return the number of unplaced tasks, and their total request by resource."""
     waiting = [head for head in heads if head.state in (JobState.ACTIVE, JobState.HELD) and head.counts.unplaced]
     needs = {name: sum(head.wanted[i] for head in waiting) for i, name in enumerate(names)}
     return {"tasks": sum(head.counts.unplaced for head in waiting)} | needs

@@ -1,4 +1,4 @@
-"""What is suspicious about a job although it is accepted: one line each, at submission and in a plan."""
+"""Warnings about accepted jobs: one line each, at submission and in a plan."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
@@ -31,7 +31,7 @@ def unserved(cell: "RedisCell", specs: "Sequence[JobSpec]") -> list[str]:
 
 
 class _Doubts:
-    """Looks at jobs and machines once, whatever the number of jobs."""
+    """Reads jobs and machines once for any number of jobs."""
 
     def __init__(self, cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
         self.cell, self.specs, self.room = cell, specs, Room(cell)
@@ -93,7 +93,7 @@ class _Doubts:
                 yield from (f"{where}: {text}" for text in advice(each, self.empty.attributes))
 
     def _simulated(self, spec: "JobSpec") -> Iterator[str]:
-        """A job that runs commands in a cell whose machines are all simulated."""
+        """Warn about a job with commands in a cell of simulated machines only."""
         if as_work(spec).job.commands and self.room.machines and bool(self.empty.simulated.all()):
             yield (
                 f"job {spec.name}: it runs commands and all machines are simulated, so it stays pending; start an "

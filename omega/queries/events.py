@@ -43,21 +43,21 @@ class Event:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The event as plain values; what it does not have is left out."""
+        """Return the event as plain values; absent ones are left out."""
         plain = {"version": self.version, "at_ms": self.at_ms, "by": self.by, "kind": self.kind}
         known = {"job": self.job, "machine": self.machine, "count": self.count}
         return {**plain, **{name: value for name, value in known.items() if value is not None}, **self.more}
 
 
 class Extent(NamedTuple):
-    """What the log holds: its oldest version (one above the newest when it is empty), and the newest."""
+    """The extent of the log: its oldest version (one above the newest when it is empty), and the newest."""
 
     first: int
     newest: int
 
 
 def extent(cell: "RedisCell") -> Extent:
-    """Return what the log holds now; older versions were trimmed."""
+    """Return the extent of the log now; older versions were trimmed."""
     now = cell.snapshot(0, 0)
     return Extent(now.first, now.version)
 

@@ -64,7 +64,7 @@ def settled(cell: "RedisCell", job: "Job") -> dict[str, Any]:
 
 
 class Explained:
-    """Why one pending job waits, decided on a private copy of the cell as its scheduler would."""
+    """Explain one pending job, decided on a working copy of the cell as by its scheduler."""
 
     def __init__(self, cell: "RedisCell", job: "Job", view: "View", use: "KindUse | None", *, scheduled: bool) -> None:
         from schedulers.constraints.explanation import explain

@@ -20,7 +20,7 @@ MOST_EVENTS = 1_000
 
 @dataclass
 class Past:
-    """What the log says of a job, from its submission on.
+    """The history of a job from the log, since its submission.
 
     `attempts` and `conflicts` are versions: commits that had to do with it, and those of them with a conflict.
     """
@@ -37,7 +37,7 @@ class Past:
     evicted: dict[str, int] = field(default_factory=dict)
     """The tasks that went for it, by the id of their job."""
     failures: dict[str, int] = field(default_factory=dict)
-    """Its tasks that failed, by what is said of it: ``exit 3``, ``command not found: …``."""
+    """Failed tasks by reason: ``exit 3``, ``command not found: …``."""
     lost: int = 0
     again: int = 0
     """Tasks placed beyond the first time: restarts elsewhere, after an eviction or a loss."""

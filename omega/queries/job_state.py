@@ -62,7 +62,7 @@ def ended(job: Job) -> bool:
 
 
 def counts(groups: Sequence[GroupStatus]) -> dict[str, int]:
-    """Tasks by what became of them; ``queued + placed + finished + failed + stopped = total``."""
+    """Tasks by state; ``queued + placed + finished + failed + stopped = total``."""
     names = {"queued": "unplaced"}
     return {name: sum(getattr(group, names.get(name, name)) for group in groups) for name in COUNTS}
 
@@ -76,7 +76,7 @@ def group_names(job: Job) -> list[str]:
 
 @dataclass
 class Room:
-    """What the machines of a cell have and have left, to say why a job is pending."""
+    """Capacity and free resources of a cell's machines, to explain why a job is pending."""
 
     cell: "RedisCell"
     _amounts: Any = None
@@ -148,7 +148,7 @@ class Room:
         return len(self._reasons) < MOST_EXPLAINED and any(demands(job, i) is not NONE for i in waits)
 
     def _explained(self, job: Job) -> str:
-        """The reason as `job why` tells it; jobs of one shape share it."""
+        """The reason in the form of `job why`; jobs of one shape share it."""
         from schedulers.constraints.explanation import explain
         from schedulers.work import Work
 

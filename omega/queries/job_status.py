@@ -22,7 +22,7 @@ MOST_ASKED = 1_000
 
 
 class JobStatus:
-    """One job and everything the store knows of it; what is read is read once, when it is first asked for."""
+    """One job with all its stored data; each part is read once, on first use."""
 
     def __init__(self, cell: "RedisCell", job: "Job") -> None:
         """Take a job of a cell as it was read."""

@@ -55,7 +55,7 @@ class Plan:
         return {"score": round(sum(parts.values()), 4) if parts else None, "scores": parts}
 
     def evictions(self) -> list[dict[str, Any]]:
-        """Whom it would cost, job by job and machine by machine."""
+        """Tasks it would evict, by job and machine."""
         found: dict[tuple[str, int, int], int] = {}
         for resident, count in self.planned.victims:
             key = resident.job, resident.machine, resident.precedence
@@ -75,7 +75,7 @@ class Plan:
 
 
 class Plans:
-    """Plans jobs one after the other on one private copy."""
+    """Plans jobs in turn on one working copy."""
 
     def __init__(self, cell: "RedisCell", *, scored: bool) -> None:
         """Take a copy of the cell; `scored`: with the score of every machine."""
@@ -129,7 +129,7 @@ class Plans:
         return {group: placement.scores(work, group, self.view, machines) for group in range(len(work.left))}
 
     def _is_there(self, spec: "JobSpec") -> bool:
-        """Whether the very job is there already; Duplicate when its id belongs to another one."""
+        """Return whether the identical job exists; raises Duplicate when its id belongs to another job."""
         from cellstate.redis.records import opaque
 
         found = self.cell.job(spec.id)

@@ -1,4 +1,4 @@
-"""A private copy of the cell, as a scheduler has one, for commands that say what a scheduler would do."""
+"""A working copy of the cell, as schedulers have, for commands that predict a scheduler's decision."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ def private_copy(cell: "RedisCell", *, empty: bool = False) -> "View":
 
     view, reply = View(len(cell.dimensions)), cell.sync(Position())
     if empty:
-        reply.rows = reply.rows.copy()  # what was read is not ours to write
+        reply.rows = reply.rows.copy()  # the rows read must not be changed
         reply.rows[:, 4 + len(cell.dimensions) :] = 0
     view.apply(reply)
     return view
@@ -38,7 +38,7 @@ def live_kinds(cell: "RedisCell") -> frozenset[str]:
 
 
 def as_work(spec: "JobSpec", order: int = 0) -> "Work":
-    """A job that is not submitted, as a scheduler would have it; `order` as if it were the so-manieth submission."""
+    """Return an unsubmitted job as a scheduler would hold it, with `order` as its submission number."""
     from cellstate.model import GroupStatus, Job, JobState, runs_commands
     from cellstate.redis.records import opaque
     from schedulers.work import Work

@@ -44,7 +44,7 @@ class Recently:
 
 
 def recently(cell: "RedisCell", now_ms: int) -> Recently:
-    """Read what went wrong in a cell in the last quarter of an hour, as far as the log says."""
+    """Read errors of the last quarter of an hour from the log."""
     kept = extent(cell)
     since = max(since_time(cell, now_ms - 1000 * LATELY_SECONDS, kept), kept.newest - MOST_VERSIONS)
     found, first_ms = Recently(), None

@@ -13,7 +13,7 @@ PLAIN = ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "as
 
 
 def describe(cell: "RedisCell", everybody: bool = False) -> list[dict[str, Any]]:
-    """Every scheduler as plain values; `everybody` includes those that left. Times in seconds.
+    """Return every live scheduler as plain values, with `everybody` also those that left. Times in seconds.
 
     The figures are those of its last heartbeat, null before the first.
     """

@@ -11,7 +11,7 @@ def count(number: int, word: str, plural: str = "") -> str:
 
 
 def amounts(dimensions: Dimensions, vector: Sequence[int]) -> str:
-    """A vector as people write it: ``cpu 500m, memory 256Mi``; what is 0 is left out."""
+    """Return a vector as text: ``cpu 500m, memory 256Mi``; zeros are left out."""
     return ", ".join(f"{name} {text}" for name, text in needs(dimensions, vector).items()) or "nothing"
 
 

@@ -53,7 +53,7 @@ Progress = Callable[[float], None]
 
 
 def work_of(spec: JobSpec, order: int, at: int) -> Work:
-    """A job that nobody worked on yet, submitted at a time in microseconds; `order` counts submissions."""
+    """Return a new job submitted at a time in microseconds; `order` counts submissions."""
     groups, left = [], []
     more: Mapping[str, Any] = spec.extra
     for group in spec.groups:
@@ -120,7 +120,7 @@ class Simulation:
         return ChangingWorld(self.master, horizon, completed=completed, numbered=numbered, residents=residents)
 
     def _desk_of(self, job: Job) -> Desk | None:
-        """Whose job it is; None when no scheduler is for jobs of its kind."""
+        """Return the desk of a job; None when no scheduler serves its kind."""
         return self._route(job) if job.kind in self.kinds else None
 
     def run(self) -> Result:
@@ -207,7 +207,7 @@ class Simulation:
     # Jobs
 
     def _place_residents(self) -> None:
-        """Place what runs when the simulation begins, in order, each task on a random machine."""
+        """Place the initial running jobs in order, each task on a random machine."""
         world, copy = self.world, self.world.copy()
         rng, placement = stream(self.settings.seed, "residents"), RandomFit()
         specs = [arrival.job for arrival in self.workload.residents]

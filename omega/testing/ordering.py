@@ -31,7 +31,7 @@ Asked = tuple[str, str, int, int, float | None, int]
 
 
 def made(asked: Sequence[Asked]) -> list[Work]:
-    """Jobs that nobody worked on yet, in the order of their submission."""
+    """New jobs in the order of their submission."""
     return [
         work(((1, 1), tasks), name=f"j{i}", order=i, submitted=float(seconds), user=user, pool=pool,
              precedence=precedence, expected=expected)
@@ -40,7 +40,7 @@ def made(asked: Sequence[Asked]) -> list[Work]:
 
 
 class OrderingContract:
-    """Inherit, and say which `policy`; several settings of it are `policies`."""
+    """Inherit and set `policy`; `policies` are several settings of it."""
 
     policy: ClassVar[Ordering]
     policies: ClassVar[Sequence[Ordering]] = ()
@@ -118,7 +118,7 @@ class Play:
         self.left = {found.id: found.remaining for found in self.works}
 
     def free(self, tasks: int) -> None:
-        """The store says that so many more tasks fit."""
+        """Report that further tasks fit."""
         self.room += tasks
         self.version += 1
         self._say()

@@ -1,4 +1,4 @@
-"""What every preemption policy keeps to, judged by a cell itself."""
+"""The contract of preemption policies, checked by a real cell."""
 
 from collections.abc import Sequence
 from random import Random
@@ -50,7 +50,7 @@ class Town:
         return name
 
     def commit(self, transaction: Transaction) -> list[tuple[int, Verdict]]:
-        """How each claim was judged: tasks placed, and the verdict."""
+        """Results of each claim: placed tasks, and the verdict."""
         self.number += 1
         reply = self.cell.commit(self.member, self.number, [transaction], Position(), 0)
         return list(reply.outcomes[0].claims)
@@ -74,7 +74,7 @@ class Town:
         return view
 
     def runs(self) -> dict[int, Run]:
-        """What runs, by placement."""
+        """Running tasks by placement."""
         return {run.placement: run for run in self.cell.runs(range(len(self.cell.M))) if not run.leaving}
 
     def precedence(self, run: Run) -> int:
@@ -105,7 +105,7 @@ def residents(most: int) -> st.SearchStrategy[list[Resident]]:
 
 
 class PreemptionContract:
-    """Inherit, and say which `policy`; several settings of it are `policies`.
+    """Inherit and set `policy`; `policies` are several settings of it.
 
     It may evict or not, but what it claims must stand; `placements` are those it has to work with.
     """
@@ -121,7 +121,7 @@ class PreemptionContract:
     @settings(for_all, max_examples=60)
     @given(data=st.data())
     def test_what_it_claims_stands_and_evicts_only_what_is_less_important(self, data: st.DataObject) -> None:
-        """Any cell, any job: a cell judges, and finds nothing more important gone."""
+        """For any cell and job: the cell accepts the claims, and no task of higher precedence is lost."""
         policy, placement = data.draw(st.sampled_from(self.each())), data.draw(st.sampled_from(self.placements))
         has = data.draw(machines)
         town = Town(has, data.draw(residents(len(has))))
