@@ -41,13 +41,9 @@ class MemoryLanes(MemoryWords):
         lane = j.lane
         lane.version = self.version + 1
         for g in j.groups:
-            unplaced = g.unplaced
-            if g.wanted != unplaced:
-                if g.indices <= g.exact:  # the usual: nothing of it is cut
-                    lane.wanted += g.need * (unplaced - g.wanted)
-                else:
-                    lane.wanted += _wants(g, unplaced) - _wants(g, g.wanted)
-                g.wanted = unplaced
+            if g.wanted != g.unplaced:
+                lane.wanted += _wants(g, g.unplaced) - _wants(g, g.wanted)
+                g.wanted = g.unplaced
             if g.held != g.placed:
                 lane.held += g.need * (g.placed - g.held)
                 g.held = g.placed

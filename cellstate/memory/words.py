@@ -11,7 +11,7 @@ from itertools import repeat
 from typing import Any
 
 from cellstate.errors import BadInput
-from cellstate.lanes import MOST_WANTED, Lane
+from cellstate.lanes import Lane
 from cellstate.memory.ranges import NONE, Spans
 from cellstate.model import MOST_PRECEDENCE, Gang, JobState, Limits, MachineState, TaskGroup
 from cellstate.packing import FIELD, GUARD, MASK, packed
@@ -82,14 +82,14 @@ class Group:
     `unplaced` without the `delayed` tasks; `runs`: placement id → machine, in order, under minus the id while leaving.
     """
 
-    __slots__ = ("amounts", "budget", "delayed", "duration", "exact", "failed", "finished", "held", "indices", "job",
-                 "leaving", "losses", "many", "need", "number", "once", "optional", "placed", "runs", "stopped",
-                 "total", "unplaced", "waiting", "wanted")  # fmt: skip
+    __slots__ = ("amounts", "budget", "delayed", "duration", "failed", "finished", "held", "indices", "job", "leaving",
+                 "losses", "many", "need", "number", "once", "optional", "placed", "runs", "stopped", "total",
+                 "unplaced", "waiting", "wanted")  # fmt: skip
 
     def __init__(self, job: "JobRow", number: int, group: TaskGroup, total: int) -> None:
         """All tasks wait."""
         self.job, self.number, self.amounts = job, number, tuple(group.need)
-        self.need, self.many, self.exact = _measured(self.amounts)
+        self.need, self.many = _measured(self.amounts)
         self.duration, self.optional = group.duration_ms, group.optional
         self.budget, self.once = group.budget, group.once
         self.total = self.unplaced = self.indices = total
@@ -101,10 +101,9 @@ class Group:
 
 
 @lru_cache(maxsize=4096)
-def _measured(amounts: Resources) -> tuple[int, int, int]:
-    """Packed amounts of a task, how many times they can be taken within their fields, and how many a lane counts."""
-    most = max(1, *amounts)
-    return packed(amounts), GUARD // 2 // most, MOST_WANTED // most
+def _measured(amounts: Resources) -> tuple[int, int]:
+    """Packed amounts of a task, and how many times they can be taken within their fields."""
+    return packed(amounts), GUARD // 2 // max(1, *amounts)
 
 
 class JobRow:

@@ -99,10 +99,7 @@ class Queue:
 
     def next_due(self) -> float | None:
         """When something is to be done next (seconds): 0 for at once, None when only news can bring something."""
-        ready = self.ready.next_due()
-        if ready == 0.0 or not (self.blocked or self.limited):
-            return ready
-        due = [ready]
+        due = [self.ready.next_due()]
         if self.limited.unknown or self.blocked.others():
             due.append(self._look_at)
         if self._to_hunt and len(self.blocked):
@@ -155,12 +152,6 @@ class Queue:
 
     def wake(self, view: View, preemption: Preemption, rng: Random, now: float) -> None:
         """Make ready the blocked jobs that may be placed now."""
-        if not (self.blocked or self.limited):
-            view.freed()  # nobody waits for it
-            view.use, self._to_hunt = None, 0
-            if view.moved:
-                view.moved = set()
-            return
         promise = self._promise if self.follows_use and self.asleep else None
         woken = self.blocked.wake(view, promise)
         if view.moved:
@@ -213,8 +204,6 @@ class Queue:
     def choose(self, now: float, most: int) -> list[Work]:
         """Take out the next jobs by the policy, at most so many."""
         view, portion = self._view, self.ordering.portion
-        if not self.follows_use and portion is None:
-            return self._choose(now, most)
         if view is not None and self.follows_use:
             view.usage.forget_promises()
             self.ranks.forget()
@@ -236,16 +225,4 @@ class Queue:
             for work in chosen:
                 if not work.gang and work.admitted is None:
                     work.admitted = [min(left, portion) for left in work.left]
-        return chosen
-
-    def _choose(self, now: float, most: int) -> list[Work]:
-        """Take out the next jobs of a policy that looks at nothing else."""
-        pop, bound = self.ready.pop, None if self._held_back else self.bound()
-        chosen: list[Work] = []
-        while len(chosen) < most and (work := pop(now, bound)) is not None:
-            work.not_before = 0.0
-            if work.notes:
-                work.notes.pop("until", None)
-            chosen.append(work)
-        self._held_back = bound is not None and not chosen
         return chosen

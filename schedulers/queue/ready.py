@@ -77,19 +77,7 @@ class Ready:
         """Take out the first job by the policy; None when none is due at `now` (seconds) or all come after `bound`."""
         self._fall_due(now)
         best: tuple[Place, Hashable] | None = None
-        lanes = self._lanes
-        if bound is None and len(lanes) == 1:
-            (heap,) = lanes.values()
-            head = self._head(heap, now)
-            if head is None:
-                lanes.clear()
-                return None
-            heappop(heap)
-            work = self._works.pop(head[3])
-            if self._counted:
-                self._uncount(work.id)
-            return work
-        for lane, heap in list(lanes.items()):
+        for lane, heap in list(self._lanes.items()):
             head = self._head(heap, now)
             if head is None:
                 del self._lanes[lane]
@@ -118,8 +106,6 @@ class Ready:
             return None
         while self._later and self._found(*self._later[0][1:]) is None:
             heappop(self._later)
-        if not self._lanes:
-            return self._later[0][0]
         for lane, heap in list(self._lanes.items()):
             while heap and self._found(*heap[0][2:]) is None:
                 heappop(heap)
