@@ -103,10 +103,11 @@ def hold(store: Store, course: Course, contest: Contest, seconds: float, asleep:
         group.start(f"fleet/{FLEET}")
         _wait_for_fleet(store, group)
         course.queued.restore()
+        cell = store.open_cell()
+        _wait_for_name(cell, group)
         age = time.time() - course.submitted
         for member in contest.members:
             group.start(member)
-        cell = store.open_cell()
         group.wait_ready(cell)
         _wait_for_sleep(cell, group, asleep)
         time.sleep(WARM_SECONDS)
@@ -126,6 +127,17 @@ def _wait_for_fleet(store: Store, group: Crew) -> None:
     while store.client.exists(box) or not _waits_for_messages(store):
         if group.dead() or time.monotonic() > deadline:
             raise StoreError(f"the fleet does not take its messages: {group.last_words(f'fleet/{FLEET}')}")
+        time.sleep(0.02)
+
+
+def _wait_for_name(cell: RedisCell, group: Crew) -> None:
+    """Wait until the executor has its name and its lease again, which the restored cell does not hold.
+
+    A scheduler that meets an executor without a lease takes its machines down.
+    """
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not any(record.lives for record in cell.executor_records().values()):
+        _check(group, deadline)
         time.sleep(0.02)
 
 
