@@ -22,7 +22,10 @@ def lua() -> Any:
     part = (Path(cellstate.__file__).parent / "lua" / "parts" / "ranges.lua").read_text()
     names = ("span_count", "span_take", "span_add", "span_split", "span_tail")
     table = ", ".join(f"{name} = {name}" for name in names)
-    words = "local match, gmatch, find, format = string.match, string.gmatch, string.find, string.format\nlocal concat = table.concat\n"
+    words = (
+        "local match, gmatch, find, format = string.match, string.gmatch, string.find, string.format\n"
+        "local concat = table.concat\n"
+    )
     return lua51.LuaRuntime(unpack_returned_tuples=True).execute(f"{words}{part}\nreturn {{ {table} }}")
 
 

@@ -166,7 +166,8 @@ class Simulated(RuleBasedStateMachine):
             machine = MachineSpec(f"m{index}", data.draw(sizes))
             self.both(lambda cell: cell.join("e0", [machine], at))
         elif what == "state" and self.port.M[index].state is not MachineState.GONE:
-            state = data.draw(st.sampled_from([MachineState.UP, *(state for state in MachineState if state is not MachineState.OFFLINE)]))
+            given = [each for each in MachineState if each is not MachineState.OFFLINE]
+            state = data.draw(st.sampled_from([MachineState.UP, *given]))
             self.both(lambda cell: cell.set_machine_state(index, state, at, "ada"))
         elif what == "limit":
             limits = data.draw(st.sampled_from([Limits((None, None)), Limits((9, None)), Limits((None, None), 2)]))
