@@ -8,6 +8,7 @@ from cellstate.resources import Dimensions
 from cli import render, words
 from cli.amounts import amount_options, named, vector
 from cli.app import App
+from cli.offline import lives, note_offline
 from omega.live.executors import FLEET
 
 JOIN_CHUNK = 1_000
@@ -53,3 +54,5 @@ def command(
         said.append(words.count(machines, "machine"))
         said += [f"{words.amount(n, v)} {n}" for n, v in zip(dimensions.names, total, strict=True) if v]
     render.line(" · ".join(said))
+    if machines and not lives(cell, FLEET):
+        note_offline(FLEET)

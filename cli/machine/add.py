@@ -11,6 +11,7 @@ from cli.amounts import amount_options, named, vector
 from cli.app import App
 from cli.attributes import Dealt, attribute_option, of_machine
 from cli.cell.create import JOIN_CHUNK
+from cli.offline import lives, note_offline
 from omega.live.executors import FLEET
 
 if TYPE_CHECKING:
@@ -52,17 +53,15 @@ def command(
         for start in range(0, len(fresh), JOIN_CHUNK):
             bars.advance(bar, len(cell.join(executor, fresh[start : start + JOIN_CHUNK], app.now_ms())))
     same = len(specs) - len(fresh)
-    known = cell.executor_records()
-    lives = executor in known and known[executor].lives
+    serves = lives(cell, executor)
     if app.as_json:
         added = [spec.name for spec in fresh]
-        render.document({"cell": cell.name, "added": added, "unchanged": same, "executor_lives": lives})
+        render.document({"cell": cell.name, "added": added, "unchanged": same, "executor_lives": serves})
         return
     there = f" · {same:,} there already" if same else ""
     render.line(f"{words.count(len(fresh), 'machine')} added · {words.amounts(cell.dimensions, capacity)} each{there}")
-    if not lives:
-        how = f"omega machine simulate --executor {executor}" if executor != FLEET else "omega up"
-        render.note(f"offline: executor {executor} does not run; start it with {how}")
+    if not serves:
+        note_offline(executor)
 
 
 def _fresh(cell: "RedisCell", specs: "Sequence[MachineSpec]") -> "list[MachineSpec]":

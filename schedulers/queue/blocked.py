@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cellstate.resources import Resources
 from cellstate.view import View
 from schedulers.constraints.demands import demands
-from schedulers.constraints.evaluation import permitted
+from schedulers.constraints.evaluation import kept_from_simulated, permitted
 from schedulers.fitting import Amounts, fitting
 from schedulers.queue.lines import Lines, Mask
 from schedulers.queue.ranks import Place, Promise, Ranks
@@ -211,9 +211,12 @@ class Sharing:
 
 def _of_use(work: Work, group: int, view: View, machines: Machines) -> Mask | None:
     """Which of the machines a group may run on, as far as that is known; None for all of them."""
-    asks = work.job.spec and (view.attributes.used or work.job.commands)
-    may = permitted(work, group, view) if asks else None
-    return None if may is None else may[machines] | view.attributes.stale[machines]
+    may = permitted(work, group, view) if work.job.spec and view.attributes.used else None
+    found = None if may is None else may[machines] | view.attributes.stale[machines]
+    if not kept_from_simulated(work, view):
+        return found
+    real = ~view.simulated[machines]
+    return real if found is None else found & real
 
 
 def _units(room: Amounts, need: Resources, mask: Mask | None) -> Amounts:

@@ -51,7 +51,7 @@ class TestEmbeddedStore:
 
     def test_the_main_job(self, state: Path) -> None:
         self.omega.run("cell", "create", "mine", "--machines", "2", "--cpu", "4")
-        with start("scheduler", "run", "batch") as process:
+        with start("machine", "simulate") as executor, start("scheduler", "run", "batch") as process:
             eventually(lambda: bool(self.omega.json("cell", "status")["schedulers"]["live"]))
             self.omega.run("job", "run", "--name", "a", "--count", "5", "--cpu", "1", "--duration", "1h")
             eventually(lambda: self.omega.json("job", "status", "a")["state"] == "running")
@@ -59,6 +59,9 @@ class TestEmbeddedStore:
             assert self.omega.json("job", "wait", "a", code=1)["state"] == "stopped"
             process.terminate()
             out, _ = process.communicate(timeout=30)
+            executor.terminate()
+            assert executor.wait(30) == 0
+        assert [each["state"] for each in self.omega.json("machine", "list")["machines"]] == ["offline"] * 2
         assert process.returncode == 0
         assert "batch/0" in out
         assert self.omega.json("cell", "verify")["ok"]

@@ -1,13 +1,16 @@
 """Executors: without a live one a machine takes nothing; while it lives its tasks leave before they start elsewhere."""
 
+from collections.abc import Iterator, Sequence
+
 import pytest
 
 from cellstate.audit import verify
 from cellstate.cell import Membership
-from cellstate.errors import BadInput, Duplicate, Fenced, Refused
+from cellstate.errors import BadInput, Duplicate, Fenced, Refused, StoreError
+from cellstate.executors import portions
 from cellstate.model import MachineSpec, MachineState, TaskGroup
 from cellstate.transaction import Ending, How, Verdict
-from tests.contract.conftest import AnyCell, Member, Stand, job
+from tests.contract.conftest import AnyCell, Member, RedisStand, Stand, job
 
 LEASE_MS = 600_000
 
@@ -133,3 +136,52 @@ def test_a_command_runs_where_commands_are_run_and_nowhere_else(cell: AnyCell, m
     cell.update("later", [TaskGroup((1, 1), 0)], {"groups": [{}, runs]}, 1, "ada")
     assert member.place("later", (0, 1)).claims == ((0, Verdict.DOWN),), "an update gave it a command"
     assert verify(cell).ok
+
+
+def test_giving_up_machines_that_was_interrupted_is_continued(
+    stand: Stand, cell: AnyCell, member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its calls nobody takes the name, and no machine comes up."""
+    if not isinstance(stand, RedisStand):
+        pytest.skip("the twin does it in one call")
+    cell.submit([job("a", count=9)], 0, "ada")
+    member.place("a", (0, 3), (1, 3), (2, 3))
+    stand.lapse("e0")
+    gone = Membership("e0", cell.executor_records()["e0"].incarnation)
+
+    def first_only(machines: Sequence[int], runs: Sequence[int]) -> Iterator[list[int]]:
+        yield [machines[0]]
+        raise StoreError("the process that did it ended")
+
+    with monkeypatch.context() as dying:
+        dying.setattr("cellstate.redis.executors.portions", first_only)
+        with pytest.raises(StoreError):
+            cell.lapse(gone, 1, "batch/0")
+    assert states(cell) == ["offline", "up", "up"]
+    assert verify(cell).ok
+    cell.join("e0", [MachineSpec("m9", (4, 8))], 1)
+    assert cell.set_machine_state(0, MachineState.UP, 1, "ada") == 0
+    assert states(cell) == ["offline", "up", "up", "offline"]
+    new = stand.other().serve("e0", "second", LEASE_MS, 2)
+    assert new.incarnation > gone.incarnation
+    assert (states(cell), cell.runs([0, 1, 2])) == (["up"] * 4, [])
+    assert not cell.lapse(gone, 3, "batch/1")
+    assert verify(cell).ok
+
+
+def test_machines_are_given_up_in_portions_of_bounded_size() -> None:
+    assert list(portions([1, 2, 3, 4, 5], [3, 0, 9, 2, 2], most=4)) == [[1, 2], [3], [4, 5]]
+    assert list(portions([], [])) == []
+
+
+def test_a_machine_that_was_drained_meanwhile_is_not_brought_up(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the reading of the machines and the call that brings them up."""
+    if not isinstance(stand, RedisStand):
+        pytest.skip("the twin does it in one call")
+    cell = stand.cell
+    cell.join("e0", [MachineSpec("m0", (4, 8)), MachineSpec("m1", (4, 8))], 0)
+    cell.join("e1", [MachineSpec("m2", (4, 8))], 0)
+    monkeypatch.setattr(cell, "machines_of", lambda _: [(index, MachineState.OFFLINE) for index in range(3)])
+    cell.set_machine_state(0, MachineState.DRAINED, 0, "ada")
+    cell.serve("e0", "n", LEASE_MS, 1)
+    assert states(cell) == ["drained", "up", "offline"]

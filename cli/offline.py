@@ -1,0 +1,21 @@
+"""A hint for machines that were added although their executor does not run."""
+
+from typing import TYPE_CHECKING
+
+from cli import render
+from omega.live.executors import FLEET
+
+if TYPE_CHECKING:
+    from cellstate.redis import RedisCell
+
+
+def lives(cell: "RedisCell", executor: str) -> bool:
+    """Return whether an executor holds its lease."""
+    known = cell.executor_records()
+    return executor in known and known[executor].lives
+
+
+def note_offline(executor: str) -> None:
+    """Print that machines are offline, and the command that starts their executor."""
+    option = "" if executor == FLEET else f" --executor {executor}"
+    render.note(f"offline: executor {executor} does not run; start it with omega machine simulate{option}")
