@@ -47,6 +47,7 @@ local function tick()
   local ticks, kept = redis.call('HGET', meta_key, 'ticks') or '', {}
   local newest = tonumber(match(ticks, '^%d+') or 0)
   if tonumber(now) - newest < TICK_MS then return end
+  if redis.call('EXISTS', meta_key) == 0 then return end  -- there is no such cell, and this must not begin one
   for each in gmatch(now .. format(':%d ', meta.placements) .. ticks, '%S+') do
     if #kept < TICKS then kept[#kept + 1] = each end
   end

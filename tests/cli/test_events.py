@@ -53,19 +53,20 @@ def old_cell(cell: RedisCell) -> RedisCell:
 def test_every_kind_of_event_field_by_field(omega: Omega, old_cell: RedisCell) -> None:
     found = omega.json("events", "--since", "0")
     told = found.pop("events")
-    assert found == {"cell": omega.cell, "first_version": 1, "version": 16, "gap": None}
+    assert found == {"cell": omega.cell, "first_version": 1, "version": 17, "gap": None}
     task = {"job": "4f1c09", "count": 1, "group": 0}
     big = {"job": "b", "machine": 0, "count": 1, "placement": 3, "group": 0, "tasks": "0"}
     assert [{key: event[key] for key in event if key not in ("at_ms", "version", "by")} for event in told] == [
+        {"kind": "enlist", "member": "here", "incarnation": 1},
         {"kind": "join", "machine": 0, "name": "m0", "capacity": {"cpu": 2000, "memory": 4096}},
         {"kind": "join", "machine": 1, "name": "m1", "capacity": {"cpu": 2000, "memory": 4096}},
         {"kind": "submit", "job": "4f1c09", "count": 2, "name": "crawl", "job_kind": "batch", "precedence": 7},
-        {"kind": "enlist", "member": "batch/0", "incarnation": 1},
+        {"kind": "enlist", "member": "batch/0", "incarnation": 2},
         {"kind": "place", **task, "machine": 0, "placement": 1, "tasks": "0"},
         {"kind": "place", **task, "machine": 1, "placement": 2, "tasks": "1"},
         {"kind": "failed", **task, "machine": 0, "placement": 1, "tasks": "0", "reason": "exit:3"},
         {"kind": "machine", "machine": 1, "state": "down"},
-        {"kind": "lost", **task, "machine": 1, "placement": 2, "tasks": "1"},
+        {"kind": "evicted", **task, "machine": 1, "placement": 2, "tasks": "1", "reason": "down"},
         {"kind": "stop", "job": "4f1c09", "count": 1},
         {"kind": "done", "job": "4f1c09", "state": "stopped"},
         {"kind": "machine", "machine": 0, "capacity": {"cpu": 1500, "memory": 2048}},
@@ -76,12 +77,12 @@ def test_every_kind_of_event_field_by_field(omega: Omega, old_cell: RedisCell) -
         {"kind": "left", **big},
         {"kind": "limit", "job_kind": "batch", "jobs": 9, "resources": {"cpu": None, "memory": 3000},
          "precedence": [1, 5]},
-        {"kind": "lapse", "member": "batch/0", "incarnation": 1},
-        {"kind": "enlist", "member": "batch/0", "incarnation": 2},
-        {"kind": "leave", "member": "batch/0", "incarnation": 2},
+        {"kind": "lapse", "member": "batch/0", "incarnation": 2},
+        {"kind": "enlist", "member": "batch/0", "incarnation": 3},
+        {"kind": "leave", "member": "batch/0", "incarnation": 3},
     ]  # fmt: skip
     assert {event["kind"] for event in told} <= set(history.KINDS)
-    assert told[2] | {} == told[2] | {"version": 2, "at_ms": 2000, "by": "ada"}
+    assert told[3] | {} == told[3] | {"version": 3, "at_ms": 2000, "by": "ada"}
 
 
 def sentences(omega: Omega) -> list[tuple[str, ...]]:
@@ -92,22 +93,23 @@ def sentences(omega: Omega) -> list[tuple[str, ...]]:
 
 def test_sentences(omega: Omega, old_cell: RedisCell) -> None:
     assert sentences(omega) == [
-        ("v1", "here", "m0, m1 joined"),
-        ("v2", "ada", "submitted crawl (4f1c), 2 tasks of kind batch, precedence 7"),
-        ("v3", "batch/0", "batch/0 took up work (incarnation 1)"),
-        ("v4", "batch/0", "placed 2 tasks of crawl (4f1c) on m0, m1"),
-        ("v5", "agent", "1 task of crawl (4f1c) failed on m0: exit:3"),
-        ("v6", "ada", "m1 is down · 1 task of crawl (4f1c) lost on m1"),
-        ("v7", "ada", "stopped crawl (4f1c), 1 task not placed any more · crawl (4f1c) ended as stopped"),
-        ("v8", "ada", "m0 has cpu 1500m, memory 2Gi from now on"),
-        ("v9", "ada", "submitted big (b), 3 tasks of kind batch"),
-        ("v10", "batch/0", "conflict of big (b) on m0: full · placed 1 task of big (b) on m0"),
-        ("v11", "ada", "1 task of big (b) evicted on m0: drain"),
-        ("v12", "agent", "1 task of big (b) left on m0"),
-        ("v13", "ada", "limits of kind batch changed"),
-        ("v14", "batch/0", "lease of batch/0 lapsed"),
-        ("v15", "batch/0", "batch/0 took up work (incarnation 2)"),
-        ("v16", "batch/0", "batch/0 left"),
+        ("v1", "here", "here took up work (incarnation 1)"),
+        ("v2", "here", "m0, m1 joined"),
+        ("v3", "ada", "submitted crawl (4f1c), 2 tasks of kind batch, precedence 7"),
+        ("v4", "batch/0", "batch/0 took up work (incarnation 2)"),
+        ("v5", "batch/0", "placed 2 tasks of crawl (4f1c) on m0, m1"),
+        ("v6", "agent", "1 task of crawl (4f1c) failed on m0: exit:3"),
+        ("v7", "ada", "m1 is down · 1 task of crawl (4f1c) evicted on m1: down"),
+        ("v8", "ada", "stopped crawl (4f1c), 1 task not placed any more · crawl (4f1c) ended as stopped"),
+        ("v9", "ada", "m0 has cpu 1500m, memory 2Gi from now on"),
+        ("v10", "ada", "submitted big (b), 3 tasks of kind batch"),
+        ("v11", "batch/0", "conflict of big (b) on m0: full · placed 1 task of big (b) on m0"),
+        ("v12", "ada", "1 task of big (b) evicted on m0: drain"),
+        ("v13", "agent", "1 task of big (b) left on m0"),
+        ("v14", "ada", "limits of kind batch changed"),
+        ("v15", "batch/0", "lease of batch/0 lapsed"),
+        ("v16", "batch/0", "batch/0 took up work (incarnation 3)"),
+        ("v17", "batch/0", "batch/0 left"),
     ]
 
 
@@ -121,7 +123,8 @@ def test_many_jobs_and_machines_make_one_sentence(omega: Omega, cell: RedisCell)
     commit(cell, one, 2, Transaction("k", tuple(Claim(i, 0, 1, 0) for i in range(5, 9))))
     cell.end([Ending(i, i + 1, How.FINISHED) for i in range(5)], 4, "here")
     assert [text for _, _, text in sentences(omega)] == [
-        "9 machines joined", "submitted 5 jobs, 10 tasks", "batch/0 took up work (incarnation 1)",
+        "here took up work (incarnation 1)", "9 machines joined", "submitted 5 jobs, 10 tasks",
+        "batch/0 took up work (incarnation 2)",
         "placed 10 tasks of 5 jobs on 5 machines", "submitted k (k), 4 tasks of kind batch",
         "placed 4 tasks of k (k) on 4 machines", "10 tasks of 5 jobs finished on 5 machines · 5 jobs done",
     ]  # fmt: skip
@@ -131,17 +134,17 @@ def test_choosing_events(omega: Omega, old_cell: RedisCell) -> None:
     def versions(*words: str) -> list[int]:
         return [event["version"] for event in omega.json("events", *words)["events"]]
 
-    assert versions("--limit", "3") == [14, 15, 16]
+    assert versions("--limit", "3") == [15, 16, 17]
     everything = versions("--since", "0", "--limit", "1000")
     for limit in range(1, len(everything)):  # a version is told whole
         told = versions("--limit", str(limit))
         assert len(told) >= limit
         assert told == [version for version in everything if version >= told[0]]
-    assert versions("--since", "13") == [14, 15, 16]
-    assert versions("--since", "0", "--limit", "1") == [1, 1]
-    assert versions("--kind", "conflict", "--kind", "lapse") == [10, 14]
-    assert versions("--job", "big") == [9, 10, 10, 11, 12]
-    assert versions("--job", "4f1", "--kind", "lost") == [6]
+    assert versions("--since", "14") == [15, 16, 17]
+    assert versions("--since", "0", "--limit", "1") == [1]
+    assert versions("--kind", "conflict", "--kind", "lapse") == [11, 15]
+    assert versions("--job", "big") == [10, 11, 11, 12, 13]
+    assert versions("--job", "4f1", "--kind", "evicted") == [7]
     assert versions("--job", "forgotten") == []
     assert versions("--limit", "0") == []
 
@@ -157,11 +160,11 @@ def test_reading_on_from_where_a_page_ended(omega: Omega, old_cell: RedisCell) -
 def test_a_log_that_was_trimmed_says_so(omega: Omega, old_cell: RedisCell) -> None:
     old_cell.client.xtrim(f"omega:{{{old_cell.name}}}:log", maxlen=4, approximate=False)
     found = omega.json("events", "--since", "5")
-    assert (found["first_version"], found["gap"]) == (13, {"from": 6, "to": 12})
-    assert [event["version"] for event in found["events"]] == [13, 14, 15, 16]
+    assert (found["first_version"], found["gap"]) == (14, {"from": 6, "to": 13})
+    assert [event["version"] for event in found["events"]] == [14, 15, 16, 17]
     result = omega.run("events", "--since", "5")
-    assert result.stderr == "versions 6 to 12 are not in the log any more; it keeps the newest\n"
-    assert omega.json("events", "--since", "12")["gap"] is None
+    assert result.stderr == "versions 6 to 13 are not in the log any more; it keeps the newest\n"
+    assert omega.json("events", "--since", "13")["gap"] is None
 
 
 def test_follow_prints_json_lines_as_they_happen(omega: Omega, cell: RedisCell) -> None:
