@@ -79,6 +79,7 @@ class Town:
 def fill(store: Store, machines: int, tasks: int) -> Town:
     """Make the cell with its machines and running tasks."""
     cell = store.make_cell()
+    cell.serve("bench", "bench", LEASE_MS, 0)
     for numbers in batched(range(machines), 1000):
         cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in numbers], 0)
     town = Town(store, cell, cell.enlist("batch/0", "bench", LEASE_MS, 0))

@@ -43,7 +43,7 @@ def test_a_store_that_is_not_there_is_named() -> None:
 
 def test_a_cell_is_put_back_byte_for_byte(store: Store) -> None:
     cell = store.make_cell()
-    join(cell, 20)
+    join(cell, 20, lease_ms=60_000)
     saved = Saved.save(store, "begin")
     before = dump(store)
     assert fill(cell, 20, 0.6, "seed") > 20
