@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import commit, conflict, place
+from benchmarks import commit, conflict, instructions, place
 from benchmarks.computer import computer
 from benchmarks.launch import Document, launch
 from benchmarks.ranges import compare, load
@@ -30,6 +30,8 @@ def measure(settings: Settings) -> Document:
         "contended": conflict.measure(conflict.chosen("contended", **where, **less)),
         "place": place.measure(place.Settings(**where)),
     }
+    if instructions.countable():
+        documents["instructions"] = instructions.measure(instructions.Settings())
     return {**documents, "ranges": compare(documents), "measured": dict(load()[0]), "computer": on}
 
 

@@ -101,7 +101,7 @@ def measured_store(url: str | None, *, append_only: bool = False) -> Iterator[St
     """
     if url:
         check_suitable(server_info(url))
-    directory = _directory()
+    directory = server_directory()
     try:
         if url:
             store = Store(url, f"bench-{token_hex(4)}", own=False, directory=directory)
@@ -119,7 +119,8 @@ def measured_store(url: str | None, *, append_only: bool = False) -> Iterator[St
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _directory() -> Path:
+def server_directory() -> Path:
+    """Make a directory for a server's socket and files; its path is short enough for a socket."""
     directory = Path(tempfile.mkdtemp(prefix="omega-bench-"))
     if len(os.fsencode(directory / "store.sock")) > LONGEST_SOCKET:
         directory.rmdir()

@@ -1,0 +1,217 @@
+"""``omega bench instructions``: instructions that the server executes for a job, counted with callgrind.
+
+Wall-clock figures of a shared computer vary by half; the number of instructions varies by a few per mille. A job of ten
+tasks is received by a scheduler, placed, received by its executor and ended. Not counted: its submission, and the start
+of the server. The server runs with the C library's allocator, whose instructions are part of the figure.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.computer import computer
+from benchmarks.launch import Document, launch, progress
+from benchmarks.residents import FLEET, chunks
+from benchmarks.store import Store, server_directory
+from cellstate.cell import Membership
+from cellstate.errors import BadInput, StoreError
+from cellstate.model import BUCKETS, Gang, JobSpec, MachineSpec, TaskGroup
+from cellstate.server import Answer, ping
+from cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Position, Transaction
+from omega.embedded_program import find_server
+
+CAPACITY, NEED = (64_000, 262_144), (10, 32)
+TASKS = 10
+STARTING_SECONDS = 60.0
+LEASE_MS = 24 * 3600 * 1000
+RESIDENTS_PER_MACHINE = 0.6
+
+
+class Form(NamedTuple):
+    """How the jobs of a measurement are placed: jobs per call, machines per job, gang."""
+
+    per_call: int
+    machines: int
+    gang: bool
+    share: float
+    """Of the number of jobs that is measured: forms that cost more take fewer."""
+
+
+FORMS = {
+    "packed": Form(32, 1, gang=False, share=1.0),
+    "spread": Form(32, 10, gang=False, share=0.5),
+    "one per call": Form(1, 1, gang=False, share=0.5),
+    "gangs": Form(32, 1, gang=True, share=1.0),
+}
+"""``spread``: a task on each of ten machines; elsewhere all ten tasks share a machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Forms to measure; machines of the cell; jobs counted of each form, ended in one call."""
+
+    forms: Sequence[str] = tuple(FORMS)
+    machines: int = 1_000
+    jobs: int = 320
+
+
+def measure(settings: Settings) -> Document:
+    """Measure each form on the same server. Raises BadInput for an unknown form, StoreError without valgrind."""
+    if unknown := set(settings.forms) - set(FORMS):
+        raise BadInput(f"form {', '.join(sorted(unknown))}: there is {', '.join(FORMS)}")
+    if not countable():
+        raise StoreError("valgrind is not on PATH; install it to count instructions")
+    about = computer()
+    with _counted_server() as (store, counter):
+        work = _Work(store, settings)
+        rows = []
+        for name in settings.forms:
+            figures = work.count(FORMS[name], counter)
+            rows.append({"form": name, **figures})
+            progress(f"instructions: {name}: {figures['per_job']:,} a job")
+        return {"forms": rows, "store": store.describe(), "computer": about,
+                "chosen": {"machines": settings.machines, "jobs": settings.jobs, "tasks_per_job": TASKS}}  # fmt: skip
+
+
+def countable() -> bool:
+    """Whether valgrind is installed."""
+    return all(shutil.which(name) for name in ("valgrind", "callgrind_control"))
+
+
+class _Work:
+    """A cell with machines, residents and a scheduler; the jobs that are counted."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.cell, self.settings = store.make_cell(), settings
+        self.cell.serve(FLEET, "bench", LEASE_MS, _now_ms())
+        names = [MachineSpec(f"m{i}", CAPACITY) for i in range(settings.machines)]
+        for part in chunks(names, 1_000):
+            self.cell.join(FLEET, part, _now_ms())
+        self.membership: Membership = self.cell.enlist("bench/0", "bench", LEASE_MS, _now_ms())
+        self.position, self.number, self.next_machine, self.jobs = self.cell.sync(Position()).position, 0, 0, 0
+        self.last_arrival = 0
+        residents = int(settings.machines * RESIDENTS_PER_MACHINE)
+        self._place(FORMS["packed"], self._submit(FORMS["packed"], residents))
+
+    def count(self, form: Form, counter: "_Counter") -> dict[str, int]:
+        """Return instructions per job: all, and those of placing (receipt of its tasks included) and ending it."""
+        jobs = max(form.per_call, int(self.settings.jobs * form.share))
+        self._end(self._place(form, self._submit(form, form.per_call)))  # scripts and lists are there afterwards
+        names = self._submit(form, jobs)
+        counter.start()
+        endings = self._place(form, names)
+        placing = counter.stop()
+        counter.start()
+        self._end(endings)
+        ending = counter.stop()
+        return {"per_job": round((placing + ending) / jobs), "place": round(placing / jobs),
+                "end": round(ending / jobs), "jobs": jobs}  # fmt: skip
+
+    def _submit(self, form: Form, jobs: int) -> list[str]:
+        names = [f"{self.jobs + i:x}" for i in range(jobs)]
+        self.jobs += jobs
+        group, gang = (TaskGroup(NEED, TASKS, 60_000),), Gang.YES if form.gang else Gang.NO
+        for part in chunks(names, 1_000):
+            specs = [JobSpec(name, f"bench-{name}", "bench", group, gang=gang) for name in part]
+            self.cell.submit(specs, _now_ms(), "bench")
+        return names
+
+    def _place(self, form: Form, names: Sequence[str]) -> list[Ending]:
+        mode = Mode.GANG if form.gang else Mode.INCREMENTAL
+        count, endings = TASKS // form.machines, list[Ending]()
+        for part in chunks(names, form.per_call):
+            transactions = []
+            for name in part:
+                places = [(self.next_machine + i) % self.settings.machines for i in range(form.machines)]
+                self.next_machine += form.machines
+                transactions.append(Transaction(name, tuple(Claim(place, 0, count) for place in places), mode))
+            self.number += 1
+            asked = (Ask(1, self.last_arrival, form.per_call),)
+            intake = Intake("bench", asked, form.per_call, "1" * BUCKETS)
+            reply = self.cell.commit(
+                self.membership, self.number, transactions, self.position, _now_ms(), intake, (1,)
+            )  # fmt: skip
+            self.position = reply.position
+            self.last_arrival = max((job.arrival for job in reply.jobs), default=0)
+            if not all(outcome.accepted for outcome in reply.outcomes):
+                raise StoreError("a claim of the measured cell was rejected; is it a cell of its own?")
+            for message in self.cell.receive(1):
+                words = message.split(" ")
+                endings.append(Ending(int(words[2]), int(words[1]), How.FINISHED))
+        return endings
+
+    def _end(self, endings: Sequence[Ending]) -> None:
+        if sum(self.cell.end(endings, _now_ms(), FLEET)) == 0:
+            raise StoreError("no task of the measured cell ended")
+
+
+class _Counter:
+    """Counts instructions of a server under callgrind."""
+
+    def __init__(self, pid: int, out: Path) -> None:
+        self._pid, self._out, self._dumps = pid, out, 0
+
+    def start(self) -> None:
+        """Begin at zero."""
+        self._control("--instr=on")
+        self._control("--zero")
+
+    def stop(self) -> int:
+        """Return the instructions since `start`."""
+        self._control("--dump")
+        self._control("--instr=off")
+        self._dumps += 1
+        text = self._out.with_name(f"{self._out.name}.{self._dumps}").read_text("utf-8", errors="replace")
+        found = re.search(r"^(?:totals|summary): (\d+)", text, re.MULTILINE)
+        if found is None:
+            raise StoreError("callgrind wrote no total")
+        return int(found[1])
+
+    def _control(self, order: str) -> None:
+        done = subprocess.run(
+            ["callgrind_control", order, str(self._pid)], check=False, capture_output=True, encoding="utf-8"
+        )
+        if done.returncode or "OK" not in done.stdout:
+            raise StoreError(f"callgrind_control {order}: {(done.stderr or done.stdout).strip() or 'no answer'}")
+
+
+@contextmanager
+def _counted_server() -> Iterator[tuple[Store, _Counter]]:
+    """Run a server under callgrind, without persistence and with the C library's allocator."""
+    directory = server_directory()
+    socket, out = directory / "store.sock", directory / "callgrind.out"
+    program = find_server()
+    command = [
+        "valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}", str(program.path),
+        "--port", "0", "--unixsocket", str(socket), "--save", "", "--appendonly", "no", "--dir", str(directory),
+    ]  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    with (directory / "store.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+    url = f"unix://{socket}"
+    try:
+        deadline = time.monotonic() + STARTING_SECONDS
+        while ping(url) is not Answer.READY:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise StoreError("the server did not start under valgrind")
+            time.sleep(0.1)
+        yield Store(url, "bench", own=True, directory=directory), _Counter(process.pid, out)
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+if __name__ == "__main__":
+    launch(Settings, measure)

@@ -1,0 +1,34 @@
+"""``omega bench instructions``."""
+
+from typing import Any
+
+import click
+
+from cli import render
+from cli.app import App
+from cli.bench.harness import Listed, foot, measure, stated
+
+
+@click.command()
+@click.option(
+    "--form", "forms", type=Listed(click.STRING), metavar="FORM,…",
+    help="packed, spread, one per call, gangs (default: all).",
+)  # fmt: skip
+@click.option("--machines", type=click.IntRange(min=10), help="Machines in the cell (default: 1000).")
+@click.option("--jobs", type=click.IntRange(min=1), help="Jobs of each form (default: 320).")
+@click.pass_obj
+def command(app: App, /, **settings: Any) -> None:
+    """Count the instructions that the server executes for a job of ten tasks.
+
+    Needs valgrind. The count includes what a scheduler and an executor ask of the server from the job's receipt to its
+    end, and varies by a few per mille on the same server program, however busy the computer is.
+    """
+    document = measure(app, "instructions", stated(**settings), stored=False)
+    if app.as_json:
+        render.document(document)
+        return
+    render.table(
+        ["jobs", ">instructions per job", ">to place", ">to end"],
+        [[row["form"], f"{row['per_job']:,}", f"{row['place']:,}", f"{row['end']:,}"] for row in document["forms"]],
+    )
+    foot(document, f"{document['chosen']['machines']:,} machines, jobs of {document['chosen']['tasks_per_job']} tasks")
