@@ -1,0 +1,104 @@
+"""Evictions between pools: the predicate that planner, scripts and twin share (semantics 33, decision 22).
+
+A claim that evicts tasks of another pool states a threshold for its own pool and for each victim's pool: the fair share
+that the scheduler read. The predicate compares thresholds with what the pools hold at the moment of the commit, so
+a transaction stands although tasks ended or started meanwhile, and fails only when it would now be unfair.
+`parts/shares.lua` mirrors these functions. Amounts are in the cell's smallest units.
+"""
+
+from collections.abc import Sequence
+from math import inf
+from typing import NamedTuple
+
+from cellstate.resources import Resources
+
+Shares = Sequence[float]
+"""A fair share as amounts by resource; rounded to 9 digits by `amounts_of` before it is sent."""
+Ratio = tuple[float, float]
+"""Usage ÷ share, and the amount that is held without any share; compared in this order."""
+
+
+class Threshold(NamedTuple):
+    """The fair share of a pool, and the leaf pools whose jobs count to it (itself when it has no pools below)."""
+
+    leaves: tuple[str, ...]
+    share: tuple[float, ...]
+
+
+class Assertion(NamedTuple):
+    """What a transaction with evictions asserts: one threshold for the evicting pool, one for each victim's pool."""
+
+    evictor: Threshold
+    victims: tuple[Threshold, ...]
+
+
+class Loss(NamedTuple):
+    """What an eviction set takes from one pool: its usage before, its share, and each evicted unit (task or gang)."""
+
+    used: Resources
+    share: Shares
+    units: Sequence[Resources]
+
+
+def amounts_of(share: Shares, totals: Resources) -> tuple[float, ...]:
+    """Return a share of the totals as amounts, to 9 digits, so that the result of a division is not taken for less."""
+    return tuple(float(f"{part * total:.9g}") for part, total in zip(share, totals, strict=True))
+
+
+def is_below(used: Resources, share: Shares, need: Resources) -> bool:
+    """Whether a pool stands below its share in every resource that the next task needs."""
+    return all(has < part for has, part, amount in zip(used, share, need, strict=True) if amount > 0)
+
+
+def ratio(used: Resources, share: Shares, moved: Resources) -> Ratio:
+    """Return usage ÷ share over the resources that change hands (`moved` > 0): 0/0 = 0, x/0 = infinite.
+
+    Of two infinite ratios the one of the pool that holds more without a share is larger.
+    """
+    worst, without = 0.0, 0.0
+    for has, part, amount in zip(used, share, moved, strict=True):
+        if amount <= 0 or has <= 0:
+            continue
+        if part > 0:
+            worst = max(worst, has / part)
+        else:
+            worst, without = inf, max(without, float(has))
+    return worst, without
+
+
+def keeps_its_share(loss: Loss) -> bool:
+    """Whether a pool ends less than one evicted unit below its share: without any of the units it stood above."""
+    after = _after(loss)
+    return all(
+        any(amount > 0 and left + amount > part for left, amount, part in zip(after, unit, loss.share, strict=True))
+        for unit in loss.units
+    )
+
+
+def is_legal(used: Resources, share: Shares, need: Resources, taken: Resources, losses: Sequence[Loss]) -> bool:
+    """Whether an eviction set is legal as a whole.
+
+    The evictor's pool (`used` before, `share`) stands below its share for a task of `need` before it; each victim's
+    pool ends less than one evicted unit below its own share; and of each pair of evictor and victim the larger
+    usage ÷ share becomes smaller. `taken` is what the evictor's tasks take together.
+    """
+    if not is_below(used, share, need):
+        return False
+    before = ratio(used, share, need)
+    after = ratio(tuple(has + more for has, more in zip(used, taken, strict=True)), share, need)
+    for loss in losses:
+        if not keeps_its_share(loss):
+            return False
+        moved = _summed(loss.units, len(loss.used))
+        held, left = ratio(loss.used, loss.share, moved), ratio(_after(loss), loss.share, moved)
+        if not max(after, left) < max(before, held):
+            return False
+    return True
+
+
+def _summed(units: Sequence[Resources], size: int) -> Resources:
+    return tuple(sum(unit[d] for unit in units) for d in range(size))
+
+
+def _after(loss: Loss) -> Resources:
+    return tuple(has - gone for has, gone in zip(loss.used, _summed(loss.units, len(loss.used)), strict=True))

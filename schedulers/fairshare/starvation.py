@@ -1,0 +1,161 @@
+"""Starvation of pools and jobs: a state machine with timeouts and tolerances (§9).
+
+An element becomes starving when it stays below tolerance × fair share for longer than its timeout. It ceases only when
+no further unit fits under its share: with the tolerance as the end as well, the rest of a share would come by ends of
+tasks alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from math import isfinite
+
+import numpy as np
+
+from cellstate.errors import BadInput
+from schedulers.fairshare.curves import Floats
+from schedulers.fairshare.satisfaction import EPSILON, is_below_fair_share
+
+
+class Status(IntEnum):
+    """How an element stands; the larger, the more it may evict."""
+
+    NORMAL = 0
+    STARVING = 1
+    AGGRESSIVELY_STARVING = 2
+
+
+@dataclass(frozen=True, slots=True)
+class StarvationRules:
+    """When an element starves. Times in seconds; None inherits from the parent, at the root from DEFAULTS.
+
+    `aggressive_timeout` infinite: never aggressively starving. A job may only lower its tolerance and only raise its
+    timeouts.
+    """
+
+    tolerance: float | None = None
+    timeout: float | None = None
+    aggressive_timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.tolerance is not None and not 0 < self.tolerance <= 1:
+            raise BadInput(f"starvation tolerance {self.tolerance:g}; want more than 0, at most 1")
+        if self.timeout is not None and not (isfinite(self.timeout) and self.timeout >= 0):
+            raise BadInput(f"starvation timeout of {self.timeout:g} s; want 0 or more")
+        if self.aggressive_timeout is not None and not self.aggressive_timeout >= 0:
+            raise BadInput(f"aggressive starvation timeout of {self.aggressive_timeout:g} s; want 0 or more")
+
+
+DEFAULTS = (0.8, 30.0, float("inf"))
+"""Tolerance, timeout and aggressive timeout of the root (YTsaurus: 0.8, 30 s, off; 120 s where it is on)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """How an element stands: fair share, demand and usage, as shares, and the least unit that it wants next.
+
+    `pending` counts tasks that want a machine (of a job; None: a pool).
+    """
+
+    share: Floats
+    demand: Floats
+    usage: Floats
+    unit: Floats
+    pending: int | None = None
+
+
+def inherited(parents: Mapping[str, str], own: Mapping[str, StarvationRules]) -> dict[str, tuple[float, float, float]]:
+    """Resolve what every pool inherits: name → (tolerance, timeout, aggressive timeout); the root has no parent."""
+    found: dict[str, tuple[float, float, float]] = {}
+
+    def resolve(name: str) -> tuple[float, float, float]:
+        if name not in found:
+            above = resolve(parents[name]) if name in parents else DEFAULTS
+            found[name] = _replaced(above, own.get(name, StarvationRules()))
+        return found[name]
+
+    for name in (*parents, *own):
+        resolve(name)
+    return found
+
+
+def of_job(pool: tuple[float, float, float], own: StarvationRules) -> tuple[float, float, float]:
+    """Return what a job has below its pool: it lowers the tolerance and raises timeouts, never the other way."""
+    tolerance, timeout, aggressive = _replaced(pool, own)
+    return min(pool[0], tolerance), max(pool[1], timeout), max(pool[2], aggressive)
+
+
+def _replaced(above: tuple[float, float, float], own: StarvationRules) -> tuple[float, float, float]:
+    mine = (own.tolerance, own.timeout, own.aggressive_timeout)
+    tolerance, timeout, aggressive = (up if value is None else value for up, value in zip(above, mine, strict=True))
+    return tolerance, timeout, aggressive
+
+
+def another_fits(stand: Stand) -> bool:
+    """Whether one more unit fits under the share in every resource that it needs."""
+    wanted = stand.unit > EPSILON
+    return bool(wanted.any()) and bool((stand.usage + stand.unit <= stand.share + EPSILON)[wanted].all())
+
+
+@dataclass(slots=True)
+class Starvation:
+    """The states of a tree's elements by name. Times compare strictly.
+
+    `rules` by element (`inherited`, `of_job`), DEFAULTS for others; `coefficient`: a job with fewer pending tasks
+    waits a shorter time, in proportion (1: never shorter).
+    """
+
+    rules: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    coefficient: float = 1.0
+    _since: dict[str, float] = field(default_factory=dict, repr=False)
+    _status: dict[str, Status] = field(default_factory=dict, repr=False)
+
+    def update(self, now: float, stands: Mapping[str, Stand]) -> None:
+        """Take over how all elements stand at `now` (seconds); those that are not named are forgotten."""
+        for name in [name for name in self._since if name not in stands]:
+            self._since.pop(name)
+            self._status.pop(name, None)
+        for name, stand in stands.items():
+            self._one(now, name, stand)
+
+    def _one(self, now: float, name: str, stand: Stand) -> None:
+        tolerance, timeout, aggressive = self.rules.get(name, DEFAULTS)
+        job = stand.pending is not None
+        starves = self._status.get(name, Status.NORMAL) > Status.NORMAL
+        low = is_below_fair_share(stand.share, stand.demand, stand.usage, tolerance, job=job)
+        if not (low or (starves and another_fits(stand))):
+            self._since.pop(name, None)
+            self._status.pop(name, None)
+            return
+        shorter = min(1.0, stand.pending / self.coefficient) if stand.pending is not None else 1.0
+        since = self._since.setdefault(name, now)
+        if now > since + aggressive * shorter:
+            self._status[name] = Status.AGGRESSIVELY_STARVING
+        elif starves or now > since + timeout * shorter:
+            self._status[name] = max(Status.STARVING, self._status.get(name, Status.STARVING))
+
+    def status(self, name: str) -> Status:
+        """How an element stands."""
+        return self._status.get(name, Status.NORMAL)
+
+    def since(self, name: str) -> float | None:
+        """Since when an element is below its share (seconds); None when it is not."""
+        return self._since.get(name)
+
+    def lowest(self, path: Sequence[str]) -> str | None:
+        """The first starving element of a path from an element up to the root; None when none starves."""
+        return next((name for name in path if self.status(name) > Status.NORMAL), None)
+
+    def next_change(self) -> float | None:
+        """When an element that is below its share becomes starving (seconds), unless it changes before."""
+        due = [
+            since + self.rules.get(name, DEFAULTS)[1]
+            for name, since in self._since.items()
+            if self.status(name) is Status.NORMAL
+        ]
+        return min(due, default=None)
+
+
+def stand_of(share: Sequence[float], demand: Sequence[float], usage: Sequence[float], unit: Sequence[float]) -> Stand:
+    """Return how a pool stands, from plain sequences."""
+    return Stand(np.array(share), np.array(demand), np.array(usage), np.array(unit))

@@ -1,0 +1,79 @@
+"""The partition of a job's tasks: prefixes by start, the task that crosses a bound protected (§10)."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cellstate.errors import BadInput
+from schedulers.fairshare.partition import Partition, Preemptible, Thresholds
+from schedulers.fairshare.satisfaction import partition
+
+N, A, Y = Preemptible.NO, Preemptible.AGGRESSIVELY, Preemptible.YES
+
+
+def split(share: float, demand: float, tasks: list[float], thresholds: Thresholds | None = None) -> list[Preemptible]:
+    found = Partition(("cpu",), thresholds)
+    for number, task in enumerate(tasks):
+        found.start(number, [task])
+    found.update(np.array([share]), np.array([demand]))
+    return [found.of(number) for number in range(len(tasks))]
+
+
+def test_prefixes() -> None:
+    halves = Thresholds(1.0, 0.5)
+    assert split(0.4, 1.0, [0.1] * 6, halves) == [N, N, A, A, Y, Y]
+    assert split(0.35, 1.0, [0.1] * 6, halves) == [N, N, A, A, Y, Y], "tasks that cross 0.175 and 0.35 are protected"
+    assert split(0.35, 1.0, [0.1] * 6, Thresholds(1.0, 0.5, boundary_is_preemptible=True))[:4] == [N, A, A, Y]
+    assert split(0.0, 1.0, [0.1] * 2) == [Y, Y]
+
+
+def test_a_job_that_gets_all_it_wants_has_no_plainly_preemptible_task() -> None:
+    assert split(0.3, 0.3, [0.1] * 4, Thresholds(1.0, 0.5)) == [N, N, A, A]
+
+
+def test_protected_amounts() -> None:
+    assert split(0.0, 1.0, [0.1] * 4, Thresholds(protected={"cpu": 0.25})) == [N, N, N, Y]
+    assert split(0.0, 1.0, [0.1] * 4, Thresholds(protected={"memory": 0.1})) == [N, N, N, N]
+
+
+def test_newest_first_and_moving_bounds() -> None:
+    found = Partition(("cpu",), Thresholds(1.0, 0.5))
+    for number in range(6):
+        found.start(number, [0.1])
+    found.update(np.array([0.4]), np.array([1.0]))
+    assert found.among(Y) == [5, 4]
+    assert found.among(A) == [5, 4, 3, 2]
+    found.end(0)
+    found.start(6, [0.1])
+    assert found.among(Y) == [6, 5, 4], "a new task is preemptible until the next update"
+    found.update(np.array([0.2]), np.array([1.0]))
+    assert found.among(Y) == [6, 5, 4, 3]
+    assert found.of(0) is N
+    assert found.usage().tolist() == pytest.approx([0.6])
+
+
+@given(
+    st.lists(st.integers(0, 20), max_size=12), st.integers(0, 100), st.integers(0, 100), st.integers(0, 100),
+    st.integers(0, 200), st.integers(0, 60),
+)  # fmt: skip
+def test_it_agrees_with_the_function(
+    tasks: list[int], share: int, more: int, aggressive: int, plain: int, guard: int
+) -> None:
+    thresholds = Thresholds(max(aggressive, plain) / 100, aggressive / 100, {"cpu": guard / 100})
+    found = split(share / 100, (share + more) / 100, [task / 100 for task in tasks], thresholds)
+    element = (np.array([share / 100]), np.array([(share + more) / 100]), np.array([sum(tasks) / 100]))
+    first, second = partition(
+        np.array([[task / 100] for task in tasks]).reshape(-1, 1), element, (thresholds.aggressive, thresholds.plain),
+        np.array([guard / 100]),
+    )  # fmt: skip
+    assert (found.count(N), found.count(A)) == (first, second)
+
+
+@pytest.mark.parametrize("wrong", [{"plain": 0.1}, {"plain": -1.0}, {"aggressive": float("nan")}])
+def test_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        Thresholds(**wrong)
+    assert Thresholds().replaced(plain=2.0).plain == 2.0

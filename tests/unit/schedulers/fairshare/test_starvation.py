@@ -1,0 +1,105 @@
+"""Starvation as a state machine: timeouts compare strictly, and it ends when nothing more fits under the share (§9)."""
+
+from math import inf
+
+import pytest
+
+from cellstate.errors import BadInput
+from schedulers.fairshare.starvation import Stand, Starvation, StarvationRules, Status, inherited, of_job, stand_of
+
+POOL = {"a": (0.8, 30.0, 120.0)}
+
+
+def at(usage: float, share: float = 0.5, demand: float = 1.0, unit: float = 0.1) -> dict[str, Stand]:
+    return {"a": stand_of([share], [demand], [usage], [unit])}
+
+
+def test_below_the_tolerance_for_longer_than_the_timeouts() -> None:
+    found = Starvation(POOL)
+    found.update(100, at(0.39))
+    found.update(130, at(0.39))
+    assert found.status("a") is Status.NORMAL
+    assert found.next_change() == 130
+    found.update(130.001, at(0.39))
+    assert found.status("a") is Status.STARVING
+    found.update(220, at(0.39))
+    assert found.status("a") is Status.STARVING
+    found.update(220.001, at(0.39))
+    assert found.status("a") is Status.AGGRESSIVELY_STARVING
+
+
+def test_at_the_tolerance_nothing_begins() -> None:
+    found = Starvation(POOL)
+    for now in (0, 31):
+        found.update(now, at(0.4))
+    assert found.status("a") is Status.NORMAL
+    assert found.since("a") is None
+
+
+def test_it_ceases_only_when_no_further_unit_fits_under_the_share() -> None:
+    found = Starvation(POOL)
+    for now in (0, 31):
+        found.update(now, at(0.2))
+    found.update(32, at(0.4))
+    assert found.status("a") is Status.STARVING, "0.4 + 0.1 fits under 0.5"
+    found.update(33, at(0.45))
+    assert found.status("a") is Status.NORMAL, "0.45 + 0.1 does not"
+    found.update(34, at(0.39))
+    found.update(63, at(0.39))
+    assert found.status("a") is Status.NORMAL, "the time counts anew"
+
+
+def test_no_work_is_no_starvation() -> None:
+    found = Starvation(POOL)
+    for now in (0, 31):
+        found.update(now, at(0.0, share=0.2, demand=0.0, unit=0.0))
+    assert found.status("a") is Status.NORMAL
+    for now in (40, 71):
+        found.update(now, at(0.0))
+    found.update(72, {})
+    assert found.status("a") is Status.NORMAL, "what is not there any more is forgotten"
+
+
+def test_only_resources_count_whose_share_is_below_demand() -> None:
+    found = Starvation({"a": (0.8, 0.0, inf)})
+    stand = {"a": stand_of([0.5, 0.2], [1.0, 0.2], [0.1, 0.2], [0.1, 0.0])}
+    for now in (0, 1):
+        found.update(now, stand)
+    assert found.status("a") is Status.STARVING, "the second resource is fully served and blocks"
+
+
+def test_jobs_wait_shorter_with_few_pending_tasks_and_have_tolerance_one_when_fully_due() -> None:
+    found = Starvation({"j": (0.5, 30.0, inf)}, coefficient=10)
+    stand = stand_of([0.5], [0.5], [0.4], [0.1])
+    job = {"j": type(stand)(stand.share, stand.demand, stand.usage, stand.unit, pending=2)}
+    found.update(0, job)
+    assert found.since("j") == 0, "tolerance 1, because the share is the whole demand"
+    found.update(6.001, job)
+    assert found.status("j") is Status.STARVING
+
+
+def test_inheritance() -> None:
+    parents = {"a": "<Root>", "b": "a"}
+    found = inherited(
+        parents,
+        {"<Root>": StarvationRules(timeout=2), "a": StarvationRules(tolerance=0.5), "b": StarvationRules(timeout=9)},
+    )
+    assert list(found["b"]) == [0.5, 9, inf]
+    assert list(found["a"]) == [0.5, 2, inf]
+    raised = of_job(found["b"], StarvationRules(tolerance=0.9, timeout=1))
+    assert list(raised) == [0.5, 9, inf], "a job may not ask for more"
+    assert list(of_job(found["b"], StarvationRules(tolerance=0.1, timeout=20))) == [0.1, 20, inf]
+
+
+def test_the_lowest_starving_element_of_a_path() -> None:
+    found = Starvation({"a": (0.8, 0.0, inf)})
+    for now in (0, 1):
+        found.update(now, at(0.1))
+    assert found.lowest(["job", "a", "<Root>"]) == "a"
+    assert found.lowest(["job", "<Root>"]) is None
+
+
+@pytest.mark.parametrize("wrong", [{"tolerance": 0}, {"tolerance": 1.5}, {"timeout": -1}, {"timeout": inf}])
+def test_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(BadInput):
+        StarvationRules(**wrong)
