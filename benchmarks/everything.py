@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import commit, conflict, instructions, place
+from benchmarks import commit, conflict, instructions, lists, place
 from benchmarks.computer import computer
 from benchmarks.launch import Document, launch
 from benchmarks.ranges import compare, load
@@ -29,6 +29,7 @@ def measure(settings: Settings) -> Document:
         "headline": conflict.measure(conflict.chosen("headline", **where, **less)),
         "contended": conflict.measure(conflict.chosen("contended", **where, **less)),
         "place": place.measure(place.Settings(**where)),
+        "lists": lists.measure(lists.Settings(**where)),
     }
     if instructions.countable():
         documents["instructions"] = instructions.measure(instructions.Settings())

@@ -1,6 +1,6 @@
 """The port: what a cell answers, whoever keeps it (`RedisCell`, `MemoryCell`)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -379,8 +379,8 @@ class Cell(Protocol):
     def lanes(self, numbers: Sequence[int] | None = None) -> "Mapping[int, tuple[int, Lane]]":
         """The serials and names of some lanes (None: of all) that are there."""
 
-    def facts(self, since: int = 0, most: int = 1000) -> list[Fact]:
-        """Facts of versions after `since`, at most `most` versions."""
+    def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
+        """Return the facts of at most `most` versions after `since`; with `kinds` only those with such a first word."""
 
 
 class StaleCopy(Exception):

@@ -1,6 +1,6 @@
 """Looking at a cell in memory: the reading half of the port. Nothing here changes anything."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -122,14 +122,14 @@ class MemoryReads(MemoryPublish):
         """How many jobs of each kind are pending."""
         return {kind: len(ids) for kind, ids in sorted(self.pending().items())}
 
-    def facts(self, since: int = 0, most: int = 1000) -> list[Fact]:
+    def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
         """See Cell.facts; empty without ``log``."""
         entries = islice((entry for entry in self._log if entry[0] > since), most)
         return [
             Fact(version, at, by, tuple(text.split(" ")))
             for version, at, by, lines in entries
             for text in self.write(lines).split("\n")
-            if text
+            if text and (kinds is None or text.partition(" ")[0] in kinds)
         ]
 
     def write(self, lines: Iterable[Line]) -> str:

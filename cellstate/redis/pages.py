@@ -1,7 +1,6 @@
 """Pages of jobs and machines on a server. Nothing here changes anything."""
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
 
 from cellstate.model import Job, Machine, MachineState
 from cellstate.pages import JobHead, JobPage, Keep
@@ -15,19 +14,20 @@ _CHUNK = 5_000
 class RedisPages(RedisReads):
     """Lists that are read in pages: the records of all jobs are scanned, only those of a page are read in full."""
 
-    def _job_records(self) -> Iterator[tuple[str, bytes]]:
-        scan = self.client.hscan_iter(self._prefix + "jobs", count=_CHUNK)
-        seen: set[bytes] = set()
-        while chunk := self._plain(dict, islice(scan, _CHUNK)):
-            for job_id, record in chunk.items():
-                if job_id not in seen:
-                    seen.add(job_id)
-                    yield job_id.decode(errors="replace"), record
+    def _job_records(self) -> dict[bytes, bytes]:
+        """Return the records of all jobs by id, as stored. A scan may return a job twice, then the later is newer."""
+        found: dict[bytes, bytes] = {}
+        cursor = None
+        while cursor != 0:
+            cursor, chunk = self._plain(self.client.hscan, self._prefix + "jobs", cursor or 0, count=_CHUNK)
+            found |= chunk
+        return found
 
     def job_heads(self) -> list[JobHead]:
         """See Cell.job_heads."""
         size, found = len(self.dimensions), []
-        for job_id, record in self._job_records():
+        for field, record in self._job_records().items():
+            job_id = field.decode(errors="replace")
             head = self._record("jobs", job_id, records.read_head, job_id, record, size)
             if head is not None:
                 found.append(head)
@@ -37,16 +37,7 @@ class RedisPages(RedisReads):
         self, most: int | None = None, before: int | None = None, keep: Keep | None = None, user: str | None = None
     ) -> JobPage:  # fmt: skip
         """See Cell.job_page."""
-        size = len(self.dimensions)
-        found: list[tuple[int, str, bytes]] = []
-        for job_id, record in self._job_records():
-            if keep is None:
-                order = self._record("jobs", job_id, records.read_order, record)
-            else:
-                head = self._record("jobs", job_id, records.read_head, job_id, record, size)
-                order = head.order if head is not None and keep(head) else None
-            if order is not None:
-                found.append((order, job_id, record))
+        found = self._ordered(self._job_records()) if keep is None else self._kept(self._job_records(), keep)
         found.sort(reverse=True)
         if user is not None:
             found = [row for row, job in self._with_specs(found, runs=False) if job.spec.get("user") == user]
@@ -55,6 +46,23 @@ class RedisPages(RedisReads):
         jobs = [job for _, job in self._with_specs(shown)]
         left = len(older) - len(shown)
         return JobPage(len(found), jobs[::-1], shown[-1][0] if shown and left else None, left)
+
+    def _ordered(self, found: Mapping[bytes, bytes]) -> list[tuple[int, str, bytes]]:
+        """Return order of submission, id and record of each job."""
+        try:
+            return [(int(record.split(b" ", 4)[3]), field.decode(), record) for field, record in found.items()]
+        except records.UNREADABLE:  # one by one, to note which
+            return self._kept(found, lambda _: True)
+
+    def _kept(self, found: Mapping[bytes, bytes], keep: Keep) -> list[tuple[int, str, bytes]]:
+        """Return order of submission, id and record of the jobs that pass a filter."""
+        size, kept = len(self.dimensions), []
+        for field, record in found.items():
+            job_id = field.decode(errors="replace")
+            head = self._record("jobs", job_id, records.read_head, job_id, record, size)
+            if head is not None and keep(head):
+                kept.append((head.order, job_id, record))
+        return kept
 
     def _with_specs(
         self, rows: Sequence[tuple[int, str, bytes]], *, runs: bool = True

@@ -1,6 +1,6 @@
 """Looking at a cell on a server: machines, jobs, members, facts. Nothing here changes anything."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -255,13 +255,13 @@ class RedisReads(RedisCalls):
         start = len(self._prefix) + len("pending:")
         return {key.decode()[start:]: self._plain(self.client.zcard, key) for key in sorted(keys)}
 
-    def facts(self, since: int = 0, most: int = 1000) -> list[Fact]:
+    def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
         """See Cell.facts."""
         entries = self._plain(self.client.xrange, self._prefix + "log", min=f"{since + 1}-0", max="+", count=most)
         size = len(self.dimensions)
         found: list[Fact] = []
         for key, fields in entries:
-            found += self._record("log", key, _facts, key, fields, size) or []
+            found += self._record("log", key, _facts, key, fields, size, kinds) or []
         return found
 
     def job_id(self, name: str) -> str | None:
@@ -351,9 +351,17 @@ def _kind(text: bytes, size: int) -> KindUse:
     return KindUse(*records.read_kind(text.decode(), size))
 
 
-def _facts(key: bytes, fields: Mapping[bytes, bytes], size: int) -> list[Fact]:
+def _facts(key: bytes, fields: Mapping[bytes, bytes], size: int, kinds: Container[str] | None) -> list[Fact]:
     version, at, by = int(key.partition(b"-")[0]), int(fields[b"at"]), fields[b"by"].decode()
     lines = fields[b"facts"].decode()
     if not lines:
         return []
-    return [Fact(version, at, by, words) for line in lines.split("\n") for words in records.fact_words(line, size)]
+    found = lines.split("\n")
+    if kinds is not None:  # most lines of a log are passed over: do not read them
+        found = [line for line in found if _kind_of(line) in kinds]
+    return [Fact(version, at, by, words) for line in found for words in records.fact_words(line, size)]
+
+
+def _kind_of(line: str) -> str:
+    word = line.partition(" ")[0]
+    return "place" if word == "places" else word

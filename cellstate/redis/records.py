@@ -185,11 +185,6 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Ma
     )  # fmt: skip
 
 
-def read_order(record: bytes) -> int:
-    """Read the position of a job's submission from its record."""
-    return int(record.split(b" ", 4)[3])
-
-
 def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
     """Read a job in short from its record."""
     head, *groups = record.decode().split(";")

@@ -10,6 +10,7 @@ TABLE = {
     "blocked": ("cli.bench.blocked", "Cost of jobs that fit nowhere for jobs that do."),
     "intake": ("cli.bench.intake", "Server time for the best jobs of a long queue."),
     "instructions": ("cli.bench.instructions", "Instructions of the server for a job, counted with valgrind."),
+    "lists": ("cli.bench.lists", "Time of pages of jobs and machines, and of the state of a cell."),
     "place": ("cli.bench.place", "Time to place a job, cost of a sync, memory, fair shares."),
     "sync": ("cli.bench.place", "The same as place."),
     "sim": ("cli.bench.sim", "Speed of the simulator, and its figures beside those of the authors' simulator."),

@@ -1,6 +1,6 @@
 """The log of a cell as events: facts with their words named, read version by version."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,11 +62,11 @@ def extent(cell: "RedisCell") -> Extent:
     return Extent(now.first, now.version)
 
 
-def events(cell: "RedisCell", after: int, to: int) -> Iterator[Event]:
-    """Yield the events of the versions above `after` up to `to`, oldest first."""
+def events(cell: "RedisCell", after: int, to: int, kinds: Container[str] | None = None) -> Iterator[Event]:
+    """Yield the events (None: of all kinds) of the versions above `after` up to `to`, oldest first."""
     while after < to:
         most = min(CHUNK, to - after)
-        facts = [fact for fact in cell.facts(after, most) if fact.version <= to]
+        facts = [fact for fact in cell.facts(after, most, kinds) if fact.version <= to]
         yield from (event(fact, cell.dimensions) for fact in facts)
         # Trimmed meanwhile: what came is newer than what was asked for, and must not come again.
         after = max(after + most, facts[-1].version if facts else 0)

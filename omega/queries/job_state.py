@@ -63,8 +63,15 @@ def ended(job: Job) -> bool:
 
 def counts(groups: Sequence[GroupStatus]) -> dict[str, int]:
     """Tasks by state; ``queued + placed + finished + failed + stopped = total``."""
-    names = {"queued": "unplaced"}
-    return {name: sum(getattr(group, names.get(name, name)) for group in groups) for name in COUNTS}
+    found = dict.fromkeys(COUNTS, 0)
+    for group in groups:
+        found["total"] += group.total
+        found["queued"] += group.unplaced
+        found["placed"] += group.placed
+        found["finished"] += group.finished
+        found["failed"] += group.failed
+        found["stopped"] += group.stopped
+    return found
 
 
 def group_names(job: Job) -> list[str]:

@@ -47,11 +47,11 @@ def recently(cell: "RedisCell", now_ms: int) -> Recently:
     """Read errors of the last quarter of an hour from the log."""
     kept = extent(cell)
     since = max(since_time(cell, now_ms - 1000 * LATELY_SECONDS, kept), kept.newest - MOST_VERSIONS)
-    found, first_ms = Recently(), None
-    for event in events(cell, since, kept.newest):
-        first_ms = event.at_ms if first_ms is None else first_ms
+    found = Recently()
+    for event in events(cell, since, kept.newest, KINDS):
         if event.at_ms >= now_ms - 1000 * LATELY_SECONDS:
             found.hear(event)
-    if kept.newest - since >= MOST_VERSIONS and first_ms is not None:
-        found.seconds, found.whole = min(LATELY_SECONDS, max(0, now_ms - first_ms) // 1000), False
+    first = cell.facts(since, 1) if kept.newest - since >= MOST_VERSIONS else []
+    if first:
+        found.seconds, found.whole = min(LATELY_SECONDS, max(0, now_ms - first[0].at_ms) // 1000), False
     return found

@@ -24,7 +24,7 @@ def test_a_figure_is_whole(each: Range) -> None:
     assert each.spread[0] <= each.measured <= each.spread[1]
     assert 0 < each.margin < 1
     assert each.unit
-    assert each.document in ("commit", "headline", "contended", "place", "instructions")
+    assert each.document in ("commit", "headline", "contended", "place", "lists", "instructions")
 
 
 @pytest.mark.parametrize("command", sorted({each.command for each in RANGES}))

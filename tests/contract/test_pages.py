@@ -62,3 +62,14 @@ def test_single_machines(cell: Cell) -> None:
     found = cell.machines_at([indices[4], indices[2], indices[0], 99])
     assert [machine.name for machine in found] == ["m4", "m0"]
     assert found == [each for name in ("m4", "m0") for each in cell.machines() if each.name == name]
+
+
+def test_facts_of_some_kinds_are_those_of_all(cell: Cell) -> None:
+    machine = cell.join("here", [MachineSpec("m0", (1000, 100))], 1)[0]
+    submit(cell, 2)
+    cell.stop("j1", 2, "ada")
+    cell.set_machine_state(machine, MachineState.DOWN, 3, "ada")
+    everything = cell.facts()
+    assert {fact.words[0] for fact in everything} > {"join", "submit", "stop", "machine"}
+    assert cell.facts(kinds=("stop", "machine")) == [f for f in everything if f.words[0] in ("stop", "machine")]
+    assert cell.facts(kinds=()) == []
