@@ -1,6 +1,6 @@
 """A cell that changes while it is read is judged as it was at one version, and never wronged."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 import fakeredis
 import pytest
@@ -60,9 +60,9 @@ class Restless(RedisCell):
         self._happen(self.after, "pending")
         return found
 
-    def facts(self, since: int = 0, most: int = 1000) -> list[Fact]:
+    def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
         self._happen(self.before, "facts")
-        return super().facts(since, most)
+        return super().facts(since, most, kinds)
 
     def snapshot(self, since: int, most: int = 5000) -> Snapshot:
         if most:
