@@ -36,6 +36,8 @@ from schedulers.sharing import owned
 NEVER = float("inf")
 HUNG_LEASES = 2
 """After so many leases without a step the loop counts as hung and the lease is left to lapse."""
+MOST_DELAYED = 256
+"""Delayed jobs that a heartbeat lists."""
 NAME_LEASES = 4 / 3
 """How many leases to wait for a name: one that died with it lets go of it when its lease ends."""
 
@@ -197,8 +199,11 @@ class Process:
         figures, waits = self.figures, replace(self.figures.waits, last=self.figures.waits.last[:])
         still = replace(figures, waits=waits, rejections=dict(figures.rejections), in_a_row=dict(figures.in_a_row))
         evicts, by = self.scheduler.preemption.evicts, self.scheduler.preemption.by
+        delayed = {job_id: int(until * 1000) for job_id, until in self.scheduler.queue.delayed(MOST_DELAYED).items()}
         where = {"metrics": self._url, "pid": os.getpid(), "host": socket.gethostname()}
-        return still.as_dict(time.time(), queued, asleep) | {"evicts": evicts, "evicts_by": by, **where}
+        return still.as_dict(time.time(), queued, asleep) | {
+            "evicts": evicts, "evicts_by": by, "delayed": delayed, **where,
+        }  # fmt: skip
 
     def _hung(self, live: Live) -> bool:
         now = time.monotonic()

@@ -38,8 +38,8 @@ def command(
     """List the jobs in order of submission, with their state and its reason.
 
     States: pending (no task is placed), running (some task is placed), held, finished, failed, stopped, abandoned.
-    Reasons: WAITING, NO_SCHEDULER, NO_MACHINE, NO_EXECUTOR, SIMULATED, TOO_LARGE, CONSTRAINT, SPREAD,
-    RESOURCES, LIMIT, HELD, DEPENDENCY, CONFLICTS, STOPPING. A question mark marks a user that the store did not
+    Reasons: WAITING, LOCALITY, NO_SCHEDULER, NO_MACHINE, NO_EXECUTOR, SIMULATED, TOO_LARGE, CONSTRAINT,
+    SPREAD, RESOURCES, LIMIT, HELD, DEPENDENCY, CONFLICTS, STOPPING. A question mark marks a user that the store did not
     verify. Why in full: omega job why JOB.
     """
     cell, now_ms = app.open(), app.now_ms()

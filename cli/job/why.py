@@ -106,7 +106,7 @@ def _show(said: Explained) -> None:
         render.line("  would fit after: " + " · or ".join(each["text"] for each in remedies))
 
 
-PLAIN = ("WAITING", "NO_SCHEDULER", "NO_MACHINE", "NO_EXECUTOR", "SIMULATED")
+PLAIN = ("WAITING", "LOCALITY", "NO_SCHEDULER", "NO_MACHINE", "NO_EXECUTOR", "SIMULATED")
 """Reasons whose meaning is the complete answer."""
 
 

@@ -97,8 +97,7 @@ class Watch:
         known, uses = self.cell.members(), self.cell.kinds()
         ranks = sorted(self._ranks.values())
         machines = [self._machines[index] for _, _, index in ranks]
-        live = frozenset(name.partition("/")[0] for name, (_, alive, _) in known.items() if alive)
-        room = Room.of(self._view, self.cell, uses, live)
+        room = Room.of(self._view, self.cell, uses, known)
         queue = [Waiting(each.arrival, each.job, room.reason(each.job)) for each in pending]
         rates = self._read_log(now_ms)
         self._remember(machines, rates)

@@ -1,6 +1,7 @@
 """Why a job waits: what each of its demands excludes, machine by machine, and what would help."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cellstate.model import JobState
@@ -9,7 +10,7 @@ from omega.queries.job_state import Room, group_names, state
 from omega.queries.job_status import waits_for
 from omega.queries.losses import losses
 from omega.queries.machines import find_machines
-from omega.queries.private_copy import live_kinds, look_up, private_copy
+from omega.queries.private_copy import delayed_by, kinds_of, look_up, private_copy
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
@@ -79,8 +80,13 @@ class Explained:
     @classmethod
     def of(cls, cell: "RedisCell", job: "Job") -> "Explained":
         """Explain a job on a copy of the cell as it is now."""
-        kind = job.kind
-        return cls(cell, job, private_copy(cell), cell.kinds().get(kind), scheduled=kind in live_kinds(cell))
+        kind, members = job.kind, cell.members()
+        found = cls(cell, job, private_copy(cell), cell.kinds().get(kind), scheduled=kind in kinds_of(members))
+        if found.said.reason == "WAITING" and job.id in delayed_by(members):
+            from schedulers.constraints.reasons import Reason
+
+            found.said = replace(found.said, reason=Reason.LOCALITY)
+        return found
 
     def as_json(self) -> dict[str, Any]:
         """The explanation as plain values."""

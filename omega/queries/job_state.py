@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cellstate.model import GroupStatus, Job, JobState, MachineState
 from cellstate.pages import JobHead
 from cellstate.resources import Resources
-from omega.queries.private_copy import live_kinds, look_up, private_copy
+from omega.queries.private_copy import Members, delayed_by, kinds_of, look_up, private_copy
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
@@ -89,6 +89,7 @@ class Room:
     _amounts: Any = None
     _kinds: "Mapping[str, KindUse] | None" = None
     _live: frozenset[str] = frozenset()
+    _delayed: frozenset[str] = frozenset()
     _room: dict[Resources, int] = field(default_factory=dict)
     _lacks: dict[Resources, str | None] = field(default_factory=dict)
     _view: "View | None" = None
@@ -125,12 +126,14 @@ class Room:
         use, left = (self._kinds or {}).get(job.kind), [group.ready for group in job.groups]
         if use is not None and limit_reached(job, left, use, self.cell.dimensions.names):
             return "LIMIT"
-        return "RESOURCES" if any(self.room(group.need) < group.unplaced for group in waiting) else "WAITING"
+        if any(self.room(group.need) < group.unplaced for group in waiting):
+            return "RESOURCES"
+        return "LOCALITY" if job.id in self._delayed else "WAITING"
 
     @classmethod
-    def of(cls, view: "View", cell: "RedisCell", kinds: "Mapping[str, KindUse]", live: frozenset[str]) -> "Room":
+    def of(cls, view: "View", cell: "RedisCell", kinds: "Mapping[str, KindUse]", members: Members) -> "Room":
         """Return the room of a cell for a caller that has a private copy, and has read the rest as well."""
-        room = cls(cell, _kinds=kinds, _live=live, _view=view)
+        room = cls(cell, _kinds=kinds, _live=kinds_of(members), _delayed=delayed_by(members), _view=view)
         room._amounts = _amounts(view, len(cell.dimensions))
         return room
 
@@ -139,7 +142,8 @@ class Room:
             self._view = private_copy(self.cell)
             self._amounts = _amounts(self._view, len(self.cell.dimensions))
             self._kinds = self.cell.kinds()
-            self._live = live_kinds(self.cell)
+            members = self.cell.members()
+            self._live, self._delayed = kinds_of(members), delayed_by(members)
 
     def _some_offline(self) -> bool:
         return self._view is not None and bool((self._view.rows[2] == MachineState.OFFLINE).any())
@@ -166,7 +170,8 @@ class Room:
             look_up(self.cell, self._view, [work])
             use, scheduled = (self._kinds or {}).get(job.kind), job.kind in self._live
             self._reasons[key] = explain(work, self._view, use, self.cell.dimensions.names, scheduled=scheduled).reason
-        return self._reasons[key]
+        found = self._reasons[key]
+        return "LOCALITY" if found == "WAITING" and job.id in self._delayed else found
 
     def largest_lack(self, need: Resources) -> str | None:
         """The name of a resource of which no single machine that is up has enough; ``together`` when only jointly."""

@@ -1,7 +1,10 @@
 """A working copy of the cell, as schedulers have, for commands that predict a scheduler's decision."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+Members = Mapping[str, tuple[int, bool, Mapping[str, Any]]]
+"""Schedulers by name: incarnation, whether the lease holds, figures of the last heartbeat."""
 
 if TYPE_CHECKING:
     from cellstate.model import JobSpec
@@ -34,7 +37,20 @@ def look_up(cell: "RedisCell", view: "View", works: "Sequence[Work]") -> None:
 
 def live_kinds(cell: "RedisCell") -> frozenset[str]:
     """The kinds of which a scheduler is live."""
-    return frozenset(name.partition("/")[0] for name, (_, alive, _) in cell.members().items() if alive)
+    return kinds_of(cell.members())
+
+
+def kinds_of(members: "Members") -> frozenset[str]:
+    """The kinds of the live schedulers among these members of a cell."""
+    return frozenset(name.partition("/")[0] for name, (_, alive, _) in members.items() if alive)
+
+
+def delayed_by(members: "Members") -> frozenset[str]:
+    """The jobs that live schedulers delay because a policy names a later time (`Work.until`), as of their heartbeats.
+
+    A scheduler lists the 256 that are due first.
+    """
+    return frozenset(job for _, alive, figures in members.values() if alive for job in figures.get("delayed", ()))
 
 
 def as_work(spec: "JobSpec", order: int = 0) -> "Work":

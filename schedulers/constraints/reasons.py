@@ -8,6 +8,7 @@ class Reason(StrEnum):
     """The words of every ``reason`` field. `MEANING` says each in a line."""
 
     WAITING = "WAITING"
+    LOCALITY = "LOCALITY"
     NO_SCHEDULER = "NO_SCHEDULER"
     NO_MACHINE = "NO_MACHINE"
     NO_EXECUTOR = "NO_EXECUTOR"
@@ -28,6 +29,7 @@ class Reason(StrEnum):
 
 MEANING: Mapping[str, str] = {
     Reason.WAITING: "it would fit; its scheduler will come to it",
+    Reason.LOCALITY: "it would fit; its scheduler waits for machines that its placement prefers",
     Reason.NO_SCHEDULER: "no scheduler of its kind is live; start one with omega scheduler run",
     Reason.NO_MACHINE: "no machine is up",
     Reason.NO_EXECUTOR: "machines are offline: no live executor; start omega up, omega agent or omega machine simulate",

@@ -7,6 +7,7 @@ ordered by one policy, live and simulated: intake, freed room, raised limits (se
 
 from collections.abc import Callable, Hashable, Sequence
 from heapq import heappop, heappush
+from itertools import islice
 from random import Random
 
 from cellstate.view import View
@@ -53,6 +54,11 @@ class Queue:
     def asleep(self) -> int:
         """How many jobs are blocked."""
         return len(self.blocked) + len(self.limited)
+
+    def delayed(self, most: int) -> dict[str, float]:
+        """Blocked jobs that a policy wants tried again at a time (seconds), the earliest first, at most so many."""
+        times = sorted(self._until[:])  # another thread may ask
+        return dict(islice(((job_id, until) for until, job_id in times if self._waits(until, job_id)), most))
 
     def discard(self, job_id: str) -> Work | None:
         """Take a job out wherever it is; None when it is nowhere."""

@@ -68,6 +68,17 @@ def test_list_and_why_give_the_same_reason(
     assert omega.json("job", "why", "a")["reason"] == reason
 
 
+def test_a_job_that_its_scheduler_delays_has_the_reason_locality(omega: Omega, cell: RedisCell) -> None:
+    machines(cell)
+    membership = cell.enlist("batch/0", "nonce", 60_000, 1)
+    cell.submit([JobSpec(name, name, "batch", (TaskGroup((100, 100), 1),)) for name in "ab"], 1, "ada")
+    cell.renew(membership, 60_000, {"delayed": {"a": 5_000}})
+    assert [job["reason"] for job in omega.json("job", "list")["jobs"]] == ["LOCALITY", "WAITING"]
+    assert omega.json("job", "why", "a")["reason"] == "LOCALITY"
+    assert "waits for machines that its placement prefers" in omega.text("job", "why", "a")
+    assert omega.json("job", "why", "b")["reason"] == "WAITING"
+
+
 def test_what_the_kind_keeps_out(omega: Omega, cell: RedisCell) -> None:
     machines(cell)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((100, 100), 1),), 50)], 1, "ada")

@@ -1,13 +1,22 @@
 """The heartbeat: when it renews, what it learns, whom it removes."""
 
+from collections.abc import Sequence
+from random import Random
 from types import SimpleNamespace
 
 import pytest
 
 from cellstate.model import BUCKETS, MachineSpec, MachineState, TaskGroup
+from cellstate.transaction import Claim
+from cellstate.view import View
+from omega.queries.explanations import explain_job
+from omega.queries.job_state import Room
 from schedulers import process
+from schedulers.placement.first_fit import RandomFirstFit
+from schedulers.policies import Placement
 from schedulers.process import HUNG_LEASES, Process
 from schedulers.sharing import owned
+from schedulers.work import Work
 from tests.unit.schedulers.rig import FIRST, LEASE_MS, Rig, spec
 
 LONG_UP = 10 * LEASE_MS // 1000
@@ -51,6 +60,31 @@ def test_it_renews_and_leaves_figures(beating: Beating) -> None:
     assert int(str(rig.other.client.pttl("omega:{c}:lease:batch/0"))) > int(str(before))
     found = rig.other.figures()["batch/0"]
     assert (found["tasks"], found["queued"], found["asleep"]) == (1, 0, 1)
+
+
+def test_figures_list_the_jobs_that_a_policy_delays_and_the_reason_is_locality(beating: Beating) -> None:
+    class Later(Placement):
+        """Waits until a time, then places as the default does."""
+
+        def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
+            if view.now >= 1_005.0:
+                return RandomFirstFit().place(work, view, rng)
+            work.until = 1_005.0
+            return []
+
+    rig = beating.rig
+    rig.scheduler.placement = Later()
+    rig.submit(spec("a"), spec("b"))
+    rig.until(lambda: rig.scheduler.queue.asleep == 2)
+    beating.beat()
+    assert rig.other.figures()["batch/0"]["delayed"] == {"a": 1_005_000, "b": 1_005_000}
+    assert rig.scheduler.queue.delayed(1) == {"a": 1_005.0}
+    assert explain_job(rig.other, rig.job("a"))["reason"] == "LOCALITY"
+    assert Room(rig.other).reason(rig.job("b")) == "LOCALITY"
+    rig.until_placed("a", "b")
+    assert rig.clock.seconds >= 1_005.0
+    beating.beat()
+    assert rig.other.figures()["batch/0"]["delayed"] == {}
 
 
 def test_before_the_scheduler_is_enlisted_there_is_nothing_to_renew(beating: Beating) -> None:
