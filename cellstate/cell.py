@@ -189,6 +189,12 @@ class Cell(Protocol):
         Any live scheduler does it, again while more is due.
         """
 
+    def placed_by(self) -> Sequence[tuple[int, int]]:
+        """The last placement id by the minute, as (ms of the server's clock, id), newest first: ages of placements.
+
+        `housekeep` records them. Of those older than 16 minutes one is kept per eighth of its age, up to a week.
+        """
+
     def resize(
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
         seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,

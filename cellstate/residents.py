@@ -18,7 +18,9 @@ class Resident(NamedTuple):
 
     `need` are the amounts of one of its `tasks`; `together` counts the tasks that all go when one of it is
     evicted (a strict gang), 0 when it is alone. `user` and `pool` are those of its job, ``""`` when it names
-    none. Of two residents the one of the higher `placement` started later.
+    none. Of two residents the one of the higher `placement` started later. `started` is when it was placed at the
+    latest (seconds): to a minute for the last 16 minutes, to an eighth of its age up to a week, then a week ago or
+    more; the time of the look-up when it was placed within the last minute.
     """
 
     machine: int
@@ -30,6 +32,7 @@ class Resident(NamedTuple):
     together: int = 0
     user: str = ""
     pool: str = ""
+    started: float = 0.0
 
 
 class Residents:

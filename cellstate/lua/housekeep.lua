@@ -11,7 +11,7 @@
 
 --@include lists binary ranges words done lanes publish links placements losses tasks
 
---@const JOBS 100, TICK_MS 60000, TICKS 12
+--@const JOBS 100, TICK_MS 60000, WEEK_MS 604800000
 local ids = redis.call('ZRANGEBYSCORE', housekeeping_key, '-inf', now, 'LIMIT', 0, JOBS)
 load_jobs(ids)
 
@@ -42,14 +42,23 @@ if #names > 0 then return answering({ 'keys' }, names) end
 
 redis.call('HDEL', meta_key, '-')
 
--- Which placements have run for ten minutes is told from these (losses.lua); newest first.
+-- The last placement id by the minute, newest first: gives the age of each placement (losses.lua, Cell.placed_by).
+-- Entries up to a week old are kept; of those older than 16 minutes the first of each 2, 4, 8 … minutes, at most an
+-- eighth of their age.
 local function tick()
-  local ticks, kept = redis.call('HGET', meta_key, 'ticks') or '', {}
+  local ticks, list, kept, last = redis.call('HGET', meta_key, 'ticks') or '', {}, {}, nil
   local newest = tonumber(match(ticks, '^%d+') or 0)
   if tonumber(now) - newest < TICK_MS then return end
   if redis.call('EXISTS', meta_key) == 0 then return end  -- there is no such cell, and this must not begin one
-  for each in gmatch(now .. format(':%d ', meta.placements) .. ticks, '%S+') do
-    if #kept < TICKS then kept[#kept + 1] = each end
+  for each in gmatch(now .. format(':%d ', meta.placements) .. ticks, '%S+') do list[#list + 1] = each end
+  for i = #list, 1, -1 do
+    local at = tonumber(match(list[i], '^%d+'))
+    local age, span = tonumber(now) - at, TICK_MS
+    while span * 16 <= age do span = span * 2 end
+    if age <= WEEK_MS and (not last or floor(at / span) > floor(last / span)) then
+      table.insert(kept, 1, list[i])
+      last = at
+    end
   end
   redis.call('HSET', meta_key, 'ticks', concat(kept, ' '))
 end

@@ -7,7 +7,7 @@ from cellstate.memory.words import JobRow
 from cellstate.model import JobState
 from cellstate.transaction import How
 
-JOBS, TICK_MS, TICKS = 100, 60_000, 12
+JOBS, TICK_MS, WEEK_MS = 100, 60_000, 604_800_000
 
 
 class MemoryHousekeeping(MemoryTasks):
@@ -21,7 +21,7 @@ class MemoryHousekeeping(MemoryTasks):
         """See Cell.housekeep; `at_ms` stands for the server's time."""
         self.unfold()
         self.open()
-        self._tick(at_ms)
+        self.tick(at_ms)
         due = sorted((when, job_id) for job_id, when in self.due.items() if when <= at_ms)[:JOBS]
         ids = [job_id for _, job_id in due]
         runs = [
@@ -45,9 +45,22 @@ class MemoryHousekeeping(MemoryTasks):
             self.publish(at_ms, by)
         return Housekept(ended, queued, more=len(runs) > most or len(ids) == JOBS)
 
-    def _tick(self, now: int) -> None:
-        if now - (self.ticks[0][0] if self.ticks else 0) >= TICK_MS:
-            self.ticks = ((now, self.placements), *self.ticks)[:TICKS]
+    def tick(self, now: int) -> None:
+        """Record the last placement id of this minute; older entries are thinned out."""
+        if now - (self.ticks[0][0] if self.ticks else 0) < TICK_MS:
+            return
+        kept = list[tuple[int, int]]()
+        for at, last in reversed(((now, self.placements), *self.ticks)):
+            span = TICK_MS
+            while span * 16 <= now - at:
+                span *= 2
+            if now - at <= WEEK_MS and (not kept or at // span > kept[-1][0] // span):
+                kept.append((at, last))
+        self.ticks = tuple(reversed(kept))
+
+    def placed_by(self) -> tuple[tuple[int, int], ...]:
+        """See Cell.placed_by."""
+        return self.ticks
 
     def _requeue_due(self, j: JobRow, now: int) -> int:
         due, count = self.due_of(j), 0

@@ -17,3 +17,14 @@ class RedisHousekeeping(RedisAgents):
         """Jobs that housekeeping has to act on: from when, in ms of the server's clock."""
         found = self._plain(self.client.zrange, self._prefix + "housekeeping", 0, -1, withscores=True)
         return {job_id.decode(): int(when) for job_id, when in found}
+
+    def placed_by(self) -> tuple[tuple[int, int], ...]:
+        """See Cell.placed_by."""
+        found = self._plain(self.client.hget, self._prefix + "meta", "ticks")
+        read = self._record("meta", "ticks", _ticks, found or b"")
+        return read or ()
+
+
+def _ticks(text: bytes) -> tuple[tuple[int, int], ...]:
+    pairs = (each.split(b":") for each in text.split())
+    return tuple((int(at), int(last)) for at, last in pairs)

@@ -14,11 +14,14 @@ from cellstate.resources import Resources
 from cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
 from omega.simulation.crew import Crews
 from omega.simulation.drive import Desk
+from omega.simulation.engine import SECOND
 from omega.simulation.master import Master
 from omega.simulation.meter import Meter
 from omega.simulation.world import Answers, World
 from schedulers.resizing import PLAN, Measure, Measured, Resize, Resized, measure, resize
 from schedulers.work import Work
+
+MINUTE = 60 * SECOND
 
 ALL = "1" * BUCKETS
 """A desk that sizes jobs is the only one of its kind."""
@@ -73,6 +76,12 @@ class ChangingWorld(World):
         self._held = [0] * self.dimensions
         self._spent = [0] * self.dimensions
         self._since = 0
+        self.engine.at(MINUTE, self._tick)
+
+    def _tick(self, _: Any) -> None:
+        """Policies that evict read since when tasks run."""
+        self.master.tick(self.engine.now // 1000)
+        self.engine.at(self.engine.now + MINUTE, self._tick)
 
     def meter(self) -> Meter:
         """See World.meter."""

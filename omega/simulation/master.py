@@ -49,6 +49,9 @@ class Master(Protocol):
     def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
         """Abandon a job; with `keep` its running tasks continue."""
 
+    def tick(self, at_ms: int) -> None:
+        """Record the last placement id, once per minute; a real store does it by its own clock."""
+
 
 class TwinMaster:
     """The in-memory twin. It writes no log and sends no messages."""
@@ -83,6 +86,10 @@ class TwinMaster:
     def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
         """See Master.abandon."""
         self.twin.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)
+
+    def tick(self, at_ms: int) -> None:
+        """See Master.tick."""
+        self.twin.tick(at_ms)
 
 
 class StoreMaster:
@@ -175,3 +182,6 @@ class StoreMaster:
     def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
         """See Master.abandon."""
         self.store.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)
+
+    def tick(self, at_ms: int) -> None:
+        """See Master.tick."""

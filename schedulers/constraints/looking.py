@@ -4,6 +4,7 @@ It is read only when a job in hand asks for it, as one more effect of the attemp
 a function of what it is given.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ def look(asked: Look, cell: Cell, view: View) -> None:
         machines = view.attributes.wanting(view.rows[2])
         view.describe(machines, cell.described(machines.tolist()))
     if asked.residents:
-        view.residents.learn(asked.residents, view.number, _residents(asked.residents, cell))
+        view.residents.learn(asked.residents, view.number, _residents(asked.residents, cell, view.now))
     if asked.use:
         view.use = cell.kinds().get(asked.use)
     if asked.placed:
@@ -102,17 +103,23 @@ def _running(cell: Cell, job: Job | None) -> dict[int, int]:
     return found
 
 
-def _residents(machines: Sequence[int], cell: Cell) -> Iterator[Resident]:
-    """What runs on some machines and holds room there."""
+def _residents(machines: Sequence[int], cell: Cell, now: float) -> Iterator[Resident]:
+    """What runs on some machines and holds room there, at a time (seconds)."""
     runs = [run for run in cell.runs(machines) if not run.leaving]
     jobs = cell.jobs_by_id(sorted({run.job for run in runs}))
     lanes = cell.lanes(sorted({job.lane for job in jobs.values()}))
+    times = sorted(cell.placed_by())
+    last = [placement for _, placement in times]
     for run in runs:
         job = jobs.get(run.job)
         if job is not None:
+            at = bisect_left(last, run.placement)
+            started = times[at][0] / 1000 if at < len(times) else now
             together = sum(group.placed for group in job.groups) if job.gang is Gang.STRICT else 0
             group, tasks = job.groups[run.group], ranges.count(run.tasks)
             precedence = 0 if group.optional and not together else job.precedence
             _, lane = lanes.get(job.lane, (0, Lane(job.kind, job.precedence)))
-            whose = lane.user, lane.pool
-            yield Resident(run.machine, run.placement, run.job, precedence, group.need, tasks, together, *whose)
+            yield Resident(
+                run.machine, run.placement, run.job, precedence, group.need, tasks, together, lane.user, lane.pool,
+                started,
+            )  # fmt: skip

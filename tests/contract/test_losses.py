@@ -1,5 +1,7 @@
 """A loss is an attempt of its own: counted, delayed, with a budget; an end told late counts (semantics 26, 27)."""
 
+import itertools
+
 import pytest
 
 from cellstate.audit import verify
@@ -243,3 +245,33 @@ def test_a_held_job_keeps_what_runs_and_counts_ends_that_are_told_late(
     assert (found.placed, found.ready, found.finished, found.stopped) == (2, 1, 1, 0)
     assert clock.end(How.FINISHED, 1, tasks="1", job="a") == 1
     assert verify(cell).violations == ()
+
+
+def test_ages_of_placements_are_recorded_by_the_minute_for_a_week(cell: AnyCell, member: Member, clock: Clock) -> None:
+    submit(cell, 3)
+    assert cell.placed_by() == ()
+    member.place("a", (0, 1))
+    clock.wait(0)
+    assert cell.placed_by() == ((START, 1),)
+    member.place("a", (0, 1))
+    clock.wait(MINUTE - 1)
+    assert cell.placed_by() == ((START, 1),), "once per minute"
+    clock.wait(1)
+    assert cell.placed_by() == ((START + MINUTE, 2), (START, 1))
+    for _ in range(8 * 6):
+        clock.wait(240 * MINUTE)
+        ages = [clock.now - at for at, _ in cell.placed_by()]
+        assert ages[0] == 0
+        assert len(ages) <= 100
+        gaps = [older - younger - 240 * MINUTE - older / 8 for younger, older in itertools.pairwise(ages)]
+        assert max(gaps) <= 0, "an eighth of the age, and the time between two calls here"
+    assert 6 * 24 * 60 * MINUTE <= ages[-1] <= 7 * 24 * 60 * MINUTE
+
+
+def test_within_a_quarter_of_an_hour_every_minute_is_known(cell: AnyCell, member: Member, clock: Clock) -> None:
+    for _ in range(40):
+        clock.wait(MINUTE)
+    ages = [(clock.now - at) // MINUTE for at, _ in cell.placed_by()]
+    assert ages[:16] == list(range(16))
+    assert all(older - younger <= max(1, older // 8) * 2 for younger, older in itertools.pairwise(ages))
+    assert ages[-1] >= 35

@@ -1,16 +1,24 @@
 """A scheduler that evicts works in the simulator on a full cell, as it does live; what is evicted comes back."""
 
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
 import pytest
 
 from cellstate.audit import verify
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
+from cellstate.transaction import Claim
+from cellstate.view import View
 from omega.simulation import Result, Settings, Simulation
 from omega.workload.workload import Arrival, Workload
 from schedulers import presets
 from schedulers.placement.random_fit import RandomFit
+from schedulers.policies import Placement
 from schedulers.preemption.precedence import Precedence
 from schedulers.scheduler import Scheduler
+from schedulers.work import Work
 
 MACHINES, TASKS = 12, 4
 """Each holds so many tasks of 1 cpu, and does when the run begins."""
@@ -101,3 +109,19 @@ def test_a_real_store_gives_the_run_of_the_twin(cell: RedisCell, scheduler: Sche
     assert store == twin
     assert twin.kinds[scheduler.kind].tasks_scheduled > 0
     assert verify(cell).ok
+
+
+def test_a_policy_that_evicts_sees_since_when_tasks_run_in_simulated_time() -> None:
+    seen: dict[str, float] = {}
+
+    class Watching(Precedence):
+        def place(self, work: Work, view: View, placement: Placement, rng: Random) -> Sequence[Claim]:
+            known = np.flatnonzero(view.residents.known(view.number)).tolist()
+            seen.update({each.job: each.started for machine in known for each in view.residents.on(machine)})
+            return super().place(work, view, placement, rng)
+
+    scheduler = Scheduler("service", placement=RandomFit(), preemption=Watching(), t_job=1.0)
+    late = job("late", "service", 90.0, MACHINES * 4, 1_000, 1e6, 5)
+    run(full(late, job("s", "service", 200.0, 1, 1_000, 100.0, 200)), scheduler, 300.0)
+    assert seen["r0"] == 60.0, "a resident, known since the first minute"
+    assert seen["late"] == 120.0, "placed after 90 s by evicting, recorded at the next minute"

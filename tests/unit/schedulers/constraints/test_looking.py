@@ -19,6 +19,7 @@ from schedulers.queue.ranks import Ranks
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 from tests.contract.conftest import AnyCell, Member
+from tests.contract.test_losses import START, Clock
 from tests.unit.schedulers.constraints.site import asking, describe, site
 from tests.unit.schedulers.drive import say, work
 from tests.unit.schedulers.rig import Rig
@@ -260,3 +261,21 @@ def test_a_job_whose_constraint_cannot_be_read_sleeps_and_stops_nobody() -> None
     rig.submit(demanding("broken", 1, constraints=["rack = 'a'"]), demanding("fine", 1, constraints=["rack == 'a'"]))
     rig.until_placed("fine")
     assert rig.scheduler.queue.blocked.ids() == ["broken"]
+
+
+def test_a_resident_has_the_user_and_the_pool_of_its_job_and_the_time_by_which_it_started(cell: AnyCell) -> None:
+    member, clock = Member(cell), Clock(cell)
+    for name, extra in (("a", {"user": "ada", "pool": "lab/x"}), ("b", {}), ("c", {"user": "bob"})):
+        cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1),), extra=extra)], 0, "ada")
+    member.place("a", (0, 1))
+    clock.wait(0)
+    member.place("b", (0, 1))
+    clock.wait(60_000)
+    member.place("c", (0, 1))
+    view = copy(cell)
+    view.now = clock.now / 1000 + 30
+    look(Look(residents=(0,)), cell, view)
+    found = {each.job: (each.user, each.pool, each.started) for each in view.residents.on(0)}
+    assert found == {
+        "a": ("ada", "lab/x", START / 1000), "b": ("", "", START / 1000 + 60), "c": ("bob", "", START / 1000 + 90),
+    }  # fmt: skip
