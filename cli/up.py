@@ -1,7 +1,7 @@
 """``omega up``: a complete cell on this computer, until Ctrl-C."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +11,7 @@ from cli import render, words
 from cli.app import App
 from cli.attributes import Dealt, attribute_option, of_machine
 from cli.process_options import process_options
+from cli.scheduler_choice import further
 from omega.client.defaults import DEFAULT_CELL
 from omega.live.executors import FLEET
 
@@ -99,6 +100,14 @@ def _watch(app: App, cell: "RedisCell", group: "Crew", seconds: float | None) ->
     "--mapreduce", default=0, show_default=True, type=click.IntRange(0, 64), help="Number of MapReduce schedulers."
 )
 @click.option(
+    "--scheduler",
+    "schedulers",
+    multiple=True,
+    metavar="NAME[=N]",
+    help="Also N processes (default 1) of this scheduler: an installed name, MODULE:ATTRIBUTE or FILE.toml. "
+    "One of kind batch, service or mapreduce replaces those.",
+)
+@click.option(
     "--machines",
     type=click.IntRange(0),
     metavar="N",
@@ -114,8 +123,8 @@ def _watch(app: App, cell: "RedisCell", group: "Crew", seconds: float | None) ->
 @process_options
 @click.pass_obj
 def command(
-    app: App, *, batch: int, service: int, mapreduce: int, machines: int | None, cpu: str, memory: str,
-    dealt: Dealt, speed: float, seconds: float | None,
+    app: App, *, batch: int, service: int, mapreduce: int, schedulers: Sequence[str], machines: int | None,
+    cpu: str, memory: str, dealt: Dealt, speed: float, seconds: float | None,
 ) -> None:  # fmt: skip
     """Start the store, a cell, schedulers, and an agent that offers this computer as a machine that runs tasks.
 
@@ -127,8 +136,9 @@ def command(
     from omega.live.crew_record import CrewRecord
 
     name = app.cell_name or DEFAULT_CELL
+    numbers, choices = further(schedulers)  # raises before any process starts
     cell = _open(app, name)
-    kinds = {"batch": batch, "service": service, "mapreduce": mapreduce}
+    kinds = {"batch": batch, "service": service, "mapreduce": mapreduce, **numbers}
     members = [f"{kind}/{n}" for kind, number in kinds.items() for n in range(number)]
     members += [f"agent/{default_name()}"] if machines is None else []
     if machines:
@@ -136,7 +146,7 @@ def command(
     members += [f"fleet/{FLEET}"] if _played(cell, expected=machines is not None) else []
     state = state_directory()
     record = CrewRecord.begin(state, name)
-    with crew(app.url, name, state / "logs" / name, speed=speed, record=record) as group:
+    with crew(app.url, name, state / "logs" / name, speed=speed, record=record, choices=choices) as group:
         for member in members:
             group.start(member)
         group.wait_ready(cell)

@@ -17,7 +17,7 @@ from cellstate.model import After, JobSpec
 from cellstate.plain_text import cleaned, problems
 from cellstate.resources import Dimensions, Resources, shown
 from omega.jobfile_form import JobEntry, Tasks, fields_at, parse_duration
-from omega.jobfile_lines import Document, Path, parse
+from omega.jobfile_lines import Document, Path, joined, parse
 from omega.jobfile_mapreduce import MapReduceEntry
 from omega.jobfile_order import FindJob, in_order, resolved
 
@@ -51,7 +51,7 @@ def load(
     """Return the jobs of all `files`, in their order, but those that others wait for before these.
 
     A job without an id gets one from `new_id`; `find_job` finds those that are waited for and are there already.
-    Raises BadInput for the first error: ``FILE:LINE: FIELD: what; what is allowed``.
+    Raises BadInput for the first job with errors: ``FILE:LINE: FIELD: what; what is allowed``, at most four of them.
     """
     entries_read: list[tuple[Document, Path, JobEntry, str]] = []
     taken: dict[tuple[str, str], str] = {}
@@ -136,14 +136,16 @@ def _field(path: Path) -> str:
 
 
 def _message(document: Document, here: Path, errors: Sequence[Any], kind: type[JobEntry]) -> str:
-    """Return the first error in one line, and how many more there are.
+    """Return the first errors in one line, each with its place, and how many more there are.
 
     Unknown fields are reported first: a missing field may be misspelt.
     """
-    first = min(errors, key=lambda error: bool(error["type"] != "extra_forbidden"))
-    path: Path = (*here, *(step for step in first["loc"] if step != "[key]"))
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{document.where(path)}: {_field(path)}: {_reason(first, kind)}{more}"
+    ordered = sorted(errors, key=lambda error: bool(error["type"] != "extra_forbidden"))
+    parts = []
+    for error in ordered:
+        path: Path = (*here, *(step for step in error["loc"] if step != "[key]"))
+        parts.append(f"{document.where(path)}: {_field(path)}: {_reason(error, kind)}")
+    return joined(parts)
 
 
 def _reason(error: Any, job: type[JobEntry]) -> str:

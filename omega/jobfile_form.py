@@ -196,7 +196,7 @@ class Update(Strict):
 class Locality(Strict):
     """Machines that have a group's data, and how long to wait for them and for what is near them."""
 
-    machines: list[str] = Field(validation_alias=AliasChoices("nodes", "machines"), min_length=1)
+    machines: list[str] = Field(validation_alias=AliasChoices("machines", "nodes"), min_length=1)
     wait: list[Duration] = []
 
 

@@ -19,6 +19,9 @@ FREE_ALIASED, MOST_ALIASED = 20_000, 10
 MOST_DEPTH = 20
 """How deep values may be nested; a job needs five levels."""
 
+MOST_ERRORS = 4
+"""Errors that one message names."""
+
 _DEEP = "nested too deeply; a job needs five levels"
 
 Path = tuple[str | int, ...]
@@ -44,6 +47,12 @@ class Document:
                 break
             line, node = found
         return f"{self.name}:{line + 1}"
+
+
+def joined(errors: Sequence[str]) -> str:
+    """Return errors as one line: the first four, and how many more there are."""
+    more = f"; and {len(errors) - MOST_ERRORS} more" if len(errors) > MOST_ERRORS else ""
+    return "; also ".join(errors[:MOST_ERRORS]) + more
 
 
 def _step(node: Any, step: str | int) -> "tuple[int, yaml.Node] | None":

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cellstate.errors import BadInput
-from omega.jobfile_lines import parse
+from omega.jobfile_lines import joined, parse
 from schedulers.fairshare import drf
 from schedulers.fairshare.drf import fifo, fluid, task_by_task
 from schedulers.fairshare.guarantees import guarantees, weights
@@ -115,10 +115,8 @@ def from_document(document: Any, name: str = "document") -> tuple[Tree, float | 
     try:
         found = _File.model_validate(document)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(step) for step in first["loc"]) or "the document"
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise BadInput(f"{name}: {field}: {first['msg']}{more}; fields: see docs/pools.md") from None
+        problems = [f"{'.'.join(map(str, one['loc'])) or 'the document'}: {one['msg']}" for one in error.errors()]
+        raise BadInput(f"{name}: {joined(problems)}; fields: see docs/pools.md") from None
     pools = [_pool(element) for element in found.tree if element.kind == "pool"]
     jobs = [_job(element) for element in found.tree if element.kind != "pool"]
     return Tree(

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cellstate.errors import BadInput, Duplicate, StoreError
+from cellstate.errors import Duplicate, StoreError
 from cli import render, words
 from cli.app import App
 from cli.process_options import process_options
 from cli.scheduler.list import show
+from cli.scheduler_choice import kind_of
 from omega.queries.schedulers import describe
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from schedulers.instruments import Instrument
 
 LOOK_SECONDS = 0.2
-TAKEN = ("agent", "fleet")
 TRIES = 5
 """Attempts to find a free name while other processes take names."""
 
@@ -51,11 +50,9 @@ def command(
         raise click.UsageError("--name is for one scheduler; leave it out with --instances")
     if (kind is None) == (path is None):
         raise click.UsageError("give either a KIND or --file")
-    if kind is not None and ":" in kind:
-        sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, and the processes of --instances
     chosen = {"OMEGA_SCHEDULER": kind} if kind is not None else {"OMEGA_SCHEDULER_FILE": str(path)}
     chosen |= {"OMEGA_PREEMPTION": preemption} if preemption is not None else {}
-    kind = _kind(chosen)  # raises before any process starts
+    kind = kind_of(chosen)  # raises before any process starts
     cell = app.open()
     ran = (
         [_run_here(app, cell, kind, chosen, name)] if instances == 1 else _run_crew(app, cell, kind, chosen, instances)
@@ -65,18 +62,6 @@ def command(
         render.document({"cell": cell.name, "schedulers": found})
     else:
         show(found)
-
-
-def _kind(asked: Mapping[str, str]) -> str:
-    """Return the kind of the requested scheduler. Raises BadInput when it cannot run."""
-    from cellstate.model import check_member
-    from omega.live.choice import chosen, scheduler
-
-    kind = chosen(asked, "", "0").kind
-    scheduler(asked, kind, "0")
-    if kind in TAKEN:
-        raise BadInput(f"scheduler of kind {kind!r}: the name is reserved for executors; choose another kind")
-    return check_member(f"{kind}/0").partition("/")[0]
 
 
 def free_names(cell: "RedisCell", kind: str, number: int) -> list[str]:

@@ -40,6 +40,8 @@ class Crew:
     speed: float = 1.0
     settings: Mapping[str, str] = field(default_factory=dict)
     """Further variables of the members' environment, such as OMEGA_DETECTION (see member.py)."""
+    choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Variables for the members of one kind, by kind: OMEGA_SCHEDULER and so on."""
     ports: dict[str, str] = field(default_factory=dict)
     """Where members show their metrics: the first where OMEGA_METRICS says, each further one on the next port."""
     members: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
@@ -52,7 +54,7 @@ class Crew:
         environment = without_store(os.environ) | {
             "OMEGA_CELL": self.cell, "OMEGA_MEMBER": member,
             "OMEGA_LEASE_MS": str(self.lease_ms), "OMEGA_SPEED": str(self.speed), **self.settings,
-            **self._metrics(member),
+            **self.choices.get(member.partition("/")[0], {}), **self._metrics(member),
         }  # fmt: skip
         with (self.logs / f"{member.replace('/', '-')}.log").open("ab") as log, giving(self.url) as source:
             # A group of its own: Ctrl-C reaches the terminal's command first, which lets members finish.
@@ -150,9 +152,10 @@ def _called(member: str) -> str:
 def crew(
     url: str, cell: str, logs: Path, *, lease_ms: int = LEASE_MS, speed: float = 1.0,
     settings: Mapping[str, str] | None = None, record: CrewRecord | None = None,
+    choices: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[Crew]:  # fmt: skip
     """Yield a Crew; whatever happens, nothing it started is left running. KeyboardInterrupt at any signal to leave."""
-    group = Crew(url, cell, logs, lease_ms, speed, settings or {}, record=record)
+    group = Crew(url, cell, logs, lease_ms, speed, settings or {}, choices or {}, record=record)
     with _interrupting():
         try:
             yield group

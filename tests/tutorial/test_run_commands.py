@@ -19,10 +19,13 @@ def test_omega_up_runs_what_is_asked_for(store_url: str, tmp_path: Path, monkeyp
     omega = Omega(store_url, "at-home")
 
     # In one terminal: schedulers, and this computer as a machine, because no machines are asked for that are played.
-    words = ["--store", store_url, "--cell", "at-home", "up", "--batch", "1", "--service", "0"]
+    own = tmp_path / "own.toml"
+    own.write_text('kind = "batch"\n[placement]\npolicy = "best-fit"\n')
+    words = ["--store", store_url, "--cell", "at-home", "up", "--service", "0", "--scheduler", str(own)]
     up = subprocess.Popen([sys.executable, "-m", "cli.main", *words], stdout=subprocess.PIPE, text=True)
     assert up.stdout is not None
     assert any(line.startswith("ready: ") for line in up.stdout)
+    assert [each["member"] for each in omega.json("scheduler", "list")["schedulers"]] == ["batch/0"], "that of the file"
     machine = omega.json("machine", "list")["machines"][0]
     assert machine["attributes"]["os"] == sys.platform
 

@@ -129,7 +129,12 @@ def test_the_resources_of_another_cell() -> None:
          "constraints, spread, different_machines, near, apart_from, locality, restart, time_limit, grace, log_limit, "
          "array")),
         ("name: a\ntasks:\n- locality: {zones: [a]}",
-         "3: tasks[0].locality.zones: unknown field; allowed: machines, wait (and 1 more)"),
+         ("3: tasks[0].locality.zones: unknown field; allowed: machines, wait; "
+         "also jobs.yaml:3: tasks[0].locality.machines: is missing")),
+        ("name: 1\nprecedence: x\ngang: no\nuser: 2\nid: 3\ntasks: 4",
+         ("1: name: 1 is not text; put it in quotes; also jobs.yaml:5: id: 3 is not text; put it in quotes; "
+         "also jobs.yaml:2: precedence: 'x' is not a whole number; also jobs.yaml:3: gang: 'no' is not allowed; "
+         "write true, false or strict; and 2 more")),
         ("name: a\ntasks:\n- count: 0", "3: tasks[0].count: 0 is not allowed; want at least 1"),
         ("name: a\ntasks:\n- count: 10000001", "3: tasks[0].count: 10000001 is not allowed; want at most 10000000"),
         ("name: a\ntasks:\n- count: '5'", "3: tasks[0].count: '5' is not a whole number"),

@@ -1,0 +1,49 @@
+"""Selection of schedulers on the command line: an installed name, ``MODULE:ATTRIBUTE`` or a TOML file."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from cellstate.errors import BadInput
+
+TAKEN = ("agent", "fleet")
+MOST = 64
+
+
+def kind_of(chosen: Mapping[str, str]) -> str:
+    """Return the kind of a scheduler, given the variables that select it (`omega.live.choice`).
+
+    Modules are found from the current directory. Raises BadInput when the scheduler cannot run.
+    """
+    from cellstate.model import check_member
+    from omega.live.choice import chosen as load
+    from omega.live.choice import scheduler
+
+    if ":" in chosen.get("OMEGA_SCHEDULER", "") and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, and the processes that are started
+    kind = load(chosen, "", "0").kind
+    scheduler(chosen, kind, "0")
+    if kind in TAKEN:
+        raise BadInput(f"scheduler of kind {kind!r}: the name is reserved for executors; choose another kind")
+    return check_member(f"{kind}/0").partition("/")[0]
+
+
+def further(given: Sequence[str]) -> tuple[dict[str, int], dict[str, Mapping[str, str]]]:
+    """Read values of ``--scheduler``: the number of processes and the variables that select the scheduler, by kind.
+
+    A value is NAME, MODULE:ATTRIBUTE or FILE.toml, with ``=N`` for several processes. Raises BadInput, and UsageError
+    when two of them are of one kind.
+    """
+    numbers, choices = dict[str, int](), dict[str, Mapping[str, str]]()
+    for text in given:
+        name, _, count = text.rpartition("=") if "=" in text and not text.endswith(".toml") else (text, "", "1")
+        if not count.isdecimal() or not 1 <= int(count) <= MOST:
+            raise click.UsageError(f"--scheduler {text}: {count!r} is no number of processes; want 1 to {MOST}")
+        variable = "OMEGA_SCHEDULER_FILE" if name.endswith(".toml") else "OMEGA_SCHEDULER"
+        kind = kind_of({variable: name})
+        if kind in numbers:
+            raise click.UsageError(f"--scheduler {text}: kind {kind} is given twice; give it once, with =N for several")
+        numbers[kind], choices[kind] = int(count), {variable: name}
+    return numbers, choices
