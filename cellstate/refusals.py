@@ -18,6 +18,7 @@ def refusal(cell: str, job_id: str, status: str, job: Job | None = None) -> Omeg
         "group": f"has {len(job.groups)} task groups, numbered from 0; see omega job status {job_id}",
         "few": "more tasks have ended than it shall have; ask for at least as many",
         "often": f"was updated too often ({len(job.groups)} task groups); submit it anew",
+        "lane": "keeps its user, its pool and its expected_duration; to change them, submit it anew",
         "large": "would have more tasks, or would have had, or need more of a resource, than are counted exactly;"
         f" the most is {LARGEST} tasks and {MOST_TOGETHER} of a resource",
         "many": f"a gang of more than {MOST_CLAIMS} tasks; that is the most in one transaction",

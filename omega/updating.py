@@ -10,6 +10,8 @@ from schedulers.rolling import Target, counted, going, targets
 
 KEPT = ("kind", "precedence", "gang")
 """Fields that an update cannot change: they decide the scheduler, and the job's rights over others."""
+COUNTED = ("user", "pool", "expected_duration")
+"""Fields under which the store counts the job (`cellstate.lanes`); an update keeps them, also unstated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ def change(job: Job, spec: JobSpec, *, again: bool = False) -> Change:
         resized = job.modified if number == target.group and not live and now.total != wants else 0
         wanted.append(Target(number, group.count, live, finished, resized))
     replaced = sum(going(job.groups[number]) for target in wanted for number in target.older)
-    extra = {name: value for name, value in job.spec.items() if name == "user"} | dict(spec.extra)
+    kept = {name: job.spec[name] for name in (*COUNTED, "verified") if name in job.spec}
+    extra = dict(spec.extra) | kept
     extra["groups"] = extras + [dict(group.extra) for group in fresh]
     extra["targets"] = [[*astuple(target)[:2], list(target.older), *astuple(target)[3:]] for target in wanted]
     return Change(tuple(fresh), extra, replaced)
@@ -68,6 +71,10 @@ def _check(job: Job, spec: JobSpec) -> None:
         if getattr(job, name) != getattr(spec, name):
             now = getattr(job, name)
             said = now.name.lower() if isinstance(now, Gang) else now
+            raise BadInput(f"job {spec.name}: an update keeps its {name} ({said}); to change it, submit a new job")
+    for name in COUNTED:
+        if name in spec.extra and spec.extra[name] != job.spec.get(name):
+            said = job.spec.get(name, "none")
             raise BadInput(f"job {spec.name}: an update keeps its {name} ({said}); to change it, submit a new job")
     if job.gang is not Gang.NO:
         raise BadInput(f"job {spec.name}: a gang runs as a whole or not at all; stop it and submit it again")

@@ -138,9 +138,9 @@ def _totals(job: Job, target: Target, healthy: int, max_down: int) -> dict[int, 
         left -= stops
         if group.unplaced + stops:
             totals[number] = group.total - group.unplaced - stops
-    wanted = max(target.count - (finished - counted(job, new)) - (placed - stop), ended)
-    if wanted < new.total:
-        wanted = max(wanted, new.total - new.unplaced - (spare - stop))
+    # As many as are missing, but no running task more is stopped than the others allow.
+    missing = target.count - (finished - counted(job, new)) - (placed - stop)
+    wanted = max(missing, ended, new.total - new.unplaced - (spare - stop))
     return totals if wanted == new.total else {target.group: wanted, **totals}
 
 

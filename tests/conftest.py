@@ -14,6 +14,7 @@ import fakeredis
 import hypothesis
 import pytest
 import redis
+from hypothesis import Phase
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_SOCKET = 100  # bytes; the system's limit for the path of a unix socket is 104 on macOS, 108 on Linux
@@ -25,6 +26,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Nothing here watches the clock, a slow machine is no failure; a failure prints how to repeat it.
 hypothesis.settings.register_profile("omega", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("omega")
+# Whether tests fail, not at what least history: for runs against many mutants.
+hypothesis.settings.register_profile(
+    "unshrunk", deadline=None, report_multiple_bugs=False, phases=[Phase.explicit, Phase.generate]
+)
 
 
 def find_server() -> str | None:

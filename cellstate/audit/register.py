@@ -28,8 +28,9 @@ _LENGTHS = {
     "restore": (3, 3), "fail": (5, 5), "requeue": (4, 4), "late": (7, 7),
 }  # fmt: skip
 """How many words a fact has, at least and at most; those with amounts of machines have them beside."""
-_MAY_REPEAT = ("conflict", "awaited")
-"""Two claims may meet the same conflict; a job may wait for the end of another and for its success."""
+_MAY_REPEAT = ("conflict", "awaited", "drop")
+"""Two claims may meet the same conflict; a job may wait for the end of another and for its success; two placements of
+optional tasks may end in one call (totals show a fact that is there once too often)."""
 _LENGTHS_WITH_AMOUNTS = {
     "place": (7, 7), **dict.fromkeys(_ENDS, (8, 99)), "join": (4, 4), "machine": (5, 5), "limit": (5, 5),
 }  # fmt: skip

@@ -152,8 +152,7 @@ class Replay:
         _, _, placements = words
         if self.last_placement is not None and int(placements) < self.last_placement:
             self.say(5, f"restored with {placements} as the last id, after {self.last_placement}", "placements")
-        if self.last_placement is not None or self.placements:
-            self.last_placement = int(placements)
+        self.last_placement = int(placements)
 
     def _close_version(self) -> None:
         self._close_block()

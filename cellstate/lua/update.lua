@@ -3,12 +3,13 @@
 -- number of a group names the same tasks for good, so old groups stay in the record.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping updates | pending:* wake:*
--- ARGV   dims tag at by job check most commands spec | groups
+-- ARGV   dims tag at by job check most commands whose spec | groups
 -- spec: what only schedulers and executors read, of all groups. A group is "need*R duration 0[xN]"; most: groups a job
--- may have; commands: 4 when tasks of the job then run commands, else 0. check: the modify index the caller read, "-"
+-- may have; commands: 4 when tasks of the job then run commands, else 0; whose: pool, user and class of expected
+-- duration by this spec, which must be those of the job's lane. check: the modify index the caller read, "-"
 -- for any.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"often", record} (too many groups),
---        or {"keys", name…}
+--        {"lane", record}, or {"keys", name…}
 -- Types  updates: hash; others as in commit.lua
 -- Rules  a job that has this spec already is left as it is (semantics 14)
 
@@ -21,6 +22,9 @@ if j.state > HELD then return { 'ended', write_job(j) } end
 if (redis.call('HGET', specs_key, job) or '') == spec then return { 'ok', write_job(j) } end
 if overtaken(j, check) then return { 'moved', write_job(j) } end
 if #j.groups + #ARGV - fixed_args > tonumber(most) then return { 'often', write_job(j) } end
+lanes.load({ j.lane })
+local lane = L[j.lane].name
+if match(lane, '%S+$') ~= whose and lane ~= j.kind .. ' 0 ,,' then return { 'lane', write_job(j) } end
 local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
 

@@ -169,9 +169,10 @@ class MemoryJobs(MemoryTasks, MemoryReads):
             raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
         self.unfold()
         step, now, least = seen is not None, seen or {}, placed or {}
+        j = self.live(job_id)
         while self.resize_once(job_id, totals, at_ms, by, check, now, least, step=step):
             check, now, least = None, {}, {}
-        return self.snapshot_of(self.J[job_id], spec=False)
+        return self.snapshot_of(j, spec=False)
 
     def resize_once(
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None, seen: Mapping[int, int],

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from cellstate.lanes import Lane, lane_of
 from cellstate.memory.jobs import MemoryJobs, plain
 from cellstate.memory.words import Group
 from cellstate.model import MOST_GROUPS, Job, TaskGroup, check_author, runs_commands
@@ -34,6 +35,9 @@ class MemoryUpdates(MemoryJobs):
             self.overtaken(j, check)
             if len(j.groups) + len(groups) > MOST_GROUPS:
                 raise refusal(self.name, job_id, "often", self.snapshot_of(j, spec=False))
+            lane = lane_of(j.kind.name, j.precedence, spec)
+            if j.lane.lane not in (lane, Lane(j.kind.name, 0)):
+                raise refusal(self.name, job_id, "lane", self.snapshot_of(j, spec=False))
             self.open()
             j.spec, j.commands = spec, runs_commands(spec)
             j.groups += [Group(j, i, group, 0) for i, group in enumerate(groups, len(j.groups))]

@@ -46,7 +46,7 @@ class MemoryWaits(MemoryPublish):
         """Jobs that ended in this call let go of those that wait for them: these are set free, or given up."""
         todo = list(self.changed_jobs)
         for j in todo:
-            if j.unplaced or j.placed or j.delayed or j.complete or not j.awaited:
+            if j.unplaced or j.placed or j.delayed:
                 continue
             well = self.finished(j)
             for other in (self.J[job_id] for job_id in j.awaited if job_id in self.J):

@@ -5,6 +5,7 @@ from typing import Any
 
 from cellstate.cell import Submitted
 from cellstate.errors import BadInput
+from cellstate.lanes import lane_of
 from cellstate.model import MOST_CLAIMS, MOST_GROUPS, MOST_STOPS, Job, JobSpec, JobState, TaskGroup, runs_commands
 from cellstate.plain_text import check_texts
 from cellstate.redis import records
@@ -80,7 +81,8 @@ class RedisJobs(RedisPages):
             self._check(f"job {job_id}", group.need)
         texts = [records.write_group(group, 0) for group in groups]
         commands = records.COMMANDS * runs_commands(extra)
-        more = {"most": MOST_GROUPS, "commands": commands, "spec": records.pack(dict(extra))}
+        whose = str(lane_of("", 0, extra)).rpartition(" ")[2]
+        more = {"most": MOST_GROUPS, "commands": commands, "whose": whose, "spec": records.pack(dict(extra))}
         return self._alter("update", job_id, at_ms, by, check, more, texts)
 
     def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:

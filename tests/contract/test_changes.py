@@ -278,6 +278,23 @@ def test_an_optional_task_that_goes_is_dropped(workers: AnyCell, how: How) -> No
     assert not kept(workers, "a").pending
 
 
+def test_optional_tasks_of_two_placements_go_in_one_call(workers: AnyCell, member: Member) -> None:
+    workers.resize("a", {1: 4}, 1, "ada")
+    member.transact(Transaction("a", (Claim(1, 1, 1),)))
+    assert workers.end([Ending(m, p, How.EVICTED, "*", "drain") for m, p in ((0, 2), (1, 3))], 1, "e0") == [3, 1]
+    workers.resize("a", {1: 2}, 1, "ada")
+    member.transact(Transaction("a", (Claim(0, 1, 1), Claim(1, 1, 1))))
+    assert workers.end([Ending(m, p, How.EVICTED, "*", "drain") for m, p in ((0, 4), (1, 5))], 1, "e0") == [1, 1]
+    assert [fact.words for fact in workers.facts()].count(("drop", "a", "1", "1", "evicted")) == 3
+    assert verify(workers).violations == ()
+
+
+def test_a_resize_of_one_group_leaves_the_others(cell: AnyCell) -> None:
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 2), TaskGroup((1, 1), 2)))], 0, "ada")
+    after = cell.resize("a", {0: 2, 1: 4}, 1, "ada")
+    assert [(group.waiting, group.total, group.indices) for group in after.groups] == [("0-1", 2, 2), ("0-3", 4, 4)]
+
+
 def test_an_optional_task_gives_way_as_if_it_had_no_precedence(cell: AnyCell, member: Member) -> None:
     groups = (TaskGroup((1, 1), 1), TaskGroup((1, 1), 3, optional=True))
     cell.submit([JobSpec("a", "a", "batch", groups, precedence=100)], 0, "ada")

@@ -121,6 +121,21 @@ def test_a_placement_that_ran_for_ten_minutes_starts_the_count_anew(
     assert group(cell).failed == 1, "nine minutes are not enough"
 
 
+@pytest.mark.parametrize(("age", "failed"), [(10 * MINUTE - 1, 1), (10 * MINUTE, 0)])
+def test_ten_minutes_to_the_millisecond_reset_the_count(
+    cell: AnyCell, member: Member, clock: Clock, age: int, failed: int
+) -> None:
+    submit(cell, budget=1)
+    member.place("a", (0, 1))
+    clock.lose(1)
+    clock.wait(MINUTE)
+    member.place("a", (0, 1))
+    clock.wait(MINUTE)  # the age counts from the first record of the placement
+    clock.now += age
+    clock.lose(2)
+    assert group(cell).failed == failed
+
+
 @pytest.mark.parametrize("how", [How.LOST, How.EVICTED])
 def test_a_task_that_is_placed_at_most_once_fails(cell: AnyCell, member: Member, clock: Clock, how: How) -> None:
     submit(cell, 3, once=True)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cellstate.audit import verify
 from cellstate.errors import BadInput, Overtaken, Refused
 from cellstate.model import MOST_GROUPS, TaskGroup
 from cellstate.transaction import Claim, Transaction
@@ -62,6 +63,21 @@ def test_updates_that_cannot_be(running: AnyCell) -> None:
     running.stop("a", 2, "ada")
     with pytest.raises(Refused, match="has ended"):
         running.update("a", [NEW], SPEC, 1, "ada")
+
+
+@pytest.mark.parametrize("other", [{"user": "bob"}, {"pool": "p"}, {"expected_duration": 60}])
+def test_an_update_keeps_the_lane_of_its_job(cell: AnyCell, other: dict[str, object]) -> None:
+    cell.submit([job("a", extra={"user": "ada"})], 0, "ada")
+    with pytest.raises(Refused, match="keeps its user, its pool and its expected_duration"):
+        cell.update("a", [NEW], {"user": "ada", **other}, 1, "ada")
+    assert (cell.updates(), kept(cell, "a").spec) == ({}, {"user": "ada"})
+    cell.update("a", [NEW], {"user": "ada"} | SPEC, 1, "ada")
+    assert verify(cell).ok
+
+
+def test_a_held_job_is_updated(cell: AnyCell) -> None:
+    cell.submit([job("a", extra={"user": "ada"})], 0, "ada", held=True)
+    assert len(cell.update("a", [NEW], SPEC, 1, "ada").groups) == 2
 
 
 def test_a_stalled_update_is_forgotten_with_its_job(make: Make) -> None:

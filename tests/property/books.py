@@ -90,6 +90,8 @@ class Books:
                 used[job.kind] = [held + amount * group.placed for held, amount in zip(sums, group.need, strict=True)]
             admitted[job.kind] += any(group.placed for group in job.groups)
             ready = sum(len(indices(group.waiting)) for group in job.groups)
+            if job.gang and any(group.delayed for group in job.groups):
+                ready = 0  # it is placed as a whole when its last lost task is due
             assert (job.id in queued) == (ready > 0 and job.state <= JobState.HELD)
             assert sum(group.finished for group in job.groups) == self.ended[job.id, How.FINISHED]
             spare = any(group.optional for group in job.groups)  # of those that fail only some are kept
@@ -120,7 +122,7 @@ class Books:
         for fact in self.cell.facts(max(0, self.cell.version - 1)):
             if fact.words[0] == "evicted":
                 reason, _, claimer = fact.words[-1].partition(":")
-                assert reason in ("precedence", "over", "fair-share")
+                assert reason in ("precedence", "over", "fair-share", "down")
                 if reason == "precedence":
                     mine, victim = self.cell.job(claimer), self.cell.job(fact.words[3])
                     assert mine is not None

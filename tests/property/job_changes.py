@@ -69,6 +69,9 @@ class JobChanges(RuleBasedStateMachine):
         needs = data.draw(st.lists(amounts, max_size=2), "new groups")
         groups = [TaskGroup(self.scaled(need), 1, 7) for need in needs]
         extra: dict[str, Any] = {"groups": [{}] * data.draw(st.integers(0, 2)), "targets": []}
+        if data.draw(st.integers(0, 5), "of another user at 5") != 5:
+            spec = self.twin.J[job_id].spec if job_id in self.twin.J else {}
+            extra |= {name: spec[name] for name in ("user", "pool") if name in spec}
         self.worlds.do(lambda world: world.cell.update(job_id, groups, extra, at, "ada", check))
 
     def release(self, job_id: str, at: int) -> None:

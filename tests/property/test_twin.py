@@ -1,5 +1,6 @@
 """The twin and the scripts, fed the same random history, agree on every answer and every record (invariant 6)."""
 
+import os
 from typing import Any
 
 import pytest
@@ -359,7 +360,7 @@ class Twins(Losses, JobChanges, ExecutorChanges):
 SHORT = settings(
     max_examples=40, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
-LONG = settings(SHORT, derandomize=False, max_examples=600, stateful_step_count=60)
+LONG = settings(SHORT, derandomize=False, max_examples=int(os.environ.get("EXAMPLES", "600")), stateful_step_count=60)
 
 
 def test_twin_and_scripts_agree() -> None:

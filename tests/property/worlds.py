@@ -145,7 +145,7 @@ class Worlds:
         for world in (self.first, self.all[-1]):
             report = verify(world.cell)
             assert report.settled
-            assert report.violations == ()
+            assert report.violations == (), report.violations
 
 
 def endings_of(cell: MemoryCell, *, leaving: bool) -> list[Ending]:

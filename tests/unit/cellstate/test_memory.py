@@ -55,6 +55,34 @@ def test_without_log_and_boxes() -> None:
     assert (seen.first, seen.length, seen.seen) == (quiet.version + 1, 0, quiet.version)
 
 
+class Forgetful(MemoryCell):
+    """Keeps few versions of the change list."""
+
+    CHANGES_KEPT = 4
+
+
+def test_every_position_kept_gives_what_a_full_read_gives() -> None:
+    cell = Forgetful()
+    size = len(cell.dimensions)
+    cell.serve("e0", "n", 600_000, 0)
+    cell.join("e0", [MachineSpec(f"m{i}", (100,) * size) for i in range(3)], 0)
+    copies: list[tuple[Position, dict[int, list[int]]]] = []
+    kept = []
+    for i in range(40):
+        full = cell.sync(Position())
+        now = {row[0]: row for row in full.rows.tolist()}
+        copies.append((full.position, now))
+        answers = [(position, known, cell.sync(position)) for position, known in copies]
+        for _, known, reply in answers:
+            rows = {row[0]: row for row in reply.rows.tolist()}
+            assert (rows if reply.full else known | rows) == now
+        deltas = [position.version for position, _, reply in answers if not reply.full]
+        assert deltas == list(range(deltas[0], cell.version + 1))
+        kept.append(cell.version - deltas[0])
+        cell.set_machine_attributes(i % 3, {"turn": str(i)}, i, "ada")
+    assert (max(kept), min(kept[8:])) == (7, 3), "four to eight versions are kept, that of the position among them"
+
+
 def test_tags_come_from_where_one_says() -> None:
     source = itertools.count(7)
     cell = MemoryCell(tag=lambda: f"t{next(source)}")

@@ -42,6 +42,10 @@ FACTS: list[tuple[int, str, str, Edit]] = [
      lambda t: t.replace_fact("left 3 0 many 0 9", "left 3 0 many 0 8-9")),
     (5, "placement 4", "ends as ('1', 'many', '0')",
      lambda t: t.replace_fact("lost 4 1 many 1", "lost 4 1 many 0")),
+    (5, "placements", "restored with 13 as the last id, after 14",
+     lambda t: t.replace_fact("join 5 m5 22", "restore 30 13\njoin 5 m5 22")),
+    (5, "placement 15", "its id came after 16",
+     lambda t: t.replace_fact("join 5 m5 22", "restore 30 16\njoin 5 m5 22")),
     (5, "placement 3", "evicted for '-'",
      lambda t: t.replace_fact("1000 500 drain", "1000 500 -")),
     (5, "placement 3", "evicted for 'whim:of mine'",
@@ -65,6 +69,11 @@ def test_a_broken_fact_is_reported(town: Town, invariant: int, where: str, what:
     assert spoken(report, invariant, where, what), report.violations
 
 
+def test_a_restored_cell_goes_on_with_the_ids_that_its_backup_had(town: Town) -> None:
+    town.replace_fact("join 5 m5 22", "restore 30 14\njoin 5 m5 22")
+    assert verify(town.cell).ok
+
+
 @pytest.mark.parametrize("start", [3, 5, 8, 9, 12, 15, 19, 23, 30, 33, 35])
 def test_what_remains_of_a_trimmed_log_is_judged(town: Town, start: int) -> None:
     town.rewrite_log(str, start=start)
@@ -85,6 +94,8 @@ TRIMMED: list[tuple[int, int, str, str, Edit]] = [
      lambda t: t.replace_fact("failed 3 0 many 0 5", "failed 3 0 many 0 2", start=15)),
     (15, 5, "placement 3", "tasks 2 ended and run again",
      lambda t: t.edit("runs", 0, "3:many:0:0-1,3", "3:many:0:0-3")),
+    (14, 5, "placement 10", "is not placed (any more)",
+     lambda t: t.replace_fact("lost 9 5 strict", "lost 10 5 strict", start=14)),
     (15, 5, "placement 12", "by the log 2-4",
      lambda t: t.edit("runs", 1, " 12:halt:0:2-4", " 12:halt:0:2-3")),
     (15, 3, "machine 1", "its number went from 5 to 8",

@@ -7,6 +7,7 @@ import pytest
 
 from cellstate.audit import Report, Violation, verify
 from cellstate.audit.reading import read
+from cellstate.audit.report import Log
 from cellstate.cell import Fact, Reply
 from cellstate.model import Job, MachineSpec, MachineState, Run
 from cellstate.redis import RedisCell
@@ -170,6 +171,14 @@ def test_a_log_trimmed_under_the_reader_is_begun_anew(town: Town, restless: Rest
     assert report.ok, report.violations
     assert 31 < report.log_from_version < last
     assert report.log_from_version == 31 + 256, "with a margin, so that trimming does not overtake it again"
+
+
+def test_a_log_that_is_whole_is_read_whole_after_the_store_went_back(town: Town) -> None:
+    log = Log(town.cell)
+    assert log.follow()
+    log.at += 1  # as if it had seen a later version
+    assert not log.follow()
+    assert (log.margin, log.at, log.replay.complete) == (256, 0, True)
 
 
 def test_facts_trimmed_before_they_said_what_changed_make_the_reading_start_over(
