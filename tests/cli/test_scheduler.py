@@ -124,6 +124,27 @@ def test_policies_say_what_can_be_set(omega: Omega, tmp_path: Path, monkeypatch:
     )
 
 
+def test_policies_of_a_package_are_described_by_their_first_sentence_and_schedulers_by_their_parts(
+    omega: Omega, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "wrapped-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: wrapped\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[omega.placement]\nwrapped = wrapped_policies:Wrapped\n[omega.schedulers]\nown = wrapped_policies:own\n"
+    )
+    (tmp_path / "wrapped_policies.py").write_text(
+        "import omega\n\n\nclass Wrapped(omega.BestFit):\n"
+        '    """Prefer a machine,\n    and say so in two lines. More.\n    """\n\n\n'
+        'own = omega.Scheduler("own", placement=Wrapped())\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    found = {(each["axis"], each["name"]): each["about"] for each in omega.json("scheduler", "policies")["policies"]}
+    assert found["placement", "wrapped"] == "Prefer a machine, and say so in two lines."
+    assert found["schedulers", "own"] == "Takes jobs of kind own: PrecedenceFifo, Wrapped, NoPreemption."
+    assert "Takes jobs of kind own: PrecedenceFifo, Wrapped" in omega.text("scheduler", "policies", "schedulers")
+
+
 def test_a_scheduler_started_twice_under_one_name(
     omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,3 +125,21 @@ def test_a_policy_that_evicts_sees_since_when_tasks_run_in_simulated_time() -> N
     run(full(late, job("s", "service", 200.0, 1, 1_000, 100.0, 200)), scheduler, 300.0)
     assert seen["r0"] == 60.0, "a resident, known since the first minute"
     assert seen["late"] == 120.0, "placed after 90 s by evicting, recorded at the next minute"
+
+
+def test_a_policy_that_evicts_after_a_while_does_so_in_a_cell_where_nothing_else_happens() -> None:
+    class After(Precedence):
+        """Evicts for jobs that have waited ten seconds."""
+
+        def place(self, work: Work, view: View, placement: Placement, rng: Random) -> Sequence[Claim]:
+            if view.now < work.submitted + 10:
+                work.until = work.submitted + 10
+                return []
+            evicted.append(view.now)
+            return super().place(work, view, placement, rng)
+
+    evicted: list[float] = []
+    scheduler = Scheduler("service", placement=RandomFit(), preemption=After(), t_job=1.0)
+    found = run(full(job("s", "service", 20.0, 1, 1_000, 10_000.0, 200)), scheduler, 60.0)
+    assert found.kinds["service"].tasks_scheduled == 1
+    assert evicted == [31.0], "tried again ten seconds after submission, decided in one"

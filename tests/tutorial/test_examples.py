@@ -175,3 +175,26 @@ def test_an_eviction_shows_in_the_table_of_a_simulation() -> None:
     trial = omega.simulate(found, workload, days=0.001, takes="batch", share=1)
     assert trial.result.kinds["batch"].tasks_evicted == 1
     assert "evicted" in str(trial.table())
+
+
+def test_a_workload_is_built_of_names_that_omega_exports() -> None:
+    """Groups, precedence, gangs, dependencies, retries: nothing of it needs another import."""
+    cell = [omega.MachineSpec(f"m{i}", (4_000, 4_096), {"rack": f"r{i % 2}"}) for i in range(4)]
+    group = omega.TaskGroup((1_000, 1_024), 4, 60_000, {"locality": {"machines": ["m1"]}})
+    first = omega.JobSpec("a", "a", "mine", (group,), 3, omega.Gang.YES)
+    second = omega.JobSpec("b", "b", "mine", (group, group), after=(omega.After("a"),), extra={"user": "ada"})
+    workload = omega.Workload(cell, [omega.Arrival(0.0, first)], [omega.Arrival(5.0, second)], "made of omega")
+    mine = omega.Scheduler("mine", patience=omega.Patience(seconds=1.0), t_job=0.1)
+    result = omega.simulate(mine, workload, days=0.001).result
+    assert result.kinds["mine"].jobs_submitted == 1
+    assert {name for name in omega.__all__ if not hasattr(omega, name)} == set()
+
+
+def test_a_job_for_a_test_has_what_a_job_file_may_give_it() -> None:
+    work = omega.testing.work(
+        (SLOT, 3), user="ada", pool="lab/x", expected=7.0, duration=2.5, precedence=4, submitted=9.0,
+        extra={"groups": [{"locality": {"machines": ["m1"]}}]},
+    )  # fmt: skip
+    assert (work.user, work.pool, work.expected_seconds, work.submitted) == ("ada", "lab/x", 7.0, 9.0)
+    assert (work.job.groups[0].duration_ms, work.job.precedence) == (2_500, 4)
+    assert work.job.spec["groups"][0]["locality"] == {"machines": ["m1"]}
