@@ -14,6 +14,7 @@ import omega
 import omega.testing
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.transaction import Ending, How
+from schedulers.sharing import owned
 from tests.unit.schedulers.rig import Rig
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -84,10 +85,10 @@ def machines(number: int, slots: int) -> list[MachineSpec]:
 def test_drf_gives_two_to_one_in_a_full_simulated_cell(schedulers: int) -> None:
     placed, found = Placed(), example("drf", "drf")
     found = omega.Scheduler("batch", ordering=found.ordering, instruments=[placed], t_job=0.05, t_task=0.0)
-    submitted = enumerate(jobs("batch", ("ada", "bob"), 250 * schedulers, 5))
+    submitted = enumerate(jobs("batch", ("ada", "bob"), (260 if schedulers == 1 else 520), 5))
     arrivals = [omega.Arrival(0.01 * i, spec) for i, spec in submitted]
     workload = omega.Workload(machines(20, 5), [], arrivals, "two users")
-    omega.simulate(found, workload, days=0.012, takes="batch", share=1, batch=schedulers)
+    omega.simulate(found, workload, days=0.012 if schedulers == 1 else 0.008, takes="batch", share=1, batch=schedulers)
     assert sum(placed.users.values()) > 1_000
     # Enough waits with every scheduler to the end: whoever has no job of a user at hand gives him no room.
     assert placed.users["ada"] / placed.users["bob"] == pytest.approx(2.0, rel=0.05 if schedulers == 1 else 0.10)
@@ -111,6 +112,37 @@ def test_drf_gives_two_to_one_in_a_full_live_cell() -> None:
         rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 30)
     assert running["ada"] / running["bob"] == pytest.approx(2.0, rel=0.05)
     rig.check()
+
+
+def test_drf_of_four_live_schedulers_gives_two_to_one_in_a_full_cell() -> None:
+    """Each scheduler owns a part of the jobs; all see what users hold. `make chaos` runs it with processes."""
+    found, names = example("drf", "drf"), [f"drf/{i}" for i in range(4)]
+    first = Rig((30_000, 30_720), scheduler=found.fresh("0"), member=names[0])
+    rigs = [first, *(Rig(scheduler=found.fresh(each), server=first.server, member=each) for each in names[1:])]
+    for rig, name in zip(rigs, names, strict=True):
+        rig.live.owned = owned(name, names)
+    for spec in jobs("drf", ("ada", "bob"), 200, 1):
+        first.other.submit([spec], 0, "ada")
+
+    def filled() -> bool:
+        return sum(placed for _, placed in first.counts().values()) == 30
+
+    running, rng = Counter[str](), Random(1)
+    for turn in range(20):
+        for _ in range(400):
+            for rig in rng.sample(rigs, 4):
+                rig.step()
+            if filled():
+                break
+        assert filled()
+        runs = [run for run in first.other.runs([0]) if not run.leaving]
+        if turn >= 8:
+            running.update(run.job.partition("-")[0] for run in runs)
+        first.other.members()
+        first.other.end([Ending(0, run.placement, How.FINISHED) for run in rng.sample(runs, 5)], 0, "fleet")
+    placed = [rig.figures.tasks for rig in rigs]
+    assert min(placed) > 10, "all of them place"
+    assert running["ada"] / running["bob"] == pytest.approx(2.0, rel=0.10)
 
 
 def local_job(machine: str) -> JobSpec:
