@@ -160,7 +160,7 @@ def _about_cell(same: Sequence[Event], where: str) -> str:
         amounts = [f"{name} {format_amount(name, amount)}" for name, amount in more["capacity"].items()]
         return f"{where} has {', '.join(amounts)} from now on"
     if first.kind == "enlist":
-        return f"{more['member']} took up work (incarnation {more['incarnation']})"
+        return f"{more['member']} joined (incarnation {more['incarnation']})"
     if first.kind == "leave":
         return f"{more['member']} left"
     if first.kind == "lapse":

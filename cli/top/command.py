@@ -20,23 +20,23 @@ def at_a_terminal() -> bool:
               help="Refresh interval in seconds.")  # fmt: skip
 @click.pass_obj
 def command(app: App, once: bool, every: float) -> None:
-    """Show the cell live: resource use, schedulers, pending jobs with reasons, machines, conflicts, evictions.
+    """Show the cell live: resource use, pending jobs with reasons, running jobs, schedulers, machines, events.
 
     Keys: 1 to 4 and Tab choose a table, arrows a line, Enter opens it; / filters, s sorts, r reverses; Space
     pauses, ? shows help, q quits.
     """
-    from cli.top.watch import Watch
+    from cli.event_words import sentences
+    from omega.queries.monitor import Monitor
 
-    cell = app.open()
-    watch = Watch(cell, app.shown_url)
+    monitor = Monitor(app.open(), app.shown_url, sentences)
     if once or app.as_json:
         from cli.top.once import document, show
 
-        picture = watch.look(app.now_ms())
+        overview = monitor.read(app.now_ms())
         if app.as_json:
-            render.document(document(picture))
+            render.document(document(overview))
         else:
-            show(picture)
+            show(overview)
         return
     if not at_a_terminal():
         raise BadInput("omega top: needs a terminal; use omega top --once for one frame")
@@ -48,6 +48,6 @@ def command(app: App, once: bool, every: float) -> None:
         raise OmegaError(
             "omega top: textual is not installed; pip install 'omega-scheduler[top]', or use omega top --once"
         ) from None
-    failure = Top(watch, app.now_ms, every).run()
+    failure = Top(monitor, app.now_ms, every).run()
     if failure:
         raise OmegaError(failure)

@@ -1,92 +1,84 @@
 """Details of one job, machine or scheduler."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from cellstate.errors import OmegaError, Refused
-from cellstate.model import Job, Machine
+from cellstate.model import Job, Machine, Run
 from cli import words
 from cli.event_words import clock
 from cli.top.bars import bar
 from cli.top.panes import attributes
-from cli.top.picture import Happened, Member, Picture, condition
 from omega.queries.job_state import COUNTS, counts, group_names, state
 from omega.queries.machines import tasks_on
+from omega.queries.monitor import Monitor
+from omega.queries.overview import Change, Member, Overview, condition
 from schedulers.constraints.reasons import MEANING
-
-if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
 
 MOST_RUNS, MOST_EVENTS, BAR = 200, 20, 30
 
 
-def details(cell: "RedisCell", picture: Picture, identity: str) -> tuple[str, list[str]]:
+def details(monitor: Monitor, overview: Overview, identity: str) -> tuple[str, list[str]]:
     """Return a heading and lines about the object of a pane's line. Raises Refused when it no longer exists."""
     kind, _, rest = identity.partition(" ")
     name = rest.partition(" ")[0]
     if kind == "job":
-        job = cell.job(name)
-        if job is None:
-            raise Refused(f"job {name}: is not kept any more")
-        return f"job {job.name} ({job.id})", _job(cell, picture, job)
+        job, runs = monitor.job(name)
+        return f"job {job.name} ({job.id})", _job(overview, job, runs)
     if kind == "machine":
-        machine = next((each for each in picture.machines if str(each.index) == name), None)
+        machine = next((each for each in overview.machines if str(each.index) == name), None)
         if machine is None:
             raise Refused(f"machine {name}: is gone")
-        return f"machine {machine.name}", _machine(cell, picture, machine)
-    member = next((each for each in picture.members if each.name == name), None)
+        return f"machine {machine.name}", _machine(monitor, overview, machine)
+    member = next((each for each in overview.members if each.name == name), None)
     if member is None:
         raise OmegaError(f"{kind} {name}: nothing more is known")
-    return f"scheduler {member.name}", _scheduler(picture, member)
+    return f"scheduler {member.name}", _scheduler(overview, member)
 
 
-def _job(cell: "RedisCell", picture: Picture, job: Job) -> list[str]:
-    why = next((each.reason for each in picture.queue if each.job.id == job.id), "")
-    indices = sorted({machine for group in job.groups for _, machine, _ in group.runs})
-    runs = [run for run in cell.runs(indices) if run.job == job.id]
-    names = {machine.index: machine.name for machine in picture.machines}
+def _job(overview: Overview, job: Job, runs: Sequence[Run]) -> list[str]:
+    why = next((each.reason for each in overview.queue if each.job.id == job.id), "")
+    names = {machine.index: machine.name for machine in overview.machines}
     groups = group_names(job)
     lines = [
         f"state        {state(job)}" + (f" · {why}: {MEANING[why]}" if why else ""),
         f"kind         {job.kind} · precedence {job.precedence:,} · gang {job.gang.name.lower()}",
-        f"submitted    {words.age((picture.at_ms - job.submitted_ms) / 1000)} ago",
+        f"submitted    {words.age((overview.at_ms - job.submitted_ms) / 1000)} ago",
         "",
     ]
     for group, name in zip(job.groups, groups, strict=True):
         found = counts([group])
         ways = ", ".join(f"{found[word]:,} {word}" for word in COUNTS[1:] if found[word])
         lines.append(f"group {name:<6} {words.count(group.total, 'task')} of "
-                     f"{words.amounts(picture.dimensions, group.need)}: {ways}")  # fmt: skip
+                     f"{words.amounts(overview.dimensions, group.need)}: {ways}")  # fmt: skip
     lines += ["", f"runs         {len(runs):,}"]
     lines += [
         f"  {names.get(run.machine, str(run.machine)):<16} {groups[run.group]:<10} {run.tasks}"
         + (" leaving" if run.leaving else "")
         for run in runs[:MOST_RUNS]
     ]
-    return lines + _events(picture, [each for each in picture.happened if any(e.job == job.id for e in each.events)])
+    return lines + _events(overview, [each for each in overview.changes if any(e.job == job.id for e in each.events)])
 
 
-def _machine(cell: "RedisCell", picture: Picture, machine: Machine) -> list[str]:
-    runs = cell.runs([machine.index])
-    jobs = {name: cell.job(name) for name in sorted({run.job for run in runs[:MOST_RUNS]})}
+def _machine(monitor: Monitor, overview: Overview, machine: Machine) -> list[str]:
+    runs, jobs = monitor.machine(machine.index, MOST_RUNS)
     lines = [
         f"state        {condition(machine)} · index {machine.index} · {words.count(machine.number, 'change')}",
         f"attributes   {attributes(machine) or 'none'}",
         "",
     ]
-    for name, used, has in zip(picture.dimensions.names, machine.allocated, machine.capacity, strict=True):
+    for name, used, has in zip(overview.dimensions.names, machine.allocated, machine.capacity, strict=True):
         share = used / has if has else 0.0
         lines.append(f"{name:<12} {bar(share, BAR)} {words.percent(used, has):>5}  {words.in_use(name, used, has)}")
     lines += ["", f"tasks        {tasks_on(runs).get(machine.index, 0):,}"]
     for run in runs[:MOST_RUNS]:
-        job = jobs[run.job]
+        job = jobs.get(run.job)
         name = f"{job.name} ({run.job[:8]})" if job else run.job
         lines.append(f"  {name:<30} tasks {run.tasks}" + (" leaving" if run.leaving else ""))
-    about = [each for each in picture.happened if any(event.machine == machine.index for event in each.events)]
-    return lines + _events(picture, about)
+    about = [each for each in overview.changes if any(event.machine == machine.index for event in each.events)]
+    return lines + _events(overview, about)
 
 
-def _scheduler(picture: Picture, member: Member) -> list[str]:
+def _scheduler(overview: Overview, member: Member) -> list[str]:
     figures = member.figures
     wait = figures["wait_seconds"]
     told = {
@@ -101,9 +93,9 @@ def _scheduler(picture: Picture, member: Member) -> list[str]:
         "abandoned": "" if not figures["abandoned"] else f"{figures['abandoned']:,}",
     }  # fmt: skip
     lines = [f"{name:<12} {text}" for name, text in told.items() if text]
-    return lines + _events(picture, [each for each in picture.happened if each.first.by == member.name])
+    return lines + _events(overview, [each for each in overview.changes if each.first.by == member.name])
 
 
-def _events(picture: Picture, about: Sequence[Happened]) -> list[str]:
-    lines = [f"  {clock(each.first.at_ms, picture.at_ms)[:-4]}  {each.first.by}  {each.what}" for each in about]
+def _events(overview: Overview, about: Sequence[Change]) -> list[str]:
+    lines = [f"  {clock(each.first.at_ms, overview.at_ms)[:-4]}  {each.first.by}  {each.text}" for each in about]
     return ["", "lately", *lines[:MOST_EVENTS]] if lines else []

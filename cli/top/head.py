@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from cli import words
 from cli.event_words import clock
 from cli.top.bars import bar, curve, cut
-from cli.top.picture import Picture
 from omega.queries.machines import utilisation
+from omega.queries.overview import Overview
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -14,37 +14,37 @@ if TYPE_CHECKING:
 LEAST_BAR, MOST_BAR, LEAST_CURVE = 12, 60, 10
 
 
-def head(picture: Picture, width: int, said: str = "") -> "list[Text]":
+def head(overview: Overview, width: int, said: str = "") -> "list[Text]":
     """Return the lines, each at most `width` characters; `said` is right-aligned in the first (paused, or an error)."""
     from rich.text import Text
 
-    return [_title(picture, width, said), Text(cut(_machines(picture), width)), *_use(picture, width),
-            _rates(picture, width)]  # fmt: skip
+    return [_title(overview, width, said), Text(cut(_machines(overview), width)), *_use(overview, width),
+            _rates(overview, width)]  # fmt: skip
 
 
-def _title(picture: Picture, width: int, said: str) -> "Text":
+def _title(overview: Overview, width: int, said: str) -> "Text":
     from rich.text import Text
 
-    right = said or clock(picture.at_ms)[:-4]
+    right = said or clock(overview.at_ms)[:-4]
     room = width - len(right) - 1
-    left = cut(f"{picture.cell} · version {picture.version:,} · {picture.store}", room)
+    left = cut(f"{overview.cell} · version {overview.version:,} · {overview.store}", room)
     return Text.assemble((left.ljust(room), "bold"), " ", (right, "bold red" if said else ""))
 
 
-def _machines(picture: Picture) -> str:
-    states = picture.states
+def _machines(overview: Overview) -> str:
+    states = overview.states
     up = f"{states['up']:,} up" + (f" ({states['full']:,} full)" if states["full"] else "")
     parts = [up, *(f"{states[word]:,} {word}" for word in ("over", "drained", "down", "offline") if states[word])]
-    waiting = ", ".join(f"{depth:,} {kind}" for kind, depth in sorted(picture.depths.items()) if depth)
-    return f"{words.count(len(picture.machines), 'machine')}: {', '.join(parts)} · waiting jobs: {waiting or 'none'}"
+    waiting = ", ".join(f"{depth:,} {kind}" for kind, depth in sorted(overview.depths.items()) if depth)
+    return f"{words.count(len(overview.machines), 'machine')}: {', '.join(parts)} · waiting jobs: {waiting or 'none'}"
 
 
-def _use(picture: Picture, width: int) -> "list[Text]":
+def _use(overview: Overview, width: int) -> "list[Text]":
     """A line for each resource: bar, share, amounts, history."""
     from rich.text import Text
 
-    names = picture.dimensions.names
-    use = utilisation(names, picture.machines)
+    names = overview.dimensions.names
+    use = utilisation(names, overview.machines)
     told = {
         name: f"{words.percent(each['allocated'], each['capacity']):>5}  "
         f"{words.amount(name, int(each['allocated']))} of {words.amount(name, int(each['capacity']))}"
@@ -56,21 +56,21 @@ def _use(picture: Picture, width: int) -> "list[Text]":
     rest = width - first - middle - wide - 1
     lines = []
     for name, text in told.items():
-        past = curve(picture.past.get(name, ()), rest, 1.0) if rest >= LEAST_CURVE else ""
+        past = curve(overview.past.get(name, ()), rest, 1.0) if rest >= LEAST_CURVE else ""
         share = use[name]["fraction"]
         style = "red" if share >= 0.95 else "yellow" if share >= 0.8 else "green"
         lines.append(Text.assemble(f"{name:<{first}}", (bar(share, wide), style), f" {text:<{middle}}", (past, "cyan")))
     return lines
 
 
-def _rates(picture: Picture, width: int) -> "Text":
+def _rates(overview: Overview, width: int) -> "Text":
     from rich.text import Text
 
-    rates = picture.rates
+    rates = overview.rates
     text = (
         f"{rates.placed:,.0f} tasks/s · conflict fraction {words.fraction(rates.conflict_fraction)}"
         f" · {rates.evicted:,.0f} evicted or lost/s"
     )
     rest = width - len(text) - 11
-    past = curve(picture.past.get("placed", ()), rest) if rest >= LEAST_CURVE else ""
+    past = curve(overview.past.get("placed", ()), rest) if rest >= LEAST_CURVE else ""
     return Text.assemble(cut(f"placed   {text}", width), "  ", (past, "cyan"))

@@ -6,20 +6,20 @@ from cellstate.model import Machine
 from cli import render
 from cli.top.head import head
 from cli.top.panes import EMPTY, panes
-from cli.top.picture import TROUBLE, Member, Picture, condition, fullness, trouble, waiting_json
 from omega.queries.machines import utilisation
+from omega.queries.overview import TROUBLE, Member, Overview, condition, fullness, listed_json, trouble
 
 MACHINE_STATES = ("up", "drained", "down", "offline", "over", "full")
 MOST_LINES = 15
 """Lines of each table of a frame; a document has everything that was read."""
 
 
-def show(picture: Picture) -> None:
+def show(overview: Overview) -> None:
     """Print a frame; of the machines those that are full, over, drained or down."""
     screen = render.console()
-    for text in head(picture, min(screen.width, 100)):
+    for text in head(overview, min(screen.width, 100)):
         render.line(text.plain.rstrip())
-    for pane in panes(picture):
+    for pane in panes(overview):
         things = [each for each in pane.things if not isinstance(each, Machine) or _troubled(each)]
         render.line()
         render.line(f"{pane.name} {pane.note}".rstrip())
@@ -32,20 +32,22 @@ def show(picture: Picture) -> None:
             render.line(f"… {len(things) - MOST_LINES:,} more")
 
 
-def document(picture: Picture) -> dict[str, Any]:
+def document(overview: Overview) -> dict[str, Any]:
     """A frame as plain values; amounts in the smallest units, times in milliseconds since 1970 or in seconds."""
-    states = {"total": len(picture.machines)} | {word: picture.states[word] for word in MACHINE_STATES}
+    states = {"total": len(overview.machines)} | {word: overview.states[word] for word in MACHINE_STATES}
     return {
-        "cell": picture.cell, "store": picture.store, "at_ms": picture.at_ms, "version": picture.version,
+        "cell": overview.cell, "store": overview.store, "at_ms": overview.at_ms, "version": overview.version,
         "machines": states,
-        "utilisation": utilisation(picture.dimensions.names, picture.machines),
-        "rates": {"tasks_placed_per_second": picture.rates.placed, "evicted_per_second": picture.rates.evicted,
-                  "conflict_fraction": picture.rates.conflict_fraction},
-        "pending": dict(picture.depths),
-        "schedulers": [_member(each) for each in picture.members],
-        "queue": [waiting_json(each, picture.at_ms) for each in picture.queue],
-        "troubled": [_machine(each, picture) for each in picture.machines if _troubled(each)],
-        "events": [event.as_json() for each in picture.happened for event in each.events],
+        "utilisation": utilisation(overview.dimensions.names, overview.machines),
+        "rates": {"tasks_placed_per_second": overview.rates.placed, "evicted_per_second": overview.rates.evicted,
+                  "conflict_fraction": overview.rates.conflict_fraction},
+        "pending": dict(overview.depths),
+        "schedulers": [_member(each) for each in overview.members],
+        "queue": [listed_json(each, overview.at_ms) for each in overview.queue],
+        "running": {"total": overview.jobs_running,
+                    "jobs": [listed_json(each, overview.at_ms) for each in overview.running]},
+        "troubled": [_machine(each, overview) for each in overview.machines if _troubled(each)],
+        "events": [event.as_json() for each in overview.changes for event in each.events],
     }  # fmt: skip
 
 
@@ -58,10 +60,10 @@ def _member(each: Member) -> dict[str, Any]:
     return {**each.figures, "lately": lately}
 
 
-def _machine(machine: Machine, picture: Picture) -> dict[str, Any]:
+def _machine(machine: Machine, overview: Overview) -> dict[str, Any]:
     return {
         "name": machine.name, "index": machine.index, "state": machine.state.name.lower(), "over": machine.over,
         "condition": condition(machine), "fullness": fullness(machine),
-        "capacity": picture.dimensions.numbers(machine.capacity),
-        "allocated": picture.dimensions.numbers(machine.allocated),
+        "capacity": overview.dimensions.numbers(machine.capacity),
+        "allocated": overview.dimensions.numbers(machine.allocated),
     }  # fmt: skip

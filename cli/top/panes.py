@@ -8,8 +8,8 @@ from cellstate.model import Machine, MachineState
 from cli import words
 from cli.event_words import clock
 from cli.top.bars import bar, curve
-from cli.top.picture import Happened, Member, Picture, Waiting, condition, fullness, trouble
-from omega.queries.job_state import counts
+from omega.queries.job_state import counts, state
+from omega.queries.overview import Change, Listed, Member, Overview, condition, fullness, trouble
 
 BAR, SHORT_BAR = 8, 4
 CURVE = 12
@@ -42,29 +42,30 @@ class Pane:
     """A count next to its name."""
 
 
-def panes(picture: Picture) -> list[Pane]:
+def panes(overview: Overview) -> list[Pane]:
     """All of them, in order."""
-    return [_queue(picture), _schedulers(picture), _machines(picture), _events(picture)]
+    return [_jobs(overview), _schedulers(overview), _machines(overview), _events(overview)]
 
 
-NAMES = ("queue", "schedulers", "machines", "events")
+NAMES = ("jobs", "schedulers", "machines", "events")
 EMPTY = {
-    "queue": "nothing waits",
+    "jobs": "no job is pending or running",
     "schedulers": "no schedulers; start one with omega scheduler run batch",
     "machines": "no machines; add some with omega machine add",
-    "events": "no conflicts, evictions or other trouble in the log",
+    "events": "no events in the log",
 }
 
 
-def _queue(picture: Picture) -> Pane:
-    def age(each: Waiting) -> str:
-        return words.age((picture.at_ms - each.job.submitted_ms) / 1000)
+def _jobs(overview: Overview) -> Pane:
+    def age(each: Listed) -> str:
+        return words.age((overview.at_ms - each.job.submitted_ms) / 1000)
 
-    def tasks(each: Waiting) -> str:
-        return f"{each.queued:,}/{counts(each.job.groups)['total']:,}"
+    def placed(each: Listed) -> str:
+        found = counts(each.job.groups)
+        return f"{found['placed']:,}/{found['total']:,}"
 
-    def wants(each: Waiting) -> str:
-        needs = [words.amounts(picture.dimensions, group.need) for group in each.job.groups if group.unplaced]
+    def wants(each: Listed) -> str:
+        needs = [words.amounts(overview.dimensions, group.need) for group in each.job.groups]
         return words.listing(list(dict.fromkeys(needs)), 1)
 
     columns = (
@@ -72,17 +73,20 @@ def _queue(picture: Picture) -> Pane:
         Column("name", lambda each: each.job.name, lambda each: each.job.name, least=12),
         Column("kind", lambda each: each.job.kind, lambda each: each.job.kind, weight=5),
         Column("prec", lambda each: f"{each.job.precedence:,}", lambda each: -each.job.precedence, True, 4),
+        Column("state", lambda each: state(each.job), lambda each: state(each.job), weight=7),
         Column("reason", lambda each: each.reason, lambda each: each.reason),
-        Column("queued", tasks, lambda each: -each.queued, right=True),
-        Column("each wants", wants, weight=2, least=16),
-        Column("age", age, lambda each: each.arrival, right=True, weight=8),
+        Column("placed", placed, lambda each: -each.job.unplaced, right=True),
+        Column("each task", wants, weight=2, least=16),
+        Column("age", age, lambda each: each.job.submitted_ms, right=True, weight=8),
     )
-    seen = len(picture.queue)
-    note = f"{picture.waiting:,}" if seen >= picture.waiting else f"{seen:,} of {picture.waiting:,}"
-    return Pane("queue", columns, picture.queue, lambda each: f"job {each.job.id}", note)
+    things = (*overview.queue, *overview.running)
+    note = f"{overview.waiting:,} pending, {overview.jobs_running:,} running"
+    total = overview.waiting + overview.jobs_running
+    note += f" ({len(things):,} shown)" if len(things) < total else ""
+    return Pane("jobs", columns, things, lambda each: f"job {each.job.id}", note)
 
 
-def _schedulers(picture: Picture) -> Pane:
+def _schedulers(overview: Overview) -> Pane:
     def number(title: str, weight: int = 9, name: str = "") -> Column:
         def value(each: Member) -> int:
             return int(each.figures[name or title] or 0)
@@ -109,9 +113,9 @@ def _schedulers(picture: Picture) -> Pane:
         number("tasks", 3),
         number("abandoned", 1),
     )
-    live = sum(each.figures["alive"] for each in picture.members)
-    note = f"{live}" if live == len(picture.members) else f"{live} of {len(picture.members)} live"
-    return Pane("schedulers", columns, picture.members, lambda each: f"scheduler {each.name}", note)
+    live = sum(each.figures["alive"] for each in overview.members)
+    note = f"{live}" if live == len(overview.members) else f"{live} of {len(overview.members)} live"
+    return Pane("schedulers", columns, overview.members, lambda each: f"scheduler {each.name}", note)
 
 
 def _conflicts(each: Member) -> str:
@@ -122,7 +126,7 @@ def _share(value: float | None) -> str:
     return "" if value is None else f"{bar(value, SHORT_BAR)} {100 * value:3.0f} %"
 
 
-def _machines(picture: Picture) -> Pane:
+def _machines(overview: Overview) -> Pane:
     def use(place: int, name: str) -> Column:
         def show(each: Machine) -> str:
             return f"{bar(_part(each, place), BAR)} {words.in_use(name, each.allocated[place], each.capacity[place])}"
@@ -132,14 +136,14 @@ def _machines(picture: Picture) -> Pane:
     columns = (
         Column("machine", lambda each: each.name, lambda each: each.index),
         Column("state", condition, trouble),
-        *(use(place, name) for place, name in enumerate(picture.dimensions.names)),
+        *(use(place, name) for place, name in enumerate(overview.dimensions.names)),
         Column("use", lambda each: f"{100 * fullness(each):.0f} %", lambda each: -fullness(each), right=True),
         Column("changes", lambda each: f"{each.number:,}", lambda each: -each.number, right=True, weight=1),
         Column("attributes", attributes, weight=1, least=10),
     )
-    bad = picture.states["full"] + picture.states["down"] + picture.states["offline"] + picture.states["over"]
-    note = f"{len(picture.machines):,}" + (f", {bad:,} full or worse" if bad else "")
-    return Pane("machines", columns, picture.machines, lambda each: f"machine {each.index}", note)
+    bad = overview.states["full"] + overview.states["down"] + overview.states["offline"] + overview.states["over"]
+    note = f"{len(overview.machines):,}" + (f", {bad:,} full or worse" if bad else "")
+    return Pane("machines", columns, overview.machines, lambda each: f"machine {each.index}", note)
 
 
 def attributes(machine: Machine) -> str:
@@ -153,17 +157,17 @@ def _part(machine: Machine, place: int) -> float:
     return machine.allocated[place] / machine.capacity[place]
 
 
-def _events(picture: Picture) -> Pane:
+def _events(overview: Overview) -> Pane:
     columns = (
-        Column("time", lambda each: clock(each.first.at_ms, picture.at_ms)[:-4], lambda each: -each.first.version),
+        Column("time", lambda each: clock(each.first.at_ms, overview.at_ms)[:-4], lambda each: -each.first.version),
         Column("by", lambda each: each.first.by, lambda each: each.first.by),
-        Column("what", lambda each: each.what, lambda each: each.what, least=30),
+        Column("what", lambda each: each.text, lambda each: each.text, least=30),
     )
-    return Pane("events", columns, picture.happened, _opens)
+    return Pane("events", columns, overview.changes, _opens)
 
 
-def _opens(each: Happened) -> str:
-    """What an event is about: the version makes it one of its own."""
+def _opens(each: Change) -> str:
+    """Return the identity of an event's line: the object that Enter opens, and its version."""
     job = next((event.job for event in each.events if event.job), None)
     machine = next((event.machine for event in each.events if event.machine is not None), None)
     about = f"job {job}" if job else f"machine {machine}" if machine is not None else "event"

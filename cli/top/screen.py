@@ -18,33 +18,36 @@ from cli.top.details import details
 from cli.top.head import head
 from cli.top.leaf import Help, Leaf
 from cli.top.panes import NAMES, panes
-from cli.top.picture import Picture
 from cli.top.table import PaneTable
-from cli.top.watch import Watch
+from omega.queries.monitor import Monitor
+from omega.queries.overview import Overview
 
 WIDE, HIGH = 150, 36
 """Minimum size in characters at which all tables are shown."""
 
 KEYS = """\
-1 2 3 4      queue, schedulers, machines, events
+1 2 3 4      jobs, schedulers, machines, events
 Tab          the next table          Shift-Tab   the one before
 ↑ ↓ PgUp …   choose a line           Enter       details
 /            filter by text          Esc         clear the filter; close
 s            sort by next column     r           reverse the order
 Space        pause or resume         q           quit
 
+jobs         the first 200 pending jobs of each kind, then the 200 newest running ones
 machines     full: at least 95 % of a resource is in use
              over: more allocated than its capacity; takes no tasks
 schedulers   busy: share of the time spent deciding and committing, between the last heartbeats
              conflicts: commits with a conflict ÷ commits without, in the same time
-             blocked: jobs that wait for resources; requeued when some are freed"""
+             blocked: pending jobs of which no task fits; requeued when resources are freed
+events       the newest 200 versions, and the 200 newest that may need attention (conflicts, evictions, losses,
+             failures, changes of machines and schedulers)"""
 
 
 class Top(App[str]):
     """The application; it returns the error that ended it, if any."""
 
     ENABLE_COMMAND_PALETTE = False
-    AUTO_FOCUS = "#queue"
+    AUTO_FOCUS = "#jobs"
     CSS = """
     Screen { background: $background; }
     #head { height: auto; padding: 0 1; }
@@ -72,11 +75,11 @@ class Top(App[str]):
         Binding("ctrl+c", "quit", "end", show=False, priority=True),
     ]
 
-    def __init__(self, watch: Watch, now_ms: Callable[[], int], every: float = 1.0) -> None:
-        """Show what `watch` reads every `every` seconds; `now_ms` returns the time in milliseconds since 1970."""
+    def __init__(self, monitor: Monitor, now_ms: Callable[[], int], every: float = 1.0) -> None:
+        """Show what `monitor` reads every `every` seconds; `now_ms` returns the time in milliseconds since 1970."""
         super().__init__()
-        self.looker, self.now_ms, self.every = watch, now_ms, every
-        self.picture: Picture | None = None
+        self.monitor, self.now_ms, self.every = monitor, now_ms, every
+        self.overview: Overview | None = None
         self.said = ""
         self.paused = False
         self.chosen = 0
@@ -110,18 +113,18 @@ class Top(App[str]):
         if self.paused or not self._reading.acquire(blocking=False):
             return
         try:
-            picture = self.looker.look(self.now_ms())
+            overview = self.monitor.read(self.now_ms())
         except StoreError as error:
             self.call_from_thread(self._fail, str(error))
         except OmegaError as error:
             self.call_from_thread(self.exit, str(error))
         else:
-            self.call_from_thread(self._take, picture)
+            self.call_from_thread(self._take, overview)
         finally:
             self._reading.release()
 
-    def _take(self, picture: Picture) -> None:
-        self.picture, self.said = picture, ""
+    def _take(self, overview: Overview) -> None:
+        self.overview, self.said = overview, ""
         self.show()
 
     def _fail(self, said: str) -> None:
@@ -142,11 +145,11 @@ class Top(App[str]):
             self.call_from_thread(leaf.write, *told)
 
     def _details(self, identity: str) -> tuple[str, list[str]]:
-        if self.picture is None:
+        if self.overview is None:
             return identity, []
         with self._reading:
             try:
-                return details(self.looker.cell, self.picture, identity)
+                return details(self.monitor, self.overview, identity)
             except OmegaError as error:
                 return identity, [str(error)]
 
@@ -165,19 +168,19 @@ class Top(App[str]):
             table.set_class(number == self.chosen, "chosen")
 
     def show(self) -> None:
-        """Draw the last picture, unless the screen is closing."""
+        """Draw the last overview, unless the screen is closing."""
         if not self.query("#filter"):
             return
-        picture = self.picture
-        if picture is None:
+        overview = self.overview
+        if overview is None:
             self.query_one("#head", Static).update(Text(shown(self.said) or "reading …"))
             return
         width = self.size.width - 2
         said = "paused" if self.paused else "no answer, trying again" if self.said else ""
-        self.query_one("#head", Static).update(Text("\n").join(head(picture, width, said)))
+        self.query_one("#head", Static).update(Text("\n").join(head(overview, width, said)))
         tabs = []
         wide = self.has_class("wide")
-        for number, (pane, table) in enumerate(zip(panes(picture), self.tables, strict=True)):
+        for number, (pane, table) in enumerate(zip(panes(overview), self.tables, strict=True)):
             table.show(pane, number + 1, self.size.width // 2 if wide else self.size.width)
             tabs.append((f" {shown(table.title)} ", "reverse" if number == self.chosen else "dim"))
         self.query_one("#tabs", Static).update(Text.assemble(*tabs))

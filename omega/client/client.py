@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from cellstate.errors import BadInput, Refused
+from cellstate.errors import BadInput
 from cellstate.model import JobSpec
 from omega import changes, submission
 from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
 from omega.live import waiting
-from omega.queries import cells, doubts, events, explanations, jobs, machines, plans, schedulers
+from omega.queries import cells, doubts, event_list, events, explanations, jobs, machines, plans, schedulers
 from omega.queries.finding import find_job
 from omega.queries.job_status import JobStatus, progress
 from omega.queries.recent import recently
@@ -244,9 +244,10 @@ class Client:
     ) -> Iterator[Document]:  # fmt: skip
         """Yield the events of the log, oldest first, of versions above `after` (None: all that the log has).
 
-        To resume, pass the ``version`` of the last event that was handled. When versions are not in the log any more,
-        a ``{"gap": {"from", "to"}}`` comes in their place. With `follow` it goes on with what happens, without end;
-        without `after` it then begins now.
+        To resume, pass the ``version`` of the last event that was handled, after all events of that version: several
+        may have the same. Versions that the log no longer has are one ``{"gap": {"from", "to"}}``, versions that the
+        store lost after they were read one ``{"lost": {"from", "to"}}``. With `follow` it continues with new events
+        without end, and begins now unless `after` is given.
         """
         step = self.begin_events(after, kinds=kinds, job=job, follow=follow)
         while True:
@@ -264,11 +265,13 @@ class Client:
         for kind in kinds:
             _known(kind, events.KINDS)
         with self._connections.cell() as cell:
-            tail = events.Tail.begin(cell, after, frozenset(kinds), job and _job_id(cell, job), newest=follow)
+            wanted = event_list.Filter(frozenset(kinds), job and event_list.job_id(cell, job))
+            tail = event_list.Tail.begin(cell, after, wanted, newest=follow)
 
         def step() -> tuple[list[Document], bool]:
             with self._connections.cell() as cell:
-                return tail.read(cell)
+                found, at_end = tail.read(cell)
+            return [each.as_json() for each in found], at_end
 
         return step
 
@@ -280,13 +283,6 @@ def _now_ms() -> int:
 def _known(word: str | None, words: Sequence[str]) -> None:
     if word is not None and word not in words:
         raise BadInput(f"{word!r}: there is {', '.join(words)}")
-
-
-def _job_id(cell: "RedisCell", asked: str) -> str:
-    try:
-        return find_job(cell, asked).id
-    except Refused:
-        return asked  # its events may be in the log though the cell no longer keeps it
 
 
 def _specs(cell: "RedisCell", jobs: "Iterable[JobLike]") -> list[JobSpec]:

@@ -85,42 +85,6 @@ def since_time(cell: "RedisCell", at_ms: int, kept: Extent) -> int:
     return low
 
 
-@dataclass(slots=True)
-class Tail:
-    """Reads the log on from a version: `at` is the version up to which everything was read."""
-
-    at: int
-    kinds: frozenset[str]
-    job: str | None
-
-    @classmethod
-    def begin(
-        cls, cell: "RedisCell", after: int | None, kinds: frozenset[str] = frozenset(), job: str | None = None, *,
-        newest: bool = False,
-    ) -> "Tail":  # fmt: skip
-        """Begin after a version; without one at the newest version, or with the oldest that is kept."""
-        if after is None:
-            kept = extent(cell)
-            after = kept.newest if newest else kept.first - 1
-        return cls(after, kinds, job)
-
-    def read(self, cell: "RedisCell") -> tuple[list[dict[str, Any]], bool]:
-        """Return the next events as plain values, and whether that was all; a gap in the log is a row of its own."""
-        kept = extent(cell)
-        self.at = min(self.at, kept.newest)  # the store may have lost versions
-        found: list[dict[str, Any]] = []
-        if self.at + 1 < kept.first:
-            found.append({"gap": {"from": self.at + 1, "to": kept.first - 1}})
-            self.at = kept.first - 1
-        to = min(kept.newest, self.at + CHUNK)
-        found += [
-            event.as_json() for event in events(cell, self.at, to)
-            if self.job in (None, event.job) and (not self.kinds or event.kind in self.kinds)
-        ]  # fmt: skip
-        self.at = to
-        return found, to == kept.newest
-
-
 def event(fact: "Fact", dimensions: "Dimensions") -> Event:
     """Name the words of a fact; one of an unknown kind, or that cannot be read, keeps them as they are."""
     kind, *rest = fact.words

@@ -1,6 +1,6 @@
 """Names of jobs and machines by id and index."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from omega.queries.events import Event
@@ -23,6 +23,12 @@ class Names:
     def know(self, machines: Mapping[int, str]) -> None:
         """Learn names of machines, by index."""
         self._machines.update(machines)
+
+    def read_jobs(self, ids: Iterable[str | None]) -> None:
+        """Read the names of jobs in one call each 4,000; those that are known are not asked for again."""
+        unknown = sorted({job_id for job_id in ids if job_id is not None and job_id not in self._jobs})
+        found = self._cell.jobs_by_id(unknown)
+        self._jobs |= {job_id: found[job_id].name if job_id in found else "" for job_id in unknown}
 
     def hear(self, event: Event) -> None:
         """Learn the names that an event brings."""

@@ -93,10 +93,10 @@ def sentences(omega: Omega) -> list[tuple[str, ...]]:
 
 def test_sentences(omega: Omega, old_cell: RedisCell) -> None:
     assert sentences(omega) == [
-        ("v1", "here", "here took up work (incarnation 1)"),
+        ("v1", "here", "here joined (incarnation 1)"),
         ("v2", "here", "m0, m1 joined"),
         ("v3", "ada", "submitted crawl (4f1c), 2 tasks of kind batch, precedence 7"),
-        ("v4", "batch/0", "batch/0 took up work (incarnation 2)"),
+        ("v4", "batch/0", "batch/0 joined (incarnation 2)"),
         ("v5", "batch/0", "placed 2 tasks of crawl (4f1c) on m0, m1"),
         ("v6", "agent", "1 task of crawl (4f1c) failed on m0: exit:3"),
         ("v7", "ada", "m1 is down · 1 task of crawl (4f1c) evicted on m1: down"),
@@ -108,7 +108,7 @@ def test_sentences(omega: Omega, old_cell: RedisCell) -> None:
         ("v13", "agent", "1 task of big (b) left on m0"),
         ("v14", "ada", "limits of kind batch changed"),
         ("v15", "batch/0", "lease of batch/0 lapsed"),
-        ("v16", "batch/0", "batch/0 took up work (incarnation 3)"),
+        ("v16", "batch/0", "batch/0 joined (incarnation 3)"),
         ("v17", "batch/0", "batch/0 left"),
     ]
 
@@ -123,8 +123,8 @@ def test_many_jobs_and_machines_make_one_sentence(omega: Omega, cell: RedisCell)
     commit(cell, one, 2, Transaction("k", tuple(Claim(i, 0, 1, 0) for i in range(5, 9))))
     cell.end([Ending(i, i + 1, How.FINISHED) for i in range(5)], 4, "here")
     assert [text for _, _, text in sentences(omega)] == [
-        "here took up work (incarnation 1)", "9 machines joined", "submitted 5 jobs, 10 tasks",
-        "batch/0 took up work (incarnation 2)",
+        "here joined (incarnation 1)", "9 machines joined", "submitted 5 jobs, 10 tasks",
+        "batch/0 joined (incarnation 2)",
         "placed 10 tasks of 5 jobs on 5 machines", "submitted k (k), 4 tasks of kind batch",
         "placed 4 tasks of k (k) on 4 machines", "10 tasks of 5 jobs finished on 5 machines · 5 jobs done",
     ]  # fmt: skip

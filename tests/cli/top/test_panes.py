@@ -7,17 +7,17 @@ from cellstate.resources import Dimensions
 from cli.top.bars import bar, curve, cut
 from cli.top.head import head
 from cli.top.panes import Pane, chosen, fit, panes
-from cli.top.picture import Member, Picture, Rates, Waiting, condition, rank, states
+from omega.queries.overview import Listed, Member, Overview, Rates, condition, rank, states
 
 
 def machine(index: int, cpu: int, memory: int = 0, state: MachineState = MachineState.UP) -> Machine:
     return Machine(index, f"m{index}", 7, state, 0, (4000, 4096), (cpu, memory), {"rack": f"r{index % 2}"})
 
 
-def waiting(number: int, name: str, precedence: int = 0) -> Waiting:
+def waiting(number: int, name: str, precedence: int = 0) -> Listed:
     group = GroupStatus((500, 256), 0, 10, 4, 6, 0, 0, 0, "0-3", ())
     job = Job(f"id-{number}", name, "batch", precedence, number, JobState.ACTIVE, Gang.NO, 1_000, [group])
-    return Waiting(number, job, "RESOURCES")
+    return Listed(number, job, "RESOURCES")
 
 
 FIGURES = {
@@ -29,16 +29,16 @@ MACHINES = [
     machine(0, 1000), machine(1, 3900), machine(2, 4001), machine(3, 0, state=MachineState.DOWN),
     machine(4, 0, state=MachineState.DRAINED), machine(5, 2000),
 ]  # fmt: skip
-PICTURE = Picture(
+OVERVIEW = Overview(
     "default", "unix:///store.sock", Dimensions(), 61_000, 1234, sorted(MACHINES, key=rank),
     states([rank(each) for each in MACHINES], MACHINES), [Member(FIGURES, 0.5, 0.1, (0.1, 0.5))],
-    [waiting(1, "crawl"), waiting(2, "shop", 100)], {"batch": 2}, (), Rates(14_900.0, 0.031, 2.0),
+    [waiting(1, "crawl"), waiting(2, "shop", 100)], [], 0, {"batch": 2}, (), Rates(14_900.0, 0.031, 2.0),
     {"cpu": (0.1, 0.9), "memory": (0.0, 0.0), "placed": (0.0, 14_900.0)},
 )  # fmt: skip
 
 
 def named(name: str) -> Pane:
-    return next(pane for pane in panes(PICTURE) if pane.name == name)
+    return next(pane for pane in panes(OVERVIEW) if pane.name == name)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_sorting_by_a_column_and_the_other_way_round() -> None:
     by_name = [each.name for each in chosen(pane, 0, reverse=False, wanted="", most=9)]
     assert by_name == ["m0", "m1", "m2", "m3", "m4", "m5"]
     assert [each.name for each in chosen(pane, 0, reverse=True, wanted="", most=2)] == ["m5", "m4"]
-    by_precedence = chosen(named("queue"), 3, reverse=False, wanted="", most=9)
+    by_precedence = chosen(named("jobs"), 3, reverse=False, wanted="", most=9)
     assert [each.job.name for each in by_precedence] == ["shop", "crawl"]
 
 
@@ -78,7 +78,7 @@ def test_only_lines_with_a_text() -> None:
     assert [each.name for each in chosen(named("machines"), 0, reverse=False, wanted="rack=r1", most=9)] == [
         "m1", "m3", "m5",
     ]  # fmt: skip
-    assert chosen(named("queue"), None, reverse=False, wanted="nothing", most=9) == []
+    assert chosen(named("jobs"), None, reverse=False, wanted="nothing", most=9) == []
 
 
 def test_columns_of_less_weight_go_when_there_is_no_room() -> None:
@@ -100,7 +100,7 @@ def test_a_column_that_says_nothing_is_left_out() -> None:
 
 @pytest.mark.parametrize("width", [78, 100, 200])
 def test_the_head_fits_its_width(width: int) -> None:
-    lines = [line.plain for line in head(PICTURE, width, "")]
+    lines = [line.plain for line in head(OVERVIEW, width, "")]
     assert all(len(line) <= width for line in lines)
     assert lines[1] == "6 machines: 4 up (1 full), 1 over, 1 drained, 1 down · waiting jobs: 2 batch"
     assert "55 %  10.9 of 20" in lines[2]
@@ -108,4 +108,4 @@ def test_the_head_fits_its_width(width: int) -> None:
 
 
 def test_the_head_says_when_something_is_wrong() -> None:
-    assert head(PICTURE, 80, "no answer, trying again")[0].plain.endswith("no answer, trying again")
+    assert head(OVERVIEW, 80, "no answer, trying again")[0].plain.endswith("no answer, trying again")

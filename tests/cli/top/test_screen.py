@@ -7,10 +7,11 @@ from textual.widgets import Static
 from cellstate.model import JobSpec, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Position, Transaction
+from cli.event_words import sentences
 from cli.top.leaf import Help, Leaf
 from cli.top.screen import Top
 from cli.top.table import PaneTable
-from cli.top.watch import Watch
+from omega.queries.monitor import Monitor
 from tests.cli.conftest import join
 
 pytestmark = [pytest.mark.server, pytest.mark.anyio]
@@ -25,7 +26,7 @@ def top(cell: RedisCell) -> Top:
     me = cell.enlist("batch/0", "nonce", 60_000, 5_000)
     cell.commit(me, 1, [Transaction("j1", (Claim(1, 0, 2),))], Position(), 6_000)
     times = iter(range(10_000, 10_000_000, 1_000))
-    return Top(Watch(cell, "store"), times.__next__, every=60)
+    return Top(Monitor(cell, "store", sentences), times.__next__, every=60)
 
 
 async def looked(pilot: "Pilot[str]") -> None:
@@ -104,15 +105,15 @@ async def test_open_and_close(top: Top, cell: RedisCell) -> None:
 async def test_pause_stands_still(top: Top, cell: RedisCell) -> None:
     async with top.run_test(size=(80, 24)) as pilot:
         await looked(pilot)
-        seen = top.picture
+        seen = top.overview
         await press(pilot, "space")
         top.look()
         await looked(pilot)
-        assert top.picture is seen
+        assert top.overview is seen
         await press(pilot, "space")
         top.look()
         await looked(pilot)
-        assert top.picture is not seen
+        assert top.overview is not seen
 
 
 async def test_a_deleted_cell_ends_it_with_the_reason(top: Top, cell: RedisCell) -> None:

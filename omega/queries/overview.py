@@ -1,4 +1,4 @@
-"""What ``omega top`` shows: a cell at one moment, as plain values."""
+"""A cell at one moment, as `omega.queries.monitor` reads it again and again for a live view."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,17 +18,12 @@ FULL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """A pending job, in the order jobs became pending, and the word for why it waits."""
+class Listed:
+    """A job, its position in a list, and the reason why it is pending; empty when there is none."""
 
-    arrival: int
+    position: int
     job: Job
     reason: str
-
-    @property
-    def queued(self) -> int:
-        """Tasks that want a machine."""
-        return self.job.unplaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +44,21 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
-    """An event of the log that may need attention, in a sentence."""
+class Change:
+    """The events of one version of the cell, with their text."""
 
     events: "Sequence[Event]"
-    what: str
+    text: str
 
     @property
     def first(self) -> "Event":
-        """Its version, time, author, and one of the jobs and machines that it is about."""
+        """The first event: version, time, author."""
         return self.events[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What happened per second since the look before."""
+    """Rates per second since the last read."""
 
     placed: float
     """Tasks."""
@@ -73,7 +68,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Overview:
     """A cell at `at_ms`."""
 
     cell: str
@@ -86,15 +81,19 @@ class Picture:
     states: Mapping[str, int]
     """See `states`."""
     members: Sequence[Member]
-    queue: Sequence[Waiting]
-    """The first pending jobs of each kind."""
+    queue: Sequence[Listed]
+    """The first pending jobs of each kind, in order of arrival."""
+    running: Sequence[Listed]
+    """The newest jobs of which all tasks are placed or ended and at least one is placed, newest first."""
+    jobs_running: int
+    """How many such jobs there are."""
     depths: Mapping[str, int]
     """How many jobs of each kind are pending."""
-    happened: Sequence[Happened]
-    """Newest first."""
+    changes: Sequence[Change]
+    """The newest versions, and older ones that may need attention; newest first."""
     rates: Rates
     past: Mapping[str, Sequence[float]]
-    """Looks before, oldest first: the share in use of each resource, and under "placed" tasks per second."""
+    """Earlier reads, oldest first: the share in use of each resource, and under "placed" tasks per second."""
 
     @property
     def waiting(self) -> int:
@@ -138,8 +137,8 @@ def states(ranks: Sequence[Rank], machines: Sequence[Machine]) -> "Counter[str]"
     return found
 
 
-def waiting_json(each: Waiting, now_ms: int) -> dict[str, Any]:
-    """A pending job as plain values."""
+def listed_json(each: Listed, now_ms: int) -> dict[str, Any]:
+    """Return a job of a list as plain values."""
     job = each.job
     return {
         "id": job.id, "name": job.name, "kind": job.kind, "precedence": job.precedence, "state": state(job),

@@ -9,8 +9,10 @@ from cellstate.errors import Refused
 from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from cli.event_words import sentences
 from cli.top import command
-from cli.top.watch import MOST_WAITING, Watch
+from omega.queries import monitor as monitor_module
+from omega.queries.monitor import MOST_WAITING, Monitor
 from tests.cli.conftest import Omega, join
 
 pytestmark = pytest.mark.server
@@ -24,27 +26,27 @@ def place(cell: RedisCell, me: Membership, number: int, name: str, machine: int,
     cell.commit(me, number, [Transaction(name, (Claim(machine, 0, count),))], Position(), 11_000)
 
 
-def test_machines_are_followed_from_look_to_look(cell: RedisCell) -> None:
+def test_machines_are_followed_from_read_to_read(cell: RedisCell) -> None:
     join(cell, 3)
-    watch = Watch(cell, "store")
-    assert [each.name for each in watch.look(10_000).machines] == ["m0", "m1", "m2"]
+    monitor = Monitor(cell, "store", sentences)
+    assert [each.name for each in monitor.read(10_000).machines] == ["m0", "m1", "m2"]
     cell.set_machine_state(1, MachineState.GONE, 10_000, "ada")
     cell.set_machine_state(2, MachineState.DOWN, 10_000, "ada")
     cell.serve("here", "n", 600_000, 0)
     cell.join("here", [MachineSpec("m3", (1000, 1024), {"rack": "r1"})], 10_000)
-    seen = watch.look(11_000)
+    seen = monitor.read(11_000)
     assert [(each.name, each.state, each.attributes) for each in seen.machines] == [
         ("m2", MachineState.DOWN, {}), ("m0", MachineState.UP, {}), ("m3", MachineState.UP, {"rack": "r1"}),
     ]  # fmt: skip
     cell.join("here", [MachineSpec("m1", (2000, 1024), {"rack": "r2"})], 10_000)
-    assert sorted(watch.look(12_000).machines, key=lambda each: each.index) == cell.machines()
+    assert sorted(monitor.read(12_000).machines, key=lambda each: each.index) == cell.machines()
 
 
 def test_what_waits_and_why(cell: RedisCell) -> None:
     join(cell, 1)
     cell.submit([job("small"), job("large", cpu=99_000), job("web", kind="service")], 5_000, "ada")
     cell.enlist("batch/0", "nonce", 60_000, 5_000)
-    seen = Watch(cell, "store").look(10_000)
+    seen = Monitor(cell, "store", sentences).read(10_000)
     assert [(each.job.name, each.reason) for each in seen.queue] == [
         ("small", "WAITING"), ("large", "TOO_LARGE"), ("web", "NO_SCHEDULER"),
     ]  # fmt: skip
@@ -53,48 +55,77 @@ def test_what_waits_and_why(cell: RedisCell) -> None:
 
 def test_of_many_waiting_jobs_the_first_are_read(cell: RedisCell) -> None:
     cell.submit([job(f"j{number}") for number in range(MOST_WAITING + 50)], 5_000, "ada")
-    seen = Watch(cell, "store").look(10_000)
+    seen = Monitor(cell, "store", sentences).read(10_000)
     assert (len(seen.queue), seen.waiting) == (MOST_WAITING, MOST_WAITING + 50)
     assert seen.queue[0].job.name == "j0"
 
 
-def test_rates_are_of_the_time_between_two_looks(cell: RedisCell) -> None:
+def test_running_jobs_are_listed_newest_first(cell: RedisCell) -> None:
+    join(cell, 2)
+    cell.submit([job("a", 2), job("b", 3), job("c", 1)], 5_000, "ada")
+    me = cell.enlist("batch/0", "nonce", 60_000, 5_000)
+    place(cell, me, 1, "a", 0, 2)
+    place(cell, me, 2, "b", 1, 2)  # one of three is pending
+    monitor = Monitor(cell, "store", sentences)
+    seen = monitor.read(10_000)
+    assert ([each.job.name for each in seen.running], seen.jobs_running) == (["a"], 1)
+    assert [each.job.name for each in seen.queue] == ["b", "c"]
+    place(cell, me, 3, "c", 1, 1)
+    assert [each.job.name for each in monitor.read(11_000).running] == ["c", "a"]
+    cell.stop("a", 11_500, "ada")
+    assert [each.job.name for each in monitor.read(12_000).running] == ["c"]
+
+
+def test_all_events_are_listed_and_trouble_stays(cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor_module, "MOST_CHANGES", 3)
+    join(cell, 1)
+    cell.set_machine_state(0, MachineState.DRAINED, 9_000, "ada")
+    monitor = Monitor(cell, "store", sentences)
+    for number in range(4):
+        cell.submit([job(f"j{number}")], 9_500 + number, "ada")
+        monitor.read(10_000 + number)
+    texts = [each.text for each in monitor.read(11_000).changes]
+    assert texts[:3] == [f"submitted j{n} (j{n}), 1 task of kind batch" for n in (3, 2, 1)]
+    assert texts[3:] == ["m0 is drained", "here joined (incarnation 1)"]
+
+
+def test_rates_are_of_the_time_between_two_reads(cell: RedisCell) -> None:
     join(cell, 2)
     cell.submit([job("a", 8)], 5_000, "ada")
     me = cell.enlist("batch/0", "nonce", 60_000, 5_000)
-    watch = Watch(cell, "store")
-    watch.look(10_000)
+    monitor = Monitor(cell, "store", sentences)
+    monitor.read(10_000)
     place(cell, me, 1, "a", 0, 3)
     place(cell, me, 2, "a", 0, 3)  # one fits, two are a conflict
-    seen = watch.look(12_000)
+    seen = monitor.read(12_000)
     assert (seen.rates.placed, seen.rates.conflict_fraction) == (2.0, 1.0)
     assert seen.past["placed"] == (0.0, 2.0)
     assert seen.past["cpu"] == (0.0, 0.5)
-    assert seen.happened[0].what == "conflict of a (a) on m0: full"
+    assert seen.changes[0].text == "conflict of a (a) on m0: full · placed 1 task of a (a) on m0"
     cell.set_machine_state(0, MachineState.DOWN, 12_500, "ada")
-    seen = watch.look(13_000)
+    seen = monitor.read(13_000)
     assert seen.rates.evicted == 4.0
-    assert seen.happened[0].what == "m0 is down · 4 tasks of a (a) evicted on m0: down"
-    assert watch.look(14_000).rates.evicted == 0.0
+    assert seen.changes[0].text == "m0 is down · 4 tasks of a (a) evicted on m0: down"
+    assert monitor.read(14_000).rates.evicted == 0.0
 
 
 def test_a_scheduler_is_judged_between_its_last_two_heartbeats(cell: RedisCell) -> None:
     me = cell.enlist("batch/0", "nonce", 60_000, 5_000)
-    watch = Watch(cell, "store")
-    assert watch.look(10_000).members[0].busyness is None
+    monitor = Monitor(cell, "store", sentences)
+    assert monitor.read(10_000).members[0].busyness is None
 
     def beat(seconds: float, busy: float, conflicts: int, accepted: int) -> None:
         figures = {"seconds": seconds, "busy_seconds": busy, "conflicts": conflicts, "accepted": accepted}
         cell.renew(me, 60_000, figures)
 
     beat(10.0, 1.0, 0, 10)
-    assert watch.look(11_000).members[0].busyness == pytest.approx(0.1)
+    assert monitor.read(11_000).members[0].busyness == pytest.approx(0.1)
     beat(12.0, 2.0, 5, 20)
-    member = watch.look(12_000).members[0]
+    member = monitor.read(12_000).members[0]
     assert (member.busyness, member.conflict_fraction) == (0.5, 0.5)
-    assert watch.look(13_000).members[0].past == (0.1, 0.5)
+    assert monitor.read(13_000).members[0].past == (0.1, 0.5)
     beat(1.0, 1.0, 0, 0)  # started again
-    assert watch.look(14_000).members[0].busyness == 1.0
+    assert monitor.read(14_000).members[0].busyness == 1.0
 
 
 def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> None:
@@ -105,15 +136,17 @@ def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> Non
     cell.end([Ending(run.machine, run.placement, How.FAILED, "0") for run in cell.runs([0])], 11_000, "here")
     cell.set_machine_state(1, MachineState.DRAINED, 12_000, "ada")
     text = omega.text("top", "--once")
-    for part in ("2 machines: 1 up, 1 drained", "waiting jobs: 1 batch", "queue 1", "RESOURCES", "batch/0    live",
-                 "m1       drained", "1 task of a (a) failed on m0"):  # fmt: skip
+    for part in ("2 machines: 1 up, 1 drained", "waiting jobs: 1 batch", "jobs 1 pending, 1 running", "RESOURCES",
+                 "batch/0    live", "m1       drained", "1 task of a (a) failed on m0"):  # fmt: skip
         assert part in text, text
     found = omega.json("top")
     assert found["machines"] == {"total": 2, "up": 1, "drained": 1, "down": 0, "offline": 0, "over": 0, "full": 0}
     assert found["utilisation"]["cpu"] == {"allocated": 2000, "capacity": 8000, "fraction": 0.25}
     assert found["queue"][0]["counts"]["queued"] == 99
     assert [each["name"] for each in found["troubled"]] == ["m1"]
-    assert {each["kind"] for each in found["events"]} == {"enlist", "failed", "machine"}
+    assert {each["kind"] for each in found["events"]} == {
+        "join", "submit", "enlist", "place", "failed", "machine",
+    }  # fmt: skip
     assert found["schedulers"][0]["lately"] == {"busyness": None, "conflict_fraction": None}
 
 
@@ -132,8 +165,8 @@ def test_textual_may_be_missing(omega: Omega, cell: RedisCell, monkeypatch: pyte
 
 
 def test_a_cell_that_is_deleted_ends_it(store_url: str, cell: RedisCell) -> None:
-    watch = Watch(cell, "store")
-    watch.look(10_000)
+    monitor = Monitor(cell, "store", sentences)
+    monitor.read(10_000)
     cell.delete()
     with pytest.raises(Refused, match="unknown cell"):
-        watch.look(11_000)
+        monitor.read(11_000)

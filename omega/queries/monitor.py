@@ -1,52 +1,49 @@
-"""Looking at a cell again and again: it follows as a scheduler does, by what changed, and reads little of the log."""
+"""Reads a cell again and again for a live view: machines by change, pending and running jobs, the end of the log."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cellstate.cell import PendingJob, Reply
-from cellstate.model import BUCKETS, Machine, MachineState
+from cellstate.errors import Refused
+from cellstate.model import BUCKETS, Job, JobState, Machine, MachineState
+from cellstate.pages import JobHead
 from cellstate.transaction import Ask, Intake
 from cellstate.view import View
-from cli.event_words import sentences
-from cli.top.picture import Happened, Member, Picture, Rank, Rates, Waiting, rank, states
 from omega.queries.events import Event, event
 from omega.queries.job_state import Room
 from omega.queries.machines import utilisation
 from omega.queries.names import Names
+from omega.queries.overview import Change, Listed, Member, Overview, Rank, Rates, rank, states
 from omega.queries.schedulers import as_plain
 
 if TYPE_CHECKING:
+    from cellstate.model import Run
     from cellstate.redis import RedisCell
 
 MOST_WAITING = 200
 """Pending jobs of each kind that are read: those that came first."""
+MOST_RUNNING = 200
+"""Running jobs that are read: the newest."""
+JOBS_PER_READ = 20_000
+"""For each so many jobs of the cell, the running jobs are read one time less often."""
 MOST_VERSIONS = 1_000
-"""Versions of the log read at a look; of a cell that changes faster only the newest are seen."""
-MOST_HAPPENED = 200
+"""Versions of the log per read; of a cell that changes faster only the newest are seen."""
+MOST_CHANGES = 200
+"""Newest versions that are kept, and as many older ones that may need attention."""
 HISTORY = 240
-"""Looks that are remembered."""
+"""Reads that are kept."""
 LATELY_MS = 10_000
-"""How far the first look reads back for its rates."""
+"""How far the first read goes back for its rates."""
 ATTENTION = frozenset(
-    (
-        "conflict",
-        "evicted",
-        "lost",
-        "failed",
-        "abandon",
-        "stop",
-        "machine",
-        "lapse",
-        "enlist",
-        "leave",
-        "limit",
-        "restore",
-    )
-)
-"""Kinds of event that are shown."""
+    ("conflict", "evicted", "lost", "failed", "abandon", "stop", "machine", "lapse", "enlist", "leave", "limit",
+     "restore")
+)  # fmt: skip
+"""Kinds of event that may need attention: newer events do not replace them."""
 
+Tell = Callable[[Iterable[Event], Names], Iterator[tuple[list[Event], str]]]
+"""Returns the events of each version, and their common text."""
 Figures = Mapping[str, Any]
 FIGURES = ("busy_seconds", "seconds", "conflicts", "accepted")
 """Figures needed to compare a heartbeat with the one before."""
@@ -62,7 +59,7 @@ class _Past:
     history: "deque[float]" = field(default_factory=lambda: deque(maxlen=HISTORY))
 
     def hear(self, now: Figures) -> None:
-        """Take note of a heartbeat, if it is another one."""
+        """Record a heartbeat unless it is the last one again."""
         last = self.figures.get("seconds", 0.0)
         if not now.keys() >= set(FIGURES) or now["seconds"] == last:
             return
@@ -74,22 +71,26 @@ class _Past:
         self.history.append(self.busyness)
 
 
-class Watch:
-    """Follows one cell. One object serves one thread; everything it does is reading."""
+class Monitor:
+    """Reads one cell again and again. One object serves one thread."""
 
-    def __init__(self, cell: "RedisCell", store: str) -> None:
-        """Watch a cell; `store` is what its store is called."""
-        self.cell, self.store, self.names = cell, store, Names(cell)
+    def __init__(self, cell: "RedisCell", store: str, tell: Tell) -> None:
+        """Read `cell`; `store` is the printed name of its store, `tell` writes the text of events."""
+        self.cell, self.store, self.names, self._tell = cell, store, Names(cell), tell
         self._view = View(len(cell.dimensions))
         self._machines: dict[int, Machine] = {}
         self._ranks: dict[int, Rank] = {}
         self._members: dict[str, _Past] = {}
         self._seen: int | None = None
-        self._looked_ms = 0
-        self._happened: deque[Happened] = deque(maxlen=MOST_HAPPENED)
+        self._read_ms = 0
+        self._changes: deque[Change] = deque(maxlen=MOST_CHANGES)
+        self._attention: deque[Change] = deque(maxlen=MOST_CHANGES)
         self._past: dict[str, deque[float]] = {}
+        self._running: tuple[int, list[Job]] = (0, [])
+        self._running_version = -1
+        self._reads_left = 0
 
-    def look(self, now_ms: int) -> Picture:
+    def read(self, now_ms: int) -> Overview:
         """Return the cell as it is at `now_ms`. Raises StoreError, and Refused when the cell is gone."""
         self.cell.check_exists()
         depths = self.cell.queue_depths()
@@ -98,15 +99,30 @@ class Watch:
         ranks = sorted(self._ranks.values())
         machines = [self._machines[index] for _, _, index in ranks]
         room = Room.of(self._view, self.cell, uses, known)
-        queue = [Waiting(each.arrival, each.job, room.reason(each.job)) for each in pending]
+        queue = [Listed(each.arrival, each.job, room.reason(each.job)) for each in pending]
+        jobs_running, running = self._read_running()
         rates = self._read_log(now_ms)
-        self._remember(machines, rates)
-        return Picture(
+        self._keep_history(machines, rates)
+        return Overview(
             self.cell.name, self.store, self.cell.dimensions, now_ms, self._view.position.version, machines,
             states(ranks, machines),
-            [self._member(*each) for each in sorted(known.items())], sorted(queue, key=lambda each: each.arrival),
-            depths, tuple(self._happened), rates, {name: tuple(values) for name, values in self._past.items()},
+            [self._member(*each) for each in sorted(known.items())], sorted(queue, key=lambda each: each.position),
+            [Listed(-job.order, job, "") for job in reversed(running)], jobs_running,
+            depths, self._newest_changes(), rates, {name: tuple(values) for name, values in self._past.items()},
         )  # fmt: skip
+
+    def job(self, job_id: str) -> "tuple[Job, list[Run]]":
+        """Return a job and its runs. Raises Refused when it is not kept any more."""
+        job = self.cell.job(job_id)
+        if job is None:
+            raise Refused(f"job {job_id}: is not kept any more")
+        indices = sorted({machine for group in job.groups for _, machine, _ in group.runs})
+        return job, [run for run in self.cell.runs(indices) if run.job == job_id]
+
+    def machine(self, index: int, most: int) -> "tuple[list[Run], dict[str, Job]]":
+        """Return the runs of a machine, and the jobs of the first `most` of them by id."""
+        runs = self.cell.runs([index])
+        return runs, self.cell.jobs_by_id(sorted({run.job for run in runs[:most]}))
 
     # Machines and pending jobs
 
@@ -148,6 +164,28 @@ class Watch:
             self._ranks[index] = rank(self._machines[index])
         self.names.know({index: self._machines[index].name for index in fresh if index in self._machines})
 
+    def _read_running(self) -> "tuple[int, list[Job]]":
+        """Return how many jobs run with all their tasks placed, and the newest of them."""
+        version = self._snapshot_version
+        if self._reads_left > 0 or version == self._running_version:
+            self._reads_left = max(0, self._reads_left - 1)
+            return self._running
+        scanned = 0
+
+        def runs(head: JobHead) -> bool:
+            nonlocal scanned
+            scanned += 1
+            return head.state is JobState.ACTIVE and head.counts.placed > 0 and not head.counts.unplaced
+
+        page = self.cell.job_page(MOST_RUNNING, keep=runs)
+        self._running, self._running_version = (page.total, page.jobs), version
+        self._reads_left = scanned // JOBS_PER_READ
+        return self._running
+
+    @property
+    def _snapshot_version(self) -> int:
+        return self._view.position.version
+
     # Schedulers
 
     def _member(self, name: str, known: tuple[int, bool, dict[str, Any]]) -> Member:
@@ -159,24 +197,42 @@ class Watch:
 
     def _read_log(self, now_ms: int) -> Rates:
         """Read the log since the last time and return the rates per second."""
-        newest = self._view.position.version
-        if self._seen is None or self._seen > newest:  # the first look, or the store went back in time
+        newest = self._snapshot_version
+        if self._seen is None or self._seen > newest:  # the first read, or the store lost versions
             since, seconds = max(0, newest - MOST_VERSIONS), LATELY_MS / 1000
         else:
-            since, seconds = max(self._seen, newest - MOST_VERSIONS), max(now_ms - self._looked_ms, 1) / 1000
+            since, seconds = max(self._seen, newest - MOST_VERSIONS), max(now_ms - self._read_ms, 1) / 1000
         facts = self.cell.facts(since, MOST_VERSIONS)
         found = [event(fact, self.cell.dimensions) for fact in facts]
-        for same, said in sentences((each for each in found if each.kind in ATTENTION), self.names):
-            self._happened.appendleft(Happened(tuple(same), said))
+        self._keep_changes(found)
         if self._seen is None or self._seen > newest:
             found = [each for each in found if each.at_ms >= now_ms - LATELY_MS]
             share = 1.0
         else:
             share = (newest - self._seen) / max(newest - since, 1)
-        self._seen, self._looked_ms = max(newest, facts[-1].version if facts else 0), now_ms
+        self._seen, self._read_ms = max(newest, facts[-1].version if facts else 0), now_ms
         return _rates(found, seconds / share if share else seconds)
 
-    def _remember(self, machines: list[Machine], rates: Rates) -> None:
+    def _keep_changes(self, found: list[Event]) -> None:
+        """Keep the newest versions, and those that may need attention, with their text."""
+        versions = sorted({each.version for each in found})
+        newest = set(versions[-MOST_CHANGES:])
+        troubled = set(sorted({each.version for each in found if each.kind in ATTENTION})[-MOST_CHANGES:])
+        shown = [each for each in found if each.version in newest or each.version in troubled]
+        self.names.read_jobs(each.job for each in shown)
+        for same, text in self._tell(shown, self.names):
+            change = Change(tuple(same), text)
+            if change.first.version in newest:
+                self._changes.appendleft(change)
+            if change.first.version in troubled:
+                self._attention.appendleft(change)
+
+    def _newest_changes(self) -> tuple[Change, ...]:
+        """Return the kept versions, newest first."""
+        found = {change.first.version: change for change in (*self._attention, *self._changes)}
+        return tuple(change for _, change in sorted(found.items(), reverse=True))
+
+    def _keep_history(self, machines: list[Machine], rates: Rates) -> None:
         use = utilisation(self.cell.dimensions.names, machines)
         now = {name: each["fraction"] for name, each in use.items()} | {"placed": rates.placed}
         for name, value in now.items():
