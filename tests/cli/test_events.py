@@ -163,7 +163,7 @@ def test_a_log_that_was_trimmed_says_so(omega: Omega, old_cell: RedisCell) -> No
     assert (found["first_version"], found["gap"]) == (14, {"from": 6, "to": 13})
     assert [event["version"] for event in found["events"]] == [14, 15, 16, 17]
     result = omega.run("events", "--since", "5")
-    assert result.stderr == "versions 6 to 13 are not in the log any more; it keeps the newest\n"
+    assert result.stderr == "versions 6 to 13 are no longer in the log; it keeps the newest\n"
     assert omega.json("events", "--since", "13")["gap"] is None
 
 
