@@ -7,6 +7,7 @@ pool is known, and a scheduler asks for the next jobs of the few lanes that its 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isfinite, log2
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -48,8 +49,15 @@ class Lane(NamedTuple):
         return cls(kind, int(precedence), unquote(pool), unquote(user), int(expected) if expected else None)
 
 
+@lru_cache(maxsize=1024)
+def _nobodys(kind: str, precedence: int) -> Lane:
+    return Lane(kind, precedence)
+
+
 def lane_of(kind: str, precedence: int, spec: Mapping[str, Any]) -> Lane:
     """The lane of a job; what is no text or no duration counts as not said."""
+    if not spec:
+        return _nobodys(kind, precedence)
     pool, user = (word if isinstance(word := spec.get(name), str) else "" for name in ("pool", "user"))
     return Lane(kind, precedence, pool, user, class_of(spec.get("expected_duration")))
 

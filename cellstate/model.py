@@ -208,7 +208,11 @@ class JobSpec:
 
     def check_sum(self) -> None:
         """Refuse a job whose tasks together need more of a resource than sums are exact for (semantics 12)."""
-        most = together((group.need, group.count) for group in self.groups)
+        groups = self.groups
+        if len(groups) == 1:
+            most = max(groups[0].need, default=0) * groups[0].count
+        else:
+            most = together((group.need, group.count) for group in groups)
         if most > MOST_TOGETHER:
             raise BadInput(
                 f"job {self.name}: its tasks together need {most} of a resource; the most is {MOST_TOGETHER}: count it"

@@ -196,6 +196,10 @@ class Replica(View):
         changed, self.changed = self.changed, []
         return np.unique(np.array(changed, dtype=np.int64))
 
+    def forget_freed(self) -> None:
+        """See View.forget_freed."""
+        self.changed.clear()
+
     # Deciding
 
     def take(self, machine: int, need: Resources, count: int) -> None:

@@ -177,6 +177,10 @@ class View:
         parts, self._freed = self._freed, []
         return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
 
+    def forget_freed(self) -> None:
+        """Nobody sleeps: forget which machines gained room."""
+        self._freed.clear()
+
     def describe(self, machines: Sequence[int] | NDArray[np.intp], described: Iterable[Described]) -> None:
         """Take over names and attributes; machines that have others now count as freed for who sleeps."""
         changed = self.attributes.learn(machines, described)

@@ -82,16 +82,22 @@ class Scheduler:
     """Jobs in hand that fit nowhere, and the machines to be looked up before others are evicted for them."""
     counts_use: bool = field(default=False, init=False)
     """Whether a policy may ask what users and pools hold."""
+    _reads_attributes: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self.queue, self.elastic = Queue(self.ordering), Elastic(self.sizing)
         self.counts_use = self.queue.follows_use or self.preemption.evicts
+        self._reads_attributes = reads_attributes(self.placement) or reads_attributes(self.preemption)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set a field; another policy takes effect at once, on a scheduler with nothing in hand."""
         object.__setattr__(self, name, value)
-        if name in ("ordering", "sizing", "preemption") and hasattr(self, "elastic"):
+        if not hasattr(self, "elastic"):
+            return
+        if name in ("ordering", "sizing", "preemption"):
             self.__post_init__()
+        elif name == "placement":
+            self._reads_attributes = reads_attributes(self.placement) or reads_attributes(self.preemption)
 
     def fresh(self, seed: str) -> "Scheduler":
         """The same composition with nothing in hand, its random numbers drawn from the stream `seed`.
@@ -136,12 +142,16 @@ class Scheduler:
 
     def next_due(self) -> float | None:
         """When there is something to do next (seconds): 0 for at once, None when only news can bring something."""
-        due = [self.queue.next_due(), self.elastic.next_due()]
-        return min((each for each in due if each is not None), default=None)
+        due = self.queue.next_due()
+        if self.sizing is None:
+            return due
+        sized = self.elastic.next_due()
+        return sized if due is None else due if sized is None else min(due, sized)
 
     def asks(self, view: View, now: float) -> Look | None:
         """What is to be looked up for blocked jobs; None when there is nothing."""
-        return self.queue.asks(self.kind, view, now)
+        queue = self.queue
+        return queue.asks(self.kind, view, now) if queue.blocked.groups or queue.limited.groups else None
 
     def wake(self, view: View, now: float) -> None:
         """Let the policies see the copy and the time, and make the blocked jobs ready that may be placed now."""
@@ -156,13 +166,13 @@ class Scheduler:
 
     def wanted(self, works: Iterable[Work], view: View) -> Look | None:
         """What must be looked up before these jobs are decided; None when nothing lacks."""
-        return wanted(works, view, always=any(reads_attributes(each) for each in (self.placement, self.preemption)))
+        return wanted(works, view, always=self._reads_attributes)
 
     def choose(self, now: float) -> list[Work]:
         """Take the next jobs out of the queue, at most `batch`."""
-        chosen = self.queue.choose(now, self.batch)
+        chosen, working = self.queue.choose(now, self.batch), self.working
         for work in chosen:
-            self.working[work.id] = work
+            working[work.job.id] = work
         return chosen
 
     def think_seconds(self, works: Sequence[Work]) -> float:

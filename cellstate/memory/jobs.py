@@ -30,10 +30,12 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         check_author(by)
         checked = set[tuple[int, ...]]()
         for job in jobs:
-            if job.total > LARGEST:
-                raise BadInput(f"job {job.name}: {job.total} tasks; the most is {LARGEST}")
+            groups = job.groups
+            total = groups[0].count if len(groups) == 1 else job.total
+            if total > LARGEST:
+                raise BadInput(f"job {job.name}: {total} tasks; the most is {LARGEST}")
             job.check_sum()
-            for group in job.groups:
+            for group in groups:
                 if group.need not in checked:
                     self.check(f"job {job.name}", group.need)
                     checked.add(tuple(group.need))
@@ -48,7 +50,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
                 answers.append(Submitted(spec.id, "same" if same else "id", "", known.modified if same else 0))
             elif spec.name in self.names:
                 answers.append(Submitted(spec.id, "name", self.names[spec.name]))
-            elif why := self.hopeless(spec):
+            elif spec.after and (why := self.hopeless(spec)):
                 answers.append(why)
             else:
                 answers.append(Submitted(spec.id, "new", "", self.version + 1))
@@ -74,17 +76,20 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         j = JobRow(spec.id, spec.name, self.kind(spec.kind), spec.precedence, JobState.ACTIVE, spec.gang)
         self.submissions += 1
         j.order, j.submitted, j.bucket, j.unplaced = self.submissions, at_ms, bucket_of(spec.id), spec.total
-        j.modified, j.waits = self.version + 1, ["*"] if held else []
+        j.modified = self.version + 1
+        if held:
+            j.waits.append("*")
         for wait in spec.after:
             if not self.J[wait.job].complete:
                 j.waits.append(f"{wait.job}{'+' if wait.any_end else ''}")
                 self.J[wait.job].awaited.append(j.id)
                 self.waited = True
-        j.state = JobState.HELD if j.waits else JobState.ACTIVE
+        if j.waits:
+            j.state = JobState.HELD
         j.groups = [Group(j, i, group, group.count) for i, group in enumerate(spec.groups)]
         self.join_lane(j, lane_of(spec.kind, spec.precedence, spec.extra))
-        j.spec = _opaque(spec)
-        j.commands = runs_commands(j.spec) if j.spec else False
+        if words := _opaque(spec):
+            j.spec, j.commands = words, runs_commands(words)
         self.J[j.id], self.names[j.name] = j, j.id
         if self.log:
             self.fact("submit", j.id, j.name, j.kind.name, j.precedence, spec.total)
@@ -265,8 +270,11 @@ def plain(value: Any) -> Any:
 
 def _opaque(spec: JobSpec) -> dict[str, Any]:
     """What of a job only schedulers and executors read."""
+    groups = spec.groups
+    if not spec.extra and len(groups) == 1 and not groups[0].extra:
+        return {}
     words = dict(spec.extra)
-    for group in spec.groups:
+    for group in groups:
         if group.extra:
             words["groups"] = [dict(each.extra) for each in spec.groups]
             break

@@ -17,6 +17,8 @@ class MemoryLanes(MemoryWords):
     """Counts jobs in lanes, and keeps their queues."""
 
     version = 0
+    counted = True
+    """False leaves what lanes want and hold uncounted: for simulations in which nobody looks at it."""
 
     def lane_named(self, lane: Lane) -> LaneRow:
         """A lane by its name, made when there is none. With too many of them, all further jobs of a kind share one."""
@@ -34,7 +36,8 @@ class MemoryLanes(MemoryWords):
         """Count a new job in its lane."""
         found = j.lane = self.lane_named(lane)
         found.live += 1
-        self.count_in_lane(j)
+        if self.counted:
+            self.count_in_lane(j)
 
     def count_in_lane(self, j: JobRow) -> None:
         """What changed of a job changes its lane."""

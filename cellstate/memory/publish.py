@@ -138,7 +138,7 @@ class MemoryPublish(MemoryLanes):
     def write_jobs(self) -> None:
         """Complete what has nothing left, and sort out who is pending."""
         for j in self.changed_jobs:
-            if not j.complete:
+            if self.counted and not j.complete:
                 self.count_in_lane(j)
             pending = j.unplaced > 0 and j.state <= JobState.HELD and not (j.gang and j.delayed)
             if j.unplaced == 0 and j.placed == 0 and not j.delayed and not j.complete:

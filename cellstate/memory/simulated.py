@@ -142,12 +142,16 @@ class MemorySimulated(MemoryCommit):
     def take_over(self, j: JobRow, g: Group, machines: Sequence[int], copy: Replica) -> tuple[Outcome, list[Placed]]:
         """Copy the free amounts that the private copy left on these machines; nothing else changed since its last sync.
 
-        The machines still count as changed at the copy's next sync, as on a store: blocked jobs are tried again.
+        The machines count as changed at the next sync of a copy that is `watching`, as on a store: blocked jobs are
+        tried again. Another copy has what they have.
         """
         free, rest, total = self.free, copy.rest, len(machines)
         for machine in machines:
             free[machine] = rest[machine]
-        return all_placed(total), [self.note(j, g, machines, None, total)]
+        placed = self.note(j, g, machines, None, total)
+        if not (copy.watching or copy.numbered):
+            copy.followed = self._cut + len(self._trail)
+        return all_placed(total), [placed]
 
     def takes_all(self, g: Group, machines: Sequence[int], counts: Sequence[int] | None) -> bool:
         """Take room for every claim; when one does not fit, for none."""
@@ -218,7 +222,8 @@ class MemorySimulated(MemoryCommit):
         k.jobs += not j.placed
         g.unplaced -= total
         g.placed += total
-        self.count_in_lane(j)
+        if self.counted:
+            self.count_in_lane(j)
         j.unplaced -= total
         j.placed += total
         if not j.unplaced and j.arrival:
@@ -256,7 +261,8 @@ class MemorySimulated(MemoryCommit):
         k = j.kind
         k.used -= need * total
         g.placed -= total
-        self.count_in_lane(j)
+        if self.counted:
+            self.count_in_lane(j)
         g.finished += total
         j.placed -= total
         self.transactions += 1
@@ -278,8 +284,13 @@ class MemorySimulated(MemoryCommit):
             self.retire_excess()
             return
         # Nobody keeps it: out of the books, and apart, so that it takes no collector to be rid of it.
-        self.leave_lane(j.lane)
-        self.write_lanes()
+        lane = j.lane
+        if lane.live > 1:
+            lane.live -= 1
+            lane.version = self.version + 1
+        else:
+            self.leave_lane(lane)
+            self.write_lanes()
         del self.J[j.id], self.names[j.name]
         j.groups.clear()
 

@@ -198,7 +198,7 @@ class Desk:
 
     def refresh(self, copy: Replica) -> Replica:
         """Bring a copy up to date; while jobs are blocked, record the changes."""
-        copy.watching = bool(len(self.scheduler.queue.blocked))
+        copy.watching = bool(self.scheduler.queue.blocked.groups)
         self.world.master.refresh(copy)
         copy.changes += 1
         return copy
@@ -206,11 +206,11 @@ class Desk:
     def carry_out(self, transactions: Sequence[Transaction], copy: Replica) -> Results:
         """Commit transactions decided on a copy to the simulated store."""
         world, working = self.world, self.scheduler.working
+        copy.watching = bool(self.scheduler.queue.blocked.groups)
         results, stands = [], True
         for transaction in transactions:
             outcome, whole = world.commit(self.number, self.name, working[transaction.job].job, transaction, copy)
             results.append((transaction, outcome))
             stands = stands and whole
-        copy.watching = bool(len(self.scheduler.queue.blocked))
         copy.settle(stands=stands)
         return results

@@ -57,13 +57,17 @@ class TwinMaster:
     """The in-memory twin. It writes no log and sends no messages."""
 
     def __init__(
-        self, name: str, dimensions: Dimensions, *, release_moves_number: bool = True, numbered: bool = True
-    ) -> None:
-        """Create an empty cell; finished jobs are deleted at once. `numbered`: whether sequence numbers are read."""
+        self, name: str, dimensions: Dimensions, *, release_moves_number: bool = True, numbered: bool = True,
+        counted: bool = True,
+    ) -> None:  # fmt: skip
+        """Create an empty cell; finished jobs are deleted at once.
+
+        `numbered`: whether sequence numbers are read; `counted`: whether use by user and pool is.
+        """
         self.twin = MemoryCell(
             name, dimensions, keep_jobs=0, keep_ms=0, log=False, boxes=False, release_moves_number=release_moves_number
         )
-        self.twin.numbered = numbered
+        self.twin.numbered, self.twin.counted = numbered, counted
         self.cell: Cell = self.twin
         # Called for each job; the twin's method is used directly.
         self.refresh = self.twin.bring_up_to_date

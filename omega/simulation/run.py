@@ -95,8 +95,9 @@ class Simulation:
         evicts, sizes = any(each.preemption.evicts for each in owned), any(each.sizing is not None for each in owned)
         # Whoever evicts knows by the number that what it saw on a machine is still there.
         numbered = evicts or Detection.COARSE in (settings.detection, *(each.detection for each in owned))
+        counted = any(each.counts_use for each in owned)
         self.master: Master = (
-            TwinMaster("simulation", DIMENSIONS, release_moves_number=moves, numbered=numbered)
+            TwinMaster("simulation", DIMENSIONS, release_moves_number=moves, numbered=numbered, counted=counted)
             if cell is None
             else StoreMaster(cell, release_moves_number=moves)
         )

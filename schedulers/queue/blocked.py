@@ -44,6 +44,7 @@ class Blocked(ByShape):
         super().__init__(ranks)
         self._lines = Lines()
         self._again: list[Machines] = []
+        """Machines of which some room was given out, and all that were requeued for it have been tried."""
         self._others: dict[Alike, frozenset[str]] = {}
 
     def add(self, work: Work) -> Alike:
@@ -96,6 +97,11 @@ class Blocked(ByShape):
     def left_over(self) -> bool:
         """Whether all that were requeued for some machines have been tried, and what is left was not offered yet."""
         return bool(self._again)
+
+    def offer_nothing(self) -> None:
+        """Forget what room is left over: nobody is blocked."""
+        if self._again:
+            self._again = []
 
     # Requeueing
 

@@ -44,7 +44,7 @@ class Queue:
         self._look_at = self._hunt_at = 0.0
         self._hunted = self._to_hunt = 0
         self._changes = -1
-        self.bound: Callable[[], Place | None] = lambda: None
+        self.bound: Callable[[], Place | None] | None = None
         """The place of the best job that may wait elsewhere: none behind it is chosen, unless that was so before."""
         self._held_back = False
 
@@ -105,7 +105,10 @@ class Queue:
 
     def next_due(self) -> float | None:
         """When something is to be done next (seconds): 0 for at once, None when only news can bring something."""
-        due = [self.ready.next_due()]
+        ready = self.ready.next_due()
+        if not (self.blocked.groups or self.limited.groups):
+            return ready
+        due = [ready]
         if self.limited.unknown or self.blocked.others():
             due.append(self._look_at)
         if self._to_hunt and len(self.blocked):
@@ -158,7 +161,10 @@ class Queue:
 
     def wake(self, view: View, preemption: Preemption, rng: Random, now: float) -> None:
         """Make ready the blocked jobs that may be placed now."""
-        promise = self._promise if self.follows_use and self.asleep else None
+        if not (self.blocked.groups or self.limited.groups):
+            self._none_waits(view)
+            return
+        promise = self._promise if self.follows_use else None
         woken = self.blocked.wake(view, promise)
         if view.moved:
             woken += self.blocked.wake_near(view, view.moved, promise)
@@ -174,6 +180,16 @@ class Queue:
         for work in woken:
             work.not_before = 0.0
             self.ready.add(work)
+
+    def _none_waits(self, view: View) -> None:
+        """No job is blocked: room, limits and other jobs that changed until now concern nobody."""
+        self.blocked.offer_nothing()
+        view.forget_freed()
+        view.use, self._to_hunt = None, 0
+        if view.moved:
+            view.moved = set()
+        if self._until:
+            self._until.clear()
 
     def _promise(self, work: Work, tasks: Sequence[int]) -> None:
         """Count tasks as if they were placed, until the next decision."""
@@ -209,13 +225,15 @@ class Queue:
 
     def choose(self, now: float, most: int) -> list[Work]:
         """Take out the next jobs by the policy, at most so many."""
+        if not self.follows_use and self.ordering.portion is None:
+            return self._choose_plainly(now, most)
         view, portion = self._view, self.ordering.portion
         if view is not None and self.follows_use:
             view.usage.forget_promises()
             self.ranks.forget()
         chosen: list[Work] = []
         lanes = set[Hashable]()
-        bound = None if self._held_back else self.bound()
+        bound = None if self._held_back or self.bound is None else self.bound()
         while len(chosen) < most and (work := self.ready.pop(now, bound)) is not None:
             work.not_before = 0.0
             work.notes.pop("until", None)
@@ -231,4 +249,16 @@ class Queue:
             for work in chosen:
                 if not work.gang and work.admitted is None:
                     work.admitted = [min(left, portion) for left in work.left]
+        return chosen
+
+    def _choose_plainly(self, now: float, most: int) -> list[Work]:
+        """Choose for a policy that follows nothing and gives jobs all that fits."""
+        bound = None if self._held_back or self.bound is None else self.bound()
+        pop, chosen = self.ready.pop, list[Work]()
+        while len(chosen) < most and (work := pop(now, bound)) is not None:
+            work.not_before = 0.0
+            if work.notes:
+                work.notes.pop("until", None)
+            chosen.append(work)
+        self._held_back = bound is not None and not chosen
         return chosen

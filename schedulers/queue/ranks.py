@@ -17,11 +17,10 @@ class Ranks:
     def __init__(self, ordering: Ordering) -> None:
         """Order by `ordering`."""
         self.ordering = ordering
-        self._of: dict[Hashable, float] = {}
-
-    def lane(self, work: Work) -> Hashable:
+        self.lane = ordering.lane
         """The lane of a job."""
-        return self.ordering.lane(work)
+        self._key, self._rejoins = ordering.key, ordering.rejoins
+        self._of: dict[Hashable, float] = {}
 
     def rank(self, lane: Hashable) -> float:
         """The rank of a lane."""
@@ -32,7 +31,7 @@ class Ranks:
 
     def within(self, work: Work) -> tuple[float, int]:
         """The place of a job within its lane."""
-        return self.ordering.key(work), work.joined if self.ordering.rejoins else work.job.order
+        return self._key(work), work.joined if self._rejoins else work.job.order
 
     def place(self, work: Work) -> Place:
         """The place of a job among all."""

@@ -28,7 +28,7 @@ class Ready:
         """Take a job in; it is due at `work.not_before`."""
         self._joined += 1
         work.joined = self._joined
-        self._works[work.id] = work
+        self._works[work.job.id] = work
         if work.not_before > 0:
             heappush(self._later, (work.not_before, work.joined, work.id))
         else:
@@ -44,11 +44,17 @@ class Ready:
             self._counts[lane] -= 1
 
     def _push(self, work: Work) -> None:
-        if work.job.lane and work.id not in self._counted:
-            self._counted[work.id] = work.job.lane
-            self._counts[work.job.lane] += 1
+        job = work.job
+        if job.lane and job.id not in self._counted:
+            self._counted[job.id] = job.lane
+            self._counts[job.lane] += 1
         key, tie = self._ranks.within(work)
-        heappush(self._lanes.setdefault(self._ranks.lane(work), []), (key, tie, work.joined, work.id))
+        entry, lane = (key, tie, work.joined, job.id), self._ranks.lane(work)
+        heap = self._lanes.get(lane)
+        if heap is None:
+            self._lanes[lane] = [entry]
+        else:
+            heappush(heap, entry)
 
     def _found(self, joined: int, job_id: str) -> Work | None:
         work = self._works.get(job_id)
@@ -75,7 +81,10 @@ class Ready:
 
     def pop(self, now: float, bound: Place | None = None) -> Work | None:
         """Take out the first job by the policy; None when none is due at `now` (seconds) or all come after `bound`."""
-        self._fall_due(now)
+        if self._later:
+            self._fall_due(now)
+        if bound is None and len(self._lanes) == 1:
+            return self._pop_only(now)
         best: tuple[Place, Hashable] | None = None
         for lane, heap in list(self._lanes.items()):
             head = self._head(heap, now)
@@ -90,6 +99,18 @@ class Ready:
         work = self._works.pop(heappop(self._lanes[best[1]])[3])
         self._uncount(work.id)
         return work
+
+    def _pop_only(self, now: float) -> Work | None:
+        """Take out the first job of the only lane there is."""
+        (heap,) = self._lanes.values()
+        head = self._head(heap, now)
+        if head is None:
+            self._lanes.clear()
+            return None
+        heappop(heap)
+        if self._counted:
+            self._uncount(head[3])
+        return self._works.pop(head[3])
 
     def discard(self, job_id: str) -> Work | None:
         """Take a job out wherever it stands."""
@@ -106,6 +127,8 @@ class Ready:
             return None
         while self._later and self._found(*self._later[0][1:]) is None:
             heappop(self._later)
+        if not self._lanes:
+            return self._later[0][0]
         for lane, heap in list(self._lanes.items()):
             while heap and self._found(*heap[0][2:]) is None:
                 heappop(heap)
