@@ -20,8 +20,8 @@ from cellstate.cell import PendingJob, Reply
 from cellstate.errors import StoreError
 from cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, TaskGroup
 from cellstate.redis import RedisCell
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Outcome, Position, Transaction, Verdict
-from cellstate.view import View
 from schedulers.presets import BATCH_JOBS, batch
 
 STARTING_SECONDS = 4.0
@@ -94,7 +94,7 @@ def _rate(runs: list[dict[str, object]], blocked: int, repeat: int, figure: str 
 
 def _per_cpu_second(run: dict[str, Any]) -> float:
     """Tasks placed for each second of CPU time that schedulers and server used: what else runs matters little."""
-    used = sum(float(seconds) for name, seconds in run["cpu"].items() if not name.startswith("fleet/"))
+    used = sum(float(seconds) for name, seconds in run["cpu"].items() if not name.startswith("simulated/"))
     return round(float(run["tasks_per_second"]) / max(used, 1e-9), 1)
 
 
@@ -155,24 +155,24 @@ def blocked_jobs(number: int, shapes: int) -> Iterator[JobSpec]:
 
 def measure_waking(sleepers: int, machines: int) -> dict[str, object]:
     """Attempts that one freed machine costs a scheduler beside so many sleeping jobs, each of a shape of its own."""
-    scheduler, view = batch("waking"), View(len(CAPACITY))
+    scheduler, snapshot = batch("waking"), Snapshot(len(CAPACITY))
     rows = np.array([(i, 1, 0, 1, *CAPACITY, *CAPACITY) for i in range(machines)], dtype=np.int64)
-    view.apply(Reply(Position(1, "full"), full=True, rows=rows))
+    snapshot.apply(Reply(Position(1, "full"), full=True, rows=rows))
     jobs = (_pending(i) for i in range(sleepers))
     scheduler.admit(PendingJob(i, job) for i, job in enumerate(jobs))
     while works := scheduler.choose(0.0):
-        scheduler.decide(works, view, 0.0)
+        scheduler.decide(works, snapshot, 0.0)
     freed = np.array([(0, 2, 0, 1, *CAPACITY, 0, 0)], dtype=np.int64)
-    view.apply(Reply(Position(2, "freed"), full=False, rows=freed))
+    snapshot.apply(Reply(Position(2, "freed"), full=False, rows=freed))
     attempts = placed = 0
     began = time.perf_counter()
-    scheduler.wake(view, 0.0)
+    scheduler.wake(snapshot, 0.0)
     while works := scheduler.choose(0.0):
         attempts += len(works)
-        for transaction in scheduler.decide(works, view, 0.0):
+        for transaction in scheduler.decide(works, snapshot, 0.0):
             placed += 1
             scheduler.settle(transaction, _all(transaction), 0.0)
-        scheduler.wake(view, 0.0)
+        scheduler.wake(snapshot, 0.0)
     took = time.perf_counter() - began
     return {"sleepers": sleepers, "attempts": attempts, "placed": placed, "milliseconds": round(1000 * took, 2)}
 

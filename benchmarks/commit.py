@@ -82,7 +82,7 @@ def measure(settings: Settings) -> Document:
     about = computer()
     with measured_store(settings.store, append_only=settings.append_only) as store:
         cell = store.make_cell()
-        cell.serve("bench", "bench", 600_000, _now_ms())
+        cell.register_executor("bench", "bench", 600_000, _now_ms())
         cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in range(settings.machines)], _now_ms())
         empty = Saved.save(store, "empty")
         runs = []
@@ -112,11 +112,11 @@ def _run(store: Store, settings: Settings, empty: Saved, clients: int, size: int
 
 
 def _prepare(store: Store, settings: Settings, clients: int, size: int, calls: int) -> Configuration:
-    """Members enlisted and jobs submitted, and all that kept aside as the state every round begins with."""
+    """Members registered and jobs submitted, and all that kept aside as the state every round begins with."""
     cell = store.open_cell()
     plans = []
     for client in range(clients):
-        membership = cell.enlist(f"bench/{client}", uuid4().hex, LEASE_MS, _now_ms())
+        membership = cell.register_scheduler(f"bench/{client}", uuid4().hex, LEASE_MS, _now_ms())
         plans.append(Plan(client, size, settings.per_call, calls, settings.machines, membership.incarnation))
     for plan in plans:
         count = plan.calls * plan.per_call

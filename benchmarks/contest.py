@@ -12,17 +12,17 @@ from typing import Any
 
 from benchmarks.computer import cpu_seconds
 from benchmarks.launch import progress
-from benchmarks.residents import FLEET
+from benchmarks.residents import BENCH_EXECUTOR
 from benchmarks.store import Saved, Store
 from cellstate.errors import StoreError
 from cellstate.redis import RedisCell
 from cellstate.transaction import Position
-from omega.live.crew import Crew, crew
+from omega.live.processes.supervisor import ProcessSupervisor, supervised
 
 LEASE_MS = 3_000
 """A heartbeat per second: a reading is at most that old and carries its age."""
 WARM_SECONDS = 1.0
-PATIENCE_SECONDS = 90.0
+TIMEOUT_SECONDS = 90.0
 READING_SECONDS = 0.05
 
 COUNTED = ("transactions", "accepted", "conflicts", "tasks", "jobs", "jobs_placed", "abandoned")
@@ -99,9 +99,11 @@ def hold(store: Store, course: Course, contest: Contest, seconds: float, asleep:
     They are watched once so many jobs are `asleep`.
     """
     course.filled.restore()
-    with crew(store.url, store.cell, store.directory / "logs", lease_ms=LEASE_MS, settings=contest.settings) as group:
-        group.start(f"fleet/{FLEET}")
-        _wait_for_fleet(store, group)
+    with supervised(
+        store.url, store.cell, store.directory / "logs", lease_ms=LEASE_MS, settings=contest.settings
+    ) as group:
+        group.start(f"simulated/{BENCH_EXECUTOR}")
+        _wait_for_executor(store, group)
         course.queued.restore()
         cell = store.open_cell()
         _wait_for_name(cell, group)
@@ -116,26 +118,28 @@ def hold(store: Store, course: Course, contest: Contest, seconds: float, asleep:
         return contest.describe() | figures(watch, contest, age)
 
 
-def _wait_for_fleet(store: Store, group: Crew) -> None:
-    """Wait until the fleet has read the restored cell and sleeps at its box: reading 150,000 residents takes seconds.
+def _wait_for_executor(store: Store, group: ProcessSupervisor) -> None:
+    """Wait until the executor has read the restored cell and sleeps at its box: reading 150,000 residents takes seconds.
 
     Schedulers that begin before meet a cell in which nothing ends: it fills up, and every figure is another one.
     """
     box = f"{store.prefix}box:1"
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     store.client.rpush(box, "!")
     while store.client.exists(box) or not _waits_for_messages(store):
         if group.dead() or time.monotonic() > deadline:
-            raise StoreError(f"the fleet does not take its messages: {group.last_words(f'fleet/{FLEET}')}")
+            raise StoreError(
+                f"the executor does not take its messages: {group.last_words(f'simulated/{BENCH_EXECUTOR}')}"
+            )
         time.sleep(0.02)
 
 
-def _wait_for_name(cell: RedisCell, group: Crew) -> None:
+def _wait_for_name(cell: RedisCell, group: ProcessSupervisor) -> None:
     """Wait until the executor has its name and its lease again, which the restored cell does not hold.
 
     A scheduler that meets an executor without a lease takes its machines down.
     """
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not any(record.lives for record in cell.executor_records().values()):
         _check(group, deadline)
         time.sleep(0.02)
@@ -147,16 +151,16 @@ def _waits_for_messages(store: Store) -> bool:
     return any("b" in client["flags"] and client["cmd"] == "blmove" for client in clients)
 
 
-def _wait_for_sleep(cell: RedisCell, group: Crew, asleep: int) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def _wait_for_sleep(cell: RedisCell, group: ProcessSupervisor, asleep: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while sum(each.get("asleep", 0) for name, each in cell.figures().items() if name in group.members) < asleep:
         _check(group, deadline)
         time.sleep(READING_SECONDS)
 
 
-def _watch(store: Store, cell: RedisCell, group: Crew, contest: Contest, seconds: float) -> Watch:
+def _watch(store: Store, cell: RedisCell, group: ProcessSupervisor, contest: Contest, seconds: float) -> Watch:
     pids = {name: process.pid for name, process in group.members.items()}
-    deadline = time.monotonic() + PATIENCE_SECONDS + seconds
+    deadline = time.monotonic() + TIMEOUT_SECONDS + seconds
     watch = Watch()
     while not set(contest.members) <= set(watch.before):
         _check(group, deadline)
@@ -181,7 +185,7 @@ def _watch(store: Store, cell: RedisCell, group: Crew, contest: Contest, seconds
     return watch
 
 
-def _check(group: Crew, deadline: float) -> None:
+def _check(group: ProcessSupervisor, deadline: float) -> None:
     for name, code in group.dead().items():
         progress((group.logs / f"{name.replace('/', '-')}.log").read_text("utf-8", errors="replace"))
         raise StoreError(f"{name} ended with code {code} while measured: {group.last_words(name)}")
@@ -215,7 +219,7 @@ def figures(watch: Watch, contest: Contest, age: float = 0.0) -> dict[str, objec
         "server_cpu": watch.cpu["server"],
         "server_us_per_task": round(watch.cpu["server"] / max(rate, 1.0) * 1e6, 2),
         "utilisation": watch.fullness,
-        "fleet_backlog": watch.backlog,
+        "executor_backlog": watch.backlog,
         "abandoned": counted["abandoned"],
     }
     if contest.gang:

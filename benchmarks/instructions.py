@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from benchmarks.computer import computer
 from benchmarks.launch import Document, launch, progress
-from benchmarks.residents import FLEET, chunks
+from benchmarks.residents import BENCH_EXECUTOR, chunks
 from benchmarks.store import Store, server_directory
 from cellstate.cell import Membership
 from cellstate.errors import BadInput, StoreError
@@ -90,11 +90,11 @@ class _Work:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.cell, self.settings = store.make_cell(), settings
-        self.cell.serve(FLEET, "bench", LEASE_MS, _now_ms())
+        self.cell.register_executor(BENCH_EXECUTOR, "bench", LEASE_MS, _now_ms())
         names = [MachineSpec(f"m{i}", CAPACITY) for i in range(settings.machines)]
         for part in chunks(names, 1_000):
-            self.cell.join(FLEET, part, _now_ms())
-        self.membership: Membership = self.cell.enlist("bench/0", "bench", LEASE_MS, _now_ms())
+            self.cell.join(BENCH_EXECUTOR, part, _now_ms())
+        self.membership: Membership = self.cell.register_scheduler("bench/0", "bench", LEASE_MS, _now_ms())
         self.position, self.number, self.next_machine, self.jobs = self.cell.sync(Position()).position, 0, 0, 0
         self.last_arrival = 0
         residents = int(settings.machines * RESIDENTS_PER_MACHINE)
@@ -148,7 +148,7 @@ class _Work:
         return endings
 
     def _end(self, endings: Sequence[Ending]) -> None:
-        if sum(self.cell.end(endings, _now_ms(), FLEET)) == 0:
+        if sum(self.cell.end(endings, _now_ms(), BENCH_EXECUTOR)) == 0:
             raise StoreError("no task of the measured cell ended")
 
 

@@ -3,12 +3,12 @@
 import time
 
 from benchmarks.computer import resident_bytes
-from benchmarks.residents import FLEET, LEASE_MS, Filler, chunks, join, queue_jobs
+from benchmarks.residents import BENCH_EXECUTOR, LEASE_MS, Filler, chunks, join, queue_jobs
 from benchmarks.store import Saved, Store
 from cellstate.errors import StoreError
 from cellstate.model import TaskGroup
 from cellstate.redis import RedisCell
-from omega.live.crew import crew
+from omega.live.processes.supervisor import supervised
 
 NEED = (500, 1_024)
 """Twenty such tasks fit on a machine beside one another, with room to spare."""
@@ -16,7 +16,7 @@ MIB = 1 << 20
 PER = 100_000
 JOBS_PER_CALL = 16
 SETTLING_SECONDS = 2.0
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 def run_tasks(cell: RedisCell, machines: int, tasks: int, per_job: int) -> int:
@@ -39,10 +39,10 @@ def measure_scheduler(store: Store, empty: Saved, machines: int, tasks: int) -> 
     join(cell, machines, lease_ms=LEASE_MS)
     running = run_tasks(cell, machines, tasks, 10)
     queue_jobs(cell, "batch", 1_000, (TaskGroup(NEED, 10, 60_000),))
-    with crew(store.url, store.cell, store.directory / "logs") as group:
+    with supervised(store.url, store.cell, store.directory / "logs") as group:
         pid = group.start("batch/0")
         group.wait_ready(cell)
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while store.client.zcard(f"{store.prefix}pending:batch"):
             if time.monotonic() > deadline or group.dead():
                 raise StoreError(f"the scheduler places nothing: {group.last_words('batch/0')}")
@@ -67,7 +67,7 @@ def measure_server(store: Store, empty: Saved, machines: int, tasks: int, per_jo
     return {
         "running_tasks": running,
         "tasks_per_job": per_job,
-        "executor": FLEET,
+        "executor": BENCH_EXECUTOR,
         "megabytes_per_100000": round((after - before) * share, 2),
         "by_key": {name: size for name, size in sorted(grown.items(), key=lambda item: -item[1]) if size >= 0.01},
     }

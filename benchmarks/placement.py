@@ -8,8 +8,8 @@ import numpy as np
 
 from cellstate.cell import Reply
 from cellstate.model import Gang, GroupStatus, Job, JobState
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Position
-from cellstate.view import View
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.scored import BestFit
 from schedulers.placement.service import Service
@@ -38,26 +38,26 @@ def measure_placement(sizes: list[int]) -> list[dict[str, object]]:
     """Microseconds to place a job in a cell 60 % full: p50, p99, mean. Ten tasks; fifty with demands for `Service`."""
     found = []
     for size in sizes:
-        view = view_of(size, FULLNESS, np.random.default_rng(size))
-        found += [_measure(name, policy, view, job(TASKS)) for name, policy in POLICIES.items()]
+        snapshot = snapshot_of(size, FULLNESS, np.random.default_rng(size))
+        found += [_measure(name, policy, snapshot, job(TASKS)) for name, policy in POLICIES.items()]
         if size >= SERVICE_FROM:
-            describe(view)
-            found.append(_measure("Service", Service(), view, job(SERVICE_TASKS, DEMANDS)))
+            describe(snapshot)
+            found.append(_measure("Service", Service(), snapshot, job(SERVICE_TASKS, DEMANDS)))
     return found
 
 
-def describe(view: View) -> None:
+def describe(snapshot: Snapshot) -> None:
     """Racks of forty machines, power lines across them, four zones, two platforms and three kernels."""
     kernels = ("5.10", "6.1", "6.6")
-    view.describe(range(view.size), [
+    snapshot.describe(range(snapshot.size), [
         (f"m{i}", (
             ("kernel", kernels[i % 3]), ("platform", "arm" if i % 5 == 0 else "x86"), ("power", f"p{i % 7}"),
-            ("rack", f"r{i // 40}"), ("zone", f"z{4 * i // view.size}"),
-        )) for i in range(view.size)
+            ("rack", f"r{i // 40}"), ("zone", f"z{4 * i // snapshot.size}"),
+        )) for i in range(snapshot.size)
     ])  # fmt: skip
 
 
-def view_of(machines: int, fullness: float, rng: "np.random.Generator") -> View:
+def snapshot_of(machines: int, fullness: float, rng: "np.random.Generator") -> Snapshot:
     """A copy of a cell of equal machines, each filled within 30 % of `fullness`."""
     rows = np.zeros((machines, 8), dtype=np.int64)
     rows[:, 0] = np.arange(machines)
@@ -66,9 +66,9 @@ def view_of(machines: int, fullness: float, rng: "np.random.Generator") -> View:
     goal = np.clip(fullness + rng.uniform(-0.3, 0.3, machines), 0, 1)
     rows[:, 6] = goal * CAPACITY[0]
     rows[:, 7] = goal * CAPACITY[1]
-    view = View(2)
-    view.apply(Reply(Position(1, "-" * 10), full=True, rows=rows))
-    return view
+    snapshot = Snapshot(2)
+    snapshot.apply(Reply(Position(1, "-" * 10), full=True, rows=rows))
+    return snapshot
 
 
 def job(tasks: int, demands: Mapping[str, object] | None = None) -> Job:
@@ -78,20 +78,20 @@ def job(tasks: int, demands: Mapping[str, object] | None = None) -> Job:
     return Job("j", "j", "batch", 0, 1, JobState.ACTIVE, Gang.NO, 0, [group], spec)
 
 
-def _measure(name: str, policy: Placement, view: View, subject: Job) -> dict[str, object]:
-    rng, tasks = Random(f"placement/{name}/{view.size}"), subject.groups[0].total
+def _measure(name: str, policy: Placement, snapshot: Snapshot, subject: Job) -> dict[str, object]:
+    rng, tasks = Random(f"placement/{name}/{snapshot.size}"), subject.groups[0].total
     times: list[float] = []
     until = time.perf_counter() + SECONDS
     while len(times) < FEWEST or (len(times) < MOST and time.perf_counter() < until):
-        work, mark = Work.of(subject), view.mark()
+        work, mark = Work.of(subject), snapshot.mark()
         began = time.perf_counter()
-        claims = policy.place(work, view, rng)
+        claims = policy.place(work, snapshot, rng)
         times.append((time.perf_counter() - began) * 1e6)
         if sum(claim.count for claim in claims) != tasks:
             raise RuntimeError(f"{name}: did not place the job in a cell {FULLNESS:.0%} full")
-        view.undo(mark)
+        snapshot.undo(mark)
     p50, p99 = np.percentile(times, [50, 99])
     return {
-        "policy": name, "machines": view.size, "p50_us": round(float(p50), 1), "p99_us": round(float(p99), 1),
+        "policy": name, "machines": snapshot.size, "p50_us": round(float(p50), 1), "p99_us": round(float(p99), 1),
         "mean_us": round(float(np.mean(times)), 1), "jobs": len(times), "tasks_per_job": tasks, "fullness": FULLNESS,
     }  # fmt: skip

@@ -13,7 +13,7 @@ from cellstate.redis import RedisCell
 from cellstate.resources import Resources
 from cellstate.transaction import Claim, Position, Transaction
 
-FLEET = "bench"
+BENCH_EXECUTOR = "bench"
 """The executor that has all machines."""
 CAPACITY = (16_000, 65_536)
 """16 cores, 64 GiB."""
@@ -34,8 +34,8 @@ T = TypeVar("T")
 
 def join(cell: RedisCell, machines: int, capacity: Resources = CAPACITY, lease_ms: int = 1) -> None:
     """Add equal machines; their executor holds a lease for `lease_ms`, 1 where a process of its own takes the name."""
-    cell.serve(FLEET, "bench", lease_ms, _now_ms())
-    cell.join(FLEET, [MachineSpec(f"m{i}", capacity) for i in range(machines)], _now_ms())
+    cell.register_executor(BENCH_EXECUTOR, "bench", lease_ms, _now_ms())
+    cell.join(BENCH_EXECUTOR, [MachineSpec(f"m{i}", capacity) for i in range(machines)], _now_ms())
 
 
 class Filler:
@@ -44,7 +44,7 @@ class Filler:
     def __init__(self, cell: RedisCell, name: str) -> None:
         """Enlist as ``resident/NAME`` and read where the cell stands."""
         self.cell, self.calls, self.tasks = cell, 0, 0
-        self.membership = cell.enlist(f"resident/{name}", uuid4().hex, LEASE_MS, _now_ms())
+        self.membership = cell.register_scheduler(f"resident/{name}", uuid4().hex, LEASE_MS, _now_ms())
         self.position = cell.sync(Position()).position
 
     def place(self, need: Resources, jobs: Sequence[Sequence[Placed]]) -> None:
@@ -53,7 +53,7 @@ class Filler:
         names = [f"{self.membership.member.replace('/', '-')}-{self.calls}-{i}" for i in range(len(jobs))]
         groups = [(TaskGroup(need, sum(count for _, count in places), FOR_EVER_MS),) for places in jobs]
         pairs = zip(names, groups, strict=True)
-        self.cell.submit([JobSpec(name, name, "resident", group) for name, group in pairs], _now_ms(), FLEET)
+        self.cell.submit([JobSpec(name, name, "resident", group) for name, group in pairs], _now_ms(), BENCH_EXECUTOR)
         transactions = [
             Transaction(name, tuple(Claim(machine, 0, count) for machine, count in places))
             for name, places in zip(names, jobs, strict=True)
@@ -66,7 +66,7 @@ class Filler:
 
     def leave(self) -> None:
         """Give the name up."""
-        self.cell.withdraw(self.membership, _now_ms())
+        self.cell.deregister_scheduler(self.membership, _now_ms())
 
 
 def fill(cell: RedisCell, machines: int, fullness: float, seed: str) -> int:

@@ -79,10 +79,10 @@ class Town:
 def fill(store: Store, machines: int, tasks: int) -> Town:
     """Make the cell with its machines and running tasks."""
     cell = store.make_cell()
-    cell.serve("bench", "bench", LEASE_MS, 0)
+    cell.register_executor("bench", "bench", LEASE_MS, 0)
     for numbers in batched(range(machines), 1000):
         cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in numbers], 0)
-    town = Town(store, cell, cell.enlist("batch/0", "bench", LEASE_MS, 0))
+    town = Town(store, cell, cell.register_scheduler("batch/0", "bench", LEASE_MS, 0))
     cell.submit([JobSpec("large", "large", "batch", (TaskGroup(NEED, tasks),))], 0, "bench")
     for numbers in batched((i % machines for i in range(tasks)), 2000):
         if town.commit("large", numbers) != len(numbers):
@@ -142,7 +142,7 @@ def measure(town: Town, machines: int, times: int) -> None:
     town.time("machine down", times, lambda i: cell.set_machine_state(50 + i, MachineState.DOWN, at, "ada"))
     town.time("machine gone", times, lambda i: cell.set_machine_state(90 + i, MachineState.GONE, at, "ada"))
     town.time("full read", 1, lambda _: cell.sync(Position()))
-    town.time("snapshot after one commit", times, lambda _: cell.snapshot(cell.counters()["version"] - 1))
+    town.time("snapshot after one commit", times, lambda _: cell.changed_records(cell.counters()["version"] - 1))
     town.time("job in full", 1, lambda _: cell.job("large"))
     town.time("page of jobs", 1, lambda _: cell.job_page(50))
     town.time("backup", 1, lambda _: read_backup(cell, 1))

@@ -8,8 +8,8 @@ from benchmarks.residents import CALL, CLAIMS, Filler, chunks, join
 from benchmarks.store import Saved, Store
 from cellstate.cell import Reply
 from cellstate.redis import RedisCell
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Position
-from cellstate.view import View
 
 NEED = (10, 16)
 SAMPLES = 21
@@ -19,7 +19,7 @@ FULL = "full"
 def measure_sync(store: Store, empty: Saved, sizes: list[int], changes: list[int]) -> list[dict[str, object]]:
     """Milliseconds for a delta after so many changed machines, and for a full read, per cell size.
 
-    Whole cost to the scheduler: the call, the reading of the reply, and taking it over into the View.
+    Whole cost to the scheduler: the call, the reading of the reply, and taking it over into the Snapshot.
     Deltas are measured at the first size, where every number of changes up to the size is made.
     """
     found: list[dict[str, object]] = []
@@ -27,34 +27,34 @@ def measure_sync(store: Store, empty: Saved, sizes: list[int], changes: list[int
         empty.restore()
         cell = store.open_cell()
         join(cell, size)
-        view = View(len(cell.dimensions))
-        view.apply(cell.sync(Position()))
+        snapshot = Snapshot(len(cell.dimensions))
+        snapshot.apply(cell.sync(Position()))
         if size == sizes[0]:
             filler = Filler(cell, "sync")
-            found += [_delta(cell, view, filler, size, changed) for changed in changes if changed <= size]
+            found += [_delta(cell, snapshot, filler, size, changed) for changed in changes if changed <= size]
             filler.leave()
-        found.append({"machines": size, "changed": FULL} | _timed(Position(), cell, view))
+        found.append({"machines": size, "changed": FULL} | _timed(Position(), cell, snapshot))
         cell.close()
     return found
 
 
-def _delta(cell: RedisCell, view: View, filler: Filler, size: int, changed: int) -> dict[str, object]:
+def _delta(cell: RedisCell, snapshot: Snapshot, filler: Filler, size: int, changed: int) -> dict[str, object]:
     """Change machines as commits of a few hundred claims do, then read the same delta again and again."""
-    before = cell.sync(view.position)
-    view.apply(before)
+    before = cell.sync(snapshot.position)
+    snapshot.apply(before)
     machines = Random(f"sync/{changed}").sample(range(size), changed)
     for call in chunks(chunks([(machine, 1) for machine in machines], CLAIMS), CALL):
         filler.place(NEED, call)
-    return {"machines": size, "changed": changed} | _timed(before.position, cell, view)
+    return {"machines": size, "changed": changed} | _timed(before.position, cell, snapshot)
 
 
-def _timed(since: Position, cell: RedisCell, view: View) -> dict[str, object]:
+def _timed(since: Position, cell: RedisCell, snapshot: Snapshot) -> dict[str, object]:
     asking, taking, total = [], [], []
     for _ in range(SAMPLES):
         began = time.perf_counter()
         reply: Reply = cell.sync(since)
         answered = time.perf_counter()
-        view.apply(reply)
+        snapshot.apply(reply)
         ended = time.perf_counter()
         asking.append((answered - began) * 1000)
         taking.append((ended - answered) * 1000)

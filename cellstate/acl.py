@@ -15,17 +15,17 @@ from cellstate.redis.scripts import script
 _FOLDER = files("cellstate") / "lua"
 SCRIPTS = tuple(sorted(path.name.removesuffix(".lua") for path in _FOLDER.iterdir() if path.name.endswith(".lua")))
 """Names of all scripts."""
-_READING = ("snapshot", "sync")
+_READING = ("changed_records", "sync")
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     "reader": _READING,
     "submitter": (*_READING, "submit", "hold", "resize", "update", "stop"),
     "scheduler": (
-        *_READING, "commit", "enlist", "renew", "withdraw", "end", "housekeep", "retire", "settle", "resize", "stop",
-        "lapse", "machine",
+        *_READING, "commit", "register_scheduler", "renew_scheduler", "deregister_scheduler", "end", "housekeep", "retire", "settle", "resize", "stop",
+        "deregister_executor", "machine",
     ),
     "executor": (
-        *_READING, "receive", "start", "end", "join", "machine", "engage", "serve", "online", "beat", "lapse", "tail",
-        "claim_shard", "end_shard", "enlist", "renew", "withdraw", "housekeep", "retire",
+        *_READING, "receive", "start", "end", "join", "machine", "register_agent", "register_executor", "online", "renew_executor", "deregister_executor", "tail",
+        "claim_shard", "end_shard", "register_scheduler", "renew_scheduler", "deregister_scheduler", "housekeep", "retire",
     ),
     "person": SCRIPTS,
 }  # fmt: skip

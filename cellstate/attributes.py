@@ -1,4 +1,4 @@
-"""Attributes of machines in a private copy, kept so that a question about all of them is one vector operation.
+"""Attributes of machines in a working copy, kept so that a question about all of them is one vector operation.
 
 Machines with equal attributes share a *profile*; each attribute is a *column* of small integer codes,
 0 where it is absent. A scheduler none of whose jobs asks for attributes never reads any.

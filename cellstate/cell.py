@@ -19,7 +19,7 @@ from cellstate.model import (
 )
 from cellstate.pages import JobHead, JobPage, Keep
 from cellstate.resources import Dimensions, Resources
-from cellstate.shards import Durations, Errand, Progress, Worker
+from cellstate.shards import Errand, Progress, ShardDurations, Worker
 from cellstate.transaction import Ending, Intake, Outcome, Position, Transaction
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Membership(NamedTuple):
     incarnation: int
 
 
-class Beat(NamedTuple):
+class Heartbeat(NamedTuple):
     """What an agent learns when it renews its lease: how many agents there are, its machine's state, what is on it."""
 
     agents: int
@@ -263,37 +263,37 @@ class Cell(Protocol):
     def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
         """For (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
 
-    def enlist(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+    def register_scheduler(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
         """Take a scheduler's name; Duplicate when a live one has it."""
 
-    def withdraw(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
+    def deregister_scheduler(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
         """Give the name up, or remove a member whose lease lapsed."""
 
-    def set_asleep(self, member: str, *, asleep: bool) -> None:
+    def set_blocked(self, member: str, *, blocked: bool) -> None:
         """Say whether a scheduler has jobs that fit nowhere: if so, freed room and machines that change wake it.
 
         Those who free room must know that it lives (`may_wake`).
         """
 
-    def serve(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+    def register_executor(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
         """Take the name of a simulated executor, and bring its offline machines up; Duplicate while another lives.
 
-        Runs on its machines go on under a successor. `beat` renews the lease, `lapse` gives name and machines up.
+        Runs on its machines go on under a successor. `renew_executor` renews the lease, `deregister_executor` gives name and machines up.
         """
 
     def executor_records(self) -> Mapping[str, ExecutorRecord]:
         """Every live executor on record, agents (``agent/NAME``) included, by its name."""
 
-    def engage(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+    def register_agent(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
         """Take the name of an agent and of its machine; Duplicate while another lives, Refused when it is no agent's.
 
         With the nonce of an agent that is on record its incarnation goes on, and so do its tasks.
         """
 
-    def beat(self, membership: Membership, lease_ms: int, machine: int | None) -> Beat:
+    def renew_executor(self, membership: Membership, lease_ms: int, machine: int | None) -> Heartbeat:
         """Renew an agent's lease and learn what its machine is to run; Fenced when it lapsed."""
 
-    def lapse(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
+    def deregister_executor(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
         """Put back what ran on the machines of an executor that lapsed, or, not `reaped`, that leaves; once.
 
         The machines are offline afterwards, unless somebody drained them or set them down; that of an agent that
@@ -332,7 +332,7 @@ class Cell(Protocol):
     def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
         """The marks of the workers that finished the first `count` shards of a phase (`Worker.mark`)."""
 
-    def durations(self, name: str) -> Durations | None:
+    def durations(self, name: str) -> ShardDurations | None:
         """How long the activities of MapReduce jobs of this name took, if one ran to its end."""
 
     def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
@@ -389,7 +389,7 @@ class Cell(Protocol):
         """Return the facts of at most `most` versions after `since`; with `kinds` only those with such a first word."""
 
 
-class StaleCopy(Exception):
+class StaleSnapshot(Exception):
     """A delta was applied to a copy that does not stand where the delta begins."""
 
 

@@ -87,7 +87,7 @@ class Inspection:
     members: dict[str, int] = field(default_factory=dict)
     """Incarnations by name, of schedulers and agents."""
     leases: dict[str, int] = field(default_factory=dict)
-    asleep: set[str] = field(default_factory=set)
+    blocked: set[str] = field(default_factory=set)
     updates: dict[str, str] = field(default_factory=dict)
     drains: set[int] = field(default_factory=set)
     """Machines whose tasks are to be moved off at a deadline."""

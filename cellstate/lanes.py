@@ -1,6 +1,6 @@
 """Lanes: the jobs of one kind, precedence, pool, user and class of expected duration, as the store counts them.
 
-A private copy knows of each lane how many jobs are pending, what they want and what its tasks hold. So use by user and
+A working copy knows of each lane how many jobs are pending, what they want and what its tasks hold. So use by user and
 pool is known, and a scheduler asks for the next jobs of the few lanes that its policy ranks best
 (docs/decisions/0019-lanes.md).
 """
@@ -84,7 +84,7 @@ class LaneState:
 
 
 class Lanes:
-    """The lanes of a cell in a private copy. Amounts go into `usage` once the name of a lane is known."""
+    """The lanes of a cell in a working copy. Amounts go into `usage` once the name of a lane is known."""
 
     def __init__(self, dimensions: int, usage: Usage) -> None:
         """No lane is known."""

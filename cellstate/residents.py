@@ -1,4 +1,4 @@
-"""What runs on machines, in a private copy: kept only for machines that somebody looked up, until they change."""
+"""What runs on machines, in a working copy: kept only for machines that somebody looked up, until they change."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -84,7 +84,7 @@ class Progress(NamedTuple):
         return MAP if self.map.done < self.map.total else REDUCE if self.reduce.done < self.reduce.total else "done"
 
 
-class Durations(NamedTuple):
+class ShardDurations(NamedTuple):
     """How long the activities of earlier runs took: mean milliseconds, the latest runs weigh most."""
 
     runs: int

@@ -1,85 +1,344 @@
-"""What the audit asks of a cell: the reading methods of the port, and one look that stands still.
+"""The working copy of the cell on which a scheduler decides.
 
-A live cell changes while it is read. Every change leaves a fact that names the machines and jobs it
-touched, so a reading in chunks becomes exact once all that was named meanwhile is read again in one
-piece (semantics 18).
+One row a machine, one array per dimension. `base` is what the store last said; the working amounts
+also lack what this scheduler claimed since and does not know the outcome of. Both are needed: with a
+commit in flight, a rejected claim must not leave phantom use behind
+(docs/decisions/0003-several-jobs-a-call-one-call-in-flight.md).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 
-from cellstate.cell import Fact, KindUse, Reply, Rows
-from cellstate.inspection import Damage, Inspection
-from cellstate.model import Job, Run
-from cellstate.resources import Dimensions
-from cellstate.transaction import Intake, Position
+import numpy as np
+from numpy.typing import NDArray
+
+from cellstate.attributes import Attributes
+from cellstate.cell import KindUse, Reply, Rows, StaleSnapshot
+from cellstate.lanes import Lanes
+from cellstate.model import Described, MachineState
+from cellstate.residents import Residents
+from cellstate.resources import Resources
+from cellstate.transaction import Position
+from cellstate.usage import Usage
+
+Take = tuple[int, Resources, int]
+"""(machine, amounts per task, tasks)"""
 
 
-@dataclass(slots=True)
 class Snapshot:
-    """Machines, jobs and counters of a cell, all at `version`.
+    """A cell of any size; starts empty and grows with the rows it is given.
 
-    Has at least everything that the facts after the version asked about, up to the version `seen`,
-    name; the reading has caught up when `seen` is `version`. `first` is the oldest version in the log
-    (`version` + 1 when it is empty), `length` the versions in it, `placements` the last placement id.
+    `free[d]` is an array of machine words per dimension d: -1 where the machine takes nothing
+    (drained, down, gone, over). Element access is as fast as a list's; `room[d]` is the same
+    memory as a NumPy vector. `number` holds the sequence numbers at the last sync. `attributes`,
+    `placed` (tasks by machine of a job, by its id), `others` (the same by a job's name) and `residents` are
+    known only as far as somebody looked them up; `moved` are the names of others that were elsewhere before, and
+    `use` the limits of a kind and their use, both until somebody has heeded them. `disturbs` says, where it is
+    known, how much a claim would disturb what runs on each machine, 0 (nobody) to 1. `now` is the time of the decision
+    (seconds), `usage` what users and pools hold.
     """
 
-    version: int
-    seen: int
-    first: int
-    length: int
-    placements: int
-    rows: Rows
-    runs: list[Run]
-    """The runs on the machines in `rows`."""
-    jobs: list[Job]
-    """Without what only schedulers and executors read."""
-    queued: frozenset[str]
-    """Which of the jobs are in the queue of their kind."""
-    holders: Mapping[str, str]
-    """The names of the jobs, and the id of the live job that has each; "" when none has."""
-    absent: frozenset[str]
-    """Ids that facts name and that are not kept any more."""
-    kinds: Mapping[str, KindUse]
-    """All of them."""
+    def __init__(self, dimensions: int) -> None:
+        """Make an empty copy of a cell with so many resource dimensions."""
+        self.dimensions = dimensions
+        self.now = 0.0
+        self.usage = Usage(dimensions)
+        self.lanes = Lanes(dimensions, self.usage)
+        self.position = Position()
+        self.size = 0
+        self.changes = 0
+        self._total: Resources = (0,) * dimensions
+        self._total_at = -1
+        self._attributes = Attributes()
+        self.placed: Mapping[str, Mapping[int, int]] = {}
+        self.others: Mapping[str, Mapping[int, int]] = {}
+        self.moved: set[str] = set()
+        self.use: KindUse | None = None
+        self.residents = Residents()
+        self.disturbs: NDArray[np.float64] | None = None
+        self._freed: list[NDArray[np.int64]] = []
+        self._open: list[Take] = []
+        self._flights: list[list[Take]] = []
+        self.rows = np.empty((4 + 2 * dimensions, 0), dtype=np.int64)
+        self.base = np.empty((dimensions, 0), dtype=np.int64)
+        self.free: list[array[int]] = [array("q") for _ in range(dimensions)]
+        self.room: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64) for _ in range(dimensions)]
+        self.number: NDArray[np.int64] = self.rows[1]
 
+    def _resize(self, size: int) -> None:
+        old = self.size
+        width = 4 + 2 * self.dimensions
+        rows = np.zeros((width, size), dtype=np.int64)
+        rows[2, :] = MachineState.GONE
+        base = np.full((self.dimensions, size), -1, dtype=np.int64)
+        if old:
+            rows[:, :old] = self.rows
+            base[:, :old] = self.base
+        self.rows, self.base, self.size = rows, base, size
+        words = [array("q", bytes(8 * size)) for _ in range(self.dimensions)]
+        rooms = [np.frombuffer(word, dtype=np.int64) for word in words]
+        for d in range(self.dimensions):
+            rooms[d][:] = base[d]
+            if old:
+                rooms[d][:old] = self.room[d]
+        self.free, self.room = words, rooms
+        self.number = rows[1]
 
-class Audited(Protocol):
-    """A cell that can be audited. Nothing here changes anything; all raise StoreError."""
+    @property
+    def attributes(self) -> Attributes:
+        """Names and attributes of the machines, as far as they were looked up."""
+        if self._attributes.size < self.size:
+            self._attributes.resize(self.size)
+        return self._attributes
 
-    name: str
-    dimensions: Dimensions
+    @property
+    def capacity(self) -> NDArray[np.int64]:
+        """Capacity, (dimensions, machines)."""
+        return self.rows[4 : 4 + self.dimensions]
 
-    def sync(self, since: Position, intake: Intake | None = None) -> Reply:
-        """See Cell.sync; the audit reads all machines with it."""
+    @property
+    def allocated(self) -> NDArray[np.int64]:
+        """What the store has allocated, (dimensions, machines)."""
+        return self.rows[4 + self.dimensions :]
 
-    def runs(self, indices: Sequence[int]) -> list[Run]:
-        """See Cell.runs."""
+    @property
+    def up(self) -> NDArray[np.bool_]:
+        """Which machines are up."""
+        up: NDArray[np.bool_] = self.rows[2] == MachineState.UP
+        return up
 
-    def jobs(self) -> list[Job]:
-        """See Cell.jobs."""
+    @property
+    def simulated(self) -> NDArray[np.bool_]:
+        """Which machines belong to executors that simulate tasks and run no command."""
+        simulated: NDArray[np.bool_] = self.rows[3] % 2 == 1
+        return simulated
 
-    def pending(self) -> Mapping[str, list[str]]:
-        """See Cell.pending."""
+    def executors(self, machines: Iterable[int]) -> set[int]:
+        """The executor numbers of some machines."""
+        column = self.rows[3]
+        return {int(column[machine]) for machine in machines}
 
-    def facts(self, since: int = 0, most: int = 1000) -> list[Fact]:
-        """See Cell.facts."""
+    # Following the store
 
-    def job_names(self) -> Mapping[str, str]:
-        """The names of live jobs, and their ids."""
+    def apply(self, reply: Reply) -> None:
+        """Take over what a sync or a commit answered. Raises StaleSnapshot on a delta that does not fit."""
+        if reply.full:
+            # What a full read does not list is not there: no room may be left of it.
+            self.rows[2, :] = MachineState.GONE
+            self.base[:] = -1
+            for room in self.room:
+                room[:] = -1
+            self.residents.forget()
+            self.attributes.stale[:] = True
+        elif reply.position.version < self.position.version:
+            raise StaleSnapshot
+        if reply.lanes is not None:
+            self.lanes.apply(reply.lanes, full=reply.full)
+        if len(reply.rows):
+            self._apply_rows(reply.rows)
+        elif reply.full:
+            self._restore()
+        self.position = reply.position
 
-    unreadable: dict[tuple[str, str], str]
-    """Records that could not be read so far and were left out: (key, field), and why."""
+    def _apply_rows(self, rows: Rows) -> None:
+        index = rows[:, 0]
+        top = int(index.max()) + 1
+        if top > self.size:
+            self._resize(max(top, self.size + self.size // 4))
+        size = self.dimensions
+        each = np.unique(index) if len(index) > 1 else index
+        before = self.rows[:, each] if self.attributes.used else None
+        # Of repeated rows the last one wins: NumPy assigns in order.
+        self.rows[:, index] = rows.T
+        index = each
+        now = self.rows[:, index]
+        if before is not None:
+            self.attributes.note(index, before, now)
+            restated = rows[rows[:, 2] != MachineState.UP, 0]
+            self.attributes.stale[restated[self.rows[2, restated] == MachineState.UP]] = True
+        free = now[4 : 4 + size] - now[4 + size :]
+        free[:, (now[2] != MachineState.UP) | (free < 0).any(axis=0)] = -1
+        grown = (free > self.base[:, index]).any(axis=0)
+        if grown.any():
+            self._freed.append(index[grown])
+        self.base[:, index] = free
+        for d in range(size):
+            self.room[d][index] = free[d]
+        self._retake(set(index.tolist()))
+        self.changes += len(index)
 
-    def unusable(self) -> list[Damage]:
-        """Return keys of another type than a cell's, and counters that are no numbers: no script runs on them."""
+    def _restore(self) -> None:
+        for d in range(self.dimensions):
+            self.room[d][:] = self.base[d]
+        self._retake(None)
 
-    def inspect(self) -> Inspection | None:
-        """Read the directories beside machines and jobs, every key and field; None where there is no store."""
+    def freed(self) -> NDArray[np.int64]:
+        """Machines that gained room since this was last asked; sleeping jobs are tested against them."""
+        parts, self._freed = self._freed, []
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
 
-    def snapshot(self, since: int, most: int = 5000) -> Snapshot:
-        """Read what the facts after version `since` name, in one piece.
+    def forget_freed(self) -> None:
+        """Nobody sleeps: forget which machines gained room."""
+        self._freed.clear()
 
-        Facts are read until they name `most` machines and jobs; with 0 only the counters are read.
+    def describe(self, machines: Sequence[int] | NDArray[np.intp], described: Iterable[Described]) -> None:
+        """Take over names and attributes; machines that have others now count as freed for who sleeps."""
+        changed = self.attributes.learn(machines, described)
+        if changed:
+            self._freed.append(np.array(changed, dtype=np.int64))
+
+    # Deciding
+
+    def narrow(self, mask: NDArray[np.bool_]) -> "Snapshot":
+        """Return this copy with room only on the machines in `mask`, for one decision: takes and undo reach both."""
+        return Narrowed(self, [np.where(mask, room, -1) for room in self.room])
+
+    def relieve(self, extra: NDArray[np.int64], disturbs: NDArray[np.float64]) -> "Snapshot":
+        """Return this copy with so much `extra` room (dimensions × machines), as `narrow` does.
+
+        It is the room that evictions would make, and `disturbs` what they would disturb.
         """
+        relieved = Narrowed(self, [room + more for room, more in zip(self.room, extra, strict=True)])
+        relieved.disturbs = disturbs
+        return relieved
+
+    def take(self, machine: int, need: Resources, count: int) -> None:
+        """Mark tasks as claimed in the working amounts."""
+        for word, amount in zip(self.free, need, strict=True):
+            word[machine] -= amount * count
+        self._open.append((machine, need, count))
+
+    def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:
+        """Claim one task on each machine in turn, where it still fits; returns on which, in their order.
+
+        They are added to `onto`, the list that the last call for the same need returned.
+        """
+        stood: list[int] = [] if onto is None else onto
+        wanted = list(zip(self.free, need, strict=True))
+        for machine in machines:
+            if all(word[machine] >= amount and word[machine] >= 0 for word, amount in wanted):
+                self.take(machine, need, 1)
+                stood.append(machine)
+        return stood
+
+    @property
+    def scope(self) -> int:
+        """How many machines `holding` looks at."""
+        return self.size
+
+    def holding(self, need: Resources) -> list[int]:
+        """The machines that hold one more task of this need."""
+        fits = np.ones(self.size, dtype=np.bool_)
+        for room, amount in zip(self.room, need, strict=True):
+            fits &= room >= amount
+        return np.flatnonzero(fits).tolist()
+
+    def amounts(self, machines: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What is free on some machines, (dimensions, machines); -1 where one takes nothing."""
+        return np.stack([room[machines] for room in self.room])
+
+    def mark(self) -> int:
+        """Where the open claims stand; `undo` goes back there."""
+        return len(self._open)
+
+    def undo(self, mark: int) -> None:
+        """Give back what was taken since `mark` (a gang that does not fit as a whole)."""
+        for machine, need, count in self._open[mark:]:
+            for word, amount in zip(self.free, need, strict=True):
+                word[machine] += amount * count
+        del self._open[mark:]
+
+    def launch(self) -> None:
+        """The open claims are being committed: keep them apart until `land`."""
+        self._flights.append(self._open)
+        self._open = []
+        self.usage.launch()
+
+    def land(self, reply: Reply) -> None:
+        """The oldest launched claims were judged: forget them and take over what the store says.
+
+        Room that a rejected claim gives back counts as freed: a job may have gone to sleep for it.
+        """
+        machines = {machine for machine, _, _ in self._flights.pop(0)}
+        self.usage.land()
+        index = np.fromiter(machines, np.int64, len(machines))
+        before = [room[index] for room in self.room]
+        if not reply.full:
+            for room, base in zip(self.room, self.base, strict=True):
+                room[index] = base[index]
+            self._retake(machines)
+        self.apply(reply)
+        grown = np.zeros(len(index), dtype=np.bool_)
+        for room, earlier in zip(self.room, before, strict=True):
+            grown |= room[index] > earlier
+        if grown.any():
+            self._freed.append(index[grown])
+
+    def forget(self) -> None:
+        """Drop every claim whose outcome will never be known (a new incarnation)."""
+        self._flights, self._open = [], []
+        self.usage.forget()
+        self._restore()
+
+    def _retake(self, machines: set[int] | None) -> None:
+        for takes in (*self._flights, self._open):
+            self._take_again(takes, machines)
+
+    def _take_again(self, takes: Sequence[Take], machines: set[int] | None) -> None:
+        for machine, need, count in takes:
+            if machines is None or machine in machines:
+                for word, amount in zip(self.free, need, strict=True):
+                    word[machine] -= amount * count
+
+    def total(self) -> Resources:
+        """The capacity of the machines that are up, by dimension."""
+        if self._total_at != self._described:
+            self._total_at = self._described
+            self._total = tuple(int(amount) for amount in self.capacity @ self.up)
+        return self._total
+
+    @property
+    def _described(self) -> int:
+        """What tells whether machines may have other capacities or states now."""
+        return self.changes
+
+    def utilisation(self) -> list[float]:
+        """Allocated share of the capacity that is up, per dimension."""
+        up = self.up
+        capacity, allocated = self.capacity[:, up].sum(axis=1), self.allocated[:, up].sum(axis=1)
+        return [float(a / c) if c else 0.0 for a, c in zip(allocated, capacity, strict=True)]
+
+
+class Narrowed(Snapshot):
+    """A copy with other room, as a placement policy sees it for one decision; it follows no store."""
+
+    def __init__(self, whole: Snapshot, room: Sequence[NDArray[np.int64]]) -> None:
+        """Show so much room, by dimension."""
+        self.__dict__.update(whole.__dict__)
+        self._whole, self.number = whole, whole.number
+        self._taken: list[tuple[int, Take]] = []
+        self.free = [array("q", amounts.tobytes()) for amounts in room]
+        self.room = [np.frombuffer(word, dtype=np.int64) for word in self.free]
+
+    def take(self, machine: int, need: Resources, count: int) -> None:
+        """See Snapshot.take."""
+        for word, amount in zip(self.free, need, strict=True):
+            word[machine] -= amount * count
+        self._taken.append((self.mark(), (machine, need, count)))
+        self._whole.take(machine, need, count)
+
+    def mark(self) -> int:
+        """See Snapshot.mark."""
+        return self._whole.mark()
+
+    def undo(self, mark: int) -> None:
+        """See Snapshot.undo."""
+        while self._taken and self._taken[-1][0] >= mark:
+            machine, need, count = self._taken.pop()[1]
+            for word, amount in zip(self.free, need, strict=True):
+                word[machine] += amount * count
+        self._whole.undo(mark)
+
+    def apply(self, reply: Reply) -> None:
+        """Refuse: it is the whole that follows the store."""
+        raise TypeError(reply)

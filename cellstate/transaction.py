@@ -198,7 +198,7 @@ class Ending(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a private copy stands: the cell's version and the tag left with it (semantics 16)."""
+    """Where a working copy stands: the cell's version and the tag left with it (semantics 16)."""
 
     version: int = 0
     tag: str = ""

@@ -1,4 +1,4 @@
-"""What users and pools hold and want, in a private copy: as the store last said, and with one's own work in flight."""
+"""What users and pools hold and want, in a working copy: as the store last said, and with one's own work in flight."""
 
 from collections.abc import Iterable, Mapping
 

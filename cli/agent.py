@@ -38,10 +38,10 @@ def command(
     tasks are stopped and placed elsewhere.
     """
     from omega.embedded_places import state_directory
-    from omega.jobfile import parse_duration
+    from omega.jobfile.reader import parse_duration
     from omega.live.agent.offer import default_name
     from omega.live.agent.process import AgentOptions, run_agent
-    from schedulers.process_log import configure
+    from schedulers.process.log import configure
 
     configure(os.environ)
     lease_ms = parse_duration(lease)

@@ -22,7 +22,7 @@ MEANINGS = {
     "show": ("status",),
     "info": ("status", "cell status"),
     "get": ("list", "job list"),
-    "view": ("list", "status"),
+    "snapshot": ("list", "status"),
     "apply": ("submit", "job submit"),
     "create": ("submit", "add"),
     "new": ("submit", "create", "add"),

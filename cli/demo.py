@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
     from cellstate.redis import RedisCell
-    from omega.live.crew import Crew
+    from omega.live.processes.supervisor import ProcessSupervisor
     from omega.live.replay import Replay
     from omega.workload import Workload
 
@@ -50,12 +50,12 @@ def _fresh_cell(app: App, name: str, workload: "Workload") -> "RedisCell":
     return app.closing(RedisCell.create(client, name, DIMENSIONS, keep_jobs=keep, url=app.url))
 
 
-def _start(app: App, cell: "RedisCell", group: "Crew", replay: "Replay", batch: int, service: int) -> None:
+def _start(app: App, cell: "RedisCell", group: "ProcessSupervisor", replay: "Replay", batch: int, service: int) -> None:
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("machines join", total=len(replay.workload.machines), more="")
         replay.join(CELL, lambda count: bars.advance(bar, count))
     members = [f"batch/{n}" for n in range(batch)] + [f"service/{n}" for n in range(service)]
-    for member in [*members, f"fleet/{CELL}"]:
+    for member in [*members, f"simulated/{CELL}"]:
         group.start(member)
     group.wait_ready(cell)
     capacity = dict(zip(cell.dimensions.names, replay.workload.capacity, strict=True))
@@ -139,7 +139,7 @@ def command(
 ) -> None:
     """Run a store, a cell, scheduler processes and a realistic mixed workload; verify the result."""
     from omega.embedded_places import state_directory
-    from omega.live.crew import crew
+    from omega.live.processes.supervisor import supervised
     from omega.live.replay import Replay
 
     with render.busy("reading the workload", quiet=app.as_json):
@@ -149,7 +149,7 @@ def command(
     speed = speed or (TRACE_SPEED if trace else 1.0)
     replay = Replay(cell, workload, time.time, time.sleep, speed)
     logs = state_directory() / "logs" / name
-    with crew(app.url, name, logs, lease_ms=LEASE_MS, speed=speed) as group:
+    with supervised(app.url, name, logs, lease_ms=LEASE_MS, speed=speed) as group:
         _start(app, cell, group, replay, batch, service)
         with render.progress(quiet=app.as_json) as bars:
             spent = _watch(bars, replay)

@@ -15,7 +15,7 @@ def command(app: App) -> None:
     processes of all cells are stopped. The store keeps running (omega store stop stops it); it need not be reachable.
     """
     from omega.embedded_places import state_directory
-    from omega.live.crew_record import end_all, records
+    from omega.live.processes.record import end_all, records
 
     state = state_directory()
     ended = [

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from cli import render
-from omega.live.executors import FLEET
+from omega.live.executors import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
     from cellstate.redis import RedisCell
@@ -17,5 +17,5 @@ def lives(cell: "RedisCell", executor: str) -> bool:
 
 def note_offline(executor: str) -> None:
     """Print that machines are offline, and the command that starts their executor."""
-    option = "" if executor == FLEET else f" --executor {executor}"
+    option = "" if executor == DEFAULT_EXECUTOR else f" --executor {executor}"
     render.note(f"offline: executor {executor} does not run; start it with omega machine simulate{option}")

@@ -8,7 +8,7 @@ import click
 
 from cellstate.errors import BadInput
 
-TAKEN = ("agent", "fleet")
+TAKEN = ("agent", "simulated")
 MOST = 64
 
 

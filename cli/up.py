@@ -13,11 +13,11 @@ from cli.attributes import Dealt, attribute_option, of_machine
 from cli.process_options import process_options
 from cli.scheduler_choice import further
 from omega.client.defaults import DEFAULT_CELL
-from omega.live.executors import FLEET
+from omega.live.executors import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
     from cellstate.redis import RedisCell
-    from omega.live.crew import Crew
+    from omega.live.processes.supervisor import ProcessSupervisor
 
 LOOK_SECONDS = 0.5
 
@@ -45,18 +45,20 @@ def _at(member: str, figures: Mapping[str, Any]) -> str:
 def _join(cell: "RedisCell", machines: int, cpu: str, memory: str, dealt: Dealt) -> None:
     """Add the missing simulated machines."""
     from cellstate.model import MachineSpec
-    from omega.live.fleet import Fleet
+    from omega.live.simulated.executor import SimulatedExecutor
 
     capacity = cell.dimensions.parse({"cpu": cpu, "memory": memory})
     there = {machine.name for machine in cell.machines()}
     wanted = [MachineSpec(f"m{number}", capacity, of_machine(dealt, number)) for number in range(machines)]
-    Fleet(cell, FLEET, time.time).join([machine for machine in wanted if machine.name not in there])
+    SimulatedExecutor(cell, DEFAULT_EXECUTOR, time.time).join(
+        [machine for machine in wanted if machine.name not in there]
+    )
 
 
-def _played(cell: "RedisCell", *, expected: bool) -> bool:
+def _simulated(cell: "RedisCell", *, expected: bool) -> bool:
     """Return whether to run simulated machines; warns about machines of an earlier run."""
     try:
-        number = cell.executor_number(FLEET)
+        number = cell.executor_number(DEFAULT_EXECUTOR)
     except Refused:
         return False
     count = sum(machine.executor == number for machine in cell.machines())
@@ -66,7 +68,7 @@ def _played(cell: "RedisCell", *, expected: bool) -> bool:
     return count > 0
 
 
-def _line(cell: "RedisCell", group: "Crew") -> str:
+def _line(cell: "RedisCell", group: "ProcessSupervisor") -> str:
     """Return a one-line summary of the cell."""
     figures = {name: each for name, each in cell.figures().items() if name in group.members}
     conflicts, accepted = (sum(each[name] for each in figures.values()) for name in ("conflicts", "accepted"))
@@ -77,7 +79,7 @@ def _line(cell: "RedisCell", group: "Crew") -> str:
     return f"{len(group.members)} processes · {counts}"
 
 
-def _watch(app: App, cell: "RedisCell", group: "Crew", seconds: float | None) -> None:
+def _watch(app: App, cell: "RedisCell", group: "ProcessSupervisor", seconds: float | None) -> None:
     """Show a status line until the time is over or Ctrl-C; restart processes that end."""
     screen = render.console(stderr=True)
     deadline = None if seconds is None else time.monotonic() + seconds
@@ -132,8 +134,8 @@ def command(
     """
     from omega.embedded_places import state_directory
     from omega.live.agent.offer import default_name
-    from omega.live.crew import crew
-    from omega.live.crew_record import CrewRecord
+    from omega.live.processes.record import ProcessRecord
+    from omega.live.processes.supervisor import supervised
 
     name = app.cell_name or DEFAULT_CELL
     numbers, choices = further(schedulers)  # raises before any process starts
@@ -143,10 +145,10 @@ def command(
     members += [f"agent/{default_name()}"] if machines is None else []
     if machines:
         _join(cell, machines, cpu, memory, dealt)
-    members += [f"fleet/{FLEET}"] if _played(cell, expected=machines is not None) else []
+    members += [f"simulated/{DEFAULT_EXECUTOR}"] if _simulated(cell, expected=machines is not None) else []
     state = state_directory()
-    record = CrewRecord.begin(state, name)
-    with crew(app.url, name, state / "logs" / name, speed=speed, record=record, choices=choices) as group:
+    record = ProcessRecord.begin(state, name)
+    with supervised(app.url, name, state / "logs" / name, speed=speed, record=record, choices=choices) as group:
         for member in members:
             group.start(member)
         group.wait_ready(cell)

@@ -3,7 +3,7 @@
     import omega
 
     class Coldest(omega.Placement):
-        def place(self, work, view, rng): ...
+        def place(self, work, snapshot, rng): ...
 
     cold = omega.Scheduler("cold", placement=Coldest())
     omega.simulate(cold, days=1).table()
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from cellstate.errors import BadInput, OmegaError
     from cellstate.model import After, Gang, JobSpec, MachineSpec, TaskGroup
     from cellstate.residents import Resident
+    from cellstate.snapshot import Snapshot
     from cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction
     from cellstate.usage import Usage
-    from cellstate.view import View
     from omega import testing
     from omega.client.asynchronous import AsyncClient
     from omega.client.client import Client
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from schedulers.ordering.precedence import PrecedenceFifo
     from schedulers.ordering.rejoin import Rejoin
     from schedulers.ordering.shortest import ShortestFirst
-    from schedulers.patience import Patience
     from schedulers.placement.constrained import Constrained
     from schedulers.placement.first_fit import RandomFirstFit as FirstFit
     from schedulers.placement.random_fit import RandomFit
@@ -42,15 +41,16 @@ if TYPE_CHECKING:
     from schedulers.policies import Ordering, Placement, Preemption, Sizing
     from schedulers.preemption.none import NoPreemption
     from schedulers.preemption.precedence import Precedence
+    from schedulers.retry_policy import RetryPolicy
     from schedulers.scheduler import Scheduler
     from schedulers.work import Work
 
 __all__ = [
     "After", "Arrival", "AsyncClient", "BadInput", "BestFit", "Claim", "Client", "Constrained", "Detection",
     "FairPools", "Fifo", "Figures", "FirstFit", "Gang", "Instrument", "JobSpec", "MachineSpec", "Mode", "NoPreemption",
-    "OmegaError", "Ordering", "Outcome", "Patience", "Placement", "PoolSettings", "Precedence", "PrecedenceFifo",
+    "OmegaError", "Ordering", "Outcome", "RetryPolicy", "Placement", "PoolSettings", "Precedence", "PrecedenceFifo",
     "Preemption", "RandomFit", "Rejoin", "Resident", "Scheduler", "Service", "ShortestFirst", "Sizing", "TaskGroup",
-    "Transaction", "Trial", "Usage", "View", "WeightedFair", "Work", "Workload", "simulate", "testing",
+    "Transaction", "Trial", "Usage", "Snapshot", "WeightedFair", "Work", "Workload", "simulate", "testing",
 ]  # fmt: skip
 
 _HOMES = {
@@ -59,7 +59,7 @@ _HOMES = {
     "cellstate.residents": ("Resident",),
     "cellstate.transaction": ("Claim", "Detection", "Mode", "Outcome", "Transaction"),
     "cellstate.usage": ("Usage",),
-    "cellstate.view": ("View",),
+    "cellstate.snapshot": ("Snapshot",),
     "omega.client.asynchronous": ("AsyncClient",),
     "omega.client.client": ("Client",),
     "omega.trial": ("Trial", "simulate"),
@@ -71,7 +71,7 @@ _HOMES = {
     "schedulers.ordering.precedence": ("PrecedenceFifo",),
     "schedulers.ordering.rejoin": ("Rejoin",),
     "schedulers.ordering.shortest": ("ShortestFirst",),
-    "schedulers.patience": ("Patience",),
+    "schedulers.retry_policy": ("RetryPolicy",),
     "schedulers.placement.constrained": ("Constrained",),
     "schedulers.placement.random_fit": ("RandomFit",),
     "schedulers.placement.scored": ("BestFit",),

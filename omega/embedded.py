@@ -20,7 +20,7 @@ from cellstate.server import Answer
 from omega.embedded_places import Places, state_directory
 from omega.embedded_program import allocator_of, find_server, server_environment
 
-PATIENCE_SECONDS = 120.0
+TIMEOUT_SECONDS = 120.0
 """How long to wait for a server that starts, reads its files or stops."""
 _PING_SECONDS = 2.0
 _LAUNCH_SECONDS = 30.0
@@ -67,17 +67,17 @@ def default_url(directory: Path | None = None) -> str:
     return Places(state_directory(directory)).url
 
 
-def ensure(directory: Path | None = None, *, patience: float = PATIENCE_SECONDS) -> EmbeddedStore:
+def ensure(directory: Path | None = None, *, timeout: float = TIMEOUT_SECONDS) -> EmbeddedStore:
     """Start the embedded store unless it runs, wait until it serves, and return it.
 
     Safe to call from many processes at once: one server results. After a crash the server comes back
-    on the same files, without a torn last write. `patience` is in seconds. Raises StoreError when the
+    on the same files, without a torn last write. `timeout` is in seconds. Raises StoreError when the
     directory is not the user's alone, no server program is found or it fails, Unreachable when it
-    does not serve within `patience`, Unsuitable when it is no server for a cell.
+    does not serve within `timeout`, Unsuitable when it is no server for a cell.
     """
     places = Places(state_directory(directory))
     places.make()
-    limit = time.monotonic() + patience
+    limit = time.monotonic() + timeout
     started, log_start = False, 0
     while (answer := server.ping(places.url, timeout=_PING_SECONDS)) is not Answer.READY:
         lock = _take_lock(places) if answer is Answer.ABSENT else None
@@ -91,7 +91,7 @@ def ensure(directory: Path | None = None, *, patience: float = PATIENCE_SECONDS)
             finally:
                 os.close(lock)
         elif time.monotonic() >= limit:
-            raise _too_slow(places, answer, patience)
+            raise _too_slow(places, answer, timeout)
         else:
             time.sleep(_PAUSE_SECONDS)
     info = server.server_info(places.url)
@@ -130,15 +130,15 @@ def status(directory: Path | None = None) -> StoreStatus:
     )
 
 
-def stop(directory: Path | None = None, *, patience: float = PATIENCE_SECONDS) -> bool:
-    """Stop the embedded store, data kept; return whether there was one. `patience` is in seconds.
+def stop(directory: Path | None = None, *, timeout: float = TIMEOUT_SECONDS) -> bool:
+    """Stop the embedded store, data kept; return whether there was one. `timeout` is in seconds.
 
-    Raises Unreachable when it does not end within `patience`, StoreError when it refuses to.
+    Raises Unreachable when it does not end within `timeout`, StoreError when it refuses to.
     """
     places = Places(state_directory(directory))
     if not places.check():
         return False
-    limit = time.monotonic() + patience
+    limit = time.monotonic() + timeout
     asked = False
     while True:
         answer = server.ping(places.url, timeout=_PING_SECONDS)
@@ -147,10 +147,10 @@ def stop(directory: Path | None = None, *, patience: float = PATIENCE_SECONDS) -
         if asked and answer is not Answer.ABSENT:
             return True  # ours closed its connection, so another was started since
         if answer in (Answer.READY, Answer.LOADING):
-            server.shutdown(places.url, timeout=patience)
+            server.shutdown(places.url, timeout=timeout)
             asked = True
         elif time.monotonic() >= limit:
-            raise _too_slow(places, answer, patience)
+            raise _too_slow(places, answer, timeout)
         else:
             time.sleep(_PAUSE_SECONDS)
 

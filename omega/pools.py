@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cellstate.errors import BadInput
-from omega.jobfile_lines import joined, parse
+from omega.jobfile.lines import joined, parse
 from schedulers.fairshare import drf
 from schedulers.fairshare.drf import fifo, fluid, task_by_task
 from schedulers.fairshare.guarantees import guarantees, weights

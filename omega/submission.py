@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cellstate.cell import Submitted
     from cellstate.model import JobSpec
     from cellstate.redis import RedisCell
-    from omega.jobfile import JobFile
+    from omega.jobfile.reader import JobFile
 
 CHUNK = 500
 """Jobs per call: a few milliseconds of the server's time."""
@@ -35,7 +35,7 @@ def read_file(path: Path) -> "JobFile":
 
 def job_file(name: str, data: bytes) -> "JobFile":
     """Return a job file of a name from its bytes. Raises BadInput when they are not UTF-8 text."""
-    from omega.jobfile import JobFile
+    from omega.jobfile.reader import JobFile
 
     try:
         return JobFile(name, data.decode())
@@ -45,7 +45,7 @@ def job_file(name: str, data: bytes) -> "JobFile":
 
 def jobs_of(cell: "RedisCell", files: "Sequence[JobFile]") -> "list[JobSpec]":
     """The jobs of files, in the amounts of a cell; those without an id get a new one. Raises BadInput."""
-    from omega.jobfile import load
+    from omega.jobfile.reader import load
 
     return load(files, cell.dimensions, new_id, lambda name: find_job(cell, name).id)
 

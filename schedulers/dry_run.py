@@ -1,12 +1,12 @@
-"""A dry run: the attempt loop on a private copy, as if all that is claimed stood; nothing is committed."""
+"""A dry run: the attempt loop on a working copy, as if all that is claimed stood; nothing is committed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cellstate.cell import Cell
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Outcome, Transaction, Verdict
-from cellstate.view import View
-from schedulers.constraints.looking import Look, look
+from schedulers.constraints.fetching import Fetch, fetch
 from schedulers.loop import Arrived, Commit, Committed, Effect, Receive, Sync, Think, attempts
 from schedulers.preemption.victims import Victims
 from schedulers.resizing import Measure, Measured, Resize, Resized
@@ -24,13 +24,13 @@ class Planned:
 
 @dataclass(slots=True)
 class DryRun:
-    """Plans one job after the other on `view`; each finds the room that the ones before it left.
+    """Plans one job after the other on `snapshot`; each finds the room that the ones before it left.
 
     `cell` is only read: for attributes, other jobs and what runs on machines.
     """
 
     scheduler: Scheduler
-    view: View
+    snapshot: Snapshot
     cell: Cell
 
     def plan(self, work: Work) -> Planned:
@@ -47,11 +47,11 @@ class DryRun:
                     effect = loop.send(Arrived(until or 0.0, works=arriving))
                     arriving = []
                 case Sync():
-                    effect = loop.send(self.view)
-                case Look():
+                    effect = loop.send(self.snapshot)
+                case Fetch():
                     # Its own tasks are nowhere but in this copy.
-                    look(replace(effect, placed=()), self.cell, self.view)
-                    self.view.placed = {}
+                    fetch(replace(effect, placed=()), self.cell, self.snapshot)
+                    self.snapshot.placed = {}
                     effect = loop.send(None)
                 case Think():
                     effect = loop.send(0.0)
@@ -75,14 +75,14 @@ class DryRun:
         return results
 
     def _evict(self, claim: Claim) -> list[Victims]:
-        residents = {each.placement: each for each in self.view.residents.on(claim.machine)}
+        residents = {each.placement: each for each in self.snapshot.residents.on(claim.machine)}
         found = []
         for placement, count in claim.evict:
             resident = residents[placement]
             found.append(Victims(resident, count))
-            self.view.take(claim.machine, resident.need, -count)
+            self.snapshot.take(claim.machine, resident.need, -count)
             residents[placement] = resident._replace(tasks=resident.tasks - count)
         if found:
             stay = [each for each in residents.values() if each.tasks]
-            self.view.residents.learn([claim.machine], self.view.number, stay)
+            self.snapshot.residents.learn([claim.machine], self.snapshot.number, stay)
         return found

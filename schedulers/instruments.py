@@ -59,14 +59,14 @@ class Instrument:
     def submitted(self, seconds: float, transactions: int, now: float) -> None:
         """The outcome of transactions is known, so long after they were sent."""
 
-    def enlisted(self, incarnation: int, now: float) -> None:
+    def registered(self, incarnation: int, now: float) -> None:
         """The scheduler took its name."""
 
-    def withdrew(self, now: float) -> None:
+    def deregistered(self, now: float) -> None:
         """It gave its name back."""
 
     def fenced(self, now: float) -> None:
-        """Its incarnation may not commit any more; it enlists anew."""
+        """Its incarnation may not commit any more; it registers again."""
 
     def store_away(self, error: str, now: float) -> None:
         """The store does not serve; the scheduler waits."""
@@ -106,7 +106,7 @@ BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 
 
 @dataclass(slots=True)
-class Durations:
+class DurationHistogram:
     """How often something happened, how long it took in all (seconds), and how often by class of BOUNDS."""
 
     count: int = 0
@@ -149,11 +149,11 @@ class Figures(Instrument):
     last_cycle: tuple[float, float] = (0.0, 0.0)
     """When the last decision was committed, and how many seconds it took."""
     attempts: int = 0
-    wait: Durations = field(default_factory=Durations)
-    dequeue: Durations = field(default_factory=Durations)
-    sync: Durations = field(default_factory=Durations)
-    think: Durations = field(default_factory=Durations)
-    submit: Durations = field(default_factory=Durations)
+    wait: DurationHistogram = field(default_factory=DurationHistogram)
+    dequeue: DurationHistogram = field(default_factory=DurationHistogram)
+    sync: DurationHistogram = field(default_factory=DurationHistogram)
+    think: DurationHistogram = field(default_factory=DurationHistogram)
+    submit: DurationHistogram = field(default_factory=DurationHistogram)
     resyncs: int = 0
     fencings: int = 0
     stalls: int = 0
@@ -235,7 +235,7 @@ class Figures(Instrument):
         """Conflicts ÷ accepted: 0 none, 3 means four attempts on average."""
         return self.conflicts / self.accepted if self.accepted else float(self.conflicts)
 
-    def as_dict(self, now: float, queued: int, asleep: int) -> dict[str, Any]:
+    def as_dict(self, now: float, queued: int, blocked: int) -> dict[str, Any]:
         """What a scheduler leaves in the store with its heartbeat."""
         lasted = max(now - self.since, 1e-9)
         worst = sorted(self.rejections, key=lambda machine: (-self.in_a_row.get(machine, 0), -self.rejections[machine]))
@@ -246,7 +246,7 @@ class Figures(Instrument):
             "conflict_fraction": self.conflict_fraction, "abandoned": self.abandoned_jobs,
             "wait_mean": self.waits.mean(), "wait_p90": self.waits.p90(),
             "busyness": min(self.busy_seconds / lasted, 1.0), "busy_seconds": self.busy_seconds,
-            "seconds": lasted, "queued": queued, "asleep": asleep,
+            "seconds": lasted, "queued": queued, "asleep": blocked,
             "last_cycle": took if last else None, "last_cycle_ago": max(0.0, now - last) if last else None,
             "mean_seconds": {name: getattr(self, name).mean() for name in ("dequeue", "sync", "think", "submit")},
             "rejecting_machines": [

@@ -16,9 +16,9 @@ from cellstate.cell import Membership, PendingJob, Reply
 from cellstate.errors import Fenced, Refused, StoreError
 from cellstate.model import JobState, bucket_of
 from cellstate.redis import RedisCell
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Detection, Intake, Outcome, Transaction
-from cellstate.view import View
-from schedulers.constraints.looking import Look, look
+from schedulers.constraints.fetching import Fetch, fetch
 from schedulers.instruments import Instrument
 from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Receive, Reread, Sync, Think, attempts
 from schedulers.policies import machines_of
@@ -56,12 +56,12 @@ class Live:
     pause: Callable[[float], None]
     lease_ms: int = LEASE_MS
     pipelined: bool = True
-    view: View = field(init=False)
+    snapshot: Snapshot = field(init=False)
     membership: Membership = field(init=False)
     owned: str = field(init=False)
     stopping: bool = False
     lapsed: Membership | None = None
-    """Set by the heartbeat: the membership whose lease is gone, to enlist again before the next attempt.
+    """Set by the heartbeat: the membership whose lease is gone, to register again before the next attempt.
 
     Which one matters: the loop may have met the same lapse first and have enlisted already.
     """
@@ -72,7 +72,7 @@ class Live:
     _buckets: str = ""
     _jobs: list[PendingJob] = field(default_factory=list)
     _fresh: bool = False
-    _asleep: bool = False
+    _blocked: bool = False
     """Whether the store was told that freed room is to wake this scheduler."""
     _renewed: bool = False
     _flight: tuple[Transaction, ...] | None = None
@@ -88,14 +88,14 @@ class Live:
 
     def __post_init__(self) -> None:
         """Take the name."""
-        self.view = View(len(self.cell.dimensions))
+        self.snapshot = Snapshot(len(self.cell.dimensions))
         self.owned = owned(self.member, [self.member])
         self._rng = Random(self.member)
         self._intakes = Intakes(self.scheduler.kind, self.scheduler.batch, self.scheduler.queue)
         self.scheduler.queue.bound = self._intakes.bound
-        self._begin_anew(self._enlist(uuid4().hex))
+        self._begin_anew(self._register(uuid4().hex))
 
-    def enlist(self) -> None:
+    def register(self) -> None:
         """Take the name with a new incarnation; everything in flight is void. A cell that is gone is waited for."""
         nonce = uuid4().hex
         for each in self._listeners:
@@ -103,12 +103,12 @@ class Live:
 
         def again() -> Membership:
             self.cell.check_there()
-            return self._enlist(nonce)
+            return self._register(nonce)
 
         self._begin_anew(self._patiently(again))
 
-    def _enlist(self, nonce: str) -> Membership:
-        return self.cell.enlist(self.member, nonce, self.lease_ms, self._ms())
+    def _register(self, nonce: str) -> Membership:
+        return self.cell.register_scheduler(self.member, nonce, self.lease_ms, self._ms())
 
     @property
     def _listeners(self) -> list[Instrument]:
@@ -116,12 +116,12 @@ class Live:
 
     def _begin_anew(self, membership: Membership) -> None:
         self.membership = membership
-        self._number, self._flight, self._asleep = 0, None, False
+        self._number, self._flight, self._blocked = 0, None, False
         self._intakes.reset()
         self._fresh, self._renewed = False, True
-        self.view.forget()
+        self.snapshot.forget()
         for each in self._listeners:
-            each.enlisted(membership.incarnation, self.now())
+            each.registered(membership.incarnation, self.now())
 
     def run(self) -> None:
         """Drive the attempt loop until `stopping`; the attempt in hand is finished first."""
@@ -132,11 +132,11 @@ class Live:
             self.steps += 1
         for transaction, outcome in self._land():
             self.scheduler.settle(transaction, outcome, self.now())
-        if self._asleep:
-            self.cell.set_asleep(self.member, asleep=False)
-        self.cell.withdraw(self.membership, self._ms())
+        if self._blocked:
+            self.cell.set_blocked(self.member, blocked=False)
+        self.cell.deregister_scheduler(self.membership, self._ms())
         for each in self._listeners:
-            each.withdrew(self.now())
+            each.deregistered(self.now())
 
     def answer(self, effect: Effect) -> Answer:
         """Answer one effect."""
@@ -154,9 +154,9 @@ class Live:
                     self._sync()
                 self._fresh = False
                 self._since = self.now()
-                return self.view
-            case Look():
-                self._patiently(lambda: look(effect, self.cell, self.view))
+                return self.snapshot
+            case Fetch():
+                self._patiently(lambda: fetch(effect, self.cell, self.snapshot))
                 return None
             case Measure():
                 return self._patiently(lambda: measure(effect, self.cell, self.scheduler.kind, self._buckets))
@@ -183,19 +183,19 @@ class Live:
         for each in self._listeners:
             each.thought(seconds, self._jobs_at_hand, now)
 
-    # Jobs and the private copy
+    # Jobs and the working copy
 
     def _intake(self) -> Intake:
         """Ask for jobs of the lanes that run short at hand; the rest waits in the store."""
         owned = self._buckets or self.owned
         if len(self._jobs) >= self.scheduler.batch:
             return Intake(self.scheduler.kind, (), 0, owned)
-        return self._intakes.ask(self.view.lanes, owned)
+        return self._intakes.ask(self.snapshot.lanes, owned)
 
     def _fill(self) -> None:
         """Ask every lane once, before a job of any is chosen; lanes show in the copy before their jobs come."""
         for _ in range(MOST_FILLS):
-            if self._buckets != self.owned or not self._intakes.unseen(self.view.lanes):
+            if self._buckets != self.owned or not self._intakes.unseen(self.snapshot.lanes):
                 return
             jobs, self._jobs = self._jobs, []
             self._sync()
@@ -203,15 +203,15 @@ class Live:
 
     def _learn_lanes(self) -> None:
         """Read the names of lanes that the copy has and does not know."""
-        if unknown := self.view.lanes.unknown():
-            self.view.lanes.learn(self._patiently(lambda: self.cell.lanes(unknown)))
+        if unknown := self.snapshot.lanes.unknown():
+            self.snapshot.lanes.learn(self._patiently(lambda: self.cell.lanes(unknown)))
 
     def _receive(self, effect: Receive) -> Arrived:
         changed = None
         if self.lapsed is self.membership:
             self._land()
         if self.lapsed is self.membership:
-            self.enlist()
+            self.register()
         if self._buckets != self.owned:
             changed = self._buckets = self.owned
             self._intakes.reset()
@@ -228,7 +228,7 @@ class Live:
         if not self._jobs:
             self._sync()
             self._fill()
-        if self._jobs or self.stopping or self._tells_of_sleepers() or self.scheduler.queue.left_over:
+        if self._jobs or self.stopping or self._reports_blocked() or self.scheduler.queue.left_over:
             return
         seconds = IDLE_SECONDS if until is None else min(IDLE_SECONDS, until - self.now())
         if seconds <= 0:
@@ -241,25 +241,25 @@ class Live:
         self.waiting = False
         self._sync()
 
-    def _tells_of_sleepers(self) -> bool:
+    def _reports_blocked(self) -> bool:
         """Have freed room wake this scheduler while jobs sleep.
 
         Returns whether that is new: what was freed before is not told, so the copy was brought up to date.
         """
-        asleep = self.scheduler.queue.asleep > 0
-        if asleep == self._asleep:
+        blocked = self.scheduler.queue.blocked_jobs > 0
+        if blocked == self._blocked:
             return False
-        self._patiently(lambda: self.cell.set_asleep(self.member, asleep=asleep))
-        self._asleep = asleep
-        if asleep:
+        self._patiently(lambda: self.cell.set_blocked(self.member, blocked=blocked))
+        self._blocked = blocked
+        if blocked:
             self._sync()
-        return asleep
+        return blocked
 
     def _sync(self) -> None:
         intake, began = self._intake(), self.now()
-        reply = self._patiently(lambda: self.cell.sync(self.view.position, intake))
+        reply = self._patiently(lambda: self.cell.sync(self.snapshot.position, intake))
         self._take(reply, intake)
-        self.view.apply(reply)
+        self.snapshot.apply(reply)
         self._learn_lanes()
         self._fresh = True
         now = self.now()
@@ -308,12 +308,12 @@ class Live:
     def _launch(self, transactions: tuple[Transaction, ...]) -> None:
         self._number += 1
         claims = [claim for transaction in transactions for claim in transaction.claims]
-        executors = self.view.executors(machines_of(claims))
+        executors = self.snapshot.executors(machines_of(claims))
         self._flight, self._asked, self._launched = transactions, self._intake(), self.now()
-        self.view.launch()
+        self.snapshot.launch()
         try:
             self.cell.begin(
-                self.membership, self._number, transactions, self.view.position, self._ms(), self._asked, executors
+                self.membership, self._number, transactions, self.snapshot.position, self._ms(), self._asked, executors
             )
         except StoreError:
             self._patiently(self.cell.resend)
@@ -325,12 +325,12 @@ class Live:
         try:
             reply = self._finish()
         except Fenced:
-            self.enlist()
+            self.register()
             return []
         transactions, self._flight, now = self._flight, None, self.now()
         for each in self._listeners:
             each.submitted(now - self._launched, len(transactions), now)
-        self.view.land(reply)
+        self.snapshot.land(reply)
         self._learn_lanes()
         self._take(reply, self._asked)
         self._fresh = True

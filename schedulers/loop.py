@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from cellstate.cell import PendingJob
 from cellstate.model import bucket_of
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Outcome, Transaction
-from cellstate.view import View
-from schedulers.constraints.looking import Look
+from schedulers.constraints.fetching import Fetch
 from schedulers.outbox import Outbox
 from schedulers.resizing import Measure, Measured, Resize, Resized
 from schedulers.scheduler import Scheduler
@@ -43,13 +43,13 @@ class Arrived(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """Bring the private copy up to date; the answer is the View, or Synced when that took its time."""
+    """Bring the working copy up to date; the answer is the Snapshot, or Synced when that took its time."""
 
 
 class Synced(NamedTuple):
-    """The private copy, and the time (seconds) at which the attempt begins."""
+    """The working copy, and the time (seconds) at which the attempt begins."""
 
-    view: View
+    snapshot: Snapshot
     now: float
 
 
@@ -81,8 +81,8 @@ class Reread(NamedTuple):
     abandon: tuple[str, ...]
 
 
-Effect = Receive | Sync | Look | Measure | Resize | Think | Commit | Reread
-Answer = Arrived | View | Synced | Measured | Resized | Committed | float | None
+Effect = Receive | Sync | Fetch | Measure | Resize | Think | Commit | Reread
+Answer = Arrived | Snapshot | Synced | Measured | Resized | Committed | float | None
 Attempts = Generator[Effect, Answer, None]
 
 
@@ -98,29 +98,29 @@ def attempts(scheduler: Scheduler) -> Attempts:
             raise TypeError(arrived)
         in_flight = in_flight and not arrived.renewed
         _take_in(scheduler, arrived)
-        began, view = arrived.now, (yield _SYNC)
-        if isinstance(view, Synced):
-            view, began = view
-        if not isinstance(view, View):
-            raise TypeError(view)
-        if (asked := scheduler.asks(view, began)) is not None:
+        began, snapshot = arrived.now, (yield _SYNC)
+        if isinstance(snapshot, Synced):
+            snapshot, began = snapshot
+        if not isinstance(snapshot, Snapshot):
+            raise TypeError(snapshot)
+        if (asked := scheduler.asks(snapshot, began)) is not None:
             yield asked
-        scheduler.wake(view, began)
+        scheduler.wake(snapshot, began)
         if scheduler.elastic.is_due(began):
-            yield from _resize(scheduler, view, began)
+            yield from _resize(scheduler, snapshot, began)
         works = scheduler.choose(began)
         if not works and not in_flight:
             continue
-        if (asked := scheduler.wanted(works, view)) is not None:
+        if (asked := scheduler.wanted(works, snapshot)) is not None:
             yield asked
         _announce_first(scheduler, works, began)
         thought = yield Think(tuple(works), scheduler.think_seconds(works))
         now = thought if isinstance(thought, float) else began
-        transactions = scheduler.decide(works, view, now)
+        transactions = scheduler.decide(works, snapshot, now)
         if (machines := scheduler.suspects()) is not None:
             if machines:
-                yield Look(residents=machines)
-            transactions += scheduler.preempt(view, now)
+                yield Fetch(residents=machines)
+            transactions += scheduler.preempt(snapshot, now)
         if transactions or in_flight:
             committed = yield Commit(tuple(transactions))
             if not isinstance(committed, Committed):
@@ -132,12 +132,12 @@ def attempts(scheduler: Scheduler) -> Attempts:
             yield from _follow_up(scheduler.outbox)
 
 
-def _resize(scheduler: Scheduler, view: View, now: float) -> Attempts:
+def _resize(scheduler: Scheduler, snapshot: Snapshot, now: float) -> Attempts:
     """Ask how far elastic jobs are, and give them as many workers as they are to have."""
     measured = yield scheduler.elastic.ask(now)
     if not isinstance(measured, Measured):
         raise TypeError(measured)
-    if totals := scheduler.targets(measured, view, now):
+    if totals := scheduler.targets(measured, snapshot, now):
         resized = yield Resize(totals)
         if not isinstance(resized, Resized):
             raise TypeError(resized)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from schedulers.instruments import BOUNDS, Durations, Figures
+from schedulers.instruments import BOUNDS, DurationHistogram, Figures
 from schedulers.live import Live
 from schedulers.scheduler import Scheduler
 
@@ -20,7 +20,7 @@ MOST_MACHINES = 20
 DURATIONS: Mapping[str, str] = {
     "wait": "From a job's submission to its first attempt",
     "dequeue": "Asking for jobs, waiting for some included",
-    "sync": "Bringing the private copy up to date",
+    "sync": "Bringing the working copy up to date",
     "think": "Deciding on the jobs of an attempt",
     "submit": "From sending transactions until their outcome is known",
 }
@@ -43,7 +43,7 @@ COUNTS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(slots=True, eq=False)
 class SchedulerMetrics(Collector):
-    """The metrics of one scheduler. `live` gives what has its private copy, once there is one; `pending` the jobs
+    """The metrics of one scheduler. `live` gives what has its working copy, once there is one; `pending` the jobs
     of its kind in the store that want a machine, as of the last heartbeat.
     """  # fmt: skip
 
@@ -91,12 +91,12 @@ class SchedulerMetrics(Collector):
         found = GaugeMetricFamily("omega_cell_utilisation", about, labels=[*names, "resource"])
         live = self.live()
         if live is not None:
-            for resource, share in zip(live.cell.dimensions.names, live.view.utilisation(), strict=True):
+            for resource, share in zip(live.cell.dimensions.names, live.snapshot.utilisation(), strict=True):
                 found.add_metric([*values, resource], share)
         return found
 
 
-def _histogram(name: str, about: str, names: list[str], values: list[str], durations: Durations) -> Metric:
+def _histogram(name: str, about: str, names: list[str], values: list[str], durations: DurationHistogram) -> Metric:
     """Classes added up, as Prometheus wants them."""
     found, so_far, buckets = HistogramMetricFamily(name, about, labels=names), 0, []
     for bound, count in zip((*map(str, BOUNDS), "+Inf"), list(durations.classes), strict=True):

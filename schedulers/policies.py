@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cellstate.errors import BadInput
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
-from cellstate.view import View
 from schedulers.sizing.model import Profile, Totals
 from schedulers.work import Work
 
@@ -34,10 +34,10 @@ class Ordering:
     portion: ClassVar[int | None] = None
     """The most tasks of a job (not of a gang) that one attempt places while other jobs wait; None: all that fit."""
 
-    def observe(self, view: View, now: float) -> None:
-        """Take note of what users and pools hold (`view.usage`) and of the time (seconds), before jobs are chosen.
+    def observe(self, snapshot: Snapshot, now: float) -> None:
+        """Take note of what users and pools hold (`snapshot.usage`) and of the time (seconds), before jobs are chosen.
 
-        A policy that has this method is asked for ranks anew after each job that is chosen: `view.usage` then counts
+        A policy that has this method is asked for ranks anew after each job that is chosen: `snapshot.usage` then counts
         that job as if it were placed.
         """
 
@@ -55,15 +55,15 @@ class Ordering:
 
 
 class Placement(Protocol):
-    """Where one job's tasks go. Pure: the same view, job and rng state give the same answer."""
+    """Where one job's tasks go. Pure: the same snapshot, job and rng state give the same answer."""
 
     @abstractmethod
-    def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
-        """Return claims for what fits and mark them in the view with `view.take`.
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
+        """Return claims for what fits and mark them in the snapshot with `snapshot.take`.
 
         One claim for each `take`, in the same order: more claims than a transaction may hold are cut
         off and undone. Tasks that fit nowhere are left out; a gang that does not fit as a whole gives no claims
-        and leaves the view as it was.
+        and leaves the snapshot as it was.
         """
 
 
@@ -88,18 +88,18 @@ class Preemption(Protocol):
     """What decides whom it evicts, for people: ``precedence``, ``fair share``."""
 
     @abstractmethod
-    def suspects(self, work: Work, view: View, rng: Random) -> Sequence[int] | None:
+    def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[int] | None:
         """Machines to be looked up before `place`: it is not known what runs there, and it might have to go.
 
         None when evicting cannot help the job, whatever runs anywhere.
         """
 
     @abstractmethod
-    def place(self, work: Work, view: View, placement: Placement, rng: Random) -> Sequence[Claim]:
+    def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
         """Return what `placement` claims of the room that evictions would make, each claim with its victims.
 
         As Placement.place, but that the claims may take more than there is room for. Victims are in the order in
-        which they may go, and only of machines that were looked up (`view.residents`).
+        which they may go, and only of machines that were looked up (`snapshot.residents`).
         """
 
 
@@ -109,7 +109,7 @@ class Scoring(Protocol):
 
     @abstractmethod
     def scores(
-        self, work: Work, group: int, view: View, machines: NDArray[np.intp]
+        self, work: Work, group: int, snapshot: Snapshot, machines: NDArray[np.intp]
     ) -> Mapping[str, NDArray[np.float64]]:
         """Points of one more task of a group on each of these machines, by what they are for; their sum decides."""
 

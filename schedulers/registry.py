@@ -28,7 +28,7 @@ RESTRICT = "OMEGA_PLUGINS"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class RegistryEntry:
     """Something a package offers under a name: `target` is ``module:attribute``."""
 
     axis: str
@@ -42,22 +42,22 @@ class Offer:
         return imported(self.target, f"{self.axis} {self.name!r} of package {self.package}")
 
 
-def offers(axis: str) -> dict[str, Offer]:
+def offers(axis: str) -> dict[str, RegistryEntry]:
     """What there is on an axis, by name. Of two of one name Omega's own counts, else the first package's."""
     only = os.environ.get(RESTRICT)
     wanted = None if only is None else {OWN, *(_plain(word) for word in only.split(","))}
     found = [_offer(axis, point) for point in entry_points(group=f"omega.{axis}")]
     seen = [each for each in found if wanted is None or _plain(each.package) in wanted]
     seen.sort(key=lambda each: (each.package != OWN, each.name, each.package))
-    named: dict[str, Offer] = {}
+    named: dict[str, RegistryEntry] = {}
     for each in seen:
         named.setdefault(each.name, each)
     return named
 
 
-def _offer(axis: str, point: EntryPoint) -> Offer:
+def _offer(axis: str, point: EntryPoint) -> RegistryEntry:
     package = ("", "") if point.dist is None else (_plain(point.dist.name), point.dist.version)
-    return Offer(axis, point.name, point.value, *package)
+    return RegistryEntry(axis, point.name, point.value, *package)
 
 
 def _plain(package: str) -> str:
@@ -65,7 +65,7 @@ def _plain(package: str) -> str:
     return package.strip().lower().replace("_", "-").replace(".", "-")
 
 
-def offer(axis: str, name: str) -> Offer:
+def offer(axis: str, name: str) -> RegistryEntry:
     """What is offered under a name; BadInput names the near ones, or all there are."""
     known = offers(axis)
     if name in known:

@@ -9,11 +9,11 @@ import numpy as np
 
 from cellstate.cell import Cell
 from cellstate.model import Gang
-from cellstate.view import View
+from cellstate.snapshot import Snapshot
 from schedulers.constraints.demands import demands
 from schedulers.constraints.evaluation import permitted
-from schedulers.constraints.explanation import Part
-from schedulers.constraints.looking import Look, look
+from schedulers.constraints.explanation import GroupExplanation
+from schedulers.constraints.fetching import Fetch, fetch
 from schedulers.constraints.reasons import FOR_GOOD, Reason
 from schedulers.fitting import fitting
 from schedulers.placement.domains import levels, most_on_machine, tasks_of
@@ -34,15 +34,15 @@ class MoreMachines:
     apart: Mapping[str, int] = field(default_factory=dict)
 
 
-def more_machines(work: Work, part: Part, view: View) -> MoreMachines | None:
+def more_machines(work: Work, part: GroupExplanation, snapshot: Snapshot) -> MoreMachines | None:
     """The fewest machines, of one size, that would hold what does not fit of a group; None when none would help."""
     rest = part.unplaced - part.fits
     if not rest or part.reason in FOR_GOOD:
         return None
     need, wants, tasks = work.need(part.group), demands(work.job, part.group), tasks_of(work)
-    may = permitted(work, part.group, view)
-    fits = np.where(view.up if may is None else view.up & may, fitting(view.capacity, need, rest), 0)
-    bounds = {level.domain: level.bound for level in levels(wants, tasks, view, {}) if level.bound is not None}
+    may = permitted(work, part.group, snapshot)
+    fits = np.where(snapshot.up if may is None else snapshot.up & may, fitting(snapshot.capacity, need, rest), 0)
+    bounds = {level.domain: level.bound for level in levels(wants, tasks, snapshot, {}) if level.bound is not None}
     bounds = bounds if part.reason is Reason.SPREAD else {}
     alone = most_on_machine(wants, tasks)
     most = min(int(fits.max(initial=0)), rest if alone is None else alone, *bounds.values(), rest)
@@ -50,25 +50,25 @@ def more_machines(work: Work, part: Part, view: View) -> MoreMachines | None:
         return None
     # Of the machines that hold as many as is of use, the smallest: nobody wants to buy more than is needed.
     enough = np.flatnonzero(fits >= most)
-    size = view.capacity[:, enough] / np.maximum(view.capacity.max(axis=1), 1)[:, None]
+    size = snapshot.capacity[:, enough] / np.maximum(snapshot.capacity.max(axis=1), 1)[:, None]
     apart = {domain: ceil(rest / bound) for domain, bound in bounds.items()}
     return MoreMachines(ceil(rest / most), int(enough[size.sum(axis=0).argmin()]), apart)
 
 
-def evictions(work: Work, view: View, cell: Cell) -> int:
+def evictions(work: Work, snapshot: Snapshot, cell: Cell) -> int:
     """How many tasks of less precedence would have to go so that all that is left fits; 0 when that is no remedy.
 
     The copy is as it was afterwards. Of a large cell as many machines are looked at as would be of use.
     """
-    policy, rng, mark = Precedence(looks=MOST_LOOKED_UP, most=MOST_LOOKED_UP), Random(0), view.mark()
+    policy, rng, mark = Precedence(looks=MOST_LOOKED_UP, most=MOST_LOOKED_UP), Random(0), snapshot.mark()
     whole = replace(work, job=replace(work.job, gang=Gang.YES))
-    suspects = policy.suspects(whole, view, rng)
+    suspects = policy.suspects(whole, snapshot, rng)
     if suspects is None:
         return 0
-    look(Look(residents=tuple(suspects)), cell, view)
-    claims = policy.place(whole, view, Service(), rng)
-    view.undo(mark)
-    residents = {each.placement: each for claim in claims for each in view.residents.on(claim.machine)}
+    fetch(Fetch(residents=tuple(suspects)), cell, snapshot)
+    claims = policy.place(whole, snapshot, Service(), rng)
+    snapshot.undo(mark)
+    residents = {each.placement: each for claim in claims for each in snapshot.residents.on(claim.machine)}
     victims = [(residents[placement], count) for claim in claims for placement, count in claim.evict]
     together = {each.job: each.together for each, _ in victims if each.together}
     return sum(together.values()) + sum(count for each, count in victims if not each.together)

@@ -12,8 +12,8 @@ from cellstate.cell import Cell, Opaque, PendingJob
 from cellstate.errors import Refused
 from cellstate.model import Job, JobState, MachineState, bucket_of
 from cellstate.resources import Resources
-from cellstate.shards import Durations, Progress
-from cellstate.view import View
+from cellstate.shards import Progress, ShardDurations
+from cellstate.snapshot import Snapshot
 from schedulers.policies import Sizing
 from schedulers.sizing.model import Phase, Profile, Totals
 
@@ -41,7 +41,7 @@ class Sized(NamedTuple):
 
     job: Job
     progress: Progress | None
-    durations: Durations | None
+    durations: ShardDurations | None
 
 
 class Measured(NamedTuple):
@@ -80,7 +80,7 @@ class Elastic:
     rests: dict[str, float] = field(default_factory=dict)
 
     def take(self, job: Job) -> None:
-        """Look after a job, at once, if it can use any number of workers."""
+        """Fetch after a job, at once, if it can use any number of workers."""
         if self.sizing is not None and job.id not in self.jobs and can_grow(job):
             self.jobs[job.id] = job.spec
             self.due = 0.0
@@ -120,7 +120,7 @@ class Elastic:
         return found
 
     def targets(
-        self, measured: Measured, view: View, now: float, in_hand: Container[str] = ()
+        self, measured: Measured, snapshot: Snapshot, now: float, in_hand: Container[str] = ()
     ) -> dict[str, dict[int, int]]:
         """The totals that are to change; those of jobs in hand wait for their outcome.
 
@@ -132,7 +132,7 @@ class Elastic:
             return {}
         waiting = [job for job in measured.waiting if job.id in self.waited]
         self.waited = frozenset(job.id for job in measured.waiting)
-        capacity, allocated = _sums(view)
+        capacity, allocated = _sums(snapshot)
         wanting = [group for job in waiting for group in job.groups] + [sized.job.groups[0] for sized in measured.jobs]
         for group in wanting:
             allocated = _plus(allocated, group.need, group.unplaced)
@@ -218,9 +218,9 @@ def _of_no_use(sized: Sized) -> dict[int, int]:
     return {0: workers.total - workers.unplaced} if over and workers.unplaced else {}
 
 
-def _sums(view: View) -> tuple[Resources, Resources]:
-    up = view.rows[2] == MachineState.UP
-    sums = view.capacity[:, up].sum(axis=1), view.allocated[:, up].sum(axis=1)
+def _sums(snapshot: Snapshot) -> tuple[Resources, Resources]:
+    up = snapshot.rows[2] == MachineState.UP
+    sums = snapshot.capacity[:, up].sum(axis=1), snapshot.allocated[:, up].sum(axis=1)
     return tuple(map(int, sums[0])), tuple(map(int, sums[1]))
 
 

@@ -8,6 +8,7 @@ from random import Random
 
 from cellstate.cell import PendingJob
 from cellstate.model import MOST_CLAIMS, JobState
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import (
     CONFLICTS,
     PLACED_ONE,
@@ -19,18 +20,17 @@ from cellstate.transaction import (
     Transaction,
     Verdict,
 )
-from cellstate.view import View
-from schedulers.constraints.looking import Look, wanted
+from schedulers.constraints.fetching import Fetch, wanted
 from schedulers.instruments import Instrument
 from schedulers.ordering.precedence import PrecedenceFifo
 from schedulers.outbox import Outbox
-from schedulers.patience import Patience
 from schedulers.placement.arranging import arranged
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.policies import Ordering, Placement, Preemption, Sizing, claims_of
 from schedulers.preemption.none import NoPreemption
 from schedulers.queue.queue import Queue
 from schedulers.resizing import Elastic, Measured
+from schedulers.retry_policy import RetryPolicy
 from schedulers.work import Work
 
 RETRY_LIMIT = 1_000
@@ -69,7 +69,7 @@ class Scheduler:
     t_task: float = 0.0
     paths: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Other (t_job, t_task) for jobs of some kinds: the fast and the slow path of a monolithic scheduler."""
-    patience: Patience | None = None
+    retry_policy: RetryPolicy | None = None
     """When set, every attempt counts, and a job that fits nowhere is tried again instead of waiting for room."""
     rng: Random = field(default_factory=lambda: Random(0))
     instruments: list[Instrument] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Scheduler:
     outbox: Outbox = field(default_factory=Outbox, init=False)
     working: dict[str, Work] = field(default_factory=dict, init=False)
     """Jobs that are being decided or committed."""
-    _hunters: list[tuple[Work, Sequence[int]]] = field(default_factory=list, init=False)
+    _preempting: list[tuple[Work, Sequence[int]]] = field(default_factory=list, init=False)
     """Jobs in hand that fit nowhere, and the machines to be looked up before others are evicted for them."""
     counts_use: bool = field(default=False, init=False)
     """Whether a policy may ask what users and pools hold."""
@@ -148,25 +148,25 @@ class Scheduler:
         sized = self.elastic.next_due()
         return sized if due is None else due if sized is None else min(due, sized)
 
-    def asks(self, view: View, now: float) -> Look | None:
+    def asks(self, snapshot: Snapshot, now: float) -> Fetch | None:
         """What is to be looked up for blocked jobs; None when there is nothing."""
         queue = self.queue
-        return queue.asks(self.kind, view, now) if queue.blocked.groups or queue.limited.groups else None
+        return queue.asks(self.kind, snapshot, now) if queue.blocked.groups or queue.limited.groups else None
 
-    def wake(self, view: View, now: float) -> None:
+    def wake(self, snapshot: Snapshot, now: float) -> None:
         """Let the policies see the copy and the time, and make the blocked jobs ready that may be placed now."""
         if self.counts_use:
-            view.usage.capacity = view.total()
-        self.queue.observe(view, now)
-        self.queue.wake(view, self.preemption, self.rng, now)
+            snapshot.usage.capacity = snapshot.total()
+        self.queue.observe(snapshot, now)
+        self.queue.wake(snapshot, self.preemption, self.rng, now)
 
-    def targets(self, measured: Measured, view: View, now: float) -> dict[str, dict[int, int]]:
+    def targets(self, measured: Measured, snapshot: Snapshot, now: float) -> dict[str, dict[int, int]]:
         """New totals of the elastic jobs that are to have another size."""
-        return self.elastic.targets(measured, view, now, self.working)
+        return self.elastic.targets(measured, snapshot, now, self.working)
 
-    def wanted(self, works: Iterable[Work], view: View) -> Look | None:
+    def wanted(self, works: Iterable[Work], snapshot: Snapshot) -> Fetch | None:
         """What must be looked up before these jobs are decided; None when nothing lacks."""
-        return wanted(works, view, always=self._reads_attributes)
+        return wanted(works, snapshot, always=self._reads_attributes)
 
     def choose(self, now: float) -> list[Work]:
         """Take the next jobs out of the queue, at most `batch`."""
@@ -185,14 +185,14 @@ class Scheduler:
 
     # Deciding
 
-    def decide(self, works: Sequence[Work], view: View, now: float) -> list[Transaction]:
-        """Place each job on the view; one that fits nowhere is blocked, or waits for `preempt`: no transaction.
+    def decide(self, works: Sequence[Work], snapshot: Snapshot, now: float) -> list[Transaction]:
+        """Place each job on the snapshot; one that fits nowhere is blocked, or waits for `preempt`: no transaction.
 
         Once the transactions have CALL_CLAIMS claims together, the remaining jobs go back to the queue.
         """
-        view.now = now
+        snapshot.now = now
         if self.queue.follows_use:
-            view.usage.forget_promises()
+            snapshot.usage.forget_promises()
         transactions, left = [], CALL_CLAIMS
         for work in works:
             if left <= 0:
@@ -200,62 +200,62 @@ class Scheduler:
                 self.queue.ready.add(work)
                 continue
             work.attempts += 1
-            mark = view.mark()
-            claims = arranged(self.placement, work if work.admitted is None else _admitted(work), view, self.rng)
+            mark = snapshot.mark()
+            claims = arranged(self.placement, work if work.admitted is None else _admitted(work), snapshot, self.rng)
             if claims:
-                transactions.append(self._transaction(work, claims, view, mark))
+                transactions.append(self._transaction(work, claims, snapshot, mark))
                 left -= len(transactions[-1].claims)
             elif self._spare(work, now):
                 self.working.pop(work.id, None)
                 if work.remaining:
                     self.queue.ready.add(work)
-            elif (machines := self.preemption.suspects(work, view, self.rng)) is not None:
-                self._hunters.append((work, machines))
+            elif (machines := self.preemption.suspects(work, snapshot, self.rng)) is not None:
+                self._preempting.append((work, machines))
             else:
-                self._in_vain(work, now)
+                self._found_unfit(work, now)
         return transactions
 
     def suspects(self) -> tuple[int, ...] | None:
         """Machines to be looked up before `preempt`; None when nobody is to be evicted for any job in hand."""
-        if not self._hunters:
+        if not self._preempting:
             return None
-        return tuple(sorted({machine for _, machines in self._hunters for machine in machines}))
+        return tuple(sorted({machine for _, machines in self._preempting for machine in machines}))
 
-    def preempt(self, view: View, now: float) -> list[Transaction]:
+    def preempt(self, snapshot: Snapshot, now: float) -> list[Transaction]:
         """Evict for jobs that fit nowhere; one that is not helped is tried again while machines are not known."""
         transactions = []
-        hunters, self._hunters = self._hunters, []
-        for work, _ in hunters:
-            mark = view.mark()
-            claims = claims_of(self.preemption, self.preemption.place(work, view, self.placement, self.rng))
+        preempting, self._preempting = self._preempting, []
+        for work, _ in preempting:
+            mark = snapshot.mark()
+            claims = claims_of(self.preemption, self.preemption.place(work, snapshot, self.placement, self.rng))
             if claims:
-                transactions.append(self._transaction(work, claims, view, mark))
-            elif self.preemption.suspects(work, view, self.rng):
+                transactions.append(self._transaction(work, claims, snapshot, mark))
+            elif self.preemption.suspects(work, snapshot, self.rng):
                 self.working.pop(work.id, None)
                 work.not_before = now  # behind those that are due
                 self.queue.ready.add(work)
             else:
-                self._in_vain(work, now)
+                self._found_unfit(work, now)
         return transactions
 
-    def _transaction(self, work: Work, claims: Sequence[Claim], view: View, mark: int) -> Transaction:
+    def _transaction(self, work: Work, claims: Sequence[Claim], snapshot: Snapshot, mark: int) -> Transaction:
         if len(claims) > MOST_CLAIMS:
-            view.undo(mark + MOST_CLAIMS)
+            snapshot.undo(mark + MOST_CLAIMS)
             claims = claims[:MOST_CLAIMS]
         if not isinstance(claims, Singles):
             claims = tuple(claims)
         elif self.detection is Detection.COARSE:
-            claims.seen = [int(view.number[machine]) for machine in claims.machines]
+            claims.seen = [int(snapshot.number[machine]) for machine in claims.machines]
         if self.counts_use:
             for group, tasks in _tasks(claims):
-                view.usage.take(work.user, work.pool, tuple(amount * tasks for amount in work.need(group)))
+                snapshot.usage.take(work.user, work.pool, tuple(amount * tasks for amount in work.need(group)))
         return Transaction(work.id, claims, Mode.GANG if work.gang else self.mode, self.detection)
 
-    def _in_vain(self, work: Work, now: float) -> None:
+    def _found_unfit(self, work: Work, now: float) -> None:
         """Nothing of a job could be placed."""
         self.working.pop(work.id, None)
-        if self.patience is not None:
-            self._persist(work, self.patience, now)
+        if self.retry_policy is not None:
+            self._persist(work, self.retry_policy, now)
             return
         self.queue.block(work)
         for instrument in self.instruments:
@@ -283,9 +283,9 @@ class Scheduler:
                 instrument.placed(work, now)
         elif verdicts & _STALE:
             self.outbox.gone.append(work.id)
-        elif self.patience is not None:
+        elif self.retry_policy is not None:
             work.conflicts += not verdicts.isdisjoint(CONFLICTS)
-            self._persist(work, self.patience, now)
+            self._persist(work, self.retry_policy, now)
         elif verdicts & CONFLICTS:
             self._retry(work, outcome, now)
         elif Verdict.LIMIT in verdicts:
@@ -324,11 +324,11 @@ class Scheduler:
             work.not_before = now + longest * self.rng.random()
         self.queue.ready.add(work)
 
-    def _persist(self, work: Work, patience: Patience, now: float) -> None:
-        if patience.is_over(work):
+    def _persist(self, work: Work, retry_policy: RetryPolicy, now: float) -> None:
+        if retry_policy.is_over(work):
             self._abandon(work, now)
         else:
-            work.not_before = now + patience.seconds
+            work.not_before = now + retry_policy.seconds
             self.queue.ready.add(work)
 
     def _abandon(self, work: Work, now: float) -> None:

@@ -1,39 +1,39 @@
 """The books of the log against the cell as it is (invariants 1 to 5), each rule a function.
 
-A book says what a record must be after the last fact; a picture at the same version shows what it is.
+A book says what a record must be after the last fact; a cell_state at the same version shows what it is.
 """
 
 from collections.abc import Callable, Iterator
 
 from cellstate import ranges
-from cellstate.audit.reading import Picture
+from cellstate.audit.reading import CellState
 from cellstate.audit.replay import JobBook, Replay, canonical, exceeds
 from cellstate.audit.rules import Violation
 from cellstate.model import Gang, Job
 
-Comparison = Callable[[Picture, Replay], Iterator[Violation]]
+Comparison = Callable[[CellState, Replay], Iterator[Violation]]
 
 
-def numbers_follow_from_log(picture: Picture, replay: Replay) -> Iterator[Violation]:
+def numbers_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
     """3: a machine's number is the one of its last fact, and no machine is without a fact."""
-    for index, row in picture.rows.items():
+    for index, row in cell_state.rows.items():
         book = replay.machines.get(index)
         if book is None:
             if replay.complete:
                 yield Violation(3, "never joined by the log", f"machine {index}")
         elif book.number != row[1]:
             yield Violation(3, f"its number is {row[1]}, after its last fact it was {book.number}", f"machine {index}")
-    for index in replay.machines.keys() - picture.rows.keys():
+    for index in replay.machines.keys() - cell_state.rows.keys():
         yield Violation(3, "is in the log and not in the cell", f"machine {index}")
 
 
-def records_follow_from_log(picture: Picture, replay: Replay) -> Iterator[Violation]:
+def records_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
     """1: a machine's amounts, capacity and state are those of its last facts."""
     for index, book in replay.machines.items():
-        row = picture.rows.get(index)
+        row = cell_state.rows.get(index)
         if row is None:
             continue
-        capacity, amounts = tuple(row[4 : 4 + picture.size]), tuple(row[4 + picture.size :])
+        capacity, amounts = tuple(row[4 : 4 + cell_state.size]), tuple(row[4 + cell_state.size :])
         for word, known, now in (
             ("allocated", book.amounts, amounts),
             ("capacity", book.capacity, capacity),
@@ -43,10 +43,10 @@ def records_follow_from_log(picture: Picture, replay: Replay) -> Iterator[Violat
                 yield Violation(1, f"its {word} is {now}, after its last fact it was {known}", f"machine {index}")
 
 
-def nothing_is_over(picture: Picture, replay: Replay) -> Iterator[Violation]:
+def nothing_is_over(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
     """1: no machine holds more than it has, unless it came back smaller; then it was given nothing since."""
-    for index, row in picture.rows.items():
-        capacity, amounts = tuple(row[4 : 4 + picture.size]), tuple(row[4 + picture.size :])
+    for index, row in cell_state.rows.items():
+        capacity, amounts = tuple(row[4 : 4 + cell_state.size]), tuple(row[4 + cell_state.size :])
         book = replay.machines.get(index)
         if exceeds(amounts, capacity):
             # It may have come back smaller before the remaining log begins.
@@ -59,10 +59,10 @@ def nothing_is_over(picture: Picture, replay: Replay) -> Iterator[Violation]:
             yield Violation(1, what, f"machine {index}")
 
 
-def placements_follow_from_log(picture: Picture, replay: Replay) -> Iterator[Violation]:
+def placements_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
     """5: what runs and what leaves is what was placed less what ended, and nothing else."""
     for placement, book in replay.placements.items():
-        runs = picture.by_placement.get(placement, [])
+        runs = cell_state.by_placement.get(placement, [])
         where = f"placement {placement}"
         if any((str(run.machine), run.job, str(run.group)) != book.owner for run in runs):
             yield Violation(5, f"is not on the machine, job and group {book.owner} of the log", where)
@@ -79,21 +79,21 @@ def placements_follow_from_log(picture: Picture, replay: Replay) -> Iterator[Vio
             if now != known and canonical(now) != canonical(known):
                 yield Violation(5, f"tasks {now} {word}, by the log {known}", where)
     first = replay.first_placement
-    for placement in picture.by_placement.keys() - replay.placements.keys():
+    for placement in cell_state.by_placement.keys() - replay.placements.keys():
         if first is not None and placement >= first:
             yield Violation(5, "is on a machine and not in the log, or ended there", f"placement {placement}")
-    if replay.last_placement is not None and replay.last_placement != picture.placements:
-        what = f"the last id given out is {picture.placements}, in the log {replay.last_placement}"
+    if replay.last_placement is not None and replay.last_placement != cell_state.placements:
+        what = f"the last id given out is {cell_state.placements}, in the log {replay.last_placement}"
         yield Violation(5, what, "placements")
 
 
-def counts_follow_from_log(picture: Picture, replay: Replay) -> Iterator[Violation]:
+def counts_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
     """4: the counts of a job whose submission is in the log are those of its facts."""
     for job_id, book in replay.jobs.items():
         if not book.known:
             continue
         expected = (book.unplaced, book.placed, book.finished, book.failed, book.stopped)
-        job = picture.jobs.get(job_id)
+        job = cell_state.jobs.get(job_id)
         if job is None:
             if book.unplaced or book.placed:
                 what = f"is not kept, with {book.unplaced} tasks unplaced and {book.placed} placed"
@@ -111,10 +111,10 @@ def counts_follow_from_log(picture: Picture, replay: Replay) -> Iterator[Violati
             yield Violation(4, f"its precedence is {job.precedence}, submitted {book.precedence}", f"job {job_id}")
 
 
-def gangs_commit_whole(picture: Picture, replay: Replay) -> Iterator[Violation]:
+def gangs_commit_whole(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
     """2: a gang's transaction leaves nothing unplaced; one evicted member of a strict gang takes all with it."""
     for job_id, book in replay.jobs.items():
-        job = picture.jobs.get(job_id)
+        job = cell_state.jobs.get(job_id)
         if job is None or job.gang is Gang.NO:
             continue
         left = 0 if any(group.optional for group in job.groups) else _left_unplaced(job, book)
@@ -133,11 +133,11 @@ def _left_unplaced(job: Job, book: JobBook) -> int:
     return max(book.most + start, -(book.least + start))
 
 
-def victims_are_lower(picture: Picture, replay: Replay) -> Iterator[Violation]:
+def victims_are_lower(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
     """5: of jobs submitted before the log begins, the records say whose precedence is strictly lower."""
 
     def precedence(job_id: str) -> int | None:
-        book, job = replay.jobs.get(job_id), picture.jobs.get(job_id)
+        book, job = replay.jobs.get(job_id), cell_state.jobs.get(job_id)
         if book is not None and book.known:
             return book.precedence
         return None if job is None else job.precedence

@@ -1,6 +1,6 @@
 """The directories of a cell against its machines and jobs, and against its log (invariant 6 of the audit).
 
-A directory is read a little before the picture, so what a busy cell shows here may be a change in between: `report`
+A directory is read a little before the cell_state, so what a busy cell shows here may be a change in between: `report`
 reports what two readings show at the same place.
 """
 
@@ -8,31 +8,31 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from cellstate.audit.lanes import lanes_follow_from_jobs
-from cellstate.audit.reading import Picture
+from cellstate.audit.reading import CellState
 from cellstate.audit.register import JobEntry, Register, Touch
 from cellstate.audit.rules import Violation
 from cellstate.inspection import Inspection
 from cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits
 
-Directory = Callable[[Inspection, Picture, Register], Iterator[Violation]]
+Directory = Callable[[Inspection, CellState, Register], Iterator[Violation]]
 
 _ALWAYS = {"schema", "resources", "version", "floor", "keep_jobs", "keep_ms"}
 """Fields of ``meta`` that a cell has from its making."""
 _ENDED = (JobState.STOPPED, JobState.ABANDONED, JobState.DONE)
 
 
-def records_are_readable(inspection: Inspection, _: Picture, __: Register) -> Iterator[Violation]:
+def records_are_readable(inspection: Inspection, _: CellState, __: Register) -> Iterator[Violation]:
     """6: every key is one of a cell and of its type, every record has the form that its reader knows."""
     for key, name, what in inspection.damaged:
         yield Violation(6, what, f"{key} {name}".rstrip())
 
 
-def machines_are_listed(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+def machines_are_listed(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
     """6: names and indices of machines name one another, from 0 on; what runs, runs on one of them."""
     names = {index: name for index, (name, _) in inspection.described.items()}
-    for index in sorted(picture.rows.keys() | names.keys() | inspection.run_records):
+    for index in sorted(cell_state.rows.keys() | names.keys() | inspection.run_records):
         where = f"machine {index}"
-        if index not in picture.rows:
+        if index not in cell_state.rows:
             yield Violation(6, "has a name or runs and no record", where)
         if index not in names or inspection.machine_names.get(names[index]) != index:
             yield Violation(6, f"its name {names.get(index)!r} does not lead to it", where)
@@ -41,10 +41,10 @@ def machines_are_listed(inspection: Inspection, picture: Picture, register: Regi
             yield Violation(
                 6, f"leads to machine {index}, which is called {names.get(index)!r}", f"machine name {name}"
             )
-    for index in inspection.drains - picture.rows.keys():
+    for index in inspection.drains - cell_state.rows.keys():
         yield Violation(6, "is to be emptied and does not exist", f"machine {index}")
     if register.complete:
-        for index in picture.rows.keys() - {i for i, entry in register.machines.items() if entry.name is not None}:
+        for index in cell_state.rows.keys() - {i for i, entry in register.machines.items() if entry.name is not None}:
             yield Violation(6, "is in the cell, and no fact says that it joined", f"machine {index}")
     for index, entry in register.machines.items():
         name, attributes = inspection.described.get(index, ("", 0))
@@ -55,10 +55,10 @@ def machines_are_listed(inspection: Inspection, picture: Picture, register: Regi
             yield Violation(6, what, f"machine {index}")
 
 
-def chunks_hold_runs(inspection: Inspection, picture: Picture, _: Register) -> Iterator[Violation]:
+def chunks_hold_runs(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
     """6: runs that do not stand in their job's record stand in the chunk of their last task, and nowhere else."""
     expected: dict[str, set[tuple[int, int]]] = {}
-    for (job, group), tasks in picture.groups.items():
+    for (job, group), tasks in cell_state.groups.items():
         for run, spans, _size in tasks:
             chunk = spans[-1][1] // RUNS_CHUNK
             if chunk:
@@ -73,10 +73,10 @@ def chunks_hold_runs(inspection: Inspection, picture: Picture, _: Register) -> I
             )
 
 
-def executors_are_numbered(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+def executors_are_numbered(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
     """6: executors are numbered from 1 on; a machine has the executor that brought it; a mailbox has an owner."""
     numbers = set(inspection.executors.values())
-    for index, row in picture.rows.items():
+    for index, row in cell_state.rows.items():
         entry = register.machines.get(index)
         brought = entry.executor if entry else None
         if row[3] not in numbers or (brought is not None and inspection.executors.get(brought) != row[3]):
@@ -89,26 +89,26 @@ def executors_are_numbered(inspection: Inspection, picture: Picture, register: R
         if inspection.executors[name] not in inspection.serving:
             yield Violation(6, "is on record, and does not count as living", f"agents {name}")
     for executor, messages in inspection.boxes.items():
-        strange = [message for message in messages if not _exists(message, picture)]
+        strange = [message for message in messages if not _exists(message, cell_state)]
         if executor not in numbers or strange:
             what = f"has messages that no placement has, as (placement, machine, job, group): {strange}"
             yield Violation(6, what, f"box:{executor}")
 
 
-def _exists(message: tuple[int, int, str, str], picture: Picture) -> bool:
+def _exists(message: tuple[int, int, str, str], cell_state: CellState) -> bool:
     placement, machine, job, group = message
-    if machine not in picture.rows or not 0 < placement <= picture.placements:
+    if machine not in cell_state.rows or not 0 < placement <= cell_state.placements:
         return False
     return all(
         machine == run.machine and job in ("", run.job) and group in ("", str(run.group))
-        for run in picture.by_placement.get(placement, [])
+        for run in cell_state.by_placement.get(placement, [])
     )
 
 
-def jobs_follow_from_log(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+def jobs_follow_from_log(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
     """4: name, kind, number, time and modify index of a job are those of its facts, so is how it ended."""
-    orders = Counter(job.order for job in picture.jobs.values())
-    for job in picture.jobs.values():
+    orders = Counter(job.order for job in cell_state.jobs.values())
+    for job in cell_state.jobs.values():
         where = f"job {job.id}"
         if orders[job.order] > 1:
             yield Violation(6, f"is number {job.order}, and so is another", where)
@@ -147,27 +147,27 @@ def _unlike(job: Job, entry: JobEntry) -> Iterator[str]:
         yield f"is {job.state.name.lower()}, and ended as {JobState(entry.ended[0]).name.lower()}"
 
 
-def finished_jobs_are_listed(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+def finished_jobs_are_listed(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
     """6: a job that is kept is in the list of finished jobs exactly when nothing of it is unplaced or placed."""
     listed = Counter(job_id for job_id, _ in inspection.done)
-    for job in picture.jobs.values():
+    for job in cell_state.jobs.values():
         ended = job.state in _ENDED and not any(group.unplaced or group.placed for group in job.groups)
         if listed[job.id] != ended:
             what = f"is {listed[job.id]} times in the list of finished jobs, and is {job.state.name.lower()}"
             yield Violation(6, what, f"job {job.id}")
     for job_id, version in inspection.done:
         entry = register.jobs.get(job_id)
-        if job_id not in picture.jobs:
+        if job_id not in cell_state.jobs:
             yield Violation(6, "is in the list of finished jobs and is not kept", f"job {job_id}")
         elif entry is not None and entry.ended is not None and entry.ended[1] != version:
             what = f"ended in version {version} by the list, in {entry.ended[1]} by the log"
             yield Violation(6, what, f"job {job_id}")
 
 
-def specifications_belong_to_jobs(inspection: Inspection, picture: Picture, _: Register) -> Iterator[Violation]:
+def specifications_belong_to_jobs(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
     """6: a specification is one of a job that is kept, and describes no more task groups than it has."""
     for job_id, groups in inspection.specs.items():
-        job = picture.jobs.get(job_id)
+        job = cell_state.jobs.get(job_id)
         if job is None:
             yield Violation(6, "has a specification and is not kept", f"job {job_id}")
         elif groups > len(job.groups):
@@ -177,30 +177,30 @@ def specifications_belong_to_jobs(inspection: Inspection, picture: Picture, _: R
             yield Violation(6, "is updated and has no specification", f"job {job_id}")
 
 
-def housekeeping_has_work(inspection: Inspection, picture: Picture, _: Register) -> Iterator[Violation]:
+def housekeeping_has_work(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
     """4: housekeeping is to act on each job that is stopped and still runs, and on none that is not kept."""
-    for job in picture.jobs.values():
+    for job in cell_state.jobs.values():
         running = any(group.placed for group in job.groups)
         if job.state is JobState.STOPPED and running and job.id not in inspection.chores:
             yield Violation(4, "is stopped and runs, and housekeeping does not know of it", f"job {job.id}")
         due = [loss.due_ms for group in job.groups for loss in group.losses if loss.due_ms]
         if due and inspection.chores.get(job.id) != (max if job.gang else min)(due):
             yield Violation(4, "has lost tasks that housekeeping does not queue again in time", f"job {job.id}")
-    for job_id in inspection.chores.keys() - picture.jobs.keys():
+    for job_id in inspection.chores.keys() - cell_state.jobs.keys():
         yield Violation(4, "is housekeeping's to act on, and is not kept", f"job {job_id}")
 
 
-def queues_are_in_order(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+def queues_are_in_order(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
     """4: an arrival is given out once, and rises with the versions in which jobs arrived."""
     arrivals = Counter(entry.arrival for entry in inspection.queued)
     last, earliest = inspection.counters.get("arrivals", 0), 0
-    if inspection.version != picture.version:
+    if inspection.version != cell_state.version:
         last = 2**53
     for entry in sorted(inspection.queued, key=lambda entry: entry.arrival):
         where = f"job {entry.job}"
         if arrivals[entry.arrival] > 1 or not 0 < entry.arrival <= last:
             yield Violation(4, f"its arrival {entry.arrival:.0f} is another's too, or was never given out", where)
-        book, job = register.jobs.get(entry.job), picture.jobs.get(entry.job)
+        book, job = register.jobs.get(entry.job), cell_state.jobs.get(entry.job)
         if job is not None and (entry.kind != job.kind or not job.pending):
             yield Violation(4, f"is queued under {entry.kind} and is {job.state.name.lower()} of {job.kind}", where)
         if book is not None and book.submitted is not None and book.arrived[1] <= inspection.version:
@@ -209,7 +209,7 @@ def queues_are_in_order(inspection: Inspection, picture: Picture, register: Regi
             earliest = max(earliest, book.arrived[0])
 
 
-def members_follow_from_log(inspection: Inspection, _: Picture, register: Register) -> Iterator[Violation]:
+def members_follow_from_log(inspection: Inspection, _: CellState, register: Register) -> Iterator[Violation]:
     """6: schedulers and agents are on record under their last incarnation, a lease is one of a member."""
     for name, known in register.members.items():
         found = inspection.members.get(name)
@@ -226,15 +226,15 @@ def members_follow_from_log(inspection: Inspection, _: Picture, register: Regist
             yield Violation(6, what, f"lease:{name}")
 
 
-def limits_follow_from_log(_: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+def limits_follow_from_log(_: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
     """6: the limits of a kind are those that were set last."""
     for kind, words in register.limits.items():
-        book = picture.kinds.get(kind)
+        book = cell_state.kinds.get(kind)
         known = book.limits if book else None
         if known != _limits(words):
             yield Violation(6, f"its limits are {known}, by the log {_limits(words)}", f"kind {kind}")
-    for kind, book in picture.kinds.items():
-        without = Limits((None,) * picture.size)
+    for kind, book in cell_state.kinds.items():
+        without = Limits((None,) * cell_state.size)
         if register.complete and kind not in register.limits and book.limits != without:
             yield Violation(6, f"its limits are {book.limits}, and nobody set any", f"kind {kind}")
 
@@ -244,7 +244,7 @@ def _limits(words: tuple[str, ...]) -> Limits:
     return Limits(tuple(amounts), jobs, (low or 0, MOST_PRECEDENCE if high is None else high))
 
 
-def changes_follow_from_log(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+def changes_follow_from_log(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
     """3: an entry of the change list has the machines that the facts of its version changed, as they were then."""
     tags = Counter(change.tag for change in inspection.changes)
     facts = dict(register.touched)
@@ -262,18 +262,18 @@ def changes_follow_from_log(inspection: Inspection, picture: Picture, register: 
         for index, known in facts[version].items():
             row = found[index]
             now = Touch(
-                row[1], row[2], inspection.executors_by_number.get(row[3]), tuple(row[4 : 4 + picture.size]),
-                tuple(row[4 + picture.size :]),
+                row[1], row[2], inspection.executors_by_number.get(row[3]), tuple(row[4 : 4 + cell_state.size]),
+                tuple(row[4 + cell_state.size :]),
             )  # fmt: skip
             if any(fact is not None and fact != value for fact, value in zip(known, now, strict=True)):
                 yield Violation(3, f"machine {index} is {tuple(now)}, by the facts {tuple(known)}", where)
 
 
-def counters_are_reached(inspection: Inspection, picture: Picture, register: Register) -> Iterator[Violation]:
+def counters_are_reached(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
     """6: numbers are given out in turn; a counter is at least the last one, and no more if the log is whole."""
     for name in _ALWAYS - inspection.meta:
         yield Violation(6, "is missing", f"meta {name}")
-    if inspection.version != picture.version:
+    if inspection.version != cell_state.version:
         return  # it changes while it is read
     for where, numbers in (
         ("names", sorted(inspection.machine_names.values())),
@@ -284,9 +284,9 @@ def counters_are_reached(inspection: Inspection, picture: Picture, register: Reg
     counters = inspection.counters
     restored = counters.get("floor", 0) > 0  # a restored cell goes on with numbers that are ahead
     for name, least, exact in (
-        ("jobs", max((job.order for job in picture.jobs.values()), default=0), register.submissions),
+        ("jobs", max((job.order for job in cell_state.jobs.values()), default=0), register.submissions),
         ("incarnations", max(register.incarnation, *inspection.members.values(), 0), register.incarnation),
-        ("transactions", max((row[1] for row in picture.rows.values()), default=0), None),
+        ("transactions", max((row[1] for row in cell_state.rows.values()), default=0), None),
     ):
         now = counters.get(name, 0)
         wrong = now < least or (exact is not None and register.complete and not restored and now != exact)
@@ -294,13 +294,13 @@ def counters_are_reached(inspection: Inspection, picture: Picture, register: Reg
             yield Violation(6, f"is {now}, and {max(least, exact or 0)} were given out", f"meta {name}")
 
 
-def facts_agree(_: Inspection, __: Picture, register: Register) -> Iterator[Violation]:
+def facts_agree(_: Inspection, __: CellState, register: Register) -> Iterator[Violation]:
     """3: a fact is of a known word and length, is there once, and follows from those before it."""
     for version, what in register.wrong:
         yield Violation(3, what, f"log {version}")
 
 
-def others_agree(inspection: Inspection, _: Picture, __: Register) -> Iterator[Violation]:
+def others_agree(inspection: Inspection, _: CellState, __: Register) -> Iterator[Violation]:
     """6: the shards of a job add up, and the list that trims the tasks' output names what there is."""
     for job_id, what in inspection.shards.items():
         if what:

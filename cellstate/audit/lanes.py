@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from cellstate import ranges
-from cellstate.audit.reading import Picture
+from cellstate.audit.reading import CellState
 from cellstate.audit.register import Register
 from cellstate.audit.rules import Violation
 from cellstate.inspection import Inspection, LaneBook
@@ -12,14 +12,14 @@ from cellstate.lanes import BASE, MOST_WANTED, Lane, lane_of
 from cellstate.model import Job
 
 
-def lanes_follow_from_jobs(inspection: Inspection, picture: Picture, _: Register) -> Iterator[Violation]:
+def lanes_follow_from_jobs(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
     """6: a lane counts its live jobs, what they want and hold; jobs and their entries in a queue name their lane."""
-    if inspection.version != picture.version:
+    if inspection.version != cell_state.version:
         return  # it changes while it is read
     expected: dict[int, list[int]] = {}
-    for job in picture.jobs.values():
+    for job in cell_state.jobs.values():
         if any(group.unplaced or group.placed for group in job.groups):
-            _count(job, expected.setdefault(job.lane, [0] * (2 + 2 * picture.size)), picture.size)
+            _count(job, expected.setdefault(job.lane, [0] * (2 + 2 * cell_state.size)), cell_state.size)
             lane, own = inspection.lanes.get(job.lane), lane_of(job.kind, job.precedence, job.spec)
             if lane is None or lane.name not in (str(own), str(Lane(job.kind, 0))):
                 yield Violation(6, f"names lane {job.lane}, which is that of {lane and lane.name!r}", f"job {job.id}")
@@ -29,7 +29,7 @@ def lanes_follow_from_jobs(inspection: Inspection, picture: Picture, _: Register
         if counts != expected.get(number):
             what = f"counts {counts} (live, pending, wanted, held), its jobs {expected.get(number)}"
             yield Violation(6, what, f"lane {number}")
-    yield from _queues(inspection, picture)
+    yield from _queues(inspection, cell_state)
     yield from _names(inspection)
     yield from _rows(inspection)
 
@@ -44,10 +44,10 @@ def _count(job: Job, counts: list[int], size: int) -> None:
             counts[2 + size + d] += need * group.placed
 
 
-def _queues(inspection: Inspection, picture: Picture) -> Iterator[Violation]:
+def _queues(inspection: Inspection, cell_state: CellState) -> Iterator[Violation]:
     last: Counter[int] = Counter()
     for entry in inspection.queued:
-        job = picture.jobs.get(entry.job)
+        job = cell_state.jobs.get(entry.job)
         if job is not None and entry.lane != job.lane:
             yield Violation(6, f"is queued in lane {entry.lane} and belongs to {job.lane}", f"job {entry.job}")
         last[entry.lane] = max(last[entry.lane], int(entry.arrival))

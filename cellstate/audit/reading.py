@@ -1,14 +1,14 @@
-"""A picture of a live cell that is exact at one version."""
+"""A cell_state of a live cell that is exact at one version."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from cellstate import ranges
+from cellstate.audited import Audited, ChangedRecords
 from cellstate.cell import KindUse
 from cellstate.inspection import Damage
 from cellstate.model import Job, Run
-from cellstate.snapshot import Audited, Snapshot
 from cellstate.transaction import Position
 
 ROUNDS = 200
@@ -30,7 +30,7 @@ def held(run: Run) -> Held:
 
 
 @dataclass
-class Picture:
+class CellState:
     """Everything that is judged, at `version`."""
 
     size: int
@@ -48,7 +48,7 @@ class Picture:
     names: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, KindUse] = field(default_factory=dict)
 
-    def take(self, shot: Snapshot) -> None:
+    def take(self, shot: ChangedRecords) -> None:
         """Replace what the snapshot has anew."""
         for row in shot.rows.tolist():
             self.rows[row[0]] = row
@@ -109,29 +109,29 @@ def _not_a_set(text: str) -> str:
     return "" if all(first <= last for first, last in pieces) else f"{text!r} is no ascending set of tasks"
 
 
-def read(cell: Audited) -> Picture | None:
+def read(cell: Audited) -> CellState | None:
     """Read a cell that may be changing; None when it changes faster than it can be read.
 
     The chunks are read at different versions, all of them `since` or later. What was touched after
     `since` is then looked at once more, in one piece, until such a look has caught up with the cell:
     whatever it did not show was not touched since it was read.
     """
-    since = cell.snapshot(0, 0).version
+    since = cell.changed_records(0, 0).version
     rows = {row[0]: row for row in cell.sync(Position()).rows.tolist()}
-    picture = Picture(len(cell.dimensions), rows=rows, runs={index: [] for index in rows})
+    cell_state = CellState(len(cell.dimensions), rows=rows, runs={index: [] for index in rows})
     for run in cell.runs(sorted(rows)):
-        picture.runs[run.machine].append(run)
-    picture.jobs = {job.id: job for job in cell.jobs()}
+        cell_state.runs[run.machine].append(run)
+    cell_state.jobs = {job.id: job for job in cell.jobs()}
     for kind, ids in cell.pending().items():
         for job_id in ids:
-            picture.queues.setdefault(job_id, []).append(kind)
-    picture.names = dict(cell.job_names())
+            cell_state.queues.setdefault(job_id, []).append(kind)
+    cell_state.names = dict(cell.job_names())
     for _ in range(ROUNDS):
-        shot = cell.snapshot(since)
+        shot = cell.changed_records(since)
         if shot.first > since + 1 or shot.version < since:
             return None  # facts are missing that would say what was touched
-        picture.take(shot)
+        cell_state.take(shot)
         if shot.seen == shot.version:
-            return picture
+            return cell_state
         since = shot.seen
     return None

@@ -1,7 +1,7 @@
 """The log's facts, replayed with bookkeeping of their own (invariants 1 to 5).
 
 What facts contradict by themselves is kept in `Replay.violations`; facts do not change, so these
-need no second look. Books of machines, jobs and placements are compared with a picture of the cell
+need no second look. Books of machines, jobs and placements are compared with a cell_state of the cell
 by `books`. Where the log was trimmed, what began before is judged as far as it is known.
 """
 

@@ -1,8 +1,8 @@
 """Is a live cell as its rules say? The judge behind ``omega cell verify``.
 
 It reads through the port alone and keeps books of its own; it knows neither the store nor its twin.
-Schedulers may commit meanwhile: what is judged is a picture of one version (`reading`) and the log
-up to it (`replay`), and what a picture shows broken is reported only when a second one, read
+Schedulers may commit meanwhile: what is judged is a cell_state of one version (`reading`) and the log
+up to it (`replay`), and what a cell_state shows broken is reported only when a second one, read
 afresh, shows it too.
 """
 
@@ -12,17 +12,17 @@ from typing import Any
 
 from cellstate.audit.books import COMPARISONS
 from cellstate.audit.directories import DIRECTORIES
-from cellstate.audit.reading import Picture, read
+from cellstate.audit.reading import CellState, read
 from cellstate.audit.replay import Replay
 from cellstate.audit.rules import RULES, Violation
+from cellstate.audited import Audited
 from cellstate.inspection import Damage, Inspection
 from cellstate.model import MachineState
-from cellstate.snapshot import Audited
 
 __all__ = ["Report", "Violation", "verify"]
 
 READINGS = 6
-"""Attempts at an exact picture before the cell is said to change too fast."""
+"""Attempts at an exact cell_state before the cell is said to change too fast."""
 CHUNK = 250
 """Versions of the log read at once."""
 MARGIN = 256
@@ -75,14 +75,14 @@ class Log:
 
     def begin(self) -> None:
         """Begin anew, a margin after the oldest version once it was trimmed while it was read."""
-        now = self.cell.snapshot(0, 0)
+        now = self.cell.changed_records(0, 0)
         first = min(now.first + self.margin, now.version + 1) if now.first > 1 else now.first
         self.at = first - 1
         self.replay = Replay(len(self.cell.dimensions), first)
 
     def follow(self, to: int | None = None) -> bool:
         """Replay up to version `to`, or the newest; False when facts were trimmed before they were read."""
-        target = self.cell.snapshot(0, 0).version if to is None else to
+        target = self.cell.changed_records(0, 0).version if to is None else to
         if target < self.at:
             return self.lose()
         while self.at < target:
@@ -90,7 +90,7 @@ class Log:
             self.cell.unreadable.clear()
             facts = self.cell.facts(self.at, most)
             self.unreadable |= self.cell.unreadable
-            if self.cell.snapshot(target, 0).first > self.at + 1:
+            if self.cell.changed_records(target, 0).first > self.at + 1:
                 return self.lose()
             self.replay.feed([fact for fact in facts if fact.version <= target])
             self.at += most
@@ -114,44 +114,44 @@ def verify(cell: Audited) -> Report:
         looked = look(cell, log)
         if looked is None:
             continue
-        picture, found = looked
+        cell_state, found = looked
         if suspected is not None:
             found = {key: violations for key, violations in found.items() if key in suspected}
         elif found:
             suspected = found
             continue
-        return _report(picture, log.replay, found, settled=True)
-    return _report(Picture(len(cell.dimensions), version=log.at), log.replay, {}, settled=False)
+        return _report(cell_state, log.replay, found, settled=True)
+    return _report(CellState(len(cell.dimensions), version=log.at), log.replay, {}, settled=False)
 
 
-def look(cell: Audited, log: Log) -> tuple[Picture, Found] | None:
+def look(cell: Audited, log: Log) -> tuple[CellState, Found] | None:
     """Read the cell once and judge it; None when it changes faster than it can be read."""
     # The log is trimmed at its old end, so that end is read before the cell.
     if not log.follow():
         return None
     cell.unreadable.clear()
     inspection = cell.inspect()
-    picture = read(cell)
-    if picture is None or not log.follow(picture.version):
+    cell_state = read(cell)
+    if cell_state is None or not log.follow(cell_state.version):
         return None
-    damaged = picture.set_aside()
+    damaged = cell_state.set_aside()
     if inspection is not None:
         inspection.damaged += damaged
         inspection.damaged += [Damage(*place, what) for place, what in (cell.unreadable | log.unreadable).items()]
-    return picture, judge(picture, log.replay, inspection)
+    return cell_state, judge(cell_state, log.replay, inspection)
 
 
-def judge(picture: Picture, replay: Replay, inspection: Inspection | None) -> Found:
-    """Apply every rule to a picture, its directories and the log up to its version; what is found by rule and place."""
+def judge(cell_state: CellState, replay: Replay, inspection: Inspection | None) -> Found:
+    """Apply every rule to a cell_state, its directories and the log up to its version; what is found by rule and place."""
     found: Found = {}
     for rule in RULES:
-        _apply(found, rule.__name__, rule(picture))
+        _apply(found, rule.__name__, rule(cell_state))
     for comparison in COMPARISONS:
-        _apply(found, comparison.__name__, comparison(picture, replay))
+        _apply(found, comparison.__name__, comparison(cell_state, replay))
     if inspection is None:
         return found
     for directory in DIRECTORIES:
-        _apply(found, directory.__name__, directory(inspection, picture, replay.register))
+        _apply(found, directory.__name__, directory(inspection, cell_state, replay.register))
     return found
 
 
@@ -165,14 +165,14 @@ def _apply(found: Found, rule: str, violations: Iterator[Violation]) -> None:
         found.setdefault((rule, "cell"), []).append(Violation(6, what, "cell"))
 
 
-def _report(picture: Picture, replay: Replay, found: Found, *, settled: bool) -> Report:
+def _report(cell_state: CellState, replay: Replay, found: Found, *, settled: bool) -> Report:
     gone = int(MachineState.GONE)
     checked = {
-        "machines": sum(row[2] != gone for row in picture.rows.values()),
-        "tasks": sum(group.total for job in picture.jobs.values() for group in job.groups),
-        "jobs": len(picture.jobs),
+        "machines": sum(row[2] != gone for row in cell_state.rows.values()),
+        "tasks": sum(group.total for job in cell_state.jobs.values() for group in job.groups),
+        "jobs": len(cell_state.jobs),
         "facts": replay.facts,
     }
     all_found = {violation for violations in found.values() for violation in violations} | set(replay.violations)
     in_order = sorted(all_found, key=lambda v: (v.invariant, v.where, v.what))
-    return Report(checked, tuple(in_order), settled, picture.version, replay.start)
+    return Report(checked, tuple(in_order), settled, cell_state.version, replay.start)

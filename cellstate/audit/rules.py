@@ -1,4 +1,4 @@
-"""The rules that a cell obeys at every version, each a function over a picture (invariants 1 to 4, 6).
+"""The rules that a cell obeys at every version, each a function over a cell_state (invariants 1 to 4, 6).
 
 The numbers are those of the invariants in ARCHITECTURE.md; 6 stands for what is kept beside the
 records for speed and must follow from them: what the jobs of a kind hold together.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from cellstate import ranges
-from cellstate.audit.reading import Held, Picture
+from cellstate.audit.reading import CellState, Held
 from cellstate.model import GroupStatus, JobState, MachineState, Run
 
 
@@ -21,7 +21,7 @@ class Violation(NamedTuple):
     where: str
 
 
-Rule = Callable[[Picture], Iterator[Violation]]
+Rule = Callable[[CellState], Iterator[Violation]]
 
 _OPEN = (JobState.ACTIVE, JobState.HELD)
 _AWAY = (MachineState.DOWN, MachineState.GONE, MachineState.OFFLINE)
@@ -32,37 +32,37 @@ def _holds(runs: Iterable[Run], state: int) -> bool:
     return any(state == MachineState.OFFLINE or not run.leaving for run in runs)
 
 
-def machines_are_valid(picture: Picture) -> Iterator[Violation]:
+def machines_are_valid(cell_state: CellState) -> Iterator[Violation]:
     """1: amounts are not negative, the state and the executor exist, a machine that is away runs nothing.
 
     On one that somebody set down or removed, tasks may still be leaving; on one that is offline none are.
     """
-    for index, row in picture.rows.items():
+    for index, row in cell_state.rows.items():
         where = f"machine {index}"
         state, executor = row[2], row[3]
         if min(row[4:]) < 0:
             yield Violation(1, f"has a negative amount among {row[4:]}", where)
         if state not in tuple(MachineState):
             yield Violation(1, f"is in state {state}, which does not exist", where)
-        elif state in _AWAY and (any(row[4 + picture.size :]) or _holds(picture.runs.get(index, ()), state)):
+        elif state in _AWAY and (any(row[4 + cell_state.size :]) or _holds(cell_state.runs.get(index, ()), state)):
             yield Violation(1, f"is {MachineState(state).name.lower()} and still holds tasks", where)
         if executor < 1:
             yield Violation(1, f"belongs to executor {executor}; their numbers start at 1", where)
 
 
-def log_is_whole(picture: Picture) -> Iterator[Violation]:
+def log_is_whole(cell_state: CellState) -> Iterator[Violation]:
     """3: every version since the oldest one in the log has its entry."""
-    expected = picture.version - picture.first + 1
-    if picture.length != expected:
-        what = f"has {picture.length} entries for the {expected} versions from {picture.first} to {picture.version}"
+    expected = cell_state.version - cell_state.first + 1
+    if cell_state.length != expected:
+        what = f"has {cell_state.length} entries for the {expected} versions from {cell_state.first} to {cell_state.version}"
         yield Violation(3, what, "log")
 
 
-def amounts_follow_from_placements(picture: Picture) -> Iterator[Violation]:
+def amounts_follow_from_placements(cell_state: CellState) -> Iterator[Violation]:
     """1: what is allocated is the sum over the live placements; leaving ones have given theirs up."""
-    sums = {index: [0] * picture.size for index in picture.rows}
-    for (job_id, group), tasks in picture.groups.items():
-        job = picture.jobs.get(job_id)
+    sums = {index: [0] * cell_state.size for index in cell_state.rows}
+    for (job_id, group), tasks in cell_state.groups.items():
+        job = cell_state.jobs.get(job_id)
         if job is None or group >= len(job.groups):
             continue  # said by runs_are_in_job_records
         need = job.groups[group].need
@@ -71,26 +71,26 @@ def amounts_follow_from_placements(picture: Picture) -> Iterator[Violation]:
             if amounts is not None and not run.leaving:
                 for d, each in enumerate(need):
                     amounts[d] += each * size
-    for index, row in picture.rows.items():
-        if row[4 + picture.size :] != sums[index]:
-            what = f"allocated {row[4 + picture.size :]} is not the sum over its placements {sums[index]}"
+    for index, row in cell_state.rows.items():
+        if row[4 + cell_state.size :] != sums[index]:
+            what = f"allocated {row[4 + cell_state.size :]} is not the sum over its placements {sums[index]}"
             yield Violation(1, what, f"machine {index}")
 
 
-def runs_are_in_job_records(picture: Picture) -> Iterator[Violation]:
+def runs_are_in_job_records(cell_state: CellState) -> Iterator[Violation]:
     """2: machines and job records name the same runs, leaving ones too."""
-    for job in picture.jobs.values():
+    for job in cell_state.jobs.values():
         for group, status in enumerate(job.groups):
             recorded = sorted(status.runs)
-            tasks = picture.groups.get((job.id, group), [])
+            tasks = cell_state.groups.get((job.id, group), [])
             found = sorted((run.placement, run.machine, run.leaving) for run, _, _ in tasks)
             if recorded != found:
                 lost = sorted((Counter(recorded) - Counter(found)).elements())
                 extra = sorted((Counter(found) - Counter(recorded)).elements())
                 what = f"(placement, machine, leaving) {lost} are in the job's record only, {extra} on machines only"
                 yield Violation(2, what, f"job {job.id} group {group}")
-    for (job_id, group), tasks in picture.groups.items():
-        owner = picture.jobs.get(job_id)
+    for (job_id, group), tasks in cell_state.groups.items():
+        owner = cell_state.jobs.get(job_id)
         if owner is None or group >= len(owner.groups):
             machines = sorted({run.machine for run, _, _ in tasks})
             yield Violation(2, f"runs on machines {machines} and is not kept", f"job {job_id} group {group}")
@@ -118,20 +118,20 @@ def union(pieces: ranges.Spans) -> ranges.Spans:
     return joined
 
 
-def a_task_runs_once(picture: Picture) -> Iterator[Violation]:
+def a_task_runs_once(cell_state: CellState) -> Iterator[Violation]:
     """2: a task has at most one live placement."""
-    for (job_id, group), tasks in picture.groups.items():
+    for (job_id, group), tasks in cell_state.groups.items():
         twice = overlap([span for run, spans, _ in tasks if not run.leaving for span in spans])
         if twice:
             what = f"tasks {ranges.spell([twice])} have more than one live placement"
             yield Violation(2, what, f"job {job_id} group {group}")
 
 
-def placement_ids_are_unique(picture: Picture) -> Iterator[Violation]:
+def placement_ids_are_unique(cell_state: CellState) -> Iterator[Violation]:
     """2: an id names one run (its leaving part beside it), and none is above the cell's counter."""
-    for placement, runs in picture.by_placement.items():
-        if placement > picture.placements or placement < 1:
-            what = f"its id was never given out; the last one is {picture.placements}"
+    for placement, runs in cell_state.by_placement.items():
+        if placement > cell_state.placements or placement < 1:
+            what = f"its id was never given out; the last one is {cell_state.placements}"
             yield Violation(2, what, f"placement {placement}")
         if len(runs) == 1:
             continue
@@ -144,11 +144,11 @@ def placement_ids_are_unique(picture: Picture) -> Iterator[Violation]:
             yield Violation(2, what, f"placement {placement}")
 
 
-def counts_add_up(picture: Picture) -> Iterator[Violation]:
+def counts_add_up(cell_state: CellState) -> Iterator[Violation]:
     """4: unplaced + placed + finished + failed + stopped = total, and the ranges say the same."""
-    for job in picture.jobs.values():
+    for job in cell_state.jobs.values():
         for group, status in enumerate(job.groups):
-            live = [each for each in picture.groups.get((job.id, group), []) if not each.run.leaving]
+            live = [each for each in cell_state.groups.get((job.id, group), []) if not each.run.leaving]
             for what in _miscounts(status, live):
                 yield Violation(4, what, f"job {job.id} group {group}")
 
@@ -174,9 +174,9 @@ def _miscounts(group: GroupStatus, live: list[Held]) -> Iterator[str]:
         yield f"tasks {ranges.spell([twice])} wait twice, or wait and are placed"
 
 
-def states_fit_counts(picture: Picture) -> Iterator[Violation]:
+def states_fit_counts(cell_state: CellState) -> Iterator[Violation]:
     """4: only an active or held job has unplaced tasks; once nothing is unplaced or placed it is neither."""
-    for job in picture.jobs.values():
+    for job in cell_state.jobs.values():
         placed = sum(group.placed for group in job.groups)
         if job.state in _OPEN and not (job.unplaced or placed):
             yield Violation(4, f"is {job.state.name.lower()} with nothing left to do", f"job {job.id}")
@@ -187,60 +187,60 @@ def states_fit_counts(picture: Picture) -> Iterator[Violation]:
             yield Violation(4, f"is done with {placed} tasks placed", f"job {job.id}")
 
 
-def waits_are_mutual(picture: Picture) -> Iterator[Violation]:
+def waits_are_mutual(cell_state: CellState) -> Iterator[Violation]:
     """4: a job is held exactly while a person holds it or it waits; those it waits for live and know of it."""
-    for job in picture.jobs.values():
+    for job in cell_state.jobs.values():
         where = f"job {job.id}"
         if job.state in _OPEN and (job.state is JobState.HELD) != (job.held or bool(job.after)):
             why = "a person" if job.held else ", ".join(wait.job for wait in job.after) or "nobody"
             yield Violation(4, f"is {job.state.name.lower()} and held back by {why}", where)
         for wait in job.after if job.state is JobState.HELD else ():
-            awaited = picture.jobs.get(wait.job)
+            awaited = cell_state.jobs.get(wait.job)
             if awaited is None or job.id not in awaited.awaited:
                 yield Violation(4, f"waits for {wait.job}, which does not know of it", where)
             elif not any(group.unplaced or group.placed for group in awaited.groups):
                 yield Violation(4, f"waits for {wait.job}, which has ended", where)
 
 
-def queues_hold_pending_jobs(picture: Picture) -> Iterator[Violation]:
+def queues_hold_pending_jobs(cell_state: CellState) -> Iterator[Violation]:
     """4: a job is in its kind's queue exactly while something is unplaced and it is active or held."""
-    for job in picture.jobs.values():
-        kinds = picture.queues.get(job.id, [])
+    for job in cell_state.jobs.values():
+        kinds = cell_state.queues.get(job.id, [])
         expected = [job.kind] if job.pending else []
         if kinds != expected:
             what = f"is queued under {kinds or 'no kind'}, not under {expected or 'no kind'}"
             yield Violation(4, what, f"job {job.id}")
-    for job_id, kinds in picture.queues.items():
-        if kinds and job_id not in picture.jobs:
+    for job_id, kinds in cell_state.queues.items():
+        if kinds and job_id not in cell_state.jobs:
             yield Violation(4, f"is queued under {kinds} and is not kept", f"job {job_id}")
 
 
-def names_belong_to_live_jobs(picture: Picture) -> Iterator[Violation]:
+def names_belong_to_live_jobs(cell_state: CellState) -> Iterator[Violation]:
     """4: a name is taken exactly while its job has something unplaced or placed."""
-    living = {job.id: job.name for job in picture.jobs.values() if any(g.unplaced or g.placed for g in job.groups)}
+    living = {job.id: job.name for job in cell_state.jobs.values() if any(g.unplaced or g.placed for g in job.groups)}
     for job_id, name in living.items():
-        holder = picture.names.get(name)
+        holder = cell_state.names.get(name)
         if holder != job_id:
             yield Violation(4, f"is live and its name {name} is held by {holder or 'nobody'}", f"job {job_id}")
-    for name, holder in picture.names.items():
+    for name, holder in cell_state.names.items():
         if holder and living.get(holder) != name:
             yield Violation(4, f"is held by {holder}, no live job of that name", f"job name {name}")
 
 
-def kinds_follow_from_jobs(picture: Picture) -> Iterator[Violation]:
+def kinds_follow_from_jobs(cell_state: CellState) -> Iterator[Violation]:
     """6: what a kind holds is the sum over its jobs, its admitted jobs are those with a task placed (semantics 9)."""
     jobs: Counter[str] = Counter()
     used: dict[str, list[int]] = {}
-    for job in picture.jobs.values():
-        amounts = used.setdefault(job.kind, [0] * picture.size)
+    for job in cell_state.jobs.values():
+        amounts = used.setdefault(job.kind, [0] * cell_state.size)
         for group in job.groups:
             for d, each in enumerate(group.need):
                 amounts[d] += each * group.placed
         jobs[job.kind] += any(group.placed for group in job.groups)
-    for kind in sorted(used.keys() | picture.kinds.keys()):
-        book = picture.kinds.get(kind)
-        booked = [*book.used] if book else [0] * picture.size
-        expected = used.get(kind, [0] * picture.size)
+    for kind in sorted(used.keys() | cell_state.kinds.keys()):
+        book = cell_state.kinds.get(kind)
+        booked = [*book.used] if book else [0] * cell_state.size
+        expected = used.get(kind, [0] * cell_state.size)
         if booked != expected:
             yield Violation(6, f"uses {booked} by its record and {expected} by its jobs", f"kind {kind}")
         if (book.jobs if book else 0) != jobs[kind]:

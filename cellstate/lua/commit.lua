@@ -1,5 +1,5 @@
 -- Judge the transactions of one scheduler in order, apply what stands, and answer with what its
--- private copy lacks and its next jobs. THE SPECIFICATION of what a conflict is.
+-- working copy lacks and its next jobs. THE SPECIFICATION of what a conflict is.
 --
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping schedulers lease | box:* pending:* wake:* asleep
 -- ARGV   dims tag at member incarnation number since since_tag kind asked most owned | transactions
@@ -18,7 +18,7 @@
 --@include lists binary ranges words done lanes publish links placements losses tasks delta
 
 --@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9
-local astray = false  -- the copy belongs to a lost history: its numbers say nothing (semantics 16)
+local diverged = false  -- the copy belongs to a lost history: its numbers say nothing (semantics 16)
 
 local NONE = {}
 local read_transactions
@@ -168,7 +168,7 @@ local function judge(t, i)
   if t.evict then units = victims_of(t, i, m) end
   if not units then return 0, admitted(t, g) <= 0 and LIMIT or PRECEDENCE end
   -- Own earlier transactions of this call are no interference: only a foreign change is a move.
-  if t.coarse and (astray or seen + m.own ~= m[NUMBER]) then return 0, admitted(t, g) <= 0 and LIMIT or MOVED end
+  if t.coarse and (diverged or seen + m.own ~= m[NUMBER]) then return 0, admitted(t, g) <= 0 and LIMIT or MOVED end
   local want = count < left and count or left
   local n, verdict = want, PLACED_OK
   if fits < want or (t.kind.limited and admitted(t, g) < want) then n, verdict = fit(t, i, m, g, want, units) end
@@ -318,7 +318,7 @@ if #names > 0 then return answering({ 'keys' }, names) end
 local answers = {}
 for i = 1, #transactions do
   if transactions[i].coarse then
-    astray = strange(meta.version, meta.floor, tonumber(since), since_tag)
+    diverged = history_diverged(meta.version, meta.floor, tonumber(since), since_tag)
     break
   end
 end

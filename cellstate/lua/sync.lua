@@ -1,4 +1,4 @@
--- What a private copy lacks, and the next jobs, without committing anything. Read only.
+-- What a working copy lacks, and the next jobs, without committing anything. Read only.
 --
 -- KEYS   meta machines runs jobs specs changes | pending:*
 -- ARGV   dims since since_tag kind asked most owned

@@ -92,10 +92,10 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         member = self.schedulers.get(membership.member)
         if member is None or not member.lives or member.incarnation != membership.incarnation or number < member.last:
             name, incarnation = membership
-            raise Fenced(f"scheduler {name}: incarnation {incarnation} may no longer commit; enlist again")
+            raise Fenced(f"scheduler {name}: incarnation {incarnation} may no longer commit; register again")
         if number > member.last:
             self.open()
-            self.astray = self.strange(since)
+            self.diverged = self.has_diverged(since)
             member.outcomes = [self.decide(transaction) for transaction in transactions]
             member.last = number
             self.publish(at_ms, membership.member)
@@ -110,7 +110,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         if intake is not None and intake.most:
             reply.arrivals = self.arrivals
             reply.counts, found = self.intake(intake)
-            reply.jobs = [PendingJob(j.arrival, self.snapshot_of(j, runs=False)) for j in found]
+            reply.jobs = [PendingJob(j.arrival, self.job_of(j, runs=False)) for j in found]
         return reply
 
     # Tasks
@@ -174,8 +174,8 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
 
     # Members
 
-    def enlist(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        """See Cell.enlist."""
+    def register_scheduler(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """See Cell.register_scheduler."""
         check_nonce(nonce)
         known = self.schedulers.get(check_member(member))
         if known and known.nonce == nonce:
@@ -190,11 +190,11 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         self.announce(at_ms, member)
         return Membership(member, self.incarnations)
 
-    def renew(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
+    def renew_scheduler(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
         """Renew the lease and leave `figures`; returns the live members. Fenced when it lapsed."""
         known = self.schedulers.get(membership.member)
         if known is None or not known.lives or known.incarnation != membership.incarnation:
-            raise Fenced(f"scheduler {membership.member}: its lease lapsed; enlist again")
+            raise Fenced(f"scheduler {membership.member}: its lease lapsed; register again")
         self.stats[membership.member] = plain(dict(figures))
         return sorted(name for name, member in self.schedulers.items() if member.lives)
 
@@ -203,8 +203,8 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         holder = self.agents_known.get(member) or self.schedulers[member]
         holder.lives = False
 
-    def withdraw(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
-        """See Cell.withdraw."""
+    def deregister_scheduler(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
+        """See Cell.deregister_scheduler."""
         name, incarnation = membership
         known = self.schedulers.get(name)
         if known is None or known.incarnation != incarnation or (reaped and known.lives):
@@ -221,12 +221,12 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         self.wakes.discard(member)
         return found
 
-    def set_asleep(self, member: str, *, asleep: bool) -> None:
-        """See Cell.set_asleep."""
-        if asleep:
-            self.asleep.add(member)
+    def set_blocked(self, member: str, *, blocked: bool) -> None:
+        """See Cell.set_blocked."""
+        if blocked:
+            self.blocked.add(member)
         else:
-            self.asleep.discard(member)
+            self.blocked.discard(member)
 
     # Limits
 

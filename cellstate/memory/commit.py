@@ -131,7 +131,7 @@ class MemoryCommit(MemoryPlain):
             return 0, Verdict.INCOMPLETE
         units = self.victims_of(t, j, c, m)
         # Own earlier transactions of this call are no interference: only a foreign change is a move.
-        moved = t.coarse and (self.astray or c.seen != (m.number if m.stamp < self.base else m.before))
+        moved = t.coarse and (self.diverged or c.seen != (m.number if m.stamp < self.base else m.before))
         if units is None or moved:
             if self.admitted(t, j, g) <= 0:
                 return 0, Verdict.LIMIT
@@ -194,7 +194,7 @@ class MemoryCommit(MemoryPlain):
         self.unfold()
         self.stamp = stamp = self.stamp + 1
         j = self.J.get(transaction.job)
-        if j is not None and self.shortcut and self.simply(j) and j.state is JobState.ACTIVE and not self.astray:
+        if j is not None and self.shortcut and self.simply(j) and j.state is JobState.ACTIVE and not self.diverged:
             outcome = self.plainly(transaction, j)
             if outcome is not None:
                 return outcome

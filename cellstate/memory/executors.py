@@ -1,4 +1,4 @@
-"""Executors of the twin: ``lua/serve.lua``, ``lua/online.lua`` and ``lua/lapse.lua``."""
+"""Executors of the twin: ``lua/register_executor.lua``, ``lua/online.lua`` and ``lua/deregister_executor.lua``."""
 
 from collections.abc import Sequence
 
@@ -29,8 +29,8 @@ class MemoryExecutors(MemoryMachines, MemoryReads):
         self.announce(at_ms, executor)
         return Membership(executor, self.incarnations)
 
-    def serve(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        """See Cell.serve."""
+    def register_executor(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """See Cell.register_executor."""
         check_executor(executor)
         check_nonce(nonce)
         known = self.agents_known.get(executor)
@@ -54,8 +54,8 @@ class MemoryExecutors(MemoryMachines, MemoryReads):
         number = self.executors.get(executor)
         return [m for m in self.M.values() if m.executor == number]
 
-    def lapse(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
-        """See Cell.lapse."""
+    def deregister_executor(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
+        """See Cell.deregister_executor."""
         member, incarnation = membership
         known = self.agents_known.get(member)
         if known is None or known.incarnation != incarnation or (reaped and known.lives):

@@ -118,7 +118,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
                 self.due[job_id] = 0
             self.fact("abandon" if state is JobState.ABANDONED else "stop", job_id, stopped)
             self.publish(at_ms, by)
-        return self.snapshot_of(j, spec=False)
+        return self.job_of(j, spec=False)
 
     # What may change of a job after its submission
 
@@ -128,13 +128,13 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         if j is None:
             raise refusal(self.name, job_id, "unknown")
         if j.state > JobState.HELD:
-            raise refusal(self.name, job_id, "ended", self.snapshot_of(j, spec=False))
+            raise refusal(self.name, job_id, "ended", self.job_of(j, spec=False))
         return j
 
     def overtaken(self, j: JobRow, check: int | None) -> None:
         """Raise Overtaken when somebody who read another modify index asks."""
         if check is not None and check != j.modified:
-            raise refusal(self.name, j.id, "moved", self.snapshot_of(j, spec=False))
+            raise refusal(self.name, j.id, "moved", self.job_of(j, spec=False))
 
     def hold(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
         """See Cell.hold."""
@@ -160,7 +160,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
                     self.set_free(j)
             self.fact("hold" if held else "release", job_id)
             self.publish(at_ms, by)
-        return self.snapshot_of(j, spec=False)
+        return self.job_of(j, spec=False)
 
     # Resizing
 
@@ -177,7 +177,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         j = self.live(job_id)
         while self.resize_once(job_id, totals, at_ms, by, check, now, least, step=step):
             check, now, least = None, {}, {}
-        return self.snapshot_of(j, spec=False)
+        return self.job_of(j, spec=False)
 
     def resize_once(
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None, seen: Mapping[int, int],
@@ -186,25 +186,25 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         """One call of the script; returns whether another one is needed."""
         j = self.live(job_id)
         if any(number >= len(j.groups) for number in totals):
-            raise refusal(self.name, job_id, "group", self.snapshot_of(j, spec=False))
+            raise refusal(self.name, job_id, "group", self.job_of(j, spec=False))
         asked = {j.groups[number]: total for number, total in totals.items()}
         if all(g.total == total for g, total in asked.items()):
             return False
         groups = {number: j.groups[number] for number in totals}
         if any(g.total != seen.get(i, g.total) or g.placed != placed.get(i, g.placed) for i, g in groups.items()):
-            raise refusal(self.name, job_id, "moved", self.snapshot_of(j, spec=False))
+            raise refusal(self.name, job_id, "moved", self.job_of(j, spec=False))
         self.overtaken(j, check)
         if any(total < g.finished + g.failed + g.stopped for g, total in asked.items()):
-            raise refusal(self.name, job_id, "few", self.snapshot_of(j, spec=False))
+            raise refusal(self.name, job_id, "few", self.job_of(j, spec=False))
         if sum(asked.get(g, g.total) for g in j.groups) > LARGEST or any(
             g.indices + total - g.total > LARGEST for g, total in asked.items()
         ):
-            raise refusal(self.name, job_id, "large", self.snapshot_of(j, spec=False))
+            raise refusal(self.name, job_id, "large", self.job_of(j, spec=False))
         grows = any(total > g.total for g, total in asked.items())
         if grows and not step and together((g.amounts, asked.get(g, g.total)) for g in j.groups) > MOST_TOGETHER:
-            raise refusal(self.name, job_id, "large", self.snapshot_of(j, spec=False))
+            raise refusal(self.name, job_id, "large", self.job_of(j, spec=False))
         if j.gang and sum(asked.get(g, g.total) for g in j.groups) > MOST_CLAIMS:
-            raise refusal(self.name, job_id, "many", self.snapshot_of(j, spec=False))
+            raise refusal(self.name, job_id, "many", self.job_of(j, spec=False))
         self.open()
         (self.touch_job if step else self.modify)(j)
         left = most = MOST_STOPS

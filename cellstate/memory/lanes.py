@@ -115,7 +115,7 @@ class MemoryLanes(MemoryWords):
             found += mine
         return counts, found
 
-    # What a private copy lacks
+    # What a working copy lacks
 
     def lane_rows(self, lanes: Iterable[LaneRow]) -> Rows:
         """Rows of the change list."""

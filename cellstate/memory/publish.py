@@ -65,7 +65,7 @@ class MemoryPublish(MemoryLanes):
         self.agents_known: dict[str, Agent] = {}
         self.output: dict[tuple[str, int, int, str], bytes] = {}
         self.wakes: set[str] = set()
-        self.asleep: set[str] = set()
+        self.blocked: set[str] = set()
         self.freed = False
         self._log: deque[tuple[int, int, str, list[Line]]] = deque(maxlen=LOG_KEPT)
         self._box: dict[int, list[Line]] = {}
@@ -91,7 +91,7 @@ class MemoryPublish(MemoryLanes):
         # Records of all machines without their numbers and amounts, which change all the time.
         self._seldom: Rows = np.zeros((8, 4 + 2 * len(dimensions)), dtype=np.int64)
         self.stamp = self.base = self.redescribed = 0
-        self.astray = False
+        self.diverged = False
         self.open()
 
     def open(self) -> None:
@@ -171,9 +171,9 @@ class MemoryPublish(MemoryLanes):
             if member.lives and name.partition("/")[0] == kind:
                 self.wakes.add(name)
 
-    def wake_sleepers(self) -> None:
+    def notify_blocked(self) -> None:
         """Leave a token for every live scheduler with jobs that fit nowhere."""
-        self.wakes |= {name for name in self.asleep if name in self.schedulers and self.schedulers[name].lives}
+        self.wakes |= {name for name in self.blocked if name in self.schedulers and self.schedulers[name].lives}
 
     def write_boxes(self) -> None:
         """Deliver; when nobody reads, keep a mark that says to read everything afresh."""
@@ -240,13 +240,13 @@ class MemoryPublish(MemoryLanes):
         if self.left_lanes:
             self.write_lanes()
         if self.freed:
-            self.wake_sleepers()
+            self.notify_blocked()
         if self.messages_now:
             self.write_boxes()
         self.retire_excess()
         self.announce(at, by)
 
-    # What a private copy lacks (delta.lua)
+    # What a working copy lacks (delta.lua)
 
     def describe(self, m: MachineRow) -> None:
         """Note what of a machine's record seldom changes."""
@@ -270,7 +270,7 @@ class MemoryPublish(MemoryLanes):
         np.subtract(rows[:, 4 : 4 + size], free - GUARD, out=rows[:, 4 + size :])
         return rows
 
-    def strange(self, since: Position) -> bool:
+    def has_diverged(self, since: Position) -> bool:
         """Whether a copy stands in a history this cell does not have (semantics 16)."""
         self.catch_up()
         at = since.version - self.floor - 1
@@ -280,7 +280,7 @@ class MemoryPublish(MemoryLanes):
         """Whether everything is in the reply, and the records changed after `since` (semantics 16, 18)."""
         self.catch_up()
         at = since.version - self.floor - 1
-        if at < 0 or self.strange(since):
+        if at < 0 or self.has_diverged(since):
             return True, self.rows(self.M)
         changed = self._trail[self._marks[at] - self._cut :]
         rows = self.rows(changed if len(changed) < 64 else dict.fromkeys(changed))

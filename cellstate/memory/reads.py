@@ -4,6 +4,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from cellstate.audited import ChangedRecords
 from cellstate.cell import Fact, KindUse
 from cellstate.errors import Refused
 from cellstate.inspection import Damage
@@ -13,7 +14,6 @@ from cellstate.memory.ranges import spell
 from cellstate.memory.words import Group, JobRow, MachineRow
 from cellstate.model import BUDGET, After, Described, GroupStatus, Job, Loss, Machine, MachineState, Run, ordered
 from cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
-from cellstate.snapshot import Snapshot
 
 OF_TASKS = frozenset({"place", "finished", "failed", "lost", "evicted", "stopped", "left"})
 OF_SPANS = frozenset({"fail", "late", "requeue"})
@@ -64,7 +64,7 @@ class MemoryReads(MemoryPublish):
             for placement, (g, tasks) in self.M[index].runs.items()
         ]
 
-    def snapshot_of(self, j: JobRow, *, spec: bool = True, runs: bool = True) -> Job:
+    def job_of(self, j: JobRow, *, spec: bool = True, runs: bool = True) -> Job:
         """A job as it is now, in the words of the port."""
         self.unfold()
         return Job(
@@ -77,11 +77,11 @@ class MemoryReads(MemoryPublish):
     def job(self, job_id: str) -> Job | None:
         """See Cell.job."""
         found = self.J.get(job_id)
-        return None if found is None else self.snapshot_of(found)
+        return None if found is None else self.job_of(found)
 
     def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
         """See Cell.jobs_by_id."""
-        return {job_id: self.snapshot_of(self.J[job_id], spec=False) for job_id in ids if job_id in self.J}
+        return {job_id: self.job_of(self.J[job_id], spec=False) for job_id in ids if job_id in self.J}
 
     def job_ids(self) -> list[str]:
         """Ids of every job that is kept, in no order."""
@@ -89,7 +89,7 @@ class MemoryReads(MemoryPublish):
 
     def jobs(self) -> list[Job]:
         """See Cell.jobs."""
-        return [self.snapshot_of(j) for j in sorted(self.J.values(), key=lambda j: j.order)]
+        return [self.job_of(j) for j in sorted(self.J.values(), key=lambda j: j.order)]
 
     def job_heads(self) -> list[JobHead]:
         """See Cell.job_heads."""
@@ -183,7 +183,7 @@ class MemoryReads(MemoryPublish):
     def inspect(self) -> None:
         """See Audited.inspect: the directories of a cell in memory are its records themselves."""
 
-    def snapshot(self, since: int, most: int = 5000) -> Snapshot:
+    def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
         """See Audited.snapshot."""
         indices: dict[int, None] = {}
         ids: dict[str, None] = {}
@@ -199,11 +199,11 @@ class MemoryReads(MemoryPublish):
         else:
             seen = self.version if most else since
         kept = [self.J[job_id] for job_id in ids if job_id in self.J]
-        return Snapshot(
+        return ChangedRecords(
             self.version, seen, self._log[0][0] if self._log else self.version + 1, len(self._log), self.placements,
             rows=self.rows(indices),
             runs=self.runs(list(indices)),
-            jobs=[self.snapshot_of(j, spec=False) for j in kept],
+            jobs=[self.job_of(j, spec=False) for j in kept],
             queued=frozenset(j.id for j in kept if j.arrival),
             holders={j.name: self.names.get(j.name, "") for j in kept},
             absent=frozenset(job_id for job_id in ids if job_id not in self.J),

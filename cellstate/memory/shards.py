@@ -12,10 +12,10 @@ from cellstate.shards import (
     REDUCE,
     RETRY_MS,
     TRIES,
-    Durations,
     Errand,
     PhaseCount,
     Progress,
+    ShardDurations,
     Worker,
 )
 
@@ -73,7 +73,7 @@ class MemoryShards(MemoryPublish):
     """What the workers of MapReduce jobs ask of the cell; `tables` by job, `learnt` by its name."""
 
     tables: dict[str, Table]
-    learnt: dict[str, Durations]
+    learnt: dict[str, ShardDurations]
 
     def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
         """See Cell.claim_shard."""
@@ -159,11 +159,11 @@ class MemoryShards(MemoryPublish):
 
     def learn(self, name: str, table: Table) -> None:
         """Remember how long the activities of a job that is done took."""
-        known = self.learnt.get(name, Durations(0, 0, 0))
+        known = self.learnt.get(name, ShardDurations(0, 0, 0))
         weight = min(known.runs, 9)
         now = [phase.milliseconds // phase.total for phase in table.phases.values()]
         means = [(before * weight + mean) // (weight + 1) for before, mean in zip(known[1:], now, strict=True)]
-        self.learnt[name] = Durations(known.runs + 1, *means)
+        self.learnt[name] = ShardDurations(known.runs + 1, *means)
 
     def progress(self, job_id: str) -> Progress | None:
         """See Cell.progress."""
@@ -179,6 +179,6 @@ class MemoryShards(MemoryPublish):
         table = self.tables.get(job_id)
         return [table.finishers.get((phase, shard)) if table else None for shard in range(count)]
 
-    def durations(self, name: str) -> Durations | None:
+    def durations(self, name: str) -> ShardDurations | None:
         """See Cell.durations."""
         return self.learnt.get(name)

@@ -11,7 +11,7 @@ from operator import length_hint
 from cellstate.memory.commit import MemoryCommit
 from cellstate.memory.words import Group, JobRow
 from cellstate.model import Gang, JobState
-from cellstate.replica import Replica
+from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.transaction import (
     PLACED_ONE,
     Claim,
@@ -41,9 +41,9 @@ class MemorySimulated(MemoryCommit):
     numbered = True
     """False lets all sequence numbers stand still: for simulations in which nobody looks at them."""
 
-    # A private copy
+    # A working copy
 
-    def bring_up_to_date(self, copy: Replica) -> None:
+    def bring_up_to_date(self, copy: PackedSnapshot) -> None:
         """Write into a copy what changed since it was last brought up to date."""
         if copy.wants_use:
             copy.usage.state_all(self.use())
@@ -74,13 +74,13 @@ class MemorySimulated(MemoryCommit):
     # Placing
 
     def carry_out(
-        self, member: str, transaction: Transaction, copy: Replica | None, at_ms: int
+        self, member: str, transaction: Transaction, copy: PackedSnapshot | None, at_ms: int
     ) -> tuple[Outcome, list[Placed]]:
         """Judge a transaction and apply what stands, as `commit` does with this one alone.
 
         What was decided on a `copy`, when nothing happened in the cell since, needs no second look.
         """
-        self.astray = False
+        self.diverged = False
         found = self.swiftly(transaction, copy)
         if found is None:
             found = self.at_length(transaction)
@@ -102,7 +102,7 @@ class MemorySimulated(MemoryCommit):
             self.write_boxes()
         return outcome, placed_runs(transaction, outcome, first)
 
-    def swiftly(self, transaction: Transaction, copy: Replica | None) -> tuple[Outcome, list[Placed]] | None:
+    def swiftly(self, transaction: Transaction, copy: PackedSnapshot | None) -> tuple[Outcome, list[Placed]] | None:
         """The short way; None, with nothing done, when it cannot be taken."""
         j, claims = self.J.get(transaction.job), transaction.claims
         if j is None or self.log or self.boxes or not self.shortcut or not self.simply(j):
@@ -139,8 +139,10 @@ class MemorySimulated(MemoryCommit):
             return None
         return self.some_stand(j, g, machines, seen if moved else None, gang=gang)
 
-    def take_over(self, j: JobRow, g: Group, machines: Sequence[int], copy: Replica) -> tuple[Outcome, list[Placed]]:
-        """Copy the free amounts that the private copy left on these machines; nothing else changed since its last sync.
+    def take_over(
+        self, j: JobRow, g: Group, machines: Sequence[int], copy: PackedSnapshot
+    ) -> tuple[Outcome, list[Placed]]:
+        """Copy the free amounts that the working copy left on these machines; nothing else changed since its last sync.
 
         The machines count as changed at the next sync of a copy that is `watching`, as on a store: blocked jobs are
         tried again. Another copy has what they have.

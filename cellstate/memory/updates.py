@@ -34,10 +34,10 @@ class MemoryUpdates(MemoryJobs):
         if j.spec != spec:
             self.overtaken(j, check)
             if len(j.groups) + len(groups) > MOST_GROUPS:
-                raise refusal(self.name, job_id, "often", self.snapshot_of(j, spec=False))
+                raise refusal(self.name, job_id, "often", self.job_of(j, spec=False))
             lane = lane_of(j.kind.name, j.precedence, spec)
             if j.lane.lane not in (lane, Lane(j.kind.name, 0)):
-                raise refusal(self.name, job_id, "lane", self.snapshot_of(j, spec=False))
+                raise refusal(self.name, job_id, "lane", self.job_of(j, spec=False))
             self.open()
             j.spec, j.commands = spec, runs_commands(spec)
             j.groups += [Group(j, i, group, 0) for i, group in enumerate(groups, len(j.groups))]
@@ -45,7 +45,7 @@ class MemoryUpdates(MemoryJobs):
             self.modify(j)
             self.fact("update", job_id)
             self.publish(at_ms, by)
-        return self.snapshot_of(j, spec=False)
+        return self.job_of(j, spec=False)
 
     def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:
         """See Cell.settle."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from cellstate.cell import Beat, Membership, executor_of
+from cellstate.cell import Heartbeat, Membership, executor_of
 from cellstate.errors import Duplicate, Fenced, Refused
 from cellstate.model import MachineState, check_member, check_nonce
 from cellstate.redis import records
@@ -15,34 +15,34 @@ TAILS, TAIL_MS = 1_000, 24 * 3600 * 1000
 class RedisAgents(RedisExecutors):
     """What agents do, and what is done when one is gone."""
 
-    def engage(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        """See Cell.engage."""
+    def register_agent(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """See Cell.register_agent."""
         member = check_member(executor_of(agent))
         values = {"member": member, "name": agent, "nonce": check_nonce(nonce), "lease_ms": lease_ms}
         while True:
-            reply = self._run("engage", self._values(at_ms, member) | values, member=member)
+            reply = self._run("register_agent", self._values(at_ms, member) | values, member=member)
             if reply[0] != b"lapsed":
                 break
             if not self.store_older_than(lease_ms):
                 raise Duplicate(f"agent {agent}: the last one of this name may still come back; try again in a moment")
-            self.lapse(Membership(member, int(reply[1])), at_ms, member)
+            self.deregister_executor(Membership(member, int(reply[1])), at_ms, member)
         if reply[0] == b"taken":
             raise Duplicate(f"agent {agent}: another one lives under this name; choose another with --name, or stop it")
         if reply[0] == b"machine":
             raise Refused(f"agent {agent}: the machine of this name has another executor; choose another with --name")
         return Membership(member, int(reply[1]))
 
-    def beat(self, membership: Membership, lease_ms: int, machine: int | None) -> Beat:
-        """See Cell.beat."""
+    def renew_executor(self, membership: Membership, lease_ms: int, machine: int | None) -> Heartbeat:
+        """See Cell.renew_executor."""
         values = {**membership._asdict(), "lease_ms": lease_ms, "index": "-" if machine is None else machine}
-        reply = self._run("beat", values, member=membership.member)
+        reply = self._run("renew_executor", values, member=membership.member)
         if reply[0] == b"fenced":
             raise Fenced(f"{membership.member}: its lease lapsed; its tasks go elsewhere")
         _, agents, record, runs = reply
         state = MachineState(int(records.read_rows(record, len(self.dimensions))[0, 2])) if record else None
-        return Beat(int(agents), state, [] if machine is None else records.read_runs(machine, runs.decode()))
+        return Heartbeat(int(agents), state, [] if machine is None else records.read_runs(machine, runs.decode()))
 
-    def look_for_schedulers(self) -> None:
+    def read_live_schedulers(self) -> None:
         """Learn which schedulers live: they are woken by what is done from here on."""
         known = self._plain(self.client.hkeys, self._prefix + "schedulers")
         self.may_wake(self._leases([name.decode() for name in known]))

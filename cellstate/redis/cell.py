@@ -189,7 +189,7 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisI
         if reply[0] in (b"fenced", b"stale"):
             self._flight = None
             who = f"scheduler {values['member']}: incarnation {values['incarnation']}"
-            raise Fenced(f"{who} may no longer commit; enlist again")
+            raise Fenced(f"{who} may no longer commit; register again")
         # A full read may follow, and fail: until that is done the commit can be sent again.
         answer = self._reply(reply, intake, transactions)
         self._flight = None
@@ -272,30 +272,30 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisI
 
     # Members
 
-    def enlist(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        """See Cell.enlist."""
+    def register_scheduler(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """See Cell.register_scheduler."""
         own = {"member": check_member(member), "nonce": check_nonce(nonce), "lease_ms": lease_ms}
         values = self._values(at_ms, member) | own
-        reply = self._run("enlist", values, member=member)
+        reply = self._run("register_scheduler", values, member=member)
         if reply[0] == b"taken":
             raise Duplicate(f"scheduler {member}: another one runs under this name; choose another or stop it")
         return Membership(member, int(reply[1]))
 
-    def renew(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
+    def renew_scheduler(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
         """Renew the lease and leave `figures`; returns the live members. Fenced when it lapsed."""
         known = self._plain(self.client.hkeys, self._prefix + "schedulers")
         leases = {f"lease:{name.decode()}" for name in known}
         values = {**membership._asdict(), "lease_ms": lease_ms, "figures": records.pack(dict(figures))}
-        reply = self._run("renew", values, member=membership.member, extra=leases)
+        reply = self._run("renew_scheduler", values, member=membership.member, extra=leases)
         if reply[0] == b"fenced":
-            raise Fenced(f"scheduler {membership.member}: its lease lapsed; enlist again")
+            raise Fenced(f"scheduler {membership.member}: its lease lapsed; register again")
         self._members = sorted(reply[i].decode() for i in range(1, len(reply), 2) if int(reply[i + 1]))
         return self._members
 
-    def withdraw(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
-        """See Cell.withdraw."""
+    def deregister_scheduler(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
+        """See Cell.deregister_scheduler."""
         values = self._values(at_ms, membership.member) | membership._asdict() | {"reaped": int(reaped)}
-        return bool(self._run("withdraw", values, member=membership.member)[1])
+        return bool(self._run("deregister_scheduler", values, member=membership.member)[1])
 
     def wait_for_work(self, member: str, seconds: float) -> bool:
         """Sleep until somebody leaves work for this scheduler, at most `seconds`; sync afterwards.
@@ -312,10 +312,10 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisI
         """Let a scheduler that sleeps look about, though nobody left work for it."""
         self._plain(self.client.rpush, f"{self._prefix}wake:{member}", "1")
 
-    def set_asleep(self, member: str, *, asleep: bool) -> None:
-        """See Cell.set_asleep."""
+    def set_blocked(self, member: str, *, blocked: bool) -> None:
+        """See Cell.set_blocked."""
         key = self._prefix + "asleep"
-        if asleep:
+        if blocked:
             self._plain(self.client.hset, key, member, 1)
         else:
             self._plain(self.client.hdel, key, member)

@@ -15,14 +15,14 @@ _CHUNK = 1_000
 class RedisExecutors(RedisReads):
     """What simulated executors do, and how any executor is given up."""
 
-    def serve(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        """See Cell.serve."""
+    def register_executor(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """See Cell.register_executor."""
         values = {"member": check_executor(executor), "nonce": check_nonce(nonce), "lease_ms": lease_ms}
         while True:
-            reply = self._run("serve", self._values(at_ms, executor) | values, member=executor)
+            reply = self._run("register_executor", self._values(at_ms, executor) | values, member=executor)
             if reply[0] != b"lapsed":
                 break
-            self.lapse(Membership(executor, int(reply[1])), at_ms, executor)
+            self.deregister_executor(Membership(executor, int(reply[1])), at_ms, executor)
         if reply[0] == b"taken":
             raise Duplicate(f"executor {executor}: another one lives under this name; stop it, or choose another name")
         membership = Membership(executor, int(reply[1]))
@@ -45,15 +45,17 @@ class RedisExecutors(RedisReads):
         latest = {int(row[0]): row for row in rows}
         return [(index, MachineState(int(row[2]))) for index, row in sorted(latest.items()) if int(row[3]) == number]
 
-    def lapse(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
-        """See Cell.lapse; for a simulated executor as many calls as its tasks need."""
+    def deregister_executor(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
+        """See Cell.deregister_executor; for a simulated executor as many calls as its tasks need."""
 
         def step(word: str, machines: Sequence[int] = ()) -> bool:
             name = membership.member.partition("/")[2] if is_agent(membership.member) else "-"
             own = membership._asdict() | {"name": name, "reaped": int(reaped), "step": word}
             words = [str(index) for index in machines]
             values = self._values(at_ms, by) | own | {"now": self.store_ms()}
-            return bool(self._run("lapse", values, words, member=membership.member, extra=self._hints())[1])
+            return bool(
+                self._run("deregister_executor", values, words, member=membership.member, extra=self._hints())[1]
+            )
 
         if is_agent(membership.member):
             return step("whole")
@@ -97,7 +99,8 @@ class RedisExecutors(RedisReads):
         return [
             name
             for name, record in gone.items()
-            if self.store_older_than(record.lease_ms) and self.lapse(Membership(name, record.incarnation), at_ms, by)
+            if self.store_older_than(record.lease_ms)
+            and self.deregister_executor(Membership(name, record.incarnation), at_ms, by)
         ]
 
     def store_older_than(self, milliseconds: int) -> bool:

@@ -135,7 +135,7 @@ def _stats(_: Inspection, field: str, value: bytes) -> None:
 
 def _asleep(found: Inspection, field: str, value: bytes) -> None:
     _want(value == b"1", f"{value!r} is not 1")
-    found.asleep.add(check_member(field))
+    found.blocked.add(check_member(field))
 
 
 def _output(found: Inspection, field: str, _: bytes) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from cellstate.audited import ChangedRecords
 from cellstate.cell import Fact, KindUse
 from cellstate.errors import Refused, StoreError, Unreachable, Unreadable
 from cellstate.keys import ROLES
@@ -11,8 +12,7 @@ from cellstate.lanes import Lane
 from cellstate.model import Described, Job, Machine, MachineState, Run
 from cellstate.redis import records
 from cellstate.redis.calls import RedisCalls
-from cellstate.redis.raw_snapshot import RawSnapshot
-from cellstate.snapshot import Snapshot
+from cellstate.redis.raw_changed_records import RawChangedRecords
 from cellstate.transaction import Intake, Position
 
 _CHUNK = 10_000
@@ -284,17 +284,17 @@ class RedisReads(RedisCalls):
             found.update((name.decode(), job_id.decode()) for name, job_id in chunk.items())
         return found
 
-    def snapshot(self, since: int, most: int = 5000) -> Snapshot:
+    def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
         """See Audited.snapshot."""
         size = len(self.dimensions)
         values = {"dims": size, "since": since, "most": most}
-        raw = RawSnapshot.of(self._run("snapshot", values, extra=self._known.get("pending", set())))
+        raw = RawChangedRecords.of(self._run("changed_records", values, extra=self._known.get("pending", set())))
         fields = [(job_id, *each) for job_id, text, *_ in raw.jobs for each in self._chunk_fields(job_id, text)]
         apart = joined_chunks(fields, dict(raw.placed))
         read = {job_id: self._job(job_id, text, b"", apart.get(job_id, {})) for job_id, text, *_ in raw.jobs if text}
         found = {job_id: job for job_id, job in read.items() if job is not None}
         rows = {index: row for index, row, *_ in raw.machines if row}
-        return Snapshot(
+        return ChangedRecords(
             raw.version, raw.seen, raw.first, raw.length, raw.placements,
             rows=records.read_rows(b"".join(self._whole_rows(rows, records.row_bytes(size))), size),
             runs=[run for index, _, text, _ in raw.machines for run in self._runs_of(int(index), text)],

@@ -11,10 +11,10 @@ from cellstate.shards import (
     MOST_IN_A_ROW,
     RETRY_MS,
     TRIES,
-    Durations,
     Errand,
     PhaseCount,
     Progress,
+    ShardDurations,
     Worker,
 )
 
@@ -70,10 +70,10 @@ class RedisShards(RedisReads):
             found += [None if mark is None else mark.decode() for mark in marks]
         return found
 
-    def durations(self, name: str) -> Durations | None:
+    def durations(self, name: str) -> ShardDurations | None:
         """See Cell.durations."""
         text = self._plain(self.client.get, f"{self._prefix}durations:{name}")
-        return None if text is None else Durations(*map(int, text.split()))
+        return None if text is None else ShardDurations(*map(int, text.split()))
 
 
 def _phase(text: str) -> PhaseCount:

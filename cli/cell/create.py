@@ -9,7 +9,7 @@ from cli import render, words
 from cli.amounts import amount_options, named, vector
 from cli.app import App
 from cli.offline import lives, note_offline
-from omega.live.executors import FLEET
+from omega.live.executors import DEFAULT_EXECUTOR
 
 JOIN_CHUNK = 1_000
 
@@ -43,7 +43,7 @@ def command(
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("machines", total=machines or None, more="", visible=machines > JOIN_CHUNK)
         for start in range(0, machines, JOIN_CHUNK):
-            joined = cell.join(FLEET, specs[start : start + JOIN_CHUNK], app.now_ms())
+            joined = cell.join(DEFAULT_EXECUTOR, specs[start : start + JOIN_CHUNK], app.now_ms())
             bars.advance(bar, len(joined))
     if app.as_json:
         render.document({"cell": name, "created": not there, "resources": list(dimensions.names), "machines": machines})
@@ -54,5 +54,5 @@ def command(
         said.append(words.count(machines, "machine"))
         said += [f"{words.amount(n, v)} {n}" for n, v in zip(dimensions.names, total, strict=True) if v]
     render.line(" · ".join(said))
-    if machines and not lives(cell, FLEET):
-        note_offline(FLEET)
+    if machines and not lives(cell, DEFAULT_EXECUTOR):
+        note_offline(DEFAULT_EXECUTOR)

@@ -22,7 +22,7 @@ MOST_ROWS = 20
 def command(ctx: click.Context, files: Sequence[str], verbose: bool) -> None:
     """Plan the jobs in FILEs (- for stdin) as if they were submitted now; nothing is submitted.
 
-    The schedulers' own policies decide on a private copy of the cell, job after job in the files' order. Exits with
+    The schedulers' own policies decide on a working copy of the cell, job after job in the files' order. Exits with
     0 when every task fits (or is there already), 3 when some task would wait, 1 on an error.
     """
     ctx.exit(_plan(ctx.obj, files, verbose=verbose))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from omega import submission
 
 if TYPE_CHECKING:
-    from omega.jobfile import JobFile
+    from omega.jobfile.reader import JobFile
 
 
 def read_file(name: str) -> "JobFile":

@@ -73,7 +73,7 @@ def command(
     126: not executable. 124: time limit. 1: stopped, abandoned or lost. --detach returns at once with 0.
     """
     from cellstate.model import Gang, JobSpec, TaskGroup
-    from omega.jobfile import parse_duration
+    from omega.jobfile.reader import parse_duration
     from schedulers.constraints.demands import read_constraint
 
     if not words and name is None:

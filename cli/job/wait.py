@@ -25,7 +25,7 @@ def command(ctx: click.Context, job: str, timeout: str | None) -> None:
 
     0: all of it finished. 1: something failed, was stopped or abandoned. 124: the time is over.
     """
-    from omega.jobfile import parse_duration
+    from omega.jobfile.reader import parse_duration
 
     app: App = ctx.obj
     seconds = None if timeout is None else parse_duration(timeout) / 1000

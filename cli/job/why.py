@@ -15,7 +15,7 @@ from omega.queries.job_state import state
 from omega.queries.losses import losses
 
 if TYPE_CHECKING:
-    from schedulers.constraints.explanation import Part, Step
+    from schedulers.constraints.explanation import GroupExplanation, Step
 
 WIDTH = 72
 """Where the reason stands in the first line."""
@@ -28,7 +28,7 @@ WIDTH = 72
 def command(app: App, job: str, machine: str | None) -> None:
     """Why JOB is pending: what each of its demands excludes, machine by machine, and what would help.
 
-    Nothing is changed: it is decided on a private copy of the cell, as its scheduler would.
+    Nothing is changed: it is decided on a working copy of the cell, as its scheduler would.
     """
     cell = app.open()
     found = find_job(cell, job)
@@ -114,7 +114,7 @@ def _headline(begin: str, reason: str) -> str:
     return f"{begin:<{WIDTH}}  reason: {reason}"
 
 
-def _show_steps(part: "Part", machines: int) -> None:
+def _show_steps(part: "GroupExplanation", machines: int) -> None:
     steps: Sequence[Step] = part.steps
     width = max((len(step.what) for step in steps), default=0)
     of: Mapping[str, str] = {

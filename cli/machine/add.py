@@ -12,7 +12,7 @@ from cli.app import App
 from cli.attributes import Dealt, attribute_option, of_machine
 from cli.cell.create import JOIN_CHUNK
 from cli.offline import lives, note_offline
-from omega.live.executors import FLEET
+from omega.live.executors import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
     from cellstate.model import MachineSpec
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 @amount_options("of each machine")
 @attribute_option("dealt")
 @click.option("--count", type=click.IntRange(1, 1_000_000), metavar="N", help="Take NAME as a prefix: NAME0, NAME1, …")
-@click.option("--executor", default=FLEET, show_default=True, metavar="NAME", help="Their simulated executor.")
+@click.option(
+    "--executor", default=DEFAULT_EXECUTOR, show_default=True, metavar="NAME", help="Their simulated executor."
+)
 @click.pass_obj
 def command(
     app: App, names: Sequence[str], cpu: str | None, memory: str | None, others: Mapping[str, str],

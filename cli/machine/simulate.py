@@ -7,11 +7,13 @@ import click
 from cli import render
 from cli.app import App
 from cli.process_options import process_options
-from omega.live.executors import FLEET
+from omega.live.executors import DEFAULT_EXECUTOR
 
 
 @click.command()
-@click.option("--executor", default=FLEET, show_default=True, metavar="NAME", help="Simulated executor to run.")
+@click.option(
+    "--executor", default=DEFAULT_EXECUTOR, show_default=True, metavar="NAME", help="Simulated executor to run."
+)
 @click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0.01), help="Speed of simulated time.")
 @process_options
 @click.pass_obj
@@ -22,11 +24,11 @@ def command(app: App, executor: str, speed: float) -> None:
     pending again.
     """
     from cellstate.model import check_executor
-    from omega.live.fleet_process import Stop, run_fleet
-    from schedulers.process_log import configure
+    from omega.live.simulated.process import Stop, run_simulated_executor
+    from schedulers.process.log import configure
 
     configure(os.environ)
     check_executor(executor)
     cell = app.open()
     render.note(f"executor {executor} runs in cell {cell.name}; Ctrl-C stops it")
-    run_fleet(cell, executor, speed, Stop())
+    run_simulated_executor(cell, executor, speed, Stop())

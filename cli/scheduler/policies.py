@@ -13,7 +13,7 @@ from cli.columns import Columns, answered, columns_option
 
 if TYPE_CHECKING:
     from schedulers.composition import Parameter
-    from schedulers.registry import Offer
+    from schedulers.registry import RegistryEntry
 
 
 @click.command()
@@ -39,7 +39,7 @@ def command(app: App, axis: str | None, columns: Columns) -> None:
             render.warning(each["error"])
 
 
-def _described(offer: "Offer") -> dict[str, Any]:
+def _described(offer: "RegistryEntry") -> dict[str, Any]:
     from schedulers.composition import parameters
 
     about, known, error = "", list[dict[str, Any]](), None

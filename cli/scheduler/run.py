@@ -20,7 +20,7 @@ from omega.queries.schedulers import describe
 
 if TYPE_CHECKING:
     from cellstate.redis import RedisCell
-    from omega.live.crew import Crew
+    from omega.live.processes.supervisor import ProcessSupervisor
     from schedulers.instruments import Instrument
 
 LOOK_SECONDS = 0.2
@@ -55,7 +55,9 @@ def command(
     kind = kind_of(chosen)  # raises before any process starts
     cell = app.open()
     ran = (
-        [_run_here(app, cell, kind, chosen, name)] if instances == 1 else _run_crew(app, cell, kind, chosen, instances)
+        [_run_here(app, cell, kind, chosen, name)]
+        if instances == 1
+        else _run_supervised(app, cell, kind, chosen, instances)
     )
     found = [each for each in describe(cell, everybody=True) if each["member"] in ran]
     if app.as_json:
@@ -80,8 +82,8 @@ def _run_here(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str],
     """Run one scheduler in this process until a signal; returns its member name."""
     from cellstate.model import check_member
     from omega.live.choice import scheduler
-    from schedulers.process import run_member
-    from schedulers.process_log import configure
+    from schedulers.process.log import configure
+    from schedulers.process.scheduler import run_member
 
     configure(os.environ)
 
@@ -106,8 +108,8 @@ def _announcement(text: str) -> "Instrument":
 
         told = False
 
-        def enlisted(self, incarnation: int, now: float) -> None:
-            """See Instrument.enlisted."""
+        def registered(self, incarnation: int, now: float) -> None:
+            """See Instrument.registered."""
             if not self.told:
                 self.told = True
                 render.note(text)
@@ -115,15 +117,15 @@ def _announcement(text: str) -> "Instrument":
     return Announcement()
 
 
-def _run_crew(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str], number: int) -> list[str]:
+def _run_supervised(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str], number: int) -> list[str]:
     """Run several processes until a signal, or until one of them ends."""
     from omega.embedded_places import state_directory
-    from omega.live.crew import crew
+    from omega.live.processes.supervisor import supervised
 
     names = free_names(cell, kind, number)
     stopping = threading.Event()
     logs = state_directory() / "logs" / cell.name
-    with crew(app.url, cell.name, logs, settings=chosen) as group, _signals(stopping.set):
+    with supervised(app.url, cell.name, logs, settings=chosen) as group, _signals(stopping.set):
         for member in names:
             group.start(member)
         group.wait_ready(cell)
@@ -138,7 +140,7 @@ def _run_crew(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str],
     return names
 
 
-def _tell_dead(group: "Crew", known: dict[str, int]) -> None:
+def _tell_dead(group: "ProcessSupervisor", known: dict[str, int]) -> None:
     """Warn once about each member that ended; the remaining schedulers take over its jobs."""
     for member, code in group.dead().items():
         if member not in known:
@@ -150,7 +152,7 @@ def _tell_dead(group: "Crew", known: dict[str, int]) -> None:
 @contextmanager
 def _signals(tell: Callable[[], None]) -> Iterator[None]:
     """Call `tell` on a termination signal instead of the default action."""
-    from schedulers.process_signals import leave_signals
+    from schedulers.process.signals import leave_signals
 
     before = {each: signal.signal(each, lambda *_: tell()) for each in leave_signals()}
     try:

@@ -96,7 +96,7 @@ def command(
     """
     from omega.experiments.catalogue import of_figure
     from omega.experiments.plots.draw import draw
-    from omega.experiments.report import Part, all_figures, carried_out, page
+    from omega.experiments.report import ReportSection, all_figures, carried_out, page
 
     writable(output)
     writable(figures / "figure")
@@ -125,7 +125,7 @@ def command(
                 carried_out(each, sized[each], lambda simulations: [found[one] for one in simulations])
                 for each in of_figure(what.number)
             ]
-            parts.append(Part(what, form, records, trials))
+            parts.append(ReportSection(what, form, records, trials))
     output.parent.mkdir(parents=True, exist_ok=True)
     seen = PurePosixPath(Path(os.path.relpath(figures, output.parent)).as_posix())
     text = page(parts, seen, " ".join(["omega sim report", *asked]), revision)

@@ -65,7 +65,7 @@ def backup(app: App, file: str, force: bool) -> None:
 
 
 def _write(app: App, names: Sequence[str], stream: BinaryIO) -> list[dict[str, Any]]:
-    from cellstate import backup_file
+    from cellstate.backup import file as backup_file
     from cellstate.backup import read_backup
 
     written = []
@@ -119,8 +119,8 @@ def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> Non
     FILE is read and checked completely before anything changes. Running schedulers, agents and machines of a
     restored cell resume from the restored state.
     """
+    from cellstate.backup.restore import check_schema
     from cellstate.redis import check_name
-    from cellstate.restore import check_schema
 
     app: App = ctx.obj
     chosen = [each for each in _read(file) if app.cell_name in (None, each.cell)]
@@ -153,7 +153,7 @@ def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> Non
 
 
 def _read(file: str) -> "list[Backup]":
-    from cellstate import backup_file
+    from cellstate.backup import file as backup_file
 
     try:
         with Path(file).open("rb") as stream:
@@ -173,7 +173,7 @@ def _about(app: App, name: str) -> str:
 
 def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str]) -> None:
     """Print which machines of a backup have no live agent now, before anything is changed."""
-    from cellstate.restore import without_agent
+    from cellstate.backup.restore import without_agent
 
     agents = app.open(into).agents() if into in there else {}
     missing = without_agent(each, {name for name, agent in agents.items() if agent.lives})
@@ -188,8 +188,8 @@ def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str
 
 
 def _restore(app: App, each: "Backup", into: str) -> dict[str, Any]:
-    from cellstate import restore as writing
     from cellstate.audit import verify
+    from cellstate.backup import restore as writing
     from cellstate.server import connect
 
     with render.progress(quiet=app.as_json) as bars:

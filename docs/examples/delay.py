@@ -16,14 +16,14 @@ class Delay(omega.Placement):
 
     reads_attributes = True
 
-    def place(self, work, view, rng):
-        """The time is that of the view, so the same question has the same answer."""
+    def place(self, work, snapshot, rng):
+        """The time is that of the snapshot, so the same question has the same answer."""
         near = {name for group in range(len(work.left)) for name in data_of(work, group)}
-        since = work.notes.setdefault("delay", view.now)
-        if not near or view.now >= since + self.wait:
-            return self.inner.place(work, view, rng)
-        local = np.array([view.attributes.name(machine) in near for machine in range(view.size)], dtype=bool)
-        claims = self.inner.place(work, view.narrow(local), rng)
+        since = work.notes.setdefault("delay", snapshot.now)
+        if not near or snapshot.now >= since + self.wait:
+            return self.inner.place(work, snapshot, rng)
+        local = np.array([snapshot.attributes.name(machine) in near for machine in range(snapshot.size)], dtype=bool)
+        claims = self.inner.place(work, snapshot.narrow(local), rng)
         if not claims:
             work.until = since + self.wait  # tried again then, though no room is freed
         return claims

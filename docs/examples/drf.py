@@ -14,9 +14,9 @@ class WeightedDrf(omega.Ordering):
 
     portion = 8  # tasks of a job that are placed at a time while others wait
 
-    def observe(self, view, now):
+    def observe(self, snapshot, now):
         """Keep what users hold; the scheduler's own claims and choices are counted in it at once."""
-        self._usage = view.usage
+        self._usage = snapshot.usage
 
     def lane(self, work):
         """Jobs of one user have one rank."""

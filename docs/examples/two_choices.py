@@ -17,22 +17,22 @@ class TwoChoices(omega.Placement):
 
     reads_attributes = True  # names of machines are to be known, whatever a job demands
 
-    def place(self, work, view, rng):
+    def place(self, work, snapshot, rng):
         """Task by task."""
-        claims, mark = [], view.mark()
+        claims, mark = [], snapshot.mark()
         for group, left in enumerate(work.left):
             need, near = work.need(group), data_of(work, group)
             for _ in range(left):
-                holding = view.holding(need)
+                holding = snapshot.holding(need)
                 if not holding:
                     break
-                local = [machine for machine in holding if view.attributes.name(machine) in near] if near else []
+                local = [machine for machine in holding if snapshot.attributes.name(machine) in near] if near else []
                 pair = [rng.choice(local or holding) for _ in range(2)]
-                machine = max(pair, key=lambda each: view.free[0][each])
-                view.take(machine, need, 1)
-                claims.append(omega.Claim(machine, group, 1, int(view.number[machine])))
+                machine = max(pair, key=lambda each: snapshot.free[0][each])
+                snapshot.take(machine, need, 1)
+                claims.append(omega.Claim(machine, group, 1, int(snapshot.number[machine])))
         if work.gang and len(claims) < work.remaining:
-            view.undo(mark)
+            snapshot.undo(mark)
             return []
         return claims
 

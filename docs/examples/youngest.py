@@ -14,34 +14,34 @@ class YoungestOverShare(omega.Preemption):
 
     by = "share of the user"  # what `omega scheduler status` says
 
-    def suspects(self, work, view, rng):
+    def suspects(self, work, snapshot, rng):
         """Machines that are up and of which it is not known what runs there."""
         if not work.job.precedence or work.gang:
             return None
-        unknown = np.flatnonzero(view.up & ~view.residents.known(view.number))
+        unknown = np.flatnonzero(snapshot.up & ~snapshot.residents.known(snapshot.number))
         return [int(machine) for machine in unknown[: self.looks]]
 
-    def place(self, work, view, placement, rng):
+    def place(self, work, snapshot, placement, rng):
         """Claims with victims, on machines in order, as many as there are tasks."""
         if not work.job.precedence or work.gang:
             return []
-        users, claims = max(1, len(view.usage.users())), []
-        over = {user for user in view.usage.users() if view.usage.dominant_share(user=user) > 1 / users}
+        users, claims = max(1, len(snapshot.usage.users())), []
+        over = {user for user in snapshot.usage.users() if snapshot.usage.dominant_share(user=user) > 1 / users}
         for group, wanted in enumerate(work.left):
             left = wanted
-            for machine in np.flatnonzero(view.up & view.residents.known(view.number)).tolist():
-                victims = self._victims(view, machine, work.need(group), over, work.job.precedence)
+            for machine in np.flatnonzero(snapshot.up & snapshot.residents.known(snapshot.number)).tolist():
+                victims = self._victims(snapshot, machine, work.need(group), over, work.job.precedence)
                 if left and victims and machine not in {claim.machine for claim in claims}:
-                    view.take(machine, work.need(group), 1)
-                    claims.append(omega.Claim(machine, group, 1, int(view.number[machine]), tuple(victims)))
+                    snapshot.take(machine, work.need(group), 1)
+                    claims.append(omega.Claim(machine, group, 1, int(snapshot.number[machine]), tuple(victims)))
                     left -= 1
         return claims
 
-    def _victims(self, view, machine, need, over, precedence):
+    def _victims(self, snapshot, machine, need, over, precedence):
         """(placement, tasks) that free what is lacking, the youngest first; none when that is not enough."""
-        lacking = [amount - int(room[machine]) for amount, room in zip(need, view.room)]
+        lacking = [amount - int(room[machine]) for amount, room in zip(need, snapshot.room)]
         victims = []
-        for each in sorted(view.residents.on(machine), key=lambda each: -each.placement):
+        for each in sorted(snapshot.residents.on(machine), key=lambda each: -each.placement):
             if each.user not in over or each.precedence >= precedence or each.together:
                 continue
             useful = [-(-lack // amount) for lack, amount in zip(lacking, each.need) if lack > 0 and amount]

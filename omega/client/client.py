@@ -20,7 +20,7 @@ from omega.queries.recent import recently
 if TYPE_CHECKING:
     from cellstate.model import Job
     from cellstate.redis import RedisCell
-    from omega.jobfile import JobFile
+    from omega.jobfile.reader import JobFile
 
 Document: TypeAlias = dict[str, Any]
 """The document that the command of the same name prints with ``--json``."""
@@ -297,7 +297,7 @@ def _specs(cell: "RedisCell", jobs: "Iterable[JobLike]") -> list[JobSpec]:
 
 
 def _file(job: "Mapping[str, Any] | str | Path") -> "JobFile":
-    from omega.jobfile import JobFile
+    from omega.jobfile.reader import JobFile
 
     if isinstance(job, str | Path):
         return submission.read_file(Path(job))

@@ -11,7 +11,7 @@ ENOUGH = 3
 """Seeds from which on the spread between them limits a tolerance."""
 
 
-class Verdict(StrEnum):
+class Conclusion(StrEnum):
     """The verdict on a claim."""
 
     HOLDS = "holds"
@@ -36,7 +36,7 @@ class Alike:
 class Seen:
     """What one seed shows. `template` is a format string without names, `values` are its numbers."""
 
-    verdict: Verdict
+    verdict: Conclusion
     template: str
     values: Sequence[float] = ()
     reason: str = ""
@@ -45,7 +45,7 @@ class Seen:
     def stands(self, tolerances: Sequence[float]) -> bool:
         """Return whether the claim holds for this seed, its equalities within these tolerances."""
         equal = all(each.apart <= most for each, most in zip(self.alike, tolerances, strict=True))
-        return self.verdict is Verdict.HOLDS and equal
+        return self.verdict is Conclusion.HOLDS and equal
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Measured:
 
     def seen(self, otherwise: str = "") -> Seen:
         """Return the finding; `otherwise` is the reason when the claim does not hold."""
-        verdict = Verdict.HOLDS if self.holds else Verdict.FAILS
+        verdict = Conclusion.HOLDS if self.holds else Conclusion.FAILS
         return Seen(verdict, "; ".join(self._parts), tuple(self._values), otherwise, tuple(self._alike))
 
 
@@ -84,7 +84,7 @@ class Finding:
     A claim holds when it holds for each of the `seeds`; `held` is the number of seeds for which it does.
     """
 
-    verdict: Verdict
+    verdict: Conclusion
     measured: str
     reason: str = ""
     seeds: int = 1
@@ -94,13 +94,13 @@ class Finding:
 def concluded(seen: Sequence[Seen]) -> Finding:
     """Return the verdict over what each seed shows. Without any record nothing can be measured."""
     if not seen:
-        return Finding(Verdict.UNKNOWN, "–", "nothing was simulated", 0)
+        return Finding(Conclusion.UNKNOWN, "–", "nothing was simulated", 0)
     first = seen[0]
-    if first.verdict is Verdict.UNKNOWN:
+    if first.verdict is Conclusion.UNKNOWN:
         return Finding(first.verdict, first.template, first.reason, len(seen))
     tolerances = _tolerances(seen)
     held = sum(each.stands(tolerances) for each in seen)
-    verdict = Verdict.HOLDS if held == len(seen) else Verdict.FAILS
+    verdict = Conclusion.HOLDS if held == len(seen) else Conclusion.FAILS
     measured = spelled(seen)
     if tolerances:
         low, high = (f"{100 * tolerance:.2g}" for tolerance in (min(tolerances), max(tolerances)))

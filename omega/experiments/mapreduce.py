@@ -32,7 +32,7 @@ GAIN = 1.01
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PolicyResult:
     """How a policy did: how many times as fast each job was that ended, and the cell's use step by step."""
 
     policy: str
@@ -103,7 +103,7 @@ class _Running:
 
 def evaluate(
     workload: Workload, seed: int, days: float, fill: float = 1.0, step: float = STEP_SECONDS
-) -> Iterator[Outcome]:
+) -> Iterator[PolicyResult]:
     """Run the MapReduce jobs of a workload under every policy; `fill` multiplies what all other jobs take."""
     others, jobs = split(workload, seed)
     background = load([*workload.residents, *others], step, ceil(days * 86_400 / step)) * fill
@@ -113,7 +113,7 @@ def evaluate(
 
 def _run(
     name: str, jobs: Sequence[MapReduceJob], background: NDArray[np.float64], capacity: Resources, step: float
-) -> Outcome:
+) -> PolicyResult:
     policy, waiting = POLICIES[name], list(reversed(jobs))
     running: list[_Running] = []
     speedups, use = list[float](), list[list[int]]()
@@ -129,7 +129,7 @@ def _run(
         left = [(each, each.go_on(step)) for each in running]
         speedups += [each.job.seconds / (now + step - over - each.began) for each, over in left if over is not None]
         running = [each for each, over in left if over is None]
-    return Outcome(name, np.array(speedups), np.array(use) / np.array(capacity))
+    return PolicyResult(name, np.array(speedups), np.array(use) / np.array(capacity))
 
 
 def _add(amounts: list[int], need: Resources, count: int) -> None:

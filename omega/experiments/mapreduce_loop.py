@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from omega.experiments.mapreduce import POLICIES, Outcome
+from omega.experiments.mapreduce import POLICIES, PolicyResult
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.changing import ChangingWorld
 from omega.workload.mapreduce import split, submitted
@@ -35,15 +35,15 @@ def looped(
         simulation = Simulation(replace(workload, arrivals=arrivals), settings, own=own)
         result = simulation.run()
         world = simulation.world
-        yield name, world.crews.seconds() if isinstance(world, ChangingWorld) else {}, result
+        yield name, world.worker_pools.seconds() if isinstance(world, ChangingWorld) else {}, result
 
 
-def loop_outcomes(workload: Workload, seed: int, days: float) -> Iterator[Outcome]:
+def loop_outcomes(workload: Workload, seed: int, days: float) -> Iterator[PolicyResult]:
     """As `evaluate`, from simulations; of use over time only the mean is known."""
     asked: Mapping[str, float] | None = None
     for name, took, result in looped(workload, seed, days):
         asked = took if asked is None else asked
-        yield Outcome(name, speedups(took, asked), np.array([list(result.utilisation.values())]))
+        yield PolicyResult(name, speedups(took, asked), np.array([list(result.utilisation.values())]))
 
 
 def speedups(took: Mapping[str, float], asked: Mapping[str, float]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":

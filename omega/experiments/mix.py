@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from omega.experiments.experiment import SEEDS, Experiment, Form, Judge, nothing
-from omega.experiments.finding import Measured, Seen, Verdict
+from omega.experiments.finding import Conclusion, Measured, Seen
 from omega.experiments.results import Record
 from omega.workload import presets
 from omega.workload.google2011_rows import read_machines
@@ -86,7 +86,7 @@ def _longer(_records: Sequence[Record], _seed: int) -> Seen:
 def _machines(_: Sequence[Record], seed: int) -> Seen:
     folder = Path(os.environ.get("OMEGA_SHARED") or "shared") / TRACE
     if not folder.is_dir():
-        return Seen(Verdict.UNKNOWN, "–", reason=f"no trace in {TRACE} of the folder that OMEGA_SHARED names")
+        return Seen(Conclusion.UNKNOWN, "–", reason=f"no trace in {TRACE} of the folder that OMEGA_SHARED names")
     found, ours, file = Measured(), len(presets.draw("C", seed, 0.01).machines), len(read_machines(folder))
     found.want(ours == file)
     found.say("C: {:,.0f} machines; machine_events of the trace: {:,.0f} when it begins", ours, file)
@@ -116,7 +116,7 @@ def _sizes(_records: Sequence[Record], _seed: int) -> Seen:
 
 
 def _unknown(reason: str) -> Judge:
-    return lambda *_: Seen(Verdict.UNKNOWN, "–", reason=reason)
+    return lambda *_: Seen(Conclusion.UNKNOWN, "–", reason=reason)
 
 
 EXPERIMENTS = (

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from omega.experiments.configuration import Configuration
 from omega.experiments.experiment import Experiment, Form
 from omega.experiments.figures import FIGURES, PaperFigure
-from omega.experiments.finding import Finding, Verdict
+from omega.experiments.finding import Conclusion, Finding
 from omega.experiments.results import Record
 from omega.experiments.sources import program_version, sources_digest
 
@@ -80,9 +80,9 @@ class Trial:
     """The records of the lengthened runs."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Conclusion:
         """The verdict; a claim that does not hold when the runs are lengthened does not hold."""
-        if self.finding.verdict is Verdict.HOLDS and self.lengthened is not None:
+        if self.finding.verdict is Conclusion.HOLDS and self.lengthened is not None:
             return self.lengthened.verdict
         return self.finding.verdict
 
@@ -101,7 +101,7 @@ def carried_out(experiment: Experiment, form: Form, simulate: Simulate) -> Trial
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReportSection:
     """A figure: its simulations, and the claims made with it."""
 
     figure: PaperFigure
@@ -110,7 +110,7 @@ class Part:
     trials: Sequence[Trial]
 
 
-def page(parts: Sequence[Part], figures: PurePosixPath, command: str, revision: str = "") -> str:
+def page(parts: Sequence[ReportSection], figures: PurePosixPath, command: str, revision: str = "") -> str:
     """Return the page in Markdown.
 
     `figures` is the folder of the figures relative to the page, `command` is what writes the page, and `revision`
@@ -132,11 +132,11 @@ def page(parts: Sequence[Part], figures: PurePosixPath, command: str, revision: 
 def _counts(trials: Sequence[Trial]) -> str:
     """The verdicts counted; those on claims that were fitted apart."""
     counts = Counter(trial.verdict for trial in trials if not trial.experiment.fitted)
-    holds, fails, unknown = (counts[verdict] for verdict in (Verdict.HOLDS, Verdict.FAILS, Verdict.UNKNOWN))
+    holds, fails, unknown = (counts[verdict] for verdict in (Conclusion.HOLDS, Conclusion.FAILS, Conclusion.UNKNOWN))
     fitted = [trial for trial in trials if trial.experiment.fitted]
     said = f"of {counts.total()} claims {holds} hold, {fails} do not, {unknown} cannot be measured."
     if fitted:
-        met = sum(trial.verdict is Verdict.HOLDS for trial in fitted)
+        met = sum(trial.verdict is Conclusion.HOLDS for trial in fitted)
         said += f" {len(fitted)} more are no evidence, as inputs were fitted to them; {met} of these hold."
     return said
 
@@ -152,7 +152,7 @@ def _per_day(records: Sequence[Record]) -> float:
     return float(found[len(found) // 2]) if found else 0.0
 
 
-def _section(part: Part, figures: PurePosixPath) -> str:
+def _section(part: ReportSection, figures: PurePosixPath) -> str:
     number = part.figure.number
     lines = [f"## Figure {number}: {part.figure.title.lower()}", ""]
     lines += [f"![Figure {number}]({figures / f'figure-{number}.svg'})", ""]
@@ -173,7 +173,7 @@ def _row(trial: Trial) -> str:
     experiment, finding = trial.experiment, trial.finding
     claim = f"{experiment.claim} ({experiment.source}) `{experiment.name}`"
     verdict = f"**{trial.verdict}**"
-    if finding.seeds > 1 and finding.verdict is not Verdict.UNKNOWN:
+    if finding.seeds > 1 and finding.verdict is not Conclusion.UNKNOWN:
         verdict += f", {finding.held} of {finding.seeds} seeds"
     if experiment.fitted:
         verdict += f"; no evidence: {experiment.fitted}"
@@ -191,7 +191,7 @@ def _runs(trials: Sequence[Trial]) -> list[str]:
     """For each group of claims that were tested alike: the command, what was simulated, and how stable verdicts are."""
     alike: dict[str, list[Trial]] = {}
     for trial in trials:
-        if trial.finding.verdict is not Verdict.UNKNOWN:
+        if trial.finding.verdict is not Conclusion.UNKNOWN:
             alike.setdefault(_run(trial), []).append(trial)
     lines = []
     for said, group in alike.items():

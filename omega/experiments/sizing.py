@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from omega.experiments.experiment import SEEDS, Experiment, Form, Judge, nothing
 from omega.experiments.finding import Measured, Seen
-from omega.experiments.mapreduce import Outcome, evaluate
+from omega.experiments.mapreduce import PolicyResult, evaluate
 from omega.experiments.results import Record
 from omega.workload.presets import draw
 
@@ -21,7 +21,7 @@ OTHERS = ("max-parallelism", "relative-size", "global-cap")
 
 
 @lru_cache(maxsize=SEEDS)
-def outcomes(seed: int = 0) -> Mapping[str, Mapping[str, Outcome]]:
+def outcomes(seed: int = 0) -> Mapping[str, Mapping[str, PolicyResult]]:
     """By how full the cell is, and by policy."""
     workload = draw(CELL, seed, DAYS)
     return {

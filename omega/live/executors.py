@@ -1,4 +1,4 @@
 """Names of executors that Omega itself gives."""
 
-FLEET = "here"
+DEFAULT_EXECUTOR = "here"
 """The executor of simulated machines when no other is named: the one of `omega up`."""

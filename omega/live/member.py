@@ -1,11 +1,11 @@
-"""The schedulers, fleets and agents that `crew` starts as processes: ``python -m omega.live.member``.
+"""The schedulers, executors and agents that `supervisor` starts as processes: ``python -m omega.live.member``.
 
 The store's URL, which may hold a password, comes through the socket that OMEGA_STORE_FD names (secrets.py), never by
-environment or argv. The rest comes in the environment: OMEGA_CELL, OMEGA_MEMBER (``batch/0``, ``fleet/NAME`` or
+environment or argv. The rest comes in the environment: OMEGA_CELL, OMEGA_MEMBER (``batch/0``, ``simulated/NAME`` or
 ``agent/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED; for another scheduler than the one offered as that kind OMEGA_SCHEDULER
 (its name, or ``module:attribute``) or OMEGA_SCHEDULER_FILE (TOML); to depart from it OMEGA_DETECTION (``fine``,
 ``coarse``), OMEGA_MODE (``incremental``, ``gang``) and OMEGA_BATCH (jobs per round trip). OMEGA_LOG, OMEGA_LOG_FORMAT
-and OMEGA_METRICS set what it reports of itself (schedulers/process_log.py, process_endpoint.py).
+and OMEGA_METRICS set what it reports of itself (schedulers/process/log.py, schedulers/process/endpoint.py).
 """
 
 import os
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from cellstate.errors import OmegaError
 from omega.live.secrets import take_store
-from schedulers.process_log import configure, log
+from schedulers.process.log import configure, log
 
 AGENT_LEASES = 4
 """An executor's lease is so many of a scheduler's: that its tasks must be placed again costs more than a wait."""
@@ -27,7 +27,7 @@ def main(environment: Mapping[str, str]) -> int:
     kind = environment["OMEGA_MEMBER"].partition("/")[0]
     try:
         configure(environment)
-        {"fleet": _fleet, "agent": _agent}.get(kind, _scheduler)(environment)
+        {"simulated": _simulated_executor, "agent": _agent}.get(kind, _scheduler)(environment)
     except OmegaError as error:
         log.error(str(error))
         return 1
@@ -37,13 +37,13 @@ def main(environment: Mapping[str, str]) -> int:
 # Each imports what it needs and no more: imports are most of what a start costs.
 
 
-def _fleet(environment: Mapping[str, str]) -> None:
+def _simulated_executor(environment: Mapping[str, str]) -> None:
     from cellstate.redis import RedisCell
-    from omega.live.fleet_process import Stop, run_fleet
+    from omega.live.simulated.process import Stop, run_simulated_executor
 
     cell = RedisCell.connect(environment["OMEGA_STORE"], environment["OMEGA_CELL"])
     lease_ms = AGENT_LEASES * int(environment["OMEGA_LEASE_MS"])
-    run_fleet(cell, _name(environment), float(environment.get("OMEGA_SPEED", "1")), Stop(), lease_ms)
+    run_simulated_executor(cell, _name(environment), float(environment.get("OMEGA_SPEED", "1")), Stop(), lease_ms)
 
 
 def _agent(environment: Mapping[str, str]) -> None:
@@ -56,7 +56,7 @@ def _agent(environment: Mapping[str, str]) -> None:
 
 def _scheduler(environment: Mapping[str, str]) -> None:
     from omega.live.choice import scheduler
-    from schedulers.process import run_member
+    from schedulers.process.scheduler import run_member
 
     url, cell, member = (environment[f"OMEGA_{name}"] for name in ("STORE", "CELL", "MEMBER"))
     chosen = scheduler(environment, member.partition("/")[0], f"{cell}/{member}")

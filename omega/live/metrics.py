@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schedulers.process_endpoint import endpoint
+from schedulers.process.endpoint import endpoint
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -34,7 +34,7 @@ class ExecutorMetrics:
 
 
 def shown(where: str | None, cell: str, executor: str, numbers: Numbers) -> AbstractContextManager[str | None]:
-    """Serve an executor's metrics at `where` (schedulers/process_endpoint.py) during the block; yields the URL or None.
+    """Serve an executor's metrics at `where` (schedulers/process/endpoint.py) during the block; yields the URL or None.
 
     Raises BadInput when the port is unavailable.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cellstate.model import JobSpec
 from cellstate.redis import RedisCell
-from omega.live.fleet import Fleet
+from omega.live.simulated.executor import SimulatedExecutor
 from omega.workload import Arrival, Workload
 
 SUBMIT_CHUNK = 500
@@ -46,7 +46,7 @@ class Replay:
 
     def join(self, executor: str, progress: Callable[[int], None] | None = None) -> None:
         """Add the workload's machines under `executor`."""
-        Fleet(self.cell, executor, self.now).join(self.workload.machines, progress)
+        SimulatedExecutor(self.cell, executor, self.now).join(self.workload.machines, progress)
 
     def run(self) -> Iterator[Progress]:
         """Submit jobs when due, then wait until all are placed; yields the progress."""

@@ -54,7 +54,7 @@ class TaskLog:
         return {**about, "stream": self.stream, "source": source, "cut_bytes": self.cut, "text": text}
 
     def find(self) -> None:
-        """Look for the files of its newest placement, unless it is on another machine by now."""
+        """Fetch for the files of its newest placement, unless it is on another machine by now."""
         newest = max(
             ((key.placement, places.task(key)) for places in all_places(state_directory(), self.cell.name)
              for key in places.found() if key[:3] == (self.job.id, self.group, self.task)), default=None,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FINISHED, OTHERWISE, TIMED_OUT = 0, 1, 124
 """Exit codes of who waits for jobs: all of it finished; something failed, was stopped or abandoned; time is over."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
-PATIENCE_SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
 """How long a store may be away while somebody waits."""
 ONE_BY_ONE = 64
 """More jobs than this are read all together."""
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 def patiently(call: Callable[[], T]) -> T:
     """Return what `call` returns, trying again while the store is out of reach; raises Unreachable in the end."""
-    limit = time.monotonic() + PATIENCE_SECONDS
+    limit = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
             return call()

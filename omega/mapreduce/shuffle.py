@@ -13,19 +13,19 @@ from zlib import crc32
 from cellstate.errors import OmegaError
 
 BLOCK = 1 << 16
-Part = list[bytes]
+Partition = list[bytes]
 
 
 class Damaged(OmegaError):
     """An intermediate file differs from what was written."""
 
 
-def partition(lines: Iterable[bytes], reduces: int) -> list[Part]:
+def partition(lines: Iterable[bytes], reduces: int) -> list[Partition]:
     """Sort lines into the parts of the reduces, by a hash of the key that is the same on every computer.
 
     A line without a tab is a key with an empty value. Lines of one key follow one another in a part.
     """
-    parts: list[Part] = [[] for _ in range(reduces)]
+    parts: list[Partition] = [[] for _ in range(reduces)]
     for line in lines:
         key, tab, value = line.rstrip(b"\n").partition(b"\t")
         whole = line if tab and line[-1:] == b"\n" else b"%b\t%b\n" % (key, value)
@@ -35,7 +35,7 @@ def partition(lines: Iterable[bytes], reduces: int) -> list[Part]:
     return parts
 
 
-def write(path: Path, parts: Iterable[Part]) -> None:
+def write(path: Path, parts: Iterable[Partition]) -> None:
     """Write a map shard's file atomically and flush it to disk."""
     texts = [b"".join(part) for part in parts]
     blocks = [b" ".join(b"%d" % len(text) for text in texts) + b"\n", *texts]

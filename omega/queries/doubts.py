@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from cellstate.resources import format_amount
 from omega.queries.job_state import Room
-from omega.queries.private_copy import as_work, live_kinds, look_up, private_copy
 from omega.queries.wording import amounts, count
+from omega.queries.working_copy import as_work, live_kinds, look_up, working_copy
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
     from cellstate.model import JobSpec
     from cellstate.redis import RedisCell
-    from cellstate.view import View
+    from cellstate.snapshot import Snapshot
 
 MOST_GANGS = 100
 """Gangs of different shapes that are tried on an empty cell: 10 ms each on 10,000 machines."""
@@ -51,9 +51,9 @@ class _Doubts:
         return found
 
     @cached_property
-    def empty(self) -> "View":
+    def empty(self) -> "Snapshot":
         """The cell with nothing placed."""
-        return private_copy(self.cell, empty=True)
+        return working_copy(self.cell, empty=True)
 
     def _precedence(self, spec: "JobSpec", use: "KindUse | None") -> Iterator[str]:
         low, high = use.limits.precedence if use else (spec.precedence, spec.precedence)

@@ -58,7 +58,7 @@ class Extent(NamedTuple):
 
 def extent(cell: "RedisCell") -> Extent:
     """Return the extent of the log now; older versions were trimmed."""
-    now = cell.snapshot(0, 0)
+    now = cell.changed_records(0, 0)
     return Extent(now.first, now.version)
 
 

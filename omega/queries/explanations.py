@@ -10,13 +10,13 @@ from omega.queries.job_state import Room, group_names, state
 from omega.queries.job_status import waits_for
 from omega.queries.losses import losses
 from omega.queries.machines import find_machines
-from omega.queries.private_copy import delayed_by, kinds_of, look_up, private_copy
+from omega.queries.working_copy import delayed_by, kinds_of, look_up, working_copy
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
     from cellstate.model import Job
     from cellstate.redis import RedisCell
-    from cellstate.view import View
+    from cellstate.snapshot import Snapshot
     from schedulers.constraints.explanation import Explanation
 
 
@@ -34,11 +34,11 @@ def explain_machine(cell: "RedisCell", job: "Job", asked: str) -> dict[str, Any]
     from schedulers.constraints.explanation import checks
     from schedulers.work import Work
 
-    machine, work, view = find_machines(cell, [asked])[0], Work.of(job), private_copy(cell)
-    look_up(cell, view, [work])
+    machine, work, snapshot = find_machines(cell, [asked])[0], Work.of(job), working_copy(cell)
+    look_up(cell, snapshot, [work])
     groups, names = [], group_names(job)
     free = tuple(has - used for has, used in zip(machine.capacity, machine.allocated, strict=True))
-    for group, found in checks(work, view, machine.index, cell.dimensions.names).items():
+    for group, found in checks(work, snapshot, machine.index, cell.dimensions.names).items():
         most = [amount // need for amount, need in zip(free, work.need(group), strict=True) if need]
         fits = max(0, min([work.left[group], *most])) if all(check.holds for check in found) else 0
         groups.append({"group": group, "name": names[group], "unplaced": work.left[group], "fits": fits,
@@ -67,21 +67,23 @@ def settled(cell: "RedisCell", job: "Job") -> dict[str, Any]:
 class Explained:
     """Explain one pending job, decided on a working copy of the cell as by its scheduler."""
 
-    def __init__(self, cell: "RedisCell", job: "Job", view: "View", use: "KindUse | None", *, scheduled: bool) -> None:
+    def __init__(
+        self, cell: "RedisCell", job: "Job", snapshot: "Snapshot", use: "KindUse | None", *, scheduled: bool
+    ) -> None:
         from schedulers.constraints.explanation import explain
         from schedulers.work import Work
 
-        self.cell, self.job, self.view = cell, job, view
+        self.cell, self.job, self.snapshot = cell, job, snapshot
         self.work = Work.of(job)
-        look_up(cell, view, [self.work])
-        self.said: Explanation = explain(self.work, view, use, cell.dimensions.names, scheduled=scheduled)
+        look_up(cell, snapshot, [self.work])
+        self.said: Explanation = explain(self.work, snapshot, use, cell.dimensions.names, scheduled=scheduled)
         self.groups = group_names(job)
 
     @classmethod
     def of(cls, cell: "RedisCell", job: "Job") -> "Explained":
         """Explain a job on a copy of the cell as it is now."""
         kind, members = job.kind, cell.members()
-        found = cls(cell, job, private_copy(cell), cell.kinds().get(kind), scheduled=kind in kinds_of(members))
+        found = cls(cell, job, working_copy(cell), cell.kinds().get(kind), scheduled=kind in kinds_of(members))
         if found.said.reason == "WAITING" and job.id in delayed_by(members):
             from schedulers.constraints.reasons import Reason
 
@@ -110,7 +112,7 @@ class Explained:
         """How many less important tasks stand in the way of all that is left, if that is all."""
         from schedulers.remedies import evictions
 
-        found = evictions(self.work, self.view, self.cell)
+        found = evictions(self.work, self.snapshot, self.cell)
         if found:
             below, may = self.job.precedence, may_evict(self.cell, self.job.kind)
             who = "its scheduler may" if may else "its scheduler may not"
@@ -123,10 +125,10 @@ class Explained:
         from schedulers.remedies import more_machines
 
         for part in self.said.parts:
-            more = more_machines(self.work, part, self.view)
+            more = more_machines(self.work, part, self.snapshot)
             if more is None:
                 continue
-            capacity = tuple(int(amount) for amount in self.view.capacity[:, more.like])
+            capacity = tuple(int(amount) for amount in self.snapshot.capacity[:, more.like])
             name = self.cell.described([more.like])[0][0]
             apart = "".join(f", in {wording.count(n, f'more {domain}')}" for domain, n in more.apart.items())
             size = wording.amounts(self.cell.dimensions, capacity)

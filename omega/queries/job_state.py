@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from cellstate.model import GroupStatus, Job, JobState, MachineState
 from cellstate.pages import JobHead
 from cellstate.resources import Resources
-from omega.queries.private_copy import Members, delayed_by, kinds_of, look_up, private_copy
+from omega.queries.working_copy import Members, delayed_by, kinds_of, look_up, working_copy
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
     from cellstate.redis import RedisCell
-    from cellstate.view import View
+    from cellstate.snapshot import Snapshot
 
 STATES = ("pending", "running", "held", "finished", "failed", "stopped", "abandoned")
 MOST_EXPLAINED = 200
@@ -92,7 +92,7 @@ class Room:
     _delayed: frozenset[str] = frozenset()
     _room: dict[Resources, int] = field(default_factory=dict)
     _lacks: dict[Resources, str | None] = field(default_factory=dict)
-    _view: "View | None" = None
+    _snapshot: "Snapshot | None" = None
     _reasons: dict[Hashable, str] = field(default_factory=dict)
 
     def reason(self, job: Job) -> str:
@@ -131,25 +131,25 @@ class Room:
         return "LOCALITY" if job.id in self._delayed else "WAITING"
 
     @classmethod
-    def of(cls, view: "View", cell: "RedisCell", kinds: "Mapping[str, KindUse]", members: Members) -> "Room":
-        """Return the room of a cell for a caller that has a private copy, and has read the rest as well."""
-        room = cls(cell, _kinds=kinds, _live=kinds_of(members), _delayed=delayed_by(members), _view=view)
-        room._amounts = _amounts(view, len(cell.dimensions))
+    def of(cls, snapshot: "Snapshot", cell: "RedisCell", kinds: "Mapping[str, KindUse]", members: Members) -> "Room":
+        """Return the room of a cell for a caller that has a working copy, and has read the rest as well."""
+        room = cls(cell, _kinds=kinds, _live=kinds_of(members), _delayed=delayed_by(members), _snapshot=snapshot)
+        room._amounts = _amounts(snapshot, len(cell.dimensions))
         return room
 
     def _read(self) -> None:
         if self._kinds is None:
-            self._view = private_copy(self.cell)
-            self._amounts = _amounts(self._view, len(self.cell.dimensions))
+            self._snapshot = working_copy(self.cell)
+            self._amounts = _amounts(self._snapshot, len(self.cell.dimensions))
             self._kinds = self.cell.kinds()
             members = self.cell.members()
             self._live, self._delayed = kinds_of(members), delayed_by(members)
 
     def _some_offline(self) -> bool:
-        return self._view is not None and bool((self._view.rows[2] == MachineState.OFFLINE).any())
+        return self._snapshot is not None and bool((self._snapshot.rows[2] == MachineState.OFFLINE).any())
 
     def _all_simulated(self) -> bool:
-        return self._view is not None and bool(self._view.simulated[self._view.up].all())
+        return self._snapshot is not None and bool(self._snapshot.simulated[self._snapshot.up].all())
 
     def _demanding(self, job: Job) -> bool:
         """Whether it demands more than room, and that can be told of it at once."""
@@ -166,10 +166,12 @@ class Room:
         work = Work.of(job)
         key = job.kind, job.precedence, work.shape()
         if key not in self._reasons:
-            assert self._view is not None  # noqa: S101 - read before
-            look_up(self.cell, self._view, [work])
+            assert self._snapshot is not None  # noqa: S101 - read before
+            look_up(self.cell, self._snapshot, [work])
             use, scheduled = (self._kinds or {}).get(job.kind), job.kind in self._live
-            self._reasons[key] = explain(work, self._view, use, self.cell.dimensions.names, scheduled=scheduled).reason
+            self._reasons[key] = explain(
+                work, self._snapshot, use, self.cell.dimensions.names, scheduled=scheduled
+            ).reason
         found = self._reasons[key]
         return "LOCALITY" if found == "WAITING" and job.id in self._delayed else found
 
@@ -211,9 +213,9 @@ class Room:
         return self._room[need]
 
 
-def _amounts(view: "View", size: int) -> Any:
+def _amounts(snapshot: "Snapshot", size: int) -> Any:
     """Return capacity and free amounts of the machines that are up, a row each."""
-    up = view.rows[:, view.rows[2] == MachineState.UP]
+    up = snapshot.rows[:, snapshot.rows[2] == MachineState.UP]
     capacity, allocated = up[4 : 4 + size].T, up[4 + size :].T
     return capacity, capacity - allocated
 

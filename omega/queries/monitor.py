@@ -9,8 +9,8 @@ from cellstate.cell import PendingJob, Reply
 from cellstate.errors import Refused
 from cellstate.model import BUCKETS, Job, JobState, Machine, MachineState
 from cellstate.pages import JobHead
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Ask, Intake
-from cellstate.view import View
 from omega.queries.events import Event, event
 from omega.queries.job_state import Room
 from omega.queries.machines import utilisation
@@ -77,7 +77,7 @@ class Monitor:
     def __init__(self, cell: "RedisCell", store: str, tell: Tell) -> None:
         """Read `cell`; `store` is the printed name of its store, `tell` writes the text of events."""
         self.cell, self.store, self.names, self._tell = cell, store, Names(cell), tell
-        self._view = View(len(cell.dimensions))
+        self._snapshot = Snapshot(len(cell.dimensions))
         self._machines: dict[int, Machine] = {}
         self._ranks: dict[int, Rank] = {}
         self._members: dict[str, _Past] = {}
@@ -98,13 +98,13 @@ class Monitor:
         known, uses = self.cell.members(), self.cell.kinds()
         ranks = sorted(self._ranks.values())
         machines = [self._machines[index] for _, _, index in ranks]
-        room = Room.of(self._view, self.cell, uses, known)
+        room = Room.of(self._snapshot, self.cell, uses, known)
         queue = [Listed(each.arrival, each.job, room.reason(each.job)) for each in pending]
         jobs_running, running = self._read_running()
         rates = self._read_log(now_ms)
         self._keep_history(machines, rates)
         return Overview(
-            self.cell.name, self.store, self.cell.dimensions, now_ms, self._view.position.version, machines,
+            self.cell.name, self.store, self.cell.dimensions, now_ms, self._snapshot.position.version, machines,
             states(ranks, machines),
             [self._member(*each) for each in sorted(known.items())], sorted(queue, key=lambda each: each.position),
             [Listed(-job.order, job, "") for job in reversed(running)], jobs_running,
@@ -130,18 +130,20 @@ class Monitor:
         """Bring the machines up to date; returns the first pending jobs of the kinds."""
         everywhere = "1" * BUCKETS
         found: list[PendingJob] = []
-        self._apply(self.cell.sync(self._view.position))
-        self._view.lanes.learn(self.cell.lanes(self._view.lanes.unknown()))
+        self._apply(self.cell.sync(self._snapshot.position))
+        self._snapshot.lanes.learn(self.cell.lanes(self._snapshot.lanes.unknown()))
         for kind in kinds:
-            lanes = sorted(self._view.lanes.of_kind(kind), key=lambda lane: -self._view.lanes.names[lane].precedence)
+            lanes = sorted(
+                self._snapshot.lanes.of_kind(kind), key=lambda lane: -self._snapshot.lanes.names[lane].precedence
+            )
             asks = tuple(Ask(lane, 0, MOST_WAITING) for lane in lanes[:MOST_WAITING])
-            reply = self.cell.sync(self._view.position, Intake(kind, asks, MOST_WAITING, everywhere))
+            reply = self.cell.sync(self._snapshot.position, Intake(kind, asks, MOST_WAITING, everywhere))
             self._apply(reply)
             found += reply.jobs
         return found
 
     def _apply(self, reply: Reply) -> None:
-        self._view.apply(reply)
+        self._snapshot.apply(reply)
         if reply.full:
             self._machines, self._ranks = {}, {}
         rows = {int(row[0]): row for row in reply.rows.tolist()}
@@ -184,7 +186,7 @@ class Monitor:
 
     @property
     def _snapshot_version(self) -> int:
-        return self._view.position.version
+        return self._snapshot.position.version
 
     # Schedulers
 

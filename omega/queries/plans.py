@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omega.queries.doubts import warnings
-from omega.queries.private_copy import as_work, look_up, private_copy
+from omega.queries.working_copy import as_work, look_up, working_copy
 from omega.submission import taken
 
 if TYPE_CHECKING:
     from cellstate.model import JobSpec
     from cellstate.redis import RedisCell
-    from cellstate.view import View
+    from cellstate.snapshot import Snapshot
     from schedulers.dry_run import Planned
     from schedulers.scheduler import Scheduler
     from schedulers.work import Work
@@ -80,7 +80,7 @@ class Plans:
     def __init__(self, cell: "RedisCell", *, scored: bool) -> None:
         """Take a copy of the cell; `scored`: with the score of every machine."""
         self.cell, self.scored = cell, scored
-        self.view: View = private_copy(cell)
+        self.snapshot: Snapshot = working_copy(cell)
         self.kinds = cell.kinds()
         self._schedulers: dict[str, Scheduler] = {}
 
@@ -96,14 +96,14 @@ class Plans:
             return Plan(spec, Planned(), "", unchanged=True)
         work, use = as_work(spec, order), self.kinds.get(spec.kind)
         scheduler = self._scheduler(spec.kind)
-        look_up(self.cell, self.view, [work])
-        reason = explain(work, self.view, use, self.cell.dimensions.names).reason
+        look_up(self.cell, self.snapshot, [work])
+        reason = explain(work, self.snapshot, use, self.cell.dimensions.names).reason
         if reason == "LIMIT":
             return Plan(spec, Planned(), reason)
         scores = self._scores(scheduler, work)
-        planned = DryRun(scheduler, self.view, self.cell).plan(work)
+        planned = DryRun(scheduler, self.snapshot, self.cell).plan(work)
         if work.remaining:
-            reason = explain(work, self.view, use, self.cell.dimensions.names).reason
+            reason = explain(work, self.snapshot, use, self.cell.dimensions.names).reason
         machines = sorted({claim.machine for claim in planned.claims})
         names = {m: name for m, (name, _) in zip(machines, self.cell.described(machines), strict=True)}
         jobs = self.cell.jobs_by_id(sorted({each.resident.job for each in planned.victims}))
@@ -123,10 +123,10 @@ class Plans:
 
         from schedulers.policies import Scoring
 
-        placement, machines = scheduler.placement, np.arange(self.view.size)
+        placement, machines = scheduler.placement, np.arange(self.snapshot.size)
         if not isinstance(placement, Scoring):
             return {}
-        return {group: placement.scores(work, group, self.view, machines) for group in range(len(work.left))}
+        return {group: placement.scores(work, group, self.snapshot, machines) for group in range(len(work.left))}
 
     def _is_there(self, spec: "JobSpec") -> bool:
         """Return whether the identical job exists; raises Duplicate when its id belongs to another job."""

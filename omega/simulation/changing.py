@@ -1,7 +1,7 @@
 """A simulated cell with evictions and with jobs whose sizes change.
 
 For schedulers that evict or resize. The simulated machines acknowledge evictions at once; the
-desks of the affected jobs are notified at the same instant, as by the store.
+simulated_schedulers of the affected jobs are notified at the same instant, as by the store.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cellstate.model import BUCKETS, Job
-from cellstate.replica import Replica
+from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.resources import Resources
 from cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
-from omega.simulation.crew import Crews
-from omega.simulation.drive import Desk
+from omega.simulation.drive import SimulatedScheduler
 from omega.simulation.engine import SECOND
-from omega.simulation.master import Master
 from omega.simulation.meter import Meter
+from omega.simulation.simulated_store import SimulatedStore
+from omega.simulation.worker_pools import WorkerPools
 from omega.simulation.world import Answers, World
 from schedulers.resizing import PLAN, Measure, Measured, Resize, Resized, measure, resize
 from schedulers.work import Work
@@ -24,7 +24,7 @@ from schedulers.work import Work
 MINUTE = 60 * SECOND
 
 ALL = "1" * BUCKETS
-"""A desk that sizes jobs is the only one of its kind."""
+"""A simulated that sizes jobs is the only one of its kind."""
 
 
 @dataclass(slots=True)
@@ -67,12 +67,12 @@ class OnceMeter(Meter):
 class ChangingWorld(World):
     """See the module's first lines. `residents` jobs are there before any arrives."""
 
-    def __init__(self, master: Master, horizon: int, *, completed: bool, numbered: bool, residents: int) -> None:
+    def __init__(self, store: SimulatedStore, horizon: int, *, completed: bool, numbered: bool, residents: int) -> None:
         """Create a world without events."""
-        super().__init__(master, horizon, completed=completed, numbered=numbered)
+        super().__init__(store, horizon, completed=completed, numbered=numbered)
         self.residents = residents
-        self.desk_of: Callable[[Job], Desk | None] = lambda _: None
-        self.crews = Crews(self.engine, master.cell, self.ended)
+        self.scheduler_of: Callable[[Job], SimulatedScheduler | None] = lambda _: None
+        self.worker_pools = WorkerPools(self.engine, store.cell, self.ended)
         self._held = [0] * self.dimensions
         self._spent = [0] * self.dimensions
         self._since = 0
@@ -80,7 +80,7 @@ class ChangingWorld(World):
 
     def _tick(self, _: Any) -> None:
         """Policies that evict read since when tasks run."""
-        self.master.tick(self.engine.now // 1000)
+        self.store.tick(self.engine.now // 1000)
         self.engine.at(self.engine.now + MINUTE, self._tick)
 
     def meter(self) -> Meter:
@@ -106,7 +106,7 @@ class ChangingWorld(World):
         group = job.groups[placed.group]
         self.hold(group.need, placed.tasks)
         if PLAN in job.spec:
-            self.crews.start(job.id, placed)
+            self.worker_pools.start(job.id, placed)
             return
         until = self.engine.now + group.duration_ms * 1000
         if until <= self.horizon:
@@ -118,7 +118,7 @@ class ChangingWorld(World):
 
     def ended(self, endings: Sequence[Ending], order: int, need: Resources) -> None:
         """End tasks, except those evicted before."""
-        tasks = self.master.finish(endings, self.engine.now // 1000)
+        tasks = self.store.finish(endings, self.engine.now // 1000)
         if tasks:
             self.hold(need, -tasks)
             self.digest.ended(self.engine.now, order, tasks)
@@ -133,12 +133,12 @@ class ChangingWorld(World):
     # Evictions
 
     def commit(
-        self, number: int, member: str, job: Job, transaction: Transaction, copy: Replica
+        self, number: int, member: str, job: Job, transaction: Transaction, copy: PackedSnapshot
     ) -> tuple[Outcome, bool]:
         """See World.commit."""
         before = self._victims(transaction)
         found = super().commit(number, member, job, transaction, copy)
-        for each in self.master.cell.jobs_by_id(sorted(before)).values():
+        for each in self.store.cell.jobs_by_id(sorted(before)).values():
             self.evicted[each.kind] += self._took(before[each.id], each)
         return found
 
@@ -149,12 +149,12 @@ class ChangingWorld(World):
         named = {placement for claim in transaction.claims for placement, _ in claim.evict}
         if not named:
             return {}
-        cell = self.master.cell
+        cell = self.store.cell
         runs = cell.runs(sorted({claim.machine for claim in transaction.claims if claim.evict}))
         return cell.jobs_by_id(sorted({run.job for run in runs if run.placement in named}))
 
     def _took(self, before: Job, after: Job) -> int:
-        """Tasks were taken from a job: they are gone at once, and its desk hears what is left. Returns how many."""
+        """Tasks were taken from a job: they are gone at once, and its simulated hears what is left. Returns how many."""
         lost = [had.placed - has.placed for had, has in zip(before.groups, after.groups, strict=True)]
         if not any(lost):
             return 0
@@ -162,21 +162,21 @@ class ChangingWorld(World):
             Ending(machine, placement, How.LEFT)
             for group in after.groups for placement, machine, leaves in group.runs if leaves
         ]  # fmt: skip
-        self.master.finish(leaving, self.engine.now // 1000)
+        self.store.finish(leaving, self.engine.now // 1000)
         for group, tasks in zip(after.groups, lost, strict=True):
             self.hold(group.need, -tasks)
-        self.crews.lost(after)
-        desk = self.desk_of(after)
-        if desk is not None and after.order > self.residents and isinstance(desk.meter, OnceMeter):
-            desk.meter.lost(after, sum(lost))
+        self.worker_pools.lost(after)
+        simulated = self.scheduler_of(after)
+        if simulated is not None and after.order > self.residents and isinstance(simulated.meter, OnceMeter):
+            simulated.meter.lost(after, sum(lost))
         self.engine.at(self.engine.now, self._tell, after.id)
         return sum(lost)
 
     def _tell(self, job_id: str) -> None:
-        job = self.master.cell.job(job_id)
-        desk = self.desk_of(job) if job is not None else None
-        if job is not None and desk is not None and job.pending:
-            desk.tell(self.numbered_as_arrived(job))
+        job = self.store.cell.job(job_id)
+        simulated = self.scheduler_of(job) if job is not None else None
+        if job is not None and simulated is not None and job.pending:
+            simulated.tell(self.numbered_as_arrived(job))
         self._freed(None)
 
     def numbered_as_arrived(self, job: Job) -> Job:
@@ -186,7 +186,7 @@ class ChangingWorld(World):
     def _stop(self, job: Job, number: int) -> None:
         """See World.abandon."""
         self.stop_runs(job)
-        after = self.master.cell.job(job.id)
+        after = self.store.cell.job(job.id)
         if after is not None:
             self._took(job, after)
 
@@ -194,10 +194,10 @@ class ChangingWorld(World):
 
     def arrived(self, job_id: str) -> None:
         """Deliver an elastic job to its scheduler, as stored in the cell."""
-        job, desk = self.master.cell.job(job_id), None
-        if job is not None and (desk := self.desk_of(job)) is not None:
-            self.crews.expect(job)
-            desk.tell(self.numbered_as_arrived(job))
+        job, simulated = self.store.cell.job(job_id), None
+        if job is not None and (simulated := self.scheduler_of(job)) is not None:
+            self.worker_pools.expect(job)
+            simulated.tell(self.numbered_as_arrived(job))
 
     def answers(self, kind: str, by: str) -> Answers:
         """See World.answers."""
@@ -205,13 +205,13 @@ class ChangingWorld(World):
 
     def measured(self, asked: Measure, kind: str) -> Measured:
         """Answer Measure; shard durations are known from the start, as from earlier runs."""
-        found = measure(asked, self.master.cell, kind, ALL)
-        jobs = [each._replace(durations=self.crews.durations(each.job.id)) for each in found.jobs]
+        found = measure(asked, self.store.cell, kind, ALL)
+        jobs = [each._replace(durations=self.worker_pools.durations(each.job.id)) for each in found.jobs]
         return found._replace(jobs=jobs)
 
     def resized(self, asked: Resize, by: str) -> Resized:
         """Answer Resize; removed workers end at once."""
-        cell = self.master.cell
+        cell = self.store.cell
         before = cell.jobs_by_id(sorted(asked.totals))
         found = resize(asked, cell, self.engine.now // 1000, by)
         for job in found.jobs:

@@ -9,12 +9,12 @@ from typing import Any
 
 from cellstate.cell import PendingJob
 from cellstate.model import Job
-from cellstate.replica import Replica
+from cellstate.packed_snapshot import PackedSnapshot
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Outcome, Transaction
-from cellstate.view import View
 from omega.simulation.engine import SECOND
 from omega.simulation.world import Answers, World
-from schedulers.constraints.looking import Look, look
+from schedulers.constraints.fetching import Fetch, fetch
 from schedulers.loop import Arrived, Commit, Committed, Receive, Reread, Sync, Synced, Think, attempts
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
@@ -23,41 +23,41 @@ Results = list[tuple[Transaction, Outcome]]
 
 
 class Architecture:
-    """Defines Sync and Commit, and receives the other events of desks."""
+    """Defines Sync and Commit, and receives the other events of simulated_schedulers."""
 
     overlapping = False
-    """Whether a decision is immediate and the desk is free during its decision time, as in the authors' simulator."""
+    """Whether a decision is immediate and the simulated is free during its decision time, as in the authors' simulator."""
 
-    def copy(self, desk: "Desk") -> Replica:
-        """Return an empty working copy for the desk."""
-        return desk.world.copy()
+    def copy(self, simulated: "SimulatedScheduler") -> PackedSnapshot:
+        """Return an empty working copy for the simulated."""
+        return simulated.world.copy()
 
-    def sync(self, desk: "Desk") -> View | None:
-        """Return the copy of the cell for the decision; None when the desk must wait for a grant."""
-        return desk.copy
+    def sync(self, simulated: "SimulatedScheduler") -> Snapshot | None:
+        """Return the copy of the cell for the decision; None when the simulated must wait for a grant."""
+        return simulated.copy
 
-    def ready(self, desk: "Desk") -> None:
+    def ready(self, simulated: "SimulatedScheduler") -> None:
         """Update the copy at the end of the decision time."""
 
-    def commit(self, desk: "Desk", transactions: Sequence[Transaction]) -> Results:
+    def commit(self, simulated: "SimulatedScheduler", transactions: Sequence[Transaction]) -> Results:
         """Commit the decided transactions."""
-        return desk.carry_out(transactions, desk.copy)
+        return simulated.carry_out(transactions, simulated.copy)
 
-    def over(self, desk: "Desk") -> None:
+    def over(self, simulated: "SimulatedScheduler") -> None:
         """Called at the end of an attempt, after its results were applied."""
 
-    def gave_up(self, desk: "Desk", job_id: str) -> None:
-        """Called when the desk abandons a job."""
+    def gave_up(self, simulated: "SimulatedScheduler", job_id: str) -> None:
+        """Called when the simulated abandons a job."""
 
     def ended(self, freed: Mapping[int, int], owner: int) -> None:
-        """Called when tasks of desk `owner` end together: freed resources (packed) by machine."""
+        """Called when tasks of simulated `owner` end together: freed resources (packed) by machine."""
 
 
-class Desk:
-    """A scheduler, its working copy of the cell, and the jobs sent to it. `number` identifies the desk."""
+class SimulatedScheduler:
+    """A scheduler, its working copy of the cell, and the jobs sent to it. `number` identifies the simulated."""
 
     def __init__(self, number: int, name: str, scheduler: Scheduler, world: World, architecture: Architecture) -> None:
-        """Create the desk; `start` runs it."""
+        """Create the simulated; `start` runs it."""
         self.number, self.name, self.scheduler, self.world = number, name, scheduler, world
         self.architecture = architecture
         self.engine = world.engine
@@ -72,7 +72,7 @@ class Desk:
         self._inbox: list[Work] = []
         self._frees = 0
         self._loop = attempts(scheduler)
-        self._answers: Answers = {Look: self._look, Reread: self._reread, **world.answers(scheduler.kind, name)}
+        self._answers: Answers = {Fetch: self._fetch, Reread: self._reread, **world.answers(scheduler.kind, name)}
         self._attempt: tuple[Sequence[Work], float] | None = None
 
     def start(self) -> None:
@@ -89,7 +89,7 @@ class Desk:
             self._inbox.append(work)
 
     def tell(self, job: Job) -> None:
-        """Deliver a changed job that is pending, possibly again. Not during another desk's turn."""
+        """Deliver a changed job that is pending, possibly again. Not during another simulated's turn."""
         self.scheduler.admit([PendingJob(0, job)])
         if self.idle:
             self.nudge()
@@ -98,11 +98,11 @@ class Desk:
         """Resources were freed: retry blocked jobs."""
         self._receive(self.engine.seconds, [], last=False)
 
-    def grant(self, view: View) -> None:
-        """Grant the copy for which the desk waits at Sync, together with jobs that arrived since."""
+    def grant(self, snapshot: Snapshot) -> None:
+        """Grant the copy for which the simulated waits at Sync, together with jobs that arrived since."""
         works, self._inbox = self._inbox, []
         self.scheduler.take(works)
-        self._answer(self._loop.send(Synced(view, self.engine.seconds)), last=False)
+        self._answer(self._loop.send(Synced(snapshot, self.engine.seconds)), last=False)
 
     def _due(self, until: float) -> None:
         if self.idle and self.alarm == round(until * SECOND):
@@ -132,14 +132,14 @@ class Desk:
                 self._over(results)
                 effect = send(Committed(engine.seconds, results, False))
                 continue
-            if self._attempt is not None and kind is not Look:
+            if self._attempt is not None and kind is not Fetch:
                 self._over([])
             if kind is Sync:
                 self._frees = self.world.frees
-                view = self.architecture.sync(self)
-                if view is None:
+                snapshot = self.architecture.sync(self)
+                if snapshot is None:
                     return
-                effect = send(view)
+                effect = send(snapshot)
             elif kind is Think:
                 self._attempt = effect.works, engine.seconds
                 self.until = engine.now + round(effect.seconds * SECOND)
@@ -168,15 +168,15 @@ class Desk:
             else:
                 effect = send(self._answers[kind](effect))
 
-    def _look(self, effect: Look) -> None:
-        look(effect, self.world.master.cell, self.copy)
+    def _fetch(self, effect: Fetch) -> None:
+        fetch(effect, self.world.store.cell, self.copy)
 
     def _reread(self, effect: Reread) -> None:
         for job_id in effect.abandon:
             self.architecture.gave_up(self, job_id)
             self.world.abandon(job_id, self.number, self.name)
         for job_id in effect.jobs:
-            job = self.world.master.cell.job(job_id)
+            job = self.world.store.cell.job(job_id)
             if job is not None and job.pending:
                 self._inbox.append(Work.of(job))
 
@@ -196,14 +196,14 @@ class Desk:
 
     # Shared by architectures
 
-    def refresh(self, copy: Replica) -> Replica:
+    def refresh(self, copy: PackedSnapshot) -> PackedSnapshot:
         """Bring a copy up to date; while jobs are blocked, record the changes."""
         copy.watching = bool(self.scheduler.queue.blocked.groups)
-        self.world.master.refresh(copy)
+        self.world.store.refresh(copy)
         copy.changes += 1
         return copy
 
-    def carry_out(self, transactions: Sequence[Transaction], copy: Replica) -> Results:
+    def carry_out(self, transactions: Sequence[Transaction], copy: PackedSnapshot) -> Results:
         """Commit transactions decided on a copy to the simulated store."""
         world, working = self.world, self.scheduler.working
         copy.watching = bool(self.scheduler.queue.blocked.groups)

@@ -4,19 +4,19 @@ Single-path and multi-path differ only in the scheduler: one decision time for a
 kind. Jobs wait in one queue behind slow ones in both.
 """
 
-from cellstate.view import View
-from omega.simulation.drive import Architecture, Desk
+from cellstate.snapshot import Snapshot
+from omega.simulation.drive import Architecture, SimulatedScheduler
 
 
 class Monolithic(Architecture):
     """The copy is the cell's state at the moment of the decision."""
 
-    def sync(self, desk: Desk) -> View:
+    def sync(self, simulated: SimulatedScheduler) -> Snapshot:
         """See Architecture.sync."""
-        if len(desk.scheduler.queue.blocked):
-            desk.refresh(desk.copy)
-        return desk.copy
+        if len(simulated.scheduler.queue.blocked):
+            simulated.refresh(simulated.copy)
+        return simulated.copy
 
-    def ready(self, desk: Desk) -> None:
+    def ready(self, simulated: SimulatedScheduler) -> None:
         """Apply tasks that ended during the decision time."""
-        desk.refresh(desk.copy)
+        simulated.refresh(simulated.copy)

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from cellstate.replica import Replica
-from cellstate.view import View
-from omega.simulation.drive import Architecture, Desk
+from cellstate.packed_snapshot import PackedSnapshot
+from cellstate.snapshot import Snapshot
+from omega.simulation.drive import Architecture, SimulatedScheduler
 
 
-class Slice(Replica):
+class Slice(PackedSnapshot):
     """A copy in which machines outside one partition have no free resources."""
 
     def __init__(self, dimensions: int, part: range, *, numbered: bool = True) -> None:
@@ -17,11 +17,11 @@ class Slice(Replica):
 
     @property
     def wholesale(self) -> bool:
-        """See Replica.wholesale; outside machines are closed again one by one."""
+        """See PackedSnapshot.wholesale; outside machines are closed again one by one."""
         return False
 
     def took_over(self, machines: Sequence[int]) -> None:
-        """See Replica.took_over."""
+        """See PackedSnapshot.took_over."""
         for machine in machines:
             if machine not in self.part:
                 self.rest[machine] = self.nothing
@@ -43,20 +43,20 @@ def parts(machines: int, shares: Mapping[str, float]) -> dict[str, range]:
 class Partitioned(Architecture):
     """Each scheduler decides alone on its partition's state at that moment."""
 
-    def __init__(self, of_desk: Mapping[int, range]) -> None:
-        """`of_desk`: the partition of each desk, by number."""
-        self.of_desk = of_desk
+    def __init__(self, of_scheduler: Mapping[int, range]) -> None:
+        """`of_scheduler`: the partition of each simulated, by number."""
+        self.of_scheduler = of_scheduler
 
-    def copy(self, desk: Desk) -> Replica:
+    def copy(self, simulated: SimulatedScheduler) -> PackedSnapshot:
         """See Architecture.copy."""
-        return Slice(desk.world.dimensions, self.of_desk[desk.number], numbered=desk.world.numbered)
+        return Slice(simulated.world.dimensions, self.of_scheduler[simulated.number], numbered=simulated.world.numbered)
 
-    def sync(self, desk: Desk) -> View:
+    def sync(self, simulated: SimulatedScheduler) -> Snapshot:
         """See Architecture.sync."""
-        if len(desk.scheduler.queue.blocked):
-            desk.refresh(desk.copy)
-        return desk.copy
+        if len(simulated.scheduler.queue.blocked):
+            simulated.refresh(simulated.copy)
+        return simulated.copy
 
-    def ready(self, desk: Desk) -> None:
+    def ready(self, simulated: SimulatedScheduler) -> None:
         """Apply tasks that ended during the decision time."""
-        desk.refresh(desk.copy)
+        simulated.refresh(simulated.copy)

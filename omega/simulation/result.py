@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cellstate.model import JobSpec
-from omega.simulation.drive import Desk
+from omega.simulation.drive import SimulatedScheduler
 from omega.simulation.engine import SECOND
 from omega.simulation.meter import DAY, Day, Meter
 from omega.simulation.settings import KINDS, Settings
@@ -130,17 +130,19 @@ def _plain(words: dict[str, Any]) -> dict[str, Any]:
 
 
 def summed_up(
-    workload: Workload, settings: Settings, world: World, tally: Tally, desks: Sequence[Desk],
+    workload: Workload, settings: Settings, world: World, tally: Tally, simulated_schedulers: Sequence[SimulatedScheduler],
     kinds: Sequence[str] = KINDS,
 ) -> Result:  # fmt: skip
-    """Summarize the desks' meters by kind of job."""
+    """Summarize the simulated_schedulers' meters by kind of job."""
     capacity = workload.capacity
     used = [amount / (has * world.horizon) if has else 0.0 for amount, has in zip(world.used, capacity, strict=True)]
     lengths = _lengths(world.horizon / SECOND)
     return Result(
         settings,
         {
-            kind: _of_kind(kind, tally, [d for d in desks if _serves(d, kind)], lengths, world.evicted[kind])
+            kind: _of_kind(
+                kind, tally, [d for d in simulated_schedulers if _serves(d, kind)], lengths, world.evicted[kind]
+            )
             for kind in kinds
         },
         dict(zip(DIMENSIONS.names, used, strict=True)),
@@ -148,12 +150,12 @@ def summed_up(
         tally.residents_placed,
         world.engine.events,
         world.digest.hexdigest(),
-        {desk.name: _of_desk(desk, lengths) for desk in desks},
+        {simulated.name: _of_scheduler(simulated, lengths) for simulated in simulated_schedulers},
     )
 
 
-def _serves(desk: Desk, kind: str) -> bool:
-    return desk.name.partition("/")[0] in (kind, "monolithic")
+def _serves(simulated: SimulatedScheduler, kind: str) -> bool:
+    return simulated.name.partition("/")[0] in (kind, "monolithic")
 
 
 def _lengths(seconds: float) -> list[float]:
@@ -162,8 +164,10 @@ def _lengths(seconds: float) -> list[float]:
     return [DAY] * int(whole) + ([rest] if rest > 0 else [])
 
 
-def _of_kind(kind: str, tally: Tally, desks: Sequence[Desk], lengths: Sequence[float], evicted: int) -> OfKind:
-    meters = [desk.meter for desk in desks]
+def _of_kind(
+    kind: str, tally: Tally, simulated_schedulers: Sequence[SimulatedScheduler], lengths: Sequence[float], evicted: int
+) -> OfKind:
+    meters = [simulated.meter for simulated in simulated_schedulers]
     waits = np.array([wait for meter in meters for wait in meter.waits[kind]])
     return OfKind(
         jobs_submitted=tally.jobs[kind],
@@ -202,17 +206,17 @@ def _conflict_fraction(meters: Sequence[Meter], lengths: Sequence[float]) -> Med
     return Median.of(values)
 
 
-def _of_desk(desk: Desk, lengths: Sequence[float]) -> dict[str, Any]:
-    meters = [desk.meter]
-    waits = [wait for of_kind in desk.meter.waits.values() for wait in of_kind]
+def _of_scheduler(simulated: SimulatedScheduler, lengths: Sequence[float]) -> dict[str, Any]:
+    meters = [simulated.meter]
+    waits = [wait for of_kind in simulated.meter.waits.values() for wait in of_kind]
     return {
         "wait_mean": sum(waits) / len(waits) if waits else 0.0,
         "busyness_median": _busyness(meters, lengths, lambda day: day.useful + day.wasted + day.fruitless).median,
         "busyness_wasted_median": _busyness(meters, lengths, lambda day: day.wasted).median,
         "conflict_fraction": _conflict_fraction(meters, lengths).median,
-        "attempts": desk.meter.attempts,
-        "transactions": sum(day.accepted + day.conflicts for day in desk.meter.days.values()),
-        "conflicts": sum(day.conflicts for day in desk.meter.days.values()),
-        "jobs_scheduled": sum(desk.meter.scheduled.values()),
-        "jobs_abandoned": sum(desk.meter.given_up.values()),
+        "attempts": simulated.meter.attempts,
+        "transactions": sum(day.accepted + day.conflicts for day in simulated.meter.days.values()),
+        "conflicts": sum(day.conflicts for day in simulated.meter.days.values()),
+        "jobs_scheduled": sum(simulated.meter.scheduled.values()),
+        "jobs_abandoned": sum(simulated.meter.given_up.values()),
     }

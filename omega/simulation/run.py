@@ -12,26 +12,26 @@ from cellstate.model import GroupStatus, Job, JobSpec, JobState
 from cellstate.redis import RedisCell
 from cellstate.transaction import Detection, Mode, Transaction
 from omega.simulation.changing import ChangingWorld
-from omega.simulation.drive import Architecture, Desk
+from omega.simulation.drive import Architecture, SimulatedScheduler
 from omega.simulation.engine import SECOND
-from omega.simulation.master import Master, StoreMaster, TwinMaster
 from omega.simulation.monolithic import Monolithic
 from omega.simulation.partitioned import Partitioned, parts
 from omega.simulation.result import Result, Tally, summed_up
 from omega.simulation.settings import KINDS, Settings
 from omega.simulation.shared import Shared
+from omega.simulation.simulated_store import ServerStore, SimulatedStore, TwinStore
 from omega.simulation.two_level import TwoLevel
 from omega.simulation.world import World
 from omega.workload.workload import DIMENSIONS, Workload, stream
 from schedulers.draws import Draws
 from schedulers.ordering.fifo import Fifo
 from schedulers.ordering.rejoin import Rejoin
-from schedulers.patience import Patience
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.random_fit import RandomFit
 from schedulers.placement.scored import BestFit
 from schedulers.policies import Placement
 from schedulers.resizing import PLAN
+from schedulers.retry_policy import RetryPolicy
 from schedulers.scheduler import Scheduler
 from schedulers.sharing import rendezvous
 from schedulers.work import Work
@@ -41,9 +41,9 @@ JOBS_PER_CALL = 512
 RESIDENTS = "resident/0"
 SPREAD = 256
 """Simulated schedulers of a kind share its jobs in so many parts."""
-REFERENCE_PATIENCE = Patience(seconds=1.0, attempts=1_001, fruitless=101)
+REFERENCE_RETRIES = RetryPolicy(seconds=1.0, attempts=1_001, fruitless=101)
 """Given up after more than 1,000 attempts, or more than 100 with nothing placed (the authors' simulator)."""
-OFFERS_PATIENCE = Patience(seconds=0.0, attempts=1_000)
+OFFERS_RETRIES = RetryPolicy(seconds=0.0, attempts=1_000)
 """A scheduler that sees only offers cannot know what to wait for; 1,000 attempts a job (Omega §4.2)."""
 PLACEMENT: Mapping[str, Callable[[], Placement]] = {
     "random": RandomFit, "first-fit": RandomFirstFit, "best-fit": lambda: BestFit(apart=1),
@@ -71,7 +71,7 @@ def work_of(spec: JobSpec, order: int, at: int) -> Work:
 class Simulation:
     """One run of a workload.
 
-    `cell`, an empty cell on a real store, keeps the master copy instead of the twin in memory; the result
+    `cell`, an empty cell on a real store, keeps the authoritative state instead of the twin in memory; the result
     is the same. `progress` is called with the share of time that passed, a hundred times. `own` are
     schedulers of somebody's own, of different kinds: each decides on the jobs of its kind, beside the others or in
     place of one; a single one may be the monolithic scheduler, which decides on all jobs.
@@ -96,10 +96,10 @@ class Simulation:
         # Whoever evicts knows by the number that what it saw on a machine is still there.
         numbered = evicts or Detection.COARSE in (settings.detection, *(each.detection for each in owned))
         counted = any(each.counts_use for each in owned)
-        self.master: Master = (
-            TwinMaster("simulation", DIMENSIONS, release_moves_number=moves, numbered=numbered, counted=counted)
+        self.store: SimulatedStore = (
+            TwinStore("simulation", DIMENSIONS, release_moves_number=moves, numbered=numbered, counted=counted)
             if cell is None
-            else StoreMaster(cell, release_moves_number=moves)
+            else ServerStore(cell, release_moves_number=moves)
         )
         self.world = self._world(numbered=numbered, changing=evicts or sizes)
         self.world.ends_abandoned = not settings.reference_rules
@@ -108,32 +108,32 @@ class Simulation:
         # Whoever asks for jobs that wait, or what users want, is not to see any before it arrives.
         self._ahead = 1 if any(each.counts_use or each.sizing is not None for each in owned) else JOBS_PER_CALL
         self.architecture = self._architecture()
-        self.desks = self._desks()
+        self.simulated_schedulers = self._simulated()
         self._route = self._routes()
         if isinstance(self.world, ChangingWorld):
-            self.world.desk_of = self._desk_of
+            self.world.scheduler_of = self._scheduler_of
 
     def _world(self, *, numbered: bool, changing: bool) -> World:
         completed, horizon = self.settings.reference_rules, self.settings.horizon
         if not changing:
-            return World(self.master, horizon, completed=completed, numbered=numbered)
+            return World(self.store, horizon, completed=completed, numbered=numbered)
         residents = len(self.workload.residents)
-        return ChangingWorld(self.master, horizon, completed=completed, numbered=numbered, residents=residents)
+        return ChangingWorld(self.store, horizon, completed=completed, numbered=numbered, residents=residents)
 
-    def _desk_of(self, job: Job) -> Desk | None:
-        """Return the desk of a job; None when no scheduler serves its kind."""
+    def _scheduler_of(self, job: Job) -> SimulatedScheduler | None:
+        """Return the simulated of a job; None when no scheduler serves its kind."""
         return self._route(job) if job.kind in self.kinds else None
 
     def run(self) -> Result:
         """Simulate from beginning to end."""
         world, engine = self.world, self.world.engine
-        self.master.join(self.workload.machines)
+        self.store.join(self.workload.machines)
         self._place_residents()
         if isinstance(self.architecture, TwoLevel):
             self.architecture.open()
             world.on_end = self.architecture.ended
-        for desk in self.desks:
-            desk.start()
+        for simulated in self.simulated_schedulers:
+            simulated.start()
         engine.feed(self._arrivals(), self._arrive)
         if self._progress is not None:
             for i in range(1, 101):
@@ -141,11 +141,11 @@ class Simulation:
         with _uncollected():
             engine.run(world.horizon)
         engine.now, engine.seconds = world.horizon, world.horizon / SECOND
-        for desk in self.desks:
-            desk.close()
+        for simulated in self.simulated_schedulers:
+            simulated.close()
         for arrival in self.workload.arrivals[: self._arrived]:
             self.tally.submitted(arrival.job)
-        return summed_up(self.workload, self.settings, world, self.tally, self.desks, self.kinds)
+        return summed_up(self.workload, self.settings, world, self.tally, self.simulated_schedulers, self.kinds)
 
     # Schedulers
 
@@ -157,7 +157,7 @@ class Simulation:
             return Partitioned(dict(enumerate(parts(len(self.workload.machines), self._shares()).values())))
         return Shared() if name == "shared-state" else Monolithic()
 
-    def _desks(self) -> list[Desk]:
+    def _simulated(self) -> list[SimulatedScheduler]:
         settings = self.settings
         if settings.architecture.startswith("monolithic"):
             names = ["monolithic/0"]
@@ -166,7 +166,7 @@ class Simulation:
             kinds = self._shares() if settings.architecture == "partitioned" else self.kinds
             names = [f"{kind}/{i}" for kind in kinds for i in range(settings.batch if kind == "batch" else 1)]
         return [
-            Desk(number, name, self._scheduler(name), self.world, self.architecture)
+            SimulatedScheduler(number, name, self._scheduler(name), self.world, self.architecture)
             for number, name in enumerate(names)
         ]
 
@@ -176,15 +176,15 @@ class Simulation:
         if own is not None:
             found = own.fresh(f"{settings.seed}/{name}")
             if settings.architecture == "two-level":
-                found.patience, found.detection = found.patience or OFFERS_PATIENCE, Detection.FINE
+                found.retry_policy, found.detection = found.retry_policy or OFFERS_RETRIES, Detection.FINE
             return found
         paths = {each: settings.decision_time(each) for each in KINDS}
         offers = settings.architecture == "two-level"
-        patience = REFERENCE_PATIENCE if settings.reference_rules else OFFERS_PATIENCE if offers else None
+        retry_policy = REFERENCE_RETRIES if settings.reference_rules else OFFERS_RETRIES if offers else None
         return Scheduler(
-            kind, ordering=Rejoin() if patience else Fifo(), placement=PLACEMENT[settings.placement](),
+            kind, ordering=Rejoin() if retry_policy else Fifo(), placement=PLACEMENT[settings.placement](),
             mode=settings.commit, detection=Detection.FINE if offers else settings.detection,  # no offer conflicts
-            batch=1_000_000 if offers and settings.offered.several_jobs else 1, paths=paths, patience=patience,
+            batch=1_000_000 if offers and settings.offered.several_jobs else 1, paths=paths, retry_policy=retry_policy,
             rng=Draws(f"{settings.seed}/{name}"),
         )  # fmt: skip
 
@@ -193,16 +193,19 @@ class Simulation:
         shares = dict(self.settings.shares)
         return {kind: shares.get(kind, sum(shares.values()) / len(shares)) for kind in self.kinds}
 
-    def _routes(self) -> Callable[[JobSpec | Job], Desk]:
-        """Which desk a job goes to."""
-        by_kind = {kind: [desk for desk in self.desks if desk.name.startswith(f"{kind}/")] for kind in self.kinds}
+    def _routes(self) -> Callable[[JobSpec | Job], SimulatedScheduler]:
+        """Which simulated a job goes to."""
+        by_kind = {
+            kind: [simulated for simulated in self.simulated_schedulers if simulated.name.startswith(f"{kind}/")]
+            for kind in self.kinds
+        }
         if not by_kind["batch"]:
-            only = self.desks[0]
+            only = self.simulated_schedulers[0]
             return lambda _: only
         if self.settings.shared_by == "round-robin":
-            turns = {kind: cycle(desks) for kind, desks in by_kind.items()}
+            turns = {kind: cycle(simulated_schedulers) for kind, simulated_schedulers in by_kind.items()}
             return lambda spec: next(turns[spec.kind])
-        owners = {kind: _owners(desks) for kind, desks in by_kind.items()}
+        owners = {kind: _owners(simulated_schedulers) for kind, simulated_schedulers in by_kind.items()}
         return lambda spec: owners[spec.kind][spread_of(spec.id)]
 
     # Jobs
@@ -213,10 +216,10 @@ class Simulation:
         rng, placement = stream(self.settings.seed, "residents"), RandomFit()
         specs = [arrival.job for arrival in self.workload.residents]
         for start in range(0, len(specs), JOBS_PER_CALL):
-            self.master.submit(specs[start : start + JOBS_PER_CALL], 0)
+            self.store.submit(specs[start : start + JOBS_PER_CALL], 0)
         self.tally.resident_tasks = sum(spec.total for spec in specs)
         for order, spec in enumerate(specs):
-            self.master.refresh(copy)
+            self.store.refresh(copy)
             work = work_of(spec, -1 - order, 0)
             claims = placement.place(work, copy, rng)
             if claims:
@@ -234,7 +237,7 @@ class Simulation:
         arrived, now = self._arrived, self.world.engine.now
         if arrived == self._written:
             chunk = self.workload.arrivals[arrived : arrived + self._ahead]
-            self.master.submit([arrival.job for arrival in chunk], now // 1000)
+            self.store.submit([arrival.job for arrival in chunk], now // 1000)
             self._written += len(chunk)
         self._arrived = arrived + 1
         if PLAN in spec.extra and isinstance(self.world, ChangingWorld):
@@ -273,7 +276,7 @@ def spread_of(job_id: str) -> int:
     return crc32(job_id.encode()) % SPREAD
 
 
-def _owners(desks: list[Desk]) -> list[Desk]:
-    """The desk of each part of the jobs, by rendezvous hashing as live, but finer: nobody keeps lanes here."""
-    by_name = {desk.name: desk for desk in desks}
+def _owners(simulated_schedulers: list[SimulatedScheduler]) -> list[SimulatedScheduler]:
+    """The simulated of each part of the jobs, by rendezvous hashing as live, but finer: nobody keeps lanes here."""
+    by_name = {simulated.name: simulated for simulated in simulated_schedulers}
     return [by_name[name] for name in rendezvous(tuple(sorted(by_name)), SPREAD)]

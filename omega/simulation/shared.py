@@ -1,12 +1,12 @@
 """Shared state: each scheduler decides on a working copy of the cell; its commit may conflict (Omega §3.4)."""
 
-from cellstate.view import View
-from omega.simulation.drive import Architecture, Desk
+from cellstate.snapshot import Snapshot
+from omega.simulation.drive import Architecture, SimulatedScheduler
 
 
 class Shared(Architecture):
     """The copy is the cell's state at the beginning of the attempt."""
 
-    def sync(self, desk: Desk) -> View:
+    def sync(self, simulated: SimulatedScheduler) -> Snapshot:
         """See Architecture.sync."""
-        return desk.refresh(desk.copy)
+        return simulated.refresh(simulated.copy)

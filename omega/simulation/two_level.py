@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cellstate.model import Job
+from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.packing import FIELD, MASK, packed_need
-from cellstate.replica import Replica
 from cellstate.resources import Resources
 from cellstate.transaction import Claim, Mode, Outcome, Singles, Transaction, Verdict, all_placed
-from omega.simulation.drive import Architecture, Desk, Results
+from omega.simulation.drive import Architecture, Results, SimulatedScheduler
 from omega.simulation.engine import microseconds
 from omega.simulation.world import World
 
@@ -44,18 +44,18 @@ AUTHORS = Offers(hoard=False, several_jobs=True, batch_seconds=1.0, least_cpu=10
 """The rules of the authors' simulator."""
 
 
-class Part(Replica):
+class OfferedSnapshot(PackedSnapshot):
     """A copy in which only an offer's machines have free resources; only they are searched."""
 
     offered: Sequence[int] = ()
 
     @property
     def scope(self) -> int:
-        """See View.scope."""
+        """See Snapshot.scope."""
         return len(self.offered)
 
     def holding(self, need: Resources) -> list[int]:
-        """See View.holding."""
+        """See Snapshot.holding."""
         amounts, guards, rest = packed_need(need), self.guards, self.rest
         return [machine for machine in self.offered if (rest[machine] - amounts) & guards == guards]
 
@@ -67,7 +67,7 @@ class Offer:
     `machines` is None for the copy of everything.
     """
 
-    copy: Replica
+    copy: PackedSnapshot
     left: int
     machines: list[int] | None
 
@@ -86,27 +86,27 @@ class TwoLevel(Architecture):
         self.loose: dict[int, int] = {}
         self.pool = 0
         self.out: dict[int, Offer] = {}
-        """By desk."""
+        """By simulated."""
         self.used: dict[int, int] = {}
-        """By desk: resources of its tasks and hoards, packed."""
+        """By simulated: resources of its tasks and hoards, packed."""
         self.hoards: dict[str, tuple[Job, list[Claim]]] = {}
-        self.wanting: list[Desk] = []
+        self.wanting: list[SimulatedScheduler] = []
         self.making = False
         self.capacity: list[int] = []
-        self._spare: list[Part] = []
+        self._spare: list[OfferedSnapshot] = []
 
     def open(self) -> None:
         """Put all free resources into the pool."""
-        self.world.master.refresh(self.whole)
+        self.world.store.refresh(self.whole)
         guards = self.whole.guards
         self.pool = sum(left - guards for left in self.whole.rest if left & guards == guards)
         self.capacity = self.whole.capacity.sum(axis=1).tolist()
 
     # Making offers
 
-    def sync(self, desk: Desk) -> None:
+    def sync(self, simulated: SimulatedScheduler) -> None:
         """Wait for an offer."""
-        self.wanting.append(desk)
+        self.wanting.append(simulated)
         self._consider()
 
     def _consider(self) -> None:
@@ -131,14 +131,14 @@ class TwoLevel(Architecture):
         return self.pool > 0 and self.pool & MASK >= self.offers.least_cpu
 
     def _make(self) -> None:
-        desk = min(self.wanting, key=self._share)
-        self.wanting.remove(desk)
+        simulated = min(self.wanting, key=self._share)
+        self.wanting.remove(simulated)
         at = self.world.engine.now + microseconds(self.offers.offer_seconds)
-        self.world.engine.at(at, self._deliver, (desk, self._lock()))
+        self.world.engine.at(at, self._deliver, (simulated, self._lock()))
 
-    def _share(self, desk: Desk) -> float:
-        """Return the dominant share of the desk's resources."""
-        used = self.used.get(desk.number, 0)
+    def _share(self, simulated: SimulatedScheduler) -> float:
+        """Return the dominant share of the simulated's resources."""
+        used = self.used.get(simulated.number, 0)
         return max((used >> FIELD * d & MASK) / has if has else 0.0 for d, has in enumerate(self.capacity))
 
     def _lock(self) -> Offer:
@@ -155,31 +155,31 @@ class TwoLevel(Architecture):
         copy.took_over(list(loose))
         return Offer(copy, amounts, list(loose))
 
-    def _empty(self) -> Part:
-        copy = Part(self.world.dimensions, numbered=self.world.numbered)
+    def _empty(self) -> OfferedSnapshot:
+        copy = OfferedSnapshot(self.world.dimensions, numbered=self.world.numbered)
         copy.start(self.whole.rows.T)
         copy.rest[:] = [copy.guards] * copy.size
         return copy
 
-    def _deliver(self, made: tuple[Desk, Offer]) -> None:
-        desk, offer = made
-        self.out[desk.number] = offer
+    def _deliver(self, made: tuple[SimulatedScheduler, Offer]) -> None:
+        simulated, offer = made
+        self.out[simulated.number] = offer
         if self.offers.batch_seconds:
-            desk.grant(offer.copy)
+            simulated.grant(offer.copy)
             return
         self.making = False
-        desk.grant(offer.copy)
+        simulated.grant(offer.copy)
         self._consider()
 
     # Returned resources
 
-    def over(self, desk: Desk) -> None:
+    def over(self, simulated: SimulatedScheduler) -> None:
         """Return the rest of the offer to the pool at the end of an attempt."""
-        offer = self.out.pop(desk.number, None)
+        offer = self.out.pop(simulated.number, None)
         if offer is None:
             return
         if self.overlapping:
-            self.world.engine.at(desk.until, self._return, offer)
+            self.world.engine.at(simulated.until, self._return, offer)
         else:
             self._return(offer)
 
@@ -196,7 +196,7 @@ class TwoLevel(Architecture):
             for machine in offer.machines:
                 copy.rest[machine] = guards
             copy.took_over(offer.machines)
-            if isinstance(copy, Part):
+            if isinstance(copy, OfferedSnapshot):
                 self._spare.append(copy)
         self._consider()
 
@@ -219,7 +219,7 @@ class TwoLevel(Architecture):
         self.used[owner] = self.used.get(owner, 0) - amounts
         self._consider()
 
-    def gave_up(self, desk: Desk, job_id: str) -> None:
+    def gave_up(self, simulated: SimulatedScheduler, job_id: str) -> None:
         """Return the hoard of an abandoned job to the pool."""
         if job_id in self.hoards:
             job, claims = self.hoards.pop(job_id)
@@ -227,16 +227,16 @@ class TwoLevel(Architecture):
             for claim in claims:
                 amounts = packed_need(job.groups[claim.group].need) * claim.count
                 freed[claim.machine] = freed.get(claim.machine, 0) + amounts
-            self.ended(freed, desk.number)
+            self.ended(freed, simulated.number)
 
     # Accepting
 
-    def commit(self, desk: Desk, transactions: Sequence[Transaction]) -> Results:
+    def commit(self, simulated: SimulatedScheduler, transactions: Sequence[Transaction]) -> Results:
         """Offered resources cannot conflict, so every claim is accepted."""
-        offer = self.out[desk.number]
+        offer = self.out[simulated.number]
         results = []
         for transaction in transactions:
-            work = desk.scheduler.working[transaction.job]
+            work = simulated.scheduler.working[transaction.job]
             claims = transaction.claims
             if isinstance(claims, Singles):
                 total = len(claims)
@@ -246,13 +246,13 @@ class TwoLevel(Architecture):
                 taken = sum(packed_need(work.need(claim.group)) * claim.count for claim in claims)
                 outcome = Outcome(tuple((claim.count, Verdict.PLACED) for claim in claims))
             offer.left -= taken
-            self.used[desk.number] = self.used.get(desk.number, 0) + taken
+            self.used[simulated.number] = self.used.get(simulated.number, 0) + taken
             results.append((transaction, outcome))
-            self._accept(desk, work.job, transaction, whole=total == work.remaining)
+            self._accept(simulated, work.job, transaction, whole=total == work.remaining)
         offer.copy.settle(stands=True)
         return results
 
-    def _accept(self, desk: Desk, job: Job, transaction: Transaction, *, whole: bool) -> None:
+    def _accept(self, simulated: SimulatedScheduler, job: Job, transaction: Transaction, *, whole: bool) -> None:
         if self.offers.hoard and transaction.mode is Mode.GANG:
             _, claims = self.hoards.setdefault(job.id, (job, []))
             claims += transaction.claims
@@ -261,10 +261,10 @@ class TwoLevel(Architecture):
             del self.hoards[job.id]
             transaction = transaction._replace(claims=tuple(claims))
         if self.overlapping:
-            self.world.engine.at(desk.until, self._start, (desk, job, transaction))
+            self.world.engine.at(simulated.until, self._start, (simulated, job, transaction))
         else:
-            self._start((desk, job, transaction))
+            self._start((simulated, job, transaction))
 
-    def _start(self, accepted: tuple[Desk, Job, Transaction]) -> None:
-        desk, job, transaction = accepted
-        self.world.commit(desk.number, desk.name, job, transaction, self.whole)
+    def _start(self, accepted: tuple[SimulatedScheduler, Job, Transaction]) -> None:
+        simulated, job, transaction = accepted
+        self.world.commit(simulated.number, simulated.name, job, transaction, self.whole)

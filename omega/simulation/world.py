@@ -7,14 +7,14 @@ from typing import Any
 
 from cellstate import ranges
 from cellstate.model import Job, Run
+from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.packing import packed_need
-from cellstate.replica import Replica
 from cellstate.resources import Resources
 from cellstate.transaction import PLACED_ONE, Ending, How, Outcome, Placed, Singles, Transaction
 from omega.simulation.digest import Digest
 from omega.simulation.engine import Engine
-from omega.simulation.master import Master
 from omega.simulation.meter import Meter
+from omega.simulation.simulated_store import SimulatedStore
 from schedulers.work import keeps_running
 
 Ended = Callable[[Mapping[int, int], int], None]
@@ -25,14 +25,14 @@ class World:
     """Engine, simulated store and accounts of one run of `horizon` microseconds.
 
     `completed` is as in Meter; `numbered` sets whether working copies keep sequence numbers. `on_end`
-    is called for tasks that end together, with packed amounts by machine and the number of the desk.
+    is called for tasks that end together, with packed amounts by machine and the number of the simulated.
     """
 
-    def __init__(self, master: Master, horizon: int, *, completed: bool, numbered: bool) -> None:
+    def __init__(self, store: SimulatedStore, horizon: int, *, completed: bool, numbered: bool) -> None:
         """Create a world without events."""
         self.engine, self.digest = Engine(), Digest()
-        self.master, self.horizon, self.completed, self.numbered = master, horizon, completed, numbered
-        self.dimensions = len(master.cell.dimensions)
+        self.store, self.horizon, self.completed, self.numbered = store, horizon, completed, numbered
+        self.dimensions = len(store.cell.dimensions)
         self._spans: dict[Resources, int] = {}
         # By the resources of a task: total microseconds of running tasks.
         self.ends_abandoned = True
@@ -45,26 +45,26 @@ class World:
         self.frees = 0
         """Number of times that resources were freed."""
         self.watching: dict[int, Callable[[], None]] = {}
-        """By desk number: callbacks of idle desks with blocked jobs, called when resources are freed."""
+        """By simulated number: callbacks of idle simulated_schedulers with blocked jobs, called when resources are freed."""
 
-    def copy(self) -> Replica:
+    def copy(self) -> PackedSnapshot:
         """Return an empty working copy."""
-        return Replica(self.dimensions, numbered=self.numbered)
+        return PackedSnapshot(self.dimensions, numbered=self.numbered)
 
     def meter(self) -> Meter:
-        """Return the meter of one desk."""
+        """Return the meter of one simulated."""
         return Meter(completed=self.completed)
 
     def answers(self, kind: str, by: str) -> Answers:
-        """Return the answers to effects other than commits for desk `by` of this kind: none here."""
+        """Return the answers to effects other than commits for simulated `by` of this kind: none here."""
         return {}
 
     def commit(
-        self, number: int, member: str, job: Job, transaction: Transaction, copy: Replica
+        self, number: int, member: str, job: Job, transaction: Transaction, copy: PackedSnapshot
     ) -> tuple[Outcome, bool]:
         """Commit a transaction and start the placed tasks; also returns whether all claims were accepted."""
         now, claims = self.engine.now, transaction.claims
-        outcome, placed = self.master.commit(member, transaction, copy, now // 1000)
+        outcome, placed = self.store.commit(member, transaction, copy, now // 1000)
         for each in placed:
             self._start(number, job, each)
         if isinstance(claims, Singles) and outcome.claims.count(PLACED_ONE) == len(outcome.claims):
@@ -94,7 +94,7 @@ class World:
         if self._stopped and placed.placements[0] in self._stopped:
             self._spans[need] += placed.tasks * (self.horizon - self.engine.now)
             return
-        tasks = self.master.end(placed, self.engine.now // 1000)
+        tasks = self.store.end(placed, self.engine.now // 1000)
         self.digest.ended(self.engine.now, order, tasks)
         if self.on_end is not None:
             amounts, freed = packed_need(need), dict[int, int]()
@@ -110,25 +110,25 @@ class World:
     # Abandoned jobs
 
     def abandon(self, job_id: str, number: int, by: str) -> None:
-        """Abandon a job of desk `number`; its running tasks end at once, unless set to continue (semantics 24)."""
-        job = self.master.cell.job(job_id) if self.ends_abandoned else None
+        """Abandon a job of simulated `number`; its running tasks end at once, unless set to continue (semantics 24)."""
+        job = self.store.cell.job(job_id) if self.ends_abandoned else None
         keep = job is None or keeps_running(job)
-        self.master.abandon(job_id, self.engine.now // 1000, by, keep=keep)
+        self.store.abandon(job_id, self.engine.now // 1000, by, keep=keep)
         if job is not None and not keep:
             self._stop(job, number)
 
     def stop_runs(self, job: Job) -> list[Run]:
         """Stop a job's runs and return them. They stay as leaving until they are acknowledged."""
         machines = sorted({machine for group in job.groups for _, machine, _ in group.runs})
-        runs = [run for run in self.master.cell.runs(machines) if run.job == job.id and not run.leaving]
-        self.master.finish([Ending(run.machine, run.placement, How.STOPPED) for run in runs], self.engine.now // 1000)
+        runs = [run for run in self.store.cell.runs(machines) if run.job == job.id and not run.leaving]
+        self.store.finish([Ending(run.machine, run.placement, How.STOPPED) for run in runs], self.engine.now // 1000)
         return runs
 
     def _stop(self, job: Job, number: int) -> None:
         runs, now = self.stop_runs(job), self.engine.now
         if not runs:
             return
-        self.master.finish([Ending(run.machine, run.placement, How.LEFT) for run in runs], now // 1000)
+        self.store.finish([Ending(run.machine, run.placement, How.LEFT) for run in runs], now // 1000)
         freed, tasks = dict[int, int](), 0
         for run in runs:
             need, count = job.groups[run.group].need, ranges.count(run.tasks)

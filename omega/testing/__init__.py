@@ -16,11 +16,11 @@ for _part in ("ordering", "placement", "preemption", "scheduler", "sizing"):
 from omega.testing.ordering import OrderingContract
 from omega.testing.placement import PlacementContract
 from omega.testing.preemption import PreemptionContract
-from omega.testing.scenes import view, work
+from omega.testing.scenes import snapshot, work
 from omega.testing.scheduler import SchedulerContract
 from omega.testing.sizing import SizingContract
 
 __all__ = [
-    "OrderingContract", "PlacementContract", "PreemptionContract", "SchedulerContract", "SizingContract", "view",
+    "OrderingContract", "PlacementContract", "PreemptionContract", "SchedulerContract", "SizingContract", "snapshot",
     "work",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cellstate.cell import KindUse, PendingJob, Reply, Rows
 from cellstate.model import Limits, MachineState
 from cellstate.transaction import Outcome, Position, Transaction, Verdict
-from omega.testing.scenes import for_all, view, work
+from omega.testing.scenes import for_all, snapshot, work
 from schedulers.policies import Ordering
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
@@ -54,7 +54,7 @@ class OrderingContract:
     def test_a_job_has_one_place(self, asked: list[Asked]) -> None:
         """Keys and ranks are numbers, a key stays while the job is queued, and lanes can be told apart."""
         for policy in map(deepcopy, self.each()):
-            copy = view((ROOM, ROOM))
+            copy = snapshot((ROOM, ROOM))
             for found in made(asked):
                 key = policy.key(found)
                 hash(policy.lane(found))
@@ -113,7 +113,7 @@ class Play:
         self.scheduler = Scheduler("batch", ordering=policy).fresh("play")
         self.judge = self.scheduler.ordering
         self.works = made(asked)
-        self.copy = view((0, 0), (0, 0))
+        self.copy = snapshot((0, 0), (0, 0))
         self.version, self.room, self.placed, self.limit = 1, 0, 0, ROOM
         self.left = {found.id: found.remaining for found in self.works}
 

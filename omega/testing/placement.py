@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from cellstate.cell import Reply
 from cellstate.model import MachineState
-from cellstate.replica import Replica
+from cellstate.packed_snapshot import PackedSnapshot
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Position, Singles
-from cellstate.view import View
-from omega.testing.scenes import FIRST_NUMBER, Need, filled, for_all, less, room, uses, view, work
+from omega.testing.scenes import FIRST_NUMBER, Need, filled, for_all, less, room, snapshot, uses, work
 from schedulers.policies import Placement, machines_of
 from schedulers.work import Work
 
-COPIES: tuple[Callable[[int], View], ...] = (View, Replica)
+COPIES: tuple[Callable[[int], Snapshot], ...] = (Snapshot, PackedSnapshot)
 """The working copies of a live and of a simulated scheduler."""
 
 
@@ -54,7 +54,7 @@ class PlacementContract:
     @settings(for_all, max_examples=20)
     @given(data=st.data())
     def test_it_keeps_to_the_copy_and_to_the_job(
-        self, dimensions: int, kind: Callable[[int], View], data: st.DataObject
+        self, dimensions: int, kind: Callable[[int], Snapshot], data: st.DataObject
     ) -> None:
         """For any cell, job and seed: claims match free and requested resources and are marked in the copy."""
         policy = data.draw(st.sampled_from(self.each()))
@@ -66,7 +66,7 @@ class PlacementContract:
         assert (found.left, found.placed) == ([count for _, count in asked], 0), "the job is not the policy's to change"
         counts = self._sound(claims, copy, before)
         left = less(before, uses(claims, found, copy))
-        assert room(copy) == left, "the copy lacks what was claimed and nothing else: view.take for each claim"
+        assert room(copy) == left, "the copy lacks what was claimed and nothing else: snapshot.take for each claim"
         assert all(amount >= 0 for amounts, was in zip(left, before, strict=True) for amount in _taken(amounts, was))
         assert all(counts[group] <= count for group, (_, count) in enumerate(asked)), "more tasks than were left"
         missing = [need for group, (need, count) in enumerate(asked) if counts[group] < count]
@@ -80,7 +80,7 @@ class PlacementContract:
             "the same copy, job and seed, the same claims: draw from the rng given alone"
         )
 
-    def _sound(self, claims: Sequence[Claim], copy: View, before: list[list[int]]) -> Counter[int]:
+    def _sound(self, claims: Sequence[Claim], copy: Snapshot, before: list[list[int]]) -> Counter[int]:
         """Check claims one by one; returns tasks by group."""
         counts = Counter[int]()
         packed = [0] if isinstance(claims, Singles) else []  # their numbers are looked up by the scheduler
@@ -91,7 +91,7 @@ class PlacementContract:
             assert claim.evict == (), "placement evicts nobody"
             number = FIRST_NUMBER + claim.machine
             assert int(copy.number[claim.machine]) == number
-            assert claim.seen in (number, *packed), "seen is view.number[machine]"
+            assert claim.seen in (number, *packed), "seen is snapshot.number[machine]"
         return counts
 
     def _nothing_fits(self, missing: Sequence[Need], left: list[list[int]], size: int) -> None:
@@ -99,9 +99,9 @@ class PlacementContract:
             fits = [all(row[machine] >= amount for row, amount in zip(left, need, strict=True)) for need in missing]
             assert not (any(fits) and left[0][machine] >= 0), f"machine {machine} had room for what was left out"
 
-    def _marked(self, claims: Sequence[Claim], found: Work, copy: View, before: list[list[int]]) -> None:
+    def _marked(self, claims: Sequence[Claim], found: Work, copy: Snapshot, before: list[list[int]]) -> None:
         """Marks match the claims one by one and in order: undoing removes the last claim."""
-        assert copy.mark() == len(claims), "one view.take for each claim"
+        assert copy.mark() == len(claims), "one snapshot.take for each claim"
         some = len(claims) // 2
         copy.undo(some)
         assert room(copy) == less(before, uses(claims[:some], found, copy)), "takes in the order of the claims"
@@ -111,7 +111,7 @@ class PlacementContract:
     def test_an_empty_cell_and_a_full_one_give_no_claims(self) -> None:
         """No claims and no marks without requests or resources."""
         for policy in self.each():
-            for copy in (View(2), view((0, 0), (0, 5)), view((9, 9), state=MachineState.DRAINED)):
+            for copy in (Snapshot(2), snapshot((0, 0), (0, 5)), snapshot((9, 9), state=MachineState.DRAINED)):
                 before = room(copy)
                 assert list(policy.place(work(((1, 1), 2)), copy, Random(1))) == []
                 assert room(copy) == before
@@ -119,7 +119,7 @@ class PlacementContract:
     def test_a_gang_is_placed_whole_or_not_at_all(self) -> None:
         """A gang that does not fit releases its own claims and no others."""
         for policy in self.each():
-            copy = view((2, 2), (2, 2), (3, 3))
+            copy = snapshot((2, 2), (2, 2), (3, 3))
             before, mark = room(copy), copy.mark()
             assert list(policy.place(work(((1, 1), 4), ((2, 2), 2), gang=True), copy, Random(1))) == []
             assert (room(copy), copy.mark()) == (before, mark)
@@ -134,7 +134,7 @@ class PlacementContract:
         for policy in self.each():
             found = work(((1, 1), 5), ((1, 1), 5))
             found.left = [0, 2]
-            claims = policy.place(found, view((9, 9), (9, 9)), Random(1))
+            claims = policy.place(found, snapshot((9, 9), (9, 9)), Random(1))
             assert {claim.group for claim in claims} <= {1}
             assert sum(claim.count for claim in claims) in ({2} if self.greedy else {0, 1, 2})
 
@@ -142,7 +142,7 @@ class PlacementContract:
         """Amounts go up to 2^53; sums of them must not leave 64 bits."""
         large = 10**15
         for policy in self.each():
-            claims = policy.place(work(((large // 1000, 1), 1_500)), view((large, large)), Random(1))
+            claims = policy.place(work(((large // 1000, 1), 1_500)), snapshot((large, large)), Random(1))
             count = sum(claim.count for claim in claims)
             assert count == 1_000 or (not self.greedy and count < 1_000)
 
@@ -160,7 +160,7 @@ class PlacementContract:
         for policy in self.greed():
             free = [(1,) * dimensions] * 10_000
             free[7_777] = (2,) * dimensions
-            copy, found = view(*free), work(((2,) * dimensions, 3))
+            copy, found = snapshot(*free), work(((2,) * dimensions, 3))
             for seed in range(3):
                 assert machines_of(policy.place(found, copy, Random(seed))) == {7_777}
                 copy.undo(0)
@@ -168,7 +168,7 @@ class PlacementContract:
     def test_tasks_that_need_nothing_go_to_any_machine_that_is_up(self) -> None:
         """There is always room for nothing."""
         for policy in self.greed():
-            copy = view((0, 0), (0, 0))
+            copy = snapshot((0, 0), (0, 0))
             copy.apply(Reply(Position(2, "t"), full=False, rows=np.array([[0, 2, MachineState.DOWN, 0, 0, 0, 0, 0]])))
             claims = policy.place(work(((0, 0), 5)), copy, Random(1))
             assert (machines_of(claims), sum(claim.count for claim in claims)) == ({1}, 5)
@@ -177,7 +177,7 @@ class PlacementContract:
         """A machine without memory left takes a task that needs none."""
         for policy in self.greed():
             for need, free in (((0, 3), (0, 9)), ((3, 0), (9, 0))):
-                claims = policy.place(work((need, 3)), view(free), Random(1))
+                claims = policy.place(work((need, 3)), snapshot(free), Random(1))
                 assert sum(claim.count for claim in claims) == 3
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from cellstate.memory import MemoryCell
 from cellstate.model import Gang, JobSpec, MachineSpec, Run, TaskGroup
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
-from cellstate.view import View
 from omega.testing.scenes import for_all
-from schedulers.constraints.looking import Look, look, wanted
+from schedulers.constraints.fetching import Fetch, fetch, wanted
 from schedulers.placement.constrained import Constrained
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.scored import BestFit
@@ -33,9 +33,9 @@ class Town:
     def __init__(self, machines: Sequence[Need], residents: Sequence[Resident] = (), **attributes: str) -> None:
         """Machines have `attributes` in common."""
         self.cell, self.number, self.settled = MemoryCell(), 0, 0
-        self.cell.serve("e", "n", 600_000, 0)
+        self.cell.register_executor("e", "n", 600_000, 0)
         self.cell.join("e", [MachineSpec(f"m{i}", has, attributes) for i, has in enumerate(machines)], 0)
-        self.member = self.cell.enlist("batch/0", "n", 60_000, 0)
+        self.member = self.cell.register_scheduler("batch/0", "n", 60_000, 0)
         for machine, need, count, precedence, gang in residents:
             self.settle([(machine, count)], need, precedence, gang)
 
@@ -63,15 +63,15 @@ class Town:
         assert found is not None
         return Work.of(found)
 
-    def view(self, work: Work, *, looked: bool = True) -> View:
-        """A private copy; `looked`: somebody looked up what runs where."""
-        view = View(2)
-        view.apply(self.cell.sync(Position()))
-        if (asked := wanted([work], view)) is not None:
-            look(asked, self.cell, view)
+    def snapshot(self, work: Work, *, looked: bool = True) -> Snapshot:
+        """A working copy; `looked`: somebody looked up what runs where."""
+        snapshot = Snapshot(2)
+        snapshot.apply(self.cell.sync(Position()))
+        if (asked := wanted([work], snapshot)) is not None:
+            fetch(asked, self.cell, snapshot)
         if looked:
-            look(Look(residents=tuple(range(view.size))), self.cell, view)
-        return view
+            fetch(Fetch(residents=tuple(range(snapshot.size))), self.cell, snapshot)
+        return snapshot
 
     def runs(self) -> dict[int, Run]:
         """Running tasks by placement."""
@@ -128,18 +128,18 @@ class PreemptionContract:
         groups = data.draw(st.lists(st.tuples(amounts, st.integers(1, 3)), min_size=1, max_size=2))
         gang = data.draw(st.sampled_from([Gang.NO, Gang.YES]))
         work = town.job(*groups, gang=gang)
-        view = town.view(work)
-        before, rng = [room.tolist() for room in view.room], Random(data.draw(st.integers(0, 9)))
-        policy.suspects(work, view, rng)
-        claims = policy.place(work, view, placement, rng)
+        snapshot = town.snapshot(work)
+        before, rng = [room.tolist() for room in snapshot.room], Random(data.draw(st.integers(0, 9)))
+        policy.suspects(work, snapshot, rng)
+        claims = policy.place(work, snapshot, placement, rng)
         running = town.runs()
         for claim in claims:
             for placement_id, count in claim.evict:
                 assert count > 0
                 assert running[placement_id].machine == claim.machine
                 assert town.precedence(running[placement_id]) < MIDDLE
-        view.undo(0)
-        assert [room.tolist() for room in view.room] == before, "undone, the copy is as it was"
+        snapshot.undo(0)
+        assert [room.tolist() for room in snapshot.room] == before, "undone, the copy is as it was"
         if claims:
             mode = Mode.GANG if gang else Mode.INCREMENTAL
             outcome = town.commit(Transaction("j", tuple(claims), mode))
@@ -154,13 +154,13 @@ class PreemptionContract:
         town = Town([(4, 4)] * 20, [(i, (1, 1), 4, 1, Gang.NO) for i in range(20)])
         work = town.job(((2, 2), 3))
         for policy in self.each():
-            views = [town.view(work) for _ in range(2)]
-            assert len({tuple(policy.place(work, view, Service(), Random(3))) for view in views}) == 1
+            snapshots = [town.snapshot(work) for _ in range(2)]
+            assert len({tuple(policy.place(work, snapshot, Service(), Random(3))) for snapshot in snapshots}) == 1
 
     def test_nothing_is_evicted_for_a_job_of_the_least_precedence(self) -> None:
         """Nothing is less important, so nothing need be looked up either."""
         town = Town([(4, 4)], [(0, (4, 4), 1, 0, Gang.NO)])
         work = town.job(((1, 1), 1), precedence=0)
         for policy in self.each():
-            assert not policy.place(work, town.view(work), Service(), Random(1))
-            assert policy.suspects(work, town.view(work, looked=False), Random(1)) is None
+            assert not policy.place(work, town.snapshot(work), Service(), Random(1))
+            assert policy.suspects(work, town.snapshot(work, looked=False), Random(1)) is None

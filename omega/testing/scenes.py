@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, settings
 
 from cellstate.cell import Reply
 from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Position
-from cellstate.view import View
 from schedulers.work import Work
 
 Need = tuple[int, ...]
-Copy = TypeVar("Copy", bound=View)
+Copy = TypeVar("Copy", bound=Snapshot)
 for_all = settings(deadline=None, suppress_health_check=[HealthCheck.differing_executors])
 """No deadlines: nothing here reads the clock. Many classes inherit one test, as intended for a contract."""
 FIRST_NUMBER = 10
@@ -42,9 +42,9 @@ def work(  # noqa: PLR0913 - one per property of a job
     return found
 
 
-def view(*free: Need, used: int = 0, state: int = MachineState.UP) -> View:
+def snapshot(*free: Need, used: int = 0, state: int = MachineState.UP) -> Snapshot:
     """Return a working copy of machines with these free and used resources; a free -1 takes no tasks."""
-    return filled(View(len(free[0]) if free else 1), free, used, state)
+    return filled(Snapshot(len(free[0]) if free else 1), free, used, state)
 
 
 def filled(copy: Copy, free: Sequence[Need], used: int = 0, state: int = MachineState.UP) -> Copy:
@@ -59,12 +59,12 @@ def filled(copy: Copy, free: Sequence[Need], used: int = 0, state: int = Machine
     return copy
 
 
-def room(copy: View) -> list[list[int]]:
+def room(copy: Snapshot) -> list[list[int]]:
     """Return free resources by dimension; -1 for machines that take no tasks."""
     return [[int(amount) for amount in amounts] for amounts in copy.room] or [[] for _ in range(copy.dimensions)]
 
 
-def uses(claims: Sequence[Claim], asked: Work, copy: View) -> list[list[int]]:
+def uses(claims: Sequence[Claim], asked: Work, copy: Snapshot) -> list[list[int]]:
     """Return the resources that claims take of each machine, by dimension."""
     taken = [[0] * copy.size for _ in range(copy.dimensions)]
     for claim in claims:

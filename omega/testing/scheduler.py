@@ -56,5 +56,5 @@ class SchedulerContract:
     def test_it_can_be_copied_and_begun_anew(self) -> None:
         """Each copy starts without jobs."""
         fresh = self.scheduler.fresh("seed")
-        assert (len(fresh.queue.ready), fresh.queue.asleep, fresh.working) == (0, 0, {})
+        assert (len(fresh.queue.ready), fresh.queue.blocked_jobs, fresh.working) == (0, 0, {})
         assert fresh.queue is not self.scheduler.queue

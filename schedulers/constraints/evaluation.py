@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cellstate.attributes import MACHINE, Attributes
-from cellstate.view import View
+from cellstate.snapshot import Snapshot
 from schedulers.constraints.demands import Relation, demands
 from schedulers.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value
 from schedulers.constraints.grammar import parse
@@ -67,23 +67,23 @@ def _equal(attributes: Attributes, attribute: str, wanted: Sequence[Value]) -> M
     return table
 
 
-def kept_from_simulated(work: Work, view: View) -> bool:
+def kept_from_simulated(work: Work, snapshot: Snapshot) -> bool:
     """Whether the job runs commands and some machines only simulate: it may not be placed there (semantics 31)."""
-    return work.job.commands and bool(view.simulated.any())
+    return work.job.commands and bool(snapshot.simulated.any())
 
 
-def permitted(work: Work, group: int, view: View) -> Mask | None:
+def permitted(work: Work, group: int, snapshot: Snapshot) -> Mask | None:
     """Machines on which a group's tasks may run, whatever room there is and wherever its others are.
 
     None when any machine will do; no machine when what the job says cannot be read.
     """
     wants = demands(work.job, group)
     if wants.fault:
-        return np.zeros(view.size, dtype=np.bool_)
-    masks = [] if not wants.hard else [all_hold(wants.hard, view.attributes)]
-    masks += [related(relation, view) for relation in wants.near if relation.required]
-    masks += [~related(relation, view) for relation in wants.apart]
-    masks += [~view.simulated] if kept_from_simulated(work, view) else []
+        return np.zeros(snapshot.size, dtype=np.bool_)
+    masks = [] if not wants.hard else [all_hold(wants.hard, snapshot.attributes)]
+    masks += [related(relation, snapshot) for relation in wants.near if relation.required]
+    masks += [~related(relation, snapshot) for relation in wants.apart]
+    masks += [~snapshot.simulated] if kept_from_simulated(work, snapshot) else []
     return reduce(operator.and_, masks) if masks else None
 
 
@@ -95,16 +95,16 @@ def all_hold(texts: tuple[str, ...], attributes: Attributes) -> Mask:
     return attributes.keep(("all", texts), lambda: reduce(operator.and_, every))
 
 
-def related(relation: Relation, view: View) -> Mask:
+def related(relation: Relation, snapshot: Snapshot) -> Mask:
     """Machines in the same domain as a running task of the other job."""
-    there = np.fromiter(view.others.get(relation.job, ()), np.int64)
-    there = there[there < view.size]
+    there = np.fromiter(snapshot.others.get(relation.job, ()), np.int64)
+    there = there[there < snapshot.size]
     if relation.domain == MACHINE:
-        mask = np.zeros(view.size, dtype=np.bool_)
+        mask = np.zeros(snapshot.size, dtype=np.bool_)
         mask[there] = True
         return mask
-    codes = view.attributes.codes(relation.domain)
-    table = np.zeros(len(view.attributes.values(relation.domain)), dtype=np.bool_)
+    codes = snapshot.attributes.codes(relation.domain)
+    table = np.zeros(len(snapshot.attributes.values(relation.domain)), dtype=np.bool_)
     table[codes[there]] = True
     table[0] = False  # machines without the attribute are in no domain
     return table[codes]

@@ -1,6 +1,6 @@
 """Why a job is pending, in counts: which machines each of its demands excludes, one after the other.
 
-Pure: it decides on a private copy as a scheduler would, gives everything back and reports what it saw.
+Pure: it decides on a working copy as a scheduler would, gives everything back and reports what it saw.
 What the copy knows of attributes and other jobs must have been looked up (`looking`).
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from cellstate.cell import KindUse
 from cellstate.model import Gang, Job, JobState, MachineState
 from cellstate.resources import Resources, format_amount
-from cellstate.view import View
+from cellstate.snapshot import Snapshot
 from schedulers.constraints.demands import Demands, demands
 from schedulers.constraints.evaluation import Mask, holds, related
 from schedulers.constraints.reasons import FOR_GOOD, Reason
@@ -35,7 +35,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GroupExplanation:
     """One group of tasks: how many are unplaced, how many of those would fit now, and what the rest meets."""
 
     group: int
@@ -53,7 +53,7 @@ class Explanation:
 
     reason: Reason
     machines: int
-    parts: tuple[Part, ...] = ()
+    parts: tuple[GroupExplanation, ...] = ()
     detail: str = ""
     """What limits the job as a whole; empty when nothing does."""
 
@@ -115,14 +115,14 @@ def _waited_for(job: Job) -> str:
 
 
 def explain(
-    work: Work, view: View, use: KindUse | None = None, names: tuple[str, ...] = (), *, scheduled: bool = True
+    work: Work, snapshot: Snapshot, use: KindUse | None = None, names: tuple[str, ...] = (), *, scheduled: bool = True
 ) -> Explanation:
-    """Explain why `work` waits on `view`, which is as it was afterwards.
+    """Explain why `work` waits on `snapshot`, which is as it was afterwards.
 
     `use` are the limits and use of the job's kind, when there are any; `names` the cell's resources;
     `scheduled` says whether a scheduler of its kind is live.
     """
-    known = int((view.rows[2] != MachineState.GONE).sum())
+    known = int((snapshot.rows[2] != MachineState.GONE).sum())
     if work.job.state is JobState.HELD:
         waits = work.job.after and not work.job.held
         return Explanation(
@@ -132,14 +132,16 @@ def explain(
         return Explanation(Reason.DONE, known)
     if not work.remaining:
         return Explanation(Reason.PLACED, known)
-    names = names or tuple(f"resource {d}" for d in range(view.dimensions))
-    mark = view.mark()
-    here = places_of(work, view)
-    fits = _dry_run(work, view, here)
+    names = names or tuple(f"resource {d}" for d in range(snapshot.dimensions))
+    mark = snapshot.mark()
+    here = places_of(work, snapshot)
+    fits = _dry_run(work, snapshot, here)
     parts = tuple(
-        _part(work, group, left, fits.get(group, 0), view, here, names) for group, left in enumerate(work.left) if left
+        _part(work, group, left, fits.get(group, 0), snapshot, here, names)
+        for group, left in enumerate(work.left)
+        if left
     )
-    view.undo(mark)
+    snapshot.undo(mark)
     detail = "" if use is None else limit_reached(work.job, work.left, use, names)
     lacking = [part.reason for part in parts if part.reason is not Reason.WAITING]
     for_good = [reason for reason in lacking if reason in FOR_GOOD]
@@ -148,36 +150,38 @@ def explain(
     return Explanation([*for_good, *others, *lacking, Reason.WAITING][0], known, parts, detail)
 
 
-def _dry_run(work: Work, view: View, here: dict[int, int]) -> dict[int, int]:
+def _dry_run(work: Work, snapshot: Snapshot, here: dict[int, int]) -> dict[int, int]:
     """Place what fits, a gang too; the tasks by group, and where the job then has tasks."""
     loose = replace(work, job=replace(work.job, gang=Gang.NO))
     fits: dict[int, int] = {}
-    for claim in Service().place(loose, view, Random(0)):
+    for claim in Service().place(loose, snapshot, Random(0)):
         fits[claim.group] = fits.get(claim.group, 0) + claim.count
         here[claim.machine] = here.get(claim.machine, 0) + claim.count
     return fits
 
 
 def _part(
-    work: Work, group: int, left: int, fits: int, view: View, here: dict[int, int], names: tuple[str, ...]
-) -> Part:
+    work: Work, group: int, left: int, fits: int, snapshot: Snapshot, here: dict[int, int], names: tuple[str, ...]
+) -> GroupExplanation:
     wants = demands(work.job, group)
-    sieve = _Sieve(view.rows[2] != MachineState.GONE)
-    _apply(sieve, wants, work, group, view, here, names)
+    sieve = _Sieve(snapshot.rows[2] != MachineState.GONE)
+    _apply(sieve, wants, work, group, snapshot, here, names)
     reason = Reason.WAITING
     if fits < left:
         reason = sieve.emptied or (Reason.RESOURCES if sieve.left.any() else Reason.NO_MACHINE)
-    return Part(group, left, fits, reason, tuple(sieve.steps), wants.fault)
+    return GroupExplanation(group, left, fits, reason, tuple(sieve.steps), wants.fault)
 
 
-def checks(work: Work, view: View, machine: int, names: tuple[str, ...]) -> dict[int, tuple[Check, ...]]:
+def checks(work: Work, snapshot: Snapshot, machine: int, names: tuple[str, ...]) -> dict[int, tuple[Check, ...]]:
     """Return every demand of the groups of `work` that wait, checked on one machine as the copy knows it."""
-    here, found = places_of(work, view), {}
+    here, found = places_of(work, snapshot), {}
     for group, left in enumerate(work.left):
         if left:
             one = _Machine(machine)
-            _apply(one, demands(work.job, group), work, group, view, here, names)
-            found[group] = tuple(_with_free(one.checks, work.need(group), view.rows[:, machine].tolist(), len(names)))
+            _apply(one, demands(work.job, group), work, group, snapshot, here, names)
+            found[group] = tuple(
+                _with_free(one.checks, work.need(group), snapshot.rows[:, machine].tolist(), len(names))
+            )
     return found
 
 
@@ -193,47 +197,47 @@ def _with_free(checks: list[Check], need: Resources, row: list[int], size: int) 
 
 
 def _apply(
-    sieve: _Keeps, wants: Demands, work: Work, group: int, view: View, here: dict[int, int], names: tuple[str, ...]
+    sieve: _Keeps, wants: Demands, work: Work, group: int, snapshot: Snapshot, here: dict[int, int], names: tuple[str, ...]
 ) -> None:  # fmt: skip
     """Give every demand of a group to `sieve`, in the order in which they are explained."""
-    sieve.keep(Reason.NO_EXECUTOR, "an executor that lives", view.rows[2] != MachineState.OFFLINE, always=False)
-    sieve.keep(Reason.NO_MACHINE, "up", view.base[0] >= 0, always=False)
+    sieve.keep(Reason.NO_EXECUTOR, "an executor that lives", snapshot.rows[2] != MachineState.OFFLINE, always=False)
+    sieve.keep(Reason.NO_MACHINE, "up", snapshot.base[0] >= 0, always=False)
     if work.job.commands:
-        sieve.keep(Reason.SIMULATED, "an executor that runs commands", ~view.simulated, always=False)
+        sieve.keep(Reason.SIMULATED, "an executor that runs commands", ~snapshot.simulated, always=False)
     if wants.fault:
-        sieve.keep(Reason.CONSTRAINT, wants.fault, np.zeros(view.size, dtype=np.bool_))
-    for what, mask in _machines(wants, view):
+        sieve.keep(Reason.CONSTRAINT, wants.fault, np.zeros(snapshot.size, dtype=np.bool_))
+    for what, mask in _machines(wants, snapshot):
         sieve.keep(Reason.CONSTRAINT, what, mask)
     for d, amount in enumerate(work.need(group)):
         if amount:
             what = f"{names[d]} {format_amount(names[d], amount)}"
-            sieve.keep(Reason.TOO_LARGE, f"{what} of the whole machine", view.capacity[d] >= amount, always=False)
+            sieve.keep(Reason.TOO_LARGE, f"{what} of the whole machine", snapshot.capacity[d] >= amount, always=False)
     for d, amount in enumerate(work.need(group)):
         if amount:
-            sieve.keep(Reason.RESOURCES, f"{names[d]} {format_amount(names[d], amount)}", view.room[d] >= amount)
-    _domains(sieve, wants, tasks_of(work), view, here)
+            sieve.keep(Reason.RESOURCES, f"{names[d]} {format_amount(names[d], amount)}", snapshot.room[d] >= amount)
+    _domains(sieve, wants, tasks_of(work), snapshot, here)
 
 
-def _machines(wants: Demands, view: View) -> Iterator[tuple[str, Mask]]:
+def _machines(wants: Demands, snapshot: Snapshot) -> Iterator[tuple[str, Mask]]:
     """What is asked of single machines, in words, and which satisfy it."""
     for text in wants.hard:
-        yield f"constraint {text}", holds(text, view.attributes)
+        yield f"constraint {text}", holds(text, snapshot.attributes)
     for relation in wants.near:
         if relation.required:
-            yield f"near {relation.job} by {relation.domain}", related(relation, view)
+            yield f"near {relation.job} by {relation.domain}", related(relation, snapshot)
     for relation in wants.apart:
-        yield f"apart_from {relation.job} by {relation.domain}", ~related(relation, view)
+        yield f"apart_from {relation.job} by {relation.domain}", ~related(relation, snapshot)
 
 
-def _domains(sieve: _Keeps, wants: Demands, tasks: int, view: View, here: dict[int, int]) -> None:
+def _domains(sieve: _Keeps, wants: Demands, tasks: int, snapshot: Snapshot, here: dict[int, int]) -> None:
     most = most_on_machine(wants, tasks)
     if most is not None:
-        full = np.zeros(view.size, dtype=np.bool_)
+        full = np.zeros(snapshot.size, dtype=np.bool_)
         full[[machine for machine, count in here.items() if count >= most]] = True
         sieve.keep(Reason.SPREAD, "different_machines" if wants.different else f"spread machine ≤ {most}", ~full)
-    for level in levels(wants, tasks, view, here):
-        full_domains = closed(level, view)
+    for level in levels(wants, tasks, snapshot, here):
+        full_domains = closed(level, snapshot)
         if full_domains is not None:
-            nowhere = view.attributes.codes(level.domain) == 0
+            nowhere = snapshot.attributes.codes(level.domain) == 0
             sieve.keep(Reason.SPREAD, f"spread {level.domain}: no such attribute", ~nowhere, always=False)
             sieve.keep(Reason.SPREAD, f"spread {level.domain} ≤ {level.bound}", ~full_domains)

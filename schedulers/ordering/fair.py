@@ -6,7 +6,7 @@ from math import isfinite
 from typing import ClassVar
 
 from cellstate.errors import BadInput
-from cellstate.view import View
+from cellstate.snapshot import Snapshot
 from schedulers.policies import Ordering
 from schedulers.work import Work
 
@@ -22,16 +22,16 @@ class WeightedFair(Ordering):
     portion: ClassVar[int | None] = 16
     weights: Mapping[str, float] = field(default_factory=dict)
     ageing: float | None = None
-    _view: View | None = field(default=None, repr=False)
+    _snapshot: Snapshot | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for user, weight in self.weights.items():
             if not (isfinite(weight) and weight > 0):
                 raise BadInput(f"weight {weight:g} of user {user}; want more than 0")
 
-    def observe(self, view: View, now: float) -> None:
+    def observe(self, snapshot: Snapshot, now: float) -> None:
         """See Ordering.observe."""
-        self._view = view
+        self._snapshot = snapshot
 
     def lane(self, work: Work) -> Hashable:
         """See Ordering.lane."""
@@ -40,7 +40,7 @@ class WeightedFair(Ordering):
     def rank(self, lane: Hashable) -> float:
         """See Ordering.rank."""
         user = str(lane)
-        share = 0.0 if self._view is None else self._view.usage.dominant_share(user=user)
+        share = 0.0 if self._snapshot is None else self._snapshot.usage.dominant_share(user=user)
         return share / self.weights.get(user, 1.0)
 
     def key(self, work: Work) -> float:

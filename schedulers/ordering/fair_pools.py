@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from cellstate.errors import BadInput
+from cellstate.snapshot import Snapshot
 from cellstate.usage import Usage
-from cellstate.view import View
 from schedulers.fairshare.tree import ROOT, Job, Pool, Tree
 from schedulers.fairshare.update import fair_shares
 from schedulers.policies import Ordering
@@ -50,9 +50,9 @@ class FairPools(Ordering):
             raise BadInput(f"period of {self.period:g} s; want more than 0")
         self._tree([], [], [1.0] * len(self.resources))  # raises BadInput for circles, unknown parents, bad weights
 
-    def observe(self, view: View, now: float) -> None:
+    def observe(self, snapshot: Snapshot, now: float) -> None:
         """See Ordering.observe."""
-        self._usage = view.usage
+        self._usage = snapshot.usage
         if self._computed is None or now >= self._computed + self.period:
             self._compute(now)
 

@@ -6,8 +6,8 @@ from random import Random
 
 import numpy as np
 
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
-from cellstate.view import View
 from schedulers.placement.domains import places_of
 from schedulers.policies import Placement, claims_of
 from schedulers.work import Work
@@ -16,45 +16,45 @@ TRIES = 3
 """Orders that are thrown at random after the largest tasks were tried first."""
 
 
-def arranged(placement: Placement, work: Work, view: View, rng: Random) -> Sequence[Claim]:
+def arranged(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
     """Place a job; a gang of several groups also in other orders, the largest tasks first, before it is given up.
 
     Finding out whether any order fits would take exponential time; this finds what a packer would.
     """
-    claims = claims_of(placement, placement.place(work, view, rng))
+    claims = claims_of(placement, placement.place(work, snapshot, rng))
     groups = [group for group, left in enumerate(work.left) if left]
     if claims or not work.gang or len(groups) < 2:
         return claims
-    for order in _orders(work, groups, view, rng):
-        if claims := _in_order(placement, work, order, view, rng):
+    for order in _orders(work, groups, snapshot, rng):
+        if claims := _in_order(placement, work, order, snapshot, rng):
             return claims
     return []
 
 
-def _orders(work: Work, groups: list[int], view: View, rng: Random) -> Iterator[list[int]]:
-    most = np.maximum(view.capacity.max(axis=1, initial=1), 1)
+def _orders(work: Work, groups: list[int], snapshot: Snapshot, rng: Random) -> Iterator[list[int]]:
+    most = np.maximum(snapshot.capacity.max(axis=1, initial=1), 1)
     yield sorted(groups, key=lambda group: -float((np.array(work.need(group)) / most).max()))
     for _ in range(TRIES):
         rng.shuffle(groups)
         yield groups
 
 
-def _in_order(placement: Placement, work: Work, order: list[int], view: View, rng: Random) -> list[Claim]:
+def _in_order(placement: Placement, work: Work, order: list[int], snapshot: Snapshot, rng: Random) -> list[Claim]:
     """Group by group, each whole or nothing at all; those behind see where the ones before them went."""
-    mark, claims, known = view.mark(), list[Claim](), view.placed
-    places = places_of(work, view)
+    mark, claims, known = snapshot.mark(), list[Claim](), snapshot.placed
+    places = places_of(work, snapshot)
     try:
         for group in order:
             left = [count if other == group else 0 for other, count in enumerate(work.left)]
-            view.placed = {**known, work.id: places} if work.id in known else known
-            found = claims_of(placement, placement.place(replace(work, left=left, places=places), view, rng))
+            snapshot.placed = {**known, work.id: places} if work.id in known else known
+            found = claims_of(placement, placement.place(replace(work, left=left, places=places), snapshot, rng))
             if sum(claim.count for claim in found) < work.left[group]:
-                view.undo(mark)
+                snapshot.undo(mark)
                 return []
             places = dict(places)
             for claim in found:
                 places[claim.machine] = places.get(claim.machine, 0) + claim.count
             claims += found
     finally:
-        view.placed = known
+        snapshot.placed = known
     return claims

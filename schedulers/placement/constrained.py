@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
-from cellstate.view import View
 from schedulers.constraints.demands import NONE, demands
 from schedulers.constraints.evaluation import Mask, kept_from_simulated, permitted
 from schedulers.placement.first_fit import RandomFirstFit
@@ -24,29 +24,29 @@ class Constrained:
     inner: Placement = field(default_factory=RandomFirstFit)
     careful: Placement = field(default_factory=Service)
 
-    def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """See Placement.place."""
         if not work.job.spec:
-            return self.inner.place(work, view, rng)
+            return self.inner.place(work, snapshot, rng)
         groups = [group for group, left in enumerate(work.left) if left]
         wants = [demands(work.job, group) for group in groups]
-        if all(each is NONE for each in wants) and not kept_from_simulated(work, view):
-            return self.inner.place(work, view, rng)
+        if all(each is NONE for each in wants) and not kept_from_simulated(work, snapshot):
+            return self.inner.place(work, snapshot, rng)
         if not all(each.plain for each in wants):
-            return self.careful.place(work, view, rng)
-        masks = {group: permitted(work, group, view) for group in groups}
-        return self._narrowed(work, view, rng, masks)
+            return self.careful.place(work, snapshot, rng)
+        masks = {group: permitted(work, group, snapshot) for group in groups}
+        return self._narrowed(work, snapshot, rng, masks)
 
-    def _narrowed(self, work: Work, view: View, rng: Random, masks: dict[int, Mask | None]) -> Sequence[Claim]:
+    def _narrowed(self, work: Work, snapshot: Snapshot, rng: Random, masks: dict[int, Mask | None]) -> Sequence[Claim]:
         """Group by group, each on a copy of its own."""
-        mark, claims, places = view.mark(), list[Claim](), dict(work.places)
+        mark, claims, places = snapshot.mark(), list[Claim](), dict(work.places)
         for group, mask in masks.items():
             left = [count if other == group else 0 for other, count in enumerate(work.left)]
             found = self.inner.place(
-                replace(work, left=left, places=places), view if mask is None else view.narrow(mask), rng
+                replace(work, left=left, places=places), snapshot if mask is None else snapshot.narrow(mask), rng
             )
             if work.gang and sum(claim.count for claim in found) < work.left[group]:
-                view.undo(mark)
+                snapshot.undo(mark)
                 return []
             for claim in found:
                 places[claim.machine] = places.get(claim.machine, 0) + claim.count

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cellstate.attributes import MACHINE, Attributes
-from cellstate.view import View
+from cellstate.snapshot import Snapshot
 from schedulers.constraints.demands import Demands
 from schedulers.work import Work
 
@@ -51,7 +51,7 @@ class Level:
     counts: Codes
 
 
-def levels(wants: Demands, tasks: int, view: View, here: Mapping[int, int]) -> list[Level]:
+def levels(wants: Demands, tasks: int, snapshot: Snapshot, here: Mapping[int, int]) -> list[Level]:
     """The kinds of domain of a job of so many tasks, of which `here` are placed; `machine` is not among them."""
     bounds: dict[str, list[int]] = {}
     for spread in wants.spread:
@@ -62,8 +62,8 @@ def levels(wants: Demands, tasks: int, view: View, here: Mapping[int, int]) -> l
     machines = np.fromiter(here, np.int64, len(here))
     numbers = np.fromiter(here.values(), np.int64, len(here))
     for domain, most in bounds.items():
-        counts = np.zeros(len(view.attributes.values(domain)), dtype=np.int64)
-        np.add.at(counts, view.attributes.codes(domain)[machines], numbers)
+        counts = np.zeros(len(snapshot.attributes.values(domain)), dtype=np.int64)
+        np.add.at(counts, snapshot.attributes.codes(domain)[machines], numbers)
         found.append(Level(domain, min(most, default=None), counts))
     return found
 
@@ -75,13 +75,13 @@ def most_on_machine(wants: Demands, tasks: int) -> int | None:
     return min(known, default=None)
 
 
-def closed(level: Level, view: View) -> NDArray[np.bool_] | None:
+def closed(level: Level, snapshot: Snapshot) -> NDArray[np.bool_] | None:
     """Machines that a bounded kind of domain rules out: their domain is full, or they are in none."""
     if level.bound is None:
         return None
     full = level.counts >= level.bound
     full[0] = True
-    mask: NDArray[np.bool_] = full[view.attributes.codes(level.domain)]
+    mask: NDArray[np.bool_] = full[snapshot.attributes.codes(level.domain)]
     return mask
 
 
@@ -90,14 +90,14 @@ def tasks_of(work: Work) -> int:
     return sum(group.unplaced + group.placed for group in work.job.groups)
 
 
-def places_of(work: Work, view: View) -> dict[int, int]:
+def places_of(work: Work, snapshot: Snapshot) -> dict[int, int]:
     """Tasks of a job by machine of the copy: as looked up, else what its record and its scheduler know."""
-    if work.id in view.placed:
-        return {machine: count for machine, count in view.placed[work.id].items() if machine < view.size}
+    if work.id in snapshot.placed:
+        return {machine: count for machine, count in snapshot.placed[work.id].items() if machine < snapshot.size}
     here = dict(work.places)
     for group in work.job.groups:
         machines = [machine for _, machine, leaving in group.runs if not leaving and machine not in work.places]
         for machine in machines:
             # A record does not say how many tasks a run has, but that is plain when there is only one.
             here[machine] = here.get(machine, 0) + (group.placed if len(group.runs) == 1 else 1)
-    return {machine: count for machine, count in here.items() if machine < view.size}
+    return {machine: count for machine, count in here.items() if machine < snapshot.size}

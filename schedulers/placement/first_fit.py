@@ -5,8 +5,8 @@ from random import Random
 
 import numpy as np
 
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
-from cellstate.view import View
 from schedulers.fitting import fitting
 from schedulers.work import Work
 
@@ -21,27 +21,29 @@ class RandomFirstFit:
 
     window: int = 64
 
-    def place(self, work: Work, view: View, rng: Random) -> list[Claim]:
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> list[Claim]:
         """See Placement.place."""
         claims: list[Claim] = []
-        mark = view.mark()
+        mark = snapshot.mark()
         for group, left in enumerate(work.left):
             if left:
-                left = self._place_group(work, group, left, view, rng, claims)  # noqa: PLW2901 - counts down
+                left = self._place_group(work, group, left, snapshot, rng, claims)  # noqa: PLW2901 - counts down
                 if left and work.gang:
-                    view.undo(mark)
+                    snapshot.undo(mark)
                     return []
         return claims
 
-    def _place_group(self, work: Work, group: int, left: int, view: View, rng: Random, claims: list[Claim]) -> int:
-        need, size = work.need(group), view.size
+    def _place_group(
+        self, work: Work, group: int, left: int, snapshot: Snapshot, rng: Random, claims: list[Claim]
+    ) -> int:
+        need, size = work.need(group), snapshot.size
         if not size:
             return left
         start = int(rng.random() * size)
-        wanted = [(word, amount) for word, amount in zip(view.free, need, strict=True) if amount]
+        wanted = [(word, amount) for word, amount in zip(snapshot.free, need, strict=True) if amount]
         if not wanted:
-            wanted = [(view.free[0], 0)]
-        number, take = view.number, view.take
+            wanted = [(snapshot.free[0], 0)]
+        number, take = snapshot.number, snapshot.take
         for step in range(min(self.window, size)):
             machine = (start + step) % size
             count = left
@@ -58,19 +60,19 @@ class RandomFirstFit:
                 left -= count
                 if not left:
                     return 0
-        return self._search(work, group, left, view, start, claims)
+        return self._search(work, group, left, snapshot, start, claims)
 
-    def _search(self, work: Work, group: int, left: int, view: View, start: int, claims: list[Claim]) -> int:
+    def _search(self, work: Work, group: int, left: int, snapshot: Snapshot, start: int, claims: list[Claim]) -> int:
         need = work.need(group)
-        fits = fitting(view.room, need, left)
+        fits = fitting(snapshot.room, need, left)
         found = np.flatnonzero(fits > 0)
         if not len(found):
             return left
         found = np.roll(found, -int(np.searchsorted(found, start)))
         for machine in found.tolist():
             count = min(left, int(fits[machine]))
-            view.take(machine, need, count)
-            claims.append(Claim(machine, group, count, int(view.number[machine])))
+            snapshot.take(machine, need, count)
+            claims.append(Claim(machine, group, count, int(snapshot.number[machine])))
             left -= count
             if not left:
                 break

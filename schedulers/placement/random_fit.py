@@ -6,8 +6,8 @@ from random import Random
 
 from cellstate.model import MOST_CLAIMS
 from cellstate.resources import Resources
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Singles
-from cellstate.view import View
 from schedulers.draws import drawn_by
 from schedulers.work import Work
 
@@ -23,44 +23,44 @@ class RandomFit:
     fewest: int = 16
     """So many misses say nothing yet."""
 
-    def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """See Placement.place."""
         left, gang = work.left, work.gang
         if len(left) == 1 and not gang:
-            return Singles(self._draw(work.need(0), left[0], view, rng))
+            return Singles(self._draw(work.need(0), left[0], snapshot, rng))
         claims: list[Claim] = []
-        mark = view.mark()
+        mark = snapshot.mark()
         for group, wanted in enumerate(left):
-            machines = self._draw(work.need(group), min(wanted, MOST_CLAIMS - len(claims)), view, rng)
+            machines = self._draw(work.need(group), min(wanted, MOST_CLAIMS - len(claims)), snapshot, rng)
             if len(left) == 1 and len(machines) == wanted:
                 return Singles(machines)
-            claims += Singles(machines, group, [int(view.number[machine]) for machine in machines])
+            claims += Singles(machines, group, [int(snapshot.number[machine]) for machine in machines])
             if gang and len(machines) < wanted:
-                view.undo(mark)
+                snapshot.undo(mark)
                 return []
         return claims
 
-    def _draw(self, need: Resources, wanted: int, view: View, rng: Random) -> list[int]:
-        size, left, below = view.size, min(wanted, MOST_CLAIMS), drawn_by(rng)
+    def _draw(self, need: Resources, wanted: int, snapshot: Snapshot, rng: Random) -> list[int]:
+        size, left, below = snapshot.size, min(wanted, MOST_CLAIMS), drawn_by(rng)
         if not size or not left:
             return []
-        found = view.take_each(need, below(size, left))
+        found = snapshot.take_each(need, below(size, left))
         wanted, left = left, left - len(found)
         missed = left
-        while left and (missed < self.fewest or left * missed <= (wanted - left + 1) * view.scope):
-            view.take_each(need, below(size, left), found)
+        while left and (missed < self.fewest or left * missed <= (wanted - left + 1) * snapshot.scope):
+            snapshot.take_each(need, below(size, left), found)
             left = wanted - len(found)
             missed += left
         if left:
-            self._search(need, wanted, view, rng, found)
+            self._search(need, wanted, snapshot, rng, found)
         return found
 
-    def _search(self, need: Resources, wanted: int, view: View, rng: Random, found: list[int]) -> None:
+    def _search(self, need: Resources, wanted: int, snapshot: Snapshot, rng: Random, found: list[int]) -> None:
         """Draw among the machines that have room."""
-        machines, before = view.holding(need), len(found)
+        machines, before = snapshot.holding(need), len(found)
         while machines and before < wanted:
             i = int(rng.random() * len(machines))
-            view.take_each(need, [machines[i]], found)
+            snapshot.take_each(need, [machines[i]], found)
             if len(found) == before:
                 machines[i] = machines[-1]
                 machines.pop()

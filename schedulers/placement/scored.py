@@ -7,20 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cellstate.resources import Resources
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
-from cellstate.view import View
 from schedulers.fitting import fitting
 from schedulers.work import Work
 
 Scores = NDArray[np.float64]
 
 
-def tightness(view: View, need: Resources) -> Scores:
+def tightness(snapshot: Snapshot, need: Resources) -> Scores:
     """How full a machine would be, 0 to 1, mean over dimensions: best fit wants it high."""
-    total = np.zeros(view.size)
+    total = np.zeros(snapshot.size)
     for d, amount in enumerate(need):
-        capacity = np.maximum(view.capacity[d], 1)
-        total += 1.0 - (view.room[d] - amount) / capacity
+        capacity = np.maximum(snapshot.capacity[d], 1)
+        total += 1.0 - (snapshot.room[d] - amount) / capacity
     return total / len(need)
 
 
@@ -35,31 +35,38 @@ class BestFit:
 
     apart: int = 0
 
-    def place(self, work: Work, view: View, rng: Random) -> list[Claim]:
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> list[Claim]:
         """See Placement.place."""
         claims: list[Claim] = []
-        mark = view.mark()
+        mark = snapshot.mark()
         here = dict(work.places)
         for group, left in enumerate(work.left):
             while left:
-                placed = self._round(work, group, left, view, rng, claims, here)
+                placed = self._round(work, group, left, snapshot, rng, claims, here)
                 left -= placed  # noqa: PLW2901 - counts down
                 if not placed:
                     break
             if left and work.gang:
-                view.undo(mark)
+                snapshot.undo(mark)
                 return []
         return claims
 
     def _round(
-        self, work: Work, group: int, left: int, view: View, rng: Random, claims: list[Claim], here: dict[int, int]
+        self,
+        work: Work,
+        group: int,
+        left: int,
+        snapshot: Snapshot,
+        rng: Random,
+        claims: list[Claim],
+        here: dict[int, int],
     ) -> int:
         need = work.need(group)
-        fits = fitting(view.room, need, self.apart or left)
+        fits = fitting(snapshot.room, need, self.apart or left)
         found = np.flatnonzero(fits > 0)
         if not len(found):
             return 0
-        scores = tightness(view, need)[found]
+        scores = tightness(snapshot, need)[found]
         for machine, count in here.items():
             scores[found == machine] -= count
         ties = np.random.Generator(np.random.PCG64(rng.getrandbits(64))).random(len(found))
@@ -67,9 +74,9 @@ class BestFit:
         for i in np.lexsort((ties, -scores)):
             machine = int(found[i])
             count = min(left - placed, int(fits[machine]))
-            view.take(machine, need, count)
+            snapshot.take(machine, need, count)
             here[machine] = here.get(machine, 0) + count
-            claims.append(Claim(machine, group, count, int(view.number[machine])))
+            claims.append(Claim(machine, group, count, int(snapshot.number[machine])))
             placed += count
             if placed == left:
                 break

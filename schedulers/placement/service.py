@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cellstate.resources import Resources
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
-from cellstate.view import View
 from schedulers.constraints.demands import Demands, demands
 from schedulers.constraints.evaluation import holds, permitted, related
 from schedulers.fitting import fitting
@@ -52,24 +52,26 @@ class Service:
     effort: int = 10_000
     tries: int = 8
 
-    def place(self, work: Work, view: View, rng: Random) -> list[Claim]:
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> list[Claim]:
         """See Placement.place. What is bounded goes first: the rest finds room anywhere."""
-        mark, here = view.mark(), places_of(work, view)
+        mark, here = snapshot.mark(), places_of(work, snapshot)
         found: dict[int, list[Claim]] = {}
         groups = [group for group, left in enumerate(work.left) if left]
         for group in sorted(groups, key=lambda group: _freedom(demands(work.job, group))):
             left = work.left[group]
-            found[group] = self._place_group(work, group, view, here, rng)
+            found[group] = self._place_group(work, group, snapshot, here, rng)
             if work.gang and sum(claim.count for claim in found[group]) < left:
-                view.undo(mark)
+                snapshot.undo(mark)
                 return []
         return [claim for claims in found.values() for claim in claims]
 
-    def _place_group(self, work: Work, group: int, view: View, here: dict[int, int], rng: Random) -> list[Claim]:
+    def _place_group(
+        self, work: Work, group: int, snapshot: Snapshot, here: dict[int, int], rng: Random
+    ) -> list[Claim]:
         need, left = work.need(group), work.left[group]
         wants, total = demands(work.job, group), tasks_of(work)
-        over = levels(wants, total, view, here)
-        fits = self._fits(work, group, view, here, over)
+        over = levels(wants, total, snapshot, here)
+        fits = self._fits(work, group, snapshot, here, over)
         found = np.flatnonzero(fits)
         if not len(found):
             return []
@@ -77,22 +79,22 @@ class Service:
         takes = list[tuple[int, int]]()
         if self.effort and len(found) > max(self.effort, 4 * left):
             some = found[dice.random(len(found)) < max(self.effort, 4 * left) / len(found)]
-            takes = self._spread(work, group, view, here, over, some, fits, dice)
+            takes = self._spread(work, group, snapshot, here, over, some, fits, dice)
         if sum(count for _, count in takes) < left:
-            takes = self._spread(work, group, view, here, over, found, fits, dice)
+            takes = self._spread(work, group, snapshot, here, over, found, fits, dice)
         claims = []
         for machine, count in takes:
-            view.take(machine, need, count)
+            snapshot.take(machine, need, count)
             here[machine] = here.get(machine, 0) + count
-            claims.append(Claim(machine, group, count, int(view.number[machine])))
+            claims.append(Claim(machine, group, count, int(snapshot.number[machine])))
         return claims
 
     def _fits(
-        self, work: Work, group: int, view: View, here: Mapping[int, int], over: list[Level]
+        self, work: Work, group: int, snapshot: Snapshot, here: Mapping[int, int], over: list[Level]
     ) -> NDArray[np.int64]:
         """How many tasks each machine may and can take."""
-        fits = fitting(view.room, work.need(group), work.left[group])
-        may = permitted(work, group, view)
+        fits = fitting(snapshot.room, work.need(group), work.left[group])
+        may = permitted(work, group, snapshot)
         if may is not None:
             fits[~may] = 0
         most = most_on_machine(demands(work.job, group), tasks_of(work))
@@ -101,19 +103,19 @@ class Service:
             for machine, count in here.items():
                 fits[machine] = min(int(fits[machine]), max(0, most - count))
         for level in over:
-            full = closed(level, view)
+            full = closed(level, snapshot)
             if full is not None:
                 fits[full] = 0
         return fits
 
     def _spread(
-        self, work: Work, group: int, view: View, here: Mapping[int, int], over: list[Level], found: Found,
+        self, work: Work, group: int, snapshot: Snapshot, here: Mapping[int, int], over: list[Level], found: Found,
         fits: NDArray[np.int64], dice: np.random.Generator,
     ) -> list[tuple[int, int]]:  # fmt: skip
         """(machine, tasks) for as many tasks as can be had of those left."""
         left = work.left[group]
-        points = sum(self._scores(work, group, view, here, found).values(), _TIE * dice.random(len(found)))
-        kinds = patches(view.attributes, tuple(level.domain for level in over))
+        points = sum(self._scores(work, group, snapshot, here, found).values(), _TIE * dice.random(len(found)))
+        kinds = patches(snapshot.attributes, tuple(level.domain for level in over))
         best, fewest = list[tuple[int, int]](), left + 1
         # Several bounds at once: which machines come first decides how many tasks fit, so the order is thrown anew.
         tries = self.tries if sum(level.bound is not None for level in over) > 1 else 0
@@ -127,27 +129,29 @@ class Service:
             points = dice.random(len(found))
         return best
 
-    def scores(self, work: Work, group: int, view: View, machines: Found) -> dict[str, Points]:
+    def scores(self, work: Work, group: int, snapshot: Snapshot, machines: Found) -> dict[str, Points]:
         """See Scoring.scores; what is lost for spreading changes with each task and is not among them."""
-        return self._scores(work, group, view, places_of(work, view), machines)
+        return self._scores(work, group, snapshot, places_of(work, snapshot), machines)
 
-    def _scores(self, work: Work, group: int, view: View, here: Mapping[int, int], found: Found) -> dict[str, Points]:
+    def _scores(
+        self, work: Work, group: int, snapshot: Snapshot, here: Mapping[int, int], found: Found
+    ) -> dict[str, Points]:
         wants = demands(work.job, group)
-        used, most = usage(view, work.need(group), found), max(1.0, self.fit + self.balance)
+        used, most = usage(snapshot, work.need(group), found), max(1.0, self.fit + self.balance)
         points = {
             "fit": self.fit / most * used.mean(axis=0),
             "balance": self.balance / most * (1.0 - used.max(axis=0) + used.min(axis=0)),
         }
         if wants.preferred:
-            masks = [(each.weight / 100, holds(each.text, view.attributes)[found]) for each in wants.preferred]
+            masks = [(each.weight / 100, holds(each.text, snapshot.attributes)[found]) for each in wants.preferred]
             points["preferred"] = self.preferred * sum((weight * mask for weight, mask in masks), np.zeros(len(found)))
         if wants.near:
-            near = [related(relation, view)[found] for relation in wants.near]
+            near = [related(relation, snapshot)[found] for relation in wants.near]
             points["near"] = self.near * np.sum(near, axis=0, dtype=np.float64)
-        if view.disturbs is not None:
-            points["precedence"] = -self.precedence * view.disturbs[found]
+        if snapshot.disturbs is not None:
+            points["precedence"] = -self.precedence * snapshot.disturbs[found]
         if here:
-            had = np.zeros(view.size)
+            had = np.zeros(snapshot.size)
             had[list(here)] = list(here.values())
             points["apart"] = -self.apart * had[found]
         return points
@@ -157,9 +161,9 @@ def _freedom(wants: Demands) -> int:
     return 0 if wants.different else 1 if any(s.most or s.share for s in wants.spread) else 2
 
 
-def usage(view: View, need: Resources, found: Found) -> Points:
+def usage(snapshot: Snapshot, need: Resources, found: Found) -> Points:
     """How much of each resource would be used with one task more, 0 to 1, by resource and machine."""
-    capacity = np.maximum(view.capacity[:, found], 1)
-    room = np.stack([room[found] for room in view.room])
+    capacity = np.maximum(snapshot.capacity[:, found], 1)
+    room = np.stack([room[found] for room in snapshot.room])
     used: Points = 1.0 - (room - np.array(need, dtype=np.int64)[:, None]) / capacity
     return used

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
-from cellstate.view import View
 from schedulers.policies import Placement, Preemption
 from schedulers.work import Work
 
@@ -18,9 +18,9 @@ class NoPreemption(Preemption):
     evicts: ClassVar[bool] = False
     by: ClassVar[str] = ""
 
-    def suspects(self, work: Work, view: View, rng: Random) -> None:
+    def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> None:
         """See Preemption.suspects."""
 
-    def place(self, work: Work, view: View, placement: Placement, rng: Random) -> Sequence[Claim]:
+    def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
         """See Preemption.place."""
         return ()

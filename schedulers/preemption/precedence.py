@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from cellstate.model import MachineState
 from cellstate.residents import Resident
 from cellstate.resources import Resources
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
-from cellstate.view import View
 from schedulers.constraints.evaluation import permitted
 from schedulers.policies import Placement, Preemption, claims_of
 from schedulers.preemption.victims import fewest
@@ -40,64 +40,64 @@ class Precedence(Preemption):
     looks: int = 256
     most: int = 1024
 
-    def suspects(self, work: Work, view: View, rng: Random) -> list[int] | None:
+    def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> list[int] | None:
         """See Preemption.suspects."""
         if not work.job.precedence:
             return None  # nothing is less important
-        might = _might_hold(work, view)
+        might = _might_hold(work, snapshot)
         if not might.any():
             return None
-        unknown = np.flatnonzero(might & ~view.residents.known(view.number))
+        unknown = np.flatnonzero(might & ~snapshot.residents.known(snapshot.number))
         if len(unknown) > self.looks:
             dice = np.random.Generator(np.random.PCG64(rng.getrandbits(64)))
             unknown = np.sort(dice.choice(unknown, self.looks, replace=False))
         return [int(machine) for machine in unknown]
 
-    def place(self, work: Work, view: View, placement: Placement, rng: Random) -> Sequence[Claim]:
+    def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
         """See Preemption.place."""
-        prey = self._prey(work, view, rng)
+        prey = self._prey(work, snapshot, rng)
         levels = sorted({resident.precedence for residents in prey.values() for resident in residents})
         low, high = 0, len(levels) - 1
-        if high < 0 or not _Trial(work, view, prey, levels[high]).succeeds(placement, rng):
+        if high < 0 or not _Trial(work, snapshot, prey, levels[high]).succeeds(placement, rng):
             return []
         while low < high:
             middle = (low + high) // 2
-            if _Trial(work, view, prey, levels[middle]).succeeds(placement, rng):
+            if _Trial(work, snapshot, prey, levels[middle]).succeeds(placement, rng):
                 high = middle
             else:
                 low = middle + 1
-        return _Trial(work, view, prey, levels[low]).fewest_machines(placement, rng)
+        return _Trial(work, snapshot, prey, levels[low]).fewest_machines(placement, rng)
 
-    def _prey(self, work: Work, view: View, rng: Random) -> Prey:
-        known = np.flatnonzero(_might_hold(work, view) & view.residents.known(view.number))
+    def _prey(self, work: Work, snapshot: Snapshot, rng: Random) -> Prey:
+        known = np.flatnonzero(_might_hold(work, snapshot) & snapshot.residents.known(snapshot.number))
         if len(known) > self.most:
             dice = np.random.Generator(np.random.PCG64(rng.getrandbits(64)))
             known = np.sort(dice.choice(known, self.most, replace=False))
         below = work.job.precedence
         prey = {
-            int(machine): [each for each in view.residents.on(int(machine)) if each.precedence < below]
+            int(machine): [each for each in snapshot.residents.on(int(machine)) if each.precedence < below]
             for machine in known
         }
         return {machine: residents for machine, residents in prey.items() if residents}
 
 
-def _might_hold(work: Work, view: View) -> NDArray[np.bool_]:
+def _might_hold(work: Work, snapshot: Snapshot) -> NDArray[np.bool_]:
     """Machines that would hold a task of the job if they were empty, and are not."""
-    might = np.zeros(view.size, dtype=np.bool_)
+    might = np.zeros(snapshot.size, dtype=np.bool_)
     for group, left in enumerate(work.left):
         if left:
-            holds = (view.capacity >= np.array(work.need(group), dtype=np.int64)[:, None]).all(axis=0)
-            may = permitted(work, group, view)
+            holds = (snapshot.capacity >= np.array(work.need(group), dtype=np.int64)[:, None]).all(axis=0)
+            may = permitted(work, group, snapshot)
             might |= holds if may is None else holds & may
-    might &= (view.rows[2] == MachineState.UP) & (view.base[0] >= 0) & view.allocated.any(axis=0)
+    might &= (snapshot.rows[2] == MachineState.UP) & (snapshot.base[0] >= 0) & snapshot.allocated.any(axis=0)
     return might
 
 
 class _Trial:
     """What the placement makes of the room that evicting everything up to one precedence would give."""
 
-    def __init__(self, work: Work, view: View, prey: Prey, level: int) -> None:
-        self.work, self.view = work, view
+    def __init__(self, work: Work, snapshot: Snapshot, prey: Prey, level: int) -> None:
+        self.work, self.snapshot = work, snapshot
         self.prey = {
             machine: here
             for machine, residents in prey.items()
@@ -107,16 +107,16 @@ class _Trial:
 
     def succeeds(self, placement: Placement, rng: Random) -> bool:
         """Whether anything can be placed; the copy is as it was afterwards."""
-        mark = self.view.mark()
+        mark = self.snapshot.mark()
         found = len(self._place(list(self.prey), placement, rng)) > 0
-        self.view.undo(mark)
+        self.snapshot.undo(mark)
         return found
 
     def fewest_machines(self, placement: Placement, rng: Random) -> Sequence[Claim]:
         """Claims with victims: twice as many machines are offered, the cheapest first, until something is placed."""
         costs = {machine: cost for machine in self.prey if (cost := self._cost(machine)) is not None}
         ranks = {cost[:2]: rank for rank, cost in enumerate(sorted(set(costs.values())))}
-        disturbs = np.zeros(self.view.size)
+        disturbs = np.zeros(self.snapshot.size)
         for machine, cost in costs.items():
             disturbs[machine] = (ranks[cost[:2]] + 1) / (len(ranks) + 1)
         machines = sorted(costs, key=lambda machine: costs[machine])
@@ -134,7 +134,7 @@ class _Trial:
         """What one task here costs: the precedence of the most important victim, the tasks, the oldest of them."""
         costs = []
         for need in self.needs:
-            lacking = tuple(amount - int(room[machine]) for amount, room in zip(need, self.view.room, strict=True))
+            lacking = tuple(amount - int(room[machine]) for amount, room in zip(need, self.snapshot.room, strict=True))
             if (victims := fewest(self.prey[machine], lacking)) is not None:
                 above = max((each.resident.precedence for each in victims), default=-1)
                 oldest = min((each.resident.placement for each in victims), default=0)
@@ -144,18 +144,18 @@ class _Trial:
     def _place(
         self, machines: Sequence[int], placement: Placement, rng: Random, disturbs: NDArray[np.float64] | None = None
     ) -> Sequence[Claim]:
-        extra = np.zeros((self.view.dimensions, self.view.size), dtype=np.int64)
+        extra = np.zeros((self.snapshot.dimensions, self.snapshot.size), dtype=np.int64)
         for machine in machines:
             for each in self.prey[machine]:
                 extra[:, machine] += np.array(each.need, dtype=np.int64) * each.tasks
-        relieved = self.view.relieve(extra, np.zeros(self.view.size) if disturbs is None else disturbs)
+        relieved = self.snapshot.relieve(extra, np.zeros(self.snapshot.size) if disturbs is None else disturbs)
         return claims_of(placement, placement.place(self.work, relieved, rng))
 
     def _with_victims(self, claims: Sequence[Claim]) -> list[Claim]:
         """Name the victims of each claim; what is evicted for one of a machine's claims counts for those behind it."""
         room: dict[int, list[int]] = {}
         for claim in claims:
-            here = room.setdefault(claim.machine, [int(amounts[claim.machine]) for amounts in self.view.room])
+            here = room.setdefault(claim.machine, [int(amounts[claim.machine]) for amounts in self.snapshot.room])
             _add(here, self.work.need(claim.group), claim.count)
         left = {machine: {each.placement: each for each in self.prey.get(machine, ())} for machine in room}
         found = []

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cellstate.resources import Resources
-from cellstate.view import View
+from cellstate.snapshot import Snapshot
 from schedulers.constraints.demands import demands
 from schedulers.constraints.evaluation import kept_from_simulated, permitted
 from schedulers.fitting import Amounts, fitting
@@ -52,7 +52,7 @@ class Blocked(ByShape):
         alike = super().add(work)
         line = self._put(alike)
         if work.woken is not None:
-            self._lines.vain[line] = True
+            self._lines.unfit[line] = True
             self.tried(work)
         wants = [demands(work.job, group) for group, left in enumerate(work.left) if left]
         others = frozenset(relation.job for each in wants for relation in (*each.near, *each.apart))
@@ -105,40 +105,40 @@ class Blocked(ByShape):
 
     # Requeueing
 
-    def wake(self, view: View, promise: Promise | None = None) -> list[Work]:
+    def wake(self, snapshot: Snapshot, promise: Promise | None = None) -> list[Work]:
         """Take out the jobs that room freed since the last call may hold; no herd behind the first ones.
 
         With a `promise`, ranks follow what is given out: no job is requeued for more than its turns brought it.
         """
-        fresh, again = view.freed(), self._again
+        fresh, again = snapshot.freed(), self._again
         self._again = []
         if not self.groups or not (len(fresh) or again):
             return []
         lines = self._lines
-        if len(fresh) and lines.vain.any():
-            lines.vain &= ~(lines.least <= view.amounts(fresh).max(axis=1)).all(axis=1)
+        if len(fresh) and lines.unfit.any():
+            lines.unfit &= ~(lines.least <= snapshot.amounts(fresh).max(axis=1)).all(axis=1)
         machines = np.unique(np.concatenate([fresh, *again])) if again else fresh
-        return Sharing(self, view, machines, promise).among(~lines.vain)
+        return Sharing(self, snapshot, machines, promise).among(~lines.unfit)
 
-    def wake_near(self, view: View, names: Collection[str], promise: Promise | None = None) -> list[Work]:
+    def wake_near(self, snapshot: Snapshot, names: Collection[str], promise: Promise | None = None) -> list[Work]:
         """Take out the jobs that may fit now that other jobs, which it matters to them where they run, have moved."""
-        concerned = np.zeros(len(self._lines.vain), dtype=np.bool_)
+        concerned = np.zeros(len(self._lines.unfit), dtype=np.bool_)
         for alike, others in self._others.items():
             concerned[self._lines.of[alike]] = not others.isdisjoint(names)
-        machines = np.flatnonzero(view.up)
+        machines = np.flatnonzero(snapshot.up)
         if not (concerned.any() and len(machines)):
             return []
-        self._lines.vain[concerned] = False
-        return Sharing(self, view, machines, promise).among(concerned)
+        self._lines.unfit[concerned] = False
+        return Sharing(self, snapshot, machines, promise).among(concerned)
 
 
 class Sharing:
     """Gives the room of some machines to blocked jobs, in the policy's order."""
 
-    def __init__(self, blocked: Blocked, view: View, machines: Machines, promise: Promise | None) -> None:
+    def __init__(self, blocked: Blocked, snapshot: Snapshot, machines: Machines, promise: Promise | None) -> None:
         """Nothing is given yet."""
-        self.blocked, self.view, self.machines, self.promise = blocked, view, machines, promise
-        self.lines, self.room = blocked._lines, view.amounts(machines)  # noqa: SLF001 - the other half of Blocked
+        self.blocked, self.snapshot, self.machines, self.promise = blocked, snapshot, machines, promise
+        self.lines, self.room = blocked._lines, snapshot.amounts(machines)  # noqa: SLF001 - the other half of Blocked
         self.given: dict[str, list[int]] = {}
 
     def among(self, waiting: Mask) -> list[Work]:
@@ -176,7 +176,7 @@ class Sharing:
         turn = [0] * len(work.left)
         for group, left in enumerate(work.left):
             if rest := left - given[group]:
-                need, mask = work.need(group), _of_use(work, group, self.view, self.machines)
+                need, mask = work.need(group), _of_use(work, group, self.snapshot, self.machines)
                 fits = int(_units(self.room, need, mask).sum())
                 turn[group] = min(rest, fits) if work.gang else min(rest, fits and 1 + fits // PORTIONS)
                 _take(self.room, need, mask, turn[group])
@@ -197,7 +197,7 @@ class Sharing:
         first = self.blocked.first(alike)
         groups = [group for group, left in enumerate(first.left) if left]
         needs = [first.need(group) for group in groups]
-        masks = [_of_use(first, group, self.view, self.machines) for group in groups]
+        masks = [_of_use(first, group, self.snapshot, self.machines) for group in groups]
         budget = [int(_units(self.room, need, mask).sum()) for need, mask in zip(needs, masks, strict=True)]
         takes, woken = [0] * len(groups), list[Work]()
         # Group by group: what the first jobs cannot use must reach those behind them.
@@ -215,13 +215,13 @@ class Sharing:
         return woken
 
 
-def _of_use(work: Work, group: int, view: View, machines: Machines) -> Mask | None:
+def _of_use(work: Work, group: int, snapshot: Snapshot, machines: Machines) -> Mask | None:
     """Which of the machines a group may run on, as far as that is known; None for all of them."""
-    may = permitted(work, group, view) if work.job.spec and view.attributes.used else None
-    found = None if may is None else may[machines] | view.attributes.stale[machines]
-    if not kept_from_simulated(work, view):
+    may = permitted(work, group, snapshot) if work.job.spec and snapshot.attributes.used else None
+    found = None if may is None else may[machines] | snapshot.attributes.stale[machines]
+    if not kept_from_simulated(work, snapshot):
         return found
-    real = ~view.simulated[machines]
+    real = ~snapshot.simulated[machines]
     return real if found is None else found & real
 
 

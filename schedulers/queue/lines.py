@@ -16,7 +16,7 @@ NOBODY = np.iinfo(np.int64).max
 class Lines:
     """The least that tasks of a group need, and the place of its first job.
 
-    A group is `vain` when a job of it was tried on freed room and could not use it; it waits for other machines.
+    A group is `unfit` when a job of it was tried on freed room and could not use it; it waits for other machines.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Lines:
         self.key: NDArray[np.float64] = np.empty(0)
         self.tie: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self.lane: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self.vain: Mask = np.empty(0, dtype=np.bool_)
+        self.unfit: Mask = np.empty(0, dtype=np.bool_)
         self._free: list[int] = []
         self._lanes: dict[Hashable, int] = {}
         self._rank: NDArray[np.float64] = np.empty(0)
@@ -40,7 +40,7 @@ class Lines:
             if not self._free:
                 self._grow(len(needs[0]))
             line = self.of[alike] = self._free.pop()
-            self.alike[line], self.vain[line] = alike, False
+            self.alike[line], self.unfit[line] = alike, False
             self.least[line] = np.min(needs, axis=0)
             self.lane[line] = self._lanes.setdefault(alike[0], len(self._lanes))
         self.key[line], self.tie[line] = within
@@ -59,7 +59,7 @@ class Lines:
         self.least = np.concatenate([self.least.reshape(known, dimensions), least])
         self.key = np.concatenate([self.key, np.zeros(more)])
         self.tie, self.lane = (np.concatenate([each, np.zeros(more, dtype=np.int64)]) for each in (self.tie, self.lane))
-        self.vain = np.concatenate([self.vain, np.zeros(more, dtype=np.bool_)])
+        self.unfit = np.concatenate([self.unfit, np.zeros(more, dtype=np.bool_)])
         self.alike += [None] * more
         self._free += range(known + more - 1, known - 1, -1)
 

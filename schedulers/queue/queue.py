@@ -10,8 +10,8 @@ from heapq import heappop, heappush
 from itertools import islice
 from random import Random
 
-from cellstate.view import View
-from schedulers.constraints.looking import Look, lacking
+from cellstate.snapshot import Snapshot
+from schedulers.constraints.fetching import Fetch, lacking
 from schedulers.policies import Ordering, Preemption
 from schedulers.queue.blocked import Blocked
 from schedulers.queue.limited import Limited
@@ -21,9 +21,9 @@ from schedulers.work import Work
 
 LOOK_SECONDS = 0.2
 """How often other jobs are looked up while a job waits for where they run."""
-HUNT_SECONDS = 0.5
+SCAN_SECONDS = 0.5
 """How often jobs are looked at that might evict what others placed."""
-MOST_HUNTERS = 8
+MOST_SCANNED = 8
 """Groups of blocked jobs that are looked at in one go because of what others placed."""
 
 
@@ -39,10 +39,10 @@ class Queue:
         self.limited = Limited(self.ranks)
         self.follows_use = type(ordering).observe is not Ordering.observe
         """Whether ranks follow what users and pools hold."""
-        self._view: View | None = None
+        self._snapshot: Snapshot | None = None
         self._until: list[tuple[float, str]] = []
-        self._look_at = self._hunt_at = 0.0
-        self._hunted = self._to_hunt = 0
+        self._look_at = self._scan_at = 0.0
+        self._scanned = self._to_scan = 0
         self._changes = -1
         self.bound: Callable[[], Place | None] | None = None
         """The place of the best job that may wait elsewhere: none behind it is chosen, unless that was so before."""
@@ -51,7 +51,7 @@ class Queue:
     # What is in it
 
     @property
-    def asleep(self) -> int:
+    def blocked_jobs(self) -> int:
         """How many jobs are blocked."""
         return len(self.blocked) + len(self.limited)
 
@@ -111,8 +111,8 @@ class Queue:
         due = [ready]
         if self.limited.unknown or self.blocked.others():
             due.append(self._look_at)
-        if self._to_hunt and len(self.blocked):
-            due.append(self._hunt_at)
+        if self._to_scan and len(self.blocked):
+            due.append(self._scan_at)
         while self._until and not self._waits(*self._until[0]):
             heappop(self._until)
         if self._until:
@@ -135,90 +135,90 @@ class Queue:
         """Somebody notified the scheduler: look at once."""
         self._look_at = 0.0
 
-    def asks(self, kind: str, view: View, now: float) -> Look | None:
+    def asks(self, kind: str, snapshot: Snapshot, now: float) -> Fetch | None:
         """What is to be looked up for blocked jobs."""
-        if not self.asleep:
+        if not self.blocked_jobs:
             return None
         # A machine that came, or came back otherwise, may be what a blocked job waits for.
-        attributes = view.attributes.used and bool(len(self.blocked)) and lacking(view)
+        attributes = snapshot.attributes.used and bool(len(self.blocked)) and lacking(snapshot)
         others, use = set[str](), ""
         if now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             others, use = self.blocked.others(), kind if len(self.limited) else ""
         if not (attributes or others or use):
             return None
-        return Look(attributes, others=tuple(sorted(others)), use=use)
+        return Fetch(attributes, others=tuple(sorted(others)), use=use)
 
     # Requeueing
 
-    def observe(self, view: View, now: float) -> None:
+    def observe(self, snapshot: Snapshot, now: float) -> None:
         """Let the policy see the copy and the time; ranks are computed anew."""
-        view.now, self._view = now, view
+        snapshot.now, self._snapshot = now, snapshot
         if self.follows_use:
-            view.usage.capacity = view.total()
+            snapshot.usage.capacity = snapshot.total()
             self.ranks.forget()
-            self.ordering.observe(view, now)
+            self.ordering.observe(snapshot, now)
 
-    def wake(self, view: View, preemption: Preemption, rng: Random, now: float) -> None:
+    def wake(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> None:
         """Make ready the blocked jobs that may be placed now."""
         if not (self.blocked.groups or self.limited.groups):
-            self._none_waits(view)
+            self._none_waits(snapshot)
             return
         promise = self._promise if self.follows_use else None
-        woken = self.blocked.wake(view, promise)
-        if view.moved:
-            woken += self.blocked.wake_near(view, view.moved, promise)
-            view.moved = set()
-        if view.use is not None:
-            woken += self.limited.wake(view.use, promise)
-            view.use = None
+        woken = self.blocked.wake(snapshot, promise)
+        if snapshot.moved:
+            woken += self.blocked.wake_near(snapshot, snapshot.moved, promise)
+            snapshot.moved = set()
+        if snapshot.use is not None:
+            woken += self.limited.wake(snapshot.use, promise)
+            snapshot.use = None
         while self._until and self._until[0][0] <= now:
             until, job_id = heappop(self._until)
             if self._waits(until, job_id) and (work := self.blocked.discard(job_id)) is not None:
                 woken.append(work)
-        woken += self._hunt(view, preemption, rng, now)
+        woken += self._scan_preemption(snapshot, preemption, rng, now)
         for work in woken:
             work.not_before = 0.0
             self.ready.add(work)
 
-    def _none_waits(self, view: View) -> None:
+    def _none_waits(self, snapshot: Snapshot) -> None:
         """No job is blocked: room, limits and other jobs that changed until now concern nobody."""
         self.blocked.offer_nothing()
-        view.forget_freed()
-        view.use, self._to_hunt = None, 0
-        if view.moved:
-            view.moved = set()
+        snapshot.forget_freed()
+        snapshot.use, self._to_scan = None, 0
+        if snapshot.moved:
+            snapshot.moved = set()
         if self._until:
             self._until.clear()
 
     def _promise(self, work: Work, tasks: Sequence[int]) -> None:
         """Count tasks as if they were placed, until the next decision."""
-        if self._view is not None:
+        if self._snapshot is not None:
             for group, count in enumerate(tasks):
                 if count:
-                    self._view.usage.promise(work.user, work.pool, work.need(group), count)
+                    self._snapshot.usage.promise(work.user, work.pool, work.need(group), count)
             self.ranks.forget()
 
-    def _hunt(self, view: View, preemption: Preemption, rng: Random, now: float) -> list[Work]:
+    def _scan_preemption(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
         """The first job of some groups, when others placed what it might evict: the groups take turns."""
         if not preemption.evicts or not len(self.blocked):
-            self._to_hunt = 0
+            self._to_scan = 0
             return []
-        if view.changes != self._changes:
-            self._changes, self._to_hunt = view.changes, len(self.blocked.groups)
-        if not self._to_hunt or now < self._hunt_at:
+        if snapshot.changes != self._changes:
+            self._changes, self._to_scan = snapshot.changes, len(self.blocked.groups)
+        if not self._to_scan or now < self._scan_at:
             return []
-        self._hunt_at = now + HUNT_SECONDS
+        self._scan_at = now + SCAN_SECONDS
         groups = list(self.blocked.groups)
-        self._hunted %= len(groups)
+        self._scanned %= len(groups)
         woken = []
-        for alike in (*groups[self._hunted :], *groups[: self._hunted])[:MOST_HUNTERS]:
+        for alike in (*groups[self._scanned :], *groups[: self._scanned])[:MOST_SCANNED]:
             work = self.blocked.first(alike)
-            if preemption.suspects(work, view, rng):
+            if preemption.suspects(work, snapshot, rng):
                 woken.append(work)
                 self.blocked.discard(work.id)
-        self._hunted += MOST_HUNTERS
-        self._to_hunt = max(0, self._to_hunt - MOST_HUNTERS)
+        self._scanned += MOST_SCANNED
+        self._to_scan = max(0, self._to_scan - MOST_SCANNED)
         return woken
 
     # Choosing
@@ -227,9 +227,9 @@ class Queue:
         """Take out the next jobs by the policy, at most so many."""
         if not self.follows_use and self.ordering.portion is None:
             return self._choose_plainly(now, most)
-        view, portion = self._view, self.ordering.portion
-        if view is not None and self.follows_use:
-            view.usage.forget_promises()
+        snapshot, portion = self._snapshot, self.ordering.portion
+        if snapshot is not None and self.follows_use:
+            snapshot.usage.forget_promises()
             self.ranks.forget()
         chosen: list[Work] = []
         lanes = set[Hashable]()

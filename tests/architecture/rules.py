@@ -43,7 +43,7 @@ TALK = {
 }
 
 ENDS = {("omega/live/member.py", "SystemExit"), ("omega/live/agent/guard.py", "os._exit")}
-"""The entry of the processes that a crew starts: its exit code is all that its parent learns. A guard forks processes
+"""The entry of the processes that a supervisor starts: its exit code is all that its parent learns. A guard forks processes
 that must not return into its own loop.
 """
 

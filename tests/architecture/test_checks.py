@@ -70,7 +70,7 @@ def test_an_empty_house_keeps_every_contract(house: Path) -> None:
 @pytest.mark.parametrize(
     ("contract", "module", "imported"),
     [
-        ("floors", "cellstate/view.py", "schedulers"),
+        ("floors", "cellstate/snapshot.py", "schedulers"),
         ("floors", "schedulers/loop.py", "omega"),
         ("floors", "omega/live.py", "cli"),
         ("outside", "cli/bench.py", "benchmarks"),
@@ -78,10 +78,10 @@ def test_an_empty_house_keeps_every_contract(house: Path) -> None:
         ("twins", "cellstate/memory/cell.py", "cellstate.redis"),
         ("twins", "cellstate/redis/cell.py", "cellstate.memory"),
         ("twins", "cellstate/audit/report.py", "cellstate.memory"),
-        ("server", "schedulers/process.py", "redis"),
+        ("server", "schedulers/process/scheduler.py", "redis"),
         ("server", "cli/store.py", "redis.exceptions"),
         ("people", "omega/live.py", "click"),
-        ("people", "cellstate/view.py", "rich"),
+        ("people", "cellstate/snapshot.py", "rich"),
     ],
 )
 def test_a_contract_is_broken_by(house: Path, contract: str, module: str, imported: str) -> None:

@@ -55,7 +55,7 @@ def content(store: Store) -> dict[str, object]:
 def test_the_ceiling_leaves_what_the_commits_leave(store: Store, way: str) -> None:
     cell = store.make_cell()
     join(cell, 30)
-    membership = cell.enlist("bench/0", uuid4().hex, LEASE_MS, 1)
+    membership = cell.register_scheduler("bench/0", uuid4().hex, LEASE_MS, 1)
     plan = Plan(0, 3, 4, 5, 30, membership.incarnation)
     names = [plan.job(number) for number in range(plan.calls * plan.per_call)]
     cell.submit([JobSpec(name, name, "bench", (TaskGroup((10, 32), 3, 5),)) for name in names], 1, "bench")

@@ -114,7 +114,7 @@ def test_real_schedulers_are_watched_and_counted(store_url: str) -> None:
     assert run["tasks_per_second"] > 0
     assert set(run["wait_seconds"]) == {"batch", "service"}
     assert set(run["busyness"]) == {"batch/0", "service/0"}
-    assert set(run["cpu"]) == {"batch/0", "service/0", "fleet/bench", "server"}
+    assert set(run["cpu"]) == {"batch/0", "service/0", "simulated/bench", "server"}
     assert 0.4 < run["utilisation"][0] < 1
     (median,) = document["medians"]
     assert median["repeats"] == 1

@@ -9,9 +9,9 @@ from random import Random
 from cellstate.errors import StoreError
 from cellstate.model import JobSpec, MachineState
 from cellstate.redis import RedisCell
-from omega.live.crew import Crew
+from omega.live.processes.supervisor import ProcessSupervisor
 from tests.integration.stage import (
-    FLEET,
+    DEFAULT_EXECUTOR,
     LEASE_MS,
     Embedded,
     check_all_ended,
@@ -26,7 +26,7 @@ from tests.integration.stage import (
 )
 
 SCHEDULERS = ("batch/0", "batch/1", "batch/2", "service/0")
-MEMBERS = (*SCHEDULERS, f"fleet/{FLEET}")
+MEMBERS = (*SCHEDULERS, f"simulated/{DEFAULT_EXECUTOR}")
 MACHINES = 12
 ACT_SECONDS = 0.4
 """Between two acts of disorder, on average."""
@@ -45,12 +45,12 @@ def played(rng: Random, name: str) -> list[JobSpec]:
 class Disorder:
     """Who breaks things. `rng` decides what and when; what was done is told in `done`.
 
-    Members are schedulers, and executors: a fleet, or agents. `machines` are those that go down and come back.
+    Members are schedulers, and executors: a executor, or agents. `machines` are those that go down and come back.
     """
 
     store: Embedded
     cell: RedisCell
-    crew: Crew
+    supervisor: ProcessSupervisor
     rng: Random
     members: Sequence[str] = MEMBERS
     wave: Wave = played
@@ -119,7 +119,7 @@ class Disorder:
             yield self.rng.choice(awake)
 
     def _works(self, member: str) -> bool:
-        return member in self.crew.members and self.crew.members[member].poll() is None
+        return member in self.supervisor.members and self.supervisor.members[member].poll() is None
 
     def _kill_scheduler(self) -> None:
         for member in self._some(executors=False):
@@ -137,16 +137,16 @@ class Disorder:
     def _kill(self, member: str) -> None:
         self._tell(f"kill -9 {member}")
         self._halted.pop(member, None)
-        self.crew.kill(member)
+        self.supervisor.kill(member)
 
     def _stop(self) -> None:
         """In order: it must leave with exit code 0, unless it was just starting and had no name yet."""
         for member in self._some(executors=False):
             self._tell(f"stop {member}")
-            self.crew.members[member].send_signal(signal.SIGTERM)
-            code = ended(self.crew, member)
-            assert code in (0, -signal.SIGTERM), (member, code, self.crew.last_words(member))
-            del self.crew.members[member]
+            self.supervisor.members[member].send_signal(signal.SIGTERM)
+            code = ended(self.supervisor, member)
+            assert code in (0, -signal.SIGTERM), (member, code, self.supervisor.last_words(member))
+            del self.supervisor.members[member]
 
     def _halt_scheduler(self) -> None:
         for member in self._some(executors=False):
@@ -158,30 +158,30 @@ class Disorder:
 
     def _halt(self, member: str, seconds: float) -> None:
         self._tell(f"halt {member} for {seconds:.1f} s")
-        halt(self.crew, member)
+        halt(self.supervisor, member)
         self._halted[member] = time.monotonic() + seconds
 
     def _mend(self, now: float) -> None:
         """Wake who was halted for long enough, start who is gone."""
         for member in [member for member, end in self._halted.items() if end <= now]:
             del self._halted[member]
-            resume(self.crew, member)
-        for member, code in self.crew.dead().items():
-            words = self.crew.last_words(member)
+            resume(self.supervisor, member)
+        for member, code in self.supervisor.dead().items():
+            words = self.supervisor.last_words(member)
             assert not self._began(member), (member, code, words)
             assert code == 1, (member, code, words)
             assert any(refusal in words for refusal in REFUSALS), (member, words)
-            del self.crew.members[member]
+            del self.supervisor.members[member]
         for member in self.members:
             # A name is free when its lease has ended; who tries earlier is refused, and tries again.
-            if member not in self.crew.members and self.rng.random() < 0.05:
+            if member not in self.supervisor.members and self.rng.random() < 0.05:
                 self._started[member] = time.time() * 1000
-                self.crew.start(member)
+                self.supervisor.start(member)
 
     def _began(self, member: str) -> bool:
         """Whether a member was at work since it was started last: such a one never ends by itself."""
         since = self._started.get(member, 0.0)
-        work = seen(self.cell, "finished") if member.startswith("fleet/") else seen(self.cell, "enlist", member)
+        work = seen(self.cell, "finished") if member.startswith("simulated/") else seen(self.cell, "enlist", member)
         return any(fact.at_ms >= since for fact in work)
 
     # The store and the machines

@@ -14,7 +14,7 @@ from cellstate.model import JobSpec
 from cellstate.redis import RedisCell
 from tests.chaos.book import Book
 from tests.chaos.disorder import Disorder
-from tests.integration.stage import Ledger, all_facts, embedded_store, made_cell, made_crew
+from tests.integration.stage import Ledger, all_facts, embedded_store, made_cell, started_processes
 
 pytestmark = pytest.mark.server
 SHORT_SECONDS, LONG_SECONDS = 4.0, 60.0
@@ -47,7 +47,7 @@ def run(seed: str, seconds: float, place: Path, monkeypatch: pytest.MonkeyPatch)
     with (
         embedded_store() as store,
         made_cell(store.url, "chaos", keep_jobs=200_000) as cell,
-        made_crew(cell, store.url, logs, *MEMBERS, lease_ms=LEASE_MS) as group,
+        started_processes(cell, store.url, logs, *MEMBERS, lease_ms=LEASE_MS) as group,
     ):
         disorder = Disorder(
             store, cell, group, Random(f"{seed}/chaos/agents"), MEMBERS, partial(commands, book), wave_seconds=0.3,

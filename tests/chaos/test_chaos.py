@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.chaos.disorder import MACHINES, MEMBERS, Disorder
-from tests.integration.stage import embedded_store, made_cell, made_crew
+from tests.integration.stage import embedded_store, made_cell, started_processes
 
 pytestmark = pytest.mark.server
 SHORT_SECONDS, LONG_SECONDS = 8.0, 60.0
@@ -22,7 +22,7 @@ def run(seed: str, seconds: float, logs: Path) -> None:
     with (
         embedded_store() as store,
         made_cell(store.url, "chaos", MACHINES, keep_jobs=200_000) as cell,
-        made_crew(cell, store.url, logs, *MEMBERS) as group,
+        started_processes(cell, store.url, logs, *MEMBERS) as group,
     ):
         disorder = Disorder(store, cell, group, Random(f"{seed}/chaos"))
         try:

@@ -10,8 +10,8 @@ import pytest
 from cellstate import ranges
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
-from omega.live.crew import crew
-from tests.integration.stage import FLEET, check, made_cell, submit, until
+from omega.live.processes.supervisor import supervised
+from tests.integration.stage import DEFAULT_EXECUTOR, check, made_cell, submit, until
 
 pytestmark = [pytest.mark.server, pytest.mark.chaos]
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -35,19 +35,21 @@ def test_two_to_one(
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLES))
     rng, machines = Random(1), range(MACHINES)
     with made_cell(store_url, f"fair-{schedulers}") as cell:
-        cell.serve(FLEET, "n", 60_000, 0)
-        cell.join(FLEET, [MachineSpec(f"m{i}", (1_000 * SLOTS, 1_024 * SLOTS)) for i in machines], 0)
+        cell.register_executor(DEFAULT_EXECUTOR, "n", 60_000, 0)
+        cell.join(DEFAULT_EXECUTOR, [MachineSpec(f"m{i}", (1_000 * SLOTS, 1_024 * SLOTS)) for i in machines], 0)
         jobs = [
             JobSpec(f"{user}-{i}", f"{user}-{i}", "drf", (TaskGroup((1_000, 1_024), 2, rng.randint(1_000, 3_000)),),
                     extra={"user": user})
             for i in range(2_500) for user in ("ada", "bob")
         ]  # fmt: skip
         submit(cell, jobs)
-        cell.lapse(cell.serve(FLEET, "n", 60_000, 0), 0, FLEET, reaped=False)
+        cell.deregister_executor(
+            cell.register_executor(DEFAULT_EXECUTOR, "n", 60_000, 0), 0, DEFAULT_EXECUTOR, reaped=False
+        )
         running, looks = Counter[str](), 0
         choices = {"drf": {"OMEGA_SCHEDULER": "drf:drf"}}
-        with crew(store_url, cell.name, tmp_path, choices=choices) as group:
-            for member in (f"fleet/{FLEET}", *(f"drf/{i}" for i in range(schedulers))):
+        with supervised(store_url, cell.name, tmp_path, choices=choices) as group:
+            for member in (f"simulated/{DEFAULT_EXECUTOR}", *(f"drf/{i}" for i in range(schedulers))):
                 group.start(member)
             group.wait_ready(cell)
             until(lambda: by_user(cell, machines).total() >= 0.9 * MACHINES * SLOTS, "the cell is full")

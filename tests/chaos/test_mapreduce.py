@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from cellstate.transaction import How
-from tests.mapreduce.crowd import PATIENCE_SECONDS, Crowd, kill
+from tests.mapreduce.crowd import TIMEOUT_SECONDS, Crowd, kill
 from tests.mapreduce.words import COUNTED, answer, counted, write_text
 
 pytestmark = [pytest.mark.server, pytest.mark.chaos]
@@ -52,7 +52,7 @@ def disturb(job: Crowd, rng: Random, zombies: "list[subprocess.Popen[bytes]]") -
     job.end(task, How.LOST if act in ("kill", "stop") else How.EVICTED)
     if act == "evict":
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(PATIENCE_SECONDS)
+        process.wait(TIMEOUT_SECONDS)
     elif act in ("stop", "zombie"):
         zombies.append(process)
     job.place()
@@ -80,13 +80,13 @@ def test_words_of_100_mb(store_url: str, tmp_path: Path, text: Path, expected: C
                 acts.append(act)
             if zombies and rng.random() < 0.5:
                 os.killpg(zombies[0].pid, signal.SIGCONT)
-                zombies.pop(0).wait(PATIENCE_SECONDS)
+                zombies.pop(0).wait(TIMEOUT_SECONDS)
         seconds = time.monotonic() - began
         sys.stdout.write(f"OMEGA_CHAOS_SEED={seed} workers={workers} {seconds:.0f} s: {', '.join(acts)}\n")
         job.finish()
         for zombie in zombies:
             os.killpg(zombie.pid, signal.SIGCONT)
-            assert zombie.wait(PATIENCE_SECONDS) in (0, 1)
+            assert zombie.wait(TIMEOUT_SECONDS) in (0, 1)
         assert answer(job.output) == expected
         assert len(acts) >= 3
     finally:

@@ -23,9 +23,9 @@ from cellstate.redis import RedisCell
 from omega.live.agent.lease_file import held
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process_tree import processes
-from omega.live.crew import Crew
+from omega.live.processes.supervisor import ProcessSupervisor
 from tests.chaos.book import Book, rounds
-from tests.integration.stage import check, made_cell, made_crew, submit, unfinished, until
+from tests.integration.stage import check, made_cell, started_processes, submit, unfinished, until
 
 pytestmark = [
     pytest.mark.server, pytest.mark.chaos,
@@ -58,7 +58,7 @@ class Ladder:
     """A cell with two agents; faults hit the one called `name`, which runs tasks."""
 
     cell: RedisCell
-    crew: Crew
+    supervisor: ProcessSupervisor
     book: Book
     state: Path
     jobs: list[JobSpec] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Ladder:
     def pids(self, part: str) -> list[int]:
         """The processes of a part of it."""
         if part == AGENT:
-            return [self.crew.members[self.agent].pid]
+            return [self.supervisor.members[self.agent].pid]
         if part == SUPERVISORS:
             return [int((place / "supervisor").read_text()) for place in self.running()]
         return guards(self.places.top)
@@ -110,8 +110,8 @@ class Ladder:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
         elif AGENT in parts:
-            self.crew.members[self.agent].wait()
-            self.crew.start(self.agent)
+            self.supervisor.members[self.agent].wait()
+            self.supervisor.start(self.agent)
 
     def end(self) -> None:
         """Return when every task has ended."""
@@ -137,9 +137,11 @@ def ladder(store_url: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setenv("OMEGA_STATE", str(place / "state"))
     with (
         made_cell(store_url, f"ladder-{uuid4().hex[:8]}") as cell,
-        made_crew(cell, store_url, place / "logs", "batch/0", "agent/a", "agent/b", lease_ms=LEASE_MS) as crew,
+        started_processes(
+            cell, store_url, place / "logs", "batch/0", "agent/a", "agent/b", lease_ms=LEASE_MS
+        ) as supervisor,
     ):
-        yield Ladder(cell, crew, Book.new(place / "book"), place / "state")
+        yield Ladder(cell, supervisor, Book.new(place / "book"), place / "state")
 
 
 @pytest.mark.parametrize("fault", HELD, ids=name_of)
@@ -184,8 +186,8 @@ def test_kill_agent_and_guard_then_halt_supervisors(
                     os.kill(pid, KILL)
             until(lambda: guards(at.places.top), "a supervisor started a guard", 1.0)
             at.hit("halt", (SUPERVISORS,))
-            at.crew.members[at.agent].wait()
-            at.crew.start(at.agent)
+            at.supervisor.members[at.agent].wait()
+            at.supervisor.start(at.agent)
             at.end()
         account = at.book.compare(at.cell, at.jobs)
         assert account.clean, account

@@ -15,15 +15,24 @@ from random import Random
 import pytest
 
 from cellstate.backup import read_backup
+from cellstate.backup.restore import restore
 from cellstate.errors import StoreError
 from cellstate.model import JobSpec
 from cellstate.redis import RedisCell
-from cellstate.restore import restore
 from cellstate.server import connect
-from omega.live.crew import Crew
+from omega.live.processes.supervisor import ProcessSupervisor
 from tests.chaos.book import Book, rounds
 from tests.chaos.proxy import Proxy, between
-from tests.integration.stage import Server, check, made_cell, made_crew, own_server, submit_again, unfinished, until
+from tests.integration.stage import (
+    Server,
+    check,
+    made_cell,
+    own_server,
+    started_processes,
+    submit_again,
+    unfinished,
+    until,
+)
 
 pytestmark = [pytest.mark.server, pytest.mark.chaos]
 LEASE_MS = 500
@@ -38,7 +47,7 @@ class World:
     server: Server
     proxy: Proxy
     cell: RedisCell
-    group: Crew
+    group: ProcessSupervisor
     book: Book
     rng: Random
     jobs: list[JobSpec] = field(default_factory=list)
@@ -161,7 +170,7 @@ def test_commands_run_once_at_a_time_whatever_happens_to_the_store(
         own_server("--appendonly", "yes", "--enable-debug-command", "yes") as server,
         between(server.directory / "store.sock") as proxy,
         made_cell(server.url, "ladder", keep_jobs=200_000) as cell,
-        made_crew(cell, proxy.url, tmp_path / "logs", *MEMBERS, lease_ms=LEASE_MS) as group,
+        started_processes(cell, proxy.url, tmp_path / "logs", *MEMBERS, lease_ms=LEASE_MS) as group,
     ):
         world = World(server, proxy, cell, group, Book.new(tmp_path / "book"), Random(f"{fault}/ladder"))
         for _ in range(rounds()):

@@ -25,19 +25,19 @@ import pytest
 from cellstate.cell import Fact
 from cellstate.model import JobSpec, TaskGroup
 from cellstate.redis import RedisCell
-from omega.live.crew import Crew
 from omega.live.member import AGENT_LEASES
+from omega.live.processes.supervisor import ProcessSupervisor
 from tests.integration.stage import (
-    FLEET,
+    DEFAULT_EXECUTOR,
     all_facts,
     check,
     check_all_ended,
     halt,
     made_cell,
-    made_crew,
     plain,
     resume,
     seen,
+    started_processes,
     submit,
     unfinished,
     until,
@@ -99,7 +99,7 @@ class Rounds:
     """A cell under a steady load, whose schedulers are killed or halted, round after round."""
 
     cell: RedisCell
-    crew: Crew
+    supervisor: ProcessSupervisor
     rng: Random
     jobs: list[JobSpec] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
@@ -144,10 +144,15 @@ class Rounds:
         """One scheduler dies, or stands still: the others have its jobs when its lease is over."""
         victim = self.rng.choice(SCHEDULERS)
         if self.rng.random() < 0.5:
-            self.round(f"kill -9 {victim}", lambda: self.crew.kill(victim), lambda: self._start(victim), self._noticed)
+            self.round(
+                f"kill -9 {victim}", lambda: self.supervisor.kill(victim), lambda: self._start(victim), self._noticed
+            )
         else:
             self.round(
-                f"halt {victim}", lambda: halt(self.crew, victim), lambda: resume(self.crew, victim), self._noticed
+                f"halt {victim}",
+                lambda: halt(self.supervisor, victim),
+                lambda: resume(self.supervisor, victim),
+                self._noticed,
             )
 
     @property
@@ -159,14 +164,14 @@ class Rounds:
 
         def fall() -> None:
             for victim in SCHEDULERS:
-                self.crew.kill(victim)
+                self.supervisor.kill(victim)
             for victim in SCHEDULERS:
                 self._start(victim)
 
         self.round("kill -9 all", fall, lambda: None)
 
     def _start(self, member: str) -> None:
-        self.crew.start(member)
+        self.supervisor.start(member)
 
 
 def run(seed: str, seconds: float, logs: Path, url: str) -> None:
@@ -174,7 +179,7 @@ def run(seed: str, seconds: float, logs: Path, url: str) -> None:
     sys.stdout.write(f"OMEGA_CHAOS_SEED={seed}\n")
     with (
         made_cell(url, "takeover", 12, keep_jobs=200_000) as cell,
-        made_crew(cell, url, logs, *SCHEDULERS, f"fleet/{FLEET}", lease_ms=LEASE_MS) as group,
+        started_processes(cell, url, logs, *SCHEDULERS, f"simulated/{DEFAULT_EXECUTOR}", lease_ms=LEASE_MS) as group,
     ):
         rounds = Rounds(cell, group, Random(f"{seed}/takeover"))
         try:
@@ -207,7 +212,7 @@ def test_the_tasks_of_an_agent_that_died_run_elsewhere_within_its_lease(
     sleeper = Sleeper()
     with (
         made_cell(store_url, "dead-agent") as cell,
-        made_crew(cell, store_url, tmp_path, "agent/a", "agent/b", "batch/0", lease_ms=lease_ms) as group,
+        started_processes(cell, store_url, tmp_path, "agent/a", "agent/b", "batch/0", lease_ms=lease_ms) as group,
     ):
         submit(cell, [job])
         until(lambda: not cell.queue_depths(), "all tasks are placed")

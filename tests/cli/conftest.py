@@ -15,7 +15,7 @@ from cellstate.model import MachineSpec
 from cellstate.redis import RedisCell
 from cellstate.server import connect
 from cli.main import omega as program
-from omega.live.fleet import Fleet
+from omega.live.simulated.executor import SimulatedExecutor
 from schedulers import registry
 from schedulers.live import Live
 
@@ -77,7 +77,7 @@ def omega(store_url: str, cell: RedisCell) -> Omega:
 
 def join(cell: RedisCell, number: int, capacity: tuple[int, ...] = (4000, 4096), prefix: str = "m") -> None:
     """Let machines join under the executor that `omega up` plays."""
-    cell.serve("here", "n", 600_000, 0)
+    cell.register_executor("here", "n", 600_000, 0)
     cell.join("here", [MachineSpec(f"{prefix}{i}", capacity) for i in range(number)], 1_000)
 
 
@@ -125,11 +125,11 @@ def repeating(cell: RedisCell, begin: Callable[[RedisCell], Callable[[], object]
         own.close()
 
 
-def fleet(cell: RedisCell, speed: float = 1.0) -> AbstractContextManager[None]:
+def executor(cell: RedisCell, speed: float = 1.0) -> AbstractContextManager[None]:
     """The machines of the cell, played in a thread."""
 
     def play(own: RedisCell) -> Callable[[], object]:
-        machines = Fleet(own, "here", time.time, speed)
+        machines = SimulatedExecutor(own, "here", time.time, speed)
         machines.resume()
         return lambda: machines.step(0.02)
 
@@ -141,11 +141,11 @@ def at_work(cell: RedisCell) -> Iterator[Callable[..., None]]:
     """Start machines and schedulers for the rest of the test: `at_work(machines=3, members=["batch/0"])`."""
     with ExitStack() as stack:
 
-        def start(machines: int = 3, members: Sequence[str] = ("batch/0",), *, played: bool = True) -> None:
+        def start(machines: int = 3, members: Sequence[str] = ("batch/0",), *, simulated: bool = True) -> None:
             join(cell, machines)
             for member in members:
                 stack.enter_context(scheduler(cell, member))
-            if played:
-                stack.enter_context(fleet(cell))
+            if simulated:
+                stack.enter_context(executor(cell))
 
         yield start

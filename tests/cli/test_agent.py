@@ -146,7 +146,7 @@ def test_a_drained_machine_is_emptied_by_its_deadline(
 
 def test_a_name_that_is_taken(omega: Omega, cell: RedisCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path))
-    cell.engage("h1", "another", LEASE_MS, 0)
+    cell.register_agent("h1", "another", LEASE_MS, 0)
     said = omega.error("agent", "--name", "h1")
     assert said == "agent h1: another one lives under this name; choose another with --name, or stop it"
     join(cell, 1)

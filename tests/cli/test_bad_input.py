@@ -9,7 +9,7 @@ from cellstate.keys import SCHEMA
 from cellstate.model import JobSpec, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.server import connect
-from omega.jobfile_form import fields_at
+from omega.jobfile.form import fields_at
 from tests.answering import answering
 from tests.cli.conftest import Omega
 

@@ -36,7 +36,7 @@ def test_create_with_other_resources(store_url: str) -> None:
     assert said == f"cell {name} created · cpu, gpu · 2 machines · 1 cpu · 8 gpu\n"
     assert Omega(store_url, name).json("cell", "status")["machines"]["offline"] == 2, "no executor runs"
     with connect(store_url) as client:
-        RedisCell.open(client, name).serve("here", "n", 60_000, 0)
+        RedisCell.open(client, name).register_executor("here", "n", 60_000, 0)
     assert Omega(store_url, name).json("cell", "status")["utilisation"] == {
         "cpu": {"allocated": 0, "capacity": 1000, "fraction": 0.0},
         "gpu": {"allocated": 0, "capacity": 8, "fraction": 0.0},

@@ -26,7 +26,7 @@ def lived(cell: RedisCell) -> None:
     """Let everything that the log can tell happen once; versions 1 to 17."""
     join(cell, 2, (2000, 4096))
     cell.submit([JobSpec("4f1c09", "crawl", "batch", GROUP, 7)], 2_000, "ada")
-    one = cell.enlist("batch/0", "nonce", 60_000, 3_000)
+    one = cell.register_scheduler("batch/0", "nonce", 60_000, 3_000)
     claim = Claim(0, 0, 1, 0)
     commit(cell, one, 1, Transaction("4f1c09", (claim, Claim(1, 0, 1, 0))))
     cell.end([Ending(0, 1, How.FAILED, "0", "exit:3")], 6_000, "agent")
@@ -39,9 +39,9 @@ def lived(cell: RedisCell) -> None:
     cell.end([Ending(0, 3, How.LEFT, "0")], 9_400, "agent")
     cell.set_limits("batch", Limits((None, 3000), 9, (1, 5)), 9_500, "ada")
     cell.client.delete(f"omega:{{{cell.name}}}:lease:batch/0")
-    cell.withdraw(one, 9_600, reaped=True)
-    two = cell.enlist("batch/0", "nonce2", 60_000, 9_700)
-    cell.withdraw(two, 9_800)
+    cell.deregister_scheduler(one, 9_600, reaped=True)
+    two = cell.register_scheduler("batch/0", "nonce2", 60_000, 9_700)
+    cell.deregister_scheduler(two, 9_800)
 
 
 @pytest.fixture
@@ -114,10 +114,10 @@ def test_sentences(omega: Omega, old_cell: RedisCell) -> None:
 
 
 def test_many_jobs_and_machines_make_one_sentence(omega: Omega, cell: RedisCell) -> None:
-    cell.serve("here", "n", 600_000, 0)
+    cell.register_executor("here", "n", 600_000, 0)
     cell.join("here", [MachineSpec(f"m{i}", (2000, 4096)) for i in range(9)], 1)
     cell.submit([JobSpec(f"j{i}", f"j{i}", "batch", GROUP) for i in range(5)], 2, "ada")
-    one = cell.enlist("batch/0", "nonce", 60_000, 3)
+    one = cell.register_scheduler("batch/0", "nonce", 60_000, 3)
     commit(cell, one, 1, *(Transaction(f"j{i}", (Claim(i, 0, 2, 0),)) for i in range(5)))
     cell.submit([JobSpec("k", "k", "batch", (TaskGroup((1, 1), 4),))], 2, "ada")
     commit(cell, one, 2, Transaction("k", tuple(Claim(i, 0, 1, 0) for i in range(5, 9))))

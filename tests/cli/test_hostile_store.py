@@ -29,7 +29,7 @@ def hostile(cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> RedisCell:
         open_door.setattr(model, "_NAME", re.compile(".+", re.DOTALL))
         open_door.setattr("cellstate.redis.calls.check_author", lambda name: name)
         machines = [MachineSpec("m0", (4000, 4096), {"rack": EVIL, EVIL: "x"}), MachineSpec(f"m{EVIL}", (1, 1))]
-        cell.serve("here", "n", 600_000, 1)
+        cell.register_executor("here", "n", 600_000, 1)
         cell.join("here", machines[:1], 1)
         cell.join(f"here{EVIL}", machines[1:], 1)
         said = {"name": EVIL, "command": ["sh", EVIL], "constraints": [f"rack == '{EVIL}'"]}

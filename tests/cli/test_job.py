@@ -9,7 +9,7 @@ import pytest
 from cellstate.model import Gang, JobSpec, JobState, Limits, TaskGroup
 from cellstate.redis import RedisCell
 from cli.job.run import stem
-from tests.cli.conftest import Omega, eventually, fleet, join, scheduler
+from tests.cli.conftest import Omega, eventually, executor, join, scheduler
 
 CRAWL = """
 name: crawl
@@ -32,7 +32,7 @@ def crawl(tmp_path: Path) -> str:
 
 
 def test_submit_says_what_became_of_each_job(omega: Omega, cell: RedisCell, crawl: str) -> None:
-    cell.enlist("batch/0", "n" * 16, 60_000, 1)
+    cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
     join(cell, 1)
     Path(crawl).write_text(CRAWL.replace("simulate: true\n", ""))
     submitted = {"id": "crawl-1", "name": "crawl", "status": "submitted", "tasks": 5, "modify_index": 4}
@@ -113,7 +113,7 @@ def test_a_job_larger_than_any_machine_is_taken_with_a_warning(omega: Omega, cel
 
 
 def test_a_job_that_no_machine_holds_jointly_is_taken_with_a_warning(omega: Omega, cell: RedisCell) -> None:
-    cell.enlist("batch/0", "n" * 16, 60_000, 1)
+    cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
     join(cell, 1, (8000, 100), "thin")
     join(cell, 1, (100, 8192), "fat")
     warnings = omega.json("job", "run", "--name", "both", "--cpu", "8", "--memory", "8Gi")["warnings"]
@@ -121,7 +121,7 @@ def test_a_job_that_no_machine_holds_jointly_is_taken_with_a_warning(omega: Omeg
 
 
 def test_a_job_on_a_cell_without_machines_is_taken_with_a_warning(omega: Omega, cell: RedisCell) -> None:
-    cell.enlist("batch/0", "n" * 16, 60_000, 1)
+    cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
     warnings = omega.json("job", "run", "--name", "a")["warnings"]
     assert warnings == [f"job a: no machine of cell {omega.cell} is up; it stays pending until one is"]
 
@@ -177,7 +177,7 @@ def test_reasons_of_pending_jobs(omega: Omega, cell: RedisCell, spec: JobSpec, r
     cell.set_limits("small", Limits((500, None), None, (0, 9)), 1, "ada")
     cell.set_limits("few", Limits((None, None), 0), 1, "ada")
     for kind in ("batch", "small", "few"):
-        cell.enlist(f"{kind}/0", "nonce", 60_000, 1)
+        cell.register_scheduler(f"{kind}/0", "nonce", 60_000, 1)
     cell.submit([spec], 1, "ada")
     assert omega.json("job", "list")["jobs"][0]["reason"] == reason
 
@@ -264,7 +264,7 @@ def test_stop_ends_what_runs_and_may_be_repeated(omega: Omega, cell: RedisCell) 
         again = omega.json("job", "stop", "long")["jobs"][0]
         assert (again["before"], again["state"], again["ended"]) == ("stopped", "stopped", 0)
         assert omega.text("job", "stop", "late").endswith("  late  stopped already\n")
-    with fleet(cell):
+    with executor(cell):
         eventually(lambda: not cell.runs([0, 1, 2]))
     assert omega.json("cell", "verify")["ok"]
 
@@ -278,7 +278,7 @@ def counts(omega: Omega) -> dict[str, Any]:
 def test_stop_of_a_job_that_has_ended(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
     omega.run("job", "run", "--name", "brief")
-    with scheduler(cell), fleet(cell):
+    with scheduler(cell), executor(cell):
         omega.run("job", "wait", "brief", "--timeout", "30")
     assert omega.text("job", "stop", "brief").endswith("  brief  finished already\n")
 

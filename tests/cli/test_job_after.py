@@ -7,7 +7,7 @@ import pytest
 from cellstate.model import After
 from cellstate.redis import RedisCell
 from omega.arrays import array_index
-from tests.cli.conftest import Omega, fleet, join, scheduler
+from tests.cli.conftest import Omega, executor, join, scheduler
 
 CHAIN = """
 - {name: load, after: [{job: check, outcome: any}], tasks: [{}]}
@@ -39,7 +39,7 @@ def test_jobs_of_a_file_may_stand_in_any_order(omega: Omega, cell: RedisCell) ->
 def test_a_chain_is_carried_out_in_order(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
     ids = submit(omega, CHAIN)
-    with scheduler(cell), fleet(cell):
+    with scheduler(cell), executor(cell):
         omega.text("job", "wait", ids["load"], "--timeout", "20s")
     assert set(listed(omega).values()) == {("finished", None)}
     placed = [event["job"] for event in omega.json("events")["events"] if event["kind"] == "place"]

@@ -4,7 +4,7 @@ import pytest
 
 from cellstate.model import JobSpec, TaskGroup
 from cellstate.redis import RedisCell
-from tests.cli.conftest import Omega, eventually, fleet, join, scheduler
+from tests.cli.conftest import Omega, eventually, executor, join, scheduler
 
 TWO_GROUPS = (TaskGroup((1, 1), 2, extra={"name": "fetch"}), TaskGroup((1, 1), 1, extra={"name": "merge"}))
 
@@ -40,7 +40,7 @@ def test_hold_and_release(omega: Omega, cell: RedisCell, a: str) -> None:
 def test_a_job_submitted_held_is_placed_once_released(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
     job_id = omega.json("job", "run", "--name", "a", "--hold", "--simulate", "--", "true")["jobs"][0]["id"]
-    with scheduler(cell), fleet(cell):
+    with scheduler(cell), executor(cell):
         cell.submit([JobSpec("other", "other", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
         eventually(lambda: omega.json("job", "status", "other")["state"] == "finished")
         assert omega.json("job", "status", job_id)["state"] == "held"
@@ -73,7 +73,7 @@ def test_resize_wants_a_count(omega: Omega, a: str, words: tuple[str, ...]) -> N
 def test_a_running_job_shrinks_by_its_newest_tasks(omega: Omega, cell: RedisCell) -> None:
     join(cell, 3)
     omega.json("job", "run", "--name", "a", "--count", "6", "--cpu", "1", "--duration", "1h")
-    with scheduler(cell), fleet(cell):
+    with scheduler(cell), executor(cell):
         eventually(lambda: omega.json("job", "status", "a")["counts"]["placed"] == 6)
         omega.text("job", "resize", "a", "2")
         eventually(lambda: not any(run["leaving"] for run in omega.json("job", "status", "a")["runs"]))

@@ -8,7 +8,7 @@ from tests.cli.conftest import Omega, join
 
 def place(cell: RedisCell, number: int) -> None:
     """A scheduler places a task of the job on the first machine."""
-    member = cell.enlist("batch/0", "n", 60_000, 0)
+    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
     reply = cell.commit(member, number, [Transaction("a", (Claim(0, 0, 1),))], Position(), 0)
     assert reply.outcomes[0].accepted
 

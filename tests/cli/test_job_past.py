@@ -14,7 +14,7 @@ class Hand:
 
     def __init__(self, cell: RedisCell, member: str) -> None:
         self.cell, self.number = cell, 0
-        self.membership: Membership = cell.enlist(member, "n", 60_000, 1_000)
+        self.membership: Membership = cell.register_scheduler(member, "n", 60_000, 1_000)
 
     def claim(self, job: str, *claims: Claim, at_ms: int, coarse: bool = False) -> None:
         self.number += 1

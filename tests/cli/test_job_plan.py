@@ -29,7 +29,7 @@ tasks:
 def ready(cell: RedisCell) -> RedisCell:
     """Two racks of two machines of 4 cpu, one of each of another platform."""
     has = [{"rack": f"r{i // 2}", "platform": "x86" if i % 2 else "arm"} for i in range(4)]
-    cell.serve("here", "n", 600_000, 0)
+    cell.register_executor("here", "n", 600_000, 0)
     cell.join("here", [MachineSpec(f"m{i}", (4_000, 16_384), each) for i, each in enumerate(has)], 1)
     return cell
 
@@ -154,7 +154,7 @@ def test_a_mapreduce_job_is_planned_with_the_workers_it_asks_for(
     """
     (job,) = planned(omega, tmp_path, text, 3)["jobs"]
     assert (job["placed"], job["reason"]) == (0, "SIMULATED")
-    ready.engage("real", "n", 600_000, 1)
+    ready.register_agent("real", "n", 600_000, 1)
     ready.join("agent/real", [MachineSpec("real", (4_000, 16_384))], 1)
     (job,) = planned(omega, tmp_path, text, 0)["jobs"]
     assert (job["placed"], job["unplaced"]) == (3, 0)

@@ -9,7 +9,7 @@ import pytest
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 from schedulers.rolling import Rollouts
-from tests.cli.conftest import Omega, eventually, fleet, join, repeating, scheduler
+from tests.cli.conftest import Omega, eventually, executor, join, repeating, scheduler
 
 JOB = """
 name: web
@@ -53,7 +53,7 @@ def running(omega: Omega, cell: RedisCell) -> Iterator[Callable[[], dict[str, in
         return {version: count for version, count in found.items() if count}
 
     omega.json("job", "submit", "-", given=job(1))
-    with scheduler(cell, "service/0"), fleet(cell), looked_after(cell):
+    with scheduler(cell, "service/0"), executor(cell), looked_after(cell):
         eventually(lambda: placed() == {"1": 3})
         yield placed
 

@@ -40,7 +40,7 @@ def test_wait_exits_0_when_all_finished(omega: Omega, cell: RedisCell, at_work: 
 
 
 def test_wait_exits_1_when_a_task_failed(omega: Omega, cell: RedisCell, at_work: Callable[..., None]) -> None:
-    at_work(played=False)
+    at_work(simulated=False)
     submit(cell, "bad")
     eventually(lambda: omega.json("job", "status", "bad")["state"] == "running")
     first, *rest = (
@@ -181,7 +181,7 @@ def brief_store() -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
 def test_a_store_that_vanishes_while_somebody_waits(
     brief_store: tuple[str, "subprocess.Popen[bytes]"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(watch, "TIMEOUT_SECONDS", 0.3)
     url, server = brief_store
     cell = RedisCell.create(connect(url), "brief", url=url)
     submit(cell, "endless")

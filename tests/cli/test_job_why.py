@@ -20,13 +20,13 @@ BIG = JobSpec("big", "big", "service", (TaskGroup((2_000, 48_000), 12, 0, {
 def machines(cell: RedisCell) -> None:
     """Five racks of four machines, one of five of which is of another platform."""
     has = [{"rack": f"r{i // 4}", "platform": "x86" if i % 5 else "arm"} for i in range(20)]
-    cell.serve("here", "n", 600_000, 0)
+    cell.register_executor("here", "n", 600_000, 0)
     cell.join("here", [MachineSpec(f"m{i}", (16_000, 65_536), each) for i, each in enumerate(has)], 1)
 
 
 def test_a_pending_job_is_explained_in_counts(omega: Omega, cell: RedisCell) -> None:
     machines(cell)
-    cell.enlist("service/0", "nonce", 60_000, 1)
+    cell.register_scheduler("service/0", "nonce", 60_000, 1)
     cell.submit([BIG], 1, "ada")
     said = omega.json("job", "why", "big")
     assert {name: said[name] for name in ("id", "state", "reason", "unplaced", "total", "machines")} == {
@@ -62,7 +62,7 @@ def test_list_and_why_give_the_same_reason(
     omega: Omega, cell: RedisCell, extra: dict[str, Any], need: tuple[int, int], count: int, reason: str
 ) -> None:
     machines(cell)
-    cell.enlist("batch/0", "nonce", 60_000, 1)
+    cell.register_scheduler("batch/0", "nonce", 60_000, 1)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup(need, count, 0, extra),))], 1, "ada")
     assert omega.json("job", "list")["jobs"][0]["reason"] == reason
     assert omega.json("job", "why", "a")["reason"] == reason
@@ -70,9 +70,9 @@ def test_list_and_why_give_the_same_reason(
 
 def test_a_job_that_its_scheduler_delays_has_the_reason_locality(omega: Omega, cell: RedisCell) -> None:
     machines(cell)
-    membership = cell.enlist("batch/0", "nonce", 60_000, 1)
+    membership = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
     cell.submit([JobSpec(name, name, "batch", (TaskGroup((100, 100), 1),)) for name in "ab"], 1, "ada")
-    cell.renew(membership, 60_000, {"delayed": {"a": 5_000}})
+    cell.renew_scheduler(membership, 60_000, {"delayed": {"a": 5_000}})
     assert [job["reason"] for job in omega.json("job", "list")["jobs"]] == ["LOCALITY", "WAITING"]
     assert omega.json("job", "why", "a")["reason"] == "LOCALITY"
     assert "waits for machines that its placement prefers" in omega.text("job", "why", "a")
@@ -84,7 +84,7 @@ def test_what_the_kind_keeps_out(omega: Omega, cell: RedisCell) -> None:
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((100, 100), 1),), 50)], 1, "ada")
     assert omega.json("job", "why", "a")["reason"] == "NO_SCHEDULER"
     cell.set_limits("batch", Limits((None, None), None, (0, 9)), 1, "ada")
-    cell.enlist("batch/0", "nonce", 60_000, 1)
+    cell.register_scheduler("batch/0", "nonce", 60_000, 1)
     said = omega.json("job", "why", "a")
     assert (said["reason"], said["detail"]) == ("LIMIT", "precedence 50 is not within 0 to 9 of kind batch")
     assert said["detail"] in omega.text("job", "why", "a")
@@ -146,14 +146,14 @@ def test_a_gang_larger_than_the_cell_is_warned_of_however_full_it_is(omega: Omeg
     omega.run("job", "run", "--name", "full", "--cpu", "1", "--count", "12")
     with scheduler(cell):
         eventually(lambda: omega.json("job", "status", "full")["counts"]["placed"] == 12)
-    cell.enlist("batch/1", "n" * 16, 60_000, 1)
+    cell.register_scheduler("batch/1", "n" * 16, 60_000, 1)
     (said,) = omega.json("job", "run", "--name", "a", "--gang", "--cpu", "2", "--count", "7")["warnings"]
     assert said == "job a: a gang of 7 tasks; an empty cell holds 6 of them at once; it stays pending"
     assert omega.json("job", "run", "--name", "b", "--gang", "--cpu", "2", "--count", "6")["warnings"] == []
 
 
 def test_a_precedence_outside_the_limits_of_the_kind(omega: Omega, cell: RedisCell) -> None:
-    cell.enlist("batch/0", "n" * 16, 60_000, 1)
+    cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
     join(cell, 1)
     cell.set_limits("batch", Limits((None, None), None, (0, 9)), 1, "ada")
     (said,) = omega.json("job", "run", "--name", "a", "--precedence", "10")["warnings"]
@@ -163,7 +163,7 @@ def test_a_precedence_outside_the_limits_of_the_kind(omega: Omega, cell: RedisCe
 
 
 def test_of_a_gang_that_is_doubtful_for_another_reason_that_is_said(omega: Omega, cell: RedisCell) -> None:
-    cell.enlist("batch/0", "n" * 16, 60_000, 1)
+    cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
     join(cell, 1)
     spec = JobSpec("a", "a", "batch", (TaskGroup((9_000, 1), 2),), gang=Gang.YES)
     said = omega.json("job", "run", "--name", "a", "--gang", "--cpu", "9", "--count", "2")["warnings"]
@@ -172,7 +172,7 @@ def test_of_a_gang_that_is_doubtful_for_another_reason_that_is_said(omega: Omega
 
 
 def test_a_command_where_nothing_runs_it(omega: Omega, cell: RedisCell) -> None:
-    cell.enlist("batch/0", "n" * 16, 60_000, 1)
+    cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
 
     def warned(*words: str) -> list[str]:
         found: list[str] = omega.json("job", "run", "--name", "a", "--hold", *words)["warnings"]
@@ -184,7 +184,7 @@ def test_a_command_where_nothing_runs_it(omega: Omega, cell: RedisCell) -> None:
     (said,) = warned("--", "true")
     assert said.startswith("job a: it runs commands and all machines are simulated, so it stays pending; start")
     assert warned("--simulate", "--", "true") == []
-    cell.engage("real", "n", 600_000, 0)
+    cell.register_agent("real", "n", 600_000, 0)
     cell.join("agent/real", [MachineSpec("real", (4000, 4096))], 1_000)
     assert warned("--", "true") == [], "no constraint is needed: the store keeps it from simulated machines"
 
@@ -200,7 +200,7 @@ def test_why_a_command_is_not_placed_on_simulated_machines(omega: Omega, cell: R
 def test_why_nothing_is_placed_on_machines_without_an_executor(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
     (executor,) = cell.executor_records().items()
-    cell.lapse(Membership(executor[0], executor[1].incarnation), 0, "ada", reaped=False)
+    cell.deregister_executor(Membership(executor[0], executor[1].incarnation), 0, "ada", reaped=False)
     omega.run("job", "run", "--name", "a", "--duration", "5s")
     assert omega.json("job", "why", "a")["reason"] == "NO_EXECUTOR"
     assert "2 are offline: none is left" in omega.text("job", "why", "a")
@@ -216,7 +216,7 @@ def test_list_and_why_agree_on_limits(omega: Omega, cell: RedisCell) -> None:
     cell.submit([JobSpec("gang", "gang", "batch", (one, one), gang=Gang.YES),
                  JobSpec("free", "free", "batch", (one, TaskGroup((4000, 1), 1)))], 1, "ada")  # fmt: skip
     with scheduler(cell, "service/0"):
-        cell.enlist("batch/0", "n" * 16, 60_000, 1)
+        cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
         listed = {job["id"]: job["reason"] for job in omega.json("job", "list")["jobs"]}
         assert listed == {name: omega.json("job", "why", name)["reason"] for name in ("gang", "free")}
         assert listed == {"gang": "LIMIT", "free": "WAITING"}

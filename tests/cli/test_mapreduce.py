@@ -26,7 +26,7 @@ output: OUTPUT
 @pytest.fixture
 def workers(omega: Omega, cell: RedisCell, tmp_path: Path) -> list[Worker]:
     """A submitted job with two placed workers."""
-    cell.engage("m0", "n", 600_000, 1_000)
+    cell.register_agent("m0", "n", 600_000, 1_000)
     cell.join("agent/m0", [MachineSpec("m0", (4000, 4096))], 1_000)
     omega.json("job", "submit", "-", given=JOB.replace("OUTPUT", str(tmp_path / "out")))
     assert Member(cell, "mapreduce/0").place("words-1", (0, 2)).accepted
@@ -89,7 +89,7 @@ def test_a_machine_on_which_shards_fail_is_shown(omega: Omega, cell: RedisCell, 
 
 
 def test_other_jobs_have_no_progress(omega: Omega, cell: RedisCell) -> None:
-    cell.engage("m0", "n", 600_000, 1_000)
+    cell.register_agent("m0", "n", 600_000, 1_000)
     cell.join("agent/m0", [MachineSpec("m0", (4000, 4096))], 1_000)
     omega.json("job", "submit", "-", given="{name: a, tasks: [{}]}")
     assert omega.json("job", "status", "a")["progress"] is None

@@ -12,8 +12,8 @@ import pytest
 
 from cellstate.model import JobSpec, TaskGroup
 from cellstate.redis import RedisCell
-from schedulers import process
 from schedulers.live import Live
+from schedulers.process import scheduler as process
 from schedulers.registry import offers
 from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import ROOT, start
@@ -61,7 +61,7 @@ def test_one_scheduler_works_and_leaves(omega: Omega, cell: RedisCell, tmp_path:
 
 def test_several_share_the_work_and_one_may_die(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     join(cell, 4)
-    cell.enlist("batch/1", "elsewhere", 60_000, 1)
+    cell.register_scheduler("batch/1", "elsewhere", 60_000, 1)
     with running(omega, tmp_path, "batch", "--instances", "2") as process:
         assert process.stderr is not None
         ready = process.stderr.readline()
@@ -97,10 +97,10 @@ def test_one_of_ones_own_from_its_folder(omega: Omega, cell: RedisCell, tmp_path
 
 
 def test_a_kind_that_executors_are_called_is_refused(omega: Omega, tmp_path: Path) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text('kind = "fleet"')
+    path = tmp_path / "executor.toml"
+    path.write_text('kind = "simulated"')
     said = omega.error("scheduler", "run", "--file", str(path))
-    assert said == "scheduler of kind 'fleet': the name is reserved for executors; choose another kind"
+    assert said == "scheduler of kind 'executor': the name is reserved for executors; choose another kind"
 
 
 def test_policies_say_what_can_be_set(omega: Omega, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_a_scheduler_started_twice_under_one_name(
     omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "NAME_LEASES", 0.0)
-    cell.enlist("batch/mine", "elsewhere", 60_000, 1)
+    cell.register_scheduler("batch/mine", "elsewhere", 60_000, 1)
     result = omega.run("scheduler", "run", "batch", "--name", "mine", code=1)
     assert result.stderr.splitlines()[-1] == (
         "error: scheduler batch/mine: another one runs under this name; choose another or stop it"
@@ -172,8 +172,8 @@ def test_what_cannot_be_run(omega: Omega, words: tuple[str, ...], code: int, mes
 
 
 def test_a_cell_that_is_up_says_where_to_stop_it(omega: Omega, cell: RedisCell) -> None:
-    cell.renew(cell.enlist("batch/0", "nonce", 60_000, 1), 60_000, {"pid": 7, "host": "h"})
-    cell.enlist("batch/1", "nonce", 60_000, 1)
+    cell.renew_scheduler(cell.register_scheduler("batch/0", "nonce", 60_000, 1), 60_000, {"pid": 7, "host": "h"})
+    cell.register_scheduler("batch/1", "nonce", 60_000, 1)
     told = (
         "is already up (batch/0, pid 7 on h; batch/1); stop it first (omega down), or choose another cell with --cell"
     )
@@ -182,7 +182,7 @@ def test_a_cell_that_is_up_says_where_to_stop_it(omega: Omega, cell: RedisCell) 
 
 def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
     assert omega.json("scheduler", "list") == {"cell": omega.cell, "schedulers": []}
-    membership = cell.enlist("batch/0", "nonce", 60_000, 1)
+    membership = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
     unknown = dict.fromkeys(
         ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "asleep", "abandoned",
          "conflict_fraction", "busyness", "seconds", "metrics", "pid", "host"))  # fmt: skip
@@ -195,7 +195,7 @@ def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
         "jobs": 1200, "tasks": 31_000, "transactions": 1300, "accepted": 1250, "conflicts": 50, "queued": 4,
         "asleep": 3, "abandoned": 1, "conflict_fraction": 0.04, "busyness": 0.41, "seconds": 9.5,
     }  # fmt: skip
-    cell.renew(membership, 60_000, figures | {"wait_mean": 0.02, "wait_p90": 0.3})
+    cell.renew_scheduler(membership, 60_000, figures | {"wait_mean": 0.02, "wait_p90": 0.3})
     told = fresh | figures | {"wait_seconds": {"mean": 0.02, "p90": 0.3}}
     assert omega.json("scheduler", "list")["schedulers"] == [told]
     header, row = omega.text("scheduler", "list").splitlines()
@@ -210,13 +210,13 @@ def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
     assert omega.json("cell", "status")["commits"] == commits
     cell.client.delete(f"omega:{{{cell.name}}}:lease:batch/0")
     assert omega.json("scheduler", "list")["schedulers"][0]["state"] == "lapsed"
-    cell.withdraw(membership, 1)
+    cell.deregister_scheduler(membership, 1)
     assert omega.json("scheduler", "list")["schedulers"] == []
     assert omega.json("scheduler", "list", "--all")["schedulers"][0]["state"] == "left"
 
 
 def test_a_job_submitted_wakes_its_scheduler(omega: Omega, cell: RedisCell) -> None:
-    cell.enlist("batch/0", "nonce", 60_000, 1)
+    cell.register_scheduler("batch/0", "nonce", 60_000, 1)
     omega.run("job", "run", "--name", "a")
     assert cell.client.llen(f"omega:{{{cell.name}}}:wake:batch/0") == 1
     cell.submit([JobSpec("b", "b", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
@@ -228,10 +228,10 @@ def test_the_name_that_it_got_is_printed(
     """Another scheduler takes the name between the look and the enlisting; only the name it has is printed."""
     from cli.scheduler import run
 
-    cell.enlist("batch/0", "elsewhere", 60_000, 1)
+    cell.register_scheduler("batch/0", "elsewhere", 60_000, 1)
     found = iter([["batch/0"], ["batch/7"]])
     monkeypatch.setattr(run, "free_names", lambda *_: next(found))
-    monkeypatch.setattr(Live, "run", lambda self: self.cell.withdraw(self.membership, 1))
+    monkeypatch.setattr(Live, "run", lambda self: self.cell.deregister_scheduler(self.membership, 1))
     monkeypatch.setattr(process, "NAME_LEASES", 0.0)
     assert omega.run("scheduler", "run", "batch").stderr == f"scheduler batch/7 on cell {cell.name} · Ctrl-C stops it\n"
 

@@ -56,10 +56,10 @@ def test_there_and_back(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
 
 def test_what_will_be_missing_is_said_before_anything_is_changed(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     for name in ("h1", "h2"):
-        agent = cell.engage(name, "n", 60_000, 1)
+        agent = cell.register_agent(name, "n", 60_000, 1)
         cell.join(f"agent/{name}", [MachineSpec(name, (4000, 4096))], 1)
         assert agent.incarnation
-    member = cell.enlist("batch/0", "n", 60_000, 1)
+    member = cell.register_scheduler("batch/0", "n", 60_000, 1)
     index = next(machine.index for machine in cell.machines() if machine.name == "h2")
     claim = Transaction(cell.jobs()[0].id, (Claim(index, 0, 2),))
     assert cell.commit(member, 1, [claim], Position(), 1).outcomes[0].accepted

@@ -31,7 +31,7 @@ class Stand(ABC):
         """Another client of the same cell."""
 
     @abstractmethod
-    def lapse(self, member: str) -> None:
+    def expire_lease(self, member: str) -> None:
         """Let a lease run out."""
 
     @abstractmethod
@@ -50,7 +50,7 @@ class MemoryStand(Stand):
     def other(self) -> AnyCell:
         return self.cell
 
-    def lapse(self, member: str) -> None:
+    def expire_lease(self, member: str) -> None:
         self.cell.expire(member)
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class RedisStand(Stand):
         self.others.append(RedisCell.open(self.connect(), self.cell.name))
         return self.others[-1]
 
-    def lapse(self, member: str) -> None:
+    def expire_lease(self, member: str) -> None:
         assert self.cell.client.delete(self.key(f"lease:{member}"))
 
     def key(self, name: str) -> str:
@@ -82,11 +82,11 @@ class RedisStand(Stand):
 
 
 class Member:
-    """A scheduler with a private copy as old as its last commit or sync."""
+    """A scheduler with a working copy as old as its last commit or sync."""
 
     def __init__(self, cell: AnyCell, name: str = "batch/0", nonce: str = "n") -> None:
         self.cell, self.number = cell, 0
-        self.membership: Membership = cell.enlist(name, nonce, 60_000, 0)
+        self.membership: Membership = cell.register_scheduler(name, nonce, 60_000, 0)
         self.position = Position()
 
     def seen(self, machine: int) -> int:
@@ -159,7 +159,7 @@ def stand(make: Make) -> Stand:
 @pytest.fixture
 def cell(stand: Stand) -> AnyCell:
     """A cell with three machines of (4, 8)."""
-    stand.cell.serve("e0", "n", 600_000, 0)
+    stand.cell.register_executor("e0", "n", 600_000, 0)
     stand.cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
     return stand.cell
 

@@ -58,7 +58,7 @@ class Scene:
     def add_machines(self, machines: dict[str, str]) -> None:
         sizes = {name: text.partition(":")[0].partition(">")[0] for name, text in machines.items()}
         specs = [MachineSpec(name, amounts(size)) for name, size in sizes.items()]
-        self.cell.serve("e0", "n", 600_000, 0)
+        self.cell.register_executor("e0", "n", 600_000, 0)
         self.index = dict(zip(machines, self.cell.join("e0", specs, 0), strict=True))
 
     def add_running(self) -> None:
@@ -102,7 +102,7 @@ class Scene:
         for name, text in machines.items():
             size, _, state = text.partition(":")
             if ">" in size:
-                self.cell.serve("e0", "n", 600_000, 0)
+                self.cell.register_executor("e0", "n", 600_000, 0)
                 self.cell.join("e0", [MachineSpec(name, amounts(size.partition(">")[2]))], 0)
             if state:
                 self.cell.set_machine_state(self.index[name], MachineState[state.upper()], 0, "ada")

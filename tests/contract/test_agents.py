@@ -19,7 +19,7 @@ def old_store(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def engage(cell: AnyCell, name: str = "h1", nonce: str = "n1") -> Membership:
     """An agent that has joined with a machine of (4, 8)."""
-    me = cell.engage(name, nonce, LEASE_MS, 0)
+    me = cell.register_agent(name, nonce, LEASE_MS, 0)
     cell.join(me.member, [MachineSpec(name, (4, 8))], 0)
     return me
 
@@ -36,31 +36,31 @@ def state(cell: AnyCell, name: str = "h1") -> MachineState | None:
 
 def test_a_name_belongs_to_one_live_agent(stand: Stand, cell: AnyCell) -> None:
     first = engage(cell)
-    assert cell.engage("h1", "n1", LEASE_MS, 1) == first, "sent again, or back after a crash, with its nonce"
+    assert cell.register_agent("h1", "n1", LEASE_MS, 1) == first, "sent again, or back after a crash, with its nonce"
     with pytest.raises(Duplicate, match="agent h1: another one lives under this name"):
-        cell.engage("h1", "n2", LEASE_MS, 1)
+        cell.register_agent("h1", "n2", LEASE_MS, 1)
     assert cell.agents() == {"h1": AgentRecord(first.incarnation, True, LEASE_MS)}
     with pytest.raises(BadInput):
-        cell.engage("no such/name", "n1", LEASE_MS, 0)
+        cell.register_agent("no such/name", "n1", LEASE_MS, 0)
 
 
 def test_the_machine_of_another_executor_is_not_taken(cell: AnyCell) -> None:
     with pytest.raises(Refused, match="agent m0: the machine of this name has another executor"):
-        cell.engage("m0", "n1", LEASE_MS, 0)
+        cell.register_agent("m0", "n1", LEASE_MS, 0)
     cell.set_machine_state(0, MachineState.GONE, 0, "ada")
     assert engage(cell, "m0").member == "agent/m0", "one that is gone is free"
 
 
 def test_a_beat_tells_what_is_to_run(cell: AnyCell, member: Member) -> None:
-    me = cell.engage("h1", "n1", LEASE_MS, 0)
-    assert cell.beat(me, LEASE_MS, None) == (2, None, [])
+    me = cell.register_agent("h1", "n1", LEASE_MS, 0)
+    assert cell.renew_executor(me, LEASE_MS, None) == (2, None, [])
     engage(cell)
     cell.submit([job("a", count=3)], 0, "ada")
     member.place("a", (index(cell), 3))
     placement = cell.runs([index(cell)])[0].placement
     cell.end([Ending(index(cell), placement, How.EVICTED, "1", "drain")], 0, "ada")
     cell.set_machine_state(index(cell), MachineState.DRAINED, 0, "ada")
-    agents, drained, runs = cell.beat(me, LEASE_MS, index(cell))
+    agents, drained, runs = cell.renew_executor(me, LEASE_MS, index(cell))
     assert (agents, drained) == (2, MachineState.DRAINED)
     assert [(run.job, run.tasks, run.leaving) for run in runs] == [("a", "0,2", False), ("a", "1", True)]
 
@@ -69,10 +69,10 @@ def test_a_lapsed_lease_is_not_revived_by_a_beat(stand: Stand, cell: AnyCell) ->
     me = engage(cell)
     for stranger in (Membership(me.member, me.incarnation + 1), Membership("agent/h2", me.incarnation)):
         with pytest.raises(Fenced):
-            cell.beat(stranger, LEASE_MS, 0)
-    stand.lapse("agent/h1")
+            cell.renew_executor(stranger, LEASE_MS, 0)
+    stand.expire_lease("agent/h1")
     with pytest.raises(Fenced, match="agent/h1: its lease lapsed"):
-        cell.beat(me, LEASE_MS, index(cell))
+        cell.renew_executor(me, LEASE_MS, index(cell))
     assert not cell.agents()["h1"].lives
 
 
@@ -82,11 +82,11 @@ def test_its_tasks_go_back_once(stand: Stand, cell: AnyCell, member: Member) -> 
     member.place("a", (index(cell), 3))
     member.place("b", (0, 1))
     cell.end([Ending(index(cell), 1, How.EVICTED, "2", "drain")], 0, "ada")
-    assert not cell.lapse(me, 1, "batch/0"), "its lease holds"
-    stand.lapse("agent/h1")
+    assert not cell.deregister_executor(me, 1, "batch/0"), "its lease holds"
+    stand.expire_lease("agent/h1")
     before = member.seen(index(cell))
-    assert cell.lapse(me, 1, "batch/0")
-    assert not cell.lapse(me, 1, "batch/1"), "somebody else noticed as well"
+    assert cell.deregister_executor(me, 1, "batch/0")
+    assert not cell.deregister_executor(me, 1, "batch/1"), "somebody else noticed as well"
     assert state(cell) is MachineState.OFFLINE
     assert cell.runs([index(cell)]) == [], "what was leaving is gone with the machine"
     assert (member.seen(index(cell)), cell.agents()) == (before + 1, {})
@@ -106,8 +106,8 @@ def test_a_drained_machine_stays_drained(stand: Stand, cell: AnyCell, member: Me
     member.place("a", (index(cell), 2))
     cell.set_machine_state(index(cell), MachineState.DRAINED, 0, "ada")
     cell.end([Ending(index(cell), 1, How.EVICTED, "*", "drain")], 0, "ada")
-    stand.lapse("agent/h1")
-    assert cell.lapse(me, 1, "batch/0")
+    stand.expire_lease("agent/h1")
+    assert cell.deregister_executor(me, 1, "batch/0")
     assert state(cell) is MachineState.DRAINED
     assert cell.runs([index(cell)]) == []
 
@@ -116,7 +116,7 @@ def test_who_leaves_takes_its_machine_along(cell: AnyCell, member: Member) -> No
     me = engage(cell)
     cell.submit([job("a")], 0, "ada")
     member.place("a", (index(cell), 1))
-    assert cell.lapse(me, 1, me.member, reaped=False)
+    assert cell.deregister_executor(me, 1, me.member, reaped=False)
     assert state(cell) is None
     requeue_lost(cell)
     assert cell.pending() == {"batch": ["a"]}
@@ -125,9 +125,9 @@ def test_who_leaves_takes_its_machine_along(cell: AnyCell, member: Member) -> No
 
 
 def test_an_agent_that_never_joined_lapses_too(stand: Stand, cell: AnyCell) -> None:
-    me = cell.engage("h1", "n1", LEASE_MS, 0)
-    stand.lapse("agent/h1")
-    assert cell.lapse(me, 1, "batch/0")
+    me = cell.register_agent("h1", "n1", LEASE_MS, 0)
+    stand.expire_lease("agent/h1")
+    assert cell.deregister_executor(me, 1, "batch/0")
     assert cell.agents() == {}
 
 
@@ -135,22 +135,22 @@ def test_the_next_of_its_name_puts_back_what_was_left(stand: Stand, cell: AnyCel
     old = engage(cell)
     cell.submit([job("a")], 0, "ada")
     member.place("a", (index(cell), 1))
-    stand.lapse("agent/h1")
-    new = cell.engage("h1", "n2", LEASE_MS, 1)
+    stand.expire_lease("agent/h1")
+    new = cell.register_agent("h1", "n2", LEASE_MS, 1)
     assert new.incarnation > old.incarnation
     requeue_lost(cell)
     assert cell.pending() == {"batch": ["a"]}
     assert state(cell) is MachineState.OFFLINE, "until it joins"
     with pytest.raises(Fenced):
-        cell.beat(old, LEASE_MS, index(cell))
+        cell.renew_executor(old, LEASE_MS, index(cell))
 
 
 def test_a_machine_that_found_another_executor_is_left_alone(stand: Stand, cell: AnyCell, member: Member) -> None:
     me = engage(cell)
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("h1", (4, 8))], 1)
-    stand.lapse("agent/h1")
-    assert cell.lapse(me, 1, "batch/0")
+    stand.expire_lease("agent/h1")
+    assert cell.deregister_executor(me, 1, "batch/0")
     assert state(cell) is MachineState.UP
 
 

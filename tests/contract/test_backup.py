@@ -8,13 +8,14 @@ from typing import Any
 import msgpack
 import pytest
 
-from cellstate import backup_file, keys
+from cellstate import keys
 from cellstate.audit import verify
 from cellstate.backup import Backup, read_backup
+from cellstate.backup import file as backup_file
+from cellstate.backup.restore import AHEAD, check_schema, restore
 from cellstate.errors import BadInput, Fenced, Unsuitable
 from cellstate.model import MachineSpec
 from cellstate.redis import RedisCell, cells
-from cellstate.restore import AHEAD, check_schema, restore
 from cellstate.transaction import Ending, How, Position
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.contract.test_resend import everything, history
@@ -28,7 +29,7 @@ def stand(make: Make) -> RedisStand:
     """A cell that has seen a bit of everything."""
     found = make()
     assert isinstance(found, RedisStand)
-    history(found.cell, found.lapse)
+    history(found.cell, found.expire_lease)
     return found
 
 
@@ -124,7 +125,7 @@ def test_a_cell_that_changes_while_it_is_read(stand: RedisStand, again: Again) -
         nonlocal number
         number += 1
         other.submit([job(f"late-{number}", count=2, kind=rng.choice(("batch", "mine")))], number, "ada")
-        other.serve("e9", "n", 600_000, 0)
+        other.register_executor("e9", "n", 600_000, 0)
         index = other.join("e9", [MachineSpec(f"late{number}", (4, 8), {"rack": f"r{number}"})], number)[0]
         if rng.random() < 0.7:
             member.place(f"late-{number}", (index, 1))

@@ -249,7 +249,7 @@ def test_what_still_waits_of_a_smaller_job_arrives_anew(cell: AnyCell, member: M
 
 def test_many_running_tasks_are_stopped_in_several_calls(make: Make) -> None:
     cell, tasks = make().cell, 2 * MOST_STOPS + 5
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("big", (tasks, tasks))], 0)
     cell.submit([job("a", count=tasks)], 0, "ada")
     Member(cell).place("a", (0, tasks))

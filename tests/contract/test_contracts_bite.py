@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
-from cellstate.view import View
 from omega.testing import OrderingContract, PlacementContract, SchedulerContract, SizingContract
 from omega.testing.scenes import for_all
 from schedulers.placement.first_fit import RandomFirstFit
@@ -27,26 +27,26 @@ class Faulty:
 
     fault: str
 
-    def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
-        fault, mark = self.fault, view.mark()
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
+        fault, mark = self.fault, snapshot.mark()
         if fault == "dice of its own":
             rng = Random(next(_TURNS))
-        claims: list[Claim] = RandomFirstFit().place(work, view, rng)
+        claims: list[Claim] = RandomFirstFit().place(work, snapshot, rng)
         if not claims:
             return claims
         if fault == "takes nothing from the copy":
-            view.undo(mark)
+            snapshot.undo(mark)
         elif fault == "takes more than it claims":
-            view.take(claims[0].machine, work.need(claims[0].group), 1)
+            snapshot.take(claims[0].machine, work.need(claims[0].group), 1)
         elif fault == "claims in another order":
             claims.reverse()
         elif fault == "places nothing":
-            view.undo(mark)
+            snapshot.undo(mark)
             claims = []
         elif fault == "seen is 0":
             claims = [claim._replace(seen=0) for claim in claims]
         elif fault == "leaves some out":
-            view.undo(mark + len(claims) - 1)
+            snapshot.undo(mark + len(claims) - 1)
             claims = claims[:-1]
         elif fault == "changes the job":
             work.left = [0] * len(work.left)
@@ -82,7 +82,7 @@ def test_a_faulty_placement(fault: str) -> None:
         policy = Faulty(fault)
 
     with pytest.raises(AssertionError):
-        Held().test_it_keeps_to_the_copy_and_to_the_job(dimensions=1, kind=View)
+        Held().test_it_keeps_to_the_copy_and_to_the_job(dimensions=1, kind=Snapshot)
 
 
 def test_a_placement_that_may_leave_out_is_held_to_less() -> None:
@@ -90,7 +90,7 @@ def test_a_placement_that_may_leave_out_is_held_to_less() -> None:
         policy = Faulty("none")
         greedy = False
 
-    Held().test_it_keeps_to_the_copy_and_to_the_job(dimensions=1, kind=View)
+    Held().test_it_keeps_to_the_copy_and_to_the_job(dimensions=1, kind=Snapshot)
     Held().test_only_what_is_left_is_placed()
     with pytest.raises(pytest.skip.Exception):
         Held().greed()
@@ -101,7 +101,7 @@ class Restless(Ordering):
 
     now = 0.0
 
-    def observe(self, view: View, now: float) -> None:
+    def observe(self, snapshot: Snapshot, now: float) -> None:
         self.now = now
 
     def key(self, work: Work) -> float:

@@ -37,8 +37,8 @@ def test_a_machine_without_a_live_executor_takes_nothing(stand: Stand) -> None:
     assert states(cell) == ["offline"] * 3
     cell.set_machine_state(1, MachineState.DRAINED, 0, "ada")
     cell.set_machine_state(2, MachineState.DOWN, 0, "ada")
-    me = cell.serve("e0", "n", LEASE_MS, 1)
-    assert cell.serve("e0", "n", LEASE_MS, 1) == me, "sent again"
+    me = cell.register_executor("e0", "n", LEASE_MS, 1)
+    assert cell.register_executor("e0", "n", LEASE_MS, 1) == me, "sent again"
     assert states(cell) == ["up", "drained", "down"], "what a person set stays"
     assert member.place("a", (0, 1)).accepted
     with pytest.raises(BadInput, match="executors enter and leave it"):
@@ -56,13 +56,13 @@ def test_the_machines_of_an_executor_that_is_gone_are_offline_and_their_tasks_pe
     (record,) = cell.executor_records().values()
     me = Membership("e0", record.incarnation)
     with pytest.raises(Duplicate, match="executor e0: another one lives"):
-        cell.serve("e0", "other", LEASE_MS, 1)
-    assert not cell.lapse(me, 1, "batch/0"), "its lease holds"
-    stand.lapse("e0")
+        cell.register_executor("e0", "other", LEASE_MS, 1)
+    assert not cell.deregister_executor(me, 1, "batch/0"), "its lease holds"
+    stand.expire_lease("e0")
     with pytest.raises(Fenced):
-        cell.beat(me, LEASE_MS, None)
-    assert cell.lapse(me, 1, "batch/0")
-    assert not cell.lapse(me, 1, "batch/1"), "somebody else noticed as well"
+        cell.renew_executor(me, LEASE_MS, None)
+    assert cell.deregister_executor(me, 1, "batch/0")
+    assert not cell.deregister_executor(me, 1, "batch/1"), "somebody else noticed as well"
     assert states(cell) == ["offline", "offline"]
     assert cell.runs([0, 1, 2]) == [], "what was leaving is gone with it, on a removed machine too"
     found = cell.job("a")
@@ -75,8 +75,8 @@ def test_the_machines_of_an_executor_that_is_gone_are_offline_and_their_tasks_pe
 def test_a_successor_goes_on_with_the_tasks_of_one_that_died(stand: Stand, cell: AnyCell, member: Member) -> None:
     cell.submit([job("a", count=2)], 0, "ada")
     member.place("a", (0, 2))
-    stand.lapse("e0")
-    new = cell.serve("e0", "second", LEASE_MS, 1)
+    stand.expire_lease("e0")
+    new = cell.register_executor("e0", "second", LEASE_MS, 1)
     assert cell.executor_records()["e0"].incarnation == new.incarnation
     assert [run.tasks for run in cell.runs([0])] == ["0-1"]
     assert states(cell) == ["up"] * 3
@@ -108,7 +108,7 @@ def test_tasks_of_a_live_executor_leave_a_machine_that_goes(
         with pytest.raises(Refused, match="tasks of its last executor"):
             cell.join("e1", [MachineSpec("m0", (4, 8))], 1)
         with pytest.raises(Refused, match="another executor"):
-            cell.engage("m0", "n", LEASE_MS, 1)
+            cell.register_agent("m0", "n", LEASE_MS, 1)
     cell.end([Ending(0, 1, How.LEFT)], 2, "e0")
     assert cell.may_start([(1, second)]) == ["go"]
 
@@ -127,7 +127,7 @@ def test_a_command_runs_where_commands_are_run_and_nowhere_else(cell: AnyCell, m
     assert member.place("real", (0, 1)).claims == ((0, Verdict.DOWN),)
     assert member.place("played", (0, 1)).accepted
     assert member.place("plain", (0, 1)).accepted
-    cell.engage("h1", "n", LEASE_MS, 0)
+    cell.register_agent("h1", "n", LEASE_MS, 0)
     (index,) = cell.join("agent/h1", [MachineSpec("h1", (4, 8))], 0)
     assert member.place("real", (index, 1)).accepted
     found = {each.id: each.commands for each in cell.jobs()}
@@ -146,7 +146,7 @@ def test_giving_up_machines_that_was_interrupted_is_continued(
         pytest.skip("the twin does it in one call")
     cell.submit([job("a", count=9)], 0, "ada")
     member.place("a", (0, 3), (1, 3), (2, 3))
-    stand.lapse("e0")
+    stand.expire_lease("e0")
     gone = Membership("e0", cell.executor_records()["e0"].incarnation)
 
     def first_only(machines: Sequence[int], runs: Sequence[int]) -> Iterator[list[int]]:
@@ -156,16 +156,16 @@ def test_giving_up_machines_that_was_interrupted_is_continued(
     with monkeypatch.context() as dying:
         dying.setattr("cellstate.redis.executors.portions", first_only)
         with pytest.raises(StoreError):
-            cell.lapse(gone, 1, "batch/0")
+            cell.deregister_executor(gone, 1, "batch/0")
     assert states(cell) == ["offline", "up", "up"]
     assert verify(cell).ok
     cell.join("e0", [MachineSpec("m9", (4, 8))], 1)
     assert cell.set_machine_state(0, MachineState.UP, 1, "ada") == 0
     assert states(cell) == ["offline", "up", "up", "offline"]
-    new = stand.other().serve("e0", "second", LEASE_MS, 2)
+    new = stand.other().register_executor("e0", "second", LEASE_MS, 2)
     assert new.incarnation > gone.incarnation
     assert (states(cell), cell.runs([0, 1, 2])) == (["up"] * 4, [])
-    assert not cell.lapse(gone, 3, "batch/1")
+    assert not cell.deregister_executor(gone, 3, "batch/1")
     assert verify(cell).ok
 
 
@@ -183,5 +183,5 @@ def test_a_machine_that_was_drained_meanwhile_is_not_brought_up(stand: Stand, mo
     cell.join("e1", [MachineSpec("m2", (4, 8))], 0)
     monkeypatch.setattr(cell, "machines_of", lambda _: [(index, MachineState.OFFLINE) for index in range(3)])
     cell.set_machine_state(0, MachineState.DRAINED, 0, "ada")
-    cell.serve("e0", "n", LEASE_MS, 1)
+    cell.register_executor("e0", "n", LEASE_MS, 1)
     assert states(cell) == ["drained", "up", "offline"]

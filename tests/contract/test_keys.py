@@ -23,10 +23,10 @@ def used(make: Make) -> RedisStand:
     """A cell that has seen a bit of everything."""
     stand = make()
     assert isinstance(stand, RedisStand)
-    history(stand.cell, stand.lapse)
+    history(stand.cell, stand.expire_lease)
     Member(stand.cell, "mine/0")
     stand.cell.set_deadline(0, 1_000)
-    stand.cell.set_asleep("mine/0", asleep=True)
+    stand.cell.set_blocked("mine/0", blocked=True)
     stand.cell.members()
     stand.cell.client.set(stand.key("settling"), 0, px=60_000)
     stand.cell.submit([job("mine", kind="mine", extra={"user": "ada"})], 0, "ada")

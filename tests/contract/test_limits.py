@@ -51,8 +51,8 @@ def test_an_owner_that_dies_leaks_nothing(stand: Stand, cell: AnyCell) -> None:
     cell.submit([job("a", count=4), job("b")], 0, "ada")
     first, second = Member(cell, "batch/0"), Member(cell, "batch/1")
     assert first.place("a", (0, 2)).accepted
-    stand.lapse("batch/0")
-    cell.withdraw(first.membership, 1, reaped=True)
+    stand.expire_lease("batch/0")
+    cell.deregister_scheduler(first.membership, 1, reaped=True)
     assert use(cell) == (1, (2, 2))
     assert second.place("b", (1, 1)).claims == ((0, Verdict.LIMIT),), "one job is admitted already"
     assert second.place("a", (1, 2)).claims == ((1, Verdict.LIMIT),)

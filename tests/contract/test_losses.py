@@ -162,9 +162,9 @@ def test_tasks_of_an_executor_that_is_gone_are_lost(stand: Stand, cell: AnyCell,
     submit(cell, 2)
     member.place("a", (0, 2))
     if reaped:
-        stand.lapse("e0")
+        stand.expire_lease("e0")
     gone = Membership("e0", cell.executor_records()["e0"].incarnation)
-    assert cell.lapse(gone, clock.now, "batch/0", reaped=reaped)
+    assert cell.deregister_executor(gone, clock.now, "batch/0", reaped=reaped)
     assert group(cell).losses == (Loss("0-1", 1, START + 1_000, 1),)
     assert cell.chores() == {"a": START + 1_000}
 

@@ -5,8 +5,8 @@ import pytest
 from cellstate.audit import verify
 from cellstate.errors import BadInput, Refused
 from cellstate.model import MachineSpec, MachineState
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Detection, Ending, How, Position, Transaction, Verdict
-from cellstate.view import View
 from tests.contract.conftest import AnyCell, Member, job
 
 
@@ -15,7 +15,7 @@ def numbers(cell: AnyCell) -> list[int]:
 
 
 def test_join(cell: AnyCell) -> None:
-    cell.serve("e1", "n", 600_000, 0)
+    cell.register_executor("e1", "n", 600_000, 0)
     assert cell.join("e1", [MachineSpec("n", (1, 2), {"rack": "r1"}), MachineSpec("m1", (4, 8))], 1) == [3, 1]
     assert (cell.executor_number("e0"), cell.executor_number("e1")) == (1, 3)
     m = cell.machines()[3]
@@ -161,17 +161,17 @@ def test_attributes_are_changed_one_by_one(cell: AnyCell) -> None:
 def test_a_copy_notices_other_attributes_whatever_else_happens_on_the_machine(
     cell: AnyCell, member: Member, how: str
 ) -> None:
-    view = View(2)
-    view.apply(cell.sync(Position()))
-    view.describe([0, 1, 2], cell.described([0, 1, 2]))
+    snapshot = Snapshot(2)
+    snapshot.apply(cell.sync(Position()))
+    snapshot.describe([0, 1, 2], cell.described([0, 1, 2]))
     cell.submit([job("a", count=3)], 0, "ada")
     member.place("a", (0, 1), (1, 1))
     if how == "set":
         cell.set_machine_attributes(1, {"rack": "r1"}, 5, "ada")
     else:
-        cell.serve("e0", "n", 600_000, 0)
+        cell.register_executor("e0", "n", 600_000, 0)
         cell.join("e0", [MachineSpec("m1", (4, 8), {"rack": "r1"})], 5)
     member.place("a", (1, 1))
-    view.apply(cell.sync(view.position))
-    assert view.attributes.wanting(view.rows[2]).tolist() == [1]
-    assert view.room[0].tolist() == [3, 2, 4], "the machine takes tasks as before"
+    snapshot.apply(cell.sync(snapshot.position))
+    assert snapshot.attributes.wanting(snapshot.rows[2]).tolist() == [1]
+    assert snapshot.room[0].tolist() == [3, 2, 4], "the machine takes tasks as before"

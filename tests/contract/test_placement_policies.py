@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from cellstate.model import MOST_CLAIMS
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
-from cellstate.view import View
 from omega.testing import PlacementContract, work
-from omega.testing import view as copy
+from omega.testing import snapshot as copy
 from omega.testing.scenes import room
 from schedulers.placement.constrained import Constrained
 from schedulers.placement.first_fit import RandomFirstFit
@@ -27,7 +27,7 @@ class TestRandomFirstFit(PlacementContract):
 class TestRandomFit(PlacementContract):
     """It marks many tasks at once, and so never claims more than a transaction holds."""
 
-    def _marked(self, claims: Sequence[Claim], found: Work, copy: View, before: list[list[int]]) -> None:
+    def _marked(self, claims: Sequence[Claim], found: Work, copy: Snapshot, before: list[list[int]]) -> None:
         assert len(claims) <= MOST_CLAIMS
         copy.undo(0)
         assert room(copy) == before
@@ -47,17 +47,17 @@ class TestBestFit(PlacementContract):
 
 
 def test_first_fit_begins_anywhere_so_that_two_schedulers_seldom_meet() -> None:
-    view, starts = copy(*[(9, 9)] * 100), []
+    snapshot, starts = copy(*[(9, 9)] * 100), []
     for seed in range(200):
-        starts += [claim.machine for claim in RandomFirstFit().place(work(((1, 1), 1)), view, Random(seed))]
-        view.undo(0)
+        starts += [claim.machine for claim in RandomFirstFit().place(work(((1, 1), 1)), snapshot, Random(seed))]
+        snapshot.undo(0)
     assert len(set(starts)) > 70
 
 
 @pytest.mark.parametrize("window", [0, 64])
 def test_first_fit_takes_the_next_machines_from_where_it_began_and_goes_round(window: int) -> None:
-    view = copy(*[(2, 2)] * 10)
-    claims = RandomFirstFit(window).place(work(((1, 1), 19)), view, Random(5))
+    snapshot = copy(*[(2, 2)] * 10)
+    claims = RandomFirstFit(window).place(work(((1, 1), 19)), snapshot, Random(5))
     start = int(Random(5).random() * 10)
     assert start > 0
     assert [claim.machine for claim in claims] == [(start + i) % 10 for i in range(10)]
@@ -65,16 +65,16 @@ def test_first_fit_takes_the_next_machines_from_where_it_began_and_goes_round(wi
 
 
 def test_best_fit_takes_the_tightest_machine() -> None:
-    view = copy((9, 9), (3, 3), (5, 5))
-    claims = BestFit().place(work(((3, 3), 2)), view, Random(1))
+    snapshot = copy((9, 9), (3, 3), (5, 5))
+    claims = BestFit().place(work(((3, 3), 2)), snapshot, Random(1))
     assert [claim.machine for claim in claims] == [1, 2]
 
 
 def test_best_fit_breaks_ties_at_random() -> None:
-    view, chosen = copy(*[(9, 9)] * 50), set()
+    snapshot, chosen = copy(*[(9, 9)] * 50), set()
     for seed in range(40):
-        chosen |= machines_of(BestFit().place(work(((1, 1), 1)), view, Random(seed)))
-        view.undo(0)
+        chosen |= machines_of(BestFit().place(work(((1, 1), 1)), snapshot, Random(seed)))
+        snapshot.undo(0)
     assert len(chosen) > 15
 
 
@@ -96,5 +96,5 @@ def test_apart_remembers_where_tasks_of_the_job_were_placed_before() -> None:
 
 
 def test_tightness_is_how_full_a_machine_would_be() -> None:
-    view = copy((4, 8), (8, 8), used=2)
-    assert tightness(view, (1, 1)).tolist() == pytest.approx([(3 / 6 + 3 / 10) / 2, (3 / 10 + 3 / 10) / 2])
+    snapshot = copy((4, 8), (8, 8), used=2)
+    assert tightness(snapshot, (1, 1)).tolist() == pytest.approx([(3 / 6 + 3 / 10) / 2, (3 / 10 + 3 / 10) / 2])

@@ -165,7 +165,7 @@ def test_a_machine_that_goes_down_evicts_a_strict_gang_as_a_whole(cell: AnyCell,
 
 def test_a_finished_job_is_kept_while_its_tasks_leave(make: Make) -> None:
     cell = make(keep_jobs=0).cell
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 8))], 0)
     member = Member(cell)
     cell.submit([job("old", (4, 4))], 0, "ada")

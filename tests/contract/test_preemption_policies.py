@@ -8,7 +8,7 @@ from cellstate.model import Gang
 from cellstate.transaction import Mode, Transaction
 from omega.testing import PreemptionContract
 from omega.testing.preemption import Town
-from schedulers.constraints.looking import Look, look
+from schedulers.constraints.fetching import Fetch, fetch
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.scored import BestFit
 from schedulers.placement.service import Service
@@ -31,7 +31,7 @@ class TestPrecedence(PreemptionContract):
 
 def evicted(town: Town, work: Work, placement: Placement | None = None, seed: int = 1) -> dict[str, int]:
     """Tasks evicted by job, once what the policy claims is committed."""
-    claims = Precedence().place(work, town.view(work), placement or Service(), Random(seed))
+    claims = Precedence().place(work, town.snapshot(work), placement or Service(), Random(seed))
     if claims:
         town.commit(Transaction("j", tuple(claims), Mode.GANG if work.gang else Mode.INCREMENTAL))
     return town.leaving()
@@ -97,22 +97,22 @@ def test_only_machines_that_might_hold_it_are_looked_up_and_no_more_than_so_many
     has = [(4, 4)] * 30 + [(1, 1)] * 30 + [(4, 4)] * 30
     town = Town(has, [(i, (1, 1), 1, 1, Gang.NO) for i in range(60)])
     work = town.job(((4, 4), 1))
-    view = town.view(work, looked=False)
-    found = Precedence(looks=10).suspects(work, view, Random(1))
+    snapshot = town.snapshot(work, looked=False)
+    found = Precedence(looks=10).suspects(work, snapshot, Random(1))
     assert found is not None
     assert len(found) == 10
     assert set(found) <= set(range(30)), "neither too small ones nor empty ones"
-    look(Look(residents=tuple(found)), town.cell, view)
-    more = Precedence(looks=100).suspects(work, view, Random(1))
+    fetch(Fetch(residents=tuple(found)), town.cell, snapshot)
+    more = Precedence(looks=100).suspects(work, snapshot, Random(1))
     assert more is not None
     assert sorted([*found, *more]) == list(range(30)), "what is known is not looked up again"
     town.settle([(found[0], 1)], (1, 1), 1)
-    view.apply(town.cell.sync(view.position))
-    assert found[0] in (Precedence(looks=100).suspects(work, view, Random(1)) or ()), "until it changes"
+    snapshot.apply(town.cell.sync(snapshot.position))
+    assert found[0] in (Precedence(looks=100).suspects(work, snapshot, Random(1)) or ()), "until it changes"
 
 
 def test_victims_that_are_not_known_are_not_named() -> None:
     town = Town([(4, 4)], [(0, (4, 4), 1, 1, Gang.NO)])
     work = town.job(((1, 1), 1))
-    view = town.view(work, looked=False)
-    assert Precedence().place(work, view, Service(), Random(1)) == []
+    snapshot = town.snapshot(work, looked=False)
+    assert Precedence().place(work, snapshot, Service(), Random(1)) == []

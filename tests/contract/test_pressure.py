@@ -19,7 +19,7 @@ def stand(make: Make) -> Iterator[RedisStand]:
     """A cell on a server that gets its memory back afterwards."""
     made = make()
     assert isinstance(made, RedisStand)
-    made.cell.serve("e0", "n", 600_000, 0)
+    made.cell.register_executor("e0", "n", 600_000, 0)
     made.cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
     yield made
     made.cell.client.config_set("maxmemory", 0)
@@ -45,7 +45,7 @@ def test_what_grows_is_refused_and_nothing_is_written(stand: RedisStand) -> None
         lambda: member.place("wide", (1, 1)),
         lambda: member.place("high", (0, 1), evict=((1, 1),)),
         lambda: cell.join("e1", [MachineSpec("m9", (1, 1))], 0),
-        lambda: cell.enlist("batch/7", "n", 60_000, 0),
+        lambda: cell.register_scheduler("batch/7", "n", 60_000, 0),
         lambda: cell.set_limits("batch", Limits((1, 1)), 0, "ada"),
         lambda: cell.hold("a", 0, "ada"),
         lambda: cell.resize("a", {0: 9}, 0, "ada"),
@@ -75,8 +75,10 @@ def test_what_frees_passes(stand: RedisStand) -> None:
     assert cell.stop("b", 1, "ada").state is JobState.STOPPED
     assert cell.set_machine_state(2, MachineState.DRAINED, 1, "ada") == 0
     assert cell.set_machine_state(1, MachineState.DOWN, 1, "ada") == 2
-    assert cell.renew(member.membership, 60_000, {"waits": 1}) == ["batch/0", "service/0"], "leases are no growth"
-    assert cell.withdraw(other.membership, 1)
+    assert cell.renew_scheduler(member.membership, 60_000, {"waits": 1}) == ["batch/0", "service/0"], (
+        "leases are no growth"
+    )
+    assert cell.deregister_scheduler(other.membership, 1)
     assert [cell.retire(now) for now in (1, 10_000_000)] == [0, 1]
     found = cell.job("a")
     assert found is not None

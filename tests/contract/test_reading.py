@@ -74,7 +74,7 @@ def test_an_unknown_position_reads_everything(cell: AnyCell, version: int) -> No
 def test_what_was_trimmed_reads_everything(make: Make) -> None:
     stand = make()
     cell = stand.cell
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
     if isinstance(stand, MemoryStand):
         stand.cell.CHANGES_KEPT = 4
@@ -101,7 +101,7 @@ def test_the_store_trims_by_itself(make: Make) -> None:
     """The memory of changes is bounded; the twin's is made small so that it happens."""
     cell = MemoryCell()
     cell.CHANGES_KEPT = 10
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 8))], 0)
     for i in range(300):
         cell.set_machine_state(0, MachineState(1 - i % 2), 0, "ada")
@@ -115,7 +115,7 @@ def test_a_full_read_in_chunks_is_right_while_others_change(stand: Stand, monkey
     assert isinstance(stand, RedisStand)
     monkeypatch.setattr(reads, "_CHUNK", 200)  # smaller hashes are read whole, whatever is asked for
     cell, other = stand.cell, stand.other()
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (40, 80)) for i in range(600)], 0)
     cell.submit([job("a", count=99)], 0, "ada")
     member, scan, chunks = Member(other), cell.client.hscan, []
@@ -125,7 +125,7 @@ def test_a_full_read_in_chunks_is_right_while_others_change(stand: Stand, monkey
         member.place("a", (0, 1))
         member.place("a", (599, 1))
         if len(chunks) == 2:
-            other.serve("e0", "n", 600_000, 0)
+            other.register_executor("e0", "n", 600_000, 0)
             other.join("e0", [MachineSpec("late", (1, 1))], 0)
         return scan(*arguments, **options)
 

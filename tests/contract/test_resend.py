@@ -36,11 +36,11 @@ def everything(cell: AnyCell) -> list[Any]:
     ]  # fmt: skip
 
 
-def history(cell: AnyCell, lapse: Callable[[str], None]) -> None:
+def history(cell: AnyCell, expire_lease: Callable[[str], None]) -> None:
     """A bit of everything that changes a cell."""
     if isinstance(cell, RedisCell):
         cell.store_ms = lambda: 100  # type: ignore[method-assign]
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
     member = Member(cell)
     gang = job("gang", count=2, gang=Gang.STRICT)
@@ -56,7 +56,7 @@ def history(cell: AnyCell, lapse: Callable[[str], None]) -> None:
     cell.end([Ending(0, 1, How.FINISHED, "0"), Ending(1, 2, How.LEFT), Ending(0, 9, How.LOST)], 3, "e0")
     cell.end([Ending(0, 1, How.EVICTED, "1", "drain")], 3, "e0")
     cell.set_machine_state(2, MachineState.DRAINED, 4, "ada")
-    cell.serve("e1", "n", 600_000, 0)
+    cell.register_executor("e1", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (6, 8), {"rack": "r1"})], 5)
     cell.join("e1", [MachineSpec("m3", (1, 1))], 5)
     member.place("a", (0, 3))
@@ -77,40 +77,40 @@ def history(cell: AnyCell, lapse: Callable[[str], None]) -> None:
     cell.set_machine_state(1, MachineState.DOWN, 8, "ada")
     cell.set_machine_state(3, MachineState.GONE, 8, "ada")
     other = Member(cell, "service/0")
-    cell.renew(other.membership, 60_000, {"waits": 1})
-    cell.withdraw(other.membership, 9)
-    lapse("batch/0")
-    cell.withdraw(member.membership, 10, reaped=True)
+    cell.renew_scheduler(other.membership, 60_000, {"waits": 1})
+    cell.deregister_scheduler(other.membership, 9)
+    expire_lease("batch/0")
+    cell.deregister_scheduler(member.membership, 10, reaped=True)
     cell.retire(5_000)
-    agent(cell, lapse)
+    agent(cell, expire_lease)
 
 
-def agent(cell: AnyCell, lapse: Callable[[str], None]) -> None:
+def agent(cell: AnyCell, expire_lease: Callable[[str], None]) -> None:
     """Two agents come; one leaves with a task on its machine, the other's lease runs out."""
-    agents = [cell.engage(name, "n", 60_000, 11) for name in ("h1", "h2", "h3")]
+    agents = [cell.register_agent(name, "n", 60_000, 11) for name in ("h1", "h2", "h3")]
     first, second = (cell.join(me.member, [MachineSpec(me.member[6:], (4, 8))], 11)[0] for me in agents[:2])
     cell.submit([job("c", count=4, kind="service")], 12, "ada")
     member = Member(cell, "service/1")
     member.place("c", (first, 2), (second, 2))
-    cell.beat(agents[0], 60_000, first)
+    cell.renew_executor(agents[0], 60_000, first)
     cell.keep_tails({("c", 0, 1, "stdout"): b"words"})
-    cell.lapse(agents[0], 13, "agent/h1", reaped=False)
-    lapse("agent/h2")
-    cell.lapse(agents[1], 14, "service/1")
-    lapse("service/1")
-    cell.withdraw(member.membership, 15, reaped=True)
+    cell.deregister_executor(agents[0], 13, "agent/h1", reaped=False)
+    expire_lease("agent/h2")
+    cell.deregister_executor(agents[1], 14, "service/1")
+    expire_lease("service/1")
+    cell.deregister_scheduler(member.membership, 15, reaped=True)
 
 
 def test_sending_everything_twice_changes_nothing(make: Make) -> None:
     once = make()
-    history(once.cell, once.lapse)
+    history(once.cell, once.expire_lease)
     twice = make()
     if isinstance(twice, RedisStand):
         cell = Twice.open(twice.connect(), twice.cell.name)
         twice.others.append(cell)
-        history(cell, twice.lapse)
+        history(cell, twice.expire_lease)
     else:
-        history(twice.cell, twice.lapse)
+        history(twice.cell, twice.expire_lease)
     assert everything(twice.cell) == everything(once.cell)
 
 
@@ -133,7 +133,7 @@ def test_a_resent_commit_still_learns_what_is_new(cell: AnyCell, member: Member)
     cell.begin(member.membership, 1, claims, member.position, 0, asked)
     cell.resend()
     reply = cell.finish()
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m9", (1, 1))], 0)
     again = cell.commit(member.membership, 1, claims, member.position, 0, asked)
     assert (reply.outcomes, [each.job.id for each in reply.jobs]) == ([Outcome(((1, Verdict.PLACED),))], ["b"])

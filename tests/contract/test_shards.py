@@ -4,7 +4,7 @@ import pytest
 
 from cellstate.model import MachineState
 from cellstate.resources import LARGEST, MOST_TOGETHER
-from cellstate.shards import MOST_IN_A_ROW, RETRY_MS, TRIES, Durations, Errand, PhaseCount, Progress, Worker
+from cellstate.shards import MOST_IN_A_ROW, RETRY_MS, TRIES, Errand, PhaseCount, Progress, ShardDurations, Worker
 from cellstate.transaction import Ending, How
 from tests.contract.conftest import AnyCell, Member, job
 
@@ -269,7 +269,7 @@ def test_what_is_learnt_of_durations(cell: AnyCell, member: Member, workers: lis
     assert cell.durations("words") is None
     while (errand := claim(cell, workers[0])).what != "done":
         assert end(cell, workers[0], errand.what, errand.shard, 100 if errand.what == "map" else 31)
-    assert cell.durations("words") == Durations(1, 100, 31)
+    assert cell.durations("words") == ShardDurations(1, 100, 31)
     assert cell.durations("other") is None
     for number in range(12):
         cell.submit([job(f"r{number}", kind="mapreduce", need=(0, 0))], 0, "ada")

@@ -14,7 +14,7 @@ def wide(make: Make, request: pytest.FixtureRequest) -> AnyCell:
     """A cell of MOST_CLAIMS machines, each of an executor of its own kind of size."""
     cell = make().cell
     for number in range(0, MOST_CLAIMS, 100):
-        cell.serve(f"e{number}", "n", 600_000, 0)
+        cell.register_executor(f"e{number}", "n", 600_000, 0)
         cell.join(f"e{number}", [MachineSpec(f"m{number + i}", (1, 1)) for i in range(100)], 0)
     return cell
 
@@ -47,7 +47,7 @@ def test_more_is_refused_before_it_reaches_the_store(cell: AnyCell, member: Memb
 def test_many_answers_in_one_call(make: Make) -> None:
     """Lua's unpack fails near 8,000 values, and what was written before is not rolled back."""
     cell = make().cell
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     machines = cell.join("e0", [MachineSpec(f"m{i}", (1, 1)) for i in range(300)], 0)
     member = Member(cell)
     jobs = [job(f"j{i}", (0, 0)) for i in range(9_000)]
@@ -70,7 +70,7 @@ def test_a_job_of_many_tasks_is_one_record(cell: AnyCell, member: Member) -> Non
 
 def test_amounts_near_the_largest_stay_exact(make: Make) -> None:
     cell = make().cell
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (LARGEST, LARGEST - 1)) for i in range(40)], 0)
     member = Member(cell)
     third = LARGEST // 3
@@ -90,7 +90,7 @@ def test_amounts_near_the_largest_stay_exact(make: Make) -> None:
 
 def test_limits_beyond_what_a_machine_has_stay_exact(make: Make) -> None:
     cell = make().cell
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (LARGEST, 1)) for i in range(4)], 0)
     member = Member(cell)
     most = 3 * LARGEST - 1

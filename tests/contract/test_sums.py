@@ -11,7 +11,7 @@ from tests.contract.conftest import AnyCell, Make, Member, job
 
 def test_machines_that_have_too_much_together_are_refused(make: Make) -> None:
     cell = make().cell
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     most = MOST_TOGETHER // LARGEST
     machines = [MachineSpec(f"m{i}", (LARGEST, 1)) for i in range(120)]
     with pytest.raises(Refused, match="more than 5000000000000000 of cpu together; count it in a larger unit"):
@@ -32,7 +32,7 @@ def test_machines_that_have_too_much_together_are_refused(make: Make) -> None:
 
 def test_a_machine_that_grows_too_much_is_refused(make: Make) -> None:
     cell = make().cell
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     most = MOST_TOGETHER // LARGEST
     cell.join("e0", [MachineSpec(f"m{i}", (LARGEST, 1)) for i in range(most)] + [MachineSpec("small", (1, 1))], 0)
     with pytest.raises(Refused, match="of cpu together"):

@@ -76,11 +76,11 @@ def test_freed_room_wakes_who_has_jobs_that_fit_nowhere(cell: AnyCell, members: 
     members[0].place("a", (0, 2))
     cell.set_machine_state(2, MachineState.DRAINED, 0, "ada")
     woken(cell)
-    cell.set_asleep("service/0", asleep=True)
+    cell.set_blocked("service/0", blocked=True)
     FREEING[what](cell)
     assert "service/0" in woken(cell)
-    cell.set_asleep("service/0", asleep=False)
-    cell.serve("e0", "n", 600_000, 0)
+    cell.set_blocked("service/0", blocked=False)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("newer", (4, 8))], 0)
     assert "service/0" not in woken(cell)
 
@@ -88,8 +88,8 @@ def test_freed_room_wakes_who_has_jobs_that_fit_nowhere(cell: AnyCell, members: 
 def test_room_beside_an_eviction_wakes(cell: AnyCell, members: list[Member]) -> None:
     cell.submit([job("a", (4, 4)), job("s", kind="service", precedence=9)], 0, "ada")
     members[0].place("a", (0, 1))
-    cell.set_asleep("batch/1", asleep=True)
-    cell.set_asleep("service/9", asleep=True)
+    cell.set_blocked("batch/1", blocked=True)
+    cell.set_blocked("service/9", blocked=True)
     woken(cell)
     members[2].place("s", (1, 1))
     assert woken(cell) == []
@@ -100,7 +100,7 @@ def test_room_beside_an_eviction_wakes(cell: AnyCell, members: list[Member]) -> 
 
 
 def test_the_dead_are_not_woken(stand: Stand, cell: AnyCell, members: list[Member]) -> None:
-    stand.lapse("batch/0")
+    stand.expire_lease("batch/0")
     cell.members()
     cell.submit([job("a")], 0, "ada")
     assert woken(cell) == ["batch/1"]

@@ -10,7 +10,7 @@ from omega.experiments.catalogue import EXPERIMENTS, find, of_figure
 from omega.experiments.configuration import Configuration
 from omega.experiments.experiment import Experiment, Form, logarithmic, nothing
 from omega.experiments.figures import FIGURES, figure
-from omega.experiments.finding import Measured, Seen, Verdict, concluded
+from omega.experiments.finding import Conclusion, Measured, Seen, concluded
 from omega.experiments.results import Record
 from tests.figures.conftest import Small
 
@@ -34,10 +34,10 @@ ELSEWHERE = {
 def test_the_claim_in_small(experiment: Experiment, small: Small) -> None:
     finding = experiment.judge(small.of(experiment))
     assert finding.measured
-    if experiment.expectation == "never disclosed" or finding.verdict is Verdict.UNKNOWN:
+    if experiment.expectation == "never disclosed" or finding.verdict is Conclusion.UNKNOWN:
         assert finding.reason
         return
-    assert (finding.verdict is Verdict.HOLDS) or experiment.name in ELSEWHERE, finding.measured
+    assert (finding.verdict is Conclusion.HOLDS) or experiment.name in ELSEWHERE, finding.measured
 
 
 def test_two_level_abandons_and_shared_state_does_not() -> None:
@@ -57,7 +57,7 @@ def test_a_judge_can_fail(small: Small) -> None:
         for record in small.of(slow)
         if record["configuration"]["architecture"] == "monolithic-multi"
     ]
-    assert slow.judge(records).verdict is Verdict.FAILS
+    assert slow.judge(records).verdict is Conclusion.FAILS
 
 
 def test_every_figure_has_claims_and_names_are_found() -> None:
@@ -96,11 +96,11 @@ def seen(*values: float, holds: bool = True) -> list[Seen]:
 
 def test_a_claim_holds_when_it_holds_for_every_seed() -> None:
     finding = concluded(seen(1.0, 3.0, 2.0))
-    assert (finding.verdict, finding.held, finding.seeds) == (Verdict.HOLDS, 3, 3)
+    assert (finding.verdict, finding.held, finding.seeds) == (Conclusion.HOLDS, 3, 3)
     assert (finding.measured, finding.reason) == ("A: 2.0 (1.0 to 3.0) s", "")
     mixed = concluded([*seen(1.0, 1.0), *seen(1.0, holds=False)])
-    assert (mixed.verdict, mixed.held, mixed.reason, mixed.measured) == (Verdict.FAILS, 2, "because", "A: 1.0 s")
-    assert concluded([]).verdict is Verdict.UNKNOWN
+    assert (mixed.verdict, mixed.held, mixed.reason, mixed.measured) == (Conclusion.FAILS, 2, "because", "A: 1.0 s")
+    assert concluded([]).verdict is Conclusion.UNKNOWN
 
 
 def alike(value: float, other: float, most: float) -> Seen:
@@ -111,11 +111,11 @@ def alike(value: float, other: float, most: float) -> Seen:
 
 def test_a_tolerance_is_no_looser_than_the_spread_between_seeds() -> None:
     wide = [alike(100.0, 104.0, 0.05), alike(120.0, 120.0, 0.05), alike(110.0, 110.0, 0.05)]
-    assert concluded(wide).verdict is Verdict.HOLDS
+    assert concluded(wide).verdict is Conclusion.HOLDS
     narrow = [alike(100.0, 104.0, 0.05), alike(101.0, 101.0, 0.05), alike(102.0, 102.0, 0.05)]
-    assert concluded(narrow).verdict is Verdict.FAILS
-    assert concluded(narrow[:1]).verdict is Verdict.HOLDS, "one seed has no spread"
-    assert concluded([alike(100.0, 106.0, 0.05)]).verdict is Verdict.FAILS
+    assert concluded(narrow).verdict is Conclusion.FAILS
+    assert concluded(narrow[:1]).verdict is Conclusion.HOLDS, "one seed has no spread"
+    assert concluded([alike(100.0, 106.0, 0.05)]).verdict is Conclusion.FAILS
 
 
 def as_records(**figures: tuple[float, ...]) -> list[Record]:
@@ -133,11 +133,11 @@ def as_records(**figures: tuple[float, ...]) -> list[Record]:
 @pytest.mark.parametrize(
     ("conflicts", "busy", "verdict"),
     [
-        ((0.0, 0.1, 0.2), (0.5, 0.3, 0.1), Verdict.HOLDS), ((0.0, 0.2, 0.2), (0.5, 0.3, 0.1), Verdict.FAILS),
-        ((0.0, 0.0, 0.0), (0.5, 0.3, 0.1), Verdict.FAILS), ((0.0, 0.1, 0.2), (0.5, 0.5, 0.1), Verdict.FAILS),
+        ((0.0, 0.1, 0.2), (0.5, 0.3, 0.1), Conclusion.HOLDS), ((0.0, 0.2, 0.2), (0.5, 0.3, 0.1), Conclusion.FAILS),
+        ((0.0, 0.0, 0.0), (0.5, 0.3, 0.1), Conclusion.FAILS), ((0.0, 0.1, 0.2), (0.5, 0.5, 0.1), Conclusion.FAILS),
     ],
 )  # fmt: skip
-def test_ties_confirm_nothing(conflicts: tuple[float, ...], busy: tuple[float, ...], verdict: Verdict) -> None:
+def test_ties_confirm_nothing(conflicts: tuple[float, ...], busy: tuple[float, ...], verdict: Conclusion) -> None:
     records = as_records(conflict_fraction=conflicts, busyness_median=busy)
     assert EXPERIMENTS["many-schedulers"].judge(records).verdict is verdict
 
@@ -145,8 +145,8 @@ def test_ties_confirm_nothing(conflicts: tuple[float, ...], busy: tuple[float, .
 def test_as_long_a_wait_is_no_shorter_one() -> None:
     figures = {"busyness_median": (0.5, 0.3)}
     judge = EXPERIMENTS["many-schedulers-wait"].judge
-    assert judge(as_records(wait_mean=(2.0, 1.9), **figures)).verdict is Verdict.HOLDS
-    assert judge(as_records(wait_mean=(2.0, 2.0), **figures)).verdict is Verdict.FAILS
+    assert judge(as_records(wait_mean=(2.0, 1.9), **figures)).verdict is Conclusion.HOLDS
+    assert judge(as_records(wait_mean=(2.0, 2.0), **figures)).verdict is Conclusion.FAILS
 
 
 def test_the_page_takes_five_seeds_of_what_is_drawn() -> None:
@@ -166,10 +166,10 @@ def test_offers_stay_within_the_paper_s_decision_times() -> None:
 def test_the_machines_are_those_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = EXPERIMENTS["machines-of-c"]
     monkeypatch.setenv("OMEGA_SHARED", str(tmp_path))
-    assert experiment.judge([], experiment.form).verdict is Verdict.UNKNOWN
+    assert experiment.judge([], experiment.form).verdict is Conclusion.UNKNOWN
     table = tmp_path / "traces" / "google-2011" / "machine_events" / "part-00000-of-00001.csv.gz"
     table.parent.mkdir(parents=True)
     table.write_bytes(gzip.compress(b"".join(b"0,%d,0,platform,0.5,0.5\n" % i for i in range(12_477))))
-    assert experiment.judge([], experiment.form).verdict is Verdict.HOLDS
+    assert experiment.judge([], experiment.form).verdict is Conclusion.HOLDS
     table.write_bytes(gzip.compress(b"0,1,0,platform,0.5,0.5\n"))
-    assert experiment.judge([], experiment.form).verdict is Verdict.FAILS
+    assert experiment.judge([], experiment.form).verdict is Conclusion.FAILS

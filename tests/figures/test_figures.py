@@ -12,10 +12,10 @@ from omega.experiments.catalogue import EXPERIMENTS, of_figure
 from omega.experiments.configuration import Configuration
 from omega.experiments.experiment import Form, Sweeping, nothing
 from omega.experiments.figures import FIGURES
-from omega.experiments.finding import Verdict
+from omega.experiments.finding import Conclusion
 from omega.experiments.plots.draw import draw
-from omega.experiments.plots.look import LOOKS
-from omega.experiments.report import Part, carried_out, page
+from omega.experiments.plots.style import STYLES
+from omega.experiments.report import ReportSection, carried_out, page
 from omega.experiments.results import Record
 from tests.figures.conftest import Small
 
@@ -55,15 +55,15 @@ def test_a_figure_is_drawn_in_both_forms(number: int, small: Small, tmp_path: Pa
 
 
 def test_architectures_can_be_told_apart() -> None:
-    assert len({look.colour for look in LOOKS.values()}) == len(LOOKS)
-    assert len({look.marker for look in LOOKS.values()}) == len(LOOKS)
+    assert len({look.colour for look in STYLES.values()}) == len(STYLES)
+    assert len({look.marker for look in STYLES.values()}) == len(STYLES)
 
 
 def test_the_page_has_every_claim_and_its_command(small: Small) -> None:
     parts = []
     for number, what in FIGURES.items():
         trials = [carried_out(each, each.small, small.simulate) for each in of_figure(number)]
-        parts.append(Part(what, SMALL[number][1], small.records(*SMALL[number]), trials))
+        parts.append(ReportSection(what, SMALL[number][1], small.records(*SMALL[number]), trials))
     text = page(parts, PurePosixPath("figures"), "omega sim report --days 7", "commit 0123456")
     for part in parts:
         assert f"`omega sim figure {part.figure.number}`" in text
@@ -71,7 +71,7 @@ def test_the_page_has_every_claim_and_its_command(small: Small) -> None:
         for trial in part.trials:
             assert f"`{trial.experiment.name}` | " in text
             assert trial.finding.measured in text
-            if trial.finding.verdict is not Verdict.UNKNOWN:
+            if trial.finding.verdict is not Conclusion.UNKNOWN:
                 assert re.search(rf"`omega experiment run [^`]*\b{trial.experiment.name}\b[^`]*` · ", text)
     assert "omega sim report --days 7\n" in text
     assert "commit 0123456" in text
@@ -101,6 +101,6 @@ def test_a_verdict_that_changes_with_the_length_does_not_hold(small: Small) -> N
         ]
 
     trial = carried_out(experiment, form, simulate)
-    assert (trial.finding.verdict, trial.verdict) == (Verdict.HOLDS, Verdict.FAILS)
-    text = page([Part(FIGURES[5], form, [], [trial])], PurePosixPath("figures"), "omega sim report")
+    assert (trial.finding.verdict, trial.verdict) == (Conclusion.HOLDS, Conclusion.FAILS)
+    text = page([ReportSection(FIGURES[5], form, [], [trial])], PurePosixPath("figures"), "omega sim report")
     assert "4 times as long with the first seed: `shared-schedules-all` does not hold then" in text

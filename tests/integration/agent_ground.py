@@ -21,7 +21,7 @@ class Ground:
 
     def __init__(self, cell: RedisCell, state: Path) -> None:
         self.cell, self.state = cell, state
-        self.member: Membership = cell.enlist("batch/0", "n", LEASE_MS, 0)
+        self.member: Membership = cell.register_scheduler("batch/0", "n", LEASE_MS, 0)
         self.commits = 0
         self.agents: list[Agent] = []
         cell.store_older_than = lambda milliseconds: milliseconds > 0  # type: ignore[method-assign]

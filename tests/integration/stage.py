@@ -21,18 +21,18 @@ from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
 from cellstate.redis import RedisCell
 from cellstate.server import Answer, connect, ping
 from omega import embedded
-from omega.live.crew import TIME, Crew, crew
-from omega.live.fleet import Fleet
+from omega.live.processes.supervisor import TIME, ProcessSupervisor, supervised
+from omega.live.simulated.executor import SimulatedExecutor
 from schedulers.sharing import owned
 from tests.conftest import absent, find_server, socket_directory, wait_for
 
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 """No test waits longer for anything; what is waited for takes a few seconds on an idle machine."""
-FLEET = "yard"
+DEFAULT_EXECUTOR = "yard"
 LEASE_MS = 1_000
 
 
-def until(true: Callable[[], object], what: str, patience: float = PATIENCE_SECONDS) -> None:
+def until(true: Callable[[], object], what: str, patience: float = TIMEOUT_SECONDS) -> None:
     """Return once `true()` is; a store that is away counts as not yet. Fails with `what` after `patience` seconds."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
@@ -165,20 +165,20 @@ def made_cell(url: str, name: str, machines: int = 0, *, keep_jobs: int = 30_000
 
 def serve(cell: RedisCell) -> None:
     """Let the machines of a cell be up though no process simulates them: what is placed on them stays."""
-    cell.serve(FLEET, "stage", 24 * 3600 * 1000, 0)
+    cell.register_executor(DEFAULT_EXECUTOR, "stage", 24 * 3600 * 1000, 0)
 
 
 def join(cell: RedisCell, machines: Sequence[MachineSpec]) -> None:
-    """Offer machines that the fleet of these tests plays."""
-    Fleet(cell, FLEET, time.time).join(machines)
+    """Offer machines that the executor of these tests plays."""
+    SimulatedExecutor(cell, DEFAULT_EXECUTOR, time.time).join(machines)
 
 
 @contextmanager
-def made_crew(
+def started_processes(
     cell: RedisCell, url: str, logs: Path, *members: str, lease_ms: int = LEASE_MS, speed: float = 1.0
-) -> Iterator[Crew]:
+) -> Iterator[ProcessSupervisor]:
     """Members at work on a cell; all ended afterwards, also those that were halted."""
-    with crew(url, cell.name, logs, lease_ms=lease_ms, speed=speed) as group:
+    with supervised(url, cell.name, logs, lease_ms=lease_ms, speed=speed) as group:
         try:
             for member in members:
                 group.start(member)
@@ -194,7 +194,7 @@ def made_crew(
                     process.send_signal(signal.SIGCONT)
 
 
-def words_of(group: Crew, member: str) -> list[str]:
+def words_of(group: ProcessSupervisor, member: str) -> list[str]:
     """What a member said on its error stream, by line, without the times; that its lease lapsed is chance."""
     lines = (group.logs / f"{member.replace('/', '-')}.log").read_text().splitlines()
     return [TIME.sub("", line) for line in lines if "warning: fenced" not in line]
@@ -205,20 +205,20 @@ def waited_for_store(member: str, error: str) -> list[str]:
     return [f"warning: store away member={member} error={json.dumps(error)}", f"warning: store back member={member}"]
 
 
-def ended(group: Crew, member: str) -> int:
+def ended(group: ProcessSupervisor, member: str) -> int:
     """Wait until a member ended by itself; returns its exit code."""
     until(lambda: group.members[member].poll() is not None, f"{member} ends")
     return group.members[member].returncode
 
 
-def halt(group: Crew, member: str) -> None:
+def halt(group: ProcessSupervisor, member: str) -> None:
     """Stop a member in its tracks (SIGSTOP), and return when it stands."""
     pid = group.members[member].pid
     os.kill(pid, signal.SIGSTOP)
     os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
 
 
-def resume(group: Crew, member: str) -> None:
+def resume(group: ProcessSupervisor, member: str) -> None:
     """Let a halted member go on (SIGCONT)."""
     group.members[member].send_signal(signal.SIGCONT)
 

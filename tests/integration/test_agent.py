@@ -267,7 +267,7 @@ def test_only_the_newest_directories_of_ended_tasks_are_kept(
 def test_a_store_that_is_away_is_waited_for(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, bell = ground.agent(), Bell()
     name = ground.run("true")
-    beat, end, failed = agent.cell.beat, agent.cell.end, list[str]()
+    beat, end, failed = agent.cell.renew_executor, agent.cell.end, list[str]()
 
     def away(*arguments: Any) -> Any:
         if len(failed) < 2:
@@ -279,7 +279,7 @@ def test_a_store_that_is_away_is_waited_for(ground: Ground, monkeypatch: pytest.
         bell.stop()
         return end(*arguments)
 
-    monkeypatch.setattr(agent.cell, "beat", away)
+    monkeypatch.setattr(agent.cell, "renew_executor", away)
     monkeypatch.setattr(agent.cell, "end", told)
     monkeypatch.setattr("omega.live.agent.process.AWAY_SECONDS", 0.01)
     watch = Watch(agent, bell)

@@ -9,7 +9,7 @@ import pytest
 from cellstate.model import JobSpec, MachineState, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
-from tests.integration.stage import check, halt, made_cell, made_crew, resume, seen, submit, until
+from tests.integration.stage import check, halt, made_cell, resume, seen, started_processes, submit, until
 
 pytestmark = pytest.mark.server
 LEASE_MS = 1_000
@@ -38,7 +38,7 @@ def test_a_task_is_moved_from_halted_and_killed_agents_and_never_runs_twice(
     cell: RedisCell, store_url: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    with made_crew(cell, store_url, tmp_path, "batch/0", "agent/h1", "agent/h2", lease_ms=LEASE_MS) as group:
+    with started_processes(cell, store_url, tmp_path, "batch/0", "agent/h1", "agent/h2", lease_ms=LEASE_MS) as group:
         submit(cell, [lonely(log)])
         until(lambda: lines(log), "the task runs")
         first = lines(log)[0]
@@ -65,7 +65,7 @@ def test_a_task_is_moved_from_halted_and_killed_agents_and_never_runs_twice(
 
 def test_an_agent_killed_and_started_at_once_keeps_its_tasks(cell: RedisCell, store_url: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with made_crew(cell, store_url, tmp_path, "batch/0", "agent/h1", lease_ms=5_000) as group:
+    with started_processes(cell, store_url, tmp_path, "batch/0", "agent/h1", lease_ms=5_000) as group:
         submit(cell, [lonely(log)])
         until(lambda: lines(log), "the task runs")
         group.kill("agent/h1")

@@ -26,7 +26,9 @@ class Life:
 
     def __init__(self, cell: RedisCell, rng: Random, name: str) -> None:
         self.cell, self.rng, self.name, self.number, self.jobs = cell, rng, name, 0, 0
-        self.members: list[Membership] = [cell.enlist(f"{kind}/{name}", name, HOURS_MS, 0) for kind in KINDS]
+        self.members: list[Membership] = [
+            cell.register_scheduler(f"{kind}/{name}", name, HOURS_MS, 0) for kind in KINDS
+        ]
         self.join(8)
 
     def step(self) -> None:
@@ -37,8 +39,8 @@ class Life:
         amounts = (1000, 2000, 4000)
         names = self.rng.sample(range(10), number)
         specs = [MachineSpec(f"m{i}", (self.rng.choice(amounts), self.rng.choice(amounts))) for i in names]
-        self.cell.serve("fleet", "n", 600_000, 0)
-        self.cell.join("fleet", specs, 0)
+        self.cell.register_executor("simulated", "n", 600_000, 0)
+        self.cell.join("simulated", specs, 0)
 
     def submit(self) -> None:
         self.jobs += 1
@@ -84,7 +86,7 @@ class Life:
             part = "*" if rng.random() < 0.6 else ",".join(map(str, some))
             how = How.LEFT if run.leaving else rng.choice([each for each in How if each is not How.LEFT])
             endings.append(Ending(run.machine, run.placement, how, part, "drain" if how is How.EVICTED else ""))
-        self.cell.end(endings, 0, "fleet")
+        self.cell.end(endings, 0, "simulated")
 
     def change_machine(self) -> None:
         index, rng = self.rng.randrange(8), self.rng

@@ -11,20 +11,20 @@ import pytest
 
 from cellstate import keys
 from cellstate.backup import Backup, read_backup
+from cellstate.backup.restore import restore
 from cellstate.redis import RedisCell
 from cellstate.resources import Dimensions
-from cellstate.restore import restore
 from cellstate.server import connect
-from omega.live.crew import Crew
+from omega.live.processes.supervisor import ProcessSupervisor
 from tests.chaos.book import Book
 from tests.integration.stage import (
-    FLEET,
+    DEFAULT_EXECUTOR,
     Server,
     check,
     made_cell,
-    made_crew,
     own_server,
     plain,
+    started_processes,
     submit,
     unfinished,
     until,
@@ -59,22 +59,22 @@ def restart_empty(server: Server, cell: RedisCell) -> None:
     server.start()
 
 
-def waiting(group: Crew, members: tuple[str, ...], times: int) -> Callable[[], bool]:
+def waiting(group: ProcessSupervisor, members: tuple[str, ...], times: int) -> Callable[[], bool]:
     """Whether every member has reported so many times that it waits."""
     return lambda: all(len(away(group, each)) >= times for each in members)
 
 
-def away(group: Crew, member: str) -> list[str]:
+def away(group: ProcessSupervisor, member: str) -> list[str]:
     """What a member reported of waiting; each time once."""
     return reported(group, member)[::2]
 
 
-def working(group: Crew, members: tuple[str, ...]) -> Callable[[], bool]:
+def working(group: ProcessSupervisor, members: tuple[str, ...]) -> Callable[[], bool]:
     """Whether every member has reported that it goes on since it waited last."""
     return lambda: all(len(reported(group, each)) % 2 == 0 for each in members)
 
 
-def reported(group: Crew, member: str) -> list[str]:
+def reported(group: ProcessSupervisor, member: str) -> list[str]:
     """What a member reported in turn: that it waits, and that it goes on."""
     said = [line for line in words_of(group, member) if " away " in line or " back " in line or " goes on " in line]
     assert all((" away " in line) is (number % 2 == 0) for number, line in enumerate(said)), said
@@ -83,11 +83,11 @@ def reported(group: Crew, member: str) -> list[str]:
 
 def test_who_works_on_a_cell_that_is_gone_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
-    members = ("batch/0", f"fleet/{FLEET}", "agent/a")
+    members = ("batch/0", f"simulated/{DEFAULT_EXECUTOR}", "agent/a")
     with (
         own_server() as server,
         made_cell(server.url, "gone", 1) as cell,
-        made_crew(cell, server.url, tmp_path / "logs", *members, lease_ms=LEASE_MS) as group,
+        started_processes(cell, server.url, tmp_path / "logs", *members, lease_ms=LEASE_MS) as group,
     ):
         until(lambda: cell.machine_index("a"), "the agent has joined")
         kept = saved(cell)
@@ -113,7 +113,9 @@ def test_a_restored_cell_runs_no_task_twice(tmp_path: Path, monkeypatch: pytest.
     with (
         own_server() as server,
         made_cell(server.url, "restored") as cell,
-        made_crew(cell, server.url, tmp_path / "logs", "batch/0", "agent/a", "agent/b", lease_ms=LEASE_MS) as group,
+        started_processes(
+            cell, server.url, tmp_path / "logs", "batch/0", "agent/a", "agent/b", lease_ms=LEASE_MS
+        ) as group,
     ):
         submit(cell, [listed])
         until(lambda: book.page("listed", 0).starts, "one runs")
@@ -143,7 +145,7 @@ def test_tasks_of_a_cell_that_stays_away_end_with_the_lease(tmp_path: Path, monk
     with (
         own_server() as server,
         made_cell(server.url, "foreign") as cell,
-        made_crew(cell, server.url, tmp_path / "logs", "batch/0", "agent/a", lease_ms=LEASE_MS) as group,
+        started_processes(cell, server.url, tmp_path / "logs", "batch/0", "agent/a", lease_ms=LEASE_MS) as group,
     ):
         submit(cell, [book.job("old", 1, 60)])
         until(lambda: book.page("old", 0).starts, "it runs")

@@ -193,7 +193,7 @@ def test_a_store_that_reads_its_data_is_waited_for(answers: list[Answer], connec
 @pytest.mark.parametrize("answers", [2_000], indirect=True)
 def test_waiting_for_the_data_has_a_limit_and_can_be_stopped(answers: list[Answer]) -> None:
     with pytest.raises(Unreachable, match=r"still reads its data after 1\.5 s; try again"):
-        embedded.ensure(patience=1.5)
+        embedded.ensure(timeout=1.5)
     assert embedded.status().loading
     assert embedded.stop() is True
     assert Answer.READY not in answers
@@ -203,7 +203,7 @@ def test_a_server_that_hangs_is_not_doubled(places: Places, monkeypatch: pytest.
     monkeypatch.setattr(embedded, "_PING_SECONDS", 0.1)
     store = embedded.ensure()
     os.kill(store.pid, signal.SIGSTOP)
-    for act in (lambda: embedded.ensure(patience=0.1), embedded.status, lambda: embedded.stop(patience=0.1)):
+    for act in (lambda: embedded.ensure(timeout=0.1), embedded.status, lambda: embedded.stop(timeout=0.1)):
         with pytest.raises(Unreachable, match=f"runs as process {store.pid} but did not answer"):
             act()
     os.kill(store.pid, signal.SIGCONT)

@@ -7,7 +7,7 @@ import pytest
 from cellstate.errors import Duplicate
 from cellstate.redis import RedisCell
 from schedulers import registry
-from schedulers.process import Process
+from schedulers.process.scheduler import Process
 from tests.integration.stage import made_cell, seen
 
 pytestmark = pytest.mark.server
@@ -45,7 +45,7 @@ def test_a_heartbeat_that_fails_ends_the_scheduler(store_url: str, monkeypatch: 
     def fail(process: Process, cell: RedisCell) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Process, "beat", fail)
+    monkeypatch.setattr(Process, "renew_lease", fail)
     with made_cell(store_url, "fails") as cell:
         process = Process(store_url, "fails", "batch/0", registry.scheduler("batch"))
         rescue = threading.Timer(20, lambda: setattr(process._live, "stopping", True))
@@ -61,22 +61,22 @@ def test_a_heartbeat_that_fails_ends_the_scheduler(store_url: str, monkeypatch: 
 def test_who_sleeps_is_roused_when_its_share_changes(store_url: str) -> None:
     with made_cell(store_url, "rouses") as cell:
         process = Process(store_url, "rouses", "batch/0", registry.scheduler("batch"), lease_ms=60_000)
-        process._live = process._enlist()
-        process.beat(cell)
+        process._live = process._register()
+        process.renew_lease(cell)
         assert not cell.wait_for_work("batch/0", 0.01)
-        other = cell.enlist("batch/1", "elsewhere", 60_000, 0)
-        process.beat(cell)
+        other = cell.register_scheduler("batch/1", "elsewhere", 60_000, 0)
+        process.renew_lease(cell)
         assert cell.wait_for_work("batch/0", 0.01)
-        process.beat(cell)
+        process.renew_lease(cell)
         assert not cell.wait_for_work("batch/0", 0.01)
-        cell.withdraw(other, 0)
-        process.beat(cell)
+        cell.deregister_scheduler(other, 0)
+        process.renew_lease(cell)
         assert cell.wait_for_work("batch/0", 0.01)
 
 
 def test_one_that_is_told_to_stop_while_it_waits_for_its_name_has_nothing_to_leave(store_url: str) -> None:
     with made_cell(store_url, "waits") as cell:
-        cell.enlist("batch/0", "elsewhere", 60_000, 0)
+        cell.register_scheduler("batch/0", "elsewhere", 60_000, 0)
         process = Process(store_url, "waits", "batch/0", registry.scheduler("batch"), lease_ms=60_000)
         process._stop()
         process.run()
@@ -86,10 +86,10 @@ def test_one_that_is_told_to_stop_while_it_waits_for_its_name_has_nothing_to_lea
 
 def test_a_name_whose_holder_moves_its_figures_is_refused_at_once(store_url: str) -> None:
     with made_cell(store_url, "moves-on") as cell:
-        holder = cell.enlist("batch/0", "elsewhere", 60_000, 0)
+        holder = cell.register_scheduler("batch/0", "elsewhere", 60_000, 0)
         process = Process(store_url, "moves-on", "batch/0", registry.scheduler("batch"), lease_ms=60_000)
-        beats = threading.Timer(0.3, lambda: cell.renew(holder, 60_000, {"seconds": 1.0}))
+        beats = threading.Timer(0.3, lambda: cell.renew_scheduler(holder, 60_000, {"seconds": 1.0}))
         beats.start()
         with pytest.raises(Duplicate):
-            process._enlist()
+            process._register()
         beats.join()

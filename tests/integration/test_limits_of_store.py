@@ -10,21 +10,21 @@ from cellstate.errors import ReadOnly, StoreFull, Unreachable, Unsuitable
 from cellstate.redis import RedisCell
 from cellstate.server import connect
 from cellstate.transaction import Claim, Position, Transaction
-from omega.live.crew import Crew
+from omega.live.processes.supervisor import ProcessSupervisor
 from tests.integration.stage import (
-    FLEET,
+    DEFAULT_EXECUTOR,
     all_facts,
     check,
     check_all_ended,
     ended,
     halt,
     made_cell,
-    made_crew,
     own_server,
     plain,
     resume,
     seen,
     serve,
+    started_processes,
     submit,
     submit_again,
     unfinished,
@@ -44,7 +44,7 @@ def set_maxmemory(url: str, size: int) -> None:
         client.config_set("maxmemory", size)
 
 
-def refused_start(group: Crew, member: str) -> str:
+def refused_start(group: ProcessSupervisor, member: str) -> str:
     """Start a member that cannot work; the one line it says."""
     group.start(member)
     assert ended(group, member) == 1
@@ -60,7 +60,9 @@ def test_a_full_store_lets_tasks_end_and_nothing_grow(tmp_path: Path) -> None:
     with (
         own_server("--appendonly", "no") as server,
         made_cell(server.url, "full", 4) as cell,
-        made_crew(cell, server.url, tmp_path, "batch/0", f"fleet/{FLEET}", lease_ms=2_000) as group,
+        started_processes(
+            cell, server.url, tmp_path, "batch/0", f"simulated/{DEFAULT_EXECUTOR}", lease_ms=2_000
+        ) as group,
     ):
         submit(cell, running)
         until(lambda: not cell.queue_depths(), "all are placed")
@@ -91,7 +93,7 @@ def test_a_full_store_refuses_a_commit_whole(store_url: str) -> None:
     with own_server() as server, made_cell(server.url, "full-commit", 2) as cell:
         serve(cell)
         submit(cell, [plain("job", 4)])
-        membership = cell.enlist("batch/0", "nonce", 60_000, 0)
+        membership = cell.register_scheduler("batch/0", "nonce", 60_000, 0)
         transaction = Transaction("job", (Claim(0, 0, 2), Claim(1, 0, 2)))
         # Once before, so that the script is known: what is refused is the write.
         cell.commit(membership, 1, [transaction._replace(job="another")], Position(), 0)
@@ -123,15 +125,15 @@ def replica(url: str, refuse: bool) -> None:
 
 @pytest.mark.parametrize(("turn", "why"), [(few_replicas, FEW_REPLICAS), (replica, REPLICA)])
 def test_a_read_only_store_is_waited_out(tmp_path: Path, turn: Callable[[str, bool], None], why: str) -> None:
-    members = ("batch/0", "service/0", f"fleet/{FLEET}")
+    members = ("batch/0", "service/0", f"simulated/{DEFAULT_EXECUTOR}")
     jobs = [plain(f"job-{number}", 2, ms=200, kind=kind) for number, kind in enumerate(("batch", "service") * 20)]
     with (
         own_server() as server,
         made_cell(server.url, "read-only", 4) as cell,
-        made_crew(cell, server.url, tmp_path, *members, lease_ms=600) as group,
+        started_processes(cell, server.url, tmp_path, *members, lease_ms=600) as group,
     ):
         submit(cell, jobs[:20])
-        until(lambda: seen(cell, "finished"), "all are at work, the fleet too")
+        until(lambda: seen(cell, "finished"), "all are at work, the executor too")
         turn(server.url, True)
         with pytest.raises(ReadOnly) as refusal:
             cell.submit(jobs[20:], 0, "ada")
@@ -157,9 +159,9 @@ def test_a_store_out_of_reach_is_named_and_the_cell_is_none_the_worse(store_url:
     with pytest.raises(Unreachable) as refusal:
         RedisCell.connect(nowhere, "cell")
     assert str(refusal.value) == line
-    group = Crew(nowhere, "cell", tmp_path)
+    group = ProcessSupervisor(nowhere, "cell", tmp_path)
     assert refused_start(group, "batch/0") == f"error: {line}"
-    assert refused_start(group, "fleet/any") == f"error: {line}"
+    assert refused_start(group, "simulated/any") == f"error: {line}"
 
 
 def test_a_cell_written_by_a_newer_omega_is_left_alone(store_url: str, tmp_path: Path) -> None:
@@ -173,14 +175,14 @@ def test_a_cell_written_by_a_newer_omega_is_left_alone(store_url: str, tmp_path:
         with pytest.raises(Unsuitable) as refusal:
             RedisCell.connect(store_url, "newer")
         assert str(refusal.value) == line
-        group = Crew(store_url, "newer", tmp_path)
+        group = ProcessSupervisor(store_url, "newer", tmp_path)
         assert refused_start(group, "batch/0") == f"error: {line}"
-        assert refused_start(group, "fleet/any") == f"error: {line}"
+        assert refused_start(group, "simulated/any") == f"error: {line}"
         assert cell.counters()["version"] == version
 
 
 def test_a_cell_that_is_not_there_is_named(store_url: str, tmp_path: Path) -> None:
-    group = Crew(store_url, "no-such-cell", tmp_path)
+    group = ProcessSupervisor(store_url, "no-such-cell", tmp_path)
     said = refused_start(group, "batch/0")
     assert said.startswith(f"error: unknown cell 'no-such-cell' on {store_url}; it has: ")
     assert said.endswith("; make one with omega cell create no-such-cell")
@@ -188,7 +190,7 @@ def test_a_cell_that_is_not_there_is_named(store_url: str, tmp_path: Path) -> No
 
 def test_a_store_that_drops_data_when_full_is_not_used(tmp_path: Path) -> None:
     with own_server("--maxmemory-policy", "allkeys-lru") as server, made_cell(server.url, "drops", 1) as cell:
-        group = Crew(server.url, "drops", tmp_path)
+        group = ProcessSupervisor(server.url, "drops", tmp_path)
         said = refused_start(group, "batch/0")
         assert said.startswith(f"error: the store at {server.url} drops data when it is full")
         assert [fact.words[0] for fact in all_facts(cell)] == ["join", "machine"], "its machine joined, offline"

@@ -7,11 +7,11 @@ import pytest
 from cellstate.model import Gang, JobSpec, TaskGroup
 from cellstate.redis import RedisCell
 from tests.integration.stage import (
-    FLEET,
+    DEFAULT_EXECUTOR,
     check_all_ended,
     made_cell,
-    made_crew,
     seen,
+    started_processes,
     submit,
     unfinished,
     until,
@@ -36,7 +36,7 @@ def test_a_more_important_job_takes_a_full_cell_and_the_victims_come_back(store_
     low, high = job("low", 24, 1_000, ms=700, kind="batch"), job("high", 2, 6_000, 100, ms=100, kind="service")
     with (
         made_cell(store_url, "precedence", MACHINES) as cell,
-        made_crew(cell, store_url, tmp_path, "batch/0", "service/0", f"fleet/{FLEET}") as group,
+        started_processes(cell, store_url, tmp_path, "batch/0", "service/0", f"simulated/{DEFAULT_EXECUTOR}") as group,
     ):
         submit(cell, [low])
         until(lambda: running(cell, "low") == 24, "the cell is full")
@@ -58,7 +58,7 @@ def test_gangs_that_each_need_more_than_half_of_the_cell_take_turns(store_url: s
     gangs = [job(f"g{i}", 14, 1_000, i % 3, ms=20, kind=kind, gang=Gang.YES) for i in range(12)]
     with (
         made_cell(store_url, f"gangs-{kind}", MACHINES) as cell,
-        made_crew(cell, store_url, tmp_path, f"{kind}/0", f"{kind}/1", f"fleet/{FLEET}"),
+        started_processes(cell, store_url, tmp_path, f"{kind}/0", f"{kind}/1", f"simulated/{DEFAULT_EXECUTOR}"),
     ):
         submit(cell, gangs)
         until(lambda: not unfinished(cell), "every gang runs to its end")

@@ -12,10 +12,10 @@ import pytest
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
 from cellstate.resources import LARGEST
 from cellstate.transaction import Ending, How
-from schedulers.process_signals import leave_signals
+from schedulers.process.signals import leave_signals
 from schedulers.sharing import owned
 from tests.integration.stage import (
-    FLEET,
+    DEFAULT_EXECUTOR,
     await_sharing,
     check,
     check_all_ended,
@@ -23,12 +23,12 @@ from tests.integration.stage import (
     halt,
     join,
     made_cell,
-    made_crew,
     mixed_jobs,
     plain,
     resume,
     seen,
     serve,
+    started_processes,
     submit,
     unfinished,
     until,
@@ -46,7 +46,9 @@ def test_20_000_tasks_are_placed_once_though_a_scheduler_dies_and_another_comes(
     jobs = mixed_jobs(Random("1/processes"), 20_000, "mixed", longest_ms=300)
     with (
         made_cell(store_url, "done-when", 300) as cell,
-        made_crew(cell, store_url, tmp_path, "batch/0", "batch/1", "batch/2", "service/0", f"fleet/{FLEET}") as group,
+        started_processes(
+            cell, store_url, tmp_path, "batch/0", "batch/1", "batch/2", "service/0", f"simulated/{DEFAULT_EXECUTOR}"
+        ) as group,
     ):
         probes = await_sharing(cell, "batch/0", "batch/1", "batch/2")
         waves = [jobs[start : start + WAVE] for start in range(0, len(jobs), WAVE)]
@@ -70,7 +72,7 @@ def test_the_jobs_of_a_killed_scheduler_move_to_the_others(store_url: str, tmp_p
     assert any(dead[bucket_of(job.id)] == "1" for job in jobs)
     with (
         made_cell(store_url, "moves", 2) as cell,
-        made_crew(cell, store_url, tmp_path, "batch/0", "batch/1") as group,
+        started_processes(cell, store_url, tmp_path, "batch/0", "batch/1") as group,
     ):
         serve(cell)
         # Both know of one another: the dead one's jobs are its own until its lease ends.
@@ -88,8 +90,8 @@ def test_the_jobs_of_a_killed_scheduler_move_to_the_others(store_url: str, tmp_p
 def test_a_name_that_is_taken_is_refused_in_one_line(store_url: str, tmp_path: Path) -> None:
     with (
         made_cell(store_url, "twice", 1) as cell,
-        made_crew(cell, store_url, tmp_path / "first", "batch/0", lease_ms=3_000),
-        made_crew(cell, store_url, tmp_path / "second", lease_ms=30_000) as second,
+        started_processes(cell, store_url, tmp_path / "first", "batch/0", lease_ms=3_000),
+        started_processes(cell, store_url, tmp_path / "second", lease_ms=30_000) as second,
     ):
         serve(cell)
         second.start("batch/0")
@@ -105,7 +107,7 @@ def test_a_name_that_is_taken_is_refused_in_one_line(store_url: str, tmp_path: P
 def test_one_that_is_started_again_after_a_crash_waits_for_its_name(store_url: str, tmp_path: Path) -> None:
     with (
         made_cell(store_url, "restarted", 1) as cell,
-        made_crew(cell, store_url, tmp_path, "batch/0", lease_ms=2_000) as group,
+        started_processes(cell, store_url, tmp_path, "batch/0", lease_ms=2_000) as group,
     ):
         serve(cell)
         group.kill("batch/0")
@@ -114,7 +116,7 @@ def test_one_that_is_started_again_after_a_crash_waits_for_its_name(store_url: s
         until(lambda: seen(cell, "place"), "its successor works")
         assert group.dead() == {}
         assert words_of(group, "batch/0") == []
-        assert [fact.words[1] for fact in seen(cell, "enlist")] == ["batch/0", FLEET, "batch/0"]
+        assert [fact.words[1] for fact in seen(cell, "enlist")] == ["batch/0", DEFAULT_EXECUTOR, "batch/0"]
 
 
 def test_a_scheduler_told_to_stop_finishes_and_leaves(store_url: str, tmp_path: Path) -> None:
@@ -122,7 +124,9 @@ def test_a_scheduler_told_to_stop_finishes_and_leaves(store_url: str, tmp_path: 
     jobs = mixed_jobs(Random("2/processes"), 3_000, "leaving", longest_ms=50)
     with (
         made_cell(store_url, "leaves", 60) as cell,
-        made_crew(cell, store_url, tmp_path, *members, f"fleet/{FLEET}", lease_ms=3_000) as group,
+        started_processes(
+            cell, store_url, tmp_path, *members, f"simulated/{DEFAULT_EXECUTOR}", lease_ms=3_000
+        ) as group,
     ):
         submit(cell, jobs)
         until(lambda: cell.counters()["placements"] > 50, "the work is under way")
@@ -139,7 +143,7 @@ def test_a_scheduler_told_to_stop_finishes_and_leaves(store_url: str, tmp_path: 
 def test_a_scheduler_told_to_stop_as_soon_as_it_has_its_name_leaves_too(store_url: str, tmp_path: Path) -> None:
     with (
         made_cell(store_url, "early", 1) as cell,
-        made_crew(cell, store_url, tmp_path, lease_ms=LONG_MS) as group,
+        started_processes(cell, store_url, tmp_path, lease_ms=LONG_MS) as group,
     ):
         for number in range(3):
             group.start(f"batch/{number}")
@@ -159,7 +163,9 @@ def test_a_scheduler_that_slept_past_its_lease_starts_anew(
     name = f"paused-{len(others)}"
     with (
         made_cell(store_url, name, 80) as cell,
-        made_crew(cell, store_url, tmp_path, "batch/0", *others, f"fleet/{FLEET}", lease_ms=600) as group,
+        started_processes(
+            cell, store_url, tmp_path, "batch/0", *others, f"simulated/{DEFAULT_EXECUTOR}", lease_ms=600
+        ) as group,
     ):
         await_sharing(cell, "batch/0", *others)
         submit(cell, batch[: len(batch) // 2])
@@ -187,7 +193,7 @@ def test_all_schedulers_die_and_come_back(store_url: str, tmp_path: Path) -> Non
     jobs = mixed_jobs(Random("4/processes"), 5_000, "again", longest_ms=50)
     with (
         made_cell(store_url, "all-die", 80) as cell,
-        made_crew(cell, store_url, tmp_path, *members, f"fleet/{FLEET}", lease_ms=600) as group,
+        started_processes(cell, store_url, tmp_path, *members, f"simulated/{DEFAULT_EXECUTOR}", lease_ms=600) as group,
     ):
         submit(cell, jobs[: len(jobs) // 2])
         until(lambda: cell.counters()["placements"] > 100, "the work is under way")
@@ -203,20 +209,22 @@ def test_all_schedulers_die_and_come_back(store_url: str, tmp_path: Path) -> Non
         check_all_ended(cell, jobs)
 
 
-def test_the_fleet_dies_and_comes_back(store_url: str, tmp_path: Path) -> None:
-    jobs = mixed_jobs(Random("5/processes"), 3_000, "fleet", longest_ms=1_000)
+def test_the_executor_dies_and_comes_back(store_url: str, tmp_path: Path) -> None:
+    jobs = mixed_jobs(Random("5/processes"), 3_000, "simulated", longest_ms=1_000)
     with (
-        made_cell(store_url, "fleet-dies", 20) as cell,
-        made_crew(cell, store_url, tmp_path, "batch/0", "service/0", f"fleet/{FLEET}", lease_ms=600) as group,
+        made_cell(store_url, "executor-dies", 20) as cell,
+        started_processes(
+            cell, store_url, tmp_path, "batch/0", "service/0", f"simulated/{DEFAULT_EXECUTOR}", lease_ms=600
+        ) as group,
     ):
         submit(cell, jobs[: len(jobs) // 2])
         until(lambda: seen(cell, "finished"), "tasks run")
-        group.kill(f"fleet/{FLEET}")
+        group.kill(f"simulated/{DEFAULT_EXECUTOR}")
         submit(cell, jobs[len(jobs) // 2 :])
-        # What is evicted meanwhile leaves only when the fleet is back to say so (semantics 2).
+        # What is evicted meanwhile leaves only when the executor is back to say so (semantics 2).
         runs = [run for run in cell.runs(range(20)) if not run.leaving]
         cell.end([Ending(run.machine, run.placement, How.EVICTED, "*", "drain") for run in runs[::3]], 0, "ada")
-        group.start(f"fleet/{FLEET}")
+        group.start(f"simulated/{DEFAULT_EXECUTOR}")
         until(lambda: not unfinished(cell), "all is done")
         check_all_ended(cell, jobs)
         assert seen(cell, "left")
@@ -233,7 +241,7 @@ def test_a_job_larger_than_any_machine_sleeps_until_one_is_large_enough(store_ur
     small = [plain(f"small-{number}", kind=kind) for number, kind in enumerate(("batch", "service") * 20)]
     with (
         made_cell(store_url, "large", 3) as cell,
-        made_crew(cell, store_url, tmp_path, "batch/0", "service/0", f"fleet/{FLEET}") as group,
+        started_processes(cell, store_url, tmp_path, "batch/0", "service/0", f"simulated/{DEFAULT_EXECUTOR}") as group,
     ):
         submit(cell, large)
         submit(cell, small)
@@ -264,7 +272,7 @@ def test_a_terminal_that_hangs_up_leaves_no_member_behind(
             processes = list[subprocess.Popen[bytes]]()
 
             def work() -> None:
-                with made_crew(cell, store_url, tmp_path, "batch/0") as group:
+                with started_processes(cell, store_url, tmp_path, "batch/0") as group:
                     processes.extend(group.members.values())
                     os.kill(os.getpid(), number)
                     time.sleep(60)

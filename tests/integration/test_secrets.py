@@ -10,7 +10,7 @@ import pytest
 from cellstate.model import JobSpec, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.server import connect
-from omega.jobfile import JobFile, load
+from omega.jobfile.reader import JobFile, load
 from tests.integration.stage import submit, until
 from tests.integration.with_password import guarded_server, program
 

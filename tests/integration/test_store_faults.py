@@ -8,16 +8,16 @@ import pytest
 from cellstate.errors import Unreachable
 from cellstate.transaction import Claim, Position, Transaction
 from tests.integration.stage import (
-    FLEET,
+    DEFAULT_EXECUTOR,
     check,
     check_all_ended,
     embedded_store,
     made_cell,
-    made_crew,
     mixed_jobs,
     plain,
     seen,
     serve,
+    started_processes,
     submit,
     submit_again,
     unfinished,
@@ -26,7 +26,7 @@ from tests.integration.stage import (
 )
 
 pytestmark = pytest.mark.server
-MEMBERS = ("batch/0", "batch/1", "service/0", f"fleet/{FLEET}")
+MEMBERS = ("batch/0", "batch/1", "service/0", f"simulated/{DEFAULT_EXECUTOR}")
 
 
 @pytest.mark.parametrize("lease_ms", [300, 5_000], ids=["leases lapse", "leases hold"])
@@ -35,12 +35,12 @@ def test_a_store_killed_under_load_comes_back_and_everything_ends(tmp_path: Path
     with (
         embedded_store() as store,
         made_cell(store.url, "killed", 100) as cell,
-        made_crew(cell, store.url, tmp_path, *MEMBERS, lease_ms=lease_ms) as group,
+        started_processes(cell, store.url, tmp_path, *MEMBERS, lease_ms=lease_ms) as group,
     ):
         for number, start in enumerate(range(0, len(jobs), 20)):
             submit_again(cell, jobs[start : start + 20])
             if number in (3, 6):
-                until(lambda: seen(cell, "finished"), "all are at work, the fleet too")
+                until(lambda: seen(cell, "finished"), "all are at work, the executor too")
                 store.kill()
                 until(lambda: all(len(words_of(group, each)) % 2 for each in MEMBERS), "all of them notice")
                 store.start()
@@ -60,7 +60,7 @@ def test_a_store_that_went_back_in_time_is_followed_there(tmp_path: Path, quick:
     with (
         embedded_store() as store,
         made_cell(store.url, "back", 40) as cell,
-        made_crew(cell, store.url, tmp_path, *MEMBERS, lease_ms=600) as group,
+        started_processes(cell, store.url, tmp_path, *MEMBERS, lease_ms=600) as group,
     ):
         submit(cell, before)
         until(lambda: not unfinished(cell), "the first jobs end")
@@ -89,7 +89,7 @@ def test_a_store_that_vanishes_in_the_middle_of_a_commit_is_asked_again() -> Non
     with embedded_store() as store, made_cell(store.url, "middle", 1) as cell:
         serve(cell)
         submit(cell, [plain("job", 4)])
-        membership = cell.enlist("batch/0", "nonce", 60_000, 0)
+        membership = cell.register_scheduler("batch/0", "nonce", 60_000, 0)
         cell.commit(membership, 1, [Transaction("another", (Claim(0, 0, 1),))], Position(), 0)
         for number in (2, 3):
             store.write()

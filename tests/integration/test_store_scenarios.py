@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from cellstate.backup import read_backup
+from cellstate.backup.restore import restore
 from cellstate.errors import StoreFull
 from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from cellstate.redis import RedisCell
-from cellstate.restore import restore
 from cellstate.server import connect
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.cli.conftest import Omega
@@ -31,7 +31,7 @@ def test_a_flushed_script_cache_is_noticed_by_nobody(store_url: str) -> None:
         assert member.place("after", (0, 1)).accepted
         cell.client.script_flush()
         submit(cell, [plain("third")])
-        cell.renew(member.membership, 60_000, {})
+        cell.renew_scheduler(member.membership, 60_000, {})
         cell.begin(member.membership, 9, [Transaction("third", (Claim(0, 0, 1),))], Position(), 0)
         assert [outcome.placed for outcome in cell.finish().outcomes] == [1]
         check(cell)
@@ -53,7 +53,7 @@ def replaced(store_url: str) -> Iterator[tuple[RedisCell, Member]]:
     """A cell restored from a backup made when three machines, gone since, ran nine tasks; three new ones joined."""
     with made_cell(store_url, "s10") as cell:
         for number in range(3):
-            cell.engage(f"old{number}", "n", LEASE_MS, 0)
+            cell.register_agent(f"old{number}", "n", LEASE_MS, 0)
             cell.join(f"agent/old{number}", [MachineSpec(f"old{number}", (8000, 32768))], 0)
         submit(cell, [JobSpec("job", "job", "batch", (TaskGroup((100, 64), 9, 0),))])
         member = Member(cell)
@@ -62,7 +62,7 @@ def replaced(store_url: str) -> Iterator[tuple[RedisCell, Member]]:
         with connect(store_url) as client:
             restore(client, kept, cell.name, 0, "ada", url=store_url).close()
         for number in range(3):
-            cell.engage(f"new{number}", "n", 60_000, 0)
+            cell.register_agent(f"new{number}", "n", 60_000, 0)
             cell.join(f"agent/new{number}", [MachineSpec(f"new{number}", (8000, 32768))], 0)
         yield cell, Member(cell, "batch/1")
 
@@ -128,7 +128,7 @@ def test_history_does_not_fill_the_store() -> None:
         client.config_set("maxmemory", 1)
         with pytest.raises(StoreFull):
             cell.submit([plain("more")], 0, "ada")
-        cell.renew(member.membership, 60_000, {})
+        cell.renew_scheduler(member.membership, 60_000, {})
         assert cell.end([Ending(0, run.placement, How.FINISHED)], 0, "e") == [1]
         client.config_set("maxmemory", 0)
         check(cell)

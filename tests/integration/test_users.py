@@ -16,8 +16,8 @@ from cellstate.keys import ROLES
 from cellstate.model import MachineSpec
 from cellstate.redis import RedisCell
 from cellstate.server import connect
-from omega.live.crew import crew
-from omega.live.fleet import Fleet
+from omega.live.processes.supervisor import supervised
+from omega.live.simulated.executor import SimulatedExecutor
 from tests.cli.conftest import Omega
 from tests.integration.stage import Server, check, own_server, plain, submit, unfinished, until
 
@@ -59,12 +59,14 @@ def test_every_role_does_its_work(guarded: Guarded, tmp_path: Path) -> None:
     person.run("cell", "create", "prod")
     cell = RedisCell.connect(guarded.url("person"), "prod")
     executor = RedisCell.connect(guarded.url("executor"), "prod")
-    Fleet(executor, "yard", time.time).join([MachineSpec(f"m{number}", (4_000, 4_096)) for number in range(4)])
+    SimulatedExecutor(executor, "yard", time.time).join(
+        [MachineSpec(f"m{number}", (4_000, 4_096)) for number in range(4)]
+    )
     with (
-        crew(guarded.url("scheduler"), "prod", tmp_path / "s", lease_ms=500) as schedulers,
-        crew(guarded.url("executor"), "prod", tmp_path / "e", lease_ms=500) as executors,
+        supervised(guarded.url("scheduler"), "prod", tmp_path / "s", lease_ms=500) as schedulers,
+        supervised(guarded.url("executor"), "prod", tmp_path / "e", lease_ms=500) as executors,
     ):
-        executors.start("fleet/yard")
+        executors.start("simulated/yard")
         schedulers.start("batch/0")
         schedulers.start("service/0")
         schedulers.wait_ready(cell)
@@ -88,8 +90,8 @@ def test_an_agent_needs_no_more_than_an_executor(
     person.run("cell", "create", "prod")
     cell = RedisCell.connect(guarded.url("person"), "prod")
     with (
-        crew(guarded.url("scheduler"), "prod", tmp_path / "s", lease_ms=500) as schedulers,
-        crew(guarded.url("executor"), "prod", tmp_path / "e", lease_ms=500) as executors,
+        supervised(guarded.url("scheduler"), "prod", tmp_path / "s", lease_ms=500) as schedulers,
+        supervised(guarded.url("executor"), "prod", tmp_path / "e", lease_ms=500) as executors,
     ):
         executors.start("agent/h1")
         schedulers.start("batch/0")

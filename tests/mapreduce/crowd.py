@@ -24,13 +24,13 @@ from schedulers.resizing import PLAN
 from tests.contract.conftest import Member, requeue_lost
 from tests.mapreduce.words import ADD, EACH, Command
 
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 _numbers = count(1)
 
 
 def until(true: Callable[[], object], what: str) -> None:
     """Return once `true()` is; fails with `what` when that takes a minute."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not true():
         assert time.monotonic() < deadline, what
         time.sleep(0.01)
@@ -54,7 +54,7 @@ class Crowd:
     def __post_init__(self) -> None:
         """Submit the job and place its workers."""
         self.cell = RedisCell.create(connect(self.url), f"mr-{uuid4().hex[:8]}", url=self.url)
-        self.cell.engage("m0", "n", 600_000, 0)
+        self.cell.register_agent("m0", "n", 600_000, 0)
         self.cell.join("agent/m0", [MachineSpec(f"m{i}", (100_000, 100_000)) for i in range(2)], 0)
         self.job = f"job{next(_numbers)}"
         files = [(str(path), path.stat().st_size) for path in self.files]
@@ -137,7 +137,7 @@ class Crowd:
     def finish(self) -> None:
         """Wait until every process has ended well."""
         for task, process in self.processes.items():
-            assert process.wait(PATIENCE_SECONDS) == 0, f"worker {task}"
+            assert process.wait(TIMEOUT_SECONDS) == 0, f"worker {task}"
 
 
 def _hastened(cell: RedisCell) -> Callable[[float], None]:
@@ -169,7 +169,7 @@ class Running:
 
     def join(self) -> int:
         """Wait for its end; returns the shards it did, -1 when it could not go on."""
-        self.thread.join(PATIENCE_SECONDS)
+        self.thread.join(TIMEOUT_SECONDS)
         assert not self.thread.is_alive()
         self.worker.cell.close()
         return self.done

@@ -8,8 +8,8 @@ import pytest
 from cellstate.model import JobState
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
-from omega.jobfile import JobFile, load
-from omega.live.crew import crew
+from omega.jobfile.reader import JobFile, load
+from omega.live.processes.supervisor import supervised
 from tests.integration.stage import check, made_cell
 from tests.mapreduce.crowd import until
 from tests.mapreduce.words import ADD, EACH, answer, counted, script
@@ -61,7 +61,7 @@ def test_words_counted_by_agents(store_url: str, texts: list[Path], tmp_path: Pa
     settings = {"OMEGA_STATE": str(tmp_path / "state")}
     with (
         made_cell(store_url, "mr-live") as cell,
-        crew(store_url, cell.name, tmp_path / "logs", settings=settings) as group,
+        supervised(store_url, cell.name, tmp_path / "logs", settings=settings) as group,
     ):
         group.start("mapreduce/0")
         group.start("agent/h1")

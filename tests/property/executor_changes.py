@@ -38,16 +38,16 @@ class ExecutorChanges(RuleBasedStateMachine):
             me = world.memberships.get(member, Membership(member, 1))
             index = world.cell.machine_index(name)
             if what == "come":
-                me = world.memberships[member] = world.cell.engage(name, nonce, 60_000, at)
+                me = world.memberships[member] = world.cell.register_agent(name, nonce, 60_000, at)
                 return me, world.cell.join(member, [MachineSpec(name, self.scaled((8, 8)))], at)
             if what == "beat":
-                return world.cell.beat(me, 60_000, index)
+                return world.cell.renew_executor(me, 60_000, index)
             if what == "say":
                 world.cell.keep_tails({("j1", 0, at % 7, "stdout"): str(at).encode()})
                 return [world.cell.tail("j1", 0, task, "stdout") for task in range(7)]
             if what == "expire" and member in self.twin.agents_known:
-                return world.lapse(member)
-            return world.cell.lapse(me, at, "batch/0", reaped=what == "lapse")
+                return world.expire_lease(member)
+            return world.cell.deregister_executor(me, at, "batch/0", reaped=what == "lapse")
 
         self.worlds.do(operation)
         self.books.at_most = 2  # who comes may put back what the last one left, and then joins
@@ -60,13 +60,13 @@ class ExecutorChanges(RuleBasedStateMachine):
         def operation(world: World) -> Any:
             me = world.memberships.get(name, Membership(name, 1))
             if what == "serve":
-                me = world.memberships[name] = world.cell.serve(name, nonce, 60_000, at)
+                me = world.memberships[name] = world.cell.register_executor(name, nonce, 60_000, at)
                 return me
             if what == "beat":
-                return world.cell.beat(me, 60_000, None)
+                return world.cell.renew_executor(me, 60_000, None)
             if what == "expire":
-                return world.lapse(name) if name in self.twin.agents_known else None
-            return world.cell.lapse(me, at, "batch/0", reaped=what == "lapse")
+                return world.expire_lease(name) if name in self.twin.agents_known else None
+            return world.cell.deregister_executor(me, at, "batch/0", reaped=what == "lapse")
 
         self.worlds.do(operation)
         self.books.at_most = 2

@@ -36,7 +36,7 @@ class LargeGroups(RuleBasedStateMachine):
         self.worlds.do(lambda world: world.cell.join("e0", machines, 0))
 
         def enlist(world: World) -> None:
-            world.memberships["batch/0"] = world.cell.enlist("batch/0", "n", 600_000, 0)
+            world.memberships["batch/0"] = world.cell.register_scheduler("batch/0", "n", 600_000, 0)
 
         self.worlds.do(enlist)
 

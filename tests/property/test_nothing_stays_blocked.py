@@ -60,7 +60,7 @@ class People:
             run, how = self.rng.choice(runs), self.rng.choice([How.FINISHED, How.FAILED, How.LOST, How.EVICTED])
             reason = "drain" if how is How.EVICTED else ""
             tasks = self.rng.choice(["*", run.tasks[0]])
-            self.cell.end([Ending(run.machine, run.placement, how, tasks, reason)], 0, "fleet")
+            self.cell.end([Ending(run.machine, run.placement, how, tasks, reason)], 0, "simulated")
             self.cell.housekeep(LATE_MS, "ada")
 
     def machine(self) -> None:

@@ -34,9 +34,9 @@ class World:
         self.kind = self.rng.choice(("service", "batch"))
         self.cell = Racing(self)
         machines = [MachineSpec(f"m{i}", (self.rng.randint(1, 6), 1000)) for i in range(MACHINES)]
-        self.cell.engage("m0", "n", 600_000, 0)
+        self.cell.register_agent("m0", "n", 600_000, 0)
         self.cell.join("agent/m0", machines, 0)
-        self.membership: Membership = self.cell.enlist(f"{self.kind}/0", "n", 10**9, 0)
+        self.membership: Membership = self.cell.register_scheduler(f"{self.kind}/0", "n", 10**9, 0)
         self.rollouts = Rollouts(self.kind, f"{self.kind}/0")
         self.now = self.number = self.version = 0
         self.policy: dict[str, Any] = {}

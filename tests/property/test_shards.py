@@ -36,11 +36,11 @@ class Shards(RuleBasedStateMachine):
     def begin(self, maps: int, reduces: int) -> None:
         self.maps, self.reduces = maps, reduces
         machines = [MachineSpec(f"m{i}", (9, 9)) for i in range(2)]
-        self.worlds.do(lambda world: world.cell.serve("e0", "n", 60_000, 0))
+        self.worlds.do(lambda world: world.cell.register_executor("e0", "n", 60_000, 0))
         self.worlds.do(lambda world: world.cell.join("e0", machines, 0))
         spec = JobSpec("j", "j", "mapreduce", (TaskGroup((1, 1), WORKERS),))
         self.worlds.do(lambda world: world.cell.submit([spec], 0, "ada"))
-        _, self.membership = self.worlds.do(lambda world: world.cell.enlist(MEMBER, "n", 60_000, 0))
+        _, self.membership = self.worlds.do(lambda world: world.cell.register_scheduler(MEMBER, "n", 60_000, 0))
         self.place(2, 0)
 
     def unplaced(self) -> int:

@@ -20,8 +20,8 @@ from hypothesis.stateful import (
 from cellstate.errors import OmegaError
 from cellstate.memory import MemoryCell
 from cellstate.model import Gang, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
+from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.packing import packed
-from cellstate.replica import Replica
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Outcome, Placed, Position, Singles, Transaction
 from tests.property.worlds import DIMENSIONS, KEEP_JOBS, KEEP_MS
 
@@ -49,7 +49,7 @@ class Simulated(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.copy, self.late = Replica(2), Replica(2, numbered=False)
+        self.copy, self.late = PackedSnapshot(2), PackedSnapshot(2, numbered=False)
         self.placed: list[Placed] = []
         self.number = self.now = self.jobs = 0
         self.broken = False
@@ -73,7 +73,7 @@ class Simulated(RuleBasedStateMachine):
         self.rows: dict[int, list[int]] = {}
         machines = [MachineSpec(f"m{i}", size) for i, size in enumerate(some)]
         self.both(lambda cell: cell.join("e0", machines, 0))
-        self.membership = self.both(lambda cell: cell.enlist(MEMBER, "n", 1, 0))
+        self.membership = self.both(lambda cell: cell.register_scheduler(MEMBER, "n", 1, 0))
 
     @rule(data=st.data())
     def submit(self, data: st.DataObject) -> None:
@@ -212,7 +212,7 @@ class Simulated(RuleBasedStateMachine):
             lambda cell: (cell.runs(list(cell.M)), unnumbered(cell.jobs())),
             lambda cell: cell.may_start(asked),
             lambda cell: unnumbered(filter(None, map(cell.job, list(cell.J)))),
-            lambda cell: sorted(cell.snapshot(0).runs, key=str),
+            lambda cell: sorted(cell.changed_records(0).runs, key=str),
         )
         self.both(looks[data.draw(st.integers(0, 3))])
 
@@ -237,7 +237,7 @@ class Simulated(RuleBasedStateMachine):
         if self.copy.size:
             assert self.copy.numbers == [m.number for m in self.port.M.values()]
 
-    def compare_copy(self, copy: Replica) -> None:
+    def compare_copy(self, copy: PackedSnapshot) -> None:
         """What is free where the copy may place anything."""
         for m in self.port.machines():
             free = [has - held for has, held in zip(m.capacity, m.allocated, strict=True)]

@@ -119,10 +119,10 @@ class Twins(Losses, JobChanges, ExecutorChanges):
     def begin(self, scale: int, sizes: list[Resources]) -> None:
         self.scale = scale
         machines = [MachineSpec(f"m{i}", self.scaled(size)) for i, size in enumerate(sizes)]
-        self.worlds.do(lambda world: world.cell.serve("e0", "first", 60_000, 0))
+        self.worlds.do(lambda world: world.cell.register_executor("e0", "first", 60_000, 0))
         self.worlds.do(lambda world: world.cell.join("e0", machines, 0))
         for name in MEMBERS:
-            self.enlist(name, "first")
+            self.register_scheduler(name, "first")
 
     # Jobs
 
@@ -162,7 +162,7 @@ class Twins(Losses, JobChanges, ExecutorChanges):
 
     def commit(self, name: str, transactions: list[Transaction], data: st.DataObject) -> None:
         if name not in self.twin.schedulers or not self.twin.schedulers[name].lives:
-            self.enlist(name, f"nonce{self.tick()}")
+            self.register_scheduler(name, f"nonce{self.tick()}")
         self.numbers[name] += data.draw(st.integers(1, 2))
         back = data.draw(st.sampled_from([0, 0, 0, 1, 3, -1]), "positions back; -1: a tag the store does not know")
         self.last[name] = self.numbers[name], transactions, self.tick(), back, data.draw(st.integers(0, 3))
@@ -287,10 +287,10 @@ class Twins(Losses, JobChanges, ExecutorChanges):
                 wanted = self.twin.M[index].capacity
             self.worlds.do(lambda world: world.cell.set_machine_capacity(index, wanted, at, "ada", victims))
 
-    def enlist(self, name: str, nonce: str) -> None:
+    def register_scheduler(self, name: str, nonce: str) -> None:
         def operation(world: World) -> tuple[bool, Membership]:
             before = world.memberships.get(name)
-            after = world.memberships[name] = world.cell.enlist(name, nonce, 60_000, at)
+            after = world.memberships[name] = world.cell.register_scheduler(name, nonce, 60_000, at)
             return before == after, after
 
         at = self.tick()
@@ -304,13 +304,15 @@ class Twins(Losses, JobChanges, ExecutorChanges):
         name, at = data.draw(st.sampled_from(MEMBERS)), self.tick()
         if what == "lapse" and name in self.twin.schedulers:
             for world in self.worlds.all:
-                world.lapse(name)
+                world.expire_lease(name)
         elif what == "enlist":
-            self.enlist(name, "first" if at % 2 else "second")
+            self.register_scheduler(name, "first" if at % 2 else "second")
         elif what == "renew":
-            self.worlds.do(lambda world: world.cell.renew(world.memberships[name], 60_000, {"waits": [at]}))
+            self.worlds.do(lambda world: world.cell.renew_scheduler(world.memberships[name], 60_000, {"waits": [at]}))
         else:
-            self.worlds.do(lambda world: world.cell.withdraw(world.memberships[name], at, reaped=what == "reap"))
+            self.worlds.do(
+                lambda world: world.cell.deregister_scheduler(world.memberships[name], at, reaped=what == "reap")
+            )
 
     def limit(self, data: st.DataObject) -> None:
         most = data.draw(st.tuples(*[st.none() | st.integers(0, 20)] * 2))
@@ -343,7 +345,7 @@ class Twins(Losses, JobChanges, ExecutorChanges):
         elif what == "wake":
             self.worlds.do(lambda world: world.cell.wait_for_work(name, 0.01))
         elif what == "asleep":
-            self.worlds.do(lambda world: world.cell.set_asleep(name, asleep=self.now % 2 == 0))
+            self.worlds.do(lambda world: world.cell.set_blocked(name, blocked=self.now % 2 == 0))
         else:
             at = self.tick(KEEP_MS // 3)
             self.worlds.do(lambda world: world.cell.retire(at, 3))

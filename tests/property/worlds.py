@@ -55,7 +55,7 @@ class World:
         for arrival, job in reply.jobs:
             self.cursors[name, job.lane] = arrival
 
-    def lapse(self, member: str) -> None:
+    def expire_lease(self, member: str) -> None:
         """Let a lease run out."""
         if isinstance(self.cell, MemoryCell):
             self.cell.expire(member)
@@ -76,7 +76,7 @@ class World:
         cell = self.cell
         counters = cell.counters()
         numbers = [number for _, number in map(self.number, ("e0", "e1")) if number]
-        seen = cell.snapshot(0)
+        seen = cell.changed_records(0)
         return {
             "rows": self.store_rows(),
             "machines": cell.machines(),

@@ -1,4 +1,4 @@
-"""A cell on a real server, as a simulation may keep its master copy in."""
+"""A cell on a real server, as a simulation may keep its simulated_store copy in."""
 
 from collections.abc import Iterator
 from uuid import uuid4

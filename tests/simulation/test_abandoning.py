@@ -6,7 +6,7 @@ from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Transaction
 from omega.simulation.changing import ChangingWorld
-from omega.simulation.master import Master, StoreMaster, TwinMaster
+from omega.simulation.simulated_store import ServerStore, SimulatedStore, TwinStore
 from omega.simulation.world import World
 from omega.workload.workload import DIMENSIONS
 
@@ -14,10 +14,10 @@ SECOND = 1_000_000
 HORIZON = 100 * SECOND
 
 
-def world_of(name: str, master: Master) -> World:
+def world_of(name: str, simulated_store: SimulatedStore) -> World:
     if name == "changing":
-        return ChangingWorld(master, HORIZON, completed=False, numbered=True, residents=0)
-    return World(master, HORIZON, completed=False, numbered=True)
+        return ChangingWorld(simulated_store, HORIZON, completed=False, numbered=True, residents=0)
+    return World(simulated_store, HORIZON, completed=False, numbered=True)
 
 
 @pytest.mark.parametrize("kept", [False, True, "job"])
@@ -25,26 +25,26 @@ def world_of(name: str, master: Master) -> World:
 @pytest.mark.parametrize("store", [False, pytest.param(True, marks=pytest.mark.server)])
 def test_running_tasks_end_with_their_job(name: str, kept: object, store: bool, request: pytest.FixtureRequest) -> None:
     cell: RedisCell | None = request.getfixturevalue("cell") if store else None
-    world = world_of(name, TwinMaster("c", DIMENSIONS) if cell is None else StoreMaster(cell))
+    world = world_of(name, TwinStore("c", DIMENSIONS) if cell is None else ServerStore(cell))
     world.ends_abandoned = kept is not True
-    master, copy, freed = world.master, world.copy(), list[dict[int, int]]()
-    master.join([MachineSpec(f"m{i}", (10, 10)) for i in range(2)])
+    simulated_store, copy, freed = world.store, world.copy(), list[dict[int, int]]()
+    simulated_store.join([MachineSpec(f"m{i}", (10, 10)) for i in range(2)])
     extra = {"on_abandon": "keep"} if kept == "job" else {}
-    master.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 2), 5, 40_000),), extra=extra)], 0)
-    job = master.cell.job("a")
+    simulated_store.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 2), 5, 40_000),), extra=extra)], 0)
+    job = simulated_store.cell.job("a")
     assert job is not None
-    master.refresh(copy)
+    simulated_store.refresh(copy)
     outcome, whole = world.commit(0, "batch/0", job, Transaction("a", (Claim(0, 0, 2), Claim(1, 0, 1))), copy)
     assert (outcome.placed, whole) == (3, True)
     world.on_end = lambda amounts, _: freed.append(dict(amounts))
     world.engine.at(10 * SECOND, lambda _: world.abandon("a", 0, "batch/0"), None)
     world.engine.run(20 * SECOND)
-    held = [machine.allocated for machine in master.cell.machines()]
+    held = [machine.allocated for machine in simulated_store.cell.machines()]
     assert held == ([(2, 4), (1, 2)] if kept else [(0, 0), (0, 0)])
     world.engine.run(HORIZON)
     world.engine.now = HORIZON
     seconds = 40 if kept else 10
     assert world.used == [3 * seconds * SECOND, 6 * seconds * SECOND]
-    assert [machine.allocated for machine in master.cell.machines()] == [(0, 0), (0, 0)]
+    assert [machine.allocated for machine in simulated_store.cell.machines()] == [(0, 0), (0, 0)]
     if name == "plain":
         assert len(freed) == 1, "told of once: when the job ended, or as its tasks did"

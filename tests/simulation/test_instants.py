@@ -24,7 +24,7 @@ def happens(
     machines = [MachineSpec(f"m{i}", SLOT) for i in range(2 if architecture == "partitioned" else 1)]
     settings = Settings(architecture=architecture, days=60 / 86_400, t_job_batch=t_job, t_job_service=t_job, t_task=0.0)
     simulation, found = Simulation(Workload(machines, [], arrivals, ""), settings), Happened()
-    engine, commit, end = simulation.world.engine, simulation.master.commit, simulation.master.end
+    engine, commit, end = simulation.world.engine, simulation.store.commit, simulation.store.end
 
     def committed(*given: Any) -> Any:
         outcome, placed = commit(*given)
@@ -36,8 +36,8 @@ def happens(
         found.append((engine.seconds, "end", end(*given)))
         return found[-1][2]
 
-    monkeypatch.setattr(simulation.master, "commit", committed)
-    monkeypatch.setattr(simulation.master, "end", ended)
+    monkeypatch.setattr(simulation.store, "commit", committed)
+    monkeypatch.setattr(simulation.store, "end", ended)
     result = simulation.run()
     assert result.kinds["batch"].jobs_scheduled == result.kinds["batch"].jobs_submitted == len(jobs)
     assert all(share <= 1.0 for share in result.utilisation.values())

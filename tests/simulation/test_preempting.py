@@ -9,8 +9,8 @@ import pytest
 from cellstate.audit import verify
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
-from cellstate.view import View
 from omega.simulation import Result, Settings, Simulation
 from omega.workload.workload import Arrival, Workload
 from schedulers import presets
@@ -115,10 +115,10 @@ def test_a_policy_that_evicts_sees_since_when_tasks_run_in_simulated_time() -> N
     seen: dict[str, float] = {}
 
     class Watching(Precedence):
-        def place(self, work: Work, view: View, placement: Placement, rng: Random) -> Sequence[Claim]:
-            known = np.flatnonzero(view.residents.known(view.number)).tolist()
-            seen.update({each.job: each.started for machine in known for each in view.residents.on(machine)})
-            return super().place(work, view, placement, rng)
+        def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
+            known = np.flatnonzero(snapshot.residents.known(snapshot.number)).tolist()
+            seen.update({each.job: each.started for machine in known for each in snapshot.residents.on(machine)})
+            return super().place(work, snapshot, placement, rng)
 
     scheduler = Scheduler("service", placement=RandomFit(), preemption=Watching(), t_job=1.0)
     late = job("late", "service", 90.0, MACHINES * 4, 1_000, 1e6, 5)
@@ -131,12 +131,12 @@ def test_a_policy_that_evicts_after_a_while_does_so_in_a_cell_where_nothing_else
     class After(Precedence):
         """Evicts for jobs that have waited ten seconds."""
 
-        def place(self, work: Work, view: View, placement: Placement, rng: Random) -> Sequence[Claim]:
-            if view.now < work.submitted + 10:
+        def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
+            if snapshot.now < work.submitted + 10:
                 work.until = work.submitted + 10
                 return []
-            evicted.append(view.now)
-            return super().place(work, view, placement, rng)
+            evicted.append(snapshot.now)
+            return super().place(work, snapshot, placement, rng)
 
     evicted: list[float] = []
     scheduler = Scheduler("service", placement=RandomFit(), preemption=After(), t_job=1.0)

@@ -135,7 +135,7 @@ def test_more_batch_schedulers_conflict_more_and_each_is_less_busy() -> None:
     assert fractions[-1] > 5 * fractions[0]
     shares = [busyness(result) for result in results]
     assert all(later < 0.6 * earlier for earlier, later in pairwise(shares))
-    loads = [desk["attempts"] for name, desk in results[3].schedulers.items() if name.startswith("batch")]
+    loads = [simulated["attempts"] for name, simulated in results[3].schedulers.items() if name.startswith("batch")]
     assert len(loads) == 8
     assert min(loads) > 40
 

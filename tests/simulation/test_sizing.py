@@ -46,7 +46,7 @@ def took(policy: Sizing, workload: Workload) -> dict[str, float]:
     simulation = simulated(policy, workload)
     simulation.run()
     assert isinstance(simulation.world, ChangingWorld)
-    return simulation.world.crews.seconds()
+    return simulation.world.worker_pools.seconds()
 
 
 def test_as_asked_jobs_take_the_rounds_their_shards_take() -> None:

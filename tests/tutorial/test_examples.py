@@ -100,7 +100,7 @@ def test_drf_gives_two_to_one_in_a_full_live_cell() -> None:
     for spec in jobs("batch", ("ada", "bob"), 60, 1):
         rig.other.submit([spec], 0, "ada")
     running = Counter[str]()
-    rig.until(lambda: rig.scheduler.queue.asleep > 0)
+    rig.until(lambda: rig.scheduler.queue.blocked_jobs > 0)
     rig.rest()
     for turn in range(40):
         runs = [run for run in rig.other.runs([0]) if not run.leaving]
@@ -108,7 +108,7 @@ def test_drf_gives_two_to_one_in_a_full_live_cell() -> None:
             running.update(run.job.partition("-")[0] for run in runs)
         gone = rng.choice(runs)
         rig.other.members()
-        rig.other.end([Ending(0, gone.placement, How.FINISHED)], 0, "fleet")
+        rig.other.end([Ending(0, gone.placement, How.FINISHED)], 0, "simulated")
         rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 30)
     assert running["ada"] / running["bob"] == pytest.approx(2.0, rel=0.05)
     rig.check()
@@ -139,7 +139,7 @@ def test_drf_of_four_live_schedulers_gives_two_to_one_in_a_full_cell() -> None:
         if turn >= 8:
             running.update(run.job.partition("-")[0] for run in runs)
         first.other.members()
-        first.other.end([Ending(0, run.placement, How.FINISHED) for run in rng.sample(runs, 5)], 0, "fleet")
+        first.other.end([Ending(0, run.placement, How.FINISHED) for run in rng.sample(runs, 5)], 0, "simulated")
     placed = [rig.figures.tasks for rig in rigs]
     assert min(placed) > 10, "all of them place"
     assert running["ada"] / running["bob"] == pytest.approx(2.0, rel=0.10)
@@ -216,7 +216,7 @@ def test_a_workload_is_built_of_names_that_omega_exports() -> None:
     first = omega.JobSpec("a", "a", "mine", (group,), 3, omega.Gang.YES)
     second = omega.JobSpec("b", "b", "mine", (group, group), after=(omega.After("a"),), extra={"user": "ada"})
     workload = omega.Workload(cell, [omega.Arrival(0.0, first)], [omega.Arrival(5.0, second)], "made of omega")
-    mine = omega.Scheduler("mine", patience=omega.Patience(seconds=1.0), t_job=0.1)
+    mine = omega.Scheduler("mine", retry_policy=omega.RetryPolicy(seconds=1.0), t_job=0.1)
     result = omega.simulate(mine, workload, days=0.001).result
     assert result.kinds["mine"].jobs_submitted == 1
     assert {name for name in omega.__all__ if not hasattr(omega, name)} == set()

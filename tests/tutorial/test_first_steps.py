@@ -10,9 +10,9 @@ from cellstate.model import Gang, JobSpec, JobState, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.server import connect
 from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
-from omega.jobfile import JobFile, load
-from omega.live.crew import crew
-from omega.live.fleet import Fleet
+from omega.jobfile.reader import JobFile, load
+from omega.live.processes.supervisor import supervised
+from omega.live.simulated.executor import SimulatedExecutor
 from tests.integration.stage import until
 
 pytestmark = pytest.mark.server
@@ -30,7 +30,7 @@ def test_a_cell_a_job_and_a_transaction_by_hand(store_url: str) -> None:
 
     # Machines join under an executor: whoever runs what is placed on them. Each gets an index.
     rack = [MachineSpec("m0", (4_000, 16_384)), MachineSpec("m1", (2_000, 16_384))]
-    cell.serve("rack", "n", 60_000, now_ms())
+    cell.register_executor("rack", "n", 60_000, now_ms())
     assert cell.join("rack", rack, now_ms()) == [0, 1]
 
     # A job is one or more groups of identical tasks. Three tasks of one core and a gibibyte each:
@@ -38,8 +38,8 @@ def test_a_cell_a_job_and_a_transaction_by_hand(store_url: str) -> None:
     assert cell.submit([crawl], now_ms(), by="ada")[0].status == "new"
     assert cell.pending() == {"batch": ["crawl"]}
 
-    # A scheduler takes a name and may then commit. It looks at a private copy of the cell …
-    me = cell.enlist("batch/0", nonce="any-unique-word", lease_ms=60_000, at_ms=now_ms())
+    # A scheduler takes a name and may then commit. It looks at a working copy of the cell …
+    me = cell.register_scheduler("batch/0", nonce="any-unique-word", lease_ms=60_000, at_ms=now_ms())
     copy = cell.sync(Position())
     numbers = {int(row[0]): int(row[1]) for row in copy.rows}
 
@@ -68,13 +68,13 @@ def test_a_cell_a_job_and_a_transaction_by_hand(store_url: str) -> None:
 
 def test_two_schedulers_want_the_same_room(store_url: str) -> None:
     cell = RedisCell.create(connect(store_url), "same-room", url=store_url)
-    cell.serve("rack", "n", 60_000, now_ms())
+    cell.register_executor("rack", "n", 60_000, now_ms())
     cell.join("rack", [MachineSpec("m0", (1_000, 1_024))], now_ms())
     need = TaskGroup((600, 512), 1)
     jobs = [JobSpec("left", "left", "batch", (need,)), JobSpec("right", "right", "service", (need,))]
     cell.submit(jobs, now_ms(), by="ada")
-    batch = cell.enlist("batch/0", "a-nonce", 60_000, now_ms())
-    service = cell.enlist("service/0", "another", 60_000, now_ms())
+    batch = cell.register_scheduler("batch/0", "a-nonce", 60_000, now_ms())
+    service = cell.register_scheduler("service/0", "another", 60_000, now_ms())
 
     # Both see an empty machine and decide at the same time; nobody waits for a lock.
     seen = cell.sync(Position()).position
@@ -94,11 +94,11 @@ def test_two_schedulers_want_the_same_room(store_url: str) -> None:
 
 def test_a_gang_is_placed_as_a_whole_or_not_at_all(store_url: str) -> None:
     cell = RedisCell.create(connect(store_url), "gang", url=store_url)
-    cell.serve("rack", "n", 60_000, now_ms())
+    cell.register_executor("rack", "n", 60_000, now_ms())
     cell.join("rack", [MachineSpec("m0", (2_000, 4_096)), MachineSpec("m1", (1_000, 4_096))], now_ms())
     gang = JobSpec("mpi", "mpi", "batch", (TaskGroup((1_000, 1_024), 3),), gang=Gang.YES)
     cell.submit([gang], now_ms(), by="ada")
-    me = cell.enlist("batch/0", "a-nonce", 60_000, now_ms())
+    me = cell.register_scheduler("batch/0", "a-nonce", 60_000, now_ms())
 
     # Machine 1 holds one task, not two: so none is placed, though the others would fit.
     tight = Transaction("mpi", (Claim(0, 0, 1), Claim(1, 0, 2)), Mode.GANG)
@@ -115,8 +115,10 @@ def test_a_gang_is_placed_as_a_whole_or_not_at_all(store_url: str) -> None:
 def test_processes_do_the_work(store_url: str, tmp_path: Path) -> None:
     cell = RedisCell.create(connect(store_url), "at-work", url=store_url)
 
-    # A fleet plays machines: it runs nothing, and ends each task after its duration.
-    Fleet(cell, "fleet", time.time).join([MachineSpec(f"m{number}", (8_000, 32_768)) for number in range(10)])
+    # A executor plays machines: it runs nothing, and ends each task after its duration.
+    SimulatedExecutor(cell, "simulated", time.time).join(
+        [MachineSpec(f"m{number}", (8_000, 32_768)) for number in range(10)]
+    )
 
     # People write job files. Amounts and durations are written as people write them.
     text = """
@@ -133,14 +135,14 @@ def test_processes_do_the_work(store_url: str, tmp_path: Path) -> None:
     jobs = load([JobFile("jobs.yaml", text)], cell.dimensions, new_id=iter(["j1", "j2"]).__next__)
 
     # Each member is a process of its own: two batch schedulers share their jobs, a service scheduler has its own.
-    with crew(store_url, "at-work", tmp_path) as group:
-        for member in ("batch/0", "batch/1", "service/0", "fleet/fleet"):
+    with supervised(store_url, "at-work", tmp_path) as group:
+        for member in ("batch/0", "batch/1", "service/0", "simulated/executor"):
             group.start(member)
         group.wait_ready(cell)
         cell.submit(jobs, now_ms(), by="ada")
         until(lambda: all(job.state is JobState.DONE for job in cell.jobs()), "both jobs are done")
 
-    # Leaving the crew told all of them to finish and leave.
+    # Leaving the supervisor told all of them to finish and leave.
     assert [(job.name, job.groups[0].finished) for job in cell.jobs()] == [("crawl", 40), ("shop", 5)]
     assert cell.members() == {}
     assert verify(cell).ok

@@ -6,8 +6,8 @@ import pytest
 
 from cellstate.model import After
 from cellstate.resources import Dimensions
-from omega.jobfile import JobFile, load
-from omega.jobfile_form import Health, JobEntry, Restart, Strict, Tasks, Update
+from omega.jobfile.form import Health, JobEntry, Restart, Strict, Tasks, Update
+from omega.jobfile.reader import JobFile, load
 from schedulers.constraints.reasons import Reason
 from tests.tutorial.page import DOCS, blocks
 

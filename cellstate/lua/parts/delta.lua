@@ -1,4 +1,4 @@
--- What a private copy lacks, in one reply (semantics 16, 18).
+-- What a working copy lacks, in one reply (semantics 16, 18).
 
 -- {version, tag, mode, text}: mode "delta" with the records changed after (since, since_tag),
 -- or "full" when the version is unknown here (trimmed, or the store went back in time).
@@ -18,7 +18,7 @@ end
 
 -- Whether a copy stands in a history this store does not have: it went back in time. What was trimmed
 -- cannot be told from what is known.
-local function strange(version, low, since, since_tag)
+local function history_diverged(version, low, since, since_tag)
   if since > version then return true end
   if since < low + 1 then return false end
   return sub(redis.call('LINDEX', changes_key, since - low - 1) or '', 1, 10) ~= since_tag

@@ -1,6 +1,6 @@
 -- Names taken under a lease, by schedulers and agents alike (semantics 15): a record begins "incarnation nonce".
 
--- The nonce on record of a simulated executor whose machines are being given up (lapse.lua): nobody has it.
+-- The nonce on record of a simulated executor whose machines are being given up (deregister_executor.lua): nobody has it.
 local LAPSING = '!'
 
 -- Who has the member's name: nil when nobody ever took it, "ok" when this nonce did (its lease is renewed), "taken"

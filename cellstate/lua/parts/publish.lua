@@ -266,7 +266,7 @@ do
   end
 
   -- Schedulers with jobs that fit nowhere; the others look when they have work.
-  local function wake_sleepers()
+  local function notify_blocked()
     if not freed or not named.asleep then return end
     local asleep = redis.call('HKEYS', named.asleep)
     for i = 1, #asleep do
@@ -312,7 +312,7 @@ do
     write_pending()
     in_chunks('ZREM', housekeeping_key, settled)
     in_chunks('ZADD', housekeeping_key, chores)
-    wake_sleepers()
+    notify_blocked()
     write_boxes()
     retire_excess()
     announce((before or '') .. records .. lanes.write(), at, by)

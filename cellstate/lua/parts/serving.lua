@@ -1,5 +1,5 @@
--- Executors: who runs what is placed on machines. An executor lives from the moment it takes its name (engage.lua,
--- serve.lua) until it leaves or is found gone (lapse.lua): meanwhile `serving` has its number. Agents, "agent/NAME", run
+-- Executors: who runs what is placed on machines. An executor lives from the moment it takes its name (register_agent.lua,
+-- register_executor.lua) until it leaves or is found gone (deregister_executor.lua): meanwhile `serving` has its number. Agents, "agent/NAME", run
 -- commands; all others simulate.
 
 -- The number of an executor, and whether it has it already: the n-th is 2n, or 2n - 1 when it simulates.

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from omega.experiments.experiment import Form
 from omega.experiments.figures import PaperFigure
 from omega.experiments.plots import paper, sizing, surface, workloads
-from omega.experiments.plots.look import save, styled, titled
+from omega.experiments.plots.style import save, styled, titled
 from omega.experiments.results import Record
 from omega.experiments.sizing import CELL, DAYS
 

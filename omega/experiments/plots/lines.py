@@ -7,10 +7,10 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from omega.experiments.metrics import UNITS, chosen, saturated, spread
-from omega.experiments.plots.look import (
-    LOOKS,
+from omega.experiments.plots.style import (
     PALETTE,
-    Look,
+    STYLES,
+    Style,
     below,
     handle,
     kind_handles,
@@ -45,17 +45,17 @@ def _drawn(records: Sequence[Record], names: Sequence[str], metrics: Sequence[st
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         groups.setdefault(tuple(record["configuration"][name] for name in others), []).append(record)
-    looks = {group: _look(i, others, group) for i, group in enumerate(groups)}
+    styles = {group: _style(i, others, group) for i, group in enumerate(groups)}
     figure, grid = sheet(1, len(panels), height=2.9)
     values = [record["configuration"][along] for record in records]
     for axes, (name, shown) in zip(grid[0], panels.items(), strict=True):
         for group, members in groups.items():
             for column in shown:
-                _line(axes, along, members, columns[column], column, looks[group])
+                _line(axes, along, members, columns[column], column, styles[group])
         axes.set_xlabel(f"{along} ({UNIT[along]})" if UNIT.get(along) else along)
         axes.set_ylabel(UNITS.get(name, name.replace("_", " ")))
         _scale(axes, values)
-    handles = [handle(each.label, each.colour, each.marker) for each in looks.values() if each.label]
+    handles = [handle(each.label, each.colour, each.marker) for each in styles.values() if each.label]
     if len({kind for kind, _ in columns.values() if kind}) > 1:
         handles += kind_handles()
     if handles:
@@ -63,15 +63,15 @@ def _drawn(records: Sequence[Record], names: Sequence[str], metrics: Sequence[st
     return figure
 
 
-def _look(number: int, others: Sequence[str], group: Sequence[Any]) -> Look:
+def _style(number: int, others: Sequence[str], group: Sequence[Any]) -> Style:
     shown = [f"{value:g}" if isinstance(value, float) else str(value) for value in group]
     label = ", ".join(f"{name} {value}" for name, value in zip(others, shown, strict=True))
-    if list(others) == ["architecture"] and group[0] in LOOKS:
-        return LOOKS[group[0]]
-    return Look(label, PALETTE[number % len(PALETTE)], MARKERS[number % len(MARKERS)])
+    if list(others) == ["architecture"] and group[0] in STYLES:
+        return STYLES[group[0]]
+    return Style(label, PALETTE[number % len(PALETTE)], MARKERS[number % len(MARKERS)])
 
 
-def _line(axes: Any, along: str, members: Sequence[Record], what: tuple[str, str], column: str, look: Look) -> None:
+def _line(axes: Any, along: str, members: Sequence[Record], what: tuple[str, str], column: str, style: Style) -> None:
     kind, name = what
     points = []
     for record in members:
@@ -81,7 +81,7 @@ def _line(axes: Any, along: str, members: Sequence[Record], what: tuple[str, str
         points.sort(key=lambda point: float(point[0]))
     spreads = [spread(record, kind, name) if kind else 0.0 for _, _, record in points]
     full = [saturated(record, kind) if kind else False for _, _, record in points]
-    series(axes, [x for x, _, _ in points], [y for _, y, _ in points], look=look, kind=kind or "batch",
+    series(axes, [x for x, _, _ in points], [y for _, y, _ in points], style=style, kind=kind or "batch",
            spread=spreads, full=full)  # fmt: skip
 
 

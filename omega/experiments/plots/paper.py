@@ -8,11 +8,11 @@ from matplotlib.figure import Figure
 from omega.experiments import arrivals, decision_time
 from omega.experiments.experiment import along, at, where
 from omega.experiments.metrics import KINDS, of, saturated, spread
-from omega.experiments.plots.look import (
+from omega.experiments.plots.style import (
     GREY,
     LEAST_SECONDS,
-    LOOKS,
-    Look,
+    STYLES,
+    Style,
     below,
     handle,
     key,
@@ -41,7 +41,7 @@ def _busyness(record: Record, kind: str) -> float:
 
 
 def _lines(
-    axes: Any, line: Sequence[Record], parameter: str, value: Value, look: Look, *,
+    axes: Any, line: Sequence[Record], parameter: str, value: Value, style: Style, *,
     kinds: Sequence[str] = KINDS, metric: str | None = None,
 ) -> None:  # fmt: skip
     """A line for each kind of job; error bars when `metric` has daily values."""
@@ -49,7 +49,7 @@ def _lines(
         shown = _until_saturated(line, kind) if value is _wait else line
         series(
             axes, [at(record, parameter) for record in shown], [value(record, kind) for record in shown],
-            look=look, kind=kind, full=[saturated(record, kind) for record in shown],
+            style=style, kind=kind, full=[saturated(record, kind) for record in shown],
             spread=[spread(record, kind, metric) for record in shown] if metric else None,
         )  # fmt: skip
 
@@ -83,11 +83,11 @@ def decision_times(records: Sequence[Record], *, busyness: bool) -> Figure:
             line = along(where(records, workload=cell, architecture=architecture), "t_job_service")
             if busyness:
                 _lines(
-                    axes, line, "t_job_service", _busyness, LOOKS[architecture], metric="busyness",
+                    axes, line, "t_job_service", _busyness, STYLES[architecture], metric="busyness",
                     kinds=_served_by(architecture),
                 )  # fmt: skip
             else:
-                _lines(axes, line, "t_job_service", _wait, LOOKS[architecture])
+                _lines(axes, line, "t_job_service", _wait, STYLES[architecture])
         axes.set_xscale("log")
         if busyness:
             axes.set_ylim(0, 1.05)
@@ -106,10 +106,10 @@ def offers(records: Sequence[Record]) -> Figure:
     for column, cell in enumerate(cells):
         for architecture in shown:
             line = along(where(records, workload=cell, architecture=architecture), "t_job_service")
-            look = LOOKS[architecture]
-            _lines(grid[0][column], line, "t_job_service", _wait, look)
-            _lines(grid[1][column], line, "t_job_service", _busyness, look, metric="busyness")
-            _lines(grid[2][column], line, "t_job_service", _abandoned, look)
+            style = STYLES[architecture]
+            _lines(grid[0][column], line, "t_job_service", _wait, style)
+            _lines(grid[1][column], line, "t_job_service", _busyness, style, metric="busyness")
+            _lines(grid[2][column], line, "t_job_service", _abandoned, style)
         for row in grid:
             row[column].set_xscale("log")
         grid[0][column].set_yscale("log")
@@ -130,11 +130,11 @@ def more_jobs(records: Sequence[Record]) -> Figure:
     """Figure 8: wait and busyness over the arrivals of batch jobs; where this and the paper's cell saturate."""
     cells = cells_of(records)
     figure, grid = sheet(2, len(cells), height=2.3, sharex="col", sharey="row")
-    look = LOOKS["shared-state"]
+    style = STYLES["shared-state"]
     for column, cell in enumerate(cells):
         line = along(where(records, workload=cell), "rate")
-        _lines(grid[0][column], line, "rate", _wait, look)
-        _lines(grid[1][column], line, "rate", _busyness, look, metric="busyness")
+        _lines(grid[0][column], line, "rate", _wait, style)
+        _lines(grid[1][column], line, "rate", _busyness, style, metric="busyness")
         low, high = arrivals.saturation(line)
         for row in grid:
             row[column].axvline(arrivals.PAPER[cell], color=GREY, linestyle="--", linewidth=1.2, zorder=1)
@@ -157,8 +157,8 @@ def more_schedulers(records: Sequence[Record]) -> Figure:
     numbers = sorted({at(record, "batch") for record in records})
     figure, grid = sheet(1, 3)
     shades = ("#9ECAE1", "#56B4E9", "#0072B2", "#E69F00", "#D55E00", "#000000")
-    looks = [
-        Look(f"{number} scheduler{'s' if number > 1 else ''}", shades[i % len(shades)], "osD^vP"[i % 6])
+    styles = [
+        Style(f"{number} scheduler{'s' if number > 1 else ''}", shades[i % len(shades)], "osD^vP"[i % 6])
         for i, number in enumerate(numbers)
     ]
     panels: list[tuple[str, Value, str | None]] = [
@@ -167,9 +167,9 @@ def more_schedulers(records: Sequence[Record]) -> Figure:
         ("mean wait of batch jobs (s)", _wait, None),
     ]
     for axes, (label, value, metric) in zip(grid[0], panels, strict=True):
-        for number, look in zip(numbers, looks, strict=True):
+        for number, style in zip(numbers, styles, strict=True):
             line = along(where(records, batch=number), "rate")
-            _lines(axes, line, "rate", value, look, kinds=("batch",), metric=metric)
+            _lines(axes, line, "rate", value, style, kinds=("batch",), metric=metric)
         axes.set_xlabel("batch jobs, times the cell's own")
         axes.set_ylabel(label)
     grid[0][0].set_ylim(bottom=0)
@@ -177,5 +177,5 @@ def more_schedulers(records: Sequence[Record]) -> Figure:
     grid[0][2].set_yscale("log")
     slo(grid[0][2])
     grid[0][0].set_title(preset(cells_of(records)[0]).label)
-    below(figure, [handle(look.label, look.colour, look.marker) for look in looks], columns=6)
+    below(figure, [handle(style.label, style.colour, style.marker) for style in styles], columns=6)
     return figure

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from omega.experiments.mapreduce import POLICIES
-from omega.experiments.plots.look import PALETTE, below, handle, sheet
+from omega.experiments.plots.style import PALETTE, below, handle, sheet
 from omega.experiments.sizing import STEP_SECONDS, outcomes
 
 COLOURS = dict(zip(POLICIES, ("#666666", *PALETTE), strict=False))

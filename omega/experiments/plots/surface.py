@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 
 from omega.experiments.experiment import at, where
 from omega.experiments.metrics import of, unscheduled
-from omega.experiments.plots.look import LOOKS, RED, below, sheet
 from omega.experiments.plots.paper import cells_of
+from omega.experiments.plots.style import RED, STYLES, below, sheet
 from omega.experiments.results import Record
 from omega.experiments.surface import ARCHITECTURES, LOST
 from omega.workload.presets import preset
@@ -38,7 +38,7 @@ def maps(records: Sequence[Record]) -> Figure:
                           markeredgewidth=2, linestyle="")  # fmt: skip
         image = axes.imshow(values, origin="lower", aspect="auto", cmap=SHADES, vmin=0, vmax=1)
         axes.grid(visible=False)
-        axes.set_title(LOOKS[architecture].label)
+        axes.set_title(STYLES[architecture].label)
         axes.set_xticks(range(len(x)), [f"{value:.3g}" for value in x])
         axes.set_yticks(range(len(y)), [f"{value:.3g}" for value in y])
     for axes in grid[-1]:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from omega.experiments.mix import shares
-from omega.experiments.plots.look import GREY, LINES, below, sheet
+from omega.experiments.plots.style import GREY, LINES, below, sheet
 from omega.workload.presets import Preset, preset
 from omega.workload.quantiles import quantiles
 

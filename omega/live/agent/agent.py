@@ -21,7 +21,7 @@ from random import Random
 from typing import Any
 
 from cellstate import ranges
-from cellstate.cell import Beat, executor_of
+from cellstate.cell import Heartbeat, executor_of
 from cellstate.model import Job, MachineSpec, MachineState, Run
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
@@ -34,7 +34,7 @@ from omega.live.agent.output import Tails, said_bytes
 from omega.live.agent.places import AgentPlaces, Key
 from omega.live.agent.renewal import BEATS, Renewal
 from omega.live.agent.run_as import may_enter
-from schedulers.process_agents import look_after
+from schedulers.process.housekeeping import housekeep
 
 LEASE_MS = 20_000
 MOST_STARTS, MOST_ASKED = 32, 1_000
@@ -115,9 +115,9 @@ class Agent:
         `until_gone` waits until tasks being stopped have ended: the offered resources must be free.
         A drained machine stays drained. Raises Duplicate when another agent has the name.
         """
-        self.cell.look_for_schedulers()
+        self.cell.read_live_schedulers()
         self._rng = Random(f"{self.name}/{self.places.nonce()}")
-        self.lease.membership = self.cell.engage(self.name, self.places.nonce(), self.lease_ms, self.ms())
+        self.lease.membership = self.cell.register_agent(self.name, self.places.nonce(), self.lease_ms, self.ms())
         self._index = self.lease.machine = self.cell.machine_index(self.name)
         state = self._reconcile().state
         if any(kept.unlisted for kept in self.kept.values()):
@@ -135,7 +135,7 @@ class Agent:
         if self.lease.membership is not None:
             self.renew()
             self._report()
-            self.cell.lapse(self.lease.membership, self.ms(), self.executor, reaped=False)
+            self.cell.deregister_executor(self.lease.membership, self.ms(), self.executor, reaped=False)
 
     def stop(self) -> None:
         """Ask all tasks to end."""
@@ -149,16 +149,16 @@ class Agent:
 
         Raises Fenced when the lease expired: register again.
         """
-        beat = self._reconcile()
+        heartbeat = self._reconcile()
         if self.kept:
             self.guard.look()
         self.cell.keep_tails(self._tails.changed(self.kept.values()))
         # In each round about one of all agents does the cell's housekeeping.
         if now() - self._looked_after > self.lease_ms / 1000 / BEATS:
             self._looked_after = now()
-            self.cell.look_for_schedulers()
-            if self._rng.random() * beat.agents < 1:
-                look_after(self.cell, self.ms(), self.executor)
+            self.cell.read_live_schedulers()
+            if self._rng.random() * heartbeat.agents < 1:
+                housekeep(self.cell, self.ms(), self.executor)
 
     @property
     def ended(self) -> bool:
@@ -170,7 +170,7 @@ class Agent:
         """Return whether the current guard does not watch some tasks."""
         return any(kept.guard != self.guard.pid for kept in self.kept.values())
 
-    def renew(self) -> Beat:
+    def renew(self) -> Heartbeat:
         """Renew the lease; the reply lists the machine's runs. Raises Fenced, StoreError."""
         return self.lease.renew(self.cell)
 
@@ -183,10 +183,10 @@ class Agent:
             kept.unlisted, kept.leaving = key not in listed, key in listed and listed[key].leaving
         return listed
 
-    def _reconcile(self) -> Beat:
+    def _reconcile(self) -> Heartbeat:
         """Start and stop tasks to match the listed runs; does not restart tasks whose end was just reported."""
-        beat = self.renew()
-        listed = self._compare(beat.runs)
+        heartbeat = self.renew()
+        listed = self._compare(heartbeat.runs)
         for kept in self.kept.values():
             if kept.unlisted or kept.leaving:
                 kept.stop()
@@ -194,7 +194,7 @@ class Agent:
         self._report()
         self._acknowledge([key for key, run in wanted.items() if run.leaving])
         self._begin({key: run for key, run in wanted.items() if not run.leaving})
-        return beat
+        return heartbeat
 
     def _acknowledge(self, keys: Sequence[Key]) -> None:
         """Acknowledge leaving runs that never started here or have ended."""

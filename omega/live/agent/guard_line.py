@@ -16,7 +16,7 @@ from omega.live.agent.lease_file import now
 ROOT = Path(__file__).resolve().parents[3]
 """Where the package `omega` is found: the guard runs without site-packages."""
 PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from omega.live.agent.guard import main; main(*sys.argv[1:])"
-PATIENCE_SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
 """Maximum time for a guard's answer; afterwards it is replaced, and the next one watches its tasks."""
 
 LEAVING_SECONDS = 1.0
@@ -48,7 +48,7 @@ class GuardLine:
         """Start a supervisor for a task's directory; returns the guard's process id. Raises OSError."""
         self.ensure()
         self._send({"start": str(place), "store": store})
-        limit = now() + PATIENCE_SECONDS
+        limit = now() + TIMEOUT_SECONDS
         while True:
             for said in self._read(max(0.0, limit - now())):
                 if said.get("started") == str(place):
@@ -59,12 +59,12 @@ class GuardLine:
                 raise OSError(f"task {place.name}: its guard ended; see {self.top / 'guard.log'}")
             if now() >= limit:
                 self.end()
-                raise OSError(f"task {place.name}: no answer from its guard in {PATIENCE_SECONDS:g} s")
+                raise OSError(f"task {place.name}: no answer from its guard in {TIMEOUT_SECONDS:g} s")
 
     def look(self) -> None:
         """Replace a guard that ended or does not answer; ping the current one."""
         self.hear()
-        if self._asked and now() - self._asked > PATIENCE_SECONDS:
+        if self._asked and now() - self._asked > TIMEOUT_SECONDS:
             self.end()
         self.ensure()
         if not self._asked:
@@ -120,7 +120,7 @@ class GuardLine:
     def _send(self, what: dict[str, Any]) -> None:
         if self._channel is not None:
             try:
-                self._channel.settimeout(PATIENCE_SECONDS)
+                self._channel.settimeout(TIMEOUT_SECONDS)
                 self._channel.sendall(json.dumps(what).encode() + b"\n")
             except OSError:
                 self.end()

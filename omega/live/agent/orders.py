@@ -52,7 +52,7 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
     policy = Policy.of(job.spec)
     need = dict(zip(site.dimensions.names, job.groups[key.group].need, strict=True))
     return {
-        "command": said.get("command") or _played(job.groups[key.group].duration_ms),
+        "command": said.get("command") or _simulated(job.groups[key.group].duration_ms),
         "environment": {
             **plain, **job.spec.get("environment", {}),
             "OMEGA_JOB": job.id, "OMEGA_JOB_NAME": job.name, "OMEGA_GROUP": said.get("name") or str(key.group),
@@ -79,6 +79,6 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
     }  # fmt: skip
 
 
-def _played(duration_ms: int) -> list[str]:
+def _simulated(duration_ms: int) -> list[str]:
     """Return the command of a job without one: sleep for its duration."""
     return ["sleep", f"{duration_ms / 1000:g}"] if duration_ms else []

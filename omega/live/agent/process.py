@@ -28,9 +28,9 @@ from omega.live.agent.process_control import hide_memory
 from omega.live.agent.renewal import BEATS
 from omega.live.agent.run_as import admit, task_user
 from omega.live.metrics import shown
-from schedulers.process_endpoint import METRICS
-from schedulers.process_log import log
-from schedulers.process_signals import leave_signals
+from schedulers.process.endpoint import METRICS
+from schedulers.process.log import log
+from schedulers.process.signals import leave_signals
 
 RING_SECONDS = 4.0
 """Time to wait at the mailbox per call; shorter than the reply timeout of a connection."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from cellstate.cell import Beat, Membership
+from cellstate.cell import Heartbeat, Membership
 from cellstate.errors import Fenced, OmegaError
 from cellstate.redis import RedisCell
 from omega.live.agent.lease_file import ROOM, now, write
@@ -41,7 +41,7 @@ class Renewal:
         """The lease in seconds."""
         return self.lease_ms / 1000
 
-    def renew(self, cell: RedisCell) -> Beat:
+    def renew(self, cell: RedisCell) -> Heartbeat:
         """Renew the lease and extend the tasks' deadline accordingly. Raises Fenced, StoreError.
 
         Counted from before the request was sent; the server counts from its receipt.
@@ -49,13 +49,13 @@ class Renewal:
         membership, asked = self.membership, now()
         if membership is None:
             raise Fenced(f"agent {self.places.name}: has not joined yet")
-        beat = cell.beat(membership, self.lease_ms, self.machine)
+        heartbeat = cell.renew_executor(membership, self.lease_ms, self.machine)
         with self._lock:
             if asked > self._renewed and membership is self.membership:
                 until = f"{asked + ENDING * self.seconds} {asked + ENDED * self.seconds} {membership.incarnation}"
                 write(self.places.lease, until, ROOM)
                 self._renewed = asked
-        return beat
+        return heartbeat
 
     def run(self, connect: Callable[[float], RedisCell], stop: threading.Event) -> None:
         """Renew whenever a renewal is late, until `stop` is set; `connect` takes the reply timeout in seconds."""

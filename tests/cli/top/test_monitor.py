@@ -32,7 +32,7 @@ def test_machines_are_followed_from_read_to_read(cell: RedisCell) -> None:
     assert [each.name for each in monitor.read(10_000).machines] == ["m0", "m1", "m2"]
     cell.set_machine_state(1, MachineState.GONE, 10_000, "ada")
     cell.set_machine_state(2, MachineState.DOWN, 10_000, "ada")
-    cell.serve("here", "n", 600_000, 0)
+    cell.register_executor("here", "n", 600_000, 0)
     cell.join("here", [MachineSpec("m3", (1000, 1024), {"rack": "r1"})], 10_000)
     seen = monitor.read(11_000)
     assert [(each.name, each.state, each.attributes) for each in seen.machines] == [
@@ -45,7 +45,7 @@ def test_machines_are_followed_from_read_to_read(cell: RedisCell) -> None:
 def test_what_waits_and_why(cell: RedisCell) -> None:
     join(cell, 1)
     cell.submit([job("small"), job("large", cpu=99_000), job("web", kind="service")], 5_000, "ada")
-    cell.enlist("batch/0", "nonce", 60_000, 5_000)
+    cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
     seen = Monitor(cell, "store", sentences).read(10_000)
     assert [(each.job.name, each.reason) for each in seen.queue] == [
         ("small", "WAITING"), ("large", "TOO_LARGE"), ("web", "NO_SCHEDULER"),
@@ -63,7 +63,7 @@ def test_of_many_waiting_jobs_the_first_are_read(cell: RedisCell) -> None:
 def test_running_jobs_are_listed_newest_first(cell: RedisCell) -> None:
     join(cell, 2)
     cell.submit([job("a", 2), job("b", 3), job("c", 1)], 5_000, "ada")
-    me = cell.enlist("batch/0", "nonce", 60_000, 5_000)
+    me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
     place(cell, me, 1, "a", 0, 2)
     place(cell, me, 2, "b", 1, 2)  # one of three is pending
     monitor = Monitor(cell, "store", sentences)
@@ -92,7 +92,7 @@ def test_all_events_are_listed_and_trouble_stays(cell: RedisCell, monkeypatch: p
 def test_rates_are_of_the_time_between_two_reads(cell: RedisCell) -> None:
     join(cell, 2)
     cell.submit([job("a", 8)], 5_000, "ada")
-    me = cell.enlist("batch/0", "nonce", 60_000, 5_000)
+    me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
     monitor = Monitor(cell, "store", sentences)
     monitor.read(10_000)
     place(cell, me, 1, "a", 0, 3)
@@ -110,13 +110,13 @@ def test_rates_are_of_the_time_between_two_reads(cell: RedisCell) -> None:
 
 
 def test_a_scheduler_is_judged_between_its_last_two_heartbeats(cell: RedisCell) -> None:
-    me = cell.enlist("batch/0", "nonce", 60_000, 5_000)
+    me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
     monitor = Monitor(cell, "store", sentences)
     assert monitor.read(10_000).members[0].busyness is None
 
     def beat(seconds: float, busy: float, conflicts: int, accepted: int) -> None:
         figures = {"seconds": seconds, "busy_seconds": busy, "conflicts": conflicts, "accepted": accepted}
-        cell.renew(me, 60_000, figures)
+        cell.renew_scheduler(me, 60_000, figures)
 
     beat(10.0, 1.0, 0, 10)
     assert monitor.read(11_000).members[0].busyness == pytest.approx(0.1)
@@ -131,7 +131,7 @@ def test_a_scheduler_is_judged_between_its_last_two_heartbeats(cell: RedisCell) 
 def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
     cell.submit([job("a", 3), job("b", 99)], 5_000, "ada")
-    me = cell.enlist("batch/0", "nonce", 60_000, 5_000)
+    me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
     place(cell, me, 1, "a", 0, 3)
     cell.end([Ending(run.machine, run.placement, How.FAILED, "0") for run in cell.runs([0])], 11_000, "here")
     cell.set_machine_state(1, MachineState.DRAINED, 12_000, "ada")

@@ -13,11 +13,11 @@ from cellstate.transaction import Claim, Ending, How, Mode, Outcome, Position, T
 def busy(cell: MemoryCell, tasks: int = 4) -> list[int]:
     """Place some tasks of a job on two machines; returns the sequence numbers afterwards."""
     size = len(cell.dimensions)
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (100,) * size) for i in range(2)], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1,) * size, tasks),))], 0, "ada")
     claims = tuple(Claim(i % 2, 0, 1) for i in range(tasks))
-    reply = cell.commit(cell.enlist("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
+    reply = cell.commit(cell.register_scheduler("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
     assert reply.outcomes == [Outcome(((1, Verdict.PLACED),) * tasks)]
     return [m.number for m in cell.machines()]
 
@@ -51,7 +51,7 @@ def test_without_log_and_boxes() -> None:
     assert quiet.machines() == loud.machines()
     assert quiet.jobs() == loud.jobs()
     assert quiet.counters() == loud.counters()
-    seen = quiet.snapshot(0)
+    seen = quiet.changed_records(0)
     assert (seen.first, seen.length, seen.seen) == (quiet.version + 1, 0, quiet.version)
 
 
@@ -64,7 +64,7 @@ class Forgetful(MemoryCell):
 def test_every_position_kept_gives_what_a_full_read_gives() -> None:
     cell = Forgetful()
     size = len(cell.dimensions)
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (100,) * size) for i in range(3)], 0)
     copies: list[tuple[Position, dict[int, list[int]]]] = []
     kept = []
@@ -110,12 +110,12 @@ def test_any_number_of_dimensions(size: int) -> None:
 def test_one_dimension_overdrawn_does_not_borrow_from_the_next() -> None:
     """All amounts stand in one integer; each has a guard of its own."""
     cell = MemoryCell()
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (0, LARGEST)), MachineSpec("m1", (LARGEST, 0))], 0)
     groups = (TaskGroup((1, 0), 9), TaskGroup((0, LARGEST), 9), TaskGroup((LARGEST, 0), 9))
     cell.submit([JobSpec("a", "a", "batch", groups)], 0, "ada")
     claims = tuple(Claim(machine, group, 2) for machine in (0, 1) for group in (0, 1, 2))
-    reply = cell.commit(cell.enlist("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
+    reply = cell.commit(cell.register_scheduler("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
     placed = [count for count, _ in reply.outcomes[0].claims]
     assert placed == [0, 1, 0, 2, 0, 0]
     assert [m.allocated for m in cell.machines()] == [(0, LARGEST), (2, 0)]
@@ -124,10 +124,10 @@ def test_one_dimension_overdrawn_does_not_borrow_from_the_next() -> None:
 def test_a_claim_of_more_tasks_than_a_field_holds() -> None:
     """Amounts times tasks may pass the 64 bits of a field; judging must not."""
     cell = MemoryCell()
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (LARGEST, LARGEST))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((LARGEST // 2, 1), 100),))], 0, "ada")
-    membership = cell.enlist("batch/0", "n", 1, 0)
+    membership = cell.register_scheduler("batch/0", "n", 1, 0)
     for number, mode in enumerate(Mode, 1):
         claim = Transaction("a", (Claim(0, 0, 10**9),), mode)
         reply = cell.commit(membership, number, [claim], Position(), 0)
@@ -141,7 +141,7 @@ def test_a_machine_or_group_that_cannot_be() -> None:
     busy(cell, 2)
     cell.submit([JobSpec("b", "b", "batch", (TaskGroup((1, 1), 9),))], 0, "ada")
     claims = (Claim(-1, 0, 1), Claim(0, -1, 1), Claim(2, 0, 1), Claim(0, 1, 1))
-    membership = cell.enlist("batch/0", "n", 1, 0)
+    membership = cell.register_scheduler("batch/0", "n", 1, 0)
     for number, claim in enumerate(claims, 2):
         reply = cell.commit(membership, number, [Transaction("b", (claim,))], Position(), 0)
         assert reply.outcomes[0].claims == ((0, Verdict.UNKNOWN),)

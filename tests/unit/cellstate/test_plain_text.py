@@ -71,7 +71,7 @@ def test_programs_may_be_given_lines() -> None:
 
 def door(cell: Any) -> None:
     """Every call of the port that takes a name refuses one that cannot be shown, and changes nothing."""
-    cell.serve("here", "n", 600_000, 0)
+    cell.register_executor("here", "n", 600_000, 0)
     cell.join("here", [MachineSpec("m", (1, 1))], 1)
     cell.submit([JobSpec("j", "j", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
     before = cell.counters()["version"]

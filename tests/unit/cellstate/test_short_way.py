@@ -8,7 +8,7 @@ from cellstate.transaction import Claim, Ending, How, Position, Singles, Transac
 
 def test_a_machine_that_is_over_is_down_and_not_full() -> None:
     cell = MemoryCell("c", Dimensions(("cpu", "memory")), log=False, boxes=False)
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 9),))], 0, "ada")
     assert cell.carry_out("batch/0", Transaction("a", (Claim(0, 0, 2),)), None, 0)[0].accepted
@@ -20,7 +20,7 @@ def test_a_machine_that_is_over_is_down_and_not_full() -> None:
 
 def test_a_job_whose_tasks_are_leaving_is_kept_until_they_left() -> None:
     cell = MemoryCell("c", Dimensions(("cpu", "memory")), keep_jobs=0, log=False, boxes=False)
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
     assert cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)[0].accepted
@@ -36,7 +36,7 @@ def test_a_job_whose_tasks_are_leaving_is_kept_until_they_left() -> None:
 
 def test_a_job_that_is_not_there_is_unknown() -> None:
     cell = MemoryCell("c", Dimensions(("cpu", "memory")), log=False, boxes=False)
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
     outcome, placed = cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)
     assert (outcome.claims, placed) == (((0, Verdict.UNKNOWN),), [])
@@ -44,7 +44,7 @@ def test_a_job_that_is_not_there_is_unknown() -> None:
 
 def test_a_cell_with_a_log_notes_every_placement() -> None:
     cell = MemoryCell("c", Dimensions(("cpu", "memory")), boxes=False)
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
     assert cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)[0].accepted
@@ -56,11 +56,11 @@ def test_ends_in_short_note_the_same_facts() -> None:
     for shortcut in (True, False):
         cell = MemoryCell("c", Dimensions(("cpu", "memory")))
         cell.shortcut = shortcut
-        cell.serve("e0", "n", 600_000, 0)
+        cell.register_executor("e0", "n", 600_000, 0)
         cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
         cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 3),))], 0, "ada")
         claims = (Claim(0, 0, 2), Claim(1, 0, 1))
-        cell.commit(cell.enlist("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
+        cell.commit(cell.register_scheduler("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
         ends = [Ending(run.machine, run.placement, How.FINISHED) for run in cell.runs([0, 1])]
         assert cell.end(ends, 1, "e0") == [2, 1]
         noted.append([fact.words for fact in cell.facts()])

@@ -148,7 +148,7 @@ def test_nothing_is_started_beside_a_server_that_lives_and_is_silent(own_state: 
     with places.lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(Unreachable, match="runs as process 4711 but did not answer for 0 s; wait, or end it"):
-            embedded.ensure(patience=0)
+            embedded.ensure(timeout=0)
         with pytest.raises(Unreachable, match="process 4711"):
-            embedded.stop(patience=0)
+            embedded.stop(timeout=0)
         assert not places.log.exists()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from cellstate.errors import BadInput
 from cellstate.model import Gang, JobSpec, TaskGroup
 from cellstate.resources import Dimensions
-from omega import jobfile_lines
-from omega.jobfile import JobFile, load, parse_duration
+from omega.jobfile import lines as jobfile_lines
+from omega.jobfile.reader import JobFile, load, parse_duration
 
 FULL = """
 name: crawl

@@ -27,10 +27,10 @@ class Mine(omega.Placement):
 
     seen: list[str]
 
-    def place(self, work: omega.Work, view: omega.View, rng: Random) -> Sequence[omega.Claim]:
+    def place(self, work: omega.Work, snapshot: omega.Snapshot, rng: Random) -> Sequence[omega.Claim]:
         """See Placement.place."""
         self.seen.append(work.job.kind)
-        return omega.FirstFit().place(work, view, rng)
+        return omega.FirstFit().place(work, snapshot, rng)
 
 
 def test_a_kind_of_its_own_takes_a_share_of_the_jobs() -> None:

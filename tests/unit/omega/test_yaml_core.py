@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cellstate.errors import BadInput
-from omega import jobfile_lines
-from omega.jobfile_lines import Document, parse
+from omega.jobfile import lines as jobfile_lines
+from omega.jobfile.lines import Document, parse
 from omega.yaml_core import Loader, PureLoader
 
 MIB = 1 << 20

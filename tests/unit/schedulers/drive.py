@@ -7,9 +7,9 @@ import numpy as np
 
 from cellstate.cell import PendingJob, Reply
 from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Outcome, Position, Transaction, Verdict
-from cellstate.view import View
-from schedulers.constraints.looking import Look
+from schedulers.constraints.fetching import Fetch
 from schedulers.instruments import Instrument
 from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Receive, Reread, Sync, Think, attempts
 from schedulers.resizing import Measure, Measured, Resize, Resized
@@ -49,22 +49,22 @@ def rows(free: Sequence[tuple[int, ...]], start: int = 0, state: int = MachineSt
     return np.array(records, dtype=np.int64)
 
 
-def copy(*free: tuple[int, ...]) -> View:
-    """A private copy of so many machines, with nothing freed since."""
-    view = View(len(free[0]))
-    view.apply(Reply(Position(1, "t"), full=True, rows=rows(free)))
-    view.freed()
-    return view
+def copy(*free: tuple[int, ...]) -> Snapshot:
+    """A working copy of so many machines, with nothing freed since."""
+    snapshot = Snapshot(len(free[0]))
+    snapshot.apply(Reply(Position(1, "t"), full=True, rows=rows(free)))
+    snapshot.freed()
+    return snapshot
 
 
-def room(view: View) -> list[tuple[int, ...]]:
+def room(snapshot: Snapshot) -> list[tuple[int, ...]]:
     """The working amounts, machine by machine."""
-    return [tuple(int(amounts[machine]) for amounts in view.room) for machine in range(view.size)]
+    return [tuple(int(amounts[machine]) for amounts in snapshot.room) for machine in range(snapshot.size)]
 
 
-def say(view: View, machine: int, *free: int) -> None:
+def say(snapshot: Snapshot, machine: int, *free: int) -> None:
     """The store says that a machine has so much free."""
-    view.apply(Reply(Position(view.position.version + 1, "t"), full=False, rows=rows([free], machine)))
+    snapshot.apply(Reply(Position(snapshot.position.version + 1, "t"), full=False, rows=rows([free], machine)))
 
 
 def outcome(*claims: tuple[int, Verdict]) -> Outcome:
@@ -109,10 +109,10 @@ class Driver:
     """
 
     def __init__(
-        self, scheduler: Scheduler, view: View, *, judge: Callable[[Transaction], Outcome] = judged,
+        self, scheduler: Scheduler, snapshot: Snapshot, *, judge: Callable[[Transaction], Outcome] = judged,
         in_flight: bool = False,
     ) -> None:  # fmt: skip
-        self.scheduler, self.view, self.judge, self.in_flight = scheduler, view, judge, in_flight
+        self.scheduler, self.snapshot, self.judge, self.in_flight = scheduler, snapshot, judge, in_flight
         self.now = 100.0
         self.measured = Measured((), ())
         self.arrivals: list[Arrived] = []
@@ -141,13 +141,13 @@ class Driver:
                 self.now = max(self.now, effect.until or 0.0)
                 return Arrived(self.now)
             case Sync():
-                return self.view
+                return self.snapshot
             case Think():
                 self.now += effect.seconds
                 return self.now
             case Commit():
                 return self.commit(effect)
-            case Look() | Reread():
+            case Fetch() | Reread():
                 return None
             case Measure():
                 return self.measured
@@ -156,11 +156,11 @@ class Driver:
 
     def commit(self, effect: Commit) -> Committed:
         if effect.transactions:
-            self.view.launch()
+            self.snapshot.launch()
         lands = self.flight if self.in_flight else effect.transactions
         results = [(transaction, self.judge(transaction)) for transaction in lands]
         if lands:
-            self.view.land(Reply(self.view.position, full=False, rows=rows([])))
+            self.snapshot.land(Reply(self.snapshot.position, full=False, rows=rows([])))
         self.flight = effect.transactions if self.in_flight else ()
         return Committed(self.now, results, bool(self.flight))
 

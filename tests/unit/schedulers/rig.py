@@ -162,8 +162,8 @@ class Rig:
 
     def join(self, *machines: tuple[int, int]) -> None:
         there = len(self.other.machines())
-        self.other.serve("fleet", "n", 600_000, 0)
-        self.other.join("fleet", [MachineSpec(f"m{there + i}", amounts) for i, amounts in enumerate(machines)], 0)
+        self.other.register_executor("simulated", "n", 600_000, 0)
+        self.other.join("simulated", [MachineSpec(f"m{there + i}", amounts) for i, amounts in enumerate(machines)], 0)
 
     def submit(self, *jobs: JobSpec) -> list[str]:
         self.other.members()  # whom to wake
@@ -172,7 +172,7 @@ class Rig:
 
     def foreign(self, job_id: str, machine: int, count: int, mode: Mode = Mode.INCREMENTAL) -> Verdict:
         """Another scheduler places tasks."""
-        membership = self.other.enlist("batch/foreign", "nonce", LEASE_MS, 0)
+        membership = self.other.register_scheduler("batch/foreign", "nonce", LEASE_MS, 0)
         self.commits += 1
         transaction = Transaction(job_id, (Claim(machine, 0, count),), mode)
         reply = self.other.commit(membership, self.commits, [transaction], Position(), 0)
@@ -182,7 +182,7 @@ class Rig:
         """End everything that runs of some jobs."""
         runs = [run for run in self.other.runs(range(len(self.other.machines()))) if run.job in job_ids]
         reason = "drain" if how is How.EVICTED else ""
-        self.other.end([Ending(run.machine, run.placement, how, "*", reason) for run in runs], 0, "fleet")
+        self.other.end([Ending(run.machine, run.placement, how, "*", reason) for run in runs], 0, "simulated")
 
     def expire(self, member: str = "batch/0") -> None:
         """The lease ends."""
@@ -206,16 +206,16 @@ class Rig:
     def facts(self, word: str) -> list[tuple[str, ...]]:
         """Lines of the log that begin with a word, but for the executor's."""
         found = [fact.words[1:] for fact in self.other.facts(most=100_000) if fact.words[0] == word]
-        return [words for words in found if words[0] != "fleet"]
+        return [words for words in found if words[0] != "simulated"]
 
     def check(self) -> None:
         """Every invariant of the cell holds, and the copy is the store's."""
         report = verify(self.other)
         assert report.ok, report.violations
         self.rest()
-        self.live.view.apply(self.other.sync(self.live.view.position))
+        self.live.snapshot.apply(self.other.sync(self.live.snapshot.position))
         rows = self.other.sync(Position()).rows
         size = len(self.other.dimensions)
         for row in rows:
             free = (row[4 : 4 + size] - row[4 + size :]).tolist() if row[2] == 0 else [-1] * size
-            assert [int(room[row[0]]) for room in self.live.view.room] == free
+            assert [int(room[row[0]]) for room in self.live.snapshot.room] == free

@@ -21,26 +21,26 @@ POLICIES: list[Placement] = [RandomFirstFit(), BestFit(), Constrained(RandomFirs
 def test_the_small_ones_do_not_take_the_only_machine_for_the_large_one(placement: Placement) -> None:
     """Two of 2 and one of 4 on machines of 4, 2 and 2: small ones there leave no place for the large."""
     for seed in range(20):
-        view = copy((4, 4), (2, 2), (2, 2))
+        snapshot = copy((4, 4), (2, 2), (2, 2))
         gang = work("g", group((2, 2), 2), group((4, 4), 1), gang=Gang.YES)
-        claims = arranged(placement, gang, view, Random(seed))
+        claims = arranged(placement, gang, snapshot, Random(seed))
         assert sorted((claim.group, claim.count) for claim in claims) in ([(0, 1), (0, 1), (1, 1)], [(0, 2), (1, 1)])
         assert [(claim.machine, claim.group) for claim in claims if claim.group == 1] == [(0, 1)]
-        assert all(amount == 0 for machine in room(view) for amount in machine)
+        assert all(amount == 0 for machine in room(snapshot) for amount in machine)
 
 
 @pytest.mark.parametrize("placement", POLICIES)
 def test_one_that_fits_in_no_order_leaves_the_copy_as_it_was(placement: Placement) -> None:
-    view = copy((4, 4), (2, 2))
-    before = room(view)
+    snapshot = copy((4, 4), (2, 2))
+    before = room(snapshot)
     gang = work("g", group((2, 2), 2), group((4, 4), 1), gang=Gang.YES)
-    assert list(arranged(placement, gang, view, Random(1))) == []
-    assert (room(view), view.mark()) == (before, 0)
+    assert list(arranged(placement, gang, snapshot, Random(1))) == []
+    assert (room(snapshot), snapshot.mark()) == (before, 0)
 
 
 def test_what_a_job_demands_of_all_its_groups_holds_in_every_order() -> None:
-    view = site({"rack": "a"}, {"rack": "a"}, {"rack": "b"}, free=(4, 4))
+    snapshot = site({"rack": "a"}, {"rack": "a"}, {"rack": "b"}, free=(4, 4))
     asked = {"different_machines": True}
     gang = demanding((group((1, 1), 2), asked), (group((4, 4), 1), asked), gang=Gang.YES)
-    claims = arranged(Service(), gang, view, Random(3))
+    claims = arranged(Service(), gang, snapshot, Random(3))
     assert sorted(claim.machine for claim in claims) == [0, 1, 2]

@@ -9,11 +9,11 @@ from cellstate.transaction import Detection, Mode
 from schedulers.composition import compose, parameters, read
 from schedulers.ordering.fifo import Fifo
 from schedulers.ordering.precedence import PrecedenceFifo
-from schedulers.patience import Patience
 from schedulers.placement.constrained import Constrained
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.scored import BestFit
 from schedulers.placement.service import Service
+from schedulers.retry_policy import RetryPolicy
 from schedulers.scheduler import Scheduler
 
 WHOLE = """\
@@ -24,7 +24,7 @@ batch = 4
 backoff = 1
 detection = "coarse"
 mode = "gang"
-patience = {seconds = 1.5, fruitless = 3}
+retry_policy = {seconds = 1.5, fruitless = 3}
 paths = {cold = [0.5, 0.25]}
 
 [placement]
@@ -40,7 +40,7 @@ def test_every_kind_of_field() -> None:
     found = compose("cold.toml", WHOLE)
     assert (found.kind, found.batch, found.backoff) == ("cold", 4, 1.0)
     assert (found.detection, found.mode) == (Detection.COARSE, Mode.GANG)
-    assert (found.patience, found.paths) == (Patience(1.5, 1_000, 3), {"cold": (0.5, 0.25)})
+    assert (found.retry_policy, found.paths) == (RetryPolicy(1.5, 1_000, 3), {"cold": (0.5, 0.25)})
     assert found.placement == Constrained(BestFit(apart=2), Service(fit=0.5))
 
 
@@ -61,8 +61,8 @@ def test_what_is_left_out_is_as_ever(tmp_path: Path) -> None:
         ('policy = "best-fit"', "", "14: placement.inner: want the name of a policy, or a table with policy"),
         ("fit = 0.5", "fit = []", "13: placement.careful.fit: [] is not allowed: input should be a valid number"),
         ('"coarse"', '"rough"', "6: detection: 'rough' is not allowed; want fine or coarse"),
-        ("seconds = 1.5", "second = 1.5", "8: patience.second: no parameter of patience; did you mean seconds?"),
-        ("fruitless = 3", "fruitless = 3.5", "8: patience.fruitless: 3.5 is not allowed"),
+        ("seconds = 1.5", "second = 1.5", "8: retry_policy.second: no parameter of retry_policy; did you mean seconds?"),
+        ("fruitless = 3", "fruitless = 3.5", "8: retry_policy.fruitless: 3.5 is not allowed"),
         ("[0.5, 0.25]", "[0.5]", "9: paths: {'cold': [0.5]} is not allowed"),
         ("batch = 4", "rng = 4", "4: rng: no parameter of a scheduler; there is kind, ordering, "),
         ('kind = "cold"', 'kind = "A b"', "2: kind: 'A b' is no kind of job; want a lower-case word"),

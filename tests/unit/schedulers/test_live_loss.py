@@ -251,7 +251,7 @@ def test_a_zombie_can_commit_nothing() -> None:
     """Halted like a process under SIGSTOP until its lease is gone and another has its name."""
     rig, names = busy()
     rig.expire()
-    rig.other.enlist("batch/0", "another", LEASE_MS, 0)
+    rig.other.register_scheduler("batch/0", "another", LEASE_MS, 0)
     with pytest.raises(Duplicate):
         rig.until(lambda: False, most=50)
     assert {rig.placed(name) for name in names} == {0}
@@ -262,7 +262,7 @@ def test_a_zombie_between_two_commits_of_its_successor() -> None:
     rig, names = busy()
     old = rig.live.membership
     rig.expire()
-    new = rig.other.enlist("batch/0", "another", LEASE_MS, 0)
+    new = rig.other.register_scheduler("batch/0", "another", LEASE_MS, 0)
     zombie = RedisCell(fakeredis.FakeRedis(server=rig.server), "c", Dimensions())
     commits = [Transaction(name, (Claim(0, 0, 2),)) for name in names]
     rig.other.commit(new, 1, commits[:1], Position(), 0)

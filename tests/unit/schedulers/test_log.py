@@ -8,8 +8,8 @@ import pytest
 
 from cellstate.errors import BadInput
 from omega.testing import work
-from schedulers.process_diary import Diary
-from schedulers.process_log import configure, log
+from schedulers.process.diary import Diary
+from schedulers.process.log import configure, log
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
@@ -18,14 +18,14 @@ def told(capsys: pytest.CaptureFixture[str], environment: Mapping[str, str]) -> 
     """What is written of everything that can happen."""
     configure(environment)
     diary = Diary("batch/0")
-    diary.enlisted(3, 0.0)
+    diary.registered(3, 0.0)
     diary.synced(0.25, 100, 0.0, full=True)
     diary.synced(0.25, 100, 0.0, full=False)
     diary.store_away("no answer; start it", 0.0)
     diary.store_back(1.5, 2.0)
     diary.fenced(0.0)
     diary.abandoned(work(((1,), 1), name="j1"), 0.0)
-    diary.withdrew(0.0)
+    diary.deregistered(0.0)
     log.error("cell c: is gone")
     captured = capsys.readouterr()
     assert captured.out == ""

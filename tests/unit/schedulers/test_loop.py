@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from cellstate.model import Gang, bucket_of
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction, Verdict
-from cellstate.view import View
 from schedulers.loop import Answer, Arrived, Commit, Committed, Receive, Reread, Sync, Think, attempts
 from schedulers.scheduler import RETRY_LIMIT, Scheduler
 from tests.unit.schedulers.drive import Driver, Heard, copy, group, job, judged, outcome, pending, say
@@ -26,11 +26,11 @@ def scheduler(**fields: object) -> tuple[Scheduler, Heard]:
 
 def test_receive_sync_think_commit_and_again() -> None:
     found, _ = scheduler(t_job=0.5, t_task=0.25)
-    view = copy((4, 4))
+    snapshot = copy((4, 4))
     loop = attempts(found)
     assert next(loop) == Receive(None), "nothing is queued: wait as long as it takes"
     assert loop.send(Arrived(10.0, pending(job("a", group((1, 1), 2))))) == Sync()
-    think = loop.send(view)
+    think = loop.send(snapshot)
     assert isinstance(think, Think)
     assert ([w.id for w in think.works], think.seconds) == (["a"], 1.0)
     commit = loop.send(11.0)
@@ -150,17 +150,17 @@ def test_a_job_that_was_placed_and_wholly_evicted_is_not_announced_as_new() -> N
 
 def test_sleeping_uses_no_attempts() -> None:
     found, heard = scheduler(retry_limit=3)
-    view = copy((0, 0), (0, 0))
+    snapshot = copy((0, 0), (0, 0))
     gang = job("g", group((2, 2), 2), gang=Gang.YES)
-    driver = Driver(found, view, judge=lambda t: judged(t, Verdict.FULL)).arrive(gang).idle()
+    driver = Driver(found, snapshot, judge=lambda t: judged(t, Verdict.FULL)).arrive(gang).idle()
     for _ in range(50):  # room for one of its two tasks comes and goes
-        say(view, 0, 2, 2)
+        say(snapshot, 0, 2, 2)
         driver.step()
         driver.idle()
-        say(view, 0, 0, 0)
+        say(snapshot, 0, 0, 0)
     assert found.queue.blocked.ids() == ["g"]
     assert len(heard.of("slept")) == 51, "woken and tried each time"
-    say(view, 0, 4, 4)
+    say(snapshot, 0, 4, 4)
     driver.step()
     driver.until(Reread)
     assert driver.kinds().count("Commit") == 3, "only conflicts count"
@@ -180,12 +180,12 @@ def test_verdicts_that_say_it_is_not_as_thought_have_the_job_read_anew() -> None
         assert (driver.kinds().count("Commit"), driver.kinds().count("Reread")) == (2, 1)
 
 
-def filled(view: View) -> Callable[[Transaction], Outcome]:
+def filled(snapshot: Snapshot) -> Callable[[Transaction], Outcome]:
     """Place everything; the machines are full then."""
 
     def judge(transaction: Transaction) -> Outcome:
         for claim in transaction.claims:
-            say(view, claim.machine, 0, 0)
+            say(snapshot, claim.machine, 0, 0)
         return judged(transaction)
 
     return judge
@@ -193,11 +193,11 @@ def filled(view: View) -> Callable[[Transaction], Outcome]:
 
 def test_what_was_placed_in_part_is_tried_again_in_room_that_became_free_meanwhile() -> None:
     found, heard = scheduler(batch=1)
-    view = copy((1, 1), (0, 0))
-    driver = Driver(found, view, judge=filled(view), in_flight=True).arrive(job("a", group((1, 1), 2)))
+    snapshot = copy((1, 1), (0, 0))
+    driver = Driver(found, snapshot, judge=filled(snapshot), in_flight=True).arrive(job("a", group((1, 1), 2)))
     driver.until(Commit)
     driver.step()  # one task is on its way to machine 0, its only room
-    say(view, 1, 1, 1)  # freed before its outcome is known: nobody would wake it for that later
+    say(snapshot, 1, 1, 1)  # freed before its outcome is known: nobody would wake it for that later
     driver.idle()
     assert heard.of("placed") == [("a", 100.0)]
     assert heard.of("slept") == []
@@ -207,8 +207,8 @@ def test_what_was_placed_in_part_is_tried_again_in_room_that_became_free_meanwhi
 
 def test_what_was_placed_in_part_sleeps_when_nothing_became_free() -> None:
     found, heard = scheduler()
-    view = copy((1, 1))
-    driver = Driver(found, view, judge=filled(view)).arrive(job("a", group((1, 1), 2))).idle()
+    snapshot = copy((1, 1))
+    driver = Driver(found, snapshot, judge=filled(snapshot)).arrive(job("a", group((1, 1), 2))).idle()
     assert driver.kinds().count("Commit") == 1
     assert found.queue.blocked.ids() == ["a"]
     assert len(heard.of("slept")) == 1
@@ -256,7 +256,7 @@ def test_when_all_jobs_back_off_it_waits_for_the_first_that_is_due() -> None:
     # An answer before that time brings no attempt, however often it comes.
     for _ in range(20):
         assert isinstance(driver.loop.send(Arrived(driver.now)), Sync)
-        assert driver.loop.send(driver.view) == Receive(earliest)
+        assert driver.loop.send(driver.snapshot) == Receive(earliest)
 
 
 def test_a_job_whose_victims_are_too_important_waits_longer_each_time_and_no_attempt_is_counted() -> None:
@@ -316,13 +316,13 @@ def test_a_new_incarnation_has_nothing_in_flight_to_fetch() -> None:
     driver.step()
     assert driver.effect == Receive(0.0)
     assert driver.loop.send(Arrived(driver.now, owned="0" * 256, renewed=True)) == Sync()
-    assert driver.loop.send(driver.view) == Receive(None), "and its job belongs to others now"
+    assert driver.loop.send(driver.snapshot) == Receive(None), "and its job belongs to others now"
 
 
 def test_buckets_that_change_hands_take_their_jobs_with_them_and_bring_others() -> None:
     found, _ = scheduler()
-    view = copy((0, 0))
-    driver = Driver(found, view).arrive(*(job(f"j{i}", order=i) for i in range(20))).idle()
+    snapshot = copy((0, 0))
+    driver = Driver(found, snapshot).arrive(*(job(f"j{i}", order=i) for i in range(20))).idle()
     assert len(found.queue.blocked) == 20
     mine = "10" * 128
     theirs = [f"j{i}" for i in range(20) if mine[bucket_of(f"j{i}")] == "0"]

@@ -11,13 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from cellstate.errors import BadInput
 from cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.live.metrics import ExecutorMetrics, shown
-from omega.testing import view, work
-from schedulers.instruments import BOUNDS, Durations, Figures, Instrument
+from omega.testing import snapshot, work
+from schedulers.instruments import BOUNDS, DurationHistogram, Figures, Instrument
 from schedulers.live import Live
 from schedulers.loop import Receive
 from schedulers.metrics import COUNTS, DURATIONS, MOST_MACHINES, SchedulerMetrics
 from schedulers.presets import batch
-from schedulers.process_endpoint import endpoint, parse
+from schedulers.process.endpoint import endpoint, parse
 from schedulers.scheduler import Scheduler
 from tests.unit.schedulers.rig import Rig, spec
 
@@ -58,11 +58,11 @@ def test_durations_are_histograms() -> None:
 
 
 def test_a_duration_is_counted_in_one_class() -> None:
-    durations = Durations()
+    durations = DurationHistogram()
     for bound in BOUNDS:
         durations.add(bound)
     assert durations.classes == [1] * len(BOUNDS) + [0]
-    assert Durations().mean() is None
+    assert DurationHistogram().mean() is None
 
 
 def test_what_is_in_hand() -> None:
@@ -89,7 +89,7 @@ def test_only_the_worst_machines_are_named() -> None:
 
 def test_the_cells_utilisation_is_that_of_the_copy() -> None:
     cell = SimpleNamespace(dimensions=SimpleNamespace(names=("cpu", "memory")))
-    of = cast("Live", SimpleNamespace(cell=cell, view=view((3, 0), used=1)))
+    of = cast("Live", SimpleNamespace(cell=cell, snapshot=snapshot((3, 0), used=1)))
     registry = registered(Figures(), of=of)
     assert value(registry, "omega_cell_utilisation", resource="cpu") == 0.25
     assert value(registry, "omega_cell_utilisation", resource="memory") == 1
@@ -116,10 +116,10 @@ class Heard(Instrument):
     def __init__(self) -> None:
         self.events: list[str] = []
 
-    def enlisted(self, incarnation: int, now: float) -> None:
+    def registered(self, incarnation: int, now: float) -> None:
         self.events.append(f"joined {incarnation}")
 
-    def withdrew(self, now: float) -> None:
+    def deregistered(self, now: float) -> None:
         self.events.append("left")
 
     def fenced(self, now: float) -> None:
@@ -195,10 +195,13 @@ def test_what_is_no_port(said: str) -> None:
 
 def test_numbers_of_an_executor() -> None:
     registry = CollectorRegistry()
-    numbers = {"omega_fleet_runs": ("runs", lambda: 3), "omega_fleet_tasks_ended_total": ("ended", lambda: 5)}
-    registry.register(ExecutorMetrics("c", "fleet/here", numbers))
-    labels = {"cell": "c", "executor": "fleet/here"}
-    assert registry.get_sample_value("omega_fleet_runs", labels) == 3
-    assert registry.get_sample_value("omega_fleet_tasks_ended_total", labels) == 5
-    with shown(None, "c", "fleet/here", numbers) as url:
+    numbers = {
+        "omega_simulated_executor_runs": ("runs", lambda: 3),
+        "omega_simulated_executor_tasks_ended_total": ("ended", lambda: 5),
+    }
+    registry.register(ExecutorMetrics("c", "simulated/here", numbers))
+    labels = {"cell": "c", "executor": "simulated/here"}
+    assert registry.get_sample_value("omega_simulated_executor_runs", labels) == 3
+    assert registry.get_sample_value("omega_simulated_executor_tasks_ended_total", labels) == 5
+    with shown(None, "c", "simulated/here", numbers) as url:
         assert url is None

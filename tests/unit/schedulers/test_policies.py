@@ -7,7 +7,7 @@ import pytest
 
 import omega
 from cellstate.errors import BadInput
-from omega.testing import view, work
+from omega.testing import snapshot, work
 from schedulers.placement.arranging import arranged
 
 
@@ -37,4 +37,4 @@ def test_a_place_that_returns_no_claims_is_named(value: Any, got: str) -> None:
         with pytest.raises(BadInput, match=said):
             omega.simulate(trial, cluster="C", days=0.002, machines=100)
     with pytest.raises(BadInput, match=said):
-        arranged(Returns(value), work(((1000, 1), 1)), view((4000, 4096)), Random(1))
+        arranged(Returns(value), work(((1000, 1), 1)), snapshot((4000, 4096)), Random(1))

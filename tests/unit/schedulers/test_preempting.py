@@ -3,7 +3,7 @@
 import pytest
 
 from cellstate.model import Gang, JobSpec, TaskGroup
-from schedulers.constraints.looking import Look
+from schedulers.constraints.fetching import Fetch
 from schedulers.preemption.precedence import Precedence
 from schedulers.scheduler import Scheduler
 from tests.unit.schedulers.rig import Rig, spec
@@ -15,7 +15,7 @@ def rig(*machines: tuple[int, int], looks: int = 256) -> Rig:
 
 def looked(found: Rig) -> list[tuple[int, ...]]:
     """Machines that were looked up, look by look."""
-    return [effect.residents for effect, _ in found.answers if isinstance(effect, Look) and effect.residents]
+    return [effect.residents for effect, _ in found.answers if isinstance(effect, Fetch) and effect.residents]
 
 
 def important(job_id: str, count: int = 1, precedence: int = 9, gang: Gang = Gang.NO) -> JobSpec:

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from cellstate.model import BUCKETS, MachineSpec, MachineState, TaskGroup
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
-from cellstate.view import View
 from omega.queries.explanations import explain_job
 from omega.queries.job_state import Room
-from schedulers import process
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.policies import Placement
-from schedulers.process import HUNG_LEASES, Process
+from schedulers.process import scheduler as process
+from schedulers.process.scheduler import HUNG_LEASES, Process
 from schedulers.sharing import owned
 from schedulers.work import Work
 from tests.unit.schedulers.rig import FIRST, LEASE_MS, Rig, spec
@@ -36,7 +36,7 @@ class Beating:
 
     def beat(self, after: float = 0.0) -> None:
         self.now += after
-        self.process.beat(self.rig.other)
+        self.process.renew_lease(self.rig.other)
 
     def renewed(self) -> bool:
         """Whether a beat that left figures came since this was last asked."""
@@ -66,16 +66,16 @@ def test_figures_list_the_jobs_that_a_policy_delays_and_the_reason_is_locality(b
     class Later(Placement):
         """Waits until a time, then places as the default does."""
 
-        def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
-            if view.now >= 1_005.0:
-                return RandomFirstFit().place(work, view, rng)
+        def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
+            if snapshot.now >= 1_005.0:
+                return RandomFirstFit().place(work, snapshot, rng)
             work.until = 1_005.0
             return []
 
     rig = beating.rig
     rig.scheduler.placement = Later()
     rig.submit(spec("a"), spec("b"))
-    rig.until(lambda: rig.scheduler.queue.asleep == 2)
+    rig.until(lambda: rig.scheduler.queue.blocked_jobs == 2)
     beating.beat()
     assert rig.other.figures()["batch/0"]["delayed"] == {"a": 1_005_000, "b": 1_005_000}
     assert rig.scheduler.queue.delayed(1) == {"a": 1_005.0}
@@ -132,16 +132,16 @@ def test_a_lapsed_lease_is_reported_with_the_membership_it_was_of(beating: Beati
 def test_a_lapse_noted_while_the_loop_enlists_by_itself_is_of_the_old_membership(
     beating: Beating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig, renew = beating.rig, beating.rig.other.renew
+    rig, renew = beating.rig, beating.rig.other.renew_scheduler
     rig.expire()
 
     def slow(*arguments: object) -> list[str]:
         try:
             return renew(*arguments)  # type: ignore[arg-type]
         finally:
-            rig.live.enlist()
+            rig.live.register()
 
-    monkeypatch.setattr(rig.other, "renew", slow)
+    monkeypatch.setattr(rig.other, "renew_scheduler", slow)
     beating.beat()
     assert rig.live.lapsed is not None
     assert rig.live.lapsed != rig.live.membership
@@ -152,8 +152,8 @@ def test_a_lapse_noted_while_the_loop_enlists_by_itself_is_of_the_old_membership
 
 def test_it_learns_who_lives_and_takes_its_share(beating: Beating) -> None:
     rig = beating.rig
-    rig.other.enlist("batch/1", "n", LEASE_MS, 0)
-    rig.other.enlist("service/0", "n", LEASE_MS, 0)
+    rig.other.register_scheduler("batch/1", "n", LEASE_MS, 0)
+    rig.other.register_scheduler("service/0", "n", LEASE_MS, 0)
     beating.beat()
     assert rig.live.owned == owned("batch/0", ["batch/0", "batch/1"]) != "1" * BUCKETS
     rig.expire("batch/1")
@@ -163,8 +163,8 @@ def test_it_learns_who_lives_and_takes_its_share(beating: Beating) -> None:
 
 def test_a_member_without_a_lease_is_removed(beating: Beating) -> None:
     rig = beating.rig
-    rig.other.enlist("batch/1", "n", LEASE_MS, 0)
-    rig.other.enlist("batch/2", "n", LEASE_MS, 0)
+    rig.other.register_scheduler("batch/1", "n", LEASE_MS, 0)
+    rig.other.register_scheduler("batch/2", "n", LEASE_MS, 0)
     rig.expire("batch/1")
     beating.beat()
     assert sorted(rig.other.members()) == ["batch/0", "batch/2"]
@@ -174,7 +174,7 @@ def test_a_member_without_a_lease_is_removed(beating: Beating) -> None:
 def test_nobody_is_removed_within_one_lease_of_a_start_of_the_store(beating: Beating) -> None:
     """After an outage longer than a lease every lease is gone; their holders must have time to come back."""
     rig = beating.rig
-    rig.other.enlist("batch/1", "n", LEASE_MS, 0)
+    rig.other.register_scheduler("batch/1", "n", LEASE_MS, 0)
     rig.expire("batch/1")
     beating.uptime = LEASE_MS // 1000
     beating.beat()
@@ -188,7 +188,7 @@ def agent(beating: Beating, monkeypatch: pytest.MonkeyPatch, *, uptime: int) -> 
     """A rig with an agent's machine that runs a task; its store knows its uptime in seconds."""
     rig = beating.rig
     rig.other.set_machine_state(0, MachineState.DOWN, 0, "ada")
-    me = rig.other.engage("h1", "n", LEASE_MS, 0)
+    me = rig.other.register_agent("h1", "n", LEASE_MS, 0)
     rig.other.join(me.member, [MachineSpec("h1", (1_000, 1_000))], 0)
     rig.submit(spec("a", 2))
     rig.until_placed("a")

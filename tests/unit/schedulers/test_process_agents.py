@@ -5,21 +5,21 @@ import fakeredis
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Position, Transaction
-from schedulers.process_agents import MOST_CALLS, look_after
+from schedulers.process.housekeeping import MOST_CALLS, housekeep
 
 
 def test_a_bounded_part_of_what_a_stopped_job_runs_ends_between_two_heartbeats() -> None:
     cell = RedisCell.create(fakeredis.FakeRedis(), "c")
     runs = MOST_CALLS + 2
-    cell.serve("e0", "n", 600_000, 0)
+    cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (1, 1)) for i in range(runs)], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), runs),))], 0, "ada")
     claims = tuple(Claim(machine, 0, 1) for machine in range(runs))
-    cell.commit(cell.enlist("batch/0", "n", 60_000, 0), 1, [Transaction("a", claims)], Position(), 0)
+    cell.commit(cell.register_scheduler("batch/0", "n", 60_000, 0), 1, [Transaction("a", claims)], Position(), 0)
     cell.stop("a", 0, "ada")
-    assert look_after(cell, 0, "batch/0", most=1), "more is due"
+    assert housekeep(cell, 0, "batch/0", most=1), "more is due"
     job = cell.job("a")
     assert job is not None
     assert job.groups[0].placed == 2
-    assert not look_after(cell, 0, "batch/0", most=1)
+    assert not housekeep(cell, 0, "batch/0", most=1)
     assert cell.chores() == {}

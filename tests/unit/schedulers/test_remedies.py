@@ -12,9 +12,9 @@ from tests.unit.schedulers.drive import copy, group, say, work
 
 
 def remedy(found: Work, *machines: dict[str, str], free: tuple[int, int] = (4, 4)) -> MoreMachines | None:
-    view = site(*machines, free=free)
-    (part,) = explain(found, view).parts
-    return more_machines(found, part, view)
+    snapshot = site(*machines, free=free)
+    (part,) = explain(found, snapshot).parts
+    return more_machines(found, part, snapshot)
 
 
 @pytest.mark.parametrize(
@@ -40,16 +40,16 @@ def test_a_task_too_large_for_any_machine_is_not_helped() -> None:
 
 
 def test_the_smallest_machine_that_holds_as_many_as_are_left() -> None:
-    view = copy((8, 8), (2, 2), (4, 4))
+    snapshot = copy((8, 8), (2, 2), (4, 4))
     for machine in range(3):
-        view.take(machine, (int(view.room[0][machine]),) * 2, 1)
+        snapshot.take(machine, (int(snapshot.room[0][machine]),) * 2, 1)
     found = work("a", group((1, 1), 3))
-    assert more_machines(found, explain(found, view).parts[0], view) == MoreMachines(1, 2)
+    assert more_machines(found, explain(found, snapshot).parts[0], snapshot) == MoreMachines(1, 2)
 
 
 def test_a_machine_that_is_not_up_is_no_example() -> None:
-    view = copy((8, 8), (1, 1))
-    say(view, 0, -1, -1)
-    view.rows[2, 0] = 2
+    snapshot = copy((8, 8), (1, 1))
+    say(snapshot, 0, -1, -1)
+    snapshot.rows[2, 0] = 2
     found = work("a", group((4, 4), 3))
-    assert more_machines(found, explain(found, view).parts[0], view) is None
+    assert more_machines(found, explain(found, snapshot).parts[0], snapshot) is None

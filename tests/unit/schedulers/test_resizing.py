@@ -146,7 +146,7 @@ def test_surplus_that_is_evicted_is_not_pending() -> None:
     found.until_placed("a")
     run = next(run for run in found.other.runs([0]) if run.group == 1)
     found.other.set_machine_state(0, MachineState.DRAINED, 0, "ada")
-    found.other.end([Ending(run.machine, run.placement, How.EVICTED, reason="drain")], 0, "fleet")
+    found.other.end([Ending(run.machine, run.placement, How.EVICTED, reason="drain")], 0, "simulated")
     assert sizes(found) == (0, 5, 0, 0)
     pass_looks(found)
     assert sizes(found) == (0, 5, 0, 0)

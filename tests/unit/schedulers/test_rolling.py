@@ -26,9 +26,9 @@ class Site:
     ) -> None:
         self.kind = kind
         self.cell = MemoryCell("c", Dimensions(("cpu", "memory")))
-        self.cell.engage("m0", "n", 600_000, 0)
+        self.cell.register_agent("m0", "n", 600_000, 0)
         self.cell.join("agent/m0", [MachineSpec("m", (room, 1000))], 0)
-        self.membership = self.cell.enlist(f"{kind}/0", "n", 60_000, 0)
+        self.membership = self.cell.register_scheduler(f"{kind}/0", "n", 60_000, 0)
         self.rollouts = Rollouts(kind, f"{kind}/0")
         self.now = self.number = 0
         self.health = {"max_down": max_down, "health": {"healthy_after": healthy_ms}, **policy}

@@ -169,7 +169,7 @@ def test_a_job_that_a_limit_keeps_out_sleeps_until_news_of_it_come() -> None:
     assert (work.left, work.conflicts, found.outbox.given_up, len(found.queue.ready)) == ([1], 0, [], 0)
     assert (found.queue.limited.ids(), [said[0] for said in heard.of("slept")]) == (["a"], ["a"])
     found.admit(pending(job("a", group((1, 1), 3, unplaced=1))))
-    assert (found.queue.asleep, found.choose(0.0)) == (0, [work])
+    assert (found.queue.blocked_jobs, found.choose(0.0)) == (0, [work])
 
 
 def test_news_of_a_sleeping_job_wake_it() -> None:
@@ -207,12 +207,12 @@ def test_no_more_claims_than_a_transaction_may_hold_the_rest_comes_later() -> No
     found, _ = scheduler(placement=BestFit(apart=1))
     tasks = MOST_CLAIMS + 50
     found.admit(pending(job("a", group((1,), tasks))))
-    view = copy(*[(10,)] * 2_000)
-    transactions = found.decide(found.choose(0.0), view, 0.0)
+    snapshot = copy(*[(10,)] * 2_000)
+    transactions = found.decide(found.choose(0.0), snapshot, 0.0)
     (transaction,) = transactions
     assert len(transaction.claims) == MOST_CLAIMS
     taken = sum(claim.count for claim in transaction.claims)
-    assert sum(amount for (amount,) in room(view)) == 20_000 - taken, "what was cut off is not claimed on the copy"
+    assert sum(amount for (amount,) in room(snapshot)) == 20_000 - taken, "what was cut off is not claimed on the copy"
     found.settle(transaction, outcome(*((claim.count, P) for claim in transaction.claims)), 0.0)
     (work,) = found.choose(0.0)
     assert work.remaining == tasks - taken == 50
@@ -221,13 +221,13 @@ def test_no_more_claims_than_a_transaction_may_hold_the_rest_comes_later() -> No
 def test_a_call_takes_no_further_job_once_it_has_enough_claims() -> None:
     found, _ = scheduler(placement=BestFit(apart=1), batch=3)
     found.admit(pending(*(job(name, group((1,), CALL_CLAIMS), order=order) for order, name in enumerate("abc"))))
-    view = copy(*[(10,)] * CALL_CLAIMS)
+    snapshot = copy(*[(10,)] * CALL_CLAIMS)
     first = found.choose(0.0)
-    (transaction,) = found.decide(first, view, 0.0)
+    (transaction,) = found.decide(first, snapshot, 0.0)
     assert (transaction.job, len(transaction.claims)) == ("a", CALL_CLAIMS)
     second = found.choose(0.0)
     assert [(work.id, work.attempts) for work in second] == [("b", 0), ("c", 0)], "the others come in the next calls"
-    assert [each.job for each in found.decide(second, view, 0.0)] == ["b"]
+    assert [each.job for each in found.decide(second, snapshot, 0.0)] == ["b"]
 
 
 def test_thinking_takes_time_per_job_and_per_task_left() -> None:
@@ -257,12 +257,12 @@ def test_jobs_of_others_are_dropped_wherever_they_are_and_the_rest_keeps_its_wai
 def test_sleepers_are_tried_again_when_a_job_leaves_that_may_have_been_woken_for_them() -> None:
     found, _ = scheduler(batch=2)
     found.admit(pending(job("woken"), job("sleeper", order=1), job("theirs", order=2)))
-    view = copy((0, 0))
+    snapshot = copy((0, 0))
     for _ in range(2):
-        found.decide(found.choose(0.0), view, 0.0)
+        found.decide(found.choose(0.0), snapshot, 0.0)
     assert len(found.queue.blocked) == 3
-    say(view, 0, 1, 1)
-    found.wake(view, 0.0)
+    say(snapshot, 0, 1, 1)
+    found.wake(snapshot, 0.0)
     assert (len(found.queue.ready), len(found.queue.blocked)) == (1, 2)
     found.disown(lambda job_id: job_id == "sleeper")
     assert [work.id for work in found.choose(0.0)] == ["sleeper"]

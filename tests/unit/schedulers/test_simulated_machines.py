@@ -16,7 +16,7 @@ COMMAND = {"command": ["true"]}
 def rig_of(make: str) -> Rig:
     made: dict[str, Scheduler] = {"batch": batch("rig"), "service": replace(service("rig"), kind="batch")}
     rig = Rig(*[(1_000, 1_000)] * 9, scheduler=made[make])
-    rig.other.engage("real", "n", 600_000, 0)
+    rig.other.register_agent("real", "n", 600_000, 0)
     rig.other.join("agent/real", [MachineSpec("real", (300, 300))], 0)
     return rig
 

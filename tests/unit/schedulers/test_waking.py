@@ -9,7 +9,7 @@ from cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineSt
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How, Outcome, Transaction
 from schedulers import live
-from schedulers.constraints.looking import Look
+from schedulers.constraints.fetching import Fetch
 from schedulers.preemption.precedence import Precedence
 from schedulers.presets import batch
 from schedulers.scheduler import Scheduler
@@ -23,7 +23,7 @@ def demanding(job_id: str, need: tuple[int, int] = (100, 100), **extra: Any) -> 
 
 def asleep(found: Rig, number: int) -> None:
     """Until so many jobs sleep, and all others have had their turn."""
-    found.until(lambda: found.scheduler.queue.asleep == number)
+    found.until(lambda: found.scheduler.queue.blocked_jobs == number)
     found.rest()
 
 
@@ -93,7 +93,7 @@ def test_what_a_woken_job_cannot_use_of_a_limit_is_for_those_behind_it() -> None
     (run,) = found.other.runs([0, 1])
     found.other.set_machine_state(0, MachineState.DRAINED, 0, "ada")
     found.other.set_machine_state(1, MachineState.UP, 0, "ada")
-    found.other.end([Ending(run.machine, run.placement, How.FINISHED)], 0, "fleet")
+    found.other.end([Ending(run.machine, run.placement, How.FINISHED)], 0, "simulated")
     found.until_placed("narrow")
     assert found.left("wide") == 1
 
@@ -146,11 +146,11 @@ def test_ten_thousand_blocked_jobs_and_one_freed_machine_cost_one_attempt() -> N
     assert (len(found.queue.blocked), attempts) == (10_000, 10_000)
 
     def takes_room(transaction: Transaction) -> Outcome:
-        say(driver.view, 1, 1, 1)
+        say(driver.snapshot, 1, 1, 1)
         return judged(transaction)
 
     driver.judge = takes_room
-    say(driver.view, 1, 3, 3)
+    say(driver.snapshot, 1, 3, 3)
     driver.step()
     driver.idle()
     attempts = sum(work.attempts for work in found.queue.blocked.works())
@@ -165,21 +165,24 @@ def test_nothing_is_looked_at_when_nobody_waits_for_it() -> None:
     asleep(found, 1)
     now = found.clock.seconds
     found.until(lambda: found.clock.seconds > now + 3)
-    assert [effect for effect, _ in found.answers if isinstance(effect, Look)] == []
+    assert [effect for effect, _ in found.answers if isinstance(effect, Fetch)] == []
 
 
 LETS_IN: dict[str, Callable[[RedisCell], object]] = {
-    "a task ends": lambda cell: cell.end([Ending(0, 1, How.FINISHED)], 0, "fleet"),
-    "a task is evicted": lambda cell: [cell.hold("runs", 0, "ada"), cell.end([Ending(0, 1, How.EVICTED)], 0, "fleet")],
-    "a machine joins": lambda cell: cell.join("fleet", [MachineSpec("new", (300, 300))], 0),
+    "a task ends": lambda cell: cell.end([Ending(0, 1, How.FINISHED)], 0, "simulated"),
+    "a task is evicted": lambda cell: [
+        cell.hold("runs", 0, "ada"),
+        cell.end([Ending(0, 1, How.EVICTED)], 0, "simulated"),
+    ],
+    "a machine joins": lambda cell: cell.join("simulated", [MachineSpec("new", (300, 300))], 0),
     "a machine comes up": lambda cell: cell.set_machine_state(1, MachineState.UP, 0, "ada"),
     "a machine is larger": lambda cell: cell.set_machine_capacity(0, (900, 900), 0, "ada"),
     "an attribute is set": lambda cell: cell.set_machine_attributes(2, {"gpu": "yes"}, 0, "ada"),
     "a limit is raised": lambda cell: cell.set_limits("batch", Limits((None, None)), 0, "ada"),
-    "others leave room within the limit": lambda cell: cell.end([Ending(0, 1, How.FINISHED)], 0, "fleet"),
+    "others leave room within the limit": lambda cell: cell.end([Ending(0, 1, How.FINISHED)], 0, "simulated"),
     "it is resized": lambda cell: cell.resize("waits", {0: 1}, 0, "ada"),
     "it is released": lambda cell: cell.release("waits", 0, "ada"),
-    "what it waits for is done": lambda cell: cell.end([Ending(0, 1, How.FINISHED)], 0, "fleet"),
+    "what it waits for is done": lambda cell: cell.end([Ending(0, 1, How.FINISHED)], 0, "simulated"),
 }
 
 

@@ -68,7 +68,7 @@ def full(store_url: str) -> Iterator[Town]:
 def furnish(town: Town) -> None:
     """What the town lacks: agents, shards, updates, output, drains, sleepers, figures."""
     cell = town.cell
-    agent = cell.engage("h1", "nonce-h1", LEASE_MS, 10)
+    agent = cell.register_agent("h1", "nonce-h1", LEASE_MS, 10)
     index = cell.join(agent.member, [MachineSpec("h1", (4000, 4000), {"rack": "r1", "zone": "z"})], 10)[0]
     cell.set_machine_attributes(index, {"rack": "r2"}, 10, "ada")
     cell.submit([job("words", TaskGroup((10, 10), 2, 5, {"command": ["true"], "name": "w"}))], 11, "ada")
@@ -91,13 +91,15 @@ def furnish(town: Town) -> None:
     assert town.commit("broad", Claim(index, 0, 270), Claim(3, 0, 30)) == 300
     assert town.end("broad", 3, How.EVICTED, "280-285", "drain") == 6
     cell.set_deadline(4, 60_000)
-    cell.set_asleep("batch/0", asleep=True)
+    cell.set_blocked("batch/0", blocked=True)
     cell.members()
-    cell.renew(town.members["batch"], LEASE_MS, {"busy_seconds": 0.5, "seconds": 2.5, "conflicts": 1, "accepted": 2})
+    cell.renew_scheduler(
+        town.members["batch"], LEASE_MS, {"busy_seconds": 0.5, "seconds": 2.5, "conflicts": 1, "accepted": 2}
+    )
     cell.submit([job("late", SMALL, kind="service")], 14, "ada")
     cell.submit([job("later", SMALL, kind="service")], 15, "ada")
-    gone = cell.enlist("batch/9", "nonce-9", LEASE_MS, 15)
-    cell.withdraw(gone, 16)
+    gone = cell.register_scheduler("batch/9", "nonce-9", LEASE_MS, 15)
+    cell.deregister_scheduler(gone, 16)
     cell.retire(17)
     town.client.set(town.prefix + "settling", cell.counters()["placements"], px=LEASE_MS)
 

@@ -8,10 +8,10 @@ import pytest
 from cellstate.audit import Report, Violation, verify
 from cellstate.audit.reading import read
 from cellstate.audit.report import Log
+from cellstate.audited import ChangedRecords
 from cellstate.cell import Fact, Reply
 from cellstate.model import Job, MachineSpec, MachineState, Run
 from cellstate.redis import RedisCell
-from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, How, Intake, Position
 from tests.unit.cellstate.audit.town import SMALL, Town, job
 
@@ -23,7 +23,7 @@ class Restless(RedisCell):
 
     before: dict[str, list[Act]]
     after: dict[str, list[Act]]
-    shots: list[Snapshot]
+    shots: list[ChangedRecords]
 
     @classmethod
     def of(cls, town: Town) -> "Restless":
@@ -65,10 +65,10 @@ class Restless(RedisCell):
         self._happen(self.before, "facts")
         return super().facts(since, most, kinds)
 
-    def snapshot(self, since: int, most: int = 5000) -> Snapshot:
+    def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
         if most:
-            self._happen(self.before, "snapshot")
-        shot = super().snapshot(since, most)
+            self._happen(self.before, "changed_records")
+        shot = super().changed_records(since, most)
         if most:
             self.shots.append(shot)
         return shot
@@ -85,14 +85,14 @@ CHANGES: dict[str, Callable[[Town], object]] = {
     "finish": lambda t: t.end("last", 3, How.FINISHED),
     "acknowledge": lambda t: t.end("low", 2, How.LEFT),
     "lose": lambda t: t.cell.set_machine_state(1, MachineState.DOWN, 9, "ada"),
-    "join": lambda t: t.cell.join("fleet", [MachineSpec("m8", (9, 9)), MachineSpec("m0", (9, 9))], 9),
+    "join": lambda t: t.cell.join("simulated", [MachineSpec("m8", (9, 9)), MachineSpec("m0", (9, 9))], 9),
     "submit": lambda t: t.cell.submit([job("new", SMALL, kind="other")], 9, "ada"),
     "stop": lambda t: t.cell.stop("held", 9, "ada"),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("moment", ["sync", "runs", "jobs", "pending", "snapshot"])
+@pytest.mark.parametrize("moment", ["sync", "runs", "jobs", "pending", "changed_records"])
 def test_a_change_between_two_readings_is_no_violation(
     town: Town, restless: Restless, change: str, moment: str
 ) -> None:
@@ -100,21 +100,21 @@ def test_a_change_between_two_readings_is_no_violation(
     report = verify(restless)
     assert report.ok, report.violations
     assert report.version == 39
-    assert len(restless.shots) <= 2, "the picture is exact; a directory read before the change needs a second look"
+    assert len(restless.shots) <= 2, "the cell_state is exact; a directory read before the change needs a second look"
 
 
 def test_without_the_second_look_the_same_change_would_seem_a_violation(
     town: Town, restless: Restless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cellstate.audit.reading.Picture.take", _only_counters)
+    monkeypatch.setattr("cellstate.audit.reading.CellState.take", _only_counters)
     restless.after["sync"] = [lambda: CHANGES["place"](town), lambda: CHANGES["finish"](town)]
     where = {violation.where for violation in verify(restless).violations}
     assert "machine 3" in where
 
 
-def _only_counters(picture: object, shot: Snapshot) -> None:
+def _only_counters(cell_state: object, shot: ChangedRecords) -> None:
     for name in ("version", "placements", "first", "length", "kinds"):
-        setattr(picture, name, getattr(shot, name))
+        setattr(cell_state, name, getattr(shot, name))
 
 
 def test_a_job_that_ends_and_is_dropped_meanwhile_is_no_violation(town: Town, restless: Restless) -> None:
@@ -136,8 +136,8 @@ def test_a_violation_that_a_second_reading_does_not_show_is_not_reported(town: T
 def test_a_reading_takes_as_many_looks_as_the_changes_need(town: Town, restless: Restless) -> None:
     many = [job(f"more-{i}", SMALL) for i in range(40)]
     restless.after["pending"] = [lambda: [town.cell.submit([each], 9, "ada") for each in many]]
-    plain = restless.snapshot
-    restless.snapshot = lambda since, most=5000: plain(since, min(most, 10))  # type: ignore[method-assign]
+    plain = restless.changed_records
+    restless.changed_records = lambda since, most=5000: plain(since, min(most, 10))  # type: ignore[method-assign]
     report = verify(restless)
     assert report.ok, report.violations
     looks = [shot.version - shot.seen for shot in restless.shots]
@@ -146,15 +146,15 @@ def test_a_reading_takes_as_many_looks_as_the_changes_need(town: Town, restless:
 
 
 def test_a_cell_that_changes_faster_than_it_is_read_is_not_called_ok(town: Town, restless: Restless) -> None:
-    plain = restless.snapshot
+    plain = restless.changed_records
 
-    def behind(since: int, most: int = 5000) -> Snapshot:
+    def behind(since: int, most: int = 5000) -> ChangedRecords:
         shot = plain(since, most)
         if most:
             shot.version += 1
         return shot
 
-    restless.snapshot = behind  # type: ignore[method-assign]
+    restless.changed_records = behind  # type: ignore[method-assign]
     town.words("machines", 0, 1, 99)
     report = verify(restless)
     assert not report.settled
@@ -212,14 +212,14 @@ def test_a_store_that_went_back_in_time_is_read_anew(town: Town, restless: Restl
 
 
 def test_a_picture_is_what_one_version_holds(town: Town) -> None:
-    picture = read(town.cell)
-    assert picture is not None
-    assert picture.version == town.cell.counters()["version"]
-    assert picture.names == town.cell.job_names()
-    assert {name: kinds for name, kinds in picture.queues.items() if kinds}.keys() == {
+    cell_state = read(town.cell)
+    assert cell_state is not None
+    assert cell_state.version == town.cell.counters()["version"]
+    assert cell_state.names == town.cell.job_names()
+    assert {name: kinds for name, kinds in cell_state.queues.items() if kinds}.keys() == {
         name for ids in town.cell.pending().values() for name in ids
     }
-    assert sorted(picture.rows) == list(range(8))
+    assert sorted(cell_state.rows) == list(range(8))
 
 
 def test_the_report_as_json(town: Town) -> None:

@@ -58,15 +58,15 @@ class Town:
 
     def end(self, job_id: str, machine: int, how: How, tasks: str = "*", reason: str = "") -> int:
         placement = self.run_of(job_id, machine, leaving=how is How.LEFT)
-        return self.cell.end([Ending(machine, placement, how, tasks, reason)], 9, "fleet")[0]
+        return self.cell.end([Ending(machine, placement, how, tasks, reason)], 9, "simulated")[0]
 
     def populate(self) -> "Town":
         """Live through placements, gangs, evictions of both sorts, every end, and machines that come and go."""
         cell = self.cell
         for kind in ("batch", "service"):
-            self.members[kind] = cell.enlist(f"{kind}/0", f"nonce-{kind}", LEASE_MS, 0)
-        cell.serve("fleet", "n", 600_000, 0)
-        cell.join("fleet", [MachineSpec(f"m{i}", (4000, 4000)) for i in range(8)], 0)
+            self.members[kind] = cell.register_scheduler(f"{kind}/0", f"nonce-{kind}", LEASE_MS, 0)
+        cell.register_executor("simulated", "n", 600_000, 0)
+        cell.join("simulated", [MachineSpec(f"m{i}", (4000, 4000)) for i in range(8)], 0)
         cell.set_limits("service", Limits((None, 3000), 9), 0, "ada")
         jobs = [job("part", SMALL), job("many", SMALL, SMALL), job("low", TaskGroup((1000, 10), 4))]
         jobs += [job("gang", TaskGroup((100, 10), 4), gang=Gang.YES), job("done", TaskGroup((10, 10), 2))]
@@ -104,9 +104,9 @@ class Town:
         assert self.end("strict", 5, How.LOST) == 1
         cell.set_machine_state(5, MachineState.DOWN, 3, "ada")
         cell.set_machine_state(5, MachineState.GONE, 3, "ada")
-        cell.join("fleet", [MachineSpec("m5", (4000, 4000))], 4)
+        cell.join("simulated", [MachineSpec("m5", (4000, 4000))], 4)
         cell.set_machine_capacity(6, (1000, 1000), 4, "ada", [(self.run_of("wide", 6), 3)])
-        cell.join("fleet", [MachineSpec("m7", (1000, 1000))], 4)
+        cell.join("simulated", [MachineSpec("m7", (1000, 1000))], 4)
         cell.submit([job("last", TaskGroup((10, 10), 3))], 5, "ada")
         assert self.commit("last", Claim(3, 0, 2)) == 2
         cell.submit([JobSpec("next", "next-name", "batch", (SMALL,), after=(After("last"),))], 6, "ada")

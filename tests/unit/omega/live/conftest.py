@@ -1,8 +1,8 @@
-"""A yard with one fleet, for most tests."""
+"""A yard with one executor, for most tests."""
 
 import pytest
 
-from omega.live.fleet import Fleet
+from omega.live.simulated.executor import SimulatedExecutor
 from tests.unit.omega.live.yard import Yard
 
 
@@ -12,5 +12,5 @@ def yard() -> Yard:
 
 
 @pytest.fixture
-def fleet(yard: Yard) -> Fleet:
-    return yard.fleets["a"]
+def executor(yard: Yard) -> SimulatedExecutor:
+    return yard.executors["a"]

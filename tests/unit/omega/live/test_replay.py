@@ -28,9 +28,9 @@ class Stage:
         machines = [MachineSpec(f"m{i}", (1_000, 1_000)) for i in range(2)]
         workload = Workload(machines, residents, arrivals, "made up")
         self.replay = Replay(self.cell, workload, self.clock.now, self.pause, speed)
-        self.cell.serve("fleet", "n", LEASE_MS, 0)
-        self.replay.join("fleet")
-        self.member: Membership = self.cell.enlist("batch/0", "n", LEASE_MS, 0)
+        self.cell.register_executor("simulated", "n", LEASE_MS, 0)
+        self.replay.join("simulated")
+        self.member: Membership = self.cell.register_scheduler("batch/0", "n", LEASE_MS, 0)
         self.placed = self.commits = 0
         self.seen: list[Progress] = []
         self.during: Callable[[], object] = lambda: None
@@ -45,7 +45,7 @@ class Stage:
             reply = self.cell.commit(self.member, self.commits, transactions, Position(), 0)
             self.placed += sum(outcome.placed for outcome in reply.outcomes)
         figures = {"tasks": self.placed, "conflicts": 1, "accepted": max(1, self.placed)}
-        self.cell.renew(self.member, LEASE_MS, figures)
+        self.cell.renew_scheduler(self.member, LEASE_MS, figures)
 
     def play(self) -> list[Progress]:
         self.seen = list(self.replay.run())

@@ -1,4 +1,4 @@
-"""A cell on a fake server with fleets on it, and a scheduler that does what it is told."""
+"""A cell on a fake server with executors on it, and a scheduler that does what it is told."""
 
 import fakeredis
 
@@ -8,7 +8,7 @@ from cellstate.model import Gang, Job, JobSpec, MachineSpec, Run, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.resources import Dimensions
 from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
-from omega.live.fleet import Fleet
+from omega.live.simulated.executor import SimulatedExecutor
 from tests.unit.schedulers.rig import LEASE_MS, Clock
 
 
@@ -28,20 +28,20 @@ class WaitingCell(RedisCell):
 
 
 class Yard:
-    """Two machines of 1,000 for each fleet, and a scheduler that does what it is told."""
+    """Two machines of 1,000 for each executor, and a scheduler that does what it is told."""
 
     def __init__(self, *names: str, speed: float = 1.0) -> None:
         self.clock, self.server, self.speed = Clock(), fakeredis.FakeServer(), speed
         self.cell = RedisCell.create(fakeredis.FakeRedis(server=self.server), "c")
-        self.member: Membership = self.cell.enlist("batch/0", "n", LEASE_MS, 0)
+        self.member: Membership = self.cell.register_scheduler("batch/0", "n", LEASE_MS, 0)
         self.commits = 0
-        self.fleets = {name: self.fleet(name) for name in names or ("a",)}
-        for name, fleet in self.fleets.items():
-            fleet.join([MachineSpec(f"{name}{i}", (1_000, 1_000)) for i in range(2)])
-            fleet.serve("n")
+        self.executors = {name: self.executor(name) for name in names or ("a",)}
+        for name, executor in self.executors.items():
+            executor.join([MachineSpec(f"{name}{i}", (1_000, 1_000)) for i in range(2)])
+            executor.serve("n")
 
-    def fleet(self, name: str = "a") -> Fleet:
-        return Fleet(WaitingCell(self.server, self.clock), name, self.clock.now, self.speed)
+    def executor(self, name: str = "a") -> SimulatedExecutor:
+        return SimulatedExecutor(WaitingCell(self.server, self.clock), name, self.clock.now, self.speed)
 
     def submit(self, name: str, tasks: int, amount: int = 100, *, seconds: float = 10.0, precedence: int = 0) -> str:
         group = TaskGroup((amount, amount), tasks, int(seconds * 1000))
@@ -82,13 +82,13 @@ class Yard:
     def leaving(self) -> list[str]:
         return [run.job for run in self.cell.runs(range(6)) if run.leaving]
 
-    def message(self, fleet: Fleet, *messages: str) -> None:
-        """Say something in a fleet's box, as the store would."""
-        self.cell.client.rpush(f"omega:{{c}}:box:{fleet.number}", *messages)
+    def message(self, executor: SimulatedExecutor, *messages: str) -> None:
+        """Say something in a executor's box, as the store would."""
+        self.cell.client.rpush(f"omega:{{c}}:box:{executor.number}", *messages)
 
-    def messages(self, fleet: Fleet) -> list[str]:
+    def messages(self, executor: SimulatedExecutor) -> list[str]:
         """What waits in the box; it stays there."""
-        found = self.cell.client.lrange(f"omega:{{c}}:box:{fleet.number}", 0, -1)
+        found = self.cell.client.lrange(f"omega:{{c}}:box:{executor.number}", 0, -1)
         return [message.decode() for message in found]  # type: ignore[union-attr]
 
     def check(self) -> None:
@@ -96,12 +96,12 @@ class Yard:
         assert report.ok, report.violations
 
 
-def steps(fleet: Fleet, number: int = 4, wait: float = 0.0) -> int:
-    return sum(fleet.step(wait) for _ in range(number))
+def steps(executor: SimulatedExecutor, number: int = 4, wait: float = 0.0) -> int:
+    return sum(executor.step(wait) for _ in range(number))
 
 
 def held_at_b(yard: Yard, *names: str, seconds: float = 0.0) -> None:
-    """Jobs of one task that leave fleet a's machines and are placed on b's."""
+    """Jobs of one task that leave executor a's machines and are placed on b's."""
     for name in names:
         yard.run(name, 1, seconds=seconds)
         yard.take_back(name)

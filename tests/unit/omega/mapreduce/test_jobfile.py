@@ -8,7 +8,7 @@ import pytest
 from cellstate.errors import BadInput
 from cellstate.model import JobSpec
 from cellstate.resources import Dimensions
-from omega.jobfile import JobFile, load
+from omega.jobfile.reader import JobFile, load
 from omega.mapreduce.plan import Plan
 
 WORDS = """

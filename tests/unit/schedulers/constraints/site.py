@@ -5,8 +5,8 @@ from typing import Any
 
 from cellstate.cell import Reply
 from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Position
-from cellstate.view import View
 from schedulers.work import Work
 from tests.unit.schedulers.drive import group, rows
 
@@ -14,19 +14,19 @@ Attributes = Mapping[str, str]
 ROOM = (100, 100)
 
 
-def site(*machines: Attributes, free: tuple[int, ...] = ROOM, state: int = MachineState.UP) -> View:
-    """A private copy of machines m0, m1, … with these attributes, all with so much free."""
-    view = View(len(free))
-    view.apply(Reply(Position(1, "t"), full=True, rows=rows([free] * len(machines), state=state)))
-    describe(view, *machines)
-    view.freed()
-    return view
+def site(*machines: Attributes, free: tuple[int, ...] = ROOM, state: int = MachineState.UP) -> Snapshot:
+    """A working copy of machines m0, m1, … with these attributes, all with so much free."""
+    snapshot = Snapshot(len(free))
+    snapshot.apply(Reply(Position(1, "t"), full=True, rows=rows([free] * len(machines), state=state)))
+    describe(snapshot, *machines)
+    snapshot.freed()
+    return snapshot
 
 
-def describe(view: View, *machines: Attributes, start: int = 0) -> None:
+def describe(snapshot: Snapshot, *machines: Attributes, start: int = 0) -> None:
     """Somebody looked these machines up."""
     described = [(f"m{start + i}", tuple(sorted(has.items()))) for i, has in enumerate(machines)]
-    view.describe(range(start, start + len(machines)), described)
+    snapshot.describe(range(start, start + len(machines)), described)
 
 
 def racks(number: int, machines: int, **more: str) -> list[dict[str, str]]:
@@ -52,10 +52,10 @@ def demanding(
     return Work.of(Job(name, name, "service", precedence, 1, state, gang, 0, statuses, spec))
 
 
-def tasks_by(view: View, claims: list[Claim], attribute: str) -> dict[str | None, int]:
+def tasks_by(snapshot: Snapshot, claims: list[Claim], attribute: str) -> dict[str | None, int]:
     """How many tasks each value of an attribute gets."""
     found: dict[str | None, int] = {}
     for claim in claims:
-        value = view.attributes.get(claim.machine, attribute)
+        value = snapshot.attributes.get(claim.machine, attribute)
         found[value] = found.get(value, 0) + claim.count
     return found

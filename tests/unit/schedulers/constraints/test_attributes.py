@@ -1,4 +1,4 @@
-"""Attributes in the private copy: read when asked for, read again when a machine may have joined anew."""
+"""Attributes in the working copy: read when asked for, read again when a machine may have joined anew."""
 
 from itertools import pairwise
 
@@ -9,38 +9,38 @@ from cellstate.attributes import MOST_KEPT, Attributes, number_of
 from cellstate.cell import Reply
 from cellstate.memory import MemoryCell
 from cellstate.model import MachineSpec, MachineState
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
-from cellstate.view import View
 from tests.contract.conftest import Member, job
 from tests.unit.schedulers.constraints.site import describe, site
 
 
-def wanting(view: View) -> list[int]:
-    return [int(machine) for machine in view.attributes.wanting(view.rows[2])]
+def wanting(snapshot: Snapshot) -> list[int]:
+    return [int(machine) for machine in snapshot.attributes.wanting(snapshot.rows[2])]
 
 
-def follow(view: View, cell: MemoryCell) -> None:
-    view.apply(cell.sync(view.position))
+def follow(snapshot: Snapshot, cell: MemoryCell) -> None:
+    snapshot.apply(cell.sync(snapshot.position))
 
 
-def look_up(view: View, cell: MemoryCell) -> list[int]:
-    machines = wanting(view)
-    view.describe(machines, cell.described(machines))
+def look_up(snapshot: Snapshot, cell: MemoryCell) -> list[int]:
+    machines = wanting(snapshot)
+    snapshot.describe(machines, cell.described(machines))
     return machines
 
 
 @pytest.fixture
 def cell() -> MemoryCell:
     made = MemoryCell()
-    made.serve("fleet", "n", 600_000, 0)
-    made.join("fleet", [MachineSpec(f"m{i}", (10, 10), {"rack": f"r{i}"}) for i in range(3)], 0)
+    made.register_executor("simulated", "n", 600_000, 0)
+    made.join("simulated", [MachineSpec(f"m{i}", (10, 10), {"rack": f"r{i}"}) for i in range(3)], 0)
     return made
 
 
 @pytest.fixture
-def view(cell: MemoryCell) -> View:
+def snapshot(cell: MemoryCell) -> Snapshot:
     """Up to date, everything looked up."""
-    copy = View(2)
+    copy = Snapshot(2)
     follow(copy, cell)
     look_up(copy, cell)
     copy.freed()
@@ -48,77 +48,77 @@ def view(cell: MemoryCell) -> View:
 
 
 def test_a_copy_that_nobody_asks_reads_nothing(cell: MemoryCell) -> None:
-    copy = View(2)
+    copy = Snapshot(2)
     follow(copy, cell)
     assert not copy.attributes.used
     assert wanting(copy) == [0, 1, 2]
 
 
-def test_what_was_read_is_not_read_again(cell: MemoryCell, view: View) -> None:
-    assert [view.attributes.get(i, "rack") for i in range(3)] == ["r0", "r1", "r2"]
-    assert (view.attributes.get(0, "machine"), view.attributes.get(0, "zone")) == ("m0", None)
-    follow(view, cell)
-    assert wanting(view) == []
+def test_what_was_read_is_not_read_again(cell: MemoryCell, snapshot: Snapshot) -> None:
+    assert [snapshot.attributes.get(i, "rack") for i in range(3)] == ["r0", "r1", "r2"]
+    assert (snapshot.attributes.get(0, "machine"), snapshot.attributes.get(0, "zone")) == ("m0", None)
+    follow(snapshot, cell)
+    assert wanting(snapshot) == []
 
 
-def test_new_machines_are_read(cell: MemoryCell, view: View) -> None:
-    cell.join("fleet", [MachineSpec("m3", (10, 10), {"rack": "r9"})], 0)
-    follow(view, cell)
-    assert look_up(view, cell) == [3]
-    assert view.attributes.values("rack")[int(view.attributes.codes("rack")[3])] == "r9"
+def test_new_machines_are_read(cell: MemoryCell, snapshot: Snapshot) -> None:
+    cell.join("simulated", [MachineSpec("m3", (10, 10), {"rack": "r9"})], 0)
+    follow(snapshot, cell)
+    assert look_up(snapshot, cell) == [3]
+    assert snapshot.attributes.values("rack")[int(snapshot.attributes.codes("rack")[3])] == "r9"
 
 
 @pytest.mark.parametrize("state", [MachineState.GONE, MachineState.DOWN, MachineState.DRAINED])
-def test_a_machine_that_comes_back_is_read_again(cell: MemoryCell, view: View, state: MachineState) -> None:
+def test_a_machine_that_comes_back_is_read_again(cell: MemoryCell, snapshot: Snapshot, state: MachineState) -> None:
     cell.set_machine_state(1, state, 0, "ada")
-    follow(view, cell)
-    assert wanting(view) == [], "what is not up is not needed"
-    cell.join("fleet", [MachineSpec("m1", (10, 10), {"rack": "new"})], 0)
-    follow(view, cell)
-    assert look_up(view, cell) == [1]
-    assert view.attributes.get(1, "rack") == "new"
+    follow(snapshot, cell)
+    assert wanting(snapshot) == [], "what is not up is not needed"
+    cell.join("simulated", [MachineSpec("m1", (10, 10), {"rack": "new"})], 0)
+    follow(snapshot, cell)
+    assert look_up(snapshot, cell) == [1]
+    assert snapshot.attributes.get(1, "rack") == "new"
 
 
-def test_a_machine_that_goes_and_comes_between_two_syncs_is_read_again(cell: MemoryCell, view: View) -> None:
+def test_a_machine_that_goes_and_comes_between_two_syncs_is_read_again(cell: MemoryCell, snapshot: Snapshot) -> None:
     cell.set_machine_state(1, MachineState.GONE, 0, "ada")
-    cell.join("fleet", [MachineSpec("m1", (10, 10), {"rack": "new"})], 0)
-    follow(view, cell)
-    assert look_up(view, cell) == [1]
-    assert view.attributes.get(1, "rack") == "new"
+    cell.join("simulated", [MachineSpec("m1", (10, 10), {"rack": "new"})], 0)
+    follow(snapshot, cell)
+    assert look_up(snapshot, cell) == [1]
+    assert snapshot.attributes.get(1, "rack") == "new"
 
 
-def test_a_machine_that_joins_again_while_it_is_up_is_read_again(cell: MemoryCell, view: View) -> None:
-    cell.join("fleet", [MachineSpec("m0", (10, 10), {"rack": "other"})], 0)
-    cell.join("fleet", [MachineSpec("m1", (20, 10), {"rack": "r1"})], 0)
-    cell.serve("another", "n", 600_000, 0)
+def test_a_machine_that_joins_again_while_it_is_up_is_read_again(cell: MemoryCell, snapshot: Snapshot) -> None:
+    cell.join("simulated", [MachineSpec("m0", (10, 10), {"rack": "other"})], 0)
+    cell.join("simulated", [MachineSpec("m1", (20, 10), {"rack": "r1"})], 0)
+    cell.register_executor("another", "n", 600_000, 0)
     cell.join("another", [MachineSpec("m2", (10, 10), {"rack": "r2"})], 0)
-    follow(view, cell)
-    assert wanting(view) == [0, 1, 2]
+    follow(snapshot, cell)
+    assert wanting(snapshot) == [0, 1, 2]
 
 
-def test_claims_and_ends_are_no_join(cell: MemoryCell, view: View) -> None:
+def test_claims_and_ends_are_no_join(cell: MemoryCell, snapshot: Snapshot) -> None:
     member = Member(cell)
     cell.submit([job("a", count=2)], 0, "ada")
     member.transact(Transaction("a", (Claim(0, 0, 2),)))
-    follow(view, cell)
-    assert wanting(view) == []
+    follow(snapshot, cell)
+    assert wanting(snapshot) == []
     (run,) = cell.runs([0])
-    cell.end([Ending(0, run.placement, How.FINISHED)], 0, "fleet")
-    follow(view, cell)
-    assert wanting(view) == []
+    cell.end([Ending(0, run.placement, How.FINISHED)], 0, "simulated")
+    follow(snapshot, cell)
+    assert wanting(snapshot) == []
 
 
-def test_after_a_full_read_everything_is_read_again(cell: MemoryCell, view: View) -> None:
-    view.apply(cell.sync(Position()))
-    assert wanting(view) == [0, 1, 2]
+def test_after_a_full_read_everything_is_read_again(cell: MemoryCell, snapshot: Snapshot) -> None:
+    snapshot.apply(cell.sync(Position()))
+    assert wanting(snapshot) == [0, 1, 2]
 
 
-def test_who_sleeps_hears_of_machines_that_became_others(cell: MemoryCell, view: View) -> None:
-    cell.join("fleet", [MachineSpec("m0", (10, 10), {"rack": "other"})], 0)
-    follow(view, cell)
-    assert view.freed().tolist() == [], "its room is what it was"
-    look_up(view, cell)
-    assert view.freed().tolist() == [0]
+def test_who_sleeps_hears_of_machines_that_became_others(cell: MemoryCell, snapshot: Snapshot) -> None:
+    cell.join("simulated", [MachineSpec("m0", (10, 10), {"rack": "other"})], 0)
+    follow(snapshot, cell)
+    assert snapshot.freed().tolist() == [], "its room is what it was"
+    look_up(snapshot, cell)
+    assert snapshot.freed().tolist() == [0]
 
 
 def test_the_version_rises_with_every_change_and_only_then() -> None:
@@ -132,10 +132,10 @@ def test_the_version_rises_with_every_change_and_only_then() -> None:
 
 
 def test_names_are_those_of_machines_that_are_known() -> None:
-    view = site({"rack": "a"}, {"zone": "b", "gpu": "1"})
-    assert view.attributes.names() == ["gpu", "machine", "rack", "zone"]
-    describe(view, {"zone": "b"}, start=1)
-    assert view.attributes.names() == ["machine", "rack", "zone"]
+    snapshot = site({"rack": "a"}, {"zone": "b", "gpu": "1"})
+    assert snapshot.attributes.names() == ["gpu", "machine", "rack", "zone"]
+    describe(snapshot, {"zone": "b"}, start=1)
+    assert snapshot.attributes.names() == ["machine", "rack", "zone"]
     assert Attributes().names() == ["machine"]
 
 
@@ -166,8 +166,8 @@ def test_numbers(text: str, number: float | None) -> None:
 
 
 def test_a_copy_that_grows_knows_nothing_of_the_new_rows() -> None:
-    view = site({"rack": "a"})
+    snapshot = site({"rack": "a"})
     rows = np.array([[7, 1, MachineState.UP, 0, 5, 5, 0, 0]], dtype=np.int64)
-    view.apply(Reply(Position(2, "t"), full=False, rows=rows))
-    assert view.attributes.codes("rack").tolist() == [1, *[0] * (view.size - 1)]
-    assert wanting(view) == [7]
+    snapshot.apply(Reply(Position(2, "t"), full=False, rows=rows))
+    assert snapshot.attributes.codes("rack").tolist() == [1, *[0] * (snapshot.size - 1)]
+    assert wanting(snapshot) == [7]

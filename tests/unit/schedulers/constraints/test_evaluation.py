@@ -75,13 +75,13 @@ MACHINES = st.lists(st.dictionaries(st.sampled_from(["rack", "zone", "cores"]), 
 @given(expressions(), MACHINES, MACHINES)
 def test_all_at_once_is_one_by_one(expression: Expression, first: list[Machine], then: list[Machine]) -> None:
     """Also after some machines joined anew with other attributes."""
-    view = site(*({"rack": "x"} for _ in range(8)))
+    snapshot = site(*({"rack": "x"} for _ in range(8)))
     machines: list[Machine] = [{"rack": "x"} for _ in range(8)]
     for news in (first, then):
-        describe(view, *news)
+        describe(snapshot, *news)
         machines[: len(news)] = news
         named = [{**has, "machine": f"m{i}"} for i, has in enumerate(machines)]
-        assert evaluate(expression, view.attributes).tolist() == [naive(expression, has) for has in named]
+        assert evaluate(expression, snapshot.attributes).tolist() == [naive(expression, has) for has in named]
 
 
 def test_a_machine_without_the_attribute_passes_only_what_denies() -> None:
@@ -121,13 +121,13 @@ def test_a_machine_nobody_looked_up_passes_nothing() -> None:
 
 
 def test_an_answer_is_kept_until_something_changes() -> None:
-    view = site({"rack": "a"}, {"rack": "b"})
-    first = holds("rack == 'a'", view.attributes)
-    assert holds("rack == 'a'", view.attributes) is first
-    describe(view, {"rack": "a"})  # as before
-    assert holds("rack == 'a'", view.attributes) is first
-    describe(view, {"rack": "b"})
-    assert holds("rack == 'a'", view.attributes).tolist() == [False, False]
+    snapshot = site({"rack": "a"}, {"rack": "b"})
+    first = holds("rack == 'a'", snapshot.attributes)
+    assert holds("rack == 'a'", snapshot.attributes) is first
+    describe(snapshot, {"rack": "a"})  # as before
+    assert holds("rack == 'a'", snapshot.attributes) is first
+    describe(snapshot, {"rack": "b"})
+    assert holds("rack == 'a'", snapshot.attributes).tolist() == [False, False]
 
 
 def test_a_typo_is_no_constraint_and_an_unknown_attribute_matches_nothing() -> None:
@@ -145,39 +145,39 @@ def test_an_empty_cell() -> None:
 
 
 def test_whoever_demands_nothing_of_machines_may_use_any() -> None:
-    view = site({}, {})
+    snapshot = site({}, {})
     for extra in ({}, {"name": "x", "command": ["a"]}, {"different_machines": True}, {"spread": ["rack"]},
                   {"constraints": [{"prefer": "has gpu"}]}, {"near": "db"}):  # fmt: skip
-        assert permitted(asking(extra), 0, view) is None
+        assert permitted(asking(extra), 0, snapshot) is None
 
 
 def test_every_hard_constraint_must_hold_and_preferred_ones_need_not() -> None:
-    view = site({"rack": "a", "gpu": "1"}, {"rack": "a"}, {"rack": "b", "gpu": "1"})
+    snapshot = site({"rack": "a", "gpu": "1"}, {"rack": "a"}, {"rack": "b", "gpu": "1"})
     asked = {"constraints": ["has gpu", "rack == 'a'", {"prefer": "rack == 'b'"}]}
-    may = permitted(asking(asked), 0, view)
+    may = permitted(asking(asked), 0, snapshot)
     assert may is not None
     assert may.tolist() == [True, False, False]
 
 
 def test_what_cannot_be_read_may_use_no_machine_and_stops_nobody() -> None:
-    view = site({"rack": "a"})
+    snapshot = site({"rack": "a"})
     for extra in ({"constraints": ["rack = 'a'"]}, {"constraints": "rack"}, {"spread": [{"most": 1}]}, {"near": [3]},
                   {"different_machines": "yes"}, {"constraints": [{1: 2}]}, {"constraints": [b"x"]}):  # fmt: skip
-        may = permitted(asking(extra), 0, view)
+        may = permitted(asking(extra), 0, snapshot)
         assert may is not None
         assert not may.any()
 
 
 def test_other_jobs_by_machine_and_by_domain() -> None:
-    view = site({"rack": "a"}, {"rack": "a"}, {"rack": "b"}, {})
-    view.others = {"db": {0: 3}, "lost": {3: 1, 99: 1}}
-    assert related(Relation("db"), view).tolist() == [True, False, False, False]
-    assert related(Relation("db", "rack"), view).tolist() == [True, True, False, False]
-    assert not related(Relation("nobody", "rack"), view).any()
-    assert not related(Relation("lost", "rack"), view).any(), "no rack is no domain"
-    apart = permitted(asking({"apart_from": {"job": "db", "domain": "rack"}}), 0, view)
+    snapshot = site({"rack": "a"}, {"rack": "a"}, {"rack": "b"}, {})
+    snapshot.others = {"db": {0: 3}, "lost": {3: 1, 99: 1}}
+    assert related(Relation("db"), snapshot).tolist() == [True, False, False, False]
+    assert related(Relation("db", "rack"), snapshot).tolist() == [True, True, False, False]
+    assert not related(Relation("nobody", "rack"), snapshot).any()
+    assert not related(Relation("lost", "rack"), snapshot).any(), "no rack is no domain"
+    apart = permitted(asking({"apart_from": {"job": "db", "domain": "rack"}}), 0, snapshot)
     assert apart is not None
     assert apart.tolist() == [False, False, True, True]
-    near = permitted(asking({"near": {"job": "db", "domain": "rack", "required": True}}), 0, view)
+    near = permitted(asking({"near": {"job": "db", "domain": "rack", "required": True}}), 0, snapshot)
     assert near is not None
     assert near.tolist() == [True, True, False, False]

@@ -25,13 +25,13 @@ def counts(found: Explanation, part: int = 0) -> list[tuple[str, int, int]]:
 
 def test_each_demand_with_what_it_excludes_of_what_is_left() -> None:
     machines = [{"platform": "x86" if i % 5 else "arm", "rack": f"r{i // 4}"} for i in range(20)]
-    view = site(*machines)
+    snapshot = site(*machines)
     for machine in range(4, 20):
-        view.take(machine, (99, 0), 1)
+        snapshot.take(machine, (99, 0), 1)
     asked = {"constraints": ["platform == 'x86'"], "spread": [{"domain": "rack", "most": 2}]}
     found = asking(asked, 10, need=(2, 64))
     found.places = {0: 1, 1: 1}
-    said = explain(found, view, names=NAMES)
+    said = explain(found, snapshot, names=NAMES)
     assert (said.reason, said.machines, said.unplaced) == (Reason.SPREAD, 20, 10)
     assert counts(said) == [
         ("constraint platform == 'x86'", 4, 16),
@@ -88,19 +88,19 @@ def test_a_cell_with_nothing_up(state: MachineState) -> None:
 
 
 def test_machines_that_are_not_up_come_first() -> None:
-    view = copy((5, 5), (5, 5), (5, 5))
-    say(view, 0, -1, -1)
-    view.take(2, (1, 1), 1)
-    assert counts(explain(work("a", group((5, 5), 2)), view, names=NAMES)) == [
+    snapshot = copy((5, 5), (5, 5), (5, 5))
+    say(snapshot, 0, -1, -1)
+    snapshot.take(2, (1, 1), 1)
+    assert counts(explain(work("a", group((5, 5), 2)), snapshot, names=NAMES)) == [
         ("up", 1, 2), ("cpu 5m", 2, 0), ("memory 5Mi", 0, 0),  # one has no room, the other for one task of two
     ]  # fmt: skip
 
 
 def test_what_a_whole_machine_could_not_hold_is_told_apart_from_what_is_used() -> None:
-    view = copy((5, 5), (9, 9))
-    view.take(1, (9, 9), 1)
-    assert explain(work("a", group((8, 1), 1)), view).reason is Reason.RESOURCES
-    assert explain(work("a", group((10, 1), 1)), view).reason is Reason.TOO_LARGE
+    snapshot = copy((5, 5), (9, 9))
+    snapshot.take(1, (9, 9), 1)
+    assert explain(work("a", group((8, 1), 1)), snapshot).reason is Reason.RESOURCES
+    assert explain(work("a", group((10, 1), 1)), snapshot).reason is Reason.TOO_LARGE
 
 
 def test_a_fault_is_told_in_its_words() -> None:
@@ -115,8 +115,8 @@ def test_a_domain_that_no_machine_has_is_told() -> None:
 
 
 def test_a_gang_is_told_what_its_last_tasks_meet() -> None:
-    view = site(*racks(3, 2))
-    said = explain(asking({"spread": [{"domain": "rack", "most": 2}]}, 8, gang=Gang.YES), view, names=NAMES)
+    snapshot = site(*racks(3, 2))
+    said = explain(asking({"spread": [{"domain": "rack", "most": 2}]}, 8, gang=Gang.YES), snapshot, names=NAMES)
     assert (said.reason, said.parts[0].fits, said.parts[0].unplaced) == (Reason.SPREAD, 6, 8)
     assert counts(said)[-1] == ("spread rack ≤ 2", 6, 0)
 
@@ -164,14 +164,14 @@ FREE = st.lists(st.tuples(st.integers(-1, 4), st.integers(0, 4)), min_size=1, ma
 def test_it_agrees_with_the_placement_and_changes_nothing(
     extra: dict[str, Any], free: list[tuple[int, int]], tasks: int, gang: bool, seed: int
 ) -> None:
-    view = site(*racks(len(free), 1))
+    snapshot = site(*racks(len(free), 1))
     for machine, (cpu, memory) in enumerate(free):
-        say(view, machine, *((-1, -1) if cpu < 0 else (cpu, memory)))
+        say(snapshot, machine, *((-1, -1) if cpu < 0 else (cpu, memory)))
     found = asking(extra, tasks, gang=Gang.YES if gang else Gang.NO)
-    before = room(view)
-    said = explain(found, view)
-    assert (room(view), view.mark(), found.left) == (before, 0, [tasks])
-    placed = sum(claim.count for claim in Service().place(found, view, Random(seed)))
+    before = room(snapshot)
+    said = explain(found, snapshot)
+    assert (room(snapshot), snapshot.mark(), found.left) == (before, 0, [tasks])
+    placed = sum(claim.count for claim in Service().place(found, snapshot, Random(seed)))
     (part,) = said.parts
     assert placed == (part.fits if not gang or part.fits == tasks else 0)
     assert (said.reason is Reason.WAITING) == (part.fits == tasks)

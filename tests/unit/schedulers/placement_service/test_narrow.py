@@ -4,28 +4,28 @@ import numpy as np
 import pytest
 
 from cellstate.cell import Reply
-from cellstate.replica import Replica
+from cellstate.packed_snapshot import PackedSnapshot
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Position
-from cellstate.view import View
 from tests.unit.schedulers.drive import copy, room, rows
 
 MASK = np.array([True, False, True, False])
 
 
-def replica(*free: tuple[int, ...]) -> View:
+def packed(*free: tuple[int, ...]) -> Snapshot:
     """The same as the simulator keeps it."""
-    view = Replica(len(free[0]))
-    view.apply(Reply(Position(1, "t"), full=True, rows=rows(free)))
-    return view
+    snapshot = PackedSnapshot(len(free[0]))
+    snapshot.apply(Reply(Position(1, "t"), full=True, rows=rows(free)))
+    return snapshot
 
 
-@pytest.fixture(params=[copy, replica])
-def whole(request: pytest.FixtureRequest) -> View:
-    made: View = request.param((4, 4), (4, 4), (-1, -1), (4, 4))
+@pytest.fixture(params=[copy, packed])
+def whole(request: pytest.FixtureRequest) -> Snapshot:
+    made: Snapshot = request.param((4, 4), (4, 4), (-1, -1), (4, 4))
     return made
 
 
-def test_machines_outside_take_nothing(whole: View) -> None:
+def test_machines_outside_take_nothing(whole: Snapshot) -> None:
     part = whole.narrow(MASK)
     assert room(part) == [(4, 4), (-1, -1), (-1, -1), (-1, -1)]
     assert (part.size, part.dimensions) == (whole.size, 2)
@@ -33,7 +33,7 @@ def test_machines_outside_take_nothing(whole: View) -> None:
     assert part.holding((1, 1)) == [0]
 
 
-def test_what_is_taken_is_taken_from_both_and_given_back_to_both(whole: View) -> None:
+def test_what_is_taken_is_taken_from_both_and_given_back_to_both(whole: Snapshot) -> None:
     whole.take(3, (1, 1), 1)
     part = whole.narrow(MASK)
     mark = part.mark()
@@ -45,7 +45,7 @@ def test_what_is_taken_is_taken_from_both_and_given_back_to_both(whole: View) ->
     assert room(whole)[3] == (3, 3), "what was taken before is taken still"
 
 
-def test_undo_beyond_the_narrowing_leaves_the_rest_closed(whole: View) -> None:
+def test_undo_beyond_the_narrowing_leaves_the_rest_closed(whole: Snapshot) -> None:
     start = whole.mark()
     whole.take(3, (1, 1), 1)
     part = whole.narrow(MASK)
@@ -56,7 +56,7 @@ def test_undo_beyond_the_narrowing_leaves_the_rest_closed(whole: View) -> None:
     assert room(part)[0] == (4, 4)
 
 
-def test_a_part_of_a_part(whole: View) -> None:
+def test_a_part_of_a_part(whole: Snapshot) -> None:
     inner = whole.narrow(np.array([True, True, False, False])).narrow(np.array([True, False, True, True]))
     assert inner.holding((1, 1)) == [0]
     mark = inner.mark()
@@ -66,6 +66,6 @@ def test_a_part_of_a_part(whole: View) -> None:
     assert room(whole)[0] == (4, 4)
 
 
-def test_a_part_follows_no_store(whole: View) -> None:
+def test_a_part_follows_no_store(whole: Snapshot) -> None:
     with pytest.raises(TypeError):
         whole.narrow(MASK).apply(Reply(Position(9, "t"), full=False, rows=rows([])))

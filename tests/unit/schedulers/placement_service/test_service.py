@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from cellstate.cell import Reply
 from cellstate.model import Gang
-from cellstate.replica import Replica
+from cellstate.packed_snapshot import PackedSnapshot
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Position
-from cellstate.view import View
 from omega.testing import PlacementContract
 from schedulers.placement.constrained import Constrained
 from schedulers.placement.domains import patches, places_of, tasks_of
@@ -32,8 +32,8 @@ def total(claims: object) -> int:
     return sum(claim.count for claim in claims)  # type: ignore[attr-defined]
 
 
-def place(found: Work, view: View, policy: Service | None = None, seed: int = 1) -> Any:
-    return (policy or Service()).place(found, view, Random(seed))
+def place(found: Work, snapshot: Snapshot, policy: Service | None = None, seed: int = 1) -> Any:
+    return (policy or Service()).place(found, snapshot, Random(seed))
 
 
 # Bounds on domains
@@ -41,83 +41,83 @@ def place(found: Work, view: View, policy: Service | None = None, seed: int = 1)
 
 def test_no_domain_takes_more_than_the_bound_at_any_level() -> None:
     machines = [{"rack": f"r{i // 4}", "power": f"p{i // 8}", "zone": f"z{i // 24}"} for i in range(48)]
-    view = site(*machines)
+    snapshot = site(*machines)
     asked = {"spread": [{"domain": "rack", "most": 2}, {"domain": "power", "share": 0.15}, "zone"]}
-    claims = place(asking(asked, 20), view)
+    claims = place(asking(asked, 20), snapshot)
     assert total(claims) == 18, "six sources of power, three tasks each"
-    assert max(tasks_by(view, claims, "rack").values()) == 2
-    assert set(tasks_by(view, claims, "power").values()) == {3}
-    assert tasks_by(view, claims, "zone") == {"z0": 9, "z1": 9}
+    assert max(tasks_by(snapshot, claims, "rack").values()) == 2
+    assert set(tasks_by(snapshot, claims, "power").values()) == {3}
+    assert tasks_by(snapshot, claims, "zone") == {"z0": 9, "z1": 9}
 
 
 def test_a_spread_that_cannot_be_met_leaves_the_rest_out_and_a_gang_wholly() -> None:
-    view = site(*racks(3, 5))
+    snapshot = site(*racks(3, 5))
     asked = {"spread": [{"domain": "rack", "most": 2}]}
-    before = room(view)
-    assert place(asking(asked, 7, gang=Gang.YES), view) == []
-    assert room(view) == before
-    assert total(place(asking(asked, 7), view)) == 6
+    before = room(snapshot)
+    assert place(asking(asked, 7, gang=Gang.YES), snapshot) == []
+    assert room(snapshot) == before
+    assert total(place(asking(asked, 7), snapshot)) == 6
 
 
 def test_machines_in_no_domain_take_nothing_when_it_is_bounded_and_count_as_one_when_it_is_not() -> None:
-    view = site({"rack": "a"}, {"rack": "b"}, {}, {})
-    assert machines_of(place(asking({"spread": [{"domain": "rack", "most": 5}]}, 8), view)) == {0, 1}
-    assert place(asking({"spread": [{"domain": "powr", "most": 5}]}, 8), view) == []
-    claims = place(asking({"spread": ["rack"]}, 6), view, Service(apart=0.0))
-    assert tasks_by(view, claims, "rack") == {"a": 2, "b": 2, None: 2}
-    assert total(place(asking({"spread": ["powr"]}, 8), view)) == 8
+    snapshot = site({"rack": "a"}, {"rack": "b"}, {}, {})
+    assert machines_of(place(asking({"spread": [{"domain": "rack", "most": 5}]}, 8), snapshot)) == {0, 1}
+    assert place(asking({"spread": [{"domain": "powr", "most": 5}]}, 8), snapshot) == []
+    claims = place(asking({"spread": ["rack"]}, 6), snapshot, Service(apart=0.0))
+    assert tasks_by(snapshot, claims, "rack") == {"a": 2, "b": 2, None: 2}
+    assert total(place(asking({"spread": ["powr"]}, 8), snapshot)) == 8
 
 
 def test_different_machines() -> None:
-    view = site({}, {}, {})
-    assert sorted(claim.machine for claim in place(asking({"different_machines": True}, 9), view)) == [0, 1, 2]
+    snapshot = site({}, {}, {})
+    assert sorted(claim.machine for claim in place(asking({"different_machines": True}, 9), snapshot)) == [0, 1, 2]
     found = asking({"different_machines": True}, 9)
     found.places = {1: 1}
-    assert sorted(claim.machine for claim in place(found, view)) == [0, 2]
-    most = place(asking({"spread": [{"domain": "machine", "most": 2}]}, 9), view)
+    assert sorted(claim.machine for claim in place(found, snapshot)) == [0, 2]
+    most = place(asking({"spread": [{"domain": "machine", "most": 2}]}, 9), snapshot)
     assert [claim.count for claim in most] == [2, 2, 2]
 
 
 def test_groups_of_a_job_count_together_and_the_bounded_ones_go_first() -> None:
-    view = site(*racks(2, 1), free=(3, 3))
+    snapshot = site(*racks(2, 1), free=(3, 3))
     bounded = {"spread": [{"domain": "rack", "most": 1}]}
-    claims = place(demanding((group((1, 1), 4), {}), (group((1, 1), 2), bounded)), view)
+    claims = place(demanding((group((1, 1), 4), {}), (group((1, 1), 2), bounded)), snapshot)
     assert Counter({g: sum(c.count for c in claims if c.group == g) for g in (0, 1)}) == {0: 4, 1: 2}
-    view = site(*racks(2, 1))
+    snapshot = site(*racks(2, 1))
     found = demanding((group((1, 1), 1), bounded), (group((1, 1), 3), bounded))
-    assert total(place(found, view)) == 2
+    assert total(place(found, snapshot)) == 2
 
 
 def test_tasks_that_run_already_count_by_lookup_or_record_or_memory() -> None:
     asked = {"spread": [{"domain": "rack", "most": 2}]}
 
-    def left(found: Work, view: View) -> dict[str | None, int]:
-        return tasks_by(view, place(found, view), "rack")
+    def left(found: Work, snapshot: Snapshot) -> dict[str | None, int]:
+        return tasks_by(snapshot, place(found, snapshot), "rack")
 
-    view, found = site(*racks(2, 2)), asking(asked, 9)
+    snapshot, found = site(*racks(2, 2)), asking(asked, 9)
     found.places = {0: 1}
-    assert left(found, view) == {"r0": 1, "r1": 2}
-    view, found = site(*racks(2, 2)), asking(asked, 9)
+    assert left(found, snapshot) == {"r0": 1, "r1": 2}
+    snapshot, found = site(*racks(2, 2)), asking(asked, 9)
     found.job.groups[0].runs = ((5, 1, False), (6, 2, True), (7, 3, False))
-    assert left(found, view) == {"r0": 1, "r1": 1}, "one that leaves counts no more"
-    view, found = site(*racks(2, 2)), demanding((group((1, 1), 9, unplaced=7), asked))
+    assert left(found, snapshot) == {"r0": 1, "r1": 1}, "one that leaves counts no more"
+    snapshot, found = site(*racks(2, 2)), demanding((group((1, 1), 9, unplaced=7), asked))
     found.job.groups[0].runs = ((5, 1, False),)
-    assert left(found, view) == {"r1": 2}, "a single run has all that is placed"
-    view.placed = {"j": {3: 2, 99: 1}}
-    assert left(found, site_with(view)) == {"r0": 2}
+    assert left(found, snapshot) == {"r1": 2}, "a single run has all that is placed"
+    snapshot.placed = {"j": {3: 2, 99: 1}}
+    assert left(found, site_with(snapshot)) == {"r0": 2}
 
 
-def site_with(known: View) -> View:
-    view = site(*racks(2, 2))
-    view.placed = known.placed
-    return view
+def site_with(known: Snapshot) -> Snapshot:
+    snapshot = site(*racks(2, 2))
+    snapshot.placed = known.placed
+    return snapshot
 
 
 def test_a_share_is_of_all_tasks_that_run_or_are_to_run() -> None:
     found = demanding((group((1, 1), 20, unplaced=10), {"spread": [{"domain": "rack", "share": 0.25}]}))
-    view = site(*racks(2, 2))
+    snapshot = site(*racks(2, 2))
     assert tasks_of(found) == 20
-    assert set(tasks_by(view, place(found, view), "rack").values()) == {5}
+    assert set(tasks_by(snapshot, place(found, snapshot), "rack").values()) == {5}
 
 
 def test_domains_that_overlap_do_not_lead_into_a_dead_end() -> None:
@@ -125,8 +125,8 @@ def test_domains_that_overlap_do_not_lead_into_a_dead_end() -> None:
     machines = [{"rack": "r0", "power": "p0"}, {"rack": "r0", "power": "p1"}, {"rack": "r1", "power": "p0"}]
     asked = {"spread": [{"domain": "rack", "most": 1}, {"domain": "power", "most": 1}]}
     for seed in range(30):
-        view = site(*machines)
-        assert machines_of(place(asking(asked, 2), view, seed=seed)) == {1, 2}
+        snapshot = site(*machines)
+        assert machines_of(place(asking(asked, 2), snapshot, seed=seed)) == {1, 2}
 
 
 MACHINES = st.lists(
@@ -144,12 +144,12 @@ def test_whatever_is_asked_nothing_is_broken_and_no_machine_that_would_do_is_lef
     machines: list[dict[str, str]], spread: list[Any], tasks: int, different: bool, gpu: bool, seed: int,
     data: st.DataObject,
 ) -> None:  # fmt: skip
-    view = site(*machines, free=(2, 2))
+    snapshot = site(*machines, free=(2, 2))
     asked = {"spread": spread, "different_machines": different, "constraints": ["has gpu"] if gpu else []}
     found = asking(asked, tasks)
     found.places = data.draw(st.dictionaries(st.integers(0, len(machines) - 1), st.integers(1, 2), max_size=2))
     had = Counter(found.places)
-    claims = place(found, view, Service(effort=data.draw(st.sampled_from([0, 1, 100]))), seed)
+    claims = place(found, snapshot, Service(effort=data.draw(st.sampled_from([0, 1, 100]))), seed)
     assert total(claims) <= tasks
     added = Counter({claim.machine: claim.count for claim in claims})
     assert len(added) == len(claims), "one claim a machine"
@@ -157,7 +157,7 @@ def test_whatever_is_asked_nothing_is_broken_and_no_machine_that_would_do_is_lef
     bounds += [("machine", 1)] if different else []
 
     def domain(machine: int, name: str) -> str | None:
-        return view.attributes.get(machine, name)
+        return snapshot.attributes.get(machine, name)
 
     def counts(name: str) -> Counter[str | None]:
         found: Counter[str | None] = Counter()
@@ -186,27 +186,27 @@ def test_whatever_is_asked_nothing_is_broken_and_no_machine_that_would_do_is_lef
 
 def test_domains_are_filled_evenly_and_machines_within_them() -> None:
     machines = [{"rack": f"r{i // 2}", "zone": f"z{i // 6}"} for i in range(18)]
-    view = site(*machines)
-    claims = place(asking({"spread": ["rack", "zone"]}, 27), view)
-    assert set(tasks_by(view, claims, "zone").values()) == {9}
-    assert set(tasks_by(view, claims, "rack").values()) == {3}
+    snapshot = site(*machines)
+    claims = place(asking({"spread": ["rack", "zone"]}, 27), snapshot)
+    assert set(tasks_by(snapshot, claims, "zone").values()) == {9}
+    assert set(tasks_by(snapshot, claims, "rack").values()) == {3}
     assert {claim.count for claim in claims} == {1, 2}
 
 
 def test_tasks_that_run_already_count_for_evenness_too() -> None:
-    found, view = asking({"spread": ["rack"]}, 3), site(*racks(2, 4))
+    found, snapshot = asking({"spread": ["rack"]}, 3), site(*racks(2, 4))
     found.places = {0: 3}
-    assert tasks_by(view, place(found, view), "rack") == {"r1": 3}
-    found, view = work("a", group((1, 1), 2)), site({}, {}, {})
+    assert tasks_by(snapshot, place(found, snapshot), "rack") == {"r1": 3}
+    found, snapshot = work("a", group((1, 1), 2)), site({}, {}, {})
     found.places = {1: 1}
-    assert machines_of(place(found, view)) == {0, 2}
+    assert machines_of(place(found, snapshot)) == {0, 2}
 
 
 def test_evenness_gives_way_to_room_and_bounds_do_not() -> None:
-    view = site({"zone": "a"}, {"zone": "b"}, free=(2, 2))
-    describe(view, {"zone": "b"}, start=1)
-    view.take(0, (2, 2), 1)
-    assert total(place(asking({"spread": ["zone"]}, 2), view)) == 2
+    snapshot = site({"zone": "a"}, {"zone": "b"}, free=(2, 2))
+    describe(snapshot, {"zone": "b"}, start=1)
+    snapshot.take(0, (2, 2), 1)
+    assert total(place(asking({"spread": ["zone"]}, 2), snapshot)) == 2
 
 
 def test_a_job_without_domains_keeps_to_different_machines_while_it_can() -> None:
@@ -216,99 +216,99 @@ def test_a_job_without_domains_keeps_to_different_machines_while_it_can() -> Non
 
 
 def test_best_fit_takes_the_tightest_machine_and_balance_the_most_even_one() -> None:
-    view = site({}, {}, free=(100, 100))
-    view.take(0, (50, 50), 1)
-    assert machines_of(place(work("a", group((10, 10), 1)), view, Service(balance=0.0))) == {0}
-    view = site({}, {}, free=(100, 100))
-    view.take(0, (40, 0), 1)
-    view.take(1, (0, 30), 1)
-    assert machines_of(place(work("a", group((30, 0), 1)), view, Service(fit=0.0, balance=1.0))) == {1}
-    assert machines_of(place(work("a", group((0, 30), 1)), view, Service(fit=0.0, balance=1.0))) == {0}
+    snapshot = site({}, {}, free=(100, 100))
+    snapshot.take(0, (50, 50), 1)
+    assert machines_of(place(work("a", group((10, 10), 1)), snapshot, Service(balance=0.0))) == {0}
+    snapshot = site({}, {}, free=(100, 100))
+    snapshot.take(0, (40, 0), 1)
+    snapshot.take(1, (0, 30), 1)
+    assert machines_of(place(work("a", group((30, 0), 1)), snapshot, Service(fit=0.0, balance=1.0))) == {1}
+    assert machines_of(place(work("a", group((0, 30), 1)), snapshot, Service(fit=0.0, balance=1.0))) == {0}
 
 
 def test_a_preferred_constraint_decides_while_there_is_room_and_the_heavier_wins() -> None:
     machines = [{"ssd": "yes"}, {"zone": "a"}, {}]
-    view = site(*machines, free=(2, 2))
+    snapshot = site(*machines, free=(2, 2))
     asked = {"constraints": [{"prefer": "has ssd", "weight": 90}, {"prefer": "zone == 'a'", "weight": 60}]}
     order = []
     for _ in range(6):
-        (claim,) = place(asking(asked), view)
+        (claim,) = place(asking(asked), snapshot)
         order.append(claim.machine)
     assert order == [0, 0, 1, 1, 2, 2]
 
 
 def test_preference_is_weighed_against_crowding() -> None:
-    view = site({"ssd": "yes"}, {}, free=(100, 100))
-    claims = place(asking({"constraints": [{"prefer": "has ssd", "weight": 50}]}, 25), view)
+    snapshot = site({"ssd": "yes"}, {}, free=(100, 100))
+    claims = place(asking({"constraints": [{"prefer": "has ssd", "weight": 50}]}, 25), snapshot)
     by_machine = {claim.machine: claim.count for claim in claims}
     assert by_machine[0] - by_machine[1] in (4, 5, 6), "half of ten points are worth five tasks"
 
 
 def test_near_is_preferred_and_apart_is_kept() -> None:
-    view = site(*racks(3, 2), free=(2, 2))
-    view.others = {"db": {2: 1}, "web": {0: 1}}
+    snapshot = site(*racks(3, 2), free=(2, 2))
+    snapshot.others = {"db": {2: 1}, "web": {0: 1}}
     near = {"near": {"job": "db", "domain": "rack"}, "apart_from": "web"}
-    claims = place(asking(near, 12), view)
+    claims = place(asking(near, 12), snapshot)
     assert total(claims) == 10
     assert 0 not in machines_of(claims)
-    view = site(*racks(3, 2))
-    view.others = {"db": {2: 1}}
-    assert machines_of(place(asking(near, 2), view)) == {2, 3}
+    snapshot = site(*racks(3, 2))
+    snapshot.others = {"db": {2: 1}}
+    assert machines_of(place(asking(near, 2), snapshot)) == {2, 3}
 
 
 def test_ties_are_broken_at_random_also_between_domains() -> None:
-    view, chosen = site(*racks(10, 5)), Counter[str | None]()
+    snapshot, chosen = site(*racks(10, 5)), Counter[str | None]()
     for seed in range(60):
-        chosen += Counter(tasks_by(view, place(asking({"spread": ["rack"]}), view, seed=seed), "rack"))
-        view.undo(0)
+        chosen += Counter(tasks_by(snapshot, place(asking({"spread": ["rack"]}), snapshot, seed=seed), "rack"))
+        snapshot.undo(0)
     assert len(chosen) > 7
 
 
 def test_the_rest_of_the_cell_is_looked_at_when_a_part_is_not_enough() -> None:
-    view = site(*racks(50, 4), free=(1, 1))
-    assert total(place(asking({"spread": ["rack"]}, 200), view, Service(effort=5))) == 200
+    snapshot = site(*racks(50, 4), free=(1, 1))
+    assert total(place(asking({"spread": ["rack"]}, 200), snapshot, Service(effort=5))) == 200
     assert total(place(asking({"spread": ["rack"]}, 3), site(*racks(50, 4)), Service(effort=1))) == 3
 
 
 def test_ten_thousand_tasks_over_ten_thousand_machines() -> None:
     machines = racks(500, 20)
-    view = site(*machines)
-    claims = place(asking({"spread": [{"domain": "rack", "most": 20}]}, 10_000), view)
+    snapshot = site(*machines)
+    claims = place(asking({"spread": [{"domain": "rack", "most": 20}]}, 10_000), snapshot)
     assert total(claims) == 10_000
-    assert set(tasks_by(view, claims, "rack").values()) == {20}
+    assert set(tasks_by(snapshot, claims, "rack").values()) == {20}
 
 
 @pytest.mark.parametrize("policy", [Service(), Constrained()])
 def test_a_copy_as_the_simulator_keeps_it_gives_the_same_claims(policy: Placement) -> None:
     asked = {"constraints": ["zone == 'a'"]} if isinstance(policy, Constrained) else {"spread": ["zone"]}
     machines = racks(4, 3, zone="a")
-    whole, kept = site(*machines, free=(9, 9)), Replica(2)
+    whole, kept = site(*machines, free=(9, 9)), PackedSnapshot(2)
     kept.apply(Reply(Position(1, "t"), full=True, rows=rows([(9, 9)] * len(machines))))
     describe(kept, *machines)
-    for view in (whole, kept):
-        view.take(0, (9, 9), 1)
+    for snapshot in (whole, kept):
+        snapshot.take(0, (9, 9), 1)
     assert policy.place(asking(asked, 7), kept, Random(1)) == policy.place(asking(asked, 7), whole, Random(1))
-    fresh = Replica(2)
+    fresh = PackedSnapshot(2)
     fresh.apply(Reply(Position(1, "t"), full=True, rows=rows([(9, 9)] * 3)))
     assert policy.place(asking({"constraints": ["has rack"]}), fresh, Random(1)) == [], "nobody looked anything up"
 
 
 def test_patches_are_machines_alike_in_every_domain() -> None:
-    view = site({"a": "1", "b": "1"}, {"a": "1", "b": "2"}, {"a": "1", "b": "1"}, {})
-    found = patches(view.attributes, ("a", "b"))
+    snapshot = site({"a": "1", "b": "1"}, {"a": "1", "b": "2"}, {"a": "1", "b": "1"}, {})
+    found = patches(snapshot.attributes, ("a", "b"))
     assert found.of[0] == found.of[2]
     assert len({*found.of.tolist()}) == 3
     for machine in range(4):
         for name, codes in zip(("a", "b"), found.codes, strict=True):
-            assert codes[found.of[machine]] == view.attributes.codes(name)[machine]
-    none = patches(view.attributes, ())
+            assert codes[found.of[machine]] == snapshot.attributes.codes(name)[machine]
+    none = patches(snapshot.attributes, ())
     assert (none.of.tolist(), none.codes) == ([0] * 4, ())
 
 
 def test_many_kinds_of_domain_with_many_values_each_stay_apart() -> None:
     machines = [{f"k{k}": str((i * 7919 + k) % 997) for k in range(8)} for i in range(1_000)]
-    view = site(*machines)
-    found = patches(view.attributes, tuple(f"k{k}" for k in range(8)))
+    snapshot = site(*machines)
+    found = patches(snapshot.attributes, tuple(f"k{k}" for k in range(8)))
     assert len(np.unique(found.of)) == 997, "997 to the power of 8 would not fit in 64 bits"
 
 

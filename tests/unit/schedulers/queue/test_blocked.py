@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellstate.model import Gang
-from cellstate.view import View
+from cellstate.snapshot import Snapshot
 from schedulers.ordering.fifo import Fifo
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.queue.blocked import Blocked
@@ -19,171 +19,173 @@ def nobody() -> Blocked:
     return Blocked(Ranks(Fifo()))
 
 
-def asleep(*works: Work) -> Blocked:
+def blocked_of(*works: Work) -> Blocked:
     blocked = nobody()
     for found in works:
         blocked.add(found)
     return blocked
 
 
-def woken(blocked: Blocked, view: View) -> list[str]:
-    return [found.id for found in blocked.wake(view)]
+def woken(blocked: Blocked, snapshot: Snapshot) -> list[str]:
+    return [found.id for found in blocked.wake(snapshot)]
 
 
 def test_room_never_freed_wakes_nobody() -> None:
-    view = copy((9, 9), (9, 9))  # room enough, but it was there when they went to sleep
-    blocked = asleep(work("a"))
-    assert woken(blocked, view) == []
-    say(view, 0, 8, 8)
-    assert woken(blocked, view) == [], "a machine that only lost room"
+    snapshot = copy((9, 9), (9, 9))  # room enough, but it was there when they went to sleep
+    blocked = blocked_of(work("a"))
+    assert woken(blocked, snapshot) == []
+    say(snapshot, 0, 8, 8)
+    assert woken(blocked, snapshot) == [], "a machine that only lost room"
     assert blocked.ids() == ["a"]
 
 
 def test_room_that_is_not_enough_wakes_nobody() -> None:
-    view = copy((0, 0), (0, 0))
-    blocked = asleep(work("a", group((2, 2), 1)))
-    say(view, 0, 1, 9)
-    say(view, 1, 9, 1)
-    assert woken(blocked, view) == []
+    snapshot = copy((0, 0), (0, 0))
+    blocked = blocked_of(work("a", group((2, 2), 1)))
+    say(snapshot, 0, 1, 9)
+    say(snapshot, 1, 9, 1)
+    assert woken(blocked, snapshot) == []
 
 
 def test_one_free_place_wakes_one_of_a_thousand_and_the_first() -> None:
-    view = copy((0, 0))
-    blocked = asleep(*(work(f"j{i}") for i in range(1_000)))
-    say(view, 0, 1, 1)
-    assert woken(blocked, view) == ["j0"]
+    snapshot = copy((0, 0))
+    blocked = blocked_of(*(work(f"j{i}") for i in range(1_000)))
+    say(snapshot, 0, 1, 1)
+    assert woken(blocked, snapshot) == ["j0"]
     assert (len(blocked), blocked.ids()[0]) == (999, "j1")
-    assert woken(blocked, view) == [], "told once"
+    assert woken(blocked, snapshot) == [], "told once"
 
 
 def test_room_for_fifty_wakes_fifty_small_jobs() -> None:
-    view = copy((0, 0), (0, 0))
-    blocked = asleep(*(work(f"j{i}") for i in range(1_000)))
-    say(view, 0, 30, 30)
-    say(view, 1, 20, 99)
-    assert woken(blocked, view) == [f"j{i}" for i in range(50)]
+    snapshot = copy((0, 0), (0, 0))
+    blocked = blocked_of(*(work(f"j{i}") for i in range(1_000)))
+    say(snapshot, 0, 30, 30)
+    say(snapshot, 1, 20, 99)
+    assert woken(blocked, snapshot) == [f"j{i}" for i in range(50)]
 
 
 def test_a_large_job_takes_all_the_room_and_those_behind_it_sleep_on() -> None:
-    view = copy((0, 0))
-    blocked = asleep(work("large", group((1, 1), 100)), work("small"))
-    say(view, 0, 10, 10)
-    assert woken(blocked, view) == ["large"]
+    snapshot = copy((0, 0))
+    blocked = blocked_of(work("large", group((1, 1), 100)), work("small"))
+    say(snapshot, 0, 10, 10)
+    assert woken(blocked, snapshot) == ["large"]
 
 
 def test_a_small_job_first_does_not_hide_the_room_from_those_behind_it() -> None:
-    view = copy((0, 0))
-    blocked = asleep(work("small"), work("large", group((1, 1), 100)), work("behind"))
-    say(view, 0, 10, 10)
-    assert woken(blocked, view) == ["small", "large"]
+    snapshot = copy((0, 0))
+    blocked = blocked_of(work("small"), work("large", group((1, 1), 100)), work("behind"))
+    say(snapshot, 0, 10, 10)
+    assert woken(blocked, snapshot) == ["small", "large"]
 
 
 def test_room_that_one_group_cannot_use_reaches_the_group_that_can() -> None:
-    view = copy((0, 0))
+    snapshot = copy((0, 0))
     wide, tall = group((9, 1), 50), (1, 1)
-    blocked = asleep(work("first", group(tall, 1), wide), work("second", group(tall, 7), wide))
-    say(view, 0, 5, 5)
-    assert woken(blocked, view) == ["first", "second"]
+    blocked = blocked_of(work("first", group(tall, 1), wide), work("second", group(tall, 7), wide))
+    say(snapshot, 0, 5, 5)
+    assert woken(blocked, snapshot) == ["first", "second"]
 
 
 def test_shapes_are_tested_apart() -> None:
-    view = copy((0, 0))
-    blocked = asleep(work("cpu", group((4, 0), 1)), work("memory", group((0, 4), 1)), work("both", group((4, 4), 1)))
-    say(view, 0, 4, 1)
-    assert woken(blocked, view) == ["cpu"]
-    say(view, 0, 4, 8)
-    assert woken(blocked, view) == ["memory", "both"]
+    snapshot = copy((0, 0))
+    blocked = blocked_of(
+        work("cpu", group((4, 0), 1)), work("memory", group((0, 4), 1)), work("both", group((4, 4), 1))
+    )
+    say(snapshot, 0, 4, 1)
+    assert woken(blocked, snapshot) == ["cpu"]
+    say(snapshot, 0, 4, 8)
+    assert woken(blocked, snapshot) == ["memory", "both"]
 
 
 def test_jobs_of_many_shapes_share_the_room_of_one_machine_in_order_of_submission() -> None:
-    view = copy((0, 0))
+    snapshot = copy((0, 0))
     jobs = [work(f"j{i}", group((3, 3 + i), 1), order=10_000 - i) for i in range(10_000)]
-    blocked = asleep(*jobs)
-    say(view, 0, 7, 30_000)
-    assert woken(blocked, view) == ["j9999", "j9998"], "no herd: the others would find nothing"
+    blocked = blocked_of(*jobs)
+    say(snapshot, 0, 7, 30_000)
+    assert woken(blocked, snapshot) == ["j9999", "j9998"], "no herd: the others would find nothing"
 
 
 def test_room_that_was_of_no_use_to_one_is_offered_to_those_behind_it() -> None:
-    view = copy((0, 0))
-    blocked = asleep(*(work(f"j{i}", group((2, 2 + i), 1), order=i) for i in range(3)))
-    say(view, 0, 3, 9)
+    snapshot = copy((0, 0))
+    blocked = blocked_of(*(work(f"j{i}", group((2, 2 + i), 1), order=i) for i in range(3)))
+    say(snapshot, 0, 3, 9)
     for name in ("j0", "j1", "j2"):
-        (found,) = blocked.wake(view)
+        (found,) = blocked.wake(snapshot)
         assert found.id == name
         blocked.add(found)  # something else keeps it out, such as where its other tasks are
-    assert blocked.wake(view) == [], "each was asked once"
-    say(view, 0, 3, 10)
-    assert woken(blocked, view) == ["j0"], "until the machine has more"
+    assert blocked.wake(snapshot) == [], "each was asked once"
+    say(snapshot, 0, 3, 10)
+    assert woken(blocked, snapshot) == ["j0"], "until the machine has more"
 
 
 def test_room_left_by_one_that_went_elsewhere_is_offered_once_all_that_were_woken_have_been_tried() -> None:
-    view = copy((0, 0), (0, 0))
+    snapshot = copy((0, 0), (0, 0))
     small, large = work("small", group((1, 1), 1)), work("large", group((4, 4), 1), order=1)
-    blocked = asleep(small, large)
-    say(view, 0, 1, 1)
-    say(view, 1, 4, 4)
-    assert [found.id for found in blocked.wake(view)] == ["small", "large"]
-    view.take(1, (1, 1), 1)  # small went to the large machine
+    blocked = blocked_of(small, large)
+    say(snapshot, 0, 1, 1)
+    say(snapshot, 1, 4, 4)
+    assert [found.id for found in blocked.wake(snapshot)] == ["small", "large"]
+    snapshot.take(1, (1, 1), 1)  # small went to the large machine
     blocked.tried(small)
     late = work("late", group((1, 1), 1), order=2)
     blocked.add(late)
-    assert blocked.wake(view) == []
+    assert blocked.wake(snapshot) == []
     blocked.add(large)
-    assert [found.id for found in blocked.wake(view)] == ["late"]
+    assert [found.id for found in blocked.wake(snapshot)] == ["late"]
 
 
 def test_a_gang_is_tried_when_part_of_it_fits_and_one_at_a_time() -> None:
-    view = copy((0, 0), (3, 3))
+    snapshot = copy((0, 0), (3, 3))
     gangs = [work(f"g{i}", group((1, 1), 4), gang=Gang.YES) for i in range(3)]
-    blocked = asleep(*gangs)
-    say(view, 0, 1, 1)  # with the three free elsewhere it is enough for one
-    assert woken(blocked, view) == ["g0"]
-    say(view, 0, 5, 5)
-    assert woken(blocked, view) == ["g1", "g2"]
+    blocked = blocked_of(*gangs)
+    say(snapshot, 0, 1, 1)  # with the three free elsewhere it is enough for one
+    assert woken(blocked, snapshot) == ["g0"]
+    say(snapshot, 0, 5, 5)
+    assert woken(blocked, snapshot) == ["g1", "g2"]
 
 
 def test_a_machine_that_comes_up_wakes_jobs_and_one_that_goes_does_not() -> None:
-    view = copy((0, 0), (4, 4))
-    blocked = asleep(work("nothing", group((0, 0), 1)), work("a"))
-    say(view, 1, -1, -1)
-    assert woken(blocked, view) == []
-    say(view, 1, 1, 1)
-    say(view, 1, -1, -1)
-    assert woken(blocked, view) == [], "gone again before anybody looked, also for tasks that need nothing"
-    say(view, 1, 1, 1)
-    assert woken(blocked, view) == ["nothing", "a"]
+    snapshot = copy((0, 0), (4, 4))
+    blocked = blocked_of(work("nothing", group((0, 0), 1)), work("a"))
+    say(snapshot, 1, -1, -1)
+    assert woken(blocked, snapshot) == []
+    say(snapshot, 1, 1, 1)
+    say(snapshot, 1, -1, -1)
+    assert woken(blocked, snapshot) == [], "gone again before anybody looked, also for tasks that need nothing"
+    say(snapshot, 1, 1, 1)
+    assert woken(blocked, snapshot) == ["nothing", "a"]
 
 
 def test_room_freed_and_taken_again_wakes_nobody() -> None:
-    view = copy((0, 0))
-    blocked = asleep(work("a"))
-    say(view, 0, 1, 1)
-    view.take(0, (1, 1), 1)
-    assert woken(blocked, view) == []
+    snapshot = copy((0, 0))
+    blocked = blocked_of(work("a"))
+    say(snapshot, 0, 1, 1)
+    snapshot.take(0, (1, 1), 1)
+    assert woken(blocked, snapshot) == []
 
 
 def test_a_job_taken_out_sleeps_no_more() -> None:
     a, b = work("a"), work("b")
-    blocked = asleep(a, b)
+    blocked = blocked_of(a, b)
     assert blocked.discard("a") is a
     assert blocked.discard("a") is None
     assert (len(blocked), blocked.ids()) == (1, ["b"])
     assert blocked.discard("b") is b
-    view = copy((0, 0))
-    say(view, 0, 9, 9)
-    assert woken(blocked, view) == []
+    snapshot = copy((0, 0))
+    say(snapshot, 0, 9, 9)
+    assert woken(blocked, snapshot) == []
 
 
 def test_its_shape_is_that_of_when_it_went_to_sleep() -> None:
     found = work("a", group((1, 1), 2), group((2, 2), 2))
-    blocked = asleep(found)
+    blocked = blocked_of(found)
     found.left[0] = 0
     assert blocked.discard("a") is found
     assert len(blocked) == 0
 
 
 def test_all_can_be_taken_out() -> None:
-    blocked = asleep(work("a"), work("b", group((2, 2), 1)), work("c"))
+    blocked = blocked_of(work("a"), work("b", group((2, 2), 1)), work("c"))
     assert sorted(found.id for found in blocked.clear()) == ["a", "b", "c"]
     assert (len(blocked), blocked.ids(), blocked.discard("a")) == (0, [], None)
 
@@ -198,26 +200,26 @@ Asked = list[tuple[list[tuple[tuple[int, int], int]], Gang]]
 @given(JOBS, CHANGES)
 def test_whoever_sleeps_on_fits_nowhere(jobs: Asked, changes: list[tuple[int, int, int]]) -> None:
     """The point of it all: after the woken were placed, no sleeping job could have been placed."""
-    view, blocked, place = copy((0, 0), (0, 0), (0, 0)), nobody(), RandomFirstFit().place
+    snapshot, blocked, place = copy((0, 0), (0, 0), (0, 0)), nobody(), RandomFirstFit().place
     for i, (groups, gang) in enumerate(jobs):
         blocked.add(work(f"j{i}", *(group(*asked) for asked in groups), gang=gang))
     for machine, *free in changes:
-        say(view, machine, *free)
+        say(snapshot, machine, *free)
         rounds = 0
-        while found_now := blocked.wake(view):
+        while found_now := blocked.wake(snapshot):
             rounds += 1
             assert rounds < 100
             for found in found_now:
-                claims = place(found, view, Random(0))
+                claims = place(found, snapshot, Random(0))
                 for claim in claims:
                     found.left[claim.group] -= claim.count
                 if claims:
                     blocked.tried(found)
                 if found.remaining:
                     blocked.add(found)
-        settled = room(view)
-        view.forget()
+        settled = room(snapshot)
+        snapshot.forget()
         for i, left in enumerate(settled):  # what was placed is the store's from here on
-            say(view, i, *left)
+            say(snapshot, i, *left)
         for found in blocked.works():
-            assert place(found, view, Random(0)) == [], f"{found.id} is blocked beside room for it"
+            assert place(found, snapshot, Random(0)) == [], f"{found.id} is blocked beside room for it"

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
-from cellstate.view import View
-from omega.testing import view, work
+from omega.testing import snapshot, work
 from schedulers.ordering.fair import WeightedFair
 from schedulers.ordering.fifo import Fifo
 from schedulers.ordering.precedence import PrecedenceFifo
-from schedulers.patience import Patience
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.policies import Ordering, Placement, Preemption
 from schedulers.preemption.precedence import Precedence
-from schedulers.queue.queue import HUNT_SECONDS, MOST_HUNTERS, Queue
+from schedulers.queue.queue import MOST_SCANNED, SCAN_SECONDS, Queue
 from schedulers.queue.ranks import Ranks
 from schedulers.queue.ready import Ready
+from schedulers.retry_policy import RetryPolicy
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 from tests.unit.schedulers.drive import say
@@ -25,7 +25,7 @@ from tests.unit.schedulers.rig import Rig, spec
 ONE = ((1, 1), 1)
 
 
-def free(copy: View, machine: int, tasks: int) -> None:
+def free(copy: Snapshot, machine: int, tasks: int) -> None:
     say(copy, machine, tasks, tasks)
 
 
@@ -36,14 +36,14 @@ def blocked(ordering: Ordering, *works: Work) -> Queue:
     return queue
 
 
-def woken(queue: Queue, copy: View, now: float = 0.0, preemption: Preemption | None = None) -> list[str]:
+def woken(queue: Queue, copy: Snapshot, now: float = 0.0, preemption: Preemption | None = None) -> list[str]:
     queue.observe(copy, now)
     queue.wake(copy, preemption or Scheduler("batch").preemption, Random(1), now)
     return [found.id for found in queue.choose(now, 100)]
 
 
 def test_freed_room_goes_to_the_most_important_however_long_the_others_wait() -> None:
-    copy = view((0, 0), (0, 0))
+    copy = snapshot((0, 0), (0, 0))
     early = [work(ONE, name=f"low{i}", order=i) for i in range(30)]
     queue = blocked(PrecedenceFifo(), *early, work(ONE, name="high", order=30, precedence=9))
     copy.freed()
@@ -55,7 +55,7 @@ def test_freed_room_goes_to_the_most_important_however_long_the_others_wait() ->
 
 def test_between_jobs_of_one_shape_a_rival_of_another_takes_its_turn() -> None:
     """Freed room: jobs of one group are requeued only as far as they come before the first of the other groups."""
-    copy = view((0, 0), (0, 0))
+    copy = snapshot((0, 0), (0, 0))
     small = [work(ONE, name=f"s{i}", order=i) for i in (0, 1, 5)]
     queue = blocked(Fifo(), *small, work(((1, 2), 1), name="tall", order=3))
     copy.freed()
@@ -80,7 +80,7 @@ def test_a_policy_names_the_time_at_which_a_blocked_job_is_tried_again() -> None
     late, soon, never = (work(ONE, name=name, order=i) for i, name in enumerate(("late", "soon", "never")))
     late.until, soon.until = 9.0, 5.0
     queue = blocked(Fifo(), late, soon, never)
-    copy = view((0, 0))
+    copy = snapshot((0, 0))
     assert queue.next_due() == 5.0
     assert (woken(queue, copy, 4.9), woken(queue, copy, 5.0)) == ([], ["soon"])
     assert soon.until == 0.0, "a time holds for one attempt"
@@ -92,15 +92,15 @@ def test_a_policy_names_the_time_at_which_a_blocked_job_is_tried_again() -> None
 class Patiently(Placement):
     """Places nothing of a job before it has waited ten seconds."""
 
-    def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
-        if view.now < work.submitted + 10:
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
+        if snapshot.now < work.submitted + 10:
             work.until = work.submitted + 10
             return ()
-        return RandomFirstFit().place(work, view, rng)
+        return RandomFirstFit().place(work, snapshot, rng)
 
 
 def test_a_placement_that_waits_is_asked_again_at_its_time_and_knows_the_time() -> None:
-    found, copy = Scheduler("batch", placement=Patiently()), view((9, 9))
+    found, copy = Scheduler("batch", placement=Patiently()), snapshot((9, 9))
     found.take([work(ONE, submitted=100.0)])
     found.wake(copy, 101.0)
     assert found.decide(found.choose(101.0), copy, 101.0) == []
@@ -110,15 +110,15 @@ def test_a_placement_that_waits_is_asked_again_at_its_time_and_knows_the_time() 
 
 
 def test_with_patience_nobody_is_blocked_though_the_scheduler_evicts() -> None:
-    found = Scheduler("batch", preemption=Precedence(), patience=Patience(seconds=3.0))
-    copy = view((0, 0), used=5)
+    found = Scheduler("batch", preemption=Precedence(), retry_policy=RetryPolicy(seconds=3.0))
+    copy = snapshot((0, 0), used=5)
     found.take([work(ONE, precedence=5)])
     found.wake(copy, 10.0)
     works = found.choose(10.0)
     assert found.decide(works, copy, 10.0) == []
     copy.residents.learn([0], copy.number, [])
     assert found.preempt(copy, 10.0) == []
-    assert (found.queue.asleep, found.next_due()) == (0, 13.0)
+    assert (found.queue.blocked_jobs, found.next_due()) == (0, 13.0)
 
 
 @dataclass
@@ -127,29 +127,29 @@ class Curious(Preemption):
 
     asked: list[str]
 
-    def suspects(self, work: Work, view: View, rng: Random) -> None:
+    def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> None:
         self.asked.append(work.id)
 
-    def place(self, work: Work, view: View, placement: Placement, rng: Random) -> Sequence[Claim]:
+    def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
         return ()
 
 
 def test_groups_take_turns_when_others_placed_what_they_might_evict() -> None:
-    count = 2 * MOST_HUNTERS + 3
+    count = 2 * MOST_SCANNED + 3
     queue = blocked(Fifo(), *(work(((1, 1 + i), 1), name=f"j{i}", order=i) for i in range(count)))
-    copy, policy, now = view((0, 0)), Curious([]), 0.0
+    copy, policy, now = snapshot((0, 0)), Curious([]), 0.0
     copy.freed()
     for _ in range(3):
         assert woken(queue, copy, now, policy) == []
         assert woken(queue, copy, now + 0.1, policy) == [], "not before its time"
-        due, now = queue.next_due(), now + HUNT_SECONDS
+        due, now = queue.next_due(), now + SCAN_SECONDS
     assert policy.asked[:count] == [f"j{i}" for i in range(count)]
     assert due is None, "each was asked once, and nothing happened since"
     asked = len(policy.asked)
     assert (woken(queue, copy, now + 10, policy), len(policy.asked)) == ([], asked)
     free(copy, 0, 0)
     woken(queue, copy, now + 10, policy)
-    assert len(policy.asked) == asked + MOST_HUNTERS, "something changed"
+    assert len(policy.asked) == asked + MOST_SCANNED, "something changed"
 
 
 def test_users_are_apart_for_eviction() -> None:
@@ -158,7 +158,7 @@ def test_users_are_apart_for_eviction() -> None:
 
 
 def test_fair_shares_divide_room_that_is_freed_at_once() -> None:
-    copy = view(*[(0, 0)] * 9)
+    copy = snapshot(*[(0, 0)] * 9)
     jobs = [work(((1, 1), 100), name=user, order=i, user=user) for i, user in enumerate(("ada", "bob"))]
     queue = blocked(WeightedFair({"bob": 2.0}), *jobs)
     copy.freed()
@@ -170,7 +170,7 @@ def test_fair_shares_divide_room_that_is_freed_at_once() -> None:
 
 
 def test_a_large_job_does_not_take_an_empty_cell_before_others_had_their_turn() -> None:
-    found, copy = Scheduler("batch", ordering=WeightedFair()), view(*[(10, 10)] * 10)
+    found, copy = Scheduler("batch", ordering=WeightedFair()), snapshot(*[(10, 10)] * 10)
     found.take([work(((1, 1), 500), name="ada", user="ada"), work(((1, 1), 500), name="bob", order=1, user="bob")])
     found.wake(copy, 0.0)
     placed = [sum(claim.count for claim in each.claims) for each in found.decide(found.choose(0.0), copy, 0.0)]
@@ -188,7 +188,7 @@ class Teller(Ordering):
 class Listener(Placement):
     known: dict[str, int]
 
-    def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         return ()
 
 
@@ -221,7 +221,7 @@ def test_one_slot_thirty_jobs_and_then_an_important_one_which_is_next() -> None:
     rig.submit(*(spec(f"low{i}") for i in range(30)))
     rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 1)
     rig.submit(spec("high", precedence=9))
-    rig.until(lambda: rig.scheduler.queue.asleep == 30)
+    rig.until(lambda: rig.scheduler.queue.blocked_jobs == 30)
     order = []
     for _ in range(3):
         rig.other.members()
@@ -240,9 +240,9 @@ class Asking(Placement):
     def __init__(self, seen: list[str]) -> None:
         self.seen = seen
 
-    def place(self, work: Work, view: View, rng: Random) -> Sequence[Claim]:
-        self.seen.append(view.attributes.name(0))
-        return RandomFirstFit().place(work, view, rng)
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
+        self.seen.append(snapshot.attributes.name(0))
+        return RandomFirstFit().place(work, snapshot, rng)
 
 
 def test_attributes_are_looked_up_when_a_policy_asks_for_them() -> None:
@@ -257,13 +257,13 @@ def test_use_by_user_and_pool_reaches_a_live_policy_with_what_is_in_flight() -> 
     rig = Rig((1_000, 1_000), scheduler=Scheduler("batch", ordering=WeightedFair()))
     rig.submit(*(spec(f"a{i}", extra={"user": "ada", "pool": "crawl"}) for i in range(3)))
     rig.submit(spec("b", extra={"user": "bob"}))
-    usage = rig.live.view.usage
+    usage = rig.live.snapshot.usage
     rig.until_commit()
     assert sum(usage.of_user(user)[0] for user in ("ada", "bob")) == 400, "decided, not committed"
     rig.until_placed("a0", "a1", "a2", "b")
     assert (usage.of_user("ada"), usage.of_pool("crawl"), usage.of_user("bob")) == ((300,) * 2, (300,) * 2, (100,) * 2)
     rig.end("a0", "b")
     rig.submit(spec("wide", need=(5_000, 5_000), extra={"user": "eve"}))
-    rig.until(lambda: rig.scheduler.queue.asleep > 0)
+    rig.until(lambda: rig.scheduler.queue.blocked_jobs > 0)
     assert (usage.of_user("ada"), usage.of_user("bob")) == ((200, 200), (0, 0))
     assert (usage.wanted_by_user("eve"), usage.capacity) == ((5_000, 5_000), (1_000, 1_000))

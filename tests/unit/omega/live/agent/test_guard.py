@@ -18,7 +18,7 @@ from omega.live.agent.lease_file import held, take_lock
 from omega.live.agent.process_tree import processes
 from omega.live.agent.task_start import account
 
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
 
 ESCAPES = {
@@ -100,7 +100,7 @@ def alive(pids: list[int]) -> list[int]:
 
 
 def until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not true():
         assert time.monotonic() < deadline, "did not come true"
         time.sleep(0.01)
@@ -194,7 +194,7 @@ def test_a_guard_that_was_lost_is_replaced_and_the_next_one_watches_its_tasks(
 
     os.kill(first, how)
     with monkeypatch.context() as impatient:  # only of the guard that cannot answer: a new one may take long to start
-        impatient.setattr("omega.live.agent.guard_line.PATIENCE_SECONDS", 0.2)
+        impatient.setattr("omega.live.agent.guard_line.TIMEOUT_SECONDS", 0.2)
         until(replaced)
     yard.guard()
     os.kill(supervisor(place), signal.SIGSTOP)

@@ -17,7 +17,7 @@ from omega.live.agent.output import Reader, files, tail
 from omega.live.agent.task_output import Output
 from tests.unit.omega.live.agent.lone_supervisor import start
 
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 Order = Callable[..., Path]
 
 
@@ -41,7 +41,7 @@ def order(tmp_path: Path) -> Order:
 
 
 def until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not true():
         assert time.monotonic() < deadline, "did not come true"
         time.sleep(0.01)
@@ -49,7 +49,7 @@ def until(true: Callable[[], object]) -> None:
 
 def ended(process: "subprocess.Popen[bytes]", place: Path) -> tuple[str, str]:
     """How the task ended, and why."""
-    process.wait(PATIENCE_SECONDS)
+    process.wait(TIMEOUT_SECONDS)
     found = json.loads((place / "result").read_text())
     return found["how"], found["reason"]
 

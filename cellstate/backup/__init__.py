@@ -1,0 +1,216 @@
+"""A cell as it is at one version, whole and apart from any server: what a backup holds, and how it is read.
+
+The cell goes on meanwhile. Its large hashes are read in chunks; what was touched since is read again in one
+piece, as an audit does (`changed_records.lua`), and in the same transaction everything small (semantics 18).
+
+Left out is what only the server or a running process can vouch for: leases, wake tokens, the change list
+(who follows the cell reads it afresh), messages to executors (they are told to read afresh), last words of tasks.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import redis
+
+from cellstate import keys
+from cellstate.errors import StoreError
+from cellstate.redis import RedisCell
+from cellstate.redis.raw_changed_records import RawChangedRecords
+from cellstate.redis.records import chunk_fields
+from cellstate.redis.scripts import script
+from cellstate.resources import Dimensions
+from cellstate.server import translate
+
+BULK = ("machines", "runs", "placed", "static", "jobs", "specs", "jobnames")
+"""Hashes of a record a machine or job: every change of one is named by a fact."""
+NAMES = "names"
+"""Made again from the static parts."""
+LEFT = ("lease", "wake", "asleep", "changes", "box", "output", "outputs", "log", "settling", NAMES, *BULK)
+CHUNK = 1_000
+MOST_AT_ONCE = 20_000
+"""Machines and jobs in the last look, which holds the server up."""
+ROUNDS = 200
+ATTEMPTS = 5
+
+Told = Callable[[int], object]
+"""Told of every so many records that were read or written."""
+
+
+class Key(NamedTuple):
+    """A small key: its type, what it holds as a flat list of bytes, and when it expires."""
+
+    kind: str
+    items: list[bytes]
+    ttl_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Backup:
+    """A cell at `version`, read at `at_ms`. Keys are named without the cell's prefix."""
+
+    cell: str
+    resources: tuple[str, ...]
+    schema: int
+    at_ms: int
+    version: int = 0
+    bulk: dict[str, dict[bytes, bytes]] = field(default_factory=lambda: {name: {} for name in BULK})
+    small: dict[str, Key] = field(default_factory=dict)
+    log: list[tuple[bytes, list[bytes]]] = field(default_factory=list)
+    """Entries of the stream: id, and names and values in turn."""
+
+    @property
+    def records(self) -> int:
+        """How many records it has."""
+        return sum(map(len, self.bulk.values())) + sum(len(key.items) for key in self.small.values()) + len(self.log)
+
+    def take(self, shot: RawChangedRecords) -> None:
+        """Replace what the snapshot has anew."""
+        bulk = self.bulk
+        for index, record, runs, static in shot.machines:
+            for name, value in (("machines", record), ("runs", runs), ("static", static)):
+                _put(bulk[name], index, value)
+        gone = {job.encode() for job, record, *_ in shot.jobs if not record}
+        if gone:
+            bulk["jobnames"] = {name: job for name, job in bulk["jobnames"].items() if job not in gone}
+        for job, record, _, holder, spec in shot.jobs:
+            for _, chunk in chunk_fields(job, bulk["jobs"].get(job.encode(), b"")):
+                bulk["placed"].pop(chunk.encode(), None)
+            _put(bulk["jobs"], job.encode(), record)
+            _put(bulk["specs"], job.encode(), spec)
+            if record:
+                _put(bulk["jobnames"], record.partition(b" ")[0], holder)
+        bulk["placed"].update(shot.placed)
+        self.version = shot.version
+
+
+def _put(records: dict[bytes, bytes], name: bytes, value: bytes) -> None:
+    if value:
+        records[name] = value
+    else:
+        records.pop(name, None)
+
+
+class _Reader:
+    """Reads one cell over one client."""
+
+    def __init__(self, cell: RedisCell, told: Told) -> None:
+        self.client: Any = cell.client
+        self.name, self.url, self.told = cell.name, cell.url, told
+        self.dimensions: Dimensions = cell.dimensions
+        self.prefix = keys.prefix(cell.name)
+
+    def read(self, at_ms: int) -> Backup | None:
+        """Read all of it; None when it changes faster than it can be read."""
+        self.client.script_load(script("changed_records").text)  # a reader may not send scripts to be run (EVAL)
+        schema, version = self.client.hmget(self.prefix + "meta", "schema", "version")
+        backup = Backup(self.name, self.dimensions.names, int(schema), at_ms)
+        for name in BULK:
+            self._scan(name, backup.bulk[name])
+        if not self._catch_up(backup, int(version)):
+            return None
+        for entries in self._log(backup.version):
+            backup.log += entries
+            self.told(len(entries))
+        return backup
+
+    def _scan(self, name: str, into: dict[bytes, bytes]) -> None:
+        for number, (key, value) in enumerate(self.client.hscan_iter(self.prefix + name, count=CHUNK), 1):
+            into[key] = value
+            if number % CHUNK == 0:
+                self.told(CHUNK)
+        self.told(len(into) % CHUNK)
+
+    def _small(self) -> dict[str, str]:
+        """The keys that are read whole, and their types."""
+        found = self.client.scan_iter(match=self.prefix.replace("[", "\\[") + "*", count=500)
+        names = sorted({key.decode().removeprefix(self.prefix) for key in found})
+        return {name: self.client.type(self.prefix + name).decode() for name in names if _first(name) not in LEFT}
+
+    def _catch_up(self, backup: Backup, since: int) -> bool:
+        """Bring it to one version; False when facts that would say what was touched are missing."""
+        small = self._small()
+        for _ in range(ROUNDS):
+            answer = self._look(since, small)
+            if answer is None:  # a kind of job was new
+                small = self._small()
+                continue
+            shot, held = answer
+            if shot.first > since + 1 or shot.version < since:
+                return False
+            backup.take(shot)
+            since = shot.seen
+            # A key that came between the listing and the look belongs to it.
+            if shot.seen == shot.version and small.keys() >= (now := self._small()).keys():
+                backup.small = {name: key for name, key in held.items() if key.items}
+                self.told(sum(len(key.items) for key in held.values()))
+                return True
+            small |= now if shot.seen == shot.version else {}
+        return False
+
+    def _look(self, since: int, small: Mapping[str, str]) -> tuple[RawChangedRecords, dict[str, Key]] | None:
+        """One transaction: what the facts after `since` name, and the small keys; None when it needs another queue."""
+        chosen = script("changed_records")
+        queues = sorted(name for name in small if _first(name) == "pending")
+        named = [self.prefix + name for name in (*chosen.keys, *queues)]
+        values = {"dims": len(self.dimensions), "since": since, "most": MOST_AT_ONCE}
+        with self.client.pipeline(transaction=True) as pipe:
+            pipe.evalsha(chosen.sha, len(named), *named, *chosen.pack_arguments(values))
+            for name, kind in small.items():
+                _ask(pipe, kind, self.prefix + name)
+                pipe.pttl(self.prefix + name)
+            reply, *rest = pipe.execute()
+        if reply[0] == b"keys":
+            return None
+        held = {
+            name: Key(kind, _flat(kind, value), ttl if ttl > 0 else None)
+            for (name, kind), value, ttl in zip(small.items(), rest[::2], rest[1::2], strict=True)
+        }
+        return RawChangedRecords.of(reply), held
+
+    def _log(self, version: int) -> Iterator[list[tuple[bytes, list[bytes]]]]:
+        start = "-"
+        while entries := self.client.xrange(self.prefix + "log", start, f"{version}-0", count=CHUNK):
+            yield [(key, [word for pair in fields.items() for word in pair]) for key, fields in entries]
+            start = f"{int(entries[-1][0].partition(b'-')[0]) + 1}-0"
+
+
+def _first(name: str) -> str:
+    return name.partition(":")[0]
+
+
+def _ask(pipe: Any, kind: str, key: str) -> None:
+    if kind == "hash":
+        pipe.hgetall(key)
+    elif kind == "list":
+        pipe.lrange(key, 0, -1)
+    elif kind == "zset":
+        pipe.zrange(key, 0, -1, withscores=True)
+    elif kind == "string":
+        pipe.get(key)
+    else:
+        raise StoreError(
+            f"the key {key} is a {kind}, which no part of a cell is; somebody else put it there, delete it"
+        )
+
+
+def _flat(kind: str, value: Any) -> list[bytes]:
+    if kind == "hash":
+        return [word for pair in value.items() for word in pair]
+    if kind == "zset":
+        return [word for member, score in value for word in (member, b"%d" % int(score))]
+    if kind == "string":
+        return [] if value is None else [value]
+    return list(value)
+
+
+def read_backup(cell: RedisCell, at_ms: int, told: Told = lambda _: None) -> Backup:
+    """Read a cell, which schedulers may be changing. Raises StoreError, also when it changes too fast."""
+    try:
+        for _ in range(ATTEMPTS):
+            found = _Reader(cell, told).read(at_ms)
+            if found is not None:
+                return found
+    except (redis.RedisError, OSError) as error:
+        raise translate(error, cell.url) from error
+    raise StoreError(f"cell {cell.name}: changes faster than it can be read; try again when less goes on")

@@ -1,0 +1,24 @@
+-- An agent takes its name: a new incarnation, unless this nonce already has it.
+--
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping names executors agents serving lease
+-- ARGV   dims tag at member name nonce lease_ms
+-- member is "agent/NAME", the name of its executor; name is that of its machine.
+-- Reply  {"ok", incarnation}, {"taken"} when a live agent has the name, {"lapsed", incarnation} when the tasks
+--        of one that is gone were not put back yet (deregister_executor.lua), {"machine"} when another executor has the machine
+-- Types  names, executors, agents, serving: hash; lease: string that expires; others as in commit.lua
+-- Rules  counter + nonce: resending is idempotent, and an agent that crashed comes back to its tasks with the
+--        nonce it kept (semantics 15); whether one lives is told by its lease alone (17)
+
+--@include lists binary ranges words done lanes publish serving leases
+
+local held, incarnation = holder(agents_key)
+if held == 'taken' then return { 'taken' } end
+if held then return { held, incarnation } end
+local index = redis.call('HGET', names_key, name)
+if index then
+  load_machines({ index })
+  local m = M[index]
+  if (m[STATE] ~= GONE or m.runs ~= '') and m[EXECUTOR] ~= number_of(member) then return { 'machine' } end
+end
+serve(member)
+return take_name(agents_key, ' ' .. lease_ms)

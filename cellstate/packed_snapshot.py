@@ -1,0 +1,267 @@
+"""The working copy as the simulator keeps it: one packed integer a machine, brought up to date by what changed.
+
+It is a `Snapshot`; its arrays are made only for those who ask for them. A commit here is judged before the
+next decision, so there are no claims in flight: what is open either stands or is given back.
+"""
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cellstate.cell import Reply, Rows, StaleSnapshot
+from cellstate.model import MachineState
+from cellstate.packing import FIELD, GUARD, MASK, fields, packed, packed_need
+from cellstate.resources import Resources
+from cellstate.snapshot import Snapshot
+
+Open = tuple[Sequence[int], int]
+"""Machines that were claimed for, once for each task or run, and the packed amounts on each."""
+
+NOBODY = np.empty(0, dtype=np.int64)
+
+
+class PackedSnapshot(Snapshot):
+    """A copy that takes over values instead of records.
+
+    `rest[i]` is what is free on machine i, packed, with guards; `nothing` where it takes none. `numbers`
+    are the sequence numbers at the last sync, kept only when `numbered`: fine detection needs none.
+    `watching` says whether `freed` will be asked for, `wants_use` whether a policy asks what users and pools hold.
+    """
+
+    def __init__(self, dimensions: int, *, numbered: bool = True) -> None:
+        """Make an empty copy."""
+        self.guards = packed([GUARD] * dimensions)
+        # No guard, and too much in each field for any need to borrow one: 0 less a need is negative, all bits set.
+        self.nothing = packed([GUARD >> 1] * dimensions)
+        self.rest: list[int] = []
+        self.numbers: list[int] = []
+        self.numbered = numbered
+        self.followed = self.redescribed = -1
+        self.watching = False
+        self.wants_use = False
+        self.changed: list[int] = []
+        self._claimed: list[Open] = []
+        self._dense = False
+        self._words: list[array[int]] = []
+        self._rooms: list[NDArray[np.int64]] = []
+        super().__init__(dimensions)
+
+    # The arrays of a Snapshot
+
+    @property
+    def free(self) -> list["array[int]"]:
+        """See Snapshot; made when first asked for, kept up to date from then on."""
+        self._make_dense()
+        return self._words
+
+    @free.setter
+    def free(self, words: list["array[int]"]) -> None:
+        self._words = words
+
+    @property
+    def room(self) -> list[NDArray[np.int64]]:
+        """See Snapshot; as `free`."""
+        self._make_dense()
+        return self._rooms
+
+    @room.setter
+    def room(self, rooms: list[NDArray[np.int64]]) -> None:
+        self._rooms = rooms
+
+    @property
+    def number(self) -> Any:
+        """See Snapshot; a list, all 0 when this copy is not `numbered`."""
+        return self.numbers
+
+    @number.setter
+    def number(self, numbers: Any) -> None:
+        """Is kept as a list."""
+
+    @property
+    def _described(self) -> int:
+        return self.redescribed
+
+    @property
+    def base(self) -> NDArray[np.int64]:
+        """See Snapshot; made anew each time."""
+        rest = list(self.rest)
+        for machines, amounts in self._claimed:
+            for machine in machines:
+                rest[machine] += amounts
+        free = fields(rest, self.dimensions) - GUARD
+        free[(free < 0).any(axis=1)] = -1
+        return np.ascontiguousarray(free.T)
+
+    @base.setter
+    def base(self, base: NDArray[np.int64]) -> None:
+        """Is made when asked for."""
+
+    @property
+    def allocated(self) -> NDArray[np.int64]:
+        """See Snapshot; what a machine that takes nothing holds is as it was when it was described."""
+        base = self.base
+        return np.where(base < 0, super().allocated, self.capacity - base)
+
+    def _make_dense(self) -> None:
+        if self._dense or not self.size:
+            return
+        self._dense = True
+        self._words = [array("q", bytes(8 * self.size)) for _ in range(self.dimensions)]
+        self._rooms = [np.frombuffer(word, dtype=np.int64) for word in self._words]
+        self._spread(range(self.size))
+
+    def _spread(self, machines: Sequence[int]) -> None:
+        """Write the amounts of some machines into the arrays."""
+        rest, closed = self.rest, -1
+        if len(machines) > 24:
+            index = np.fromiter(machines, dtype=np.int64, count=len(machines))
+            amounts = fields([rest[machine] for machine in machines], self.dimensions) - GUARD
+            amounts[(amounts < 0).any(axis=1)] = closed
+            for d in range(self.dimensions):
+                self._rooms[d][index] = amounts[:, d]
+            return
+        for machine in machines:
+            left = rest[machine]
+            open_ = left & self.guards == self.guards
+            for d, word in enumerate(self._words):
+                word[machine] = (left >> FIELD * d & MASK) - GUARD if open_ else closed
+
+    # Following the cell
+
+    def apply(self, reply: Reply) -> None:
+        """See Snapshot.apply."""
+        if reply.full:
+            self._grow(0)
+        elif reply.position.version < self.position.version:
+            raise StaleSnapshot
+        if len(reply.rows):
+            self._grow(int(reply.rows[:, 0].max()) + 1)
+            self._take_in(reply.rows)
+            size, rest, numbers = self.dimensions, self.rest, self.numbers
+            for index, number, state, _, *amounts in reply.rows.tolist():
+                left = [has - used for has, used in zip(amounts[:size], amounts[size:], strict=True)]
+                takes = state == MachineState.UP and min(left) >= 0
+                rest[index] = packed(left) + self.guards if takes else self.nothing
+                numbers[index] = number if self.numbered else 0
+            self.took_over(reply.rows[:, 0].tolist())
+        self.position = reply.position
+
+    def _take_in(self, rows: Rows) -> None:
+        """Keep the records: executors, capacities, states."""
+        index = rows[:, 0]
+        before = self.rows[:, index] if self.attributes.used else None
+        self.rows[:, index] = rows.T
+        if before is not None:
+            self.attributes.note(index, before, self.rows[:, index])
+
+    def start(self, rows: Rows) -> None:
+        """Take over all records, but not what is free: whoever follows the cell writes that into `rest`."""
+        self._grow(len(rows))
+        self.rows[:, :] = rows.T
+
+    def _grow(self, size: int) -> None:
+        """Have room for so many machines; for 0 forget what is known of all."""
+        known = len(self.rest)
+        if not size:
+            self.rest[:] = [self.nothing] * known
+            self.changed += range(known)
+        elif size > known:
+            self.rest += [self.nothing] * (size - known)
+            self.numbers += [0] * (size - known)
+            rows = np.zeros((len(self.rows), size), dtype=np.int64)
+            rows[2, :] = MachineState.GONE
+            rows[:, :known] = self.rows
+            self.rows, self.size, self._dense = rows, size, False
+            self.attributes.resize(size)
+
+    @property
+    def wholesale(self) -> bool:
+        """Whether nobody needs to be told which machines changed, so that all may be written at once."""
+        return not self.watching and not self._dense
+
+    def took_over(self, machines: Sequence[int]) -> None:
+        """`rest` of these machines was written by whoever follows the cell."""
+        if self._dense:
+            self._spread(machines)
+        if self.watching:
+            self.changed += machines
+
+    def freed(self) -> NDArray[np.int64]:
+        """Machines that changed since this was last asked while `watching`, and so may have gained room."""
+        if not self.changed:
+            return NOBODY
+        changed, self.changed = self.changed, []
+        return np.unique(np.array(changed, dtype=np.int64))
+
+    def forget_freed(self) -> None:
+        """See Snapshot.forget_freed."""
+        self.changed.clear()
+
+    # Deciding
+
+    def take(self, machine: int, need: Resources, count: int) -> None:
+        """See Snapshot.take."""
+        amounts = packed_need(need) * count
+        self.rest[machine] -= amounts
+        self._claimed.append(((machine,), amounts))
+        if self._dense:
+            for word, amount in zip(self._words, need, strict=True):
+                word[machine] -= amount * count
+
+    def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:
+        """See Snapshot.take_each."""
+        amounts, rest, guards = packed_need(need), self.rest, self.guards
+        stood: list[int] = [] if onto is None else onto
+        for machine in machines:
+            left = rest[machine] - amounts
+            if left & guards == guards:
+                rest[machine] = left
+                stood.append(machine)
+        if onto is None:
+            self._claimed.append((stood, amounts))
+        if self._dense:
+            self._spread(stood)
+        return stood
+
+    def took(self, machines: Sequence[int], amounts: int) -> bool:
+        """Whether `take_each` claimed so much (packed) on just these machines, and nothing else is claimed.
+
+        The list itself is meant: it was made here, claim by claim, and each was seen to fit.
+        """
+        return len(self._claimed) == 1 and self._claimed[0][0] is machines and self._claimed[0][1] == amounts
+
+    def mark(self) -> int:
+        """See Snapshot.mark."""
+        return len(self._claimed)
+
+    def undo(self, mark: int) -> None:
+        """See Snapshot.undo."""
+        for machines, amounts in self._claimed[mark:]:
+            for machine in machines:
+                self.rest[machine] += amounts
+            self.took_over(machines)
+        del self._claimed[mark:]
+
+    def settle(self, *, stands: bool) -> None:
+        """What was claimed stands, or else is given back; what became of it in the cell comes with the next sync."""
+        self.usage.settle()
+        if stands:
+            self._claimed.clear()
+        else:
+            self.undo(0)
+
+    def holding(self, need: Resources) -> list[int]:
+        """See Snapshot.holding."""
+        amounts, guards = packed_need(need), self.guards
+        return [machine for machine, left in enumerate(self.rest) if (left - amounts) & guards == guards]
+
+    def amounts(self, machines: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See Snapshot.amounts."""
+        if self._dense:
+            return super().amounts(machines)
+        free = fields([self.rest[machine] for machine in machines.tolist()], self.dimensions) - GUARD
+        free[(free < 0).any(axis=1)] = -1
+        return np.ascontiguousarray(free.T)

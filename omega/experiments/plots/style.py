@@ -1,0 +1,144 @@
+"""How every figure styles: one colour and marker an architecture, one line style a kind of job, units on axes.
+
+The colours are Okabe and Ito's, told apart by people who see colours differently; the markers tell them
+apart without colour.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from cellstate.errors import BadInput
+
+SLO_SECONDS = 30.0
+LEAST_SECONDS = 1e-3
+"""Waits below are drawn here: an axis of logarithms has no 0."""
+CHARACTERS = 15
+"""Of small print that an inch holds."""
+GREY, RED = "#666666", "#B00020"
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Name, colour and marker of an architecture."""
+
+    label: str
+    colour: str
+    marker: str
+
+
+STYLES = {
+    "monolithic-single": Style("monolithic, single-path", "#000000", "o"),
+    "monolithic-multi": Style("monolithic, multi-path", "#E69F00", "s"),
+    "partitioned": Style("statically partitioned", "#009E73", "v"),
+    "two-level": Style("two-level (Mesos)", "#D55E00", "^"),
+    "shared-state": Style("shared state (Omega)", "#0072B2", "D"),
+}
+LINES: dict[str, Any] = {"batch": "-", "service": "--"}
+RULES: Any = {
+    "axes.edgecolor": "#444444", "axes.grid": True, "axes.spines.right": False, "axes.spines.top": False,
+    "axes.titlesize": 10.5, "axes.titleweight": "bold", "axes.titlelocation": "left",
+    "errorbar.capsize": 2, "figure.dpi": 100, "font.size": 9.5,
+    "grid.color": "#DDDDDD", "grid.linewidth": 0.6, "legend.frameon": False, "lines.linewidth": 1.6,
+    "lines.markersize": 4.5, "svg.fonttype": "none", "svg.hashsalt": "omega",
+}  # fmt: skip
+"""matplotlib's settings; the salt makes the same figure the same file."""
+
+
+def styled() -> AbstractContextManager[None]:
+    """The settings while a figure is drawn."""
+    return mpl.rc_context(RULES)
+
+
+def sheet(rows: int, columns: int, *, width: float = 3.4, height: float = 2.7, **shared: Any) -> tuple[Figure, Any]:
+    """A figure and its axes, always as an array of rows; inches per panel."""
+    figure = Figure(figsize=(width * columns + 0.6, height * rows + 0.8), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **shared)
+
+
+def series(
+    axes: Axes, x: Sequence[float], y: Sequence[float], *, style: Style, kind: str = "batch",
+    spread: Sequence[float] | None = None, full: Sequence[bool] = (),
+) -> None:  # fmt: skip
+    """Draw one line with its markers and error bars; crosses where the scheduler was saturated (`full`)."""
+    filled = style.colour if kind == "batch" else "white"
+    shown = spread if spread is not None and any(spread) else None
+    axes.errorbar(
+        x, y, yerr=shown, color=style.colour, linestyle=LINES[kind], marker=style.marker, markerfacecolor=filled,
+        elinewidth=1.0, capsize=2,
+    )  # fmt: skip
+    lost = [(a, b) for a, b, is_full in zip(x, y, full, strict=False) if is_full]
+    if lost:
+        axes.plot(*zip(*lost, strict=True), linestyle="", marker="x", color=RED, markersize=8, zorder=5)
+
+
+def slo(axes: Axes) -> None:
+    """The line of 30 seconds (Omega §4)."""
+    axes.axhline(SLO_SECONDS, color=GREY, linestyle=":", linewidth=1.2, zorder=1)
+    axes.annotate(
+        "SLO 30 s", (0.01, SLO_SECONDS), xycoords=("axes fraction", "data"), color=GREY, fontsize=8, va="bottom"
+    )
+
+
+def handle(label: str, colour: str, marker: str) -> Line2D:
+    """An entry of a legend."""
+    return Line2D([], [], color=colour, marker=marker, label=label)
+
+
+def kind_handles() -> list[Line2D]:
+    """Line styles: batch with full lines and markers, service with dashed lines and empty markers."""
+    fill = {"batch": GREY, "service": "white"}
+    return [
+        Line2D([], [], color=GREY, linestyle=style, label=kind, marker="o", markerfacecolor=fill[kind])
+        for kind, style in LINES.items()
+    ]
+
+
+def key(figure: Figure, architectures: Iterable[str], *, kinds: bool = True, crosses: bool = False) -> None:
+    """One legend below all panels."""
+    handles = [handle(STYLES[name].label, STYLES[name].colour, STYLES[name].marker) for name in architectures]
+    handles += kind_handles() if kinds else []
+    if crosses:
+        label = "saturated"
+        handles.append(Line2D([], [], color=RED, linestyle="", marker="x", markersize=8, label=label))
+    below(figure, handles)
+
+
+def titled(figure: Figure, title: str, details: str) -> None:
+    """Make room above all panels and say there what is shown and, smaller, what was simulated for it."""
+    width, height = figure.get_size_inches()
+    lines = fill(details, int(CHARACTERS * width), break_on_hyphens=False)
+    room = 0.28 + 0.16 * (lines.count("\n") + 1)
+    figure.set_size_inches(width, height + room)
+    top, left = height + room, 0.1 / width
+    engine: Any = figure.get_layout_engine()
+    engine.set(rect=(0, 0, 1, height / top))
+    figure.text(left, 1 - 0.05 / top, title, fontsize=11.5, fontweight="bold", ha="left", va="top")
+    figure.text(left, 1 - 0.3 / top, lines, fontsize=8, color=GREY, ha="left", va="top")
+
+
+def below(figure: Figure, handles: Sequence[Any], columns: int | None = None, title: str | None = None) -> None:
+    """A legend under the panels."""
+    columns = columns or min(len(handles), max(3, int(figure.get_figwidth() / 1.7)))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, title=title, fontsize=9)
+
+
+def save(figure: Figure, *paths: Path) -> None:
+    """Write a figure in the format of its file extension. Raises BadInput when it cannot be written."""
+    for path in paths:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            figure.savefig(
+                path, dpi=130, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None
+            )
+        except OSError as error:
+            raise BadInput(f"figure {path}: cannot be written ({error.strerror}); name another place") from None

@@ -1,0 +1,147 @@
+"""The fields of a MapReduce job in a job file: commands over shards of an input instead of task groups."""
+
+import re
+from dataclasses import replace
+from glob import glob
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, model_validator
+
+from cellstate import ranges
+from cellstate.errors import BadInput
+from cellstate.model import BUDGET, TaskGroup
+from cellstate.resources import parse_bytes
+from omega.jobfile.form import MOST_TASKS, Amount, Constraint, Duration, JobEntry, Need, Restart, Strict, Tasks
+from omega.mapreduce.plan import Plan
+from schedulers.resizing import PLAN
+
+MOST_FILES = 10_000
+MOST_SHARDS = 100_000
+"""Maximum of maps and of reduces of a job: a claim reads the ranges of unclaimed ones."""
+SHARD_BYTES = 8 << 20
+SHARD_NUMBERS = 1_000
+RESTART = Restart(attempts=3, factor=2.0, lost=BUDGET)
+"""How often a worker that failed is run again: it goes on with the shard it had."""
+WORKER = ["omega", "mapreduce", "worker"]
+"""The command of the tasks of a MapReduce job."""
+
+_RANGES = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", re.ASCII)
+
+
+def _bytes(value: Any) -> int:
+    """Read what one map takes: bytes with or without a unit, or how many numbers."""
+    text = str(value).strip()
+    try:
+        size = parse_bytes(f"{text}B" if text.isdecimal() else text)
+    except BadInput:
+        size = 0
+    if isinstance(value, bool) or not size:
+        raise ValueError(f"{value!r} is not a size; write for example 8Mi, 64Mi or 100000")
+    return size
+
+
+def _ranges(value: Any) -> str:
+    text = str(value).strip()
+    if isinstance(value, bool) or not _RANGES.fullmatch(text):
+        raise ValueError(f"{value!r} is not a range of numbers; write for example 0-999 or 0-9,20-29")
+    pairs = ranges.spans(text)
+    falling = any(last < first for first, last in pairs)
+    if falling or any(after[0] <= before[1] for before, after in pairwise(pairs)):
+        raise ValueError(f"{value!r}: numbers rise, and none stands there twice")
+    return text
+
+
+def _none(value: list[Tasks]) -> list[Tasks]:
+    if value:
+        raise ValueError("a job of kind mapreduce has workers, map and reduce instead")
+    return value
+
+
+class Step(Strict):
+    """A mapper: text in, lines ``key<TAB>value`` out."""
+
+    command: list[str] = Field(min_length=1)
+
+
+class Reduce(Step):
+    """A reducer, and how many parts the answer has: by default as many as workers were asked for."""
+
+    count: int | None = Field(None, ge=1, le=MOST_SHARDS)
+
+
+class Input(Strict):
+    """Files, by name or pattern, or numbers; and how much of it one map takes: bytes, or numbers."""
+
+    files: list[str] = Field(default_factory=list)
+    ranges: Annotated[Any, AfterValidator(_ranges)] = ranges.EMPTY
+    shard: Annotated[Any, AfterValidator(_bytes)] = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "Input":
+        if bool(self.files) == (self.ranges != ranges.EMPTY):
+            raise ValueError("want either files or ranges")
+        return self
+
+
+class MapReduceEntry(JobEntry):
+    """A MapReduce job."""
+
+    tasks: Annotated[list[Tasks], AfterValidator(_none)] = Field(default_factory=list)
+    workers: int = Field(1, ge=1, le=MOST_TASKS)
+    resources: dict[str, Amount] = Field(default_factory=dict)
+    constraints: list[Constraint] = Field(default_factory=list)
+    duration: Duration = 0
+    input: Input
+    map: Step
+    reduce: Reduce
+    output: str = Field(min_length=1)
+    scratch: str | None = None
+
+    def groups(self, need: Need) -> tuple[TaskGroup, ...]:
+        """The workers that were asked for and, none yet, the surplus that a scheduler may add."""
+        tasks = Tasks(
+            name="workers", count=self.workers, resources=self.resources, command=WORKER, duration=self.duration,
+            constraints=self.constraints, restart=RESTART,
+        )  # fmt: skip
+        workers = replace(tasks.group(need((), tasks)), once=self.requeue == "never")
+        return workers, replace(workers, count=0, extra={**workers.extra, "name": "surplus"}, optional=True)
+
+    def extra(self) -> dict[str, Any]:
+        """As JobEntry.extra, with the plan. Raises BadInput for an input that cannot be read."""
+        return {**super().extra(), PLAN: self.plan().write()}
+
+    def plan(self) -> Plan:
+        """Return the plan; file names are relative to the current directory."""
+        output = Path(self.output).absolute()
+        if any(output.glob("part-*")):
+            raise BadInput(f"output: {output} holds the answer of an earlier run; remove it or name another directory")
+        numbers, files = self.input.ranges, _found(self.input.files)
+        plan = Plan(
+            self.map.command, self.reduce.command, self.reduce.count or min(self.workers, MOST_SHARDS),
+            self.input.shard or (SHARD_BYTES if files else SHARD_NUMBERS),
+            str(output), str(Path(self.scratch).absolute() if self.scratch else output / ".scratch"), files, numbers,
+        )  # fmt: skip
+        if plan.maps > MOST_SHARDS:
+            raise BadInput(f"input: {plan.maps} shards, the most is {MOST_SHARDS}; make shard larger")
+        return plan
+
+
+def _found(patterns: list[str]) -> list[tuple[str, int]]:
+    """The files that are meant, each once, and their sizes."""
+    names: dict[str, int] = {}
+    for pattern in patterns:
+        found = [name for name in sorted(glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207 - absolute patterns too
+        if not found:
+            raise BadInput(f"input: no file is called {pattern!r}; names count from the current directory")
+        for name in found:
+            path = Path(name).absolute()
+            try:
+                with path.open("rb"):
+                    names[str(path)] = path.stat().st_size
+            except OSError as error:
+                raise BadInput(f"input: {path}: {error.strerror}; give files that can be read") from None
+    if len(names) > MOST_FILES:
+        raise BadInput(f"input: {len(names)} files, the most is {MOST_FILES}; join them")
+    return list(names.items())

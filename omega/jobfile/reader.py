@@ -1,0 +1,168 @@
+"""Job files: YAML or JSON, one job or a list of them, read into `JobSpec`.
+
+An error is one line with file, line, field and the allowed values. Fields that
+only some schedulers and executors understand (constraints, spread, locality, pool, …) are checked in
+form and travel in `extra`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
+
+from cellstate.errors import BadInput, OmegaError
+from cellstate.model import After, JobSpec
+from cellstate.plain_text import cleaned, problems
+from cellstate.resources import Dimensions, Resources, shown
+from omega.jobfile.form import JobEntry, Tasks, fields_at, parse_duration
+from omega.jobfile.lines import Document, Path, joined, parse
+from omega.jobfile.mapreduce import MapReduceEntry
+from omega.jobfile.order import FindJob, in_order, resolved
+
+__all__ = ["JobFile", "load", "parse_duration"]
+
+_BOUNDS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
+_WANTED = {
+    "string_type": "text; put it in quotes", "int_type": "a whole number", "int_from_float": "a whole number",
+    "list_type": "a list; write [a, b]", "dict_type": "a mapping of names to values",
+    "model_type": "a mapping of fields",
+    "too_short": "a list with something in it", "invalid_key": "text; put the name in quotes",
+    "bool_type": "true or false",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A job file's name, for messages, and its text."""
+
+    name: str
+    text: str
+
+
+def _nowhere(name: str) -> str:
+    raise BadInput(f"{name!r} is no job of this submission")
+
+
+def load(
+    files: Iterable[JobFile], dimensions: Dimensions, new_id: Callable[[], str], find_job: FindJob = _nowhere
+) -> list[JobSpec]:
+    """Return the jobs of all `files`, in their order, but those that others wait for before these.
+
+    A job without an id gets one from `new_id`; `find_job` finds those that are waited for and are there already.
+    Raises BadInput for the first job with errors: ``FILE:LINE: FIELD: what; what is allowed``, at most four of them.
+    """
+    entries_read: list[tuple[Document, Path, JobEntry, str]] = []
+    taken: dict[tuple[str, str], str] = {}
+    own: dict[str, str] = {}
+    for file in files:
+        document = parse(file.name, file.text)
+        entries = document.value if isinstance(document.value, list) else [document.value]
+        if not entries:
+            raise BadInput(f"{file.name}: no job in it; write at least name and tasks")
+        for i, entry in enumerate(entries):
+            here: Path = (i,) if isinstance(document.value, list) else ()
+            job = _entry(document, here, entry)
+            _take(document, here, job, taken)
+            job_id = new_id() if job.id is None else job.id
+            own |= {job.name: job_id, job_id: job_id}
+            entries_read.append((document, here, job, job_id))
+    specs = [
+        _spec(document, here, job, dimensions, job_id, _after(document, here, job, own, find_job))
+        for document, here, job, job_id in entries_read
+    ]
+    return in_order(specs)
+
+
+def _after(document: Document, here: Path, job: JobEntry, own: dict[str, str], find_job: FindJob) -> tuple[After, ...]:
+    try:
+        return resolved(job.after, own, find_job)
+    except OmegaError as error:
+        raise BadInput(f"{document.where((*here, 'after'))}: after: {error}") from None
+
+
+def _entry(document: Document, here: Path, entry: Any) -> JobEntry:
+    if not isinstance(entry, dict):
+        raise BadInput(f"{document.where(here)}: {shown(entry)} is not a job; write fields such as name and tasks")
+    for path, problem in problems(entry):
+        raise BadInput(f"{document.where((*here, *path))}: {cleaned(_field((*here, *path)))}: {problem}")
+    kind = MapReduceEntry if entry.get("kind") == "mapreduce" else JobEntry
+    try:
+        return kind.model_validate(entry)
+    except ValidationError as error:
+        raise BadInput(_message(document, here, error.errors(include_url=False), kind)) from None
+
+
+def _take(document: Document, here: Path, job: JobEntry, taken: dict[tuple[str, str], str]) -> None:
+    """Refuse a name or an id that another job of the same submission has."""
+    for field, value in (("name", job.name), ("id", job.id)):
+        if value is not None:
+            at = document.where((*here, field))
+            if (field, value) in taken:
+                raise BadInput(f"{at}: {field}: {value!r} is that of the job at {taken[field, value]}; choose another")
+            taken[field, value] = at
+
+
+def _spec(
+    document: Document, here: Path, job: JobEntry, dimensions: Dimensions, job_id: str, after: tuple[After, ...]
+) -> JobSpec:
+    groups = job.groups(lambda place, tasks: _need(document, (*here, *place), tasks, dimensions))
+    try:
+        return JobSpec(job_id, job.name, job.kind, groups, job.precedence, job.gang, job.extra(), after)
+    except BadInput as error:
+        raise BadInput(f"{document.where(here)}: {error}") from None
+
+
+def _need(document: Document, here: Path, tasks: Tasks, dimensions: Dimensions) -> Resources:
+    for name, amount in tasks.resources.items():
+        try:
+            dimensions.parse({name: amount})
+        except BadInput as error:
+            at: Path = (*here, "resources", name)
+            raise BadInput(f"{document.where(at)}: {_field(at)}: {str(error).removeprefix(f'{name}: ')}") from None
+    return dimensions.parse(tasks.resources)
+
+
+# Messages
+
+
+def _field(path: Path) -> str:
+    """``tasks[0].count``."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return text
+
+
+def _message(document: Document, here: Path, errors: Sequence[Any], kind: type[JobEntry]) -> str:
+    """Return the first errors in one line, each with its place, and how many more there are.
+
+    Unknown fields are reported first: a missing field may be misspelt.
+    """
+    ordered = sorted(errors, key=lambda error: bool(error["type"] != "extra_forbidden"))
+    parts = []
+    for error in ordered:
+        path: Path = (*here, *(step for step in error["loc"] if step != "[key]"))
+        parts.append(f"{document.where(path)}: {_field(path)}: {_reason(error, kind)}")
+    return joined(parts)
+
+
+def _reason(error: Any, job: type[JobEntry]) -> str:
+    kind, value, context = error["type"], error["input"], error.get("ctx", {})
+    if kind == "missing":
+        return "is missing"
+    if kind == "extra_forbidden":
+        *around, name = error["loc"]
+        known = fields_at(tuple(around), job)
+        near = get_close_matches(str(name), known, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        return f"unknown field; {hint}allowed: {', '.join(known)}"
+    if kind == "value_error":
+        return str(context["error"]).replace(repr(value), shown(value))
+    if kind in _BOUNDS:
+        bound, words = _BOUNDS[kind]
+        return f"{shown(value)} is not allowed; want {words} {context[bound]}"
+    if kind in _WANTED:
+        return f"{shown(value)} is not {_WANTED[kind]}"
+    return f"{shown(value)}: {error['msg']}"

@@ -1,0 +1,1 @@
+"""The processes of a cell on this computer: started, supervised and recorded."""

@@ -1,0 +1,140 @@
+"""Record on disk of the processes that `omega up` started, so that `omega down` finds them when it was killed.
+
+One file per `omega up` in the state directory: ``up/CELL.PID``. A process is identified by id, start time and
+boot of the computer, so that a reused id is not mistaken for it.
+"""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from omega.live.agent.kept import Kept
+from omega.live.agent.lease_file import held, write
+from omega.live.agent.places import AgentPlaces
+from omega.live.agent.process_tree import processes, send, started
+
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+OWNER = "up"
+PAUSE_SECONDS = 0.05
+LEAVING_SECONDS = 30.0
+"""Time for a process to leave, since an agent first ends its tasks; it is killed afterwards."""
+
+
+class Recorded(NamedTuple):
+    """A process of a record; `member` is ``batch/0``, ``agent/NAME`` and so on, or ``up`` for `omega up` itself."""
+
+    member: str
+    pid: int
+    started: str
+
+    @property
+    def lives(self) -> bool:
+        """Return whether this process still runs."""
+        found = processes().get(self.pid)
+        return found is not None and found.started == self.started and not found.ended
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """The record of one `omega up` at `path`."""
+
+    path: Path
+    cell: str
+
+    @classmethod
+    def begin(cls, state: Path, cell: str) -> "ProcessRecord":
+        """Start the record of this process. Raises OSError."""
+        (state / "up").mkdir(mode=0o700, parents=True, exist_ok=True)
+        made = cls(state / "up" / f"{cell}.{os.getpid()}", cell)
+        made.note({OWNER: os.getpid()})
+        return made
+
+    def note(self, pids: dict[str, int]) -> None:
+        """Record the current processes by member."""
+        pids = {OWNER: os.getpid(), **pids}
+        found = [Recorded(member, pid, started(pid)) for member, pid in pids.items()]
+        write(self.path, json.dumps({"boot": _boot(), "processes": found}))
+
+    def living(self) -> list[Recorded]:
+        """Return the recorded processes that still run."""
+        try:
+            said = json.loads(self.path.read_text("utf-8"))
+            found = [Recorded(*each) for each in said["processes"]] if said["boot"] == _boot() else []
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+        return [each for each in found if each.lives]
+
+    def agents(self) -> list[str]:
+        """Return the names of its agents, running or not."""
+        try:
+            members = [each[0] for each in json.loads(self.path.read_text("utf-8"))["processes"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+        return [member.partition("/")[2] for member in members if member.startswith("agent/")]
+
+    def end(self) -> None:
+        """Remove the record; call it when all recorded processes have ended."""
+        self.path.unlink(missing_ok=True)
+
+
+def _boot() -> str:
+    with suppress(OSError):
+        return BOOT.read_text("utf-8").strip()
+    return ""
+
+
+def records(state: Path, cell: str | None) -> Iterator[ProcessRecord]:
+    """Yield the records of a cell, or of all cells, in a state directory."""
+    place = state / "up"
+    for path in sorted(place.iterdir()) if place.is_dir() else []:
+        name, _, pid = path.name.rpartition(".")
+        if pid.isdigit() and cell in (None, name):
+            yield ProcessRecord(path, name)
+
+
+def end_all(record: ProcessRecord, state: Path) -> list[tuple[Recorded, bool]]:
+    """End a record's processes: `omega up` first, which ends the others, then remaining ones and their tasks.
+
+    Returns each process and whether it had to be killed.
+    """
+    there = record.living()
+    killed = _end([each for each in there if each.member == OWNER])
+    killed |= _end([each for each in record.living() if each.member != OWNER])
+    for name in record.agents():
+        _end_tasks(AgentPlaces(state, record.cell, name))
+    record.end()
+    return [(each, each in killed) for each in there]
+
+
+def _end(members: Sequence[Recorded]) -> set[Recorded]:
+    """Ask processes to leave and kill late ones; returns the killed ones."""
+    for each in members:
+        send(each.pid, each.started, signal.SIGTERM)
+        send(each.pid, each.started, signal.SIGCONT)
+    deadline = time.monotonic() + LEAVING_SECONDS
+    while time.monotonic() < deadline:
+        if not any(each.lives for each in members):
+            return set()
+        time.sleep(PAUSE_SECONDS)
+    late = {each for each in members if each.lives}
+    for each in late:
+        send(each.pid, each.started, signal.SIGKILL)
+    return late
+
+
+def _end_tasks(places: AgentPlaces) -> None:
+    """End the tasks of an ended agent, which their supervisors would otherwise run until the lease ends."""
+    if held(places.top / "lock"):
+        return  # another agent of this name was started since
+    kept = [Kept(key, places.task(key)) for key in places.found()]
+    deadline = time.monotonic() + LEAVING_SECONDS
+    while (left := [each for each in kept if each.lives]) and time.monotonic() < deadline:
+        for each in left:
+            each.stop()
+        time.sleep(PAUSE_SECONDS)

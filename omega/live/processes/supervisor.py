@@ -1,0 +1,179 @@
+"""The processes of a cell on this computer: schedulers and executors, started, watched and stopped."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cellstate.cell import executor_of
+from cellstate.errors import StoreError
+from cellstate.model import MachineState
+from cellstate.redis import RedisCell
+from omega.live.agent.task_start import STORE_FD
+from omega.live.processes.record import ProcessRecord
+from omega.live.secrets import giving, without_store
+from schedulers.live import LEASE_MS
+from schedulers.process.endpoint import METRICS, parse
+from schedulers.process.signals import leave_signals
+
+TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z ")
+"""The beginning of a line of a log (schedulers/process/log.py)."""
+STARTING_SECONDS = 20.0
+LEAVING_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class ProcessSupervisor:
+    """Processes that work on one cell. `logs` keeps a file of what each says on its error stream."""
+
+    url: str
+    cell: str
+    logs: Path
+    lease_ms: int = LEASE_MS
+    speed: float = 1.0
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Further variables of the members' environment, such as OMEGA_DETECTION (see member.py)."""
+    choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Variables for the members of one kind, by kind: OMEGA_SCHEDULER and so on."""
+    ports: dict[str, str] = field(default_factory=dict)
+    """Where members show their metrics: the first where OMEGA_METRICS says, each further one on the next port."""
+    members: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+    record: ProcessRecord | None = None
+    """Where the processes are recorded, for `omega down`."""
+
+    def start(self, member: str) -> int:
+        """Start ``batch/0``, ``simulated/NAME``, ``agent/NAME`` and so on; returns the process id."""
+        self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        environment = without_store(os.environ) | {
+            "OMEGA_CELL": self.cell, "OMEGA_MEMBER": member,
+            "OMEGA_LEASE_MS": str(self.lease_ms), "OMEGA_SPEED": str(self.speed), **self.settings,
+            **self.choices.get(member.partition("/")[0], {}), **self._metrics(member),
+        }  # fmt: skip
+        with (self.logs / f"{member.replace('/', '-')}.log").open("ab") as log, giving(self.url) as source:
+            # A group of its own: Ctrl-C reaches the terminal's command first, which lets members finish.
+            process = subprocess.Popen(
+                [sys.executable, "-m", "omega.live.member"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env=environment | {STORE_FD: str(source.fileno())}, pass_fds=(source.fileno(),), start_new_session=True,
+            )  # fmt: skip
+        self.members[member] = process
+        if self.record is not None:
+            self.record.note({name: each.pid for name, each in self.members.items()})
+        return process.pid
+
+    def _metrics(self, member: str) -> dict[str, str]:
+        """A member that is started again has the port it had."""
+        where = os.environ.get(METRICS)
+        if not where:
+            return {}
+        if member not in self.ports:
+            address, port = parse(where)
+            self.ports[member] = f"{address}:{port + len(self.ports) if port else 0}"
+        return {METRICS: self.ports[member]}
+
+    def wait_ready(self, cell: RedisCell) -> None:
+        """Wait until every member holds its lease and its machines are up; StoreError when one of them ended."""
+        wanted = set(self.members)
+        deadline = time.monotonic() + STARTING_SECONDS
+        while True:
+            live = {member for member, (_, alive, _) in cell.members().items() if alive}
+            live |= {executor_of(name) for name, agent in cell.agents().items() if agent.lives and _joined(cell, name)}
+            live |= {f"simulated/{name}" for name in _serving(cell, wanted - live)}
+            if wanted <= live:
+                return
+            for member in sorted(wanted - live):
+                code = self.members[member].poll()
+                if code is not None:
+                    raise StoreError(f"{_called(member)}: ended with code {code}: {self.last_words(member)}")
+            if time.monotonic() > deadline:
+                late = ", ".join(sorted(wanted - live))
+                raise StoreError(f"members {late}: not ready after {STARTING_SECONDS:.0f} s; see {self.logs}")
+            time.sleep(0.02)
+
+    def last_words(self, member: str) -> str:
+        """The last line a member wrote on its error stream, without its time."""
+        lines = (
+            (self.logs / f"{member.replace('/', '-')}.log").read_text("utf-8", errors="replace").strip().splitlines()
+        )
+        return TIME.sub("", lines[-1]) if lines else "it said nothing"
+
+    def dead(self) -> dict[str, int]:
+        """Members that ended by themselves, with their exit codes."""
+        return {name: code for name, process in self.members.items() if (code := process.poll()) is not None}
+
+    def kill(self, member: str) -> None:
+        """End a member at once (SIGKILL), as a fault would."""
+        process = self.members.pop(member)
+        process.kill()
+        process.wait()
+
+    def stop(self) -> None:
+        """Ask all to finish and leave; those that do not are killed after a while."""
+        for process in self.members.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + LEAVING_SECONDS
+        for process in self.members.values():
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.members.clear()
+
+
+def _serving(cell: RedisCell, members: Iterable[str]) -> Iterator[str]:
+    """Which of the simulated executors among members live, with none of their machines offline."""
+    records = cell.executor_records()
+    for member in members:
+        name = member.removeprefix("simulated/")
+        lives = name != member and name in records and records[name].lives
+        if lives and all(state is not MachineState.OFFLINE for _, state in cell.machines_of(name)):
+            yield name
+
+
+def _joined(cell: RedisCell, agent: str) -> bool:
+    """Whether the machine of an agent is there."""
+    return cell.machine_index(agent) is not None
+
+
+def _called(member: str) -> str:
+    """``scheduler batch/0``, ``agent/h1``."""
+    return member if member.startswith("agent/") else f"scheduler {member}"
+
+
+@contextmanager
+def supervised(
+    url: str, cell: str, logs: Path, *, lease_ms: int = LEASE_MS, speed: float = 1.0,
+    settings: Mapping[str, str] | None = None, record: ProcessRecord | None = None,
+    choices: Mapping[str, Mapping[str, str]] | None = None,
+) -> Iterator[ProcessSupervisor]:  # fmt: skip
+    """Yield a ProcessSupervisor; whatever happens, nothing it started is left running. KeyboardInterrupt at any signal to leave."""
+    group = ProcessSupervisor(url, cell, logs, lease_ms, speed, settings or {}, choices or {}, record=record)
+    with _interrupting():
+        try:
+            yield group
+        finally:
+            group.stop()
+            if record is not None:
+                record.end()
+
+
+@contextmanager
+def _interrupting() -> Iterator[None]:
+    """Let signals to leave interrupt as Ctrl-C does, those that would end this process where it stands."""
+    main = threading.current_thread() is threading.main_thread()
+    deadly = [each for each in leave_signals() if signal.getsignal(each) is signal.SIG_DFL] if main else []
+    for each in deadly:
+        signal.signal(each, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for each in deadly:
+            signal.signal(each, signal.SIG_DFL)

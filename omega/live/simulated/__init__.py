@@ -1,0 +1,1 @@
+"""Simulated machines: their executor, and its process."""

@@ -1,0 +1,206 @@
+"""A executor: one executor that plays any number of machines.
+
+It takes what is placed on its machines, ends tasks after their duration (divided by `speed`), and
+acknowledges what was evicted or stopped. It learns of work through a message box of its own, never
+from the log (semantics 19); after a restart or a dropped box it reads its machines afresh.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import islice
+
+from cellstate.cell import Membership
+from cellstate.errors import Fenced, StoreError
+from cellstate.model import MachineSpec
+from cellstate.ranges import EMPTY, split
+from cellstate.redis import RedisCell
+from cellstate.transaction import Ending, How
+
+MOST_ENDINGS = 2_500
+"""Tasks end in batches of this size: with 400 the store spends its time on calls."""
+JOIN_CHUNK = 1_000
+MOST_ASKED = 1_000
+"""Held runs asked about per call."""
+
+
+@dataclass(slots=True)
+class _SimulatedRun:
+    """Tasks that are played or held; `due` is when they end, known once they started."""
+
+    machine: int
+    job: str
+    tasks: str
+    seconds: float
+    due: float = 0.0
+
+
+@dataclass(slots=True)
+class SimulatedExecutor:
+    """Plays the machines of one executor. `now` is seconds of the wall clock."""
+
+    cell: RedisCell
+    name: str
+    now: Callable[[], float]
+    speed: float = 1.0
+    lease_ms: int = 20_000
+    number: int = 0
+    ended: int = 0
+    _membership: Membership | None = None
+    _renew_at: float = 0.0
+    _due: list[tuple[float, int]] = field(default_factory=list)
+    _runs: dict[int, "_SimulatedRun"] = field(default_factory=dict)
+    _held: dict[int, "_SimulatedRun"] = field(default_factory=dict)
+    _leaving: list[Ending] = field(default_factory=list)
+
+    def join(self, machines: Sequence[MachineSpec], progress: Callable[[int], None] | None = None) -> None:
+        """Offer machines to the cell; `progress` hears how many joined."""
+        for start in range(0, len(machines), JOIN_CHUNK):
+            chunk = machines[start : start + JOIN_CHUNK]
+            self.cell.join(self.name, chunk, self._ms())
+            if progress is not None:
+                progress(len(chunk))
+        self.number = self.cell.executor_number(self.name)
+
+    # The name
+
+    def serve(self, nonce: str) -> None:
+        """Take the executor's name and bring its machines up. Raises Duplicate while another lives."""
+        self._membership = self.cell.register_executor(self.name, nonce, self.lease_ms, self._ms())
+        self._renew_at = self.now()
+
+    def renew(self) -> None:
+        """Renew the lease when a third of it has passed. Raises Fenced when it lapsed: serve again."""
+        if self._membership is None:
+            raise Fenced(f"executor {self.name}: has not begun yet")
+        if self.now() >= self._renew_at:
+            self._renew_at = self.now() + self.lease_ms / 3000
+            self.cell.renew_executor(self._membership, self.lease_ms, None)
+
+    def leave(self) -> None:
+        """Give the name up: the machines are offline from here on, and what ran on them is pending again."""
+        if self._membership is not None:
+            self.cell.deregister_executor(self._membership, self._ms(), self.name, reaped=False)
+
+    def resume(self) -> None:
+        """Read afresh what runs on this executor's machines; tasks already known keep their end.
+
+        A run may have been placed in room that is still being left: it is held until the cell lets it
+        start. Jobs are read after the runs, so that every run's job is among them. What the cell does
+        not list is forgotten: a store that went back in time gives the same placement ids to other
+        tasks (semantics 16).
+        """
+        self.number = self.cell.executor_number(self.name)
+        while self.cell.receive(self.number):
+            pass
+        mine = [index for index, _ in self.cell.machines_of(self.name)]  # on one that is gone tasks may be leaving
+        runs = self.cell.runs(mine)
+        jobs = {job.id: job for job in self.cell.jobs()}
+        self._leaving = [Ending(run.machine, run.placement, How.LEFT) for run in runs if run.leaving]
+        left = {ending.machine for ending in self._leaving}
+        listed = {run.placement: (run.machine, run.job) for run in runs if not run.leaving}
+        self._runs, self._held = (
+            {placement: run for placement, run in known.items() if listed.get(placement) == (run.machine, run.job)}
+            for known in (self._runs, self._held)
+        )
+        for run in runs:
+            if not run.leaving and run.job in jobs:
+                group = jobs[run.job].groups[run.group]
+                hold = run.machine in left or any(leaving for _, _, leaving in group.runs)
+                self._begin(run.placement, run.machine, run.job, run.tasks, group.duration_ms, hold=hold)
+
+    @property
+    def simulating(self) -> int:
+        """Placements that are played."""
+        return len(self._runs)
+
+    @property
+    def held(self) -> int:
+        """Placements that wait until others have left their room."""
+        return len(self._held)
+
+    def step(self, wait_seconds: float) -> int:
+        """Take messages and end what is due; waits up to `wait_seconds` for messages. Returns tasks ended."""
+        for message in self.cell.receive(self.number, wait_seconds=self._patience(wait_seconds)):
+            self._hear(message)
+        self._ask_held()
+        return self._end_due()
+
+    def _patience(self, wait_seconds: float) -> float:
+        if self._leaving or self._held:
+            return 0.0
+        if self._due:
+            wait_seconds = min(wait_seconds, max(0.0, self._due[0][0] - self.now()))
+        return wait_seconds if wait_seconds >= 0.01 else 0.0
+
+    def _hear(self, message: str) -> None:
+        words = message.split(" ")
+        if words[0] == "+":
+            self._begin(int(words[1]), int(words[2]), words[3], words[5], int(words[6]), hold=words[7] == "1")
+        elif words[0] == "-":
+            self._leave(int(words[1]), int(words[2]), words[3])
+        else:
+            self.resume()
+
+    def _begin(self, placement: int, machine: int, job: str, tasks: str, duration_ms: int, *, hold: bool) -> None:
+        if placement in self._runs or placement in self._held:
+            return  # met twice: in the box and in what was read afresh
+        run = _SimulatedRun(machine, job, tasks, duration_ms / 1000 / self.speed)
+        if hold:
+            self._held[placement] = run
+        else:
+            self._start(placement, run)
+
+    def _start(self, placement: int, run: _SimulatedRun) -> None:
+        run.due = self.now() + run.seconds
+        self._runs[placement] = run
+        heappush(self._due, (run.due, placement))
+
+    def _leave(self, placement: int, machine: int, tasks: str) -> None:
+        """A simulated task ends as soon as it is told to."""
+        self._leaving.append(Ending(machine, placement, How.LEFT, tasks))
+        run = self._runs.get(placement) or self._held.get(placement)
+        if run is not None:
+            run.tasks = split(run.tasks, tasks)[1]
+
+    def _ask_held(self) -> None:
+        if not self._held:
+            return
+        asked = list(islice(self._held, MOST_ASKED))
+        answers = self.cell.may_start([(self._held[placement].machine, placement) for placement in asked])
+        for placement, answer in zip(asked, answers, strict=True):
+            run = self._held.pop(placement)
+            if answer == "go":
+                self._start(placement, run)
+            elif answer == "wait":
+                # Behind the others, which are then asked about next time.
+                self._held[placement] = run
+
+    def _end_due(self) -> int:
+        ripe: dict[int, _SimulatedRun] = {}
+        now = self.now()
+        while self._due and self._due[0][0] <= now and len(self._leaving) + len(ripe) < MOST_ENDINGS:
+            due, placement = heappop(self._due)
+            run = self._runs.get(placement)
+            if run is not None and run.due == due:  # otherwise it was forgotten
+                ripe[placement] = run
+        endings = list(self._leaving)
+        for placement, run in ripe.items():
+            if run.tasks != EMPTY:
+                endings.append(Ending(run.machine, placement, How.FINISHED, run.tasks))
+        try:
+            counts = self.cell.end(endings, self._ms(), self.name) if endings else []
+        except StoreError:
+            # Nothing is lost: what was not ended is due once more.
+            for placement, run in ripe.items():
+                heappush(self._due, (run.due, placement))
+            raise
+        self._leaving = []
+        for placement in ripe:
+            del self._runs[placement]
+        ended = sum(count for count, ending in zip(counts, endings, strict=True) if ending.how is How.FINISHED)
+        self.ended += ended
+        return ended
+
+    def _ms(self) -> int:
+        return int(self.now() * 1000)

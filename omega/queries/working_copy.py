@@ -1,0 +1,71 @@
+"""A working copy of the cell, as schedulers have, for commands that predict a scheduler's decision."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+Members = Mapping[str, tuple[int, bool, Mapping[str, Any]]]
+"""Schedulers by name: incarnation, whether the lease holds, figures of the last heartbeat."""
+
+if TYPE_CHECKING:
+    from cellstate.model import JobSpec
+    from cellstate.redis import RedisCell
+    from cellstate.snapshot import Snapshot
+    from schedulers.work import Work
+
+
+def working_copy(cell: "RedisCell", *, empty: bool = False) -> "Snapshot":
+    """The machines as they are now; `empty`: as if nothing were placed on them."""
+    from cellstate.snapshot import Snapshot
+    from cellstate.transaction import Position
+
+    snapshot, reply = Snapshot(len(cell.dimensions)), cell.sync(Position())
+    if empty:
+        reply.rows = reply.rows.copy()  # the rows read must not be changed
+        reply.rows[:, 4 + len(cell.dimensions) :] = 0
+    snapshot.apply(reply)
+    return snapshot
+
+
+def look_up(cell: "RedisCell", snapshot: "Snapshot", works: "Sequence[Work]") -> None:
+    """Fetch up in the cell what these jobs ask for beside room."""
+    from schedulers.constraints.fetching import fetch, wanted
+
+    asked = wanted(works, snapshot)
+    if asked is not None:
+        fetch(asked, cell, snapshot)
+
+
+def live_kinds(cell: "RedisCell") -> frozenset[str]:
+    """The kinds of which a scheduler is live."""
+    return kinds_of(cell.members())
+
+
+def kinds_of(members: "Members") -> frozenset[str]:
+    """The kinds of the live schedulers among these members of a cell."""
+    return frozenset(name.partition("/")[0] for name, (_, alive, _) in members.items() if alive)
+
+
+def delayed_by(members: "Members") -> frozenset[str]:
+    """The jobs that live schedulers delay because a policy names a later time (`Work.until`), as of their heartbeats.
+
+    A scheduler lists the 256 that are due first.
+    """
+    return frozenset(job for _, alive, figures in members.values() if alive for job in figures.get("delayed", ()))
+
+
+def as_work(spec: "JobSpec", order: int = 0) -> "Work":
+    """Return an unsubmitted job as a scheduler would hold it, with `order` as its submission number."""
+    from cellstate.model import GroupStatus, Job, JobState, runs_commands
+    from cellstate.redis.records import opaque
+    from schedulers.work import Work
+
+    groups = [
+        GroupStatus(group.need, group.duration_ms, group.count, group.count, 0, 0, 0, 0, f"0-{group.count - 1}", ())
+        for group in spec.groups
+    ]
+    extra = opaque(spec.extra, spec.groups)
+    job = Job(
+        spec.id, spec.name, spec.kind, spec.precedence, order, JobState.ACTIVE, spec.gang, 0, groups, extra,
+        commands=runs_commands(extra),
+    )  # fmt: skip
+    return Work.of(job)

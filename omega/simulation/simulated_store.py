@@ -1,0 +1,195 @@
+"""The authoritative state of a simulated cell: the in-memory twin, or a real store with the same results.
+
+A simulation uses six operations; both implementations give the same answers.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Protocol
+
+from cellstate.cell import Cell, Membership
+from cellstate.errors import Refused
+from cellstate.memory import MemoryCell
+from cellstate.model import JobSpec, JobState, MachineSpec
+from cellstate.packed_snapshot import PackedSnapshot
+from cellstate.redis import RedisCell
+from cellstate.resources import Dimensions
+from cellstate.transaction import Detection, Ending, How, Outcome, Placed, Position, Transaction, placed_runs
+
+EXECUTOR = "simulated"
+LEASE_MS = 7 * 24 * 3600 * 1000
+"""Longer than any simulation takes in real time; leases expire on the server's clock."""
+UNREAD = 50_000
+"""Number of messages to the executor after which they are discarded."""
+
+
+class SimulatedStore(Protocol):
+    """Authoritative cell state. Times are milliseconds since the simulation began."""
+
+    cell: Cell
+
+    def join(self, machines: Sequence[MachineSpec]) -> None:
+        """Add the cell's machines."""
+
+    def refresh(self, copy: PackedSnapshot) -> None:
+        """Bring a working copy up to date."""
+
+    def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
+        """Submit jobs."""
+
+    def commit(
+        self, member: str, transaction: Transaction, copy: PackedSnapshot, at_ms: int
+    ) -> tuple[Outcome, list[Placed]]:
+        """Validate a transaction decided on `copy` and apply the accepted claims; also returns the placements."""
+
+    def end(self, placed: Placed, at_ms: int) -> int:
+        """Finish tasks; returns their number."""
+
+    def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
+        """End tasks that still exist; returns their number."""
+
+    def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
+        """Abandon a job; with `keep` its running tasks continue."""
+
+    def tick(self, at_ms: int) -> None:
+        """Record the last placement id, once per minute; a real store does it by its own clock."""
+
+
+class TwinStore:
+    """The in-memory twin. It writes no log and sends no messages."""
+
+    def __init__(
+        self, name: str, dimensions: Dimensions, *, release_moves_number: bool = True, numbered: bool = True,
+        counted: bool = True,
+    ) -> None:  # fmt: skip
+        """Create an empty cell; finished jobs are deleted at once.
+
+        `numbered`: whether sequence numbers are read; `counted`: whether use by user and pool is.
+        """
+        self.twin = MemoryCell(
+            name, dimensions, keep_jobs=0, keep_ms=0, log=False, boxes=False, release_moves_number=release_moves_number
+        )
+        self.twin.numbered, self.twin.counted = numbered, counted
+        self.cell: Cell = self.twin
+        # Called for each job; the twin's method is used directly.
+        self.refresh = self.twin.bring_up_to_date
+        self.commit = self.twin.carry_out
+        self.end = self.twin.finish_placed
+
+    def join(self, machines: Sequence[MachineSpec]) -> None:
+        """See SimulatedStore.join."""
+        self.twin.register_executor(EXECUTOR, EXECUTOR, LEASE_MS, 0)
+        self.twin.join(EXECUTOR, machines, 0)
+
+    def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
+        """See SimulatedStore.submit."""
+        self.twin.submit(jobs, at_ms, EXECUTOR)
+
+    def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
+        """See SimulatedStore.finish."""
+        return sum(self.twin.end(endings, at_ms, EXECUTOR))
+
+    def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
+        """See SimulatedStore.abandon."""
+        self.twin.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)
+
+    def tick(self, at_ms: int) -> None:
+        """See SimulatedStore.tick."""
+        self.twin.tick(at_ms)
+
+
+class ServerStore:
+    """A cell on a real store without other users.
+
+    Its releases always raise sequence numbers. Without `release_moves_number` they are counted and subtracted
+    from the numbers that copies show; transactions are committed with the store's numbers.
+    """
+
+    def __init__(self, cell: RedisCell, *, release_moves_number: bool = True) -> None:
+        """Take a newly created cell."""
+        self.server = cell
+        self.cell: Cell = cell
+        self.release_moves_number = release_moves_number
+        self._released: Counter[int] = Counter()
+        self._members: dict[str, Membership] = {}
+        self._numbers: dict[str, int] = {}
+        self._position = Position()
+        self._placements = 0
+        self._unread = 0
+
+    def join(self, machines: Sequence[MachineSpec]) -> None:
+        """See SimulatedStore.join."""
+        self.server.register_executor(EXECUTOR, EXECUTOR, LEASE_MS, 0)
+        self.server.join(EXECUTOR, machines, 0)
+
+    def refresh(self, copy: PackedSnapshot) -> None:
+        """See SimulatedStore.refresh."""
+        reply = self.server.sync(copy.position)
+        copy.apply(reply)
+        copy.lanes.learn(self.server.lanes(copy.lanes.unknown()))
+        self._position = reply.position
+        if not self.release_moves_number and copy.numbered:
+            for machine in set(reply.rows[:, 0].tolist()):
+                copy.numbers[machine] -= self._released[machine]
+
+    def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
+        """See SimulatedStore.submit."""
+        self.server.submit(jobs, at_ms, EXECUTOR)
+
+    def _membership(self, member: str) -> Membership:
+        if member not in self._members:
+            self._members[member] = self.server.register_scheduler(member, member.replace("/", "-"), LEASE_MS, 0)
+            self._numbers[member] = 0
+        return self._members[member]
+
+    def commit(
+        self, member: str, transaction: Transaction, copy: PackedSnapshot, at_ms: int
+    ) -> tuple[Outcome, list[Placed]]:
+        """See SimulatedStore.commit."""
+        membership = self._membership(member)
+        self._numbers[member] += 1
+        since = self._position
+        if transaction.detection is Detection.COARSE:
+            since = copy.position
+            if not self.release_moves_number:
+                claims = [c._replace(seen=c.seen + self._released[c.machine]) for c in transaction.claims]
+                transaction = transaction._replace(claims=claims)
+        executors = copy.executors(claim.machine for claim in transaction.claims)
+        reply = self.server.commit(membership, self._numbers[member], [transaction], since, at_ms, executors=executors)
+        self._position = reply.position
+        outcome = reply.outcomes[0]
+        # No other process places tasks here, and ids are issued in the order of the claims.
+        placed = placed_runs(transaction, outcome, self._placements + 1)
+        runs = sum(len(each.machines) for each in placed)
+        self._placements += runs
+        self._unread += runs
+        if self._unread >= UNREAD:
+            self._unread = 0
+            for executor in executors:
+                while self.server.receive(executor):
+                    continue
+        return outcome, placed
+
+    def end(self, placed: Placed, at_ms: int) -> int:
+        """See SimulatedStore.end."""
+        count = sum(self.server.end(placed.endings(), at_ms, EXECUTOR))
+        if count != placed.tasks:
+            raise Refused(
+                f"cell {self.server.name}: {count} of {placed.tasks} tasks ended; another process uses the cell"
+            )
+        self._released.update(set(placed.machines))
+        return count
+
+    def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
+        """See SimulatedStore.finish."""
+        counts = self.server.end(endings, at_ms, EXECUTOR)
+        moved = {each.machine for each, count in zip(endings, counts, strict=True) if count and each.how < How.LEFT}
+        self._released.update(moved)
+        return sum(counts)
+
+    def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
+        """See SimulatedStore.abandon."""
+        self.server.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)
+
+    def tick(self, at_ms: int) -> None:
+        """See SimulatedStore.tick."""

@@ -1,0 +1,127 @@
+"""What is asked for beside the copy: attributes of machines, where tasks of jobs run, and what runs on machines.
+
+It is read only when a job in hand asks for it, as one more effect of the attempt loop, so that placing stays
+a function of what it is given.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cellstate import ranges
+from cellstate.cell import Cell
+from cellstate.lanes import Lane
+from cellstate.model import Gang, Job
+from cellstate.residents import Resident
+from cellstate.snapshot import Snapshot
+from schedulers.constraints.demands import demands
+from schedulers.work import Work
+
+MOST_OTHERS = 10_000
+"""Other jobs of which it is remembered where they run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Read attributes that are not known, where the jobs `placed` (ids) and `others` (names) run, what is on the
+    machines `residents` (indices), and the limits of the kind `use` with their use.
+    """
+
+    attributes: bool = False
+    placed: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    residents: tuple[int, ...] = ()
+    use: str = ""
+
+
+def wanted(works: Iterable[Work], snapshot: Snapshot, *, always: bool = False) -> Fetch | None:
+    """What must be looked up before these jobs are decided; None when they ask for nothing that lacks.
+
+    `always`: attributes are asked for whatever the jobs demand, by a policy.
+    """
+    asking = [work for work in works if work.job.spec]
+    if not asking and not always:
+        return None
+    attributes, placed, others = always, set[str](), set[str]()
+    for work in asking:
+        for group, left in enumerate(work.left):
+            wants = demands(work.job, group)
+            if left:
+                attributes |= wants.attributes
+                others |= {relation.job for relation in (*wants.near, *wants.apart)}
+                if wants.counts and (
+                    work.places or work.id in snapshot.placed or any(g.placed for g in work.job.groups)
+                ):
+                    placed.add(work.id)
+    attributes = attributes and lacking(snapshot)
+    if not (attributes or placed or others):
+        return None
+    return Fetch(attributes, tuple(sorted(placed)), tuple(sorted(others)))
+
+
+def lacking(snapshot: Snapshot) -> bool:
+    """Whether attributes of some machine may not be what is known."""
+    return not snapshot.attributes.used or bool(len(snapshot.attributes.wanting(snapshot.rows[2])))
+
+
+def fetch(asked: Fetch, cell: Cell, snapshot: Snapshot) -> None:
+    """Fetch up in the cell what was asked for, into the copy; jobs that are not there run nowhere."""
+    if asked.attributes:
+        machines = snapshot.attributes.wanting(snapshot.rows[2])
+        snapshot.describe(machines, cell.described(machines.tolist()))
+    if asked.residents:
+        snapshot.residents.learn(asked.residents, snapshot.number, _residents(asked.residents, cell, snapshot.now))
+    if asked.use:
+        snapshot.use = cell.kinds().get(asked.use)
+    if asked.placed:
+        snapshot.placed = {job_id: _running(cell, cell.job(job_id)) for job_id in asked.placed}
+    if asked.others:
+        _look_for(asked.others, cell, snapshot)
+
+
+def _look_for(names: tuple[str, ...], cell: Cell, snapshot: Snapshot) -> None:
+    """Where jobs run, by machine, with how many runs; two calls for any number of them."""
+    ids = cell.ids_by_name(names)
+    jobs = cell.jobs_by_id(sorted(set(ids.values())))
+    known, snapshot.others = snapshot.others, {}
+    for name in names:
+        job = jobs.get(ids.get(name, ""))
+        runs = [machine for group in job.groups for _, machine, leaving in group.runs if not leaving] if job else []
+        snapshot.others[name] = Counter(runs)
+        if known.get(name, {}).keys() != snapshot.others[name].keys():
+            snapshot.moved.add(name)
+    if len(known) < MOST_OTHERS:
+        snapshot.others = {**known, **snapshot.others}
+
+
+def _running(cell: Cell, job: Job | None) -> dict[int, int]:
+    """Tasks by machine of a job; those that are leaving do not count."""
+    found: dict[int, int] = {}
+    machines = {machine for group in job.groups for _, machine, leaving in group.runs if not leaving} if job else ()
+    for run in cell.runs(sorted(machines)):
+        if job is not None and run.job == job.id and not run.leaving:
+            found[run.machine] = found.get(run.machine, 0) + ranges.count(run.tasks)
+    return found
+
+
+def _residents(machines: Sequence[int], cell: Cell, now: float) -> Iterator[Resident]:
+    """What runs on some machines and holds room there, at a time (seconds)."""
+    runs = [run for run in cell.runs(machines) if not run.leaving]
+    jobs = cell.jobs_by_id(sorted({run.job for run in runs}))
+    lanes = cell.lanes(sorted({job.lane for job in jobs.values()}))
+    times = sorted(cell.placed_by())
+    last = [placement for _, placement in times]
+    for run in runs:
+        job = jobs.get(run.job)
+        if job is not None:
+            at = bisect_left(last, run.placement)
+            started = times[at][0] / 1000 if at < len(times) else now
+            together = sum(group.placed for group in job.groups) if job.gang is Gang.STRICT else 0
+            group, tasks = job.groups[run.group], ranges.count(run.tasks)
+            precedence = 0 if group.optional and not together else job.precedence
+            _, lane = lanes.get(job.lane, (0, Lane(job.kind, job.precedence)))
+            yield Resident(
+                run.machine, run.placement, run.job, precedence, group.need, tasks, together, lane.user, lane.pool,
+                started,
+            )  # fmt: skip

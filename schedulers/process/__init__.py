@@ -1,0 +1,1 @@
+"""A scheduler as a process, and what all processes of a cell share: log, metrics endpoint, signals, housekeeping."""
