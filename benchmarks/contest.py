@@ -119,7 +119,7 @@ def hold(store: Store, course: Course, contest: Contest, seconds: float, asleep:
 
 
 def _wait_for_executor(store: Store, group: ProcessSupervisor) -> None:
-    """Wait until the executor has read the restored cell and sleeps at its box: reading 150,000 residents takes seconds.
+    """Wait until the executor has read the restored cell and waits at its mailbox; 150,000 residents take seconds.
 
     Schedulers that begin before meet a cell in which nothing ends: it fills up, and every figure is another one.
     """

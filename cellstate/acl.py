@@ -20,12 +20,13 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "reader": _READING,
     "submitter": (*_READING, "submit", "hold", "resize", "update", "stop"),
     "scheduler": (
-        *_READING, "commit", "register_scheduler", "renew_scheduler", "deregister_scheduler", "end", "housekeep", "retire", "settle", "resize", "stop",
-        "deregister_executor", "machine",
+        *_READING, "register_scheduler", "renew_scheduler", "deregister_scheduler", "deregister_executor", "commit",
+        "end", "housekeep", "machine", "resize", "retire", "settle", "stop",
     ),
     "executor": (
-        *_READING, "receive", "start", "end", "join", "machine", "register_agent", "register_executor", "online", "renew_executor", "deregister_executor", "tail",
-        "claim_shard", "end_shard", "register_scheduler", "renew_scheduler", "deregister_scheduler", "housekeep", "retire",
+        *_READING, "register_agent", "register_executor", "renew_executor", "deregister_executor", "register_scheduler",
+        "renew_scheduler", "deregister_scheduler", "claim_shard", "end", "end_shard", "housekeep", "join", "machine",
+        "online", "receive", "retire", "start", "tail",
     ),
     "person": SCRIPTS,
 }  # fmt: skip

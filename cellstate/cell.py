@@ -278,7 +278,8 @@ class Cell(Protocol):
     def register_executor(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
         """Take the name of a simulated executor, and bring its offline machines up; Duplicate while another lives.
 
-        Runs on its machines go on under a successor. `renew_executor` renews the lease, `deregister_executor` gives name and machines up.
+        A successor takes over the runs on its machines. `renew_executor` renews the lease; `deregister_executor` gives
+        up the name and the machines.
         """
 
     def executor_records(self) -> Mapping[str, ExecutorRecord]:

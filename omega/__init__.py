@@ -47,10 +47,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "After", "Arrival", "AsyncClient", "BadInput", "BestFit", "Claim", "Client", "Constrained", "Detection",
-    "FairPools", "Fifo", "Figures", "FirstFit", "Gang", "Instrument", "JobSpec", "MachineSpec", "Mode", "NoPreemption",
-    "OmegaError", "Ordering", "Outcome", "RetryPolicy", "Placement", "PoolSettings", "Precedence", "PrecedenceFifo",
-    "Preemption", "RandomFit", "Rejoin", "Resident", "Scheduler", "Service", "ShortestFirst", "Sizing", "TaskGroup",
-    "Transaction", "Trial", "Usage", "Snapshot", "WeightedFair", "Work", "Workload", "simulate", "testing",
+    "FairPools", "Fifo", "Figures", "FirstFit", "Gang", "Instrument", "JobSpec", "MachineSpec", "Mode",
+    "NoPreemption", "OmegaError", "Ordering", "Outcome", "Placement", "PoolSettings", "Precedence",
+    "PrecedenceFifo", "Preemption", "RandomFit", "Rejoin", "Resident", "RetryPolicy", "Scheduler", "Service",
+    "ShortestFirst", "Sizing", "Snapshot", "TaskGroup", "Transaction", "Trial", "Usage", "WeightedFair", "Work",
+    "Workload", "simulate", "testing",
 ]  # fmt: skip
 
 _HOMES = {

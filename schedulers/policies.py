@@ -35,10 +35,10 @@ class Ordering:
     """The most tasks of a job (not of a gang) that one attempt places while other jobs wait; None: all that fit."""
 
     def observe(self, snapshot: Snapshot, now: float) -> None:
-        """Take note of what users and pools hold (`snapshot.usage`) and of the time (seconds), before jobs are chosen.
+        """Record what users and pools hold (`snapshot.usage`) and the time (seconds) before jobs are chosen.
 
-        A policy that has this method is asked for ranks anew after each job that is chosen: `snapshot.usage` then counts
-        that job as if it were placed.
+        With this method, ranks are computed again after each chosen job: `snapshot.usage` then counts that job as if it
+        were placed.
         """
 
     def lane(self, work: Work) -> Hashable:

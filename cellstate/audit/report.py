@@ -142,7 +142,7 @@ def look(cell: Audited, log: Log) -> tuple[CellState, Found] | None:
 
 
 def judge(cell_state: CellState, replay: Replay, inspection: Inspection | None) -> Found:
-    """Apply every rule to a cell_state, its directories and the log up to its version; what is found by rule and place."""
+    """Apply every rule to a cell, its directories and the log up to its version; return violations by rule, place."""
     found: Found = {}
     for rule in RULES:
         _apply(found, rule.__name__, rule(cell_state))

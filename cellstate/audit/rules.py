@@ -54,7 +54,8 @@ def log_is_whole(cell_state: CellState) -> Iterator[Violation]:
     """3: every version since the oldest one in the log has its entry."""
     expected = cell_state.version - cell_state.first + 1
     if cell_state.length != expected:
-        what = f"has {cell_state.length} entries for the {expected} versions from {cell_state.first} to {cell_state.version}"
+        versions = f"{expected} versions from {cell_state.first} to {cell_state.version}"
+        what = f"has {cell_state.length} entries for the {versions}"
         yield Violation(3, what, "log")
 
 

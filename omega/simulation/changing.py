@@ -1,7 +1,7 @@
 """A simulated cell with evictions and with jobs whose sizes change.
 
 For schedulers that evict or resize. The simulated machines acknowledge evictions at once; the
-simulated_schedulers of the affected jobs are notified at the same instant, as by the store.
+schedulers of the affected jobs are notified at the same instant, as by the store.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from schedulers.work import Work
 MINUTE = 60 * SECOND
 
 ALL = "1" * BUCKETS
-"""A simulated that sizes jobs is the only one of its kind."""
+"""A scheduler that sizes jobs is the only one of its kind."""
 
 
 @dataclass(slots=True)
@@ -154,7 +154,7 @@ class ChangingWorld(World):
         return cell.jobs_by_id(sorted({run.job for run in runs if run.placement in named}))
 
     def _took(self, before: Job, after: Job) -> int:
-        """Tasks were taken from a job: they are gone at once, and its simulated hears what is left. Returns how many."""
+        """Remove tasks that were taken from a job and notify its scheduler of the rest. Returns their number."""
         lost = [had.placed - has.placed for had, has in zip(before.groups, after.groups, strict=True)]
         if not any(lost):
             return 0

@@ -23,17 +23,17 @@ Results = list[tuple[Transaction, Outcome]]
 
 
 class Architecture:
-    """Defines Sync and Commit, and receives the other events of simulated_schedulers."""
+    """Defines Sync and Commit, and receives the other events of schedulers."""
 
     overlapping = False
-    """Whether a decision is immediate and the simulated is free during its decision time, as in the authors' simulator."""
+    """Whether decisions are immediate and schedulers are free during decision time, as in the authors' simulator."""
 
     def copy(self, simulated: "SimulatedScheduler") -> PackedSnapshot:
-        """Return an empty working copy for the simulated."""
+        """Return an empty working copy for the scheduler."""
         return simulated.world.copy()
 
     def sync(self, simulated: "SimulatedScheduler") -> Snapshot | None:
-        """Return the copy of the cell for the decision; None when the simulated must wait for a grant."""
+        """Return the copy of the cell for the decision; None when the scheduler must wait for a grant."""
         return simulated.copy
 
     def ready(self, simulated: "SimulatedScheduler") -> None:
@@ -47,17 +47,17 @@ class Architecture:
         """Called at the end of an attempt, after its results were applied."""
 
     def gave_up(self, simulated: "SimulatedScheduler", job_id: str) -> None:
-        """Called when the simulated abandons a job."""
+        """Called when the scheduler abandons a job."""
 
     def ended(self, freed: Mapping[int, int], owner: int) -> None:
-        """Called when tasks of simulated `owner` end together: freed resources (packed) by machine."""
+        """Called when tasks of scheduler `owner` end together: freed resources (packed) by machine."""
 
 
 class SimulatedScheduler:
-    """A scheduler, its working copy of the cell, and the jobs sent to it. `number` identifies the simulated."""
+    """A scheduler, its working copy of the cell, and the jobs sent to it. `number` identifies the scheduler."""
 
     def __init__(self, number: int, name: str, scheduler: Scheduler, world: World, architecture: Architecture) -> None:
-        """Create the simulated; `start` runs it."""
+        """Create the scheduler; `start` runs it."""
         self.number, self.name, self.scheduler, self.world = number, name, scheduler, world
         self.architecture = architecture
         self.engine = world.engine
@@ -89,7 +89,7 @@ class SimulatedScheduler:
             self._inbox.append(work)
 
     def tell(self, job: Job) -> None:
-        """Deliver a changed job that is pending, possibly again. Not during another simulated's turn."""
+        """Deliver a changed job that is pending, possibly again. Not during another scheduler's turn."""
         self.scheduler.admit([PendingJob(0, job)])
         if self.idle:
             self.nudge()
@@ -99,7 +99,7 @@ class SimulatedScheduler:
         self._receive(self.engine.seconds, [], last=False)
 
     def grant(self, snapshot: Snapshot) -> None:
-        """Grant the copy for which the simulated waits at Sync, together with jobs that arrived since."""
+        """Grant the copy for which the scheduler waits at Sync, together with jobs that arrived since."""
         works, self._inbox = self._inbox, []
         self.scheduler.take(works)
         self._answer(self._loop.send(Synced(snapshot, self.engine.seconds)), last=False)

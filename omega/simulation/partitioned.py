@@ -44,7 +44,7 @@ class Partitioned(Architecture):
     """Each scheduler decides alone on its partition's state at that moment."""
 
     def __init__(self, of_scheduler: Mapping[int, range]) -> None:
-        """`of_scheduler`: the partition of each simulated, by number."""
+        """`of_scheduler`: the partition of each scheduler, by number."""
         self.of_scheduler = of_scheduler
 
     def copy(self, simulated: SimulatedScheduler) -> PackedSnapshot:

@@ -130,10 +130,10 @@ def _plain(words: dict[str, Any]) -> dict[str, Any]:
 
 
 def summed_up(
-    workload: Workload, settings: Settings, world: World, tally: Tally, simulated_schedulers: Sequence[SimulatedScheduler],
-    kinds: Sequence[str] = KINDS,
+    workload: Workload, settings: Settings, world: World, tally: Tally,
+    simulated_schedulers: Sequence[SimulatedScheduler], kinds: Sequence[str] = KINDS,
 ) -> Result:  # fmt: skip
-    """Summarize the simulated_schedulers' meters by kind of job."""
+    """Summarize the schedulers' meters by kind of job."""
     capacity = workload.capacity
     used = [amount / (has * world.horizon) if has else 0.0 for amount, has in zip(world.used, capacity, strict=True)]
     lengths = _lengths(world.horizon / SECOND)

@@ -121,7 +121,7 @@ class Simulation:
         return ChangingWorld(self.store, horizon, completed=completed, numbered=numbered, residents=residents)
 
     def _scheduler_of(self, job: Job) -> SimulatedScheduler | None:
-        """Return the simulated of a job; None when no scheduler serves its kind."""
+        """Return the scheduler of a job; None when no scheduler serves its kind."""
         return self._route(job) if job.kind in self.kinds else None
 
     def run(self) -> Result:
@@ -194,7 +194,7 @@ class Simulation:
         return {kind: shares.get(kind, sum(shares.values()) / len(shares)) for kind in self.kinds}
 
     def _routes(self) -> Callable[[JobSpec | Job], SimulatedScheduler]:
-        """Which simulated a job goes to."""
+        """Which scheduler a job goes to."""
         by_kind = {
             kind: [simulated for simulated in self.simulated_schedulers if simulated.name.startswith(f"{kind}/")]
             for kind in self.kinds
@@ -277,6 +277,6 @@ def spread_of(job_id: str) -> int:
 
 
 def _owners(simulated_schedulers: list[SimulatedScheduler]) -> list[SimulatedScheduler]:
-    """The simulated of each part of the jobs, by rendezvous hashing as live, but finer: nobody keeps lanes here."""
+    """The scheduler of each part of the jobs, by rendezvous hashing as live, but finer: nobody keeps lanes here."""
     by_name = {simulated.name: simulated for simulated in simulated_schedulers}
     return [by_name[name] for name in rendezvous(tuple(sorted(by_name)), SPREAD)]

@@ -86,9 +86,9 @@ class TwoLevel(Architecture):
         self.loose: dict[int, int] = {}
         self.pool = 0
         self.out: dict[int, Offer] = {}
-        """By simulated."""
+        """By scheduler."""
         self.used: dict[int, int] = {}
-        """By simulated: resources of its tasks and hoards, packed."""
+        """By scheduler: resources of its tasks and hoards, packed."""
         self.hoards: dict[str, tuple[Job, list[Claim]]] = {}
         self.wanting: list[SimulatedScheduler] = []
         self.making = False
@@ -137,7 +137,7 @@ class TwoLevel(Architecture):
         self.world.engine.at(at, self._deliver, (simulated, self._lock()))
 
     def _share(self, simulated: SimulatedScheduler) -> float:
-        """Return the dominant share of the simulated's resources."""
+        """Return the dominant share of the scheduler's resources."""
         used = self.used.get(simulated.number, 0)
         return max((used >> FIELD * d & MASK) / has if has else 0.0 for d, has in enumerate(self.capacity))
 

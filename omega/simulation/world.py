@@ -45,18 +45,18 @@ class World:
         self.frees = 0
         """Number of times that resources were freed."""
         self.watching: dict[int, Callable[[], None]] = {}
-        """By simulated number: callbacks of idle simulated_schedulers with blocked jobs, called when resources are freed."""
+        """By scheduler number: callbacks of idle schedulers with blocked jobs, called when resources are freed."""
 
     def copy(self) -> PackedSnapshot:
         """Return an empty working copy."""
         return PackedSnapshot(self.dimensions, numbered=self.numbered)
 
     def meter(self) -> Meter:
-        """Return the meter of one simulated."""
+        """Return the meter of one scheduler."""
         return Meter(completed=self.completed)
 
     def answers(self, kind: str, by: str) -> Answers:
-        """Return the answers to effects other than commits for simulated `by` of this kind: none here."""
+        """Return the answers to effects other than commits for scheduler `by` of this kind: none here."""
         return {}
 
     def commit(
@@ -110,7 +110,7 @@ class World:
     # Abandoned jobs
 
     def abandon(self, job_id: str, number: int, by: str) -> None:
-        """Abandon a job of simulated `number`; its running tasks end at once, unless set to continue (semantics 24)."""
+        """Abandon a job of scheduler `number`; its running tasks end at once, unless set to continue (semantics 24)."""
         job = self.store.cell.job(job_id) if self.ends_abandoned else None
         keep = job is None or keeps_running(job)
         self.store.abandon(job_id, self.engine.now // 1000, by, keep=keep)

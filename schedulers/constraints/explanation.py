@@ -197,7 +197,8 @@ def _with_free(checks: list[Check], need: Resources, row: list[int], size: int) 
 
 
 def _apply(
-    sieve: _Keeps, wants: Demands, work: Work, group: int, snapshot: Snapshot, here: dict[int, int], names: tuple[str, ...]
+    sieve: _Keeps, wants: Demands, work: Work, group: int, snapshot: Snapshot, here: dict[int, int],
+    names: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Give every demand of a group to `sieve`, in the order in which they are explained."""
     sieve.keep(Reason.NO_EXECUTOR, "an executor that lives", snapshot.rows[2] != MachineState.OFFLINE, always=False)

@@ -43,8 +43,8 @@ TALK = {
 }
 
 ENDS = {("omega/live/member.py", "SystemExit"), ("omega/live/agent/guard.py", "os._exit")}
-"""The entry of the processes that a supervisor starts: its exit code is all that its parent learns. A guard forks processes
-that must not return into its own loop.
+"""The entry of the processes that a supervisor starts: its exit code is the result. A guard forks processes that must
+not return into its own loop.
 """
 
 OPAQUE = ("pickle", "marshal", "shelve", "dill", "cloudpickle")

@@ -78,7 +78,7 @@ def test_an_empty_house_keeps_every_contract(house: Path) -> None:
         ("twins", "cellstate/memory/cell.py", "cellstate.redis"),
         ("twins", "cellstate/redis/cell.py", "cellstate.memory"),
         ("twins", "cellstate/audit/report.py", "cellstate.memory"),
-        ("server", "schedulers/process/scheduler.py", "redis"),
+        ("server", "schedulers/live.py", "redis"),
         ("server", "cli/store.py", "redis.exceptions"),
         ("people", "omega/live.py", "click"),
         ("people", "cellstate/snapshot.py", "rich"),

@@ -100,7 +100,7 @@ def test_a_kind_that_executors_are_called_is_refused(omega: Omega, tmp_path: Pat
     path = tmp_path / "executor.toml"
     path.write_text('kind = "simulated"')
     said = omega.error("scheduler", "run", "--file", str(path))
-    assert said == "scheduler of kind 'executor': the name is reserved for executors; choose another kind"
+    assert said == "scheduler of kind 'simulated': the name is reserved for executors; choose another kind"
 
 
 def test_policies_say_what_can_be_set(omega: Omega, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

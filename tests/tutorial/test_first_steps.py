@@ -115,8 +115,8 @@ def test_a_gang_is_placed_as_a_whole_or_not_at_all(store_url: str) -> None:
 def test_processes_do_the_work(store_url: str, tmp_path: Path) -> None:
     cell = RedisCell.create(connect(store_url), "at-work", url=store_url)
 
-    # A executor plays machines: it runs nothing, and ends each task after its duration.
-    SimulatedExecutor(cell, "simulated", time.time).join(
+    # A simulated executor runs nothing and ends each task after its duration.
+    SimulatedExecutor(cell, "executor", time.time).join(
         [MachineSpec(f"m{number}", (8_000, 32_768)) for number in range(10)]
     )
 

@@ -154,7 +154,7 @@ def supervised(
     settings: Mapping[str, str] | None = None, record: ProcessRecord | None = None,
     choices: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[ProcessSupervisor]:  # fmt: skip
-    """Yield a ProcessSupervisor; whatever happens, nothing it started is left running. KeyboardInterrupt at any signal to leave."""
+    """Yield a ProcessSupervisor and end all its processes on exit. A signal to leave raises KeyboardInterrupt."""
     group = ProcessSupervisor(url, cell, logs, lease_ms, speed, settings or {}, choices or {}, record=record)
     with _interrupting():
         try:

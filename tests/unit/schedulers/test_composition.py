@@ -61,7 +61,10 @@ def test_what_is_left_out_is_as_ever(tmp_path: Path) -> None:
         ('policy = "best-fit"', "", "14: placement.inner: want the name of a policy, or a table with policy"),
         ("fit = 0.5", "fit = []", "13: placement.careful.fit: [] is not allowed: input should be a valid number"),
         ('"coarse"', '"rough"', "6: detection: 'rough' is not allowed; want fine or coarse"),
-        ("seconds = 1.5", "second = 1.5", "8: retry_policy.second: no parameter of retry_policy; did you mean seconds?"),
+        (
+            "seconds = 1.5", "second = 1.5",
+            "8: retry_policy.second: no parameter of retry_policy; did you mean seconds?",
+        ),
         ("fruitless = 3", "fruitless = 3.5", "8: retry_policy.fruitless: 3.5 is not allowed"),
         ("[0.5, 0.25]", "[0.5]", "9: paths: {'cold': [0.5]} is not allowed"),
         ("batch = 4", "rng = 4", "4: rng: no parameter of a scheduler; there is kind, ordering, "),
