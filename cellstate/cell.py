@@ -18,6 +18,8 @@ from cellstate.model import (
     TaskGroup,
 )
 from cellstate.pages import JobHead, JobPage, Keep
+from cellstate.pool_records import PoolUse
+from cellstate.pools import Pools
 from cellstate.resources import Dimensions, Resources
 from cellstate.shards import Errand, Progress, ShardDurations, Worker
 from cellstate.transaction import Ending, Intake, Outcome, Position, Transaction
@@ -116,7 +118,8 @@ class Housekept(NamedTuple):
 class Submitted(NamedTuple):
     """What became of a submission: ``new``, ``same`` (already there), ``id`` or ``name`` (taken, by `holder`).
 
-    ``after``: it would wait for `holder`, which is not there; ``never``: which did not finish and never will.
+    ``pool``: pools are configured, and `holder` is no leaf of them. ``after``: it would wait for `holder`, which is not
+    there; ``never``: which did not finish and never will.
     `modified` is the job's modify index, 0 when it was refused.
     """
 
@@ -341,6 +344,21 @@ class Cell(Protocol):
 
     def kinds(self) -> Mapping[str, KindUse]:
         """Limits and use by kind."""
+
+    def set_pools(self, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
+        """Replace the pools of the cell; returns them with their numbers and their version.
+
+        `check` is the version of the pools that the caller read: Overtaken when somebody changed them since. Refused
+        when a pool with live jobs would be removed or get pools below it; BadInput for pools that break a rule of
+        pool_rules.py. A pool that moves takes its running tasks along: what it holds counts below its new ancestors
+        at once, and one whose limit is exceeded takes nothing until it is met again. Equal pools change nothing.
+        """
+
+    def pools(self) -> Pools:
+        """The pools that operators configured."""
+
+    def pool_use(self) -> Mapping[str, PoolUse]:
+        """What the pools that carry limits hold, by name."""
 
     def machines(self) -> list[Machine]:
         """Every machine that is not gone, by index."""

@@ -30,7 +30,9 @@ class Queued(NamedTuple):
 
 
 class LaneBook(NamedTuple):
-    """The record of a lane: jobs live and pending, the arrival of the last, what they want and hold, its name."""
+    """The record of a lane: jobs pending and the arrival of the last, what its jobs want and hold, how many live, how
+    many tasks of them are placed, how many have placed tasks, its name.
+    """
 
     serial: int
     pending: int
@@ -38,6 +40,8 @@ class LaneBook(NamedTuple):
     wanted: tuple[int, ...]
     held: tuple[int, ...]
     live: int
+    tasks: int
+    running: int
     name: str
 
 
@@ -82,6 +86,8 @@ class Inspection:
     queued: list[Queued] = field(default_factory=list)
     lanes: dict[int, LaneBook] = field(default_factory=dict)
     lane_names: dict[str, int] = field(default_factory=dict)
+    pools: dict[str, bytes] = field(default_factory=dict)
+    """The fields of ``pools`` (cellstate/pool_records.py)."""
     spare_lanes: list[int] = field(default_factory=list)
     """Numbers that no lane has now."""
     members: dict[str, int] = field(default_factory=dict)

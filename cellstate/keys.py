@@ -17,6 +17,7 @@ Redis Cluster.
     kinds       hash    kind → limits and use
     lanes       hash    number → counts and name of a lane (lua/parts/lanes.lua); "spare" → numbers that are free
     lanenames   hash    name of a lane → its number
+    pools       hash    settings of pools and trees; what pools that carry limits hold (cellstate/pool_records.py)
     done        list    "id version" of finished jobs, oldest first: the version in which each ended
     times       list    "version ms", what the server's clock showed at some versions, oldest first
     housekeeping zset   job id → from when housekeeping has to act on it (ms, the server's clock)
@@ -41,12 +42,12 @@ Redis Cluster.
 
 import re
 
-SCHEMA = 3
+SCHEMA = 4
 """Raised when records change their form; a cell of another schema is refused, and can only be deleted."""
 
 META = frozenset(
     {"schema", "resources", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations",
-     "keep_jobs", "keep_ms", "lanes", "ticks"}
+     "keep_jobs", "keep_ms", "lanes", "ticks", "pools"}
 )  # fmt: skip
 """The fields of ``meta``; all but ``resources`` and ``ticks`` are numbers."""
 

@@ -39,3 +39,19 @@ def busy(machine: str) -> Refused:
     return Refused(
         f"machine {machine}: tasks of its last executor are still on it; drain it first, or try again when they left"
     )
+
+
+def pools_overtaken(cell: str, read: int, now: int) -> Overtaken:
+    """The error for a change of pools that was prepared on an older version of them."""
+    return Overtaken(
+        f"cell {cell}: somebody changed its pools, their version is {now} now, not {read}; look at them again and"
+        " repeat"
+    )
+
+
+def jobs_in_pool(cell: str, pool: str) -> Refused:
+    """The error for a change after which a pool with live jobs could hold none."""
+    return Refused(
+        f"pool {pool}: has live jobs, so it can neither be removed nor get pools below it; let them end or stop them:"
+        f" omega job list --cell {cell}"
+    )

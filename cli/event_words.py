@@ -169,6 +169,10 @@ def _about_cell(same: Sequence[Event], where: str) -> str:
         return f"the cell was restored from a backup of version {more['of_version']:,}"
     if first.kind == "limit":
         return f"limits of kind {more['job_kind']} changed"
+    if first.kind == "pool":
+        return f"pool {more['pool']} was {'removed' if more['removed'] else 'set'}"
+    if first.kind == "trees":
+        return "pool trees changed"
     return " ".join((first.kind, *more.get("words", ())))
 
 

@@ -80,6 +80,8 @@ def refusal(spec: "JobSpec", answer: "Submitted") -> Refused:
     if answer.status == "never":
         advice = "submit that anew, or wait for it with the outcome any"
         return Refused(f"job {spec.name}: waits for {answer.holder} to finish, which did not and never will; {advice}")
+    if answer.status == "pool":
+        return Refused(f"job {spec.name}: {answer.holder!r} is no pool that holds jobs; see omega pool list")
     return taken(spec, answer.holder if answer.status == "name" else spec.id, by_id=answer.status == "id")
 
 

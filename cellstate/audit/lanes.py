@@ -19,15 +19,15 @@ def lanes_follow_from_jobs(inspection: Inspection, cell_state: CellState, _: Reg
     expected: dict[int, list[int]] = {}
     for job in cell_state.jobs.values():
         if any(group.unplaced or group.placed for group in job.groups):
-            _count(job, expected.setdefault(job.lane, [0] * (2 + 2 * cell_state.size)), cell_state.size)
+            _count(job, expected.setdefault(job.lane, [0] * (4 + 2 * cell_state.size)), cell_state.size)
             lane, own = inspection.lanes.get(job.lane), lane_of(job.kind, job.precedence, job.spec)
             if lane is None or lane.name not in (str(own), str(Lane(job.kind, 0))):
                 yield Violation(6, f"names lane {job.lane}, which is that of {lane and lane.name!r}", f"job {job.id}")
     for number in sorted(expected.keys() | inspection.lanes.keys()):
         lane = inspection.lanes.get(number)
-        counts = [lane.live, lane.pending, *lane.wanted, *lane.held] if lane else []
+        counts = [lane.live, lane.pending, *lane.wanted, *lane.held, lane.tasks, lane.running] if lane else []
         if counts != expected.get(number):
-            what = f"counts {counts} (live, pending, wanted, held), its jobs {expected.get(number)}"
+            what = f"counts {counts} (live, pending, wanted, held, tasks, running), its jobs {expected.get(number)}"
             yield Violation(6, what, f"lane {number}")
     yield from _queues(inspection, cell_state)
     yield from _names(inspection)
@@ -42,6 +42,8 @@ def _count(job: Job, counts: list[int], size: int) -> None:
         for d, need in enumerate(group.need):
             counts[2 + d] += min(MOST_WANTED, need * waiting)
             counts[2 + size + d] += need * group.placed
+        counts[-2] += group.placed
+    counts[-1] += any(group.placed for group in job.groups)
 
 
 def _queues(inspection: Inspection, cell_state: CellState) -> Iterator[Violation]:

@@ -25,7 +25,7 @@ _LENGTHS = {
     "submit": (6, 6), "awaited": (3, 3), "met": (3, 3), "hold": (2, 2), "release": (2, 3), "resize": (6, 6),
     "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
     "stalled": (3, 99), "left": (6, 6), "conflict": (5, 5), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),
-    "restore": (3, 3), "fail": (5, 5), "requeue": (4, 4), "late": (7, 7),
+    "pool": (4, 4), "trees": (2, 2), "restore": (3, 3), "fail": (5, 5), "requeue": (4, 4), "late": (7, 7),
 }  # fmt: skip
 """How many words a fact has, at least and at most; those with amounts of machines have them beside."""
 _MAY_REPEAT = ("conflict", "awaited", "drop")
@@ -91,6 +91,11 @@ class Register:
         self.members: dict[str, int | None] = {}
         """Incarnations of schedulers and agents; None of one that is gone."""
         self.limits: dict[str, tuple[str, ...]] = {}
+        self.pools: dict[int, tuple[str, str]] = {}
+        """Names and digests of pools by number; "-" of one that was removed."""
+        self.trees: str | None = None
+        """The digest of the pool trees; None where the remaining log does not say."""
+        self.pools_version: int | None = None
         self.touched: deque[tuple[int, dict[int, Touch]]] = deque(maxlen=TOUCHED)
         """Versions that have facts, and the machines that each of them changed."""
         self.wrong: list[tuple[int, str]] = []
@@ -113,6 +118,8 @@ class Register:
             self._member(fact)
         elif word == "limit":
             self.limits[fact.words[1]] = fact.words[2:]
+        elif word in ("pool", "trees"):
+            self._pool(fact)
         elif job is not None:
             self._job(job, fact)
 
@@ -175,9 +182,33 @@ class Register:
             self.wrong.append((fact.version, f"{name} left as incarnation {incarnation}, it had {known}"))
         self.members[name] = None
 
+    def _pool(self, fact: Fact) -> None:
+        self.pools_version = fact.version
+        if fact.words[0] == "trees":
+            self.trees = fact.words[1]
+            return
+        _, name, word, digest = fact.words
+        number = int(word)
+        before = self.pools.get(number, (name, ""))
+        if before[0] != name or before[1] == "-":
+            self.wrong.append((fact.version, f"gives pool {name} the number {number}, which was that of {before[0]}"))
+        self.pools[number] = name, digest
+
     def _job_of(self, fact: Fact) -> JobEntry | None:
         words = fact.words
-        if words[0] in ("join", "machine", "enlist", "leave", "lapse", "limit", "restore", "left", "conflict"):
+        if words[0] in (
+            "join",
+            "machine",
+            "enlist",
+            "leave",
+            "lapse",
+            "limit",
+            "pool",
+            "trees",
+            "restore",
+            "left",
+            "conflict",
+        ):
             return None
         return self.jobs.setdefault(words[_JOB_AT.get(words[0], 1)], JobEntry())
 

@@ -1,7 +1,7 @@
 -- Judge the transactions of one scheduler in order, apply what stands, and answer with what its
 -- working copy lacks and its next jobs. THE SPECIFICATION of what a conflict is.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping schedulers lease | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping schedulers lease | box:* pending:* wake:* asleep
 -- ARGV   dims tag at member incarnation number since since_tag kind asked most owned | transactions
 -- A transaction is its job; numbers of eight bytes each: mode (0 incremental, 1 gang), detection (0 fine, 1
 -- coarse), and for every claim its group, count of identical tasks and the machine's number at the sync; the
@@ -15,7 +15,7 @@
 --        Verdicts, the first that applies wins: unknown, down, duplicate, incomplete, limit, precedence,
 --        moved, full, placed; in a gang that fails the placed ones become aborted.
 
---@include lists binary ranges words done lanes publish links placements losses tasks delta
+--@include lists binary ranges words done pools lanes publish links placements losses tasks delta
 
 --@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9
 local diverged = false  -- the copy belongs to a lost history: its numbers say nothing (semantics 16)
@@ -50,6 +50,7 @@ do
         id = ARGV[i], gang = numbers[1] == 1, coarse = numbers[2] == 1, n = n, at = i + 2, numbers = numbers,
         evict = evict, taken = evict and {}, units = evict and {}, evicted = evict and {}, gone = evict and {},
         vacated = evict and {}, job = false, kind = false,
+        chain = false, limited = false,
         claimed = n > 1 and {} or NONE, placed = {}, verdicts = false, incomplete = false, placing = false,
       }
       ids[#ids + 1], list[#list + 1] = t.id, t
@@ -72,6 +73,14 @@ local function load(machines, ids, evicting)
   end
   load_awaiting()
   load_kinds_of_jobs()
+  if pools.limited then
+    local numbers = {}
+    for _, j in pairs(J) do
+      if j then numbers[#numbers + 1] = j.lane end
+    end
+    lanes.load(numbers)
+    pools.load(L, numbers)
+  end
 end
 
 -- Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
@@ -92,25 +101,26 @@ local function victims_of(t, i, m)
       listed[v.placement] = (listed[v.placement] or 0) + n
       for _ = 1, n do
         units[#units + 1] =
-          { placement = v.placement, job = victim, kind = K[victim.kind], group = victim.groups[group + 1] }
+          { placement = v.placement, job = victim, kind = K[victim.kind], group = victim.groups[group + 1],
+            chain = pools.limited and pools.chain(L[victim.lane]) }
       end
     end
   end
   return units
 end
 
--- How many tasks of a group the limits of the job's kind still admit, after what evictions gave back: amounts, and
--- the place of a job all of whose tasks go (semantics 9).
+-- How many tasks of a group the limits of the job's kind and of its pools still admit, after what evictions gave back:
+-- amounts, and the place of a job all of whose tasks go (semantics 9).
 local function admitted(t, g)
-  local j, k = t.job, t.kind
-  if not k.limited then return math.huge end
+  local j, k, most = t.job, t.kind, math.huge
+  if t.chain then most = pools.admits(t.chain, g, j.placed == 0 and not t.placing, t.vacated) end
+  if not k.limited then return most end
   local precedence = k.lowest and precedence_of(j)
   if k.lowest and (precedence < k.lowest or precedence > k.highest) then return 0 end
   if k.max_jobs and j.placed == 0 and not t.placing then
     local vacated = t.vacated and t.vacated[k] or 0
     if k.jobs - vacated >= k.max_jobs then return 0 end
   end
-  local most = math.huge
   for d = 1, R do
     local limit, need = k.limit[d], g[NEED + d]
     if limit and need > 0 then most = math.min(most, math.max(0, floor((limit - k.used[d]) / need))) end
@@ -123,10 +133,14 @@ local function evict(t, m, units, from, to, sign)
     local u = units[i]
     occupy(m, u.group, -sign)
     book(u.kind, u.group, -sign)
+    if u.chain then pools.hold(u.chain, u.group, -sign) end
     t.evicted[u.placement] = (t.evicted[u.placement] or 0) + sign
     local before = t.gone[u.job] or 0
     t.gone[u.job] = before + sign
-    if math.max(before, before + sign) == u.job.placed then t.vacated[u.kind] = (t.vacated[u.kind] or 0) + sign end
+    if math.max(before, before + sign) == u.job.placed then
+      t.vacated[u.kind] = (t.vacated[u.kind] or 0) + sign
+      for _, b in ipairs(u.chain or NONE) do t.vacated[b] = (t.vacated[b] or 0) + sign end
+    end
   end
 end
 
@@ -171,7 +185,7 @@ local function judge(t, i)
   if t.coarse and (diverged or seen + m.own ~= m[NUMBER]) then return 0, admitted(t, g) <= 0 and LIMIT or MOVED end
   local want = count < left and count or left
   local n, verdict = want, PLACED_OK
-  if fits < want or (t.kind.limited and admitted(t, g) < want) then n, verdict = fit(t, i, m, g, want, units) end
+  if fits < want or (t.limited and admitted(t, g) < want) then n, verdict = fit(t, i, m, g, want, units) end
   if n > 0 then
     local used = t.kind.used
     for d = 1, R do
@@ -179,6 +193,7 @@ local function judge(t, i)
       m[USED + d], used[d] = m[USED + d] + amount, used[d] + amount
     end
     t.kind.changed, t.placing = true, true
+    if t.chain then pools.hold(t.chain, g, n) end
     if t.n > 1 then t.claimed[group] = claimed + n end
   end
   if verdict == PLACED_OK and count > want then verdict = DUPLICATE end
@@ -231,6 +246,7 @@ local function abort(t, changed)
       local m, g = M[ARGV[t.at + i]], t.job.groups[t.numbers[3 * i] + 1]
       occupy(m, g, -n)
       book(t.kind, g, -n)
+      if t.chain then pools.hold(t.chain, g, -n) end
       if t.taken and t.taken[i] then evict(t, m, t.units[i], 1, t.taken[i], -1) end
     end
     t.placed[i], t.verdicts[i] = 0, t.verdicts[i] or ABORTED
@@ -268,7 +284,8 @@ do
 
   function decide(t, stamp)
     local j, placed = J[t.id], t.placed
-    t.job, t.kind = j, j and K[j.kind]
+    t.job, t.kind, t.chain = j, j and K[j.kind], pools.limited and j and pools.chain(L[j.lane])
+    t.limited = t.chain or (t.kind and t.kind.limited)
     t.incomplete = j and j.gang > 0 and (j.delayed > 0 or not covers(t))
     local changed = t.kind and t.kind.changed
     local failed, any = false, false

@@ -1,6 +1,6 @@
 -- An executor leaves, or is found gone: what ran on its machines is lost and goes back to pending, once.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping names executors agents serving lease
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names executors agents serving lease
 --        | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now member incarnation name reaped step | machines
 -- now: the server's time in ms.
@@ -14,7 +14,7 @@
 -- Types  names, executors, agents, serving: hash; lease: string that expires; others as in commit.lua
 -- Rules  semantics 2 (what an executor that does not live left is gone), 17, 23; begins with a deletion (13)
 
---@include lists binary ranges words done lanes publish links placements losses tasks serving leases
+--@include lists binary ranges words done pools lanes publish links placements losses tasks serving leases
 
 local record = redis.call('HGET', agents_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'ok', 0, 0 } end

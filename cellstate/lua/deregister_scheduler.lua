@@ -1,13 +1,13 @@
 -- A scheduler leaves, or is found gone: its record goes, its jobs belong to the others.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping schedulers lease
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping schedulers lease
 -- ARGV   dims tag at member incarnation reaped
 -- reaped "1": somebody else found its lease gone; it must still be so (the caller asks only when the store
 -- has been up for a lease: after an outage every lease is gone, semantics 17). "0": it leaves by itself.
 -- Reply  {"ok", 1 or 0}
 -- Types  as in register_scheduler.lua
 
---@include lists binary ranges words done lanes publish
+--@include lists binary ranges words done pools lanes publish
 
 local record = redis.call('HGET', schedulers_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'ok', 0 } end

@@ -1,6 +1,6 @@
 -- Give a machine other attributes, if it still has those that the caller saw.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping static | wake:* asleep
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping static | wake:* asleep
 -- ARGV   dims tag at by index before after count
 -- before, after: name and opaque attributes, as kept; count: how many attributes there are then.
 -- Reply  {"ok", version}, {"unknown"}, or {"moved"} when somebody changed them meanwhile
@@ -8,7 +8,7 @@
 -- Rules  what it has already changes nothing (14); begins with HSET (13). The change list names the machine
 --        twice, first as drained: a copy that sees it reads its attributes anew, whatever else changed meanwhile.
 
---@include lists binary ranges words done lanes publish
+--@include lists binary ranges words done pools lanes publish
 
 load_machines({ index })
 local m = M[index]

@@ -1,7 +1,7 @@
 -- Tasks end: finished, failed, lost, evicted for another reason than a claim, stopped; and the end of
 -- leaving tasks is acknowledged. Another placement id than the live one has no effect (semantics 1).
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now | endings
 -- now: the server's time in ms. An ending is six words: machine, placement, how (finished failed lost evicted stopped
 -- left), tasks as ranges or "*" for the whole run, reason or "-", its job or "-" (needed for the end of lost tasks, 27).
@@ -10,7 +10,7 @@
 -- Types  as in commit.lua
 -- Rules  begins with a deletion, so a full server lets it pass (semantics 13); idempotent (14).
 
---@include lists binary ranges words done lanes publish links placements losses tasks
+--@include lists binary ranges words done pools lanes publish links placements losses tasks
 
 local machines = {}
 for i = fixed_args + 1, #ARGV, 6 do machines[#machines + 1] = ARGV[i] end

@@ -1,14 +1,14 @@
 -- Hold a job, or release it. A held job gets no new placements; what runs of it runs on. Released, it
 -- arrives anew at its schedulers, unless it waits for other jobs as well.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | pending:* wake:*
 -- ARGV   dims tag at by job action check
 -- action: "hold" or "release"; check: the modify index the caller read, "-" for any.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, or {"keys", name…}
 -- Types  as in commit.lua
 -- Rules  what is so already changes nothing (semantics 14)
 
---@include lists binary ranges words done lanes publish links
+--@include lists binary ranges words done pools lanes publish links
 
 load_jobs({ job })
 local j = J[job]

@@ -1,7 +1,7 @@
 -- What any live scheduler does for all, a bounded part per call: end tasks of stopped and abandoned jobs; queue lost
 -- tasks again when their delay is over; note the last placement id by the minute.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now most
 -- now: the server's time in ms; most: runs ended in one call (some 10 us of the server's time each).
 -- Reply  {"ok", tasks ended, tasks queued again, 1 when more is due now else 0}, or {"keys", name…} with nothing done
@@ -9,7 +9,7 @@
 --        commit.lua
 -- Rules  semantics 24, 26; what is done already changes nothing (14); begins with a deletion (13)
 
---@include lists binary ranges words done lanes publish links placements losses tasks
+--@include lists binary ranges words done pools lanes publish links placements losses tasks
 
 --@const JOBS 100, TICK_MS 60000, WEEK_MS 604800000
 local ids = redis.call('ZRANGEBYSCORE', housekeeping_key, '-inf', now, 'LIMIT', 0, JOBS)

@@ -1,6 +1,6 @@
 -- Machines join the cell, or come back (perhaps with another capacity) under their name.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping names static executors serving
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names static executors serving
 --        | box:* wake:* asleep
 -- ARGV   dims tag at by executor | pairs
 -- A pair is "name capacity*R" and the machine's opaque attributes. All belong to one executor.
@@ -12,7 +12,7 @@
 --        than it now has is over (5).
 --        A machine that is there already just so changes nothing (14). Other attributes: as in describe.lua.
 
---@include lists binary ranges words done lanes publish sums serving
+--@include lists binary ranges words done pools lanes publish sums serving
 
 local owner, known_owner = number_of(executor)
 local state = lives(owner) and UP or OFFLINE

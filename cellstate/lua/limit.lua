@@ -1,13 +1,13 @@
 -- Set what all jobs of one kind may hold together (semantics 9).
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping | wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | wake:*
 -- ARGV   dims tag at by kind limits
 -- limits: "max_jobs lowest highest max*R", "-" for none.
 -- Reply  {"ok", version}
 -- Types  as in commit.lua
 -- Rules  the limits it has already change nothing (14)
 
---@include lists binary ranges words done lanes publish
+--@include lists binary ranges words done pools lanes publish
 
 load_kinds({ kind })
 local k, before = K[kind], redis.call('HGET', kinds_key, kind)

@@ -1,6 +1,6 @@
 -- Change one machine: its state (up, drained, down, gone) or its capacity.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping executors serving | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping executors serving | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now index action change
 -- now: the server's time in ms.
 -- action "state": change is 0 up, 1 drained, 2 down, 3 gone. Tasks of a machine that goes down or away are pending
@@ -12,7 +12,7 @@
 -- Types  executors, serving: hash; others as in commit.lua
 -- Rules  semantics 2, 5, 8, 23, 31; idempotent (14)
 
---@include lists binary ranges words done lanes publish sums links placements losses tasks serving
+--@include lists binary ranges words done pools lanes publish sums links placements losses tasks serving
 
 load_machines({ index })
 local m = M[index]

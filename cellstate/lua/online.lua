@@ -1,6 +1,6 @@
 -- Machines of an executor that lives are up again: those that were offline.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping executors agents lease
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping executors agents lease
 --        | box:* wake:* asleep
 -- ARGV   dims tag at member incarnation | machines
 -- Reply  {"ok", machines that are up now}, {"fenced"} when its lease lapsed or another incarnation has the name, or
@@ -8,7 +8,7 @@
 -- Types  executors, agents: hash; lease: string that expires; others as in commit.lua
 -- Rules  semantics 31; a machine that is drained or down stays so; what is so already changes nothing (14)
 
---@include lists binary ranges words done lanes publish
+--@include lists binary ranges words done pools lanes publish
 
 local record = redis.call('HGET', agents_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'fenced' } end

@@ -1,6 +1,6 @@
 -- An agent takes its name: a new incarnation, unless this nonce already has it.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping names executors agents serving lease
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names executors agents serving lease
 -- ARGV   dims tag at member name nonce lease_ms
 -- member is "agent/NAME", the name of its executor; name is that of its machine.
 -- Reply  {"ok", incarnation}, {"taken"} when a live agent has the name, {"lapsed", incarnation} when the tasks
@@ -9,7 +9,7 @@
 -- Rules  counter + nonce: resending is idempotent, and an agent that crashed comes back to its tasks with the
 --        nonce it kept (semantics 15); whether one lives is told by its lease alone (17)
 
---@include lists binary ranges words done lanes publish serving leases
+--@include lists binary ranges words done pools lanes publish serving leases
 
 local held, incarnation = holder(agents_key)
 if held == 'taken' then return { 'taken' } end

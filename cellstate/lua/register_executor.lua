@@ -1,7 +1,7 @@
 -- A simulated executor takes its name: a new incarnation, unless this nonce already has it. Its machines are brought up
 -- afterwards (online.lua). What runs on them goes on, as simulated tasks exist in the store alone.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping executors agents serving lease
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping executors agents serving lease
 -- ARGV   dims tag at member nonce lease_ms
 -- member is the executor's name.
 -- Reply  {"ok", incarnation}, {"taken"} when a live one has the name, {"lapsed", incarnation} while the machines of the
@@ -9,7 +9,7 @@
 -- Types  executors, agents, serving: hash; lease: string that expires; others as in commit.lua
 -- Rules  counter + nonce: resending is idempotent (semantics 15); whether one lives is told by its lease alone (17)
 
---@include lists binary ranges words done lanes publish serving leases
+--@include lists binary ranges words done pools lanes publish serving leases
 
 local record = redis.call('HGET', agents_key, member)
 if record and match(record, '^%d+ (%S+)') == LAPSING then return { 'lapsed', match(record, '^%d+') } end

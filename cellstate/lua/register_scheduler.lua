@@ -1,12 +1,12 @@
 -- A scheduler takes its name: a new incarnation, unless this nonce already has it.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping schedulers lease
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping schedulers lease
 -- ARGV   dims tag at member nonce lease_ms
 -- Reply  {"ok", incarnation} or {"taken"} when a live scheduler has the name
 -- Types  lease: string that expires; others as in commit.lua
 -- Rules  counter + nonce, resending is idempotent (semantics 15)
 
---@include lists binary ranges words done lanes publish leases
+--@include lists binary ranges words done pools lanes publish leases
 
 local held, incarnation = holder(schedulers_key)
 if held == 'taken' then return { 'taken' } end

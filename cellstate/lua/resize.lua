@@ -2,7 +2,7 @@
 -- first of the waiting tasks, then of those that run, newest index first: they are stopped and leave. What still
 -- waits arrives anew: a gang that fitted nowhere may fit now.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames changes log done housekeeping | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by job check step most stops | groups
 -- A group is "number total seen placed". check: the modify index the caller read, "-" for any; step "1": a process
 -- asks, no person, so the modify index stays; seen, placed: the total and the placed tasks the caller read, "-" for
@@ -16,7 +16,7 @@
 -- Rules  semantics 4; only people move the modify index; what is so already changes nothing (14); a call that only takes away passes when
 --        the server is full (13)
 
---@include lists binary ranges words done lanes publish links placements losses tasks
+--@include lists binary ranges words done pools lanes publish links placements losses tasks
 
 load_jobs({ job })
 local j = J[job]

@@ -1,6 +1,6 @@
 -- An update of a job comes to its end: it is done, or it stopped because its new tasks do not work.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping updates
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping updates
 -- ARGV   dims tag at by job reason
 -- reason: why it stopped; "" when it is done, or the job is.
 -- Reply  {"ok", 1 when this changed anything, else 0}
@@ -8,7 +8,7 @@
 -- Rules  of an update that is not under way nothing is settled (semantics 14); one that stopped is forgotten,
 --        without a word, once its job is no longer kept
 
---@include lists binary ranges words done lanes publish
+--@include lists binary ranges words done pools lanes publish
 
 if redis.call('HGET', updates_key, job) ~= 'rolling' then
   if redis.call('HEXISTS', jobs_key, job) == 0 then redis.call('HDEL', updates_key, job) end

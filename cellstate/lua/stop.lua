@@ -1,13 +1,13 @@
 -- Stop or abandon a job: its unplaced tasks end at once, later claims answer unknown. The job enters the
 -- housekeeping set, so that what runs is ended in bounded batches whoever asked and whoever died (semantics 4, 24).
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping | pending:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | pending:*
 -- ARGV   dims tag at by job state check keep
 -- state: 2 stopped, 3 abandoned; keep "1": what runs is to run on (of an abandoned job; stopping it later ends that too); check: the modify index the caller read, "-" for any.
 -- Reply  {"ok", record} with the job's record afterwards, {"unknown"}, {"moved", record}, or {"keys", name…}
 -- Types  as in commit.lua
 
---@include lists binary ranges words done lanes publish links
+--@include lists binary ranges words done pools lanes publish links
 
 load_jobs({ job })
 local j = J[job]

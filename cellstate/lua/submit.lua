@@ -1,6 +1,6 @@
 -- Submit jobs. The same job again under its id changes nothing.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | pending:* wake:*
 -- ARGV   dims tag at by | pairs
 -- A pair is "id name kind precedence gang bucket whose links group;group…" and the job's opaque spec; whose: pool,
 -- user and class of expected duration, which make its lane (parts/lanes.lua); links: what holds it back
@@ -8,11 +8,12 @@
 -- Reply  {"ok", version, answer…}: "new", "same INDEX" (its modify index), "id" (the id belongs to another
 --        job), "name ID" (a live job has that name), "after ID" (it would wait for a job that is not there: one
 --        that was submitted earlier, or stands earlier in this call, is; so no circle arises) or "never ID" (for
---        one that has not finished and never will); or {"keys", name…} with nothing done.
+--        one that has not finished and never will), "pool POOL" (pools are configured, and that is no leaf of
+--        them; POOL as in lanes); or {"keys", name…} with nothing done.
 -- Types  as in commit.lua
 -- Rules  pending tasks are ranges, not records (semantics 21); begins with HSET (13).
 
---@include lists binary ranges words done lanes publish links
+--@include lists binary ranges words done pools lanes publish links
 
 local asked, ids, jobnames = {}, {}, {}
 for i = fixed_args + 1, #ARGV, 2 do
@@ -51,6 +52,16 @@ for _, a in ipairs(asked) do
   for id in gmatch(a.links, '<([^<>+*]+)') do awaited[#awaited + 1] = id end
 end
 load_jobs(awaited)
+
+-- The pools that jobs name and that hold none, once pools are configured; a job without a pool is never refused.
+local no_leaf = {}
+if meta.pools > 0 then
+  local fields = {}
+  for i, a in ipairs(asked) do fields[i] = 'c' .. match(a.lane_name, ' ([^ ,]*),[^ ]*$') end
+  for i, chain in ipairs(fetch(pools_key, fields)) do
+    if not chain and fields[i] ~= 'c' then no_leaf[asked[i]] = sub(fields[i], 2) end
+  end
+end
 
 local answers, fresh, by_id, by_name = {}, {}, {}, {}
 
@@ -98,7 +109,7 @@ local function lane_named(name, number)
   number = free_number()
   meta.lanes = meta.lanes + 1
   local l = { LANE_BASE + tonumber(number), meta.lanes, 0, 0 }
-  for i = WANTED + 1, lanes.LIVE do l[i] = 0 end
+  for i = WANTED + 1, lanes.RUNNING do l[i] = 0 end
   l.number, l.name, l.changed, l.fresh = number, name, false, true
   L[number] = l
   lanes.change(l)
@@ -154,6 +165,8 @@ for i, a in ipairs(asked) do
     answers[i] = (known[1] == a.mine and known[2] == a.spec) and ('same ' .. known[3]) or 'id'
   elseif by_name[a.name] or holders[i] then
     answers[i] = 'name ' .. (by_name[a.name] or holders[i])
+  elseif no_leaf[a] then
+    answers[i] = 'pool ' .. no_leaf[a]
   else
     local links, why = open_links(a.links)
     answers[i] = why or 'new'

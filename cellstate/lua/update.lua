@@ -2,7 +2,7 @@
 -- looks after updates then moves tasks from the old groups to the new ones (resize.lua), a few at a time. The
 -- number of a group names the same tasks for good, so old groups stay in the record.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames changes log done housekeeping updates | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping updates | pending:* wake:*
 -- ARGV   dims tag at by job check most commands whose spec | groups
 -- spec: what only schedulers and executors read, of all groups. A group is "need*R duration 0[xN]"; most: groups a job
 -- may have; commands: 4 when tasks of the job then run commands, else 0; whose: pool, user and class of expected
@@ -13,7 +13,7 @@
 -- Types  updates: hash; others as in commit.lua
 -- Rules  a job that has this spec already is left as it is (semantics 14)
 
---@include lists binary ranges words done lanes publish links
+--@include lists binary ranges words done pools lanes publish links
 
 load_jobs({ job })
 local j = J[job]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cellstate.executors import simulates
 from cellstate.memory.plain import MemoryPlain
 from cellstate.memory.ranges import span_count, span_tail
-from cellstate.memory.words import MANY, Group, JobRow, KindRow, MachineRow
+from cellstate.memory.words import Group, JobRow, KindRow, MachineRow
 from cellstate.model import Gang, JobState, MachineState
 from cellstate.transaction import Claim, Detection, How, Mode, Outcome, Transaction, Verdict
 
@@ -16,8 +16,8 @@ Unit = tuple[int, KindRow, Group]
 class Judging:
     """A transaction while it is judged.
 
-    Per group the tasks claimed, per placement and per job those evicted, per kind the jobs all of whose tasks are;
-    per claim the tasks placed, the verdict and the victims taken.
+    Per group the tasks claimed, per placement and per job those evicted, per kind (by name) and pool (by number) the
+    jobs all of whose tasks are; per claim the tasks placed, the verdict and the victims taken.
     """
 
     __slots__ = ("claimed", "claims", "coarse", "evicted", "gang", "gone", "id", "incomplete", "job", "placed",
@@ -30,7 +30,7 @@ class Judging:
         self.claimed: dict[int, int] = {}
         self.evicted: dict[int, int] = {}
         self.gone: dict[str, int] = {}
-        self.vacated: dict[str, int] = {}
+        self.vacated: dict[object, int] = {}
         self.placed: list[int] = []
         self.verdicts: list[Verdict] = []
         self.taken: list[list[Unit]] = []
@@ -62,16 +62,15 @@ class MemoryCommit(MemoryPlain):
         return units
 
     def admitted(self, t: Judging, j: JobRow, g: Group) -> int:
-        """How many tasks the limits of the job's kind still admit (semantics 9)."""
-        k = j.kind
+        """How many tasks the limits of the job's kind and of its pools still admit (semantics 9)."""
+        k, most = j.kind, self.admits(j, g, t.vacated, fresh=j.placed == 0 and not t.placing)
         if k.lowest is not None and k.highest is not None and not k.lowest <= j.precedence <= k.highest:
             return 0
         fresh = k.max_jobs is not None and j.placed == 0 and not t.placing
         if fresh and k.jobs - t.vacated.get(k.name, 0) >= (k.max_jobs or 0):
             return 0
         if not k.limited:
-            return MANY
-        most = MANY
+            return most
         for limit, used, need in zip(k.limit, self.spread(k.used), g.amounts, strict=True):
             if limit is not None and need > 0:
                 most = min(most, max(0, (limit - used) // need))
@@ -86,7 +85,9 @@ class MemoryCommit(MemoryPlain):
             before = t.gone.get(g.job.id, 0)
             t.gone[g.job.id] = before + sign
             if max(before, before + sign) == g.job.placed:
-                t.vacated[k.name] = t.vacated.get(k.name, 0) + sign
+                whose = [k.name, *(book.number for book in self.chain_of(g.job))] if self._books else [k.name]
+                for each in whose:
+                    t.vacated[each] = t.vacated.get(each, 0) + sign
 
     def fit(self, t: Judging, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit]) -> tuple[int, Verdict]:
         """Place as many of `want` as fit, evicting one task after another and only while that helps.

@@ -50,6 +50,8 @@ class MemoryJobs(MemoryTasks, MemoryReads):
                 answers.append(Submitted(spec.id, "same" if same else "id", "", known.modified if same else 0))
             elif spec.name in self.names:
                 answers.append(Submitted(spec.id, "name", self.names[spec.name]))
+            elif self.pools_state and self.refuses_pool(pool := lane_of(spec.kind, spec.precedence, spec.extra).pool):
+                answers.append(Submitted(spec.id, "pool", pool))
             elif spec.after and (why := self.hopeless(spec)):
                 answers.append(why)
             else:

@@ -18,10 +18,9 @@ class MemoryPlain(MemoryTasks):
     shortcut = True
     """Whether the short way is taken at all; the tests compare both."""
 
-    @staticmethod
-    def simply(j: JobRow) -> bool:
+    def simply(self, j: JobRow) -> bool:
         """Whether a job's claims can be judged the short way: nothing is limited, and any machine may take them."""
-        return j.kind.plain and not j.commands
+        return j.kind.plain and not j.commands and not (self._books and self.chain_of(j))
 
     def plainly(self, transaction: Transaction, j: JobRow) -> Outcome | None:
         """Judge and apply a plain transaction; None, with nothing done, for any other."""

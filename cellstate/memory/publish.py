@@ -49,6 +49,8 @@ class MemoryPublish(MemoryLanes):
     """What every changing call does before and after its own work."""
 
     CHANGES_KEPT = 8192
+    pools_state = 0
+    """0 without pools, 1 when there are some, 2 when some carry limits."""
 
     def __init__(
         self, name: str, dimensions: Dimensions, keep_jobs: int, keep_ms: int,

@@ -163,6 +163,7 @@ class MemoryReads(MemoryPublish):
             "arrivals": self.arrivals, "transactions": self.transactions, "jobs": self.submissions,
             "lanes": self.lane_serials, "incarnations": self.incarnations, "keep_jobs": self.keep_jobs,
             "keep_ms": self.keep_ms,
+            "pools": self.pools_state,
         }  # fmt: skip
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:

@@ -30,16 +30,17 @@ class MemoryTasks(MemoryLosses):
         m.free -= g.need * count
 
     def book(self, k: KindRow, g: Group, count: int) -> None:
-        """Count so many tasks as used by a kind, or no longer."""
+        """Count so many tasks as used by a kind and by pools, or no longer."""
         k.kept = True
         k.used += g.need * count
+        self.book_in_pools(g, count)
 
     def count_admitted(self, j: JobRow, before: int) -> None:
-        """Count the job among the admitted ones of its kind while it holds anything."""
-        if before == 0 and j.placed > 0:
-            j.kind.jobs += 1
-        elif before > 0 and j.placed == 0:
-            j.kind.jobs -= 1
+        """Count the job among the admitted ones of its kind and its pools while it holds anything."""
+        more = (j.placed > 0) - (before > 0)
+        if more:
+            j.kind.jobs += more
+            self.count_in_pools(j, more)
 
     def place(self, j: JobRow, group: int, m: MachineRow, count: int) -> None:
         """Record `count` tasks of a group as one run on a machine."""

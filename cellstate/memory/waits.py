@@ -1,12 +1,12 @@
 """What holds jobs of the twin back, and what lets them go; ``lua/parts/links.lua``."""
 
-from cellstate.memory.publish import MemoryPublish
+from cellstate.memory.pools import MemoryPools
 from cellstate.memory.ranges import NONE
 from cellstate.memory.words import JobRow
 from cellstate.model import JobState
 
 
-class MemoryWaits(MemoryPublish):
+class MemoryWaits(MemoryPools):
     """Jobs wait for a person, or for other jobs to end."""
 
     waited = False

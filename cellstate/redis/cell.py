@@ -23,6 +23,7 @@ from cellstate.redis.inspection import RedisInspection
 from cellstate.redis.jobs import RedisJobs
 from cellstate.redis.link import Link
 from cellstate.redis.machines import RedisMachines
+from cellstate.redis.pools import RedisPools
 from cellstate.redis.scripts import script
 from cellstate.redis.shards import RedisShards
 from cellstate.resources import Dimensions
@@ -46,7 +47,7 @@ def check_name(name: str) -> str:
     return name
 
 
-class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisInspection):
+class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisPools, RedisInspection):
     """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
 
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:

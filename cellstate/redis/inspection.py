@@ -13,6 +13,7 @@ from cellstate import keys
 from cellstate.inspection import Change, Damage, Inspection, LaneBook, Queued
 from cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
 from cellstate.model import bucket_of, check_executor, check_member
+from cellstate.pool_records import unpack_pool, unpack_trees
 from cellstate.ranges import spans
 from cellstate.redis import records
 from cellstate.redis.calls import Arguments
@@ -158,8 +159,26 @@ def _lane_name(found: Inspection, field: str, value: bytes) -> None:
     found.lane_names[field] = _number(value)
 
 
+def _pool(found: Inspection, field: str, value: bytes) -> None:
+    """What pools that carry limits hold, and the chains, are judged with the rest of the fields."""
+    if field in ("version", "next"):
+        _number(value)
+    elif field == "trees":
+        unpack_trees(value)
+    elif field[0] == "p":
+        pool = unpack_pool(value)
+        _want(pool.number == _number(field[1:]), f"is pool number {pool.number}")
+    elif field[0] == "b":
+        _number(field[1:])
+        _want(re.fullmatch(r"((\d+|-) )+\d+( \d+)*", value.decode()), f"{value.decode()!r} is not limits and use")
+    else:
+        _want(field[0] == "c", "no such field; cellstate/pool_records.py lists them")
+        _want(re.fullmatch(r"(\d+( \d+)*)?", value.decode()), f"{value.decode()!r} is not a list of pools")
+    found.pools[field] = value
+
+
 FIELDS: Mapping[str, Field] = {
-    "lanenames": _lane_name,
+    "lanenames": _lane_name, "pools": _pool,
     "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "static": _static, "runs": _runs,
     "placed": _placed,
     "executors": _executor, "specs": _spec, "schedulers": _scheduler, "agents": _agent, "serving": _serving,
@@ -306,13 +325,13 @@ class RedisInspection(RedisReads):
             found.spare_lanes = [_number(word) for word in value.decode().split()]
             return
         size = len(self.dimensions)
-        numbers = struct.unpack(f"<{5 + 2 * size}q", value[: 8 * (5 + 2 * size)])
+        numbers = struct.unpack(f"<{7 + 2 * size}q", value[: 8 * (7 + 2 * size)])
         _want(numbers[0] == BASE + _number(field), f"is the record of lane {numbers[0] - BASE}")
-        name = value[8 * (5 + 2 * size) :].decode()
+        name = value[8 * (7 + 2 * size) :].decode()
         Lane.named(name)
         wanted, held = numbers[4 : 4 + size], numbers[4 + size : 4 + 2 * size]
         _, serial, pending, arrival = numbers[:4]
-        found.lanes[_number(field)] = LaneBook(serial, pending, arrival, wanted, held, numbers[-1], name)
+        found.lanes[_number(field)] = LaneBook(serial, pending, arrival, wanted, held, *numbers[-3:], name)
 
     def _inspect_lease(self, found: Inspection, member: str) -> None:
         value = self._plain(self.client.get, f"{self._prefix}lease:{member}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from cellstate.cell import Submitted
 from cellstate.errors import BadInput
@@ -35,6 +36,7 @@ class RedisJobs(RedisPages):
         for job, answer in zip(jobs, reply[2:], strict=True):
             status, _, word = answer.decode().partition(" ")
             known = int(word or reply[1]) if status in ("new", "same") else 0
+            word = unquote(word) if status == "pool" else word
             answers.append(Submitted(job.id, status, "" if known else word, known))
         return answers
 

@@ -210,7 +210,7 @@ def row_bytes(dimensions: int) -> int:
 def lane_row(record: bytes, dimensions: int) -> tuple[bytes, int, Lane]:
     """The row of a lane in the change list, its serial and its name, from its record (lua/parts/lanes.lua)."""
     width = row_bytes(dimensions)
-    return record[:width], int.from_bytes(record[8:16], "little"), Lane.named(record[width + 8 :].decode())
+    return record[:width], int.from_bytes(record[8:16], "little"), Lane.named(record[width + 24 :].decode())
 
 
 def apart(rows: Rows) -> tuple[Rows, Rows]:

@@ -20,6 +20,7 @@ KINDS = (
     "submit", "place", "conflict", *ENDINGS, "left", "drop", "hold", "release", "awaited", "met", "resize",
     "update", "updated", "stalled", "stop",
     "abandon", "done", "join", "machine", "enlist", "leave", "lapse", "limit", "restore",
+    "pool", "trees",
 )  # fmt: skip
 """Every kind of event, as ``omega events --kind`` takes it."""
 UNREADABLE = "unreadable"
@@ -187,6 +188,10 @@ def _limit(words: Sequence[str], dimensions: "Dimensions") -> _Read:
     return None, None, None, more
 
 
+def _pool(words: Sequence[str], _: "Dimensions") -> _Read:
+    return None, None, None, {"pool": words[0], "number": int(words[1]), "removed": words[2] == "-"}
+
+
 def _restore(words: Sequence[str], _: "Dimensions") -> _Read:
     return None, None, None, {"of_version": int(words[0])}
 
@@ -202,5 +207,5 @@ _READERS = {
     "update": _hold, "updated": _hold, "stalled": _stalled, "resize": _resize, "drop": _drop,
     "fail": _fail, "requeue": _requeue, "late": _late,
     "join": _join, "machine": _machine, "enlist": _member, "leave": _member, "lapse": _member, "limit": _limit,
-    "restore": _restore,
+    "restore": _restore, "pool": _pool,
 }  # fmt: skip

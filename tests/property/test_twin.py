@@ -32,19 +32,20 @@ from tests.property.books import Books
 from tests.property.executor_changes import ExecutorChanges
 from tests.property.job_changes import JobChanges, amounts
 from tests.property.losses import Losses, often
+from tests.property.pool_changes import PoolChanges
 from tests.property.worlds import EVERY_BUCKET, HALF, KEEP_MS, MEMBERS, UP, World, Worlds, endings_of
 
 SCALES = (1, 1_000, 4_900_000_000_000)
 """Small amounts, and ones whose sums pass 10^14 (semantics 12)."""
 DISTURBANCES = (
     "machine", "machine", "member", "agent", "executor", "limit", "stop", "stop", "tend", "loss", "hold", "resize",
-    "update",
+    "update", "pools",
 )  # fmt: skip
 ENDS = (How.FINISHED, How.FAILED, How.LOST, How.STOPPED, How.EVICTED)
 capacities = st.sampled_from([(10, 10), (12, 20), (6, 4), (4, 6), (20, 12), (2, 3)])
 
 
-class Twins(Losses, JobChanges, ExecutorChanges):
+class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges):
     """Two schedulers and two executors at work on three cells at once."""
 
     def __init__(self) -> None:
@@ -256,6 +257,8 @@ class Twins(Losses, JobChanges, ExecutorChanges):
             self.change_executor(data)
         elif what == "limit":
             self.limit(data)
+        elif what == "pools":
+            self.change_pools(data)
         elif what == "loss":
             self.lose(data)
         elif what == "tend":

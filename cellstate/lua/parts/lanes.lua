@@ -1,19 +1,20 @@
 -- Lanes: the live jobs of one kind, pool, user, precedence and class of expected duration are counted together, and
 -- the pending ones are read from the queue of their kind lane by lane (docs/decisions/0019).
---   lane   "index serial pending arrival wanted*R held*R live" of eight bytes each, then its name; index: 2^40 + its
---          number; serial: no other lane of this number ever had it; pending: jobs; arrival: of the last job that
---          became pending; wanted, held: what tasks that are not placed, and those that are, need; live: jobs
--- All but live and name is a row of the change list, as wide as that of a machine.
+--   lane   "index serial pending arrival wanted*R held*R live tasks running" of eight bytes each, then its name; index:
+--          2^40 + its number; serial: no other lane of this number ever had it; pending: jobs; arrival: of the last job
+--          that became pending; wanted, held: what tasks that are not placed, and those that are, need; live: jobs;
+--          tasks: placed tasks; running: jobs with placed tasks
+-- The numbers up to held are a row of the change list, as wide as that of a machine.
 -- A job's score in the queue of its kind is its lane (15 bits), its bucket (5) and its arrival (33): exact in a double.
 -- What a job wants counts no further than MOST_WANTED a group and amount, so that sums stay exact.
 
 --@const LANE_BASE 1099511627776, LANE_SPAN 274877906944, BUCKET_SPAN 8589934592, MOST_WANTED 8589934592
 --@const SERIAL 2, PENDING 3, ARRIVAL 4, WANTED 4, MOST_LANES 32000
 local L = {}
-local lanes = { changed = {}, spare = false, LIVE = 5 + 2 * R }  -- spare: the free numbers, once they were read
+local lanes = { changed = {}, spare = false, LIVE = 5 + 2 * R, TASKS = 6 + 2 * R, RUNNING = 7 + 2 * R }  -- spare: the free numbers, once they were read
 do
-  local HOLDS, LIVE = WANTED + R, lanes.LIVE
-  local LANE, LANE_BYTES, LANE_ROW = '<' .. string.rep('i8', 5 + 2 * R), 8 * (5 + 2 * R), 8 * (4 + 2 * R)
+  local HOLDS, LIVE, TASKS, RUNNING = WANTED + R, lanes.LIVE, lanes.TASKS, lanes.RUNNING
+  local LANE, LANE_BYTES, LANE_ROW = '<' .. string.rep('i8', RUNNING), 8 * RUNNING, 8 * (4 + 2 * R)
 
   function lanes.load(wanted)
     local list = missing(wanted, L)
@@ -47,14 +48,23 @@ do
   -- What changed of a job changes its lane.
   function lanes.count(l, j)
     lanes.change(l)
+    local before, after = 0, 0
     for i = 1, #j.groups do
       local g = j.groups[i]
       if g.wanted ~= g[UNPLACED] then lanes.want(l, g, g.wanted, g[UNPLACED]) end
       local more = g[PLACED] - g.held
+      before, after = before + g.held, after + g[PLACED]
       if more ~= 0 then
         for d = 1, R do l[HOLDS + d] = l[HOLDS + d] + g[NEED + d] * more end
+        if pools.limited then pools.book(l, g, more) end
       end
       g.wanted, g.held = g[UNPLACED], g[PLACED]
+    end
+    l[TASKS] = l[TASKS] + after - before
+    local running = (after > 0 and 1 or 0) - (before > 0 and 1 or 0)
+    if running ~= 0 then
+      l[RUNNING] = l[RUNNING] + running
+      if pools.limited then pools.book_job(l, running) end
     end
   end
 
@@ -67,7 +77,7 @@ do
     local rows, records, gone, names, known = {}, {}, {}, {}, {}
     for i = 1, #lanes.changed do
       local l = lanes.changed[i]
-      local record = pack_numbers(LANE, unpack(l, 1, LIVE))
+      local record = pack_numbers(LANE, unpack(l, 1, RUNNING))
       records[i] = sub(record, 1, LANE_ROW)
       if l[LIVE] == 0 then
         gone[#gone + 1], names[#names + 1] = l.number, l.name

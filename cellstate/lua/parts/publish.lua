@@ -2,7 +2,7 @@
 -- Every call that changes anything raises the cell's version by one and leaves, under that version,
 -- one entry in the change list (its tag, then the touched machines' records) and one in the log.
 
-local COUNTERS = { 'version', 'floor', 'placements', 'arrivals', 'transactions', 'jobs', 'lanes', 'keep_jobs', 'keep_ms' }
+local COUNTERS = { 'version', 'floor', 'placements', 'arrivals', 'transactions', 'jobs', 'lanes', 'keep_jobs', 'keep_ms', 'pools' }
 local meta, meta_was = {}, {}
 do
   local values = redis.call('HMGET', meta_key, unpack(COUNTERS))
@@ -10,6 +10,7 @@ do
     local value = tonumber(values[i]) or 0
     meta[COUNTERS[i]], meta_was[i] = value, value
   end
+  pools.limited = meta.pools == POOLS_LIMITED
 end
 
 -- Keys beyond the fixed ones, by what follows the cell's tag: pending:KIND, box:EXECUTOR, wake:MEMBER, asleep.
@@ -142,6 +143,7 @@ local function write_jobs()
     if not changed_jobs[i].was_complete then numbers[#numbers + 1] = changed_jobs[i].lane end
   end
   lanes.load(numbers)
+  if pools.limited then pools.load(L, numbers) end
   for i = 1, #changed_jobs do
     local j = changed_jobs[i]
     local l = not j.was_complete and L[j.lane]
@@ -315,6 +317,7 @@ do
     notify_blocked()
     write_boxes()
     retire_excess()
+    if pools.limited then pools.write() end
     announce((before or '') .. records .. lanes.write(), at, by)
   end
 end

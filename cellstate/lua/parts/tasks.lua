@@ -12,12 +12,11 @@ local function book(k, g, count)
 end
 
 local function count_admitted(j, before)
-  local k = K[j.kind]
-  if before == 0 and j.placed > 0 then
-    k.jobs, k.changed = k.jobs + 1, true
-  elseif before > 0 and j.placed == 0 then
-    k.jobs, k.changed = k.jobs - 1, true
-  end
+  local k, more = K[j.kind], (j.placed > 0 and 1 or 0) - (before > 0 and 1 or 0)
+  if more == 0 then return end
+  k.jobs, k.changed = k.jobs + more, true
+  local chain = pools.limited and pools.chain(L[j.lane])
+  if chain then pools.hold_job(chain, more) end
 end
 
 -- Whether tasks of a group are leaving anywhere.
@@ -175,6 +174,8 @@ local function end_tasks(m, placement, part, how, reason, transaction)
   touch(m, transaction)
   occupy(m, g, -count)
   book(K[j.kind], g, -count)
+  local chain = pools.limited and pools.chain(L[j.lane])
+  if chain then pools.hold(chain, g, -count) end
   return take_off(m, placement, gone, how, reason, from, to, id, group, tasks)
 end
 

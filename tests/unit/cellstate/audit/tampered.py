@@ -9,6 +9,7 @@ from zlib import crc32
 from cellstate.audit import verify
 from cellstate.audit.report import Log, look
 from cellstate.model import MachineSpec, TaskGroup
+from cellstate.pools import Pool, Pools, PoolTree
 from cellstate.server import connect
 from cellstate.shards import Worker
 from cellstate.transaction import Claim, How
@@ -101,6 +102,9 @@ def furnish(town: Town) -> None:
     gone = cell.register_scheduler("batch/9", "nonce-9", LEASE_MS, 15)
     cell.deregister_scheduler(gone, 16)
     cell.retire(17)
+    pools = Pools((Pool("team", limits={"tasks": 500, "cpu": 90_000}), Pool("lab", "team"), Pool("own", weight=2)),
+                  (PoolTree(default_parent="team"),))  # fmt: skip
+    cell.set_pools(pools, 0, 17, "ada")
     town.client.set(town.prefix + "settling", cell.counters()["placements"], px=LEASE_MS)
 
 

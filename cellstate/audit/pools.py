@@ -1,0 +1,99 @@
+"""Pools against the log, their rules, and the jobs in them (invariant 6 of the audit)."""
+
+from collections.abc import Iterator
+
+from cellstate.audit.reading import CellState
+from cellstate.audit.register import Register
+from cellstate.audit.rules import Violation
+from cellstate.errors import BadInput
+from cellstate.inspection import Inspection
+from cellstate.lanes import lane_of
+from cellstate.model import Job
+from cellstate.pool_records import chains, digest, leaf_field, limits_words, unpack_pool, unpack_trees
+from cellstate.pool_rules import check
+from cellstate.pools import Pools, PoolTree
+
+
+def pools_follow_from_jobs_and_log(
+    inspection: Inspection, cell_state: CellState, register: Register
+) -> Iterator[Violation]:
+    """6: pools are as set last and obey their rules; what those that carry limits hold is the sum over their jobs."""
+    fields = inspection.pools
+    if inspection.version != cell_state.version or any(damage.key == "pools" for damage in inspection.damaged):
+        return  # it changes while it is read, or cannot be read
+    pools = Pools(
+        tuple(unpack_pool(data) for name, data in sorted(fields.items()) if name[0] == "p"),
+        unpack_trees(fields["trees"]) if "trees" in fields else (PoolTree(),), int(fields.get("version", b"0")),
+    )  # fmt: skip
+    yield from _by_the_log(fields, register)
+    try:
+        check(pools, _names(pools, cell_state.size))
+    except BadInput as error:
+        yield Violation(6, f"break a rule: {error}", "pools")
+        return
+    expected = {name: chain.encode() for name, chain in chains(pools).items()}
+    found = {name: chain for name, chain in fields.items() if name[0] == "c"}
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            what = f"leads to pools {found.get(name)!r}, by the tree {expected.get(name)!r}"
+            yield Violation(6, what, f"pools field {name}")
+    state = pools.configured + any(pool.limits for pool in pools.pools)
+    if inspection.counters.get("pools", 0) != state:
+        yield Violation(6, f"is {inspection.counters.get('pools', 0)}, by the pools {state}", "meta field pools")
+    numbers = {pool.number for pool in pools.pools}
+    if max(numbers, default=0) >= int(fields.get("next", b"1")) or len(numbers) != len(pools.pools):
+        yield Violation(6, f"have the numbers {sorted(numbers)}, the next is {fields.get('next')!r}", "pools")
+    yield from _books(pools, fields, cell_state)
+
+
+def _names(pools: Pools, size: int) -> list[str]:
+    """Names for the cell's resources: those that pools use, which the audit does not know in their order."""
+    used = {name for pool in pools.pools for amounts in (pool.guarantee, pool.limits, pool.integral.flow,
+            pool.integral.burst, pool.borrowing, pool.lending, pool.preemption.non_preemptible_usage or {})
+            for name in amounts}  # fmt: skip
+    return [*sorted(used - {"tasks", "jobs"}), *(f"resource {d}" for d in range(size))]
+
+
+def _by_the_log(fields: dict[str, bytes], register: Register) -> Iterator[Violation]:
+    stored = {int(name[1:]): digest(data) for name, data in fields.items() if name[0] == "p"}
+    for number, (name, said) in sorted(register.pools.items()):
+        if stored.get(number, "-") != said:
+            what = f"its settings have the digest {stored.get(number, '-')}, by the log {said}"
+            yield Violation(6, what, f"pool {name}")
+    for number in sorted(stored.keys() - register.pools.keys()) if register.complete else ():
+        yield Violation(6, "is there, and nobody set it", f"pool number {number}")
+    if register.trees is not None and register.trees != digest(fields.get("trees", b"")):
+        yield Violation(6, f"have another digest than {register.trees}, which the log names", "pool trees")
+    version = int(fields.get("version", b"0"))
+    if register.pools_version not in (None, version) or (register.complete and version and not register.pools_version):
+        yield Violation(6, f"were changed in version {version}, by the log {register.pools_version}", "pools")
+
+
+def _books(pools: Pools, fields: dict[str, bytes], cell_state: CellState) -> Iterator[Violation]:
+    sums: dict[str, list[int]] = {f"b{pool.number}": [0] * (2 + cell_state.size) for pool in pools.pools if pool.limits}
+    for job in cell_state.jobs.values():
+        if any(group.placed for group in job.groups):
+            lane = lane_of(job.kind, job.precedence, job.spec)
+            leaf = leaf_field(lane.pool or lane.user)
+            for number in fields.get(leaf, fields.get("c", b"")).decode().split():
+                _count(job, sums.get(f"b{number}", [0] * (2 + cell_state.size)))
+    for name in sorted(sums.keys() | {name for name in fields if name[0] == "b"}):
+        words = fields.get(name, b"").decode().split()
+        if name not in sums:
+            yield Violation(6, "carries no limits, and is booked", f"pools field {name}")
+        elif words[2 + cell_state.size :] != list(map(str, sums[name])):
+            yield Violation(6, f"holds {words[2 + cell_state.size :]}, its jobs {sums[name]}", f"pools field {name}")
+    for pool in pools.pools:
+        words = fields.get(f"b{pool.number}", b"").decode().split()[: 2 + cell_state.size]
+        own = [word for word in limits_words(pool, ()).split() if pool.limits]
+        given = sorted(word for word in words if word != "-")
+        if pool.limits and (words[:2] != own or given != sorted(map(str, pool.limits.values()))):
+            yield Violation(6, f"has limits {words}, its settings {dict(pool.limits)}", f"pool {pool.name}")
+
+
+def _count(job: Job, sums: list[int]) -> None:
+    sums[0] += 1
+    for group in job.groups:
+        sums[1] += group.placed
+        for d, need in enumerate(group.need, 2):
+            sums[d] += need * group.placed

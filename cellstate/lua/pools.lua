@@ -1,0 +1,83 @@
+-- Change the pools of a cell, by compare-and-set on the version of the last change.
+--
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | wake:*
+-- ARGV   dims tag at by check state gone closed limits lines | field value…
+-- check: the version that was read; state: 0 none configured, 1 configured, 2 some carry limits; gone: fields to
+-- delete; closed: pools (as in lanes) that hold no jobs afterwards; limits: "N words;…" of each pool that carries
+-- some (parts/pools.lua); lines: facts for the log. The caller has validated everything else (pool_rules.py).
+-- Reply  {"ok", version}, {"overtaken", version now}, or {"jobs", pool}: jobs are in a pool that may hold none
+-- Types  pools: hash; others as in commit.lua
+-- Rules  a pool that moves takes its running tasks along: what pools hold is summed anew from the lanes
+
+--@include lists binary ranges words done pools lanes publish
+
+local version = redis.call('HGET', pools_key, 'version') or '0'
+if version ~= check then return { 'overtaken', version } end
+
+local function jobs_in_closed()
+  local shut = {}
+  for name in gmatch(closed, '%S+') do shut[name] = true end
+  if not next(shut) then return nil end
+  local names = redis.call('HKEYS', lanenames_key)
+  table.sort(names)
+  for i = 1, #names do
+    local leaf = sub(pools.leaf_of({ name = names[i] }), 2)
+    if shut[leaf] then return leaf end
+  end
+  return nil
+end
+local occupied = jobs_in_closed()
+if occupied then return { 'jobs', occupied } end
+
+local fields, rows, chains = {}, {}, {}
+for field in gmatch(gone, '%S+') do fields[#fields + 1] = field end
+for i = fixed_args + 1, #ARGV, 2 do
+  rows[#rows + 1], rows[#rows + 2] = ARGV[i], ARGV[i + 1]
+end
+
+store(pools_key, rows)
+in_chunks('HDEL', pools_key, fields)
+
+-- What pools that carry limits hold, from the lanes.
+local function sum_up()
+  local limited, sums, books = {}, {}, {}
+  for number, words in gmatch(limits, '(%d+) ([^;]+)') do
+    limited[#limited + 1], sums[number] = { number, words }, {}
+    for i = 1, 2 + R do sums[number][i] = 0 end
+  end
+  if #limited == 0 then return end
+  local LANE, BYTES = '<' .. string.rep('i8', lanes.RUNNING), 8 * lanes.RUNNING
+  local all = redis.call('HGETALL', lanes_key)
+  for i = 1, #all, 2 do
+    if all[i] ~= 'spare' then
+      local leaf = pools.leaf_of({ name = sub(all[i + 1], BYTES + 1) })
+      if chains[leaf] == nil then
+        chains[leaf] = redis.call('HGET', pools_key, leaf) or redis.call('HGET', pools_key, 'c') or ''
+      end
+      if chains[leaf] ~= '' then
+        local l = { unpack_numbers(LANE, sub(all[i + 1], 1, BYTES)) }
+        for number in gmatch(chains[leaf], '%d+') do
+          local sum = sums[number]
+          sum[1], sum[2] = sum[1] + l[lanes.RUNNING], sum[2] + l[lanes.TASKS]
+          for d = 1, R do sum[2 + d] = sum[2 + d] + l[WANTED + R + d] end
+        end
+      end
+    end
+  end
+  for i = 1, #limited do
+    local number, limit = limited[i][1], {}
+    for word in gmatch(limited[i][2], '%S+') do limit[#limit + 1] = tonumber(word) or false end
+    books[2 * i - 1], books[2 * i] = 'b' .. number, pools.record(limit, sums[number])
+  end
+  store(pools_key, books)
+end
+sum_up()
+
+meta.pools = tonumber(state)
+for line in gmatch(lines, '[^\n]+') do fact(line) end
+for name, key in pairs(named) do
+  if match(name, '^wake:') then wake(key) end
+end
+announce('', at, by)
+redis.call('HSET', pools_key, 'version', format('%d', meta.version))
+return { 'ok', format('%d', meta.version) }

@@ -1,0 +1,121 @@
+"""Pools in the twin: ``lua/pools.lua`` and ``lua/parts/pools.lua``."""
+
+from collections.abc import Mapping
+
+from cellstate.memory.publish import MemoryPublish
+from cellstate.memory.words import MANY, Group, JobRow
+from cellstate.model import check_author
+from cellstate.pool_records import PoolUse, change
+from cellstate.pool_rules import check as check_pools
+from cellstate.pools import JOBS, TASKS, Pools
+from cellstate.refusals import jobs_in_pool, pools_overtaken
+
+
+class PoolBook:
+    """What a pool that carries limits may hold and holds: jobs with placed tasks, placed tasks, each resource."""
+
+    __slots__ = ("held", "limit", "number")
+
+    def __init__(self, number: int, limit: list[int | None]) -> None:
+        """It holds nothing."""
+        self.number, self.limit, self.held = number, limit, [0] * len(limit)
+
+
+class MemoryPools(MemoryPublish):
+    """The pools of a cell, and what those that carry limits hold."""
+
+    _pools = Pools()
+    _next_pool = 1
+    _books: Mapping[int, PoolBook] = {}
+    _chains: dict[str, list[PoolBook]] = {}  # noqa: RUF012 - replaced, never changed, before anything is put in
+
+    def pools(self) -> Pools:
+        """See Cell.pools."""
+        return self._pools
+
+    def set_pools(self, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
+        """See Cell.set_pools."""
+        check_author(by)
+        check_pools(pools, self.dimensions.names)
+        before = self._pools
+        if check != before.version:
+            raise pools_overtaken(self.name, check, before.version)
+        changed = change(before, pools, self._next_pool, self.dimensions.names)
+        if not changed.facts:
+            return before
+        occupied = {each.pool or each.user for each in self.lane_names}
+        for name in sorted(before.leaves - pools.leaves):
+            if name in occupied:
+                raise jobs_in_pool(self.name, name)
+        self.unfold()
+        self.open()
+        self._next_pool = int(changed.rows["next"])
+        names = (JOBS, TASKS, *self.dimensions.names)
+        self._books = {
+            pool.number: PoolBook(pool.number, [pool.limits.get(name) for name in names])
+            for pool in changed.pools.pools if pool.limits
+        }  # fmt: skip
+        self.pools_state = bool(changed.pools.pools) + bool(changed.limits)
+        self._pools = Pools(changed.pools.pools, changed.pools.trees, self.version + 1)
+        self._chains = {}
+        for j in self.J.values():
+            for g in j.groups:
+                self.book_in_pools(g, g.placed)
+            if j.placed:
+                self.count_in_pools(j, 1)
+        for line in changed.facts:
+            self.fact(*line.split(" "))
+        self.wakes |= {name for name, member in self.schedulers.items() if member.lives}
+        self.announce(at_ms, by)
+        return self._pools
+
+    def pool_use(self) -> dict[str, PoolUse]:
+        """See Cell.pool_use."""
+        named = {pool.number: pool.name for pool in self._pools.pools}
+        return {
+            named[number]: PoolUse(book.held[0], book.held[1], tuple(book.held[2:]))
+            for number, book in sorted(self._books.items())
+        }
+
+    def chain_of(self, j: JobRow) -> list[PoolBook]:
+        """The books of the pools whose limits bind a job, from its leaf upward."""
+        lane = j.lane.lane
+        leaf = lane.pool or lane.user
+        found = self._chains.get(leaf)
+        if found is None:
+            name = leaf if leaf in self._pools.leaves else ""
+            found = self._chains[leaf] = [self._books[pool.number] for pool in self._pools.chain(name)]
+        return found
+
+    def book_in_pools(self, g: Group, count: int) -> None:
+        """Count so many tasks as held by the pools of their job, or no longer."""
+        if self._books:
+            for book in self.chain_of(g.job):
+                book.held[1] += count
+                for d, need in enumerate(g.amounts, 2):
+                    book.held[d] += need * count
+
+    def count_in_pools(self, j: JobRow, count: int) -> None:
+        """Count a job with placed tasks, or no longer."""
+        if self._books:
+            for book in self.chain_of(j):
+                book.held[0] += count
+
+    def admits(self, j: JobRow, g: Group, vacated: Mapping[object, int], *, fresh: bool) -> int:
+        """How many tasks of a group the limits of its job's pools still admit."""
+        most = MANY
+        for book in self.chain_of(j) if self._books else ():
+            limit, held = book.limit, book.held
+            if fresh and limit[0] is not None and held[0] - vacated.get(book.number, 0) >= limit[0]:
+                return 0
+            if limit[1] is not None:
+                most = min(most, max(0, limit[1] - held[1]))
+            for d, need in enumerate(g.amounts, 2):
+                bound = limit[d]
+                if bound is not None and need > 0:
+                    most = min(most, max(0, (bound - held[d]) // need))
+        return most
+
+    def refuses_pool(self, pool: str) -> bool:
+        """Whether no job may be submitted to a pool of that name: pools are configured, and it is no leaf of them."""
+        return bool(pool) and self._pools.configured and pool not in self._pools.leaves

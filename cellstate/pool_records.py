@@ -1,0 +1,163 @@
+"""Records of pools: MessagePack of what differs from the defaults, and the fields of the hash ``pools``.
+
+version     the cell's version of the last change
+next        the number of the next new pool: none is given twice
+trees       all trees, in their order
+pN          pool number N
+cNAME       a leaf: the numbers of it and its ancestors that carry limits, upward; NAME as in lanes. "c" is the
+            chain of ephemeral pools
+bN          what a pool that carries limits may hold and holds (lua/parts/pools.lua)
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, fields, replace
+from typing import Any, TypeVar, cast
+from urllib.parse import quote
+from zlib import crc32
+
+import msgpack
+
+from cellstate.pools import JOBS, TASKS, Integral, Pool, Pools, PoolTree, Preemption
+
+Values = TypeVar("Values", Pool, PoolTree, Integral, Preemption)
+_NESTED: Mapping[str, type[Integral] | type[Preemption]] = {"integral": Integral, "preemption": Preemption}
+
+
+def _default(each: "Field[Any]") -> Any:
+    return each.default_factory() if each.default_factory is not MISSING else each.default
+
+
+def plain(values: Pool | PoolTree | Integral | Preemption) -> dict[str, Any]:
+    """What of settings differs from the defaults, as plain values."""
+    found: dict[str, Any] = {}
+    for each in fields(values):
+        value = getattr(values, each.name)
+        if value != _default(each):
+            found[each.name] = _plain_value(value)
+    return found
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, (Integral, Preemption)):
+        return plain(value)
+    if isinstance(value, Mapping):
+        return dict(sorted(value.items()))
+    return list(value) if isinstance(value, tuple) else value
+
+
+def settings(kind: type[Values], values: Mapping[str, Any]) -> Values:
+    """Return settings from plain values. Raises TypeError for a field that there is not."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if name in _NESTED:
+            found[name] = settings(_NESTED[name], value)  # type: ignore[type-var]
+        else:
+            found[name] = tuple(value) if isinstance(value, list) else value
+    return kind(**found)
+
+
+def pack(values: Pool | PoolTree | tuple[PoolTree, ...]) -> bytes:
+    """Write a pool, or all trees."""
+    content = [plain(tree) for tree in values] if isinstance(values, tuple) else plain(values)
+    return cast("bytes", msgpack.packb(content))
+
+
+def unpack_pool(data: bytes) -> Pool:
+    """Read a pool."""
+    return settings(Pool, msgpack.unpackb(data))
+
+
+def unpack_trees(data: bytes) -> tuple[PoolTree, ...]:
+    """Read all trees."""
+    return tuple(settings(PoolTree, each) for each in msgpack.unpackb(data))
+
+
+def digest(data: bytes) -> str:
+    """What the log says of a record."""
+    return f"{crc32(data):08x}"
+
+
+def leaf_field(name: str) -> str:
+    """The field of a leaf's chain."""
+    return f"c{quote(name, safe='')}"
+
+
+def chains(pools: Pools) -> dict[str, str]:
+    """The chains of all leaves and, under "c", of ephemeral pools; numbers are those of `pools`."""
+    found = {leaf_field(name): _chain(pools, name) for name in sorted(pools.leaves)}
+    return found | {"c": _chain(pools, "")} if pools.configured else {}
+
+
+def _chain(pools: Pools, name: str) -> str:
+    return " ".join(str(pool.number) for pool in pools.chain(name))
+
+
+def limits_words(pool: Pool, resources: tuple[str, ...]) -> str:
+    """The limits of a pool as the scripts read them: jobs, tasks, then each resource; "-" for none."""
+    return " ".join(str(pool.limits.get(name, "-")) for name in (JOBS, TASKS, *resources))
+
+
+@dataclass(frozen=True, slots=True)
+class PoolUse:
+    """What the jobs of a pool that carries limits hold: jobs with running tasks, running tasks, amounts."""
+
+    jobs: int
+    tasks: int
+    amounts: tuple[int, ...]
+
+
+def read_use(text: str, dimensions: int) -> PoolUse:
+    """Read the use in a record ``bN``."""
+    words = text.split(" ")
+    if len(words) != 2 * (2 + dimensions):
+        raise ValueError(f"{text!r} has {len(words)} words, not {2 * (2 + dimensions)}")
+    jobs, tasks, *amounts = (int(word) for word in words[2 + dimensions :])
+    return PoolUse(jobs, tasks, tuple(amounts))
+
+
+@dataclass(frozen=True, slots=True)
+class PoolChange:
+    """What a change of pools writes: fields to delete and to set, limits of the pools that carry some, facts.
+
+    `closed` are pools that hold no jobs afterwards because they are removed or have pools below them.
+    """
+
+    pools: Pools
+    gone: tuple[str, ...]
+    rows: dict[str, bytes]
+    limits: dict[str, str]
+    closed: tuple[str, ...]
+    facts: tuple[str, ...]
+
+
+def change(before: Pools, after: Pools, number: int, resources: tuple[str, ...]) -> PoolChange:
+    """Give new pools their numbers, from `number` on, and return what turns `before` into `after`."""
+    known, numbered = before.by_name, list[Pool]()
+    for pool in after.pools:
+        own = known[pool.name].number if pool.name in known else number
+        number += pool.name not in known
+        numbered.append(_numbered(pool, own))
+    pools = Pools(tuple(numbered), after.trees, before.version)
+    rows: dict[str, bytes] = {}
+    facts = list[str]()
+    for pool in pools.pools:
+        if pool != known.get(pool.name):
+            data = rows[f"p{pool.number}"] = pack(pool)
+            facts.append(f"pool {pool.name} {pool.number} {digest(data)}")
+    removed = [pool for pool in before.pools if pool.name not in pools.by_name]
+    facts += [f"pool {pool.name} {pool.number} -" for pool in removed]
+    if pools.trees != before.trees:
+        rows["trees"] = pack(pools.trees)
+        facts.append(f"trees {digest(rows['trees'])}")
+    old, new = chains(before), chains(pools)
+    rows |= {name: chain.encode() for name, chain in new.items() if old.get(name) != chain}
+    rows["next"] = b"%d" % number
+    limited = {str(pool.number): limits_words(pool, resources) for pool in pools.pools if pool.limits}
+    unlimited = [f"b{pool.number}" for pool in before.pools if pool.limits and str(pool.number) not in limited]
+    gone = [*(f"p{pool.number}" for pool in removed), *(name for name in old if name not in new), *unlimited]
+    closed = sorted(before.leaves - pools.leaves)
+    return PoolChange(pools, tuple(gone), rows, limited, tuple(quote(name, safe="") for name in closed), tuple(facts))
+
+
+def _numbered(pool: Pool, number: int) -> Pool:
+    return pool if pool.number == number else replace(pool, number=number)

@@ -1,0 +1,208 @@
+"""What a configuration of pools must satisfy before it is stored; every writer of pools passes through `check`.
+
+What depends on the state of the cell (jobs in a pool that is removed) is validated by the script (lua/pools.lua).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from math import isfinite
+from re import compile as pattern
+
+from cellstate.errors import BadInput
+from cellstate.plain_text import check_text
+from cellstate.pools import (
+    INTEGRAL,
+    JOBS,
+    MODES,
+    MOST_DEPTH,
+    MOST_POOLS,
+    MOST_USERS,
+    RECLAIM,
+    ROOT,
+    SORT_KEYS,
+    TASKS,
+    Amounts,
+    Pool,
+    Pools,
+    PoolTree,
+    Preemption,
+)
+from cellstate.resources import shown
+
+MOST = 2**53
+_NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._/@-]{0,127}")
+_MULTIPLES = ("starvation_tolerance", "threshold", "aggressive_threshold")
+
+
+def check(pools: Pools, resources: Sequence[str]) -> Pools:
+    """Return a configuration for a cell of these resources; raises BadInput for the first rule that it breaks."""
+    trees = _check_trees(pools)
+    named: dict[str, Pool] = {}
+    if len(pools.pools) > MOST_POOLS:
+        raise BadInput(f"pools: {len(pools.pools)}; the most is {MOST_POOLS}")
+    for pool in pools.pools:
+        if not _NAME.fullmatch(pool.name):
+            raise BadInput(f"pool name {shown(pool.name)}: use 1 to 128 letters, digits, . _ / @ -")
+        if pool.name in named:
+            raise BadInput(f"pool {pool.name}: is there twice; names are unique in a cell")
+        named[pool.name] = pool
+    for pool in pools.pools:
+        _check_place(pool, named, trees)
+        _check_fields(pool, resources)
+    for pool in pools.pools:
+        _check_path(pool, named)
+    _check_sums(pools)
+    for tree in pools.trees:
+        _check_default_parent(tree, named, pools)
+    for pool in pools.pools:
+        _check_thresholds(f"pool {pool.name}", pools.preemption(pool.name))
+    return pools
+
+
+def _check_trees(pools: Pools) -> dict[str, PoolTree]:
+    if not pools.trees:
+        raise BadInput("pool trees: none; a cell has at least one")
+    trees: dict[str, PoolTree] = {}
+    for tree in pools.trees:
+        where = f"pool tree {shown(tree.name)}"
+        if not _NAME.fullmatch(tree.name):
+            raise BadInput(f"{where}: use 1 to 128 letters, digits, . _ / @ -")
+        if tree.name in trees:
+            raise BadInput(f"{where}: is there twice")
+        trees[tree.name] = tree
+        for name, value, least in (
+            ("smooth_period", tree.smooth_period, 0.0), ("saturation_period", tree.saturation_period, 0.0),
+            ("weight_multiplier", tree.weight_multiplier, 0.0),
+        ):  # fmt: skip
+            if value is not None and not (isfinite(value) and value > least):
+                raise BadInput(f"{where}: {name} {value!r}; want more than {least:g}")
+        if not 1 <= tree.relaxed_multiplier <= 10:
+            raise BadInput(f"{where}: relaxed_multiplier {tree.relaxed_multiplier!r}; want 1 to 10")
+        _check_preemption(where, tree.preemption)
+    rest = [tree.name for tree in pools.trees if not tree.machines]
+    if len(rest) > 1:
+        raise BadInput(
+            f"pool trees {', '.join(rest)}: each would take the machines of no other tree; give all but one a formula"
+        )
+    return trees
+
+
+def _check_place(pool: Pool, named: Mapping[str, Pool], trees: Mapping[str, PoolTree]) -> None:
+    """Parent, tree and mode."""
+    where = f"pool {pool.name}"
+    if pool.mode not in MODES:
+        raise BadInput(f"{where}: mode {shown(pool.mode)}; one of {', '.join(MODES)}")
+    if pool.parent == ROOT:
+        if pool.tree and pool.tree not in trees:
+            raise BadInput(f"{where}: tree {shown(pool.tree)} is unknown; there is {', '.join(trees)}")
+        return
+    if pool.parent not in named:
+        raise BadInput(f"{where}: its parent {shown(pool.parent)} is no pool; there is {', '.join(sorted(named))}")
+    if pool.tree:
+        raise BadInput(f"{where}: is in the tree of its parent {pool.parent}; leave out tree")
+    if named[pool.parent].mode == "fifo":
+        raise BadInput(f"{where}: its parent {pool.parent} is a FIFO pool, which holds jobs only")
+
+
+def _check_path(pool: Pool, named: Mapping[str, Pool]) -> None:
+    seen = [pool.name]
+    while (parent := named[seen[-1]].parent) != ROOT:
+        if parent in seen:
+            raise BadInput(f"pool {pool.name}: is below itself: {' < '.join([*seen, parent])}")
+        if len(seen) == MOST_DEPTH:
+            raise BadInput(f"pool {pool.name}: is more than {MOST_DEPTH} levels deep")
+        seen.append(parent)
+
+
+def _check_fields(pool: Pool, resources: Sequence[str]) -> None:
+    where, integral = f"pool {pool.name}", pool.integral
+    if pool.weight is not None and not (isfinite(pool.weight) and pool.weight > 0):
+        raise BadInput(f"{where}: weight {pool.weight!r}; weights are above 0")
+    for key in pool.sort_keys:
+        if key not in SORT_KEYS:
+            raise BadInput(f"{where}: sort key {shown(key)}; one of {', '.join(SORT_KEYS)}")
+    if integral.kind not in INTEGRAL:
+        raise BadInput(f"{where}: integral guarantee {shown(integral.kind)}; one of {', '.join(INTEGRAL)}")
+    multiplier = integral.relaxed_multiplier
+    if multiplier is not None and not 1 <= multiplier <= 10:
+        raise BadInput(f"{where}: relaxed_multiplier {multiplier!r}; want 1 to 10")
+    if pool.reclaim not in RECLAIM:
+        raise BadInput(f"{where}: reclaim {shown(pool.reclaim)}; one of {', '.join(RECLAIM)}")
+    if len(pool.users) > MOST_USERS:
+        raise BadInput(f"{where}: {len(pool.users)} users; the most is {MOST_USERS}")
+    for user in pool.users:
+        if not check_text(user, where):
+            raise BadInput(f"{where}: a user without a name")
+    for what in ("guarantee", "borrowing", "lending"):
+        _check_amounts(f"{where}: {what}", getattr(pool, what), resources)
+    _check_amounts(f"{where}: limits", pool.limits, (*resources, TASKS, JOBS))
+    _check_amounts(f"{where}: flow", integral.flow, resources)
+    _check_amounts(f"{where}: burst", integral.burst, resources)
+    if pool.preemption.non_preemptible_usage:
+        _check_amounts(f"{where}: non_preemptible_usage", pool.preemption.non_preemptible_usage, resources)
+    _check_preemption(where, pool.preemption)
+
+
+def _check_amounts(where: str, amounts: Amounts, names: Iterable[str]) -> None:
+    known = tuple(names)
+    for name, amount in amounts.items():
+        if name not in known:
+            raise BadInput(f"{where}: names {shown(name)}; there is {', '.join(known)}")
+        if type(amount) is not int or not 0 <= amount <= MOST:
+            raise BadInput(f"{where}: {name} is {shown(amount)}; want a whole number from 0 to {MOST}")
+
+
+def _check_preemption(where: str, settings: Preemption) -> None:
+    for each in fields(Preemption):
+        value = getattr(settings, each.name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and not (isfinite(value) and value >= 0):
+            raise BadInput(f"{where}: {each.name} {value!r}; want 0 or more")
+        if each.name in _MULTIPLES and value is not None and value > 1_000:
+            raise BadInput(f"{where}: {each.name} {value!r}; want a multiple of the fair share, at most 1000")
+
+
+def _check_thresholds(where: str, settings: Preemption) -> None:
+    """Thresholds in force, inherited ones included."""
+    plain, aggressive = settings.threshold or 0.0, settings.aggressive_threshold or 0.0
+    if aggressive > plain:
+        raise BadInput(
+            f"{where}: aggressive_threshold {aggressive:g} is above threshold {plain:g}; aggressive preemption takes"
+            " more, so its threshold is at most the plain one"
+        )
+
+
+def _check_sums(pools: Pools) -> None:
+    """Guarantees and flows of the pools below one are together at most its own (a limit below a guarantee wins)."""
+    named = pools.by_name
+    for parent, below in pools.children.items():
+        if parent == ROOT:
+            continue
+        own, main = named[parent], pools.tree_of(parent).main_resource
+        for what in ("guarantee", "flow"):
+            stated: Amounts = own.guarantee if what == "guarantee" else own.integral.flow
+            sums: dict[str, int] = {}
+            for pool in below:
+                amounts = pool.guarantee if what == "guarantee" else pool.integral.flow
+                for name, amount in amounts.items():
+                    sums[name] = sums.get(name, 0) + amount
+            for name, amount in sums.items():
+                # A guarantee that is not stated is inferred from that of the main resource (docs/pools.md, 2).
+                inferred = what == "guarantee" and name != main and name not in stated and stated.get(main, 0) > 0
+                if amount > stated.get(name, 0) and not inferred:
+                    raise BadInput(
+                        f"pool {parent}: the pools below it have a {what} of {amount} {name} together, it has"
+                        f" {stated.get(name, 0)}; raise it or lower theirs"
+                    )
+
+
+def _check_default_parent(tree: PoolTree, named: Mapping[str, Pool], pools: Pools) -> None:
+    if tree.default_parent == ROOT:
+        return
+    where = f"pool tree {tree.name}: default_parent {shown(tree.default_parent)}"
+    parent = named.get(tree.default_parent)
+    if parent is None:
+        raise BadInput(f"{where} is no pool")
+    if parent.mode == "fifo":
+        raise BadInput(f"{where} is a FIFO pool, which holds jobs only")
+    if pools.tree_of(parent.name).name != tree.name:
+        raise BadInput(f"{where} is in another tree")

@@ -1,0 +1,40 @@
+"""Pools that are configured, limited, moved and removed at random, also while jobs are in them."""
+
+from abc import abstractmethod
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine
+
+from cellstate.memory import MemoryCell
+from cellstate.pools import ROOT, Pool, Pools, PoolTree
+from tests.property.worlds import Worlds
+
+NAMES = ("p", "q", "u0", "u1", "top")
+limits = st.dictionaries(st.sampled_from(["cpu", "memory", "tasks", "jobs"]), st.integers(0, 12), max_size=3)
+
+
+class PoolChanges(RuleBasedStateMachine):
+    """What operators do with pools."""
+
+    worlds: Worlds
+    twin: MemoryCell
+    scale: int
+
+    @abstractmethod
+    def tick(self, most: int = 3) -> int:
+        """The time goes on."""
+
+    def change_pools(self, data: st.DataObject) -> None:
+        """Change pools, now and then without having read them."""
+        known = self.twin.pools()
+        pools = [pool for pool in known.pools if data.draw(st.integers(0, 5))]
+        kept = {pool.name for pool in pools}
+        for name in data.draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=3), "pools"):
+            bound = {what: most * (self.scale if what in ("cpu", "memory") else 1)
+                     for what, most in data.draw(limits, "limits").items()}  # fmt: skip
+            parent = data.draw(st.sampled_from([ROOT, ROOT, *sorted(kept), "top"]), "parent")
+            pools = [pool for pool in pools if pool.name != name] + [Pool(name, parent, limits=bound)]
+            kept.add(name)
+        trees = (PoolTree(default_parent=data.draw(st.sampled_from([ROOT, ROOT, "top"]))),)
+        check, at = known.version - (not data.draw(st.integers(0, 9))), self.tick()
+        self.worlds.do(lambda world: world.cell.set_pools(Pools(tuple(pools), trees), check, at, "ada"))
