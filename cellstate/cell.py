@@ -18,8 +18,7 @@ from cellstate.model import (
     TaskGroup,
 )
 from cellstate.pages import JobHead, JobPage, Keep
-from cellstate.pool_records import PoolUse
-from cellstate.pools import Pools
+from cellstate.pool_port import PoolPort
 from cellstate.resources import Dimensions, Resources
 from cellstate.shards import Errand, Progress, ShardDurations, Worker
 from cellstate.transaction import Ending, Intake, Outcome, Position, Transaction
@@ -129,7 +128,7 @@ class Submitted(NamedTuple):
     modified: int = 0
 
 
-class Cell(Protocol):
+class Cell(PoolPort, Protocol):
     """Everything a scheduler, an executor or a person may ask of a cell.
 
     Times are milliseconds of the caller's clock; nothing in a cell has a clock of its own but the
@@ -344,21 +343,6 @@ class Cell(Protocol):
 
     def kinds(self) -> Mapping[str, KindUse]:
         """Limits and use by kind."""
-
-    def set_pools(self, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
-        """Replace the pools of the cell; returns them with their numbers and their version.
-
-        `check` is the version of the pools that the caller read: Overtaken when somebody changed them since. Refused
-        when a pool with live jobs would be removed or get pools below it; BadInput for pools that break a rule of
-        pool_rules.py. A pool that moves takes its running tasks along: what it holds counts below its new ancestors
-        at once, and one whose limit is exceeded takes nothing until it is met again. Equal pools change nothing.
-        """
-
-    def pools(self) -> Pools:
-        """The pools that operators configured."""
-
-    def pool_use(self) -> Mapping[str, PoolUse]:
-        """What the pools that carry limits hold, by name."""
 
     def machines(self) -> list[Machine]:
         """Every machine that is not gone, by index."""

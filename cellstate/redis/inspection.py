@@ -331,7 +331,8 @@ class RedisInspection(RedisReads):
         Lane.named(name)
         wanted, held = numbers[4 : 4 + size], numbers[4 + size : 4 + 2 * size]
         _, serial, pending, arrival = numbers[:4]
-        found.lanes[_number(field)] = LaneBook(serial, pending, arrival, wanted, held, *numbers[-3:], name)
+        live, tasks, running = numbers[-3:]
+        found.lanes[_number(field)] = LaneBook(serial, pending, arrival, wanted, held, live, tasks, running, name)
 
     def _inspect_lease(self, found: Inspection, member: str) -> None:
         value = self._plain(self.client.get, f"{self._prefix}lease:{member}")

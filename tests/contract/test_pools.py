@@ -146,8 +146,6 @@ def test_a_failed_gang_books_nothing(cell: AnyCell, stand: Stand) -> None:
     cell.join("e9", [MachineSpec("m9", (100, 100))], 0)
     cell.submit([in_pool("x", "a")], 0, "ada")
     member = stand.member("batch/7")
-    from cellstate.transaction import Mode
-
     assert member.place("x", (0, 2), (1, 2), mode=Mode.GANG).claims == ((0, Verdict.ABORTED), (0, Verdict.LIMIT))
     assert cell.pool_use() == {"a": PoolUse(0, 0, (0, 0))}
     assert member.place("x", (0, 3)).accepted
