@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from cli import render
-from omega.client.defaults import account_name, author, which
 
 if TYPE_CHECKING:
     from cellstate.redis import RedisCell
@@ -70,6 +69,8 @@ class App:
         """
         if self.cell_name is not None:
             return self.cell_name
+        from omega.client.defaults import which
+
         return which(self.cells(), self.shown_url, surely=surely)
 
     def open(
@@ -102,11 +103,15 @@ class App:
     @cached_property
     def user(self) -> str:
         """User name from OMEGA_USER, else of the account. It is not authenticated."""
+        from omega.client.defaults import account_name
+
         return account_name()
 
     @cached_property
     def by(self) -> str:
         """The user as recorded in the log as the author of changes."""
+        from omega.client.defaults import author
+
         return author(self.user)
 
     @staticmethod

@@ -5,7 +5,6 @@ installed is left out.
 """
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 from click.core import ParameterSource
 
-from cli.aliases import USUAL, alias, meanings
 from cli.app import App
 
 if TYPE_CHECKING:
@@ -56,6 +54,8 @@ class Lazy(click.Group):
         """Resolve a command or an alias; for an unknown word, suggest a command by spelling, group or meaning."""
         if ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
+        from cli.aliases import alias
+
         known = self.list_commands(ctx)
         top = ctx.parent is None
         if stands_for := alias(args[0], known, top=top):
@@ -70,6 +70,10 @@ class Lazy(click.Group):
 
     def _hint(self, ctx: click.Context, word: str, known: Sequence[str]) -> str | None:
         """Return the suggested command: the same name in a group, the same meaning, or a similar spelling."""
+        from difflib import get_close_matches
+
+        from cli.aliases import meanings
+
         for name in (word, *meanings(word)):
             if name.split()[0] in known:
                 return name
@@ -80,11 +84,23 @@ class Lazy(click.Group):
 
     def _in_a_group(self, ctx: click.Context, name: str) -> str | None:
         """Return the first group that has a command of this name, followed by the name."""
+        from cli.aliases import USUAL
+
         for group in dict.fromkeys((*USUAL, *self.table)):
             command = self.get_command(ctx, group)
             if isinstance(command, click.Group) and name in command.list_commands(ctx):
                 return f"{group} {name}"
         return None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Complete commands from the table, without importing them, and options."""
+        from click.shell_completion import CompletionItem
+
+        others = [name for name in self.list_commands(ctx) if name not in self.table and name.startswith(incomplete)]
+        rows = {name: summary for name, (_, summary) in self.table.items() if name.startswith(incomplete)}
+        rows |= {name: self.commands[name].get_short_help_str() for name in others}
+        found = [CompletionItem(name, help=summary) for name, summary in rows.items()]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write commands and summaries without importing the commands."""

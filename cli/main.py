@@ -6,7 +6,6 @@ The exit status of `job wait` reflects the job's result; it is 124 after a timeo
 
 import os
 import sys
-from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -15,8 +14,8 @@ from cellstate.errors import OmegaError
 from cli import render
 from cli.lazy import SETTINGS, Entry, Lazy, shared_options
 
-HARNESS = Path(__file__).resolve().parents[1] / "benchmarks"
-"""The benchmark harness that `omega bench` runs; only a checkout has it, a wheel does not."""
+HARNESS = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "benchmarks")  # noqa: PTH118, PTH120
+"""The harness that `omega bench` runs; only a checkout has it, a wheel does not (not pathlib: it is slow to import)."""
 COMMANDS: dict[str, Entry] = {
     "up": ("cli.up", "Start a cell, schedulers and machines on this computer."),
     "down": ("cli.down", "Stop the processes that omega up started."),
@@ -34,7 +33,7 @@ COMMANDS: dict[str, Entry] = {
     "top": ("cli.top.command", "Show the cell live in the terminal."),
     "completion": ("cli.completion", "Print shell completion for bash, zsh or fish."),
     "experiment": ("cli.experiment", "Check the claims of the Omega paper by simulation."),
-    **({"bench": ("cli.bench", "Measure the store and the schedulers.")} if HARNESS.exists() else {}),
+    **({"bench": ("cli.bench", "Measure the store and the schedulers.")} if os.path.exists(HARNESS) else {}),  # noqa: PTH110
     "version": ("cli.version", "Print the version."),
 }
 

@@ -2,6 +2,8 @@
 
 Colour is used only on a terminal, and not when NO_COLOR is set. Output to a pipe is never cut or wrapped. Control,
 bidirectional and invisible characters of stored names and values are not printed (`shown`); JSON escapes them.
+
+Modules that `omega --help` does not need are imported by the functions that use them.
 """
 
 import codecs
@@ -13,10 +15,6 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
-
-from cellstate.plain_text import cleaned, escaped
-from cli import words
-from cli.pace import ticking
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,6 +39,8 @@ _logs = codecs.getincrementaldecoder("utf-8")("replace")
 
 def shown(text: str) -> str:
     """Return a text safe for printing: on one line, without terminal control characters."""
+    from cellstate.plain_text import cleaned
+
     return cleaned(text.replace("\n", " ").replace("\t", " "))
 
 
@@ -65,11 +65,15 @@ def console(*, stderr: bool = False) -> "Console":
 
 def document(value: Any) -> None:
     """Print the JSON document of a command."""
+    from cellstate.plain_text import escaped
+
     click.echo(escaped(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)))
 
 
 def json_line(value: Any) -> None:
     """Print one JSON document on a line of its own and flush."""
+    from cellstate.plain_text import escaped
+
     click.echo(escaped(json.dumps(value, ensure_ascii=False, allow_nan=False)))
     sys.stdout.flush()
 
@@ -81,11 +85,15 @@ def line(text: str = "") -> None:
 
 def page(text: str) -> None:
     """Print several lines written by Omega itself."""
+    from cellstate.plain_text import cleaned
+
     click.echo(cleaned(text, "\n\t"))
 
 
 def output(piece: bytes) -> None:
     """Write a piece of a task's output: text and line ends only to a terminal, the bytes unchanged elsewhere."""
+    from cellstate.plain_text import cleaned
+
     if sys.stdout.isatty():
         click.echo(cleaned(_logs.decode(piece), "\n\t"), nl=False)
     else:
@@ -179,6 +187,8 @@ def progress(*, quiet: bool = False) -> "Iterator[Progress]":
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from cli.pace import ticking
+
     columns = [
         TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn(),
         TextColumn("{task.fields[more]}", markup=False), TimeElapsedColumn(),
@@ -192,6 +202,8 @@ def progress(*, quiet: bool = False) -> "Iterator[Progress]":
 
 def _tick(bars: "Progress", seconds: float) -> None:
     """Print the progress of unfinished tasks."""
+    from cli import words
+
     for task in bars.tasks:
         if task.visible and task.total and not task.finished:
             done, left = task.completed, task.fields.get("left", "")
@@ -213,6 +225,9 @@ def line_above(bars: "Progress", text: str) -> None:
 def busy(text: str, *, quiet: bool = False) -> Iterator[None]:
     """Show a spinner on stderr during a long operation; a line every ten seconds when stderr is not a terminal."""
     from rich.text import Text
+
+    from cli import words
+    from cli.pace import ticking
 
     screen = console(stderr=True)
     off = quiet or not screen.is_terminal

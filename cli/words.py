@@ -1,6 +1,5 @@
 """How numbers, times and amounts are written for people."""
 
-from cellstate.resources import format_amount
 from omega.queries.wording import amounts, count, listing, needs
 
 __all__ = [
@@ -77,6 +76,8 @@ def in_use(name: str, used: int, capacity: int) -> str:
         return f"{_short(used / 1000)}/{_short(capacity / 1000)}"
     if name == "memory" and capacity >= 1024:
         return f"{_short(used / 1024)}/{_short(capacity / 1024)}Gi"
+    from cellstate.resources import format_amount
+
     return f"{used:,}/{format_amount(name, capacity)}"
 
 

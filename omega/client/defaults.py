@@ -1,6 +1,5 @@
 """Users and cells that are meant when none is named."""
 
-import getpass
 import os
 from collections.abc import Sequence
 
@@ -11,6 +10,8 @@ DEFAULT_CELL = "default"
 
 def account_name() -> str:
     """Return OMEGA_USER, else the account's name. It is a name and no proof of it."""
+    import getpass  # only here: slow to import
+
     try:
         return os.environ.get("OMEGA_USER") or getpass.getuser()
     except (OSError, KeyError):

@@ -1,8 +1,10 @@
 """Counts, lists and amounts as text, for error messages and for the command line."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from cellstate.resources import Dimensions, format_amount
+if TYPE_CHECKING:
+    from cellstate.resources import Dimensions
 
 
 def count(number: int, word: str, plural: str = "") -> str:
@@ -10,13 +12,15 @@ def count(number: int, word: str, plural: str = "") -> str:
     return f"{number:,} {word if number == 1 else plural or word + 's'}"
 
 
-def amounts(dimensions: Dimensions, vector: Sequence[int]) -> str:
+def amounts(dimensions: "Dimensions", vector: Sequence[int]) -> str:
     """Return a vector as text: ``cpu 500m, memory 256Mi``; zeros are left out."""
     return ", ".join(f"{name} {text}" for name, text in needs(dimensions, vector).items()) or "nothing"
 
 
-def needs(dimensions: Dimensions, vector: Sequence[int]) -> Mapping[str, str]:
+def needs(dimensions: "Dimensions", vector: Sequence[int]) -> Mapping[str, str]:
     """The amounts of a vector that are not 0, by name."""
+    from cellstate.resources import format_amount  # here: `omega --help` writes no amounts
+
     pairs = zip(dimensions.names, vector, strict=True)
     return {name: format_amount(name, value) for name, value in pairs if value}
 
