@@ -33,7 +33,8 @@ def test_the_estimate_is_right_within_a_factor_of_two(workers: int) -> None:
 
 
 def test_progress_without_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(render, "ticking", lambda tell: pace.ticking(tell, every=0.01))
+    ticking = pace.ticking
+    monkeypatch.setattr(pace, "ticking", lambda tell: ticking(tell, every=0.01))
     with render.progress() as bars:
         bar = bars.add_task("points", total=4, completed=1, more="")
         hidden = bars.add_task("nothing", total=4, more="", visible=False)
