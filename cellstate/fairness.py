@@ -19,17 +19,28 @@ Ratio = tuple[float, float]
 
 
 class Threshold(NamedTuple):
-    """The fair share of a pool, and the leaf pools whose jobs count to it (itself when it has no pools below)."""
+    """The fair share of a pool, and the leaf pools whose jobs count to it (itself when it has no pools below).
+
+    `lanes` are the numbers of their lanes as far as the sender knows them: what the pool holds is the sum of these.
+    """
 
     leaves: tuple[str, ...]
     share: tuple[float, ...]
+    lanes: tuple[int, ...] = ()
 
 
 class Assertion(NamedTuple):
-    """What a transaction with evictions asserts: one threshold for the evicting pool, one for each victim's pool."""
+    """What a transaction with evictions asserts: one threshold for the evicting pool, one for each victim's pool.
+
+    It covers the tasks of leaf pools that are named for a victim and not for the evictor.
+
+    `serial`: every lane of this or a lower serial is among those of the thresholds, unless it is of another pool. Where
+    the cell has newer lanes the store reads all of them; 0 always has it do so.
+    """
 
     evictor: Threshold
     victims: tuple[Threshold, ...]
+    serial: int = 0
 
 
 class Loss(NamedTuple):
@@ -75,17 +86,22 @@ def keeps_its_share(loss: Loss) -> bool:
     )
 
 
-def is_legal(used: Resources, share: Shares, need: Resources, taken: Resources, losses: Sequence[Loss]) -> bool:
+def leaf_of(pool: str, user: str) -> str:
+    """The leaf pool of a job as thresholds name it: its pool, else its user's (`Pools.pool_of` names the rest)."""
+    return pool or user
+
+
+def is_legal(used: Resources, share: Shares, taken: Resources, losses: Sequence[Loss]) -> bool:
     """Whether an eviction set is legal as a whole.
 
-    The evictor's pool (`used` before, `share`) stands below its share for a task of `need` before it; each victim's
-    pool ends less than one evicted unit below its own share; and of each pair of evictor and victim the larger
-    usage ÷ share becomes smaller. `taken` is what the evictor's tasks take together.
+    The evictor's pool (`used` before, `share`) stands below its share before it; each victim's pool ends less than one
+    evicted unit below its own share; and of each pair of evictor and victim the larger usage ÷ share becomes smaller.
+    `taken` is what the evictor's tasks take together.
     """
-    if not is_below(used, share, need):
+    if not is_below(used, share, taken):
         return False
-    before = ratio(used, share, need)
-    after = ratio(tuple(has + more for has, more in zip(used, taken, strict=True)), share, need)
+    before = ratio(used, share, taken)
+    after = ratio(tuple(has + more for has, more in zip(used, taken, strict=True)), share, taken)
     for loss in losses:
         if not keeps_its_share(loss):
             return False

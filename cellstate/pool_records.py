@@ -3,6 +3,7 @@
 version     the cell's version of the last change
 next        the number of the next new pool: none is given twice
 trees       all trees, in their order
+operators   the precedence from which jobs evict across pools (`Pools.operators_from`); "-" for none
 pN          pool number N
 cNAME       a leaf: the numbers of it and its ancestors that carry limits, upward; NAME as in lanes. "c" is the
             chain of ephemeral pools
@@ -82,6 +83,11 @@ def leaf_field(name: str) -> str:
     return f"c{quote(name, safe='')}"
 
 
+def operators_word(pools: Pools) -> bytes:
+    """The field ``operators``."""
+    return b"-" if pools.operators_from is None else b"%d" % pools.operators_from
+
+
 def chains(pools: Pools) -> dict[str, str]:
     """The chains of all leaves and, under "c", of ephemeral pools; numbers are those of `pools`."""
     found = {leaf_field(name): _chain(pools, name) for name in sorted(pools.leaves)}
@@ -148,6 +154,7 @@ def change(before: Pools, after: Pools, number: int, resources: tuple[str, ...])
     facts += [f"pool {pool.name} {pool.number} -" for pool in removed]
     if pools.trees != before.trees:
         rows["trees"] = pack(pools.trees)
+        rows["operators"] = operators_word(pools)
         facts.append(f"trees {digest(rows['trees'])}")
     old, new = chains(before), chains(pools)
     rows |= {name: chain.encode() for name, chain in new.items() if old.get(name) != chain}

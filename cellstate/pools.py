@@ -159,6 +159,12 @@ class Pools:
         inner = {pool.parent for pool in self.pools}
         return {pool.name for pool in self.pools if pool.name not in inner}
 
+    @cached_property
+    def operators_from(self) -> int | None:
+        """The precedence from which jobs evict across pools by precedence alone; None unless every tree has one."""
+        stated = [tree.operators_from for tree in self.trees]
+        return None if not stated or None in stated else max(each for each in stated if each is not None)
+
     def path(self, name: str) -> list[Pool]:
         """The pool of that name and its ancestors, without the root; empty for an unknown name."""
         named, found = self.by_name, list[Pool]()

@@ -9,6 +9,8 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple, overload
 
+from cellstate.fairness import Assertion
+
 
 class Verdict(IntEnum):
     """How a claim was judged; for a claim of several tasks, the verdict of the first not placed."""
@@ -24,13 +26,15 @@ class Verdict(IntEnum):
     """A gang job's transaction does not cover all its unplaced tasks as a gang (semantics 8)."""
     LIMIT = 5
     """A limit of the job's kind."""
-    PRECEDENCE = 6
+    SHARE = 6
+    """What the transaction asserts of pools does not hold, or does not cover a victim (semantics 33)."""
+    PRECEDENCE = 7
     """A victim is not of strictly lower precedence."""
-    MOVED = 7
+    MOVED = 8
     """Coarse detection: the machine's number moved since the sync."""
-    FULL = 8
+    FULL = 9
     """Fine detection: the machine cannot hold it any more."""
-    ABORTED = 9
+    ABORTED = 10
     """It would have stood, but another claim of its gang did not."""
 
 
@@ -110,12 +114,17 @@ class Singles(Sequence[Claim]):
 
 
 class Transaction(NamedTuple):
-    """Claims of one job, judged together."""
+    """Claims of one job, judged together.
+
+    `assertion`: what must hold between pools for its evictions. Every claim of a transaction that asserts something
+    is judged by it, because it was planned on room that evictions make.
+    """
 
     job: str
     claims: Sequence[Claim]
     mode: Mode = Mode.INCREMENTAL
     detection: Detection = Detection.FINE
+    assertion: Assertion | None = None
 
 
 class Outcome(NamedTuple):

@@ -79,6 +79,8 @@ def _of_many(same: Sequence[Event], jobs: int, names: Names) -> str:
         return f"{words.count(jobs, 'job')} {'awaited' if kind == 'awaited' else 'not waiting any more'}"
     if kind == "drop":
         return f"{tasks} given up"
+    if kind == "assert":
+        return f"compared shares of pools for {words.count(jobs, 'job')}"
     if kind in _OF_LOST:
         return f"{tasks} {_OF_LOST[kind]}"
     if kind in ("submit", "stop", "abandon"):
@@ -114,6 +116,8 @@ def _sentence(same: Sequence[Event], names: Names) -> str:
         return f"{tasks} of {names.job(job)} {_OF_LOST[kind]}{f': {how}' if how else ''}"
     if kind in _CHANGES:
         return _changed(same, tasks, names)
+    if kind == "assert":
+        return f"compared shares of pools for {names.job(job)}"
     if kind == "done":
         return f"{names.job(job)} {_STATES[first.more['state']]}"
     return _about_cell(same, where)
@@ -143,7 +147,7 @@ def _changed(same: Sequence[Event], tasks: str, names: Names) -> str:
 def _why(event: Event, names: Names) -> str:
     reason = str(event.more.get("reason", ""))
     kind, _, job = reason.partition(":")
-    if kind == "precedence" and job:
+    if kind in ("precedence", "fair-share") and job:
         return f" for {names.job(job)}"
     return f": {reason}" if reason else ""
 

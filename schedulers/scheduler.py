@@ -292,7 +292,7 @@ class Scheduler:
             self.queue.limit(work)
             for instrument in self.instruments:
                 instrument.slept(work, now)
-        elif Verdict.PRECEDENCE in verdicts:
+        elif Verdict.PRECEDENCE in verdicts or Verdict.SHARE in verdicts:
             work.fruitless += 1
             work.not_before = now + min(1.0, 0.05 * work.fruitless)
             self.queue.ready.add(work)

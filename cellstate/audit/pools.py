@@ -9,7 +9,7 @@ from cellstate.errors import BadInput
 from cellstate.inspection import Inspection
 from cellstate.lanes import lane_of
 from cellstate.model import Job
-from cellstate.pool_records import chains, digest, leaf_field, limits_words, unpack_pool, unpack_trees
+from cellstate.pool_records import chains, digest, leaf_field, limits_words, operators_word, unpack_pool, unpack_trees
 from cellstate.pool_rules import check
 from cellstate.pools import Pools, PoolTree
 
@@ -43,6 +43,9 @@ def pools_follow_from_jobs_and_log(
     numbers = {pool.number for pool in pools.pools}
     if max(numbers, default=0) >= int(fields.get("next", b"1")) or len(numbers) != len(pools.pools):
         yield Violation(6, f"have the numbers {sorted(numbers)}, the next is {fields.get('next')!r}", "pools")
+    band, expected_band = fields.get("operators", b"-"), operators_word(pools)
+    if band != expected_band:
+        yield Violation(6, f"is {band!r}, by the trees {expected_band!r}", "pools field operators")
     yield from _books(pools, fields, cell_state)
 
 

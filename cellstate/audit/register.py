@@ -26,9 +26,10 @@ _LENGTHS = {
     "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
     "stalled": (3, 99), "left": (6, 6), "conflict": (5, 5), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),
     "pool": (4, 4), "trees": (2, 2), "restore": (3, 3), "fail": (5, 5), "requeue": (4, 4), "late": (7, 7),
+    "assert": (3, 99),
 }  # fmt: skip
 """How many words a fact has, at least and at most; those with amounts of machines have them beside."""
-_MAY_REPEAT = ("conflict", "awaited", "drop")
+_MAY_REPEAT = ("conflict", "awaited", "drop", "assert")
 """Two claims may meet the same conflict; a job may wait for the end of another and for its success; two placements of
 optional tasks may end in one call (totals show a fact that is there once too often)."""
 _LENGTHS_WITH_AMOUNTS = {
@@ -208,6 +209,7 @@ class Register:
             "restore",
             "left",
             "conflict",
+            "assert",
         ):
             return None
         return self.jobs.setdefault(words[_JOB_AT.get(words[0], 1)], JobEntry())

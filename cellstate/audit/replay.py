@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from cellstate import ranges
 from cellstate.audit.register import Register
 from cellstate.audit.rules import Violation
+from cellstate.audit.shares import Sets
 from cellstate.cell import Fact
 from cellstate.model import MachineState
 
 REASONS = ("over", "limit", "drain", "down", "fair-share")
 """Why tasks may be evicted, beside ``precedence:JOB`` (invariant 5); a detail may follow a colon."""
+FOR_JOBS = ("precedence", "fair-share")
+"""Reasons of evictions in a transaction of the job that follows."""
 ENDS = ("finished", "failed", "lost", "evicted", "stopped")
 
 
@@ -84,6 +87,7 @@ class Replay:
         self._placers: set[str] = set()
         self._victims: set[str] = set()
         self._evictors: dict[str, str] = {}
+        self._sets = Sets(lambda what, where: self.say(5, what, where), self._is_emptied)
         # Whose eviction was judged by the fact before, and how many doubts and violations there were until then.
         self._unless_dropped: tuple[str, int, int] = "", 0, 0
 
@@ -127,6 +131,9 @@ class Replay:
             self._end_late(words)
         elif words[0] == "restore":
             self._restore(words)
+        elif words[0] == "assert":
+            self._act(words[1])
+            self._sets.begin(words)
 
     def say(self, invariant: int, what: str, where: str) -> None:
         """Note a violation, with the version whose facts show it."""
@@ -146,6 +153,7 @@ class Replay:
             if evictor not in self._placers:
                 self.say(5, f"evicted for {evictor}, which placed nothing", f"placement {placement}")
         self._placers, self._victims, self._evictors = set(), set(), {}
+        self._sets.close()
 
     def _restore(self, words: tuple[str, ...]) -> None:
         """5: a cell restored from a backup gives out ids above all that were given out after it was made."""
@@ -235,9 +243,11 @@ class Replay:
         how, placement, index, job_id, _, tasks, number = words[:7]
         amounts = tuple(map(int, words[7 : 7 + self.size]))
         reason = " ".join(words[7 + self.size :])
-        evictor = reason.partition("precedence:")[2] if how == "evicted" else ""
+        cause, _, evictor = reason.partition(":") if how == "evicted" else ("", "", "")
+        evictor = evictor if cause in FOR_JOBS else ""
         self._act(evictor)
         book = self._machine(index)
+        before = book.amounts
         self._number(book, index, int(number))
         self._amounts(book, amounts)
         self._take_off(words)
@@ -253,7 +263,13 @@ class Replay:
             job.unplaced += count
         self._unless_dropped = "", 0, 0
         if how == "evicted":
-            self._judge_eviction(placement, job_id, evictor, reason)
+            if cause == "fair-share" and evictor:
+                freed = None if before is None else tuple(was - now for was, now in zip(before, amounts, strict=True))
+                self._victims.add(job_id)
+                self._evictors[evictor] = placement
+                self._sets.evicted(placement, job_id, evictor, count, freed)
+            else:
+                self._judge_eviction(placement, job_id, evictor, reason)
 
     def _take_off(self, words: tuple[str, ...]) -> None:
         """5: tasks end once, of a placement that was made, on its machine."""
@@ -324,6 +340,10 @@ class Replay:
             self._unless_dropped = victim, *before
 
     # Jobs
+
+    def _is_emptied(self, job_id: str) -> bool:
+        job = self._owner(job_id)
+        return not (job.known and job.placed)
 
     def _owner(self, job_id: str) -> JobBook:
         return self.jobs.setdefault(job_id, JobBook())

@@ -5,19 +5,20 @@
 -- ARGV   dims tag at member incarnation number since since_tag kind asked most owned | transactions
 -- A transaction is its job; numbers of eight bytes each: mode (0 incremental, 1 gang), detection (0 fine, 1
 -- coarse), and for every claim its group, count of identical tasks and the machine's number at the sync; the
--- victims that claims may evict, "claim:placement*count…" in order; and the machine of every claim.
+-- victims that claims may evict, "claim:placement*count…" in order, and "|" with what the transaction asserts of pools
+-- (parts/shares.lua); and the machine of every claim.
 -- Reply  {"ok", version, tag, outcomes, mode, text, arrivals, counts, (id, arrival, record, spec)…}, or
 --        {"fenced"} / {"stale"} / {"keys", name…} with nothing done.
 --        outcomes: per transaction "+" when all stands, else "placed verdict,…" per claim; joined by ";".
 -- Types  meta, machines, runs, placed, jobs, specs, jobnames, kinds, schedulers: hash; changes, done, box: list;
 --        log: stream; lease: string; pending: sorted set
 -- Rules  Omega §3.4, docs/semantics.md; judging: semantics 7, 8, 9, 11; loss: 14, 15, 16.
---        Verdicts, the first that applies wins: unknown, down, duplicate, incomplete, limit, precedence,
+--        Verdicts, the first that applies wins: unknown, down, duplicate, incomplete, limit, share, precedence,
 --        moved, full, placed; in a gang that fails the placed ones become aborted.
 
---@include lists binary ranges words done pools lanes publish links placements losses tasks delta
+--@include lists binary ranges words done pools lanes publish links placements losses tasks delta shares
 
---@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9
+--@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, SHARE 6, PRECEDENCE 7, MOVED 8, FULL 9, ABORTED 10
 local diverged = false  -- the copy belongs to a lost history: its numbers say nothing (semantics 16)
 
 local NONE = {}
@@ -41,15 +42,16 @@ do
     local i = from
     while ARGV[i] do
       local numbers, victims = unpack_list(ARGV[i + 1]), ARGV[i + 2]
-      local n, evict = (#ARGV[i + 1] / 8 - 2) / 3, false
+      local n, evict, share = (#ARGV[i + 1] / 8 - 2) / 3, false, false
       if victims ~= '' then
-        evict = read_victims(victims)
+        shares.use()
+        evict, share = read_victims(victims), shares.read(victims)
         for k in pairs(evict) do evicting[#evicting + 1] = ARGV[i + 2 + k] end
       end
       local t = {
         id = ARGV[i], gang = numbers[1] == 1, coarse = numbers[2] == 1, n = n, at = i + 2, numbers = numbers,
         evict = evict, taken = evict and {}, units = evict and {}, evicted = evict and {}, gone = evict and {},
-        vacated = evict and {}, job = false, kind = false,
+        vacated = evict and {}, share = share, job = false, kind = false,
         chain = false, limited = false,
         claimed = n > 1 and {} or NONE, placed = {}, verdicts = false, incomplete = false, placing = false,
       }
@@ -64,7 +66,7 @@ do
   end
 end
 
-local function load(machines, ids, evicting)
+local function load(transactions, machines, ids, evicting)
   load_machines(machines)
   load_jobs(ids)
   if #evicting > 0 then
@@ -73,6 +75,7 @@ local function load(machines, ids, evicting)
   end
   load_awaiting()
   load_kinds_of_jobs()
+  if shares.used then shares.load(transactions) end
   if pools.limited then
     local numbers = {}
     for _, j in pairs(J) do
@@ -84,8 +87,8 @@ local function load(machines, ids, evicting)
 end
 
 -- Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
--- Nil when one of them is not of strictly lower precedence; optional tasks count as of precedence 0,
--- unless a strict gang goes with them.
+-- Nil, and the verdict, when one of them is not of strictly lower precedence, and no assertion covers its pool;
+-- optional tasks count as of precedence 0, unless a strict gang goes with them.
 local function victims_of(t, i, m)
   if not t.evict[i] then return NONE end
   local units, listed = {}, {}
@@ -95,7 +98,8 @@ local function victims_of(t, i, m)
       local victim = J[id]
       local lowly = victim.gang ~= STRICT and optional(victim.groups[group + 1])
       local rank = lowly and 0 or precedence_of(victim)
-      if rank >= precedence_of(t.job) then return nil end
+      local refusal = shares.refusal(t, victim, rank < precedence_of(t.job))
+      if refusal then return nil, refusal end
       local left = span_count(tasks) - (t.evicted[v.placement] or 0) - (listed[v.placement] or 0)
       local n = math.min(v.count, left)
       listed[v.placement] = (listed[v.placement] or 0) + n
@@ -164,6 +168,41 @@ local function fit(t, i, m, g, want, units)
   return n, n >= want and PLACED_OK or verdict
 end
 
+-- As fit, task by task: each with the victims that it needs, while that is legal between pools (semantics 33). The claims of
+-- a gang are one set, which is judged when all of them stand.
+function shares.fit(t, i, m, g, want, units)
+  local s, n, taken, verdict = t.share, 0, 0, PLACED_OK
+  while n < want and verdict == PLACED_OK do
+    local tried = taken
+    while true do
+      local fits, limit = room(m, g, n + 1), admitted(t, g)
+      if limit > n and not shares.below(s, g) then verdict = SHARE end
+      if fits > n and limit > n or verdict == SHARE then break end
+      if tried == #units or (limit <= n and fits > n) then
+        verdict = limit <= n and LIMIT or FULL
+        break
+      end
+      tried = tried + 1
+      evict(t, m, units, tried, tried, 1)
+    end
+    if verdict == PLACED_OK then
+      shares.count(s, g, units, taken + 1, tried, 1)
+      if not t.gang and not shares.legal(s) then
+        shares.count(s, g, units, taken + 1, tried, -1)
+        verdict = SHARE
+      end
+    end
+    if verdict ~= PLACED_OK then
+      evict(t, m, units, taken + 1, tried, -1)
+    else
+      n, taken = n + 1, tried
+      if not t.gang then shares.close(s) end
+    end
+  end
+  if taken > 0 then t.taken[i], t.units[i] = taken, units end
+  return n, verdict
+end
+
 -- Judge one claim against the running copy. Returns how many tasks stand, and the verdict of the
 -- rest: a run of identical tasks shares the verdict of the first that failed.
 local function judge(t, i)
@@ -178,14 +217,19 @@ local function judge(t, i)
   local left = g[UNPLACED] - claimed
   if left <= 0 then return 0, DUPLICATE end
   if t.incomplete then return 0, INCOMPLETE end
-  local units = NONE
-  if t.evict then units = victims_of(t, i, m) end
-  if not units then return 0, admitted(t, g) <= 0 and LIMIT or PRECEDENCE end
+  local units, refusal = NONE, false
+  if t.evict then units, refusal = victims_of(t, i, m) end
+  if t.share and not shares.below(t.share, g) then units, refusal = nil, SHARE end
+  if not units then return 0, admitted(t, g) <= 0 and LIMIT or refusal end
   -- Own earlier transactions of this call are no interference: only a foreign change is a move.
   if t.coarse and (diverged or seen + m.own ~= m[NUMBER]) then return 0, admitted(t, g) <= 0 and LIMIT or MOVED end
   local want = count < left and count or left
   local n, verdict = want, PLACED_OK
-  if fits < want or (t.limited and admitted(t, g) < want) then n, verdict = fit(t, i, m, g, want, units) end
+  if t.share then
+    n, verdict = shares.fit(t, i, m, g, want, units)
+  elseif fits < want or (t.limited and admitted(t, g) < want) then
+    n, verdict = fit(t, i, m, g, want, units)
+  end
   if n > 0 then
     local used = t.kind.used
     for d = 1, R do
@@ -219,14 +263,18 @@ do
 
   function apply(t, stamp)
     local j, placed, numbers, at = t.job, t.placed, t.numbers, t.at
-    local before = j.placed
+    local before, reason = j.placed, false
+    if t.taken then
+      reason = (t.share and 'fair-share:' or 'precedence:') .. t.id
+      if t.share and next(t.taken) then fact(shares.fact(t)) end
+    end
     for i = 1, t.n do
       local count = placed[i]
       if count > 0 then
         local m = M[ARGV[at + i]]
         touch(m, stamp)
         if t.taken and t.taken[i] then
-          apply_evictions(t.taken[i], t.units[i], m, 'precedence:' .. t.id)
+          apply_evictions(t.taken[i], t.units[i], m, reason)
           before = math.min(before, j.placed)  -- its own optional tasks may have been the last that ran
         end
         place(j, numbers[3 * i], m, count)
@@ -234,7 +282,7 @@ do
     end
     count_admitted(j, before)
     touch_job(j)
-    if t.taken then evict_gangs('precedence:' .. t.id, stamp) end
+    if t.taken then evict_gangs(reason, stamp) end
   end
 end
 
@@ -287,6 +335,7 @@ do
     t.job, t.kind, t.chain = j, j and K[j.kind], pools.limited and j and pools.chain(L[j.lane])
     t.limited = t.chain or (t.kind and t.kind.limited)
     t.incomplete = j and j.gang > 0 and (j.delayed > 0 or not covers(t))
+    if t.share and j then shares.begin(t) end
     local changed = t.kind and t.kind.changed
     local failed, any = false, false
     for i = 1, t.n do
@@ -298,6 +347,10 @@ do
         t.verdicts[i] = verdict
       end
       if n > 0 then any = true end
+    end
+    if t.share and t.gang and not failed and not shares.legal(t.share) then
+      failed, t.verdicts = true, {}
+      for i = 1, t.n do t.verdicts[i] = SHARE end
     end
     if failed and t.gang then
       abort(t, changed)
@@ -328,7 +381,7 @@ if last == number then return reply(outcomes) end
 if tonumber(number) < tonumber(last) then return { 'stale' } end
 
 local transactions, machines, ids, evicting = read_transactions(fixed_args + 1)
-load(machines, ids, evicting)
+load(transactions, machines, ids, evicting)
 local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from cellstate.executors import simulates
 from cellstate.memory.plain import MemoryPlain
 from cellstate.memory.ranges import span_count, span_tail
+from cellstate.memory.shares import Stocks, leaf
 from cellstate.memory.words import Group, JobRow, KindRow, MachineRow
 from cellstate.model import Gang, JobState, MachineState
 from cellstate.transaction import Claim, Detection, How, Mode, Outcome, Transaction, Verdict
@@ -21,7 +22,7 @@ class Judging:
     """
 
     __slots__ = ("claimed", "claims", "coarse", "evicted", "gang", "gone", "id", "incomplete", "job", "placed",
-                 "placing", "taken", "vacated", "verdicts")  # fmt: skip
+                 "placing", "stocks", "taken", "vacated", "verdicts")  # fmt: skip
 
     def __init__(self, transaction: Transaction, job: JobRow | None) -> None:
         """Nothing is judged yet."""
@@ -34,17 +35,18 @@ class Judging:
         self.placed: list[int] = []
         self.verdicts: list[Verdict] = []
         self.taken: list[list[Unit]] = []
+        self.stocks: Stocks | None = None
         self.incomplete = self.placing = False
 
 
 class MemoryCommit(MemoryPlain):
     """Judge everything, then write: no roll-back exists."""
 
-    def victims_of(self, t: Judging, j: JobRow, c: Claim, m: MachineRow) -> list[Unit] | None:
+    def victims_of(self, t: Judging, j: JobRow, c: Claim, m: MachineRow) -> list[Unit] | Verdict:
         """Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
 
-        None when one of them is not of strictly lower precedence; optional tasks count as of precedence 0,
-        unless a strict gang goes with them.
+        A verdict when one of them is not of strictly lower precedence, and no assertion covers its pool; optional
+        tasks count as of precedence 0, unless a strict gang goes with them.
         """
         units: list[Unit] = []
         listed: dict[int, int] = {}
@@ -53,13 +55,27 @@ class MemoryCommit(MemoryPlain):
             if run:
                 g, tasks = run
                 lowly = g.optional and g.job.gang is not Gang.STRICT
-                if (0 if lowly else g.job.precedence) >= j.precedence:
-                    return None
+                rank = 0 if lowly else g.job.precedence
+                if refusal := self.refusal(t, j, g.job, lower=rank < j.precedence):
+                    return refusal
                 left = span_count(tasks) - t.evicted.get(placement, 0) - listed.get(placement, 0)
                 n = min(wanted, left)
                 listed[placement] = listed.get(placement, 0) + n
                 units += [(placement, g.job.kind, g)] * n
         return units
+
+    def refusal(self, t: Judging, j: JobRow, victim: JobRow, *, lower: bool) -> Verdict | None:
+        """The verdict that refuses a victim, as far as pools and precedence are concerned."""
+        if t.stocks is not None and t.stocks.covers(victim):
+            return None
+        if self.pools_state and leaf(victim) != leaf(j) and not self._operates(j):
+            return Verdict.SHARE
+        return None if lower else Verdict.PRECEDENCE
+
+    def _operates(self, j: JobRow) -> bool:
+        """Whether a job is in the operators' band: then precedence decides across pools."""
+        least = self._pools.operators_from
+        return least is not None and j.precedence >= least
 
     def admitted(self, t: Judging, j: JobRow, g: Group) -> int:
         """How many tasks the limits of the job's kind and of its pools still admit (semantics 9)."""
@@ -113,6 +129,41 @@ class MemoryCommit(MemoryPlain):
         t.taken[-1] = units[:taken]
         return n, Verdict.PLACED if n >= want else verdict
 
+    def fit_by_share(
+        self, t: Judging, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit], stocks: Stocks
+    ) -> tuple[int, Verdict]:
+        """As `fit`, task by task: each with the victims that it needs, while that is legal between pools (rule 33).
+
+        The claims of a gang are one set, which is judged when all of them stand.
+        """
+        n, taken, verdict = 0, 0, Verdict.PLACED
+        while n < want and verdict is Verdict.PLACED:
+            tried = taken
+            while True:
+                fits, limit = self.room(m, g), self.admitted(t, j, g)
+                if limit > n and not stocks.below(g):
+                    verdict = Verdict.SHARE
+                if (fits > n and limit > n) or verdict is Verdict.SHARE:
+                    break
+                if tried == len(units) or (limit <= n and fits > n):
+                    verdict = Verdict.LIMIT if limit <= n else Verdict.FULL
+                    break
+                tried += 1
+                self.evict(t, m, units[tried - 1 : tried], 1)
+            if verdict is Verdict.PLACED:
+                undo = stocks.count(g, [group for _, _, group in units[taken:tried]])
+                if not t.gang and not stocks.legal():
+                    undo()
+                    verdict = Verdict.SHARE
+            if verdict is not Verdict.PLACED:
+                self.evict(t, m, units[taken:tried], -1)
+                break
+            n, taken = n + 1, tried
+            if not t.gang:
+                stocks.close()
+        t.taken[-1] = units[:taken]
+        return n, verdict
+
     def judge(self, t: Judging, c: Claim) -> tuple[int, Verdict]:
         """Judge one claim against the running copy. Returns how many tasks stand, and the verdict of the rest.
 
@@ -131,14 +182,19 @@ class MemoryCommit(MemoryPlain):
         if t.incomplete:
             return 0, Verdict.INCOMPLETE
         units = self.victims_of(t, j, c, m)
+        if t.stocks is not None and not t.stocks.below(g):
+            units = Verdict.SHARE
         # Own earlier transactions of this call are no interference: only a foreign change is a move.
         moved = t.coarse and (self.diverged or c.seen != (m.number if m.stamp < self.base else m.before))
-        if units is None or moved:
+        if isinstance(units, Verdict) or moved:
             if self.admitted(t, j, g) <= 0:
                 return 0, Verdict.LIMIT
-            return 0, Verdict.PRECEDENCE if units is None else Verdict.MOVED
+            return 0, units if isinstance(units, Verdict) else Verdict.MOVED
         want = min(c.count, left)
-        n, verdict = self.fit(t, j, m, g, want, units)
+        if t.stocks is not None:
+            n, verdict = self.fit_by_share(t, j, m, g, want, units, t.stocks)
+        else:
+            n, verdict = self.fit(t, j, m, g, want, units)
         if n > 0:
             self.occupy(m, g, n)
             self.book(j.kind, g, n)
@@ -180,7 +236,9 @@ class MemoryCommit(MemoryPlain):
 
     def apply(self, t: Judging, j: JobRow, stamp: int) -> None:
         """Write what stands."""
-        reason = f"precedence:{t.id}"
+        reason = f"precedence:{t.id}" if t.stocks is None else f"fair-share:{t.id}"
+        if t.stocks is not None and any(t.taken):
+            self.fact(*t.stocks.fact(t.id))
         for c, n, units in zip(t.claims, t.placed, t.taken, strict=True):
             if n > 0:
                 m = self.M[c.machine]
@@ -195,18 +253,24 @@ class MemoryCommit(MemoryPlain):
         self.unfold()
         self.stamp = stamp = self.stamp + 1
         j = self.J.get(transaction.job)
-        if j is not None and self.shortcut and self.simply(j) and j.state is JobState.ACTIVE and not self.diverged:
+        asserts = transaction.assertion
+        plain = j is not None and asserts is None and self.shortcut and self.simply(j)
+        if plain and j is not None and j.state is JobState.ACTIVE and not self.diverged:
             outcome = self.plainly(transaction, j)
             if outcome is not None:
                 return outcome
         t = Judging(transaction, j)
         t.incomplete = j is not None and j.gang > 0 and (j.delayed > 0 or not self.covers(t, j))
+        t.stocks = Stocks(asserts, self, j) if j is not None and asserts is not None else None
         kept = j is not None and j.kind.kept
         for c in t.claims:
             t.taken.append([])
             n, verdict = self.judge(t, c)
             t.placed.append(n)
             t.verdicts.append(verdict)
+        stands = all(verdict is Verdict.PLACED for verdict in t.verdicts)
+        if t.stocks is not None and t.gang and stands and not t.stocks.legal():
+            t.verdicts = [Verdict.SHARE] * len(t.verdicts)
         if t.gang and any(verdict is not Verdict.PLACED for verdict in t.verdicts):
             self.abort(t, kept=kept)
         for c, n, v in zip(t.claims, t.placed, t.verdicts, strict=True):

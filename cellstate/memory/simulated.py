@@ -107,6 +107,8 @@ class MemorySimulated(MemoryCommit):
         j, claims = self.J.get(transaction.job), transaction.claims
         if j is None or self.log or self.boxes or not self.shortcut or not self.simply(j):
             return None
+        if transaction.assertion is not None:
+            return None
         if isinstance(claims, Singles):
             machines, number, counts, seen = claims.machines, claims.group, None, claims.seen
         else:

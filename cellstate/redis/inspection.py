@@ -165,6 +165,8 @@ def _pool(found: Inspection, field: str, value: bytes) -> None:
         _number(value)
     elif field == "trees":
         unpack_trees(value)
+    elif field == "operators":
+        _want(value == b"-" or _number(value) >= 0, f"{value.decode()!r} is no precedence")
     elif field[0] == "p":
         pool = unpack_pool(value)
         _want(pool.number == _number(field[1:]), f"is pool number {pool.number}")

@@ -5,12 +5,14 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
+from urllib.parse import quote
 
 import msgpack
 
 from cellstate import ranges
 from cellstate.cell import Rows
 from cellstate.errors import BadInput
+from cellstate.fairness import Assertion, Threshold
 from cellstate.lanes import BASE, Lane, lane_of
 from cellstate.model import (
     BUDGET,
@@ -268,7 +270,20 @@ def write_transaction(transaction: Transaction) -> list[str | bytes]:
         machines.append(str(machine))
         if evict:
             victims += [f"{place}:{placement}*{most}" for placement, most in evict]
-    return [transaction.job, struct.pack(f"<{len(numbers)}q", *numbers), ",".join(victims), *machines]
+    said = ",".join(victims)
+    if transaction.assertion is not None:
+        said += write_assertion(transaction.assertion)
+    return [transaction.job, struct.pack(f"<{len(numbers)}q", *numbers), said, *machines]
+
+
+def write_assertion(assertion: Assertion) -> str:
+    """What follows the victims of a transaction (parts/shares.lua)."""
+    return f"|{assertion.serial}|" + "|".join(map(_threshold, (assertion.evictor, *assertion.victims)))
+
+
+def _threshold(threshold: Threshold) -> str:
+    leaves = "".join(f"{quote(leaf, safe='')}," for leaf in threshold.leaves)
+    return f"{leaves};{','.join(map(str, threshold.lanes))};{','.join(map(repr, threshold.share))}"
 
 
 _HOW = {how: how.name.lower() for how in How}

@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from cellstate import ranges
 from cellstate.model import JobState, MachineState
@@ -17,7 +18,7 @@ CHUNK = 1_000
 """Versions read at once: a few milliseconds of the server's time."""
 ENDINGS = ("finished", "failed", "lost", "evicted", "stopped")
 KINDS = (
-    "submit", "place", "conflict", *ENDINGS, "left", "drop", "hold", "release", "awaited", "met", "resize",
+    "submit", "place", "conflict", "assert", *ENDINGS, "left", "drop", "hold", "release", "awaited", "met", "resize",
     "update", "updated", "stalled", "stop",
     "abandon", "done", "join", "machine", "enlist", "leave", "lapse", "limit", "restore",
     "pool", "trees",
@@ -113,6 +114,18 @@ def _conflict(words: Sequence[str], _: "Dimensions") -> _Read:
     return job, int(machine), int(count), {"verdict": Verdict(int(verdict)).name.lower()}
 
 
+def _assert(words: Sequence[str], dimensions: "Dimensions") -> _Read:
+    pools = []
+    for text in words[1:]:
+        leaves, *rest = text.split(";")
+        held, left, share = (dict(zip(dimensions.names, each.split(","), strict=True)) for each in rest)
+        amounts = {"held": {name: int(word) for name, word in held.items()},
+                   "left": {name: int(word) for name, word in left.items()},
+                   "share": {name: float(word) for name, word in share.items()}}  # fmt: skip
+        pools.append({"pools": [unquote(leaf) for leaf in leaves.split(",")[:-1]], **amounts})
+    return words[0], None, None, {"asserted": pools}
+
+
 def _submit(words: Sequence[str], _: "Dimensions") -> _Read:
     job, name, kind, precedence, count = words
     return job, None, int(count), {"name": name, "job_kind": kind, "precedence": int(precedence)}
@@ -202,7 +215,7 @@ def _plain(words: Sequence[str], _: "Dimensions") -> _Read:
 
 _READERS = {
     **dict.fromkeys(("place", "left", *ENDINGS), _tasks),
-    "conflict": _conflict, "submit": _submit, "stop": _stop, "abandon": _stop, "done": _done,
+    "conflict": _conflict, "assert": _assert, "submit": _submit, "stop": _stop, "abandon": _stop, "done": _done,
     "hold": _hold, "release": _hold, "awaited": _hold, "met": _hold,
     "update": _hold, "updated": _hold, "stalled": _stalled, "resize": _resize, "drop": _drop,
     "fail": _fail, "requeue": _requeue, "late": _late,

@@ -59,7 +59,7 @@ class Past:
 
     def _hear_eviction(self, event: Event) -> None:
         cause, _, winner = str(event.more.get("reason", "")).partition(":")
-        if cause == "precedence" and event.job is not None and self.job.id in (event.job, winner):
+        if cause in ("precedence", "fair-share") and event.job is not None and self.job.id in (event.job, winner):
             found, other = (self.evicted_for, winner) if event.job == self.job.id else (self.evicted, event.job)
             found[other] = found.get(other, 0) + (event.count or 0)
 

@@ -4,6 +4,8 @@
     running    low=1x2@m0                           two tasks that need 1 each run on m0, one run
     limit      2  or  -/3  jobs=1  from=30          what the claiming job's kind may hold
     job        1x3+2x1 gang                         groups (need x tasks); gang strict held stopped absent
+    pools      job=a low=b                          pools of jobs (optional, as asserts)
+    asserts    a+c<2 b>1.5/8                        shares of the evictor's pool and of victims' (+: several leaf pools)
     moved      m0                                   somebody else changes m0 after the sync
     mode       inc fine, gang coarse
     claims     m0*2 m1*1:1!low*2,low#2*1 | m0*1     machine*tasks:group!victims; | begins a transaction
@@ -18,6 +20,7 @@ begin with own are of the claiming job's kind, all with the same need have one g
 import re
 from collections import defaultdict
 
+from cellstate.fairness import Assertion, Threshold
 from cellstate.memory import MemoryCell
 from cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from cellstate.ranges import count as tasks_in
@@ -73,7 +76,8 @@ class Scene:
             kind = "batch" if name.startswith("own") else "service"
             precedence = PRECEDENCE[name.removeprefix("own").rstrip("0123456789") or "mid"]
             gang = Gang.STRICT if name.startswith("strict") else Gang.NO
-            specs.append(JobSpec(name, name, kind, (TaskGroup(needs[name], total),), precedence, gang))
+            tasks = (TaskGroup(needs[name], total),)
+            specs.append(JobSpec(name, name, kind, tasks, precedence, gang, self.pool_of(name)))
         self.cell.submit(specs, 0, "ada")
         elsewhere = Member(self.cell, "service/0")
         for name in totals:
@@ -86,6 +90,19 @@ class Scene:
                 self.placements[f"{name}#{number}"] = placement
         self.other = elsewhere
 
+    def pool_of(self, name: str) -> dict[str, str]:
+        pools = dict(word.split("=") for word in self.case.get("pools", "").split())
+        return {"pool": pools[name]} if name in pools else {}
+
+    def asserted(self) -> Assertion | None:
+        words = [re.split("[<>]", word) for word in self.case.get("asserts", "").split()]
+        if not words:
+            return None
+        evictor, *victims = (
+            Threshold(tuple(leaves.split("+")), tuple(map(float, share.split("/")))) for leaves, share in words
+        )
+        return Assertion(evictor, tuple(victims))
+
     def add_job(self) -> None:
         groups, *words = self.case["job"].split()
         if "absent" in words:
@@ -93,7 +110,7 @@ class Scene:
         pairs = [group.split("x") for group in groups.split("+")]
         tasks = tuple(TaskGroup(amounts(need), int(total)) for need, total in pairs)
         gang = Gang.YES if "gang" in words else Gang.NO
-        spec = JobSpec(JOB, JOB, "batch", tasks, 20, gang)
+        spec = JobSpec(JOB, JOB, "batch", tasks, 20, gang, self.pool_of(JOB))
         self.cell.submit([spec], 0, "ada", held="held" in words)
         if "stopped" in words:
             self.cell.stop(JOB, 0, "ada", JobState.STOPPED)
@@ -142,7 +159,7 @@ class Scene:
         return [
             Transaction(
                 JOB, tuple(self.claim(word) for word in part.split()),
-                Mode.GANG if mode == "gang" else Mode.INCREMENTAL, Detection[detection.upper()],
+                Mode.GANG if mode == "gang" else Mode.INCREMENTAL, Detection[detection.upper()], self.asserted(),
             )
             for part in self.case["claims"].split("|")
         ]  # fmt: skip

@@ -119,10 +119,14 @@ class Books:
 
     def check_evictions(self) -> None:
         """5: every eviction carries its reason, and precedence is strictly lower than the claimer's."""
+        asserted = set[str]()
         for fact in self.cell.facts(max(0, self.cell.version - 1)):
+            if fact.words[0] == "assert":
+                asserted.add(fact.words[1])
             if fact.words[0] == "evicted":
                 reason, _, claimer = fact.words[-1].partition(":")
                 assert reason in ("precedence", "over", "fair-share", "down")
+                assert reason != "fair-share" or not claimer or claimer in asserted
                 if reason == "precedence":
                     mine, victim = self.cell.job(claimer), self.cell.job(fact.words[3])
                     assert mine is not None

@@ -15,6 +15,7 @@ from hypothesis.stateful import (
 )
 
 from cellstate.cell import Membership
+from cellstate.fairness import Assertion, Threshold, leaf_of
 from cellstate.memory.ranges import spell
 from cellstate.model import (
     MOST_PRECEDENCE,
@@ -103,7 +104,8 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges):
                 claims.append(self.claim(data, name, number, count, evicting=evicting))
                 left -= count
         mode = Mode.GANG if job and job.gang else data.draw(st.sampled_from(Mode))
-        return Transaction(job_id, tuple(claims) or (Claim(0, 0, 1),), mode, detection)
+        asserted = self.asserted(data) if evicting else None
+        return Transaction(job_id, tuple(claims) or (Claim(0, 0, 1),), mode, detection, asserted)
 
     def random(self, data: st.DataObject, name: str) -> Transaction:
         """A transaction that may be anything."""
@@ -112,7 +114,24 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges):
             group, count = data.draw(st.sampled_from([0, 0, 0, 1, 2])), data.draw(st.sampled_from([1, 2, 3, 1, 0]))
             claims.append(self.claim(data, name, group, count, evicting=not data.draw(st.integers(0, 2))))
         mode, detection = data.draw(st.sampled_from(Mode)), data.draw(st.sampled_from(Detection))
-        return Transaction(self.some_job(data), tuple(claims), mode, detection)
+        return Transaction(self.some_job(data), tuple(claims), mode, detection, self.asserted(data))
+
+    def asserted(self, data: st.DataObject) -> Assertion | None:
+        """Shares of some pools; the lanes that the sender knows are all, or those of a moment ago."""
+        if data.draw(often, "asserts nothing"):
+            return None
+        leaves = st.lists(st.sampled_from(["p q", "u0", "u1", "u2"]), min_size=1, max_size=2, unique=True)
+        parts = st.sampled_from([0.0, 0.5, 1.0, 1.5, 3.0, 1 / 3])
+
+        def threshold() -> Threshold:
+            names = tuple(data.draw(leaves, "leaves"))
+            share = tuple(data.draw(parts, "share") * self.scale for _ in self.twin.dimensions.names)
+            known = (row for row in self.twin.L.values() if row.serial <= serial)
+            of = [row.number for row in known if leaf_of(row.lane.pool, row.lane.user) in names]
+            return Threshold(names, share, tuple(of))
+
+        serial = max(0, self.twin.lane_serials - data.draw(st.sampled_from([0, 0, 1, 99]), "serials back"))
+        return Assertion(threshold(), tuple(threshold() for _ in range(data.draw(st.integers(1, 2)))), serial)
 
     # The beginning
 

@@ -14,7 +14,7 @@ SLOT = (1,)
 def one(used: int, share: float, held: int, theirs: float, units: int = 1, size: int = 1, need: int = 1) -> bool:
     """Whether `units` units of `size` may go for one task of `need`."""
     loss = Loss((held,), (theirs,), [(size,)] * units)
-    return is_legal((used,), (share,), (need,), (need,), [loss])
+    return is_legal((used,), (share,), (need,), [loss])
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_only_what_changes_hands_counts() -> None:
     # Scenario F02: A holds 4 of 5 reserved and 30 borrowed spot GPUs, C 5 of 5 reserved ones.
     reserved, borrowed = (1, 0), (0, 1)
     assert is_below((4, 30), (5.0, 25.0), reserved)
-    assert not is_legal((5, 0), (5.0, 0.0), reserved, reserved, [Loss((4, 30), (5.0, 25.0), [reserved])])
-    assert is_legal((0, 0), (5.0, 5.0), borrowed, borrowed, [Loss((4, 30), (5.0, 25.0), [borrowed])])
+    assert not is_legal((5, 0), (5.0, 0.0), reserved, [Loss((4, 30), (5.0, 25.0), [reserved])])
+    assert is_legal((0, 0), (5.0, 5.0), borrowed, [Loss((4, 30), (5.0, 25.0), [borrowed])])
 
 
 def test_ratios_of_nothing() -> None:

@@ -1,0 +1,129 @@
+"""Evictions between pools, checked from the log: what each transaction asserted held when it was committed (rule 33).
+
+A fact ``assert JOB POOL…`` precedes the evictions of a transaction; the first pool is the evictor's, the others are its
+victims'. A pool is "leaves;before;after;share", amounts by resource.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+Amounts = tuple[Fraction, ...]
+
+
+@dataclass(slots=True)
+class PoolBook:
+    """A pool of one assertion."""
+
+    leaves: str
+    before: Amounts
+    after: Amounts
+    share: Amounts
+
+    @property
+    def moved(self) -> Amounts:
+        """What changed hands, by resource."""
+        return tuple(abs(now - was) for now, was in zip(self.after, self.before, strict=True))
+
+    def reaches(self, amounts: Amounts) -> bool:
+        """Whether so much reaches its share in a resource that changes hands."""
+        return any(more and has >= part for has, part, more in zip(amounts, self.share, self.moved, strict=True))
+
+    def exceeds(self, amounts: Amounts) -> bool:
+        """Whether so much is above its share in a resource that changes hands."""
+        return any(more and has > part for has, part, more in zip(amounts, self.share, self.moved, strict=True))
+
+
+@dataclass(slots=True)
+class SetBook:
+    """One asserted transaction: its pools, and what the facts that follow say was evicted, by victim."""
+
+    job: str
+    pools: list[PoolBook]
+    units: dict[str, Amounts] = field(default_factory=dict)
+    """The largest task evicted of each job, by resource."""
+    sums: dict[str, Amounts] = field(default_factory=dict)
+    known: bool = True
+    """Whether the log says what every evicted task took."""
+
+    def evicted(self, victim: str, tasks: int, freed: tuple[int, ...] | None) -> None:
+        """Enter tasks that were evicted together; `freed` None: not known."""
+        if freed is None or not tasks:
+            self.known = False
+            return
+        size = len(freed)
+        unit = tuple(Fraction(amount, tasks) for amount in freed)
+        most, total = self.units.get(victim, (Fraction(0),) * size), self.sums.get(victim, (Fraction(0),) * size)
+        self.units[victim] = tuple(map(max, most, unit))
+        self.sums[victim] = tuple(was + amount for was, amount in zip(total, freed, strict=True))
+
+    def problems(self, emptied: Collection[str]) -> Iterator[str]:
+        """What contradicts the thresholds. `emptied`: victims of which nothing is placed afterwards."""
+        evictor, victims = self.pools[0], self.pools[1:]
+        if evictor.reaches(evictor.before):
+            yield f"its pool ({evictor.leaves}) did not stand below its share before it evicted"
+        for victim in victims:
+            if any(now > was for now, was in zip(victim.after, victim.before, strict=True)):
+                yield f"the pool of a victim ({victim.leaves}) holds more afterwards"
+            if not any(victim.moved):
+                continue
+            if self.known and not self._keeps(victim, emptied):
+                yield f"the pool of a victim ({victim.leaves}) ends a unit or more below its share"
+        if self.known and self.sums:
+            freed = [sum(each[d] for each in self.sums.values()) for d in range(len(evictor.share))]
+            gone = [sum(victim.moved[d] for victim in victims) for d in range(len(evictor.share))]
+            # What goes of the evictor's own pool is in no victim's threshold.
+            if any(less > more for less, more in zip(gone, freed, strict=True)):
+                yield "the pools of its victims lost more than was evicted"
+
+    def _keeps(self, victim: PoolBook, emptied: Collection[str]) -> bool:
+        """Whether a unit more would have put the pool above its share; a job that went as a whole may be a gang."""
+        units = [*self.units.values(), *(each for job, each in self.sums.items() if job in emptied)]
+        return any(
+            victim.exceeds(tuple(now + amount for now, amount in zip(victim.after, unit, strict=True)))
+            for unit in units
+        )
+
+
+def read(words: tuple[str, ...]) -> SetBook:
+    """Read a fact; raises ValueError for one that is none."""
+    _, job, *texts = words
+    pools = []
+    for text in texts:
+        leaves, before, after, share = text.split(";")
+        pools.append(PoolBook(leaves, _amounts(before), _amounts(after), _amounts(share)))
+    if len(pools) < 1 or len({len(each) for pool in pools for each in (pool.before, pool.after, pool.share)}) != 1:
+        raise ValueError(" ".join(words))
+    return SetBook(job, pools)
+
+
+def _amounts(text: str) -> Amounts:
+    return tuple(Fraction(float(word)) for word in text.split(","))
+
+
+class Sets:
+    """The asserted transactions of a log, one at a time; `say(what, where)` reports what is wrong with one."""
+
+    def __init__(self, say: Callable[[str, str], None], emptied: Callable[[str], bool]) -> None:
+        """`emptied`: whether nothing of a job may be placed any more."""
+        self._say, self._emptied = say, emptied
+        self._open: SetBook | None = None
+
+    def begin(self, words: tuple[str, ...]) -> None:
+        """A transaction asserts."""
+        self.close()
+        self._open = read(words)
+
+    def evicted(self, placement: str, victim: str, evictor: str, tasks: int, freed: tuple[int, ...] | None) -> None:
+        """Tasks were evicted for the share of another job's pool."""
+        if self._open is None or self._open.job != evictor:
+            self._say(f"evicted for the share of {evictor}, which asserted nothing", f"placement {placement}")
+        else:
+            self._open.evicted(victim, tasks, freed)
+
+    def close(self) -> None:
+        """The transaction is over."""
+        found, self._open = self._open, None
+        if found is not None:
+            for problem in found.problems({job for job in found.sums if self._emptied(job)}):
+                self._say(problem, f"job {found.job}")

@@ -1,0 +1,230 @@
+-- Evictions between pools: the thresholds that a transaction states, and whether an eviction set is legal against what
+-- the pools hold at this moment (semantics 33, docs/decisions/0022). Mirrors cellstate/fairness.py. Nothing of this runs for
+-- a transaction without evictions.
+--   assertion  serial|threshold|threshold…      the evictor's pool first, then those of its victims
+--   threshold  leaf,…,;lane,…;amount,…          leaf: name of a leaf pool as in the names of lanes; lane: its lanes as far
+--                                               as the sender knows them; amount: the fair share, in smallest units
+-- serial: no lane that the sender does not know has it or a lower one. Where a newer lane exists all are read.
+-- A pool holds what its lanes held before this call, plus what the call changed since.
+
+-- The functions are made when the first transaction of a call names victims: a call without any pays for one closure.
+local shares = { used = false, configured = meta.pools > 0 }
+function shares.use()
+  if shares.used then return end
+  shares.used = true
+
+  -- The leaf pool of a lane: that of its jobs, or else the one of their user.
+  local function leaf_of(l)
+    local pool, user = match(l.name, ' ([^ ,]*),([^ ,]*),[^ ,]*$')
+    return pool ~= '' and pool or user
+  end
+
+  function shares.leaf(j)
+    local l = L[j.lane]
+    return l and leaf_of(l)
+  end
+
+  local function zeros()
+    local list = {}
+    for d = 1, R do list[d] = 0 end
+    return list
+  end
+
+  local function add(to, g, count)
+    for d = 1, R do to[d] = to[d] + g[NEED + d] * count end
+  end
+
+  local function read_threshold(text)
+    local leaves, lanes, amounts = match(text, '^([^;]*);([^;]*);([^;]*)$')
+    local found = { leaves = {}, lanes = lanes, text = leaves, share = {}, units = {} }
+    for leaf in gmatch(leaves, '([^,]*),') do found.leaves[leaf] = true end
+    for amount in gmatch(amounts, '[^,]+') do found.share[#found.share + 1] = tonumber(amount) end
+    return found
+  end
+
+  -- What follows the victims of a transaction; false when it asserts nothing.
+  function shares.read(text)
+    local serial, rest = match(text, '|(%d+)|(.*)$')
+    if not serial then return false end
+    local s = { serial = tonumber(serial), victims = {}, evictor = false, own = false, gone = {} }
+    for part in gmatch(rest, '[^|]+') do
+      local threshold = read_threshold(part)
+      if s.evictor then s.victims[#s.victims + 1] = threshold else s.evictor = threshold end
+    end
+    return s
+  end
+
+  -- Read the lanes that the assertions of a call need, and those of the jobs at hand.
+  function shares.load(transactions)
+    local numbers, all = {}, false
+    for _, t in ipairs(transactions) do
+      local s = t.share
+      if s then
+        all = all or s.serial < meta.lanes
+        for _, threshold in ipairs({ s.evictor, unpack(s.victims) }) do
+          for number in gmatch(threshold.lanes, '%d+') do numbers[#numbers + 1] = number end
+        end
+      end
+    end
+    if all then
+      for _, field in ipairs(redis.call('HKEYS', lanes_key)) do
+        if find(field, '^%d+$') then numbers[#numbers + 1] = field end
+      end
+    end
+    for _, j in pairs(J) do
+      if j then numbers[#numbers + 1] = j.lane end
+    end
+    lanes.load(numbers)
+  end
+
+  -- Take stock for a transaction: what every pool that it names holds now.
+  function shares.begin(t)
+    local s = t.share
+    s.own = s.evictor and s.evictor.leaves[shares.leaf(t.job) or false]
+    for _, threshold in ipairs({ s.evictor, unpack(s.victims) }) do
+      local held = zeros()
+      for _, l in pairs(L) do
+        if l and threshold.leaves[leaf_of(l)] then
+          for d = 1, R do held[d] = held[d] + l[WANTED + R + d] end
+        end
+      end
+      for _, j in pairs(J) do
+        if j and threshold.leaves[shares.leaf(j) or false] then
+          for _, g in ipairs(j.groups) do add(held, g, g[PLACED] - g.held) end
+        end
+      end
+      threshold.now, threshold.before, threshold.first = held, { unpack(held) }, { unpack(held) }
+    end
+  end
+
+  -- Whether a job is in the operators' band: then precedence decides across pools.
+  local least
+  local function operates(j)
+    least = least or tonumber(redis.call('HGET', pools_key, 'operators') or '') or math.huge
+    return precedence_of(j) >= least
+  end
+
+  -- Whether the victim may go as far as pools are concerned; returns the verdict that refuses it, or false.
+  function shares.refusal(t, victim, lower)
+    local leaf = (t.share or shares.configured) and shares.leaf(victim)
+    if t.share and leaf and not t.share.evictor.leaves[leaf] then
+      for _, threshold in ipairs(t.share.victims) do
+        if threshold.leaves[leaf] then return false end
+      end
+    end
+    if shares.configured and leaf ~= shares.leaf(t.job) and not operates(t.job) then return SHARE end
+    return not lower and PRECEDENCE
+  end
+
+  -- Whether the evictor's pool stands below its share in every resource that a task of the group needs.
+  function shares.below(s, g)
+    local e = s.evictor
+    for d = 1, R do
+      if g[NEED + d] > 0 and e.before[d] >= e.share[d] then return false end
+    end
+    return s.own
+  end
+
+  -- Usage / share over the resources that change hands, and what is held without a share.
+  local function ratio(used, share, moved)
+    local worst, without = 0, 0
+    for d = 1, R do
+      if moved[d] > 0 and used[d] > 0 then
+        if share[d] > 0 then
+          worst = math.max(worst, used[d] / share[d])
+        else
+          worst, without = math.huge, math.max(without, used[d])
+        end
+      end
+    end
+    return worst, without
+  end
+
+  local function larger(a, b, c, d)
+    if a > c or (a == c and b > d) then return a, b end
+    return c, d
+  end
+
+  -- A pool ends less than one evicted unit below its share: each unit alone is justified.
+  local function keeps_its_share(v)
+    for _, unit in ipairs(v.units) do
+      local above = false
+      for d = 1, R do
+        if unit[d] > 0 and v.now[d] + unit[d] > v.share[d] then above = true end
+      end
+      if not above then return false end
+    end
+    return true
+  end
+
+  -- Whether what was counted since the last set is legal as one set. before and now: of the evictor and of each victim.
+  function shares.legal(s)
+    local e, taken = s.evictor, zeros()
+    for d = 1, R do
+      taken[d] = e.now[d] - e.before[d]
+      if taken[d] > 0 and e.before[d] >= e.share[d] then return false end
+    end
+    local was, was_more = ratio(e.before, e.share, taken)
+    local is, is_more = ratio(e.now, e.share, taken)
+    for _, v in ipairs(s.victims) do
+      if #v.units > 0 then
+        if not keeps_its_share(v) then return false end
+        local moved = zeros()
+        for d = 1, R do moved[d] = v.before[d] - v.now[d] end
+        local held, held_more = ratio(v.before, v.share, moved)
+        local left, left_more = ratio(v.now, v.share, moved)
+        local most, most_more = larger(was, was_more, held, held_more)
+        local end_, end_more = larger(is, is_more, left, left_more)
+        if not (end_ < most or (end_ == most and end_more < most_more)) then return false end
+      end
+    end
+    return s.own
+  end
+
+  -- The set is judged: the next one begins here.
+  function shares.close(s)
+    for _, threshold in ipairs({ s.evictor, unpack(s.victims) }) do
+      threshold.before, threshold.units = { unpack(threshold.now) }, {}
+    end
+  end
+
+  -- Count a task of the evictor and the units that go for it; a strict gang is one unit. sign -1: not after all.
+  function shares.count(s, g, units, from, to, sign)
+    add(s.evictor.now, g, sign)
+    for i = from, to do
+      local victim, amounts = units[i].job, zeros()
+      if victim.gang ~= STRICT then
+        add(amounts, units[i].group, 1)
+      elseif sign < 0 and s.gone[victim] == units[i] or sign > 0 and not s.gone[victim] then
+        s.gone[victim] = sign > 0 and units[i] or nil
+        for _, each in ipairs(victim.groups) do add(amounts, each, each[PLACED]) end
+      else
+        amounts = nil
+      end
+      local leaf = shares.leaf(victim)
+      if amounts and leaf and s.evictor.leaves[leaf] then
+        for d = 1, R do s.evictor.now[d] = s.evictor.now[d] - sign * amounts[d] end
+      end
+      for _, v in ipairs(amounts and s.victims or {}) do
+        if leaf and v.leaves[leaf] then
+          for d = 1, R do v.now[d] = v.now[d] - sign * amounts[d] end
+          if sign > 0 then v.units[#v.units + 1] = amounts else v.units[#v.units] = nil end
+        end
+      end
+    end
+  end
+
+  -- What the audit needs: for each pool its leaves, what it held before the transaction and holds after it, its share.
+  function shares.fact(t)
+    local words = {}
+    for i, threshold in ipairs({ t.share.evictor, unpack(t.share.victims) }) do
+      local held, left, due = {}, {}, {}
+      for d = 1, R do
+        held[d], left[d] = format('%.0f', threshold.first[d]), format('%.0f', threshold.now[d])
+        due[d] = format('%.17g', threshold.share[d])
+      end
+      words[i] = threshold.text .. ';' .. concat(held, ',') .. ';' .. concat(left, ',') .. ';' .. concat(due, ',')
+    end
+    return 'assert ' .. t.id .. ' ' .. concat(words, ' ')
+  end
+end

@@ -1,0 +1,119 @@
+"""Evictions between pools in the twin: ``lua/parts/shares.lua``, function by function (semantics 33)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from urllib.parse import quote
+
+from cellstate.fairness import Assertion, Loss, Threshold, is_below, is_legal, leaf_of
+from cellstate.memory.publish import MemoryPublish
+from cellstate.memory.words import Group, JobRow
+from cellstate.model import Gang
+from cellstate.resources import Resources
+
+
+class Stock:
+    """What the pool of one threshold holds: when the transaction began, before the open set, and now."""
+
+    __slots__ = ("before", "first", "leaves", "names", "now", "share", "units")
+
+    def __init__(self, threshold: Threshold, held: Resources) -> None:
+        """Nothing is judged yet."""
+        self.names, self.leaves, self.share = threshold.leaves, frozenset(threshold.leaves), threshold.share
+        self.first = self.before = self.now = held
+        self.units: list[Resources] = []
+
+    def add(self, amounts: Resources, sign: int = 1) -> None:
+        """Hold more, or less."""
+        self.now = tuple(has + sign * amount for has, amount in zip(self.now, amounts, strict=True))
+
+
+class Stocks:
+    """The assertion of one transaction while its claims are judged; `own`: the job belongs to the evictor's pool."""
+
+    def __init__(self, assertion: Assertion, cell: MemoryPublish, job: JobRow) -> None:
+        """Take stock of every pool that it names."""
+        self.evictor = Stock(assertion.evictor, _held(cell, assertion.evictor.leaves))
+        self.victims = [Stock(each, _held(cell, each.leaves)) for each in assertion.victims]
+        self.own = leaf(job) in self.evictor.leaves
+        self.gone = set[str]()
+
+    def covers(self, victim: JobRow) -> bool:
+        """Whether a threshold stands for the victim's pool, which is not part of the evictor's."""
+        name = leaf(victim)
+        return name not in self.evictor.leaves and any(name in each.leaves for each in self.victims)
+
+    def below(self, g: Group) -> bool:
+        """Whether the evictor's pool stands below its share in every resource that a task of the group needs."""
+        return self.own and is_below(self.evictor.before, self.evictor.share, g.amounts)
+
+    def legal(self) -> bool:
+        """Whether what was counted since the last set is legal as one set."""
+        e = self.evictor
+        taken = tuple(now - before for now, before in zip(e.now, e.before, strict=True))
+        losses = [Loss(each.before, each.share, each.units) for each in self.victims if each.units]
+        return self.own and is_legal(e.before, e.share, taken, losses)
+
+    def close(self) -> None:
+        """The set is judged: the next one begins here."""
+        for each in (self.evictor, *self.victims):
+            each.before, each.units = each.now, []
+
+    def count(self, g: Group, groups: Iterable[Group]) -> Callable[[], None]:
+        """Count a task of the evictor and those that go for it, a strict gang as one unit; returns what undoes it."""
+        gone, was = set(self.gone), [(each, each.now, len(each.units)) for each in (self.evictor, *self.victims)]
+
+        def undo() -> None:
+            self.gone = gone
+            for each, now, units in was:
+                each.now = now
+                del each.units[units:]
+
+        self.evictor.add(g.amounts)
+        for group in groups:
+            job, unit = group.job, group.amounts
+            if job.gang is Gang.STRICT:
+                if job.id in self.gone:
+                    continue
+                self.gone.add(job.id)
+                unit = _whole(job)
+            if leaf(job) in self.evictor.leaves:
+                self.evictor.add(unit, -1)
+            for each in self.victims:
+                if leaf(job) in each.leaves:
+                    each.add(unit, -1)
+                    each.units.append(unit)
+        return undo
+
+    def fact(self, job_id: str) -> tuple[str, ...]:
+        """What the audit needs: for each pool its leaves, what it held before the transaction and after, its share."""
+        return "assert", job_id, *(_words(each) for each in (self.evictor, *self.victims))
+
+
+def leaf(job: JobRow) -> str:
+    """The leaf pool of a job, as the name of its lane has it."""
+    return leaf_of(job.lane.lane.pool, job.lane.lane.user)
+
+
+def _held(cell: MemoryPublish, leaves: Sequence[str]) -> Resources:
+    """What the pools hold: their lanes before this call, and what the call changed since."""
+    names, sums = frozenset(leaves), [0] * len(cell.dimensions)
+    for lane in cell.L.values():
+        if leaf_of(lane.lane.pool, lane.lane.user) in names:
+            for d, amount in enumerate(cell.spread(lane.held)):
+                sums[d] += amount
+    for job in cell.changed_jobs:
+        if leaf(job) in names:
+            for group in job.groups:
+                for d, need in enumerate(group.amounts):
+                    sums[d] += need * (group.placed - group.held)
+    return tuple(sums)
+
+
+def _whole(job: JobRow) -> Resources:
+    size = len(job.groups[0].amounts)
+    return tuple(sum(group.amounts[d] * group.placed for group in job.groups) for d in range(size))
+
+
+def _words(stock: Stock) -> str:
+    leaves = "".join(f"{quote(name, safe='')}," for name in stock.names)
+    held, left = (",".join(map(str, amounts)) for amounts in (stock.first, stock.now))
+    return f"{leaves};{held};{left};{','.join(f'{amount:.17g}' for amount in stock.share)}"

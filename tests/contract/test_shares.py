@@ -1,0 +1,81 @@
+"""What an assertion counts: every lane of its pools at the commit, whatever lanes its sender knew (semantics 33)."""
+
+import pytest
+
+from cellstate.fairness import Assertion, Threshold
+from cellstate.memory import MemoryCell
+from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from cellstate.pools import Pool, Pools, PoolTree
+from cellstate.redis import RedisCell
+from cellstate.transaction import Claim, Mode, Transaction, Verdict
+from tests.contract.conftest import Make, Member
+
+
+def prepared(cell: MemoryCell | RedisCell) -> Member:
+    """Pool b holds eight slots; a job of pool a waits, and holds none."""
+    cell.register_executor("e0", "n", 600_000, 0)
+    cell.join("e0", [MachineSpec("m0", (8, 0))], 0)
+    submit(cell, "b1", "b", 8)
+    submit(cell, "a1", "a", 8)
+    member = Member(cell)
+    assert member.place("b1", (0, 8)).accepted
+    return member
+
+
+def submit(cell: MemoryCell | RedisCell, name: str, pool: str, tasks: int, user: str = "u") -> None:
+    extra = {"pool": pool, "user": user}
+    cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 0), tasks),), 20, extra=extra)], 0, "ada")
+
+
+def attempt(member: Member, count: int, serial: int, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, Verdict]:
+    assertion = Assertion(Threshold(("a",), (4.0, 0.0), a), (Threshold(("b",), (4.0, 0.0), b),), serial)
+    claim = Claim(0, 0, count, member.seen(0), ((1, 8),))
+    return member.transact(Transaction("a1", (claim,), assertion=assertion))[0].claims[0]
+
+
+@pytest.mark.parametrize(("serial", "lanes"), [(2, ((2,), (1,))), (0, ((), ())), (1, ((), (1,)))])
+def test_all_lanes_count(make: Make, serial: int, lanes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    member = prepared(make().cell)
+    assert attempt(member, 8, serial, *lanes) == (4, Verdict.SHARE)
+
+
+def test_lanes_that_came_later_count(make: Make) -> None:
+    cell = make().cell
+    member = prepared(cell)
+    submit(cell, "a2", "a", 3, user="somebody else")
+    assert attempt(member, 1, 2, (2,), (1,)) == (1, Verdict.PLACED)
+    claim = Claim(0, 0, 3, 0, ((1, 3),))
+    assertion = Assertion(Threshold(("a",), (4.0, 0.0), (2,)), (Threshold(("b",), (4.0, 0.0), (1,)),), 2)
+    assert member.transact(Transaction("a2", (claim,), Mode.GANG, assertion=assertion))[0].accepted
+    assert attempt(member, 1, 2, (2,), (1,)) == (0, Verdict.SHARE), "its pool holds four, three of them in a new lane"
+
+
+def test_a_lane_of_another_pool_does_not_count(make: Make) -> None:
+    cell = make().cell
+    member = prepared(cell)
+    assert attempt(member, 8, 2, (2, 1, 7), (1,)) == (4, Verdict.SHARE), "lane 1 is of pool b, and there is no lane 7"
+
+
+def evicting(member: Member, precedence: int, pool: str) -> Verdict:
+    """Let a job of a pool evict a task of b1 by precedence alone; returns the verdict."""
+    name = f"{pool}{precedence}"
+    extra = {"pool": pool, "user": "u"}
+    job = JobSpec(name, name, "service", (TaskGroup((1, 0), 1),), precedence, extra=extra)
+    member.cell.submit([job], 0, "ada")
+    return member.transact(Transaction(name, (Claim(0, 0, 1, 0, ((1, 8),)),)))[0].claims[0][1]
+
+
+def test_with_pools_precedence_decides_within_a_pool_and_for_operators(make: Make) -> None:
+    cell = make().cell
+    member = prepared(cell)
+    assert evicting(member, 30, "a") is Verdict.PLACED, "a cell without configured pools keeps rule 7"
+    cell.set_pools(Pools((Pool("a"), Pool("b"))), cell.pools().version, 0, "ada")
+    assert evicting(member, 31, "a") is Verdict.SHARE
+    assert evicting(member, 31, "b") is Verdict.PLACED
+    assert evicting(member, 20, "b") is Verdict.PRECEDENCE
+    trees = (PoolTree(operators_from=90),)
+    cell.set_pools(Pools((Pool("a"), Pool("b")), trees), cell.pools().version, 0, "ada")
+    assert evicting(member, 89, "a") is Verdict.SHARE
+    assert evicting(member, 90, "a") is Verdict.PLACED
+    cell.set_pools(Pools((Pool("a"), Pool("b")), (PoolTree(),)), cell.pools().version, 0, "ada")
+    assert evicting(member, 91, "a") is Verdict.SHARE
