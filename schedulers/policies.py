@@ -91,7 +91,7 @@ class Preemption(Protocol):
     def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[int] | None:
         """Machines to be looked up before `place`: it is not known what runs there, and it might have to go.
 
-        None when evicting cannot help the job, whatever runs anywhere.
+        None when evicting cannot help the job, whatever runs anywhere: `place` is then not called.
         """
 
     @abstractmethod

@@ -23,8 +23,6 @@ class YoungestOverShare(omega.Preemption):
 
     def place(self, work, snapshot, placement, rng):
         """Claims with victims, on machines in order, as many as there are tasks."""
-        if not work.job.precedence or work.gang:
-            return []
         users, claims = max(1, len(snapshot.usage.users())), []
         over = {user for user in snapshot.usage.users() if snapshot.usage.dominant_share(user=user) > 1 / users}
         for group, wanted in enumerate(work.left):

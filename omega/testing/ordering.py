@@ -181,6 +181,7 @@ class Play:
             self.placed += count
             self.room -= count
             self.left[found.id] -= count
+            found.left[claim.group] -= count
             if count:
                 self.copy.usage.change((found.pool, found.user), (count, count), (0, 0))
             verdicts.append((count, Verdict.PLACED if count == claim.count else Verdict.LIMIT))

@@ -7,11 +7,13 @@ from schedulers.ordering.fifo import Fifo
 from schedulers.ordering.precedence import PrecedenceFifo
 from schedulers.ordering.rejoin import Rejoin
 from schedulers.ordering.shortest import ShortestFirst
+from schedulers.policies import Ordering
 from schedulers.presets import batch, service
 from schedulers.sizing.as_asked import AsAsked
 from schedulers.sizing.global_cap import GlobalCap
 from schedulers.sizing.max_parallelism import MaxParallelism
 from schedulers.sizing.relative_size import RelativeSize
+from schedulers.work import Work
 
 
 class TestFifo(OrderingContract):
@@ -32,6 +34,17 @@ class TestShortestFirst(OrderingContract):
 
 class TestWeightedFair(OrderingContract):
     policies = (WeightedFair(), WeightedFair({"ada": 2.0}), WeightedFair(ageing=5.0))
+
+
+class FewestLeft(Ordering):
+    """Keys that differ from one attempt of a job to the next; not while it is queued."""
+
+    def key(self, work: Work) -> float:
+        return float(work.remaining)
+
+
+class TestFewestLeft(OrderingContract):
+    policy = FewestLeft()
 
 
 class TestFairPools(OrderingContract):
