@@ -3,27 +3,39 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from cellstate.errors import BadInput
 
+if TYPE_CHECKING:
+    from schedulers.scheduler import Scheduler
+
 TAKEN = ("agent", "simulated")
 MOST = 64
 
 
-def kind_of(chosen: Mapping[str, str]) -> str:
-    """Return the kind of a scheduler, given the variables that select it (`omega.live.choice`).
+def variables(name: str) -> dict[str, str]:
+    """Return the variables that select a scheduler (`omega.live.choice`): NAME, MODULE:ATTRIBUTE or FILE.toml."""
+    return {"OMEGA_SCHEDULER_FILE" if name.endswith(".toml") else "OMEGA_SCHEDULER": name}
 
-    Modules are found from the current directory. Raises BadInput when the scheduler cannot run.
-    """
-    from cellstate.model import check_member
+
+def selected(chosen: Mapping[str, str]) -> "Scheduler":
+    """Return the scheduler that variables select. Modules are found from the current directory. Raises BadInput."""
     from omega.live.choice import chosen as load
-    from omega.live.choice import scheduler
 
     if ":" in chosen.get("OMEGA_SCHEDULER", "") and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, and the processes that are started
-    kind = load(chosen, "", "0").kind
+    return load(chosen, "", "0")
+
+
+def kind_of(chosen: Mapping[str, str]) -> str:
+    """Return the kind of the scheduler that variables select. Raises BadInput when it cannot run."""
+    from cellstate.model import check_member
+    from omega.live.choice import scheduler
+
+    kind = selected(chosen).kind
     scheduler(chosen, kind, "0")
     if kind in TAKEN:
         raise BadInput(f"scheduler of kind {kind!r}: the name is reserved for executors; choose another kind")
@@ -41,9 +53,9 @@ def further(given: Sequence[str]) -> tuple[dict[str, int], dict[str, Mapping[str
         name, _, count = text.rpartition("=") if "=" in text and not text.endswith(".toml") else (text, "", "1")
         if not count.isdecimal() or not 1 <= int(count) <= MOST:
             raise click.UsageError(f"--scheduler {text}: {count!r} is no number of processes; want 1 to {MOST}")
-        variable = "OMEGA_SCHEDULER_FILE" if name.endswith(".toml") else "OMEGA_SCHEDULER"
-        kind = kind_of({variable: name})
+        chosen = variables(name)
+        kind = kind_of(chosen)
         if kind in numbers:
             raise click.UsageError(f"--scheduler {text}: kind {kind} is given twice; give it once, with =N for several")
-        numbers[kind], choices[kind] = int(count), {variable: name}
+        numbers[kind], choices[kind] = int(count), chosen
     return numbers, choices

@@ -6,6 +6,7 @@ from typing import Any
 
 from cellstate.errors import BadInput
 from cellstate.model import JobSpec
+from cellstate.redis import RedisCell
 from omega.experiments.configuration import Configuration
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.run import SPREAD, spread_of
@@ -83,7 +84,16 @@ def simulate(  # noqa: PLR0913 - all but two by name
         workload = Configuration(workload=cluster, days=days, seed=seed, machines=machines).drawn()
     else:
         workload = cluster
-    if not architecture.startswith("monolithic"):
+    result = run(given, workload, settings, takes=takes, share=share, progress=progress)
+    return Trial(", ".join(each.kind for each in given), workload.about, result)
+
+
+def run(
+    given: Sequence[Scheduler], workload: Workload, settings: Settings, *, takes: str = "batch", share: float = 0.5,
+    cell: RedisCell | None = None, progress: Callable[[float], None] | None = None,
+) -> Result:  # fmt: skip
+    """Simulate schedulers on a workload as `simulate` does; `cell` as in Simulation. Raises BadInput."""
+    if not settings.architecture.startswith("monolithic"):
         there = {arrival.job.kind for arrival in workload.arrivals}
         wanting = [each.kind for each in given if each.kind not in ("batch", "service") and each.kind not in there]
         if wanting or any(each.kind == takes for each in given):
@@ -92,8 +102,7 @@ def simulate(  # noqa: PLR0913 - all but two by name
     for each in own:
         if not (each.t_job or each.t_task or each.paths):
             each.t_job, each.t_task = settings.decision_time("batch")
-    result = Simulation(workload, settings, own=own, progress=progress).run()
-    return Trial(", ".join(each.kind for each in given), workload.about, result)
+    return Simulation(workload, settings, own=own, cell=cell, progress=progress).run()
 
 
 def _shared(workload: Workload, wanting: Sequence[str], takes: str, share: float) -> Workload:

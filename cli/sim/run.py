@@ -1,7 +1,7 @@
 """``omega sim run``."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -10,12 +10,14 @@ import click
 
 from cli import render, words
 from cli.app import App
+from cli.scheduler_choice import selected, variables
 from cli.sim.options import configuration, configuration_options
 
 if TYPE_CHECKING:
     from cellstate.redis import RedisCell
 
-KINDS = ("batch", "service")
+PLAIN = 2
+"""Schedulers of a run of which the table of kinds says everything."""
 
 
 @contextmanager
@@ -43,40 +45,55 @@ def _cell(url: str | None) -> "Iterator[RedisCell | None]":
 @configuration_options
 @click.option("--store", "url", metavar="URL", help="Keep the cell state in a temporary cell of this store; "
 "the result is the same. OMEGA_STORE is not used.")  # fmt: skip
+@click.option("--scheduler", "names", multiple=True, metavar="NAME", help="Also simulate this scheduler: an installed "
+"name, MODULE:ATTRIBUTE or FILE.toml. One of kind batch or service replaces those.")  # fmt: skip
+@click.option("--takes", default="batch", show_default=True, metavar="KIND", help="Kind of the jobs that schedulers of "
+"other kinds take over, if the workload has none of theirs.")  # fmt: skip
+@click.option("--share", default=0.5, show_default=True, type=click.FloatRange(0, 1, min_open=True), metavar="PART",
+              help="Part of these jobs that they take over, in equal parts.")  # fmt: skip
 @click.pass_obj
-def command(app: App, /, url: str | None, **given: Any) -> None:
+def command(app: App, /, url: str | None, names: Sequence[str], takes: str, share: float, **given: Any) -> None:
     """Simulate one architecture on one workload.
 
     Prints by kind of job: the wait for the first attempt, scheduler busyness (median of the days and median absolute
     deviation), the same without conflicts, conflicts per transaction, and
     abandoned jobs.
     """
-    chosen = configuration(given)
+    chosen, own = configuration(given), [selected(variables(name)) for name in names]
     with render.busy("drawing the workload", quiet=app.as_json):
         workload = chosen.drawn()
     with _cell(url) as cell, render.progress(quiet=app.as_json) as bars:
         began = time.perf_counter()
         bar = bars.add_task(chosen.architecture, total=100, more=f"% of {chosen.days:g} days")
-        result = chosen.run(cell=cell, progress=lambda share: bars.update(bar, completed=round(100 * share)))
+
+        def show(part: float) -> None:
+            bars.update(bar, completed=round(100 * part))
+
+        if own:
+            from omega.trial import run
+
+            result = run(own, workload, chosen.settings(), takes=takes, share=share, cell=cell, progress=show)
+        else:
+            result = chosen.run(cell=cell, progress=show)
         seconds = time.perf_counter() - began
     document = {**result.as_json(), "wall_seconds": seconds, "workload": workload.about.strip().splitlines()}
     document["configuration"] = chosen.as_json()
     if app.as_json:
         render.document(document)
     else:
-        _show(document)
+        _show(document, list(result.kinds), evictions=bool(own))
 
 
-def _show(document: Mapping[str, Any]) -> None:
+def _show(document: Mapping[str, Any], kinds: Sequence[str], *, evictions: bool) -> None:
     for text in document["workload"]:
         render.line(text)
     render.line()
     render.table(
-        ("kind", ">jobs", ">scheduled", ">abandoned", ">tasks", ">wait mean / p90", ">busyness", ">no conflict",
-         ">conflict fraction"),
-        [_row(kind, document[kind]) for kind in KINDS],
+        ("kind", ">jobs", ">scheduled", ">abandoned", ">tasks", *([">evicted"] if evictions else []),
+         ">wait mean / p90", ">busyness", ">no conflict", ">conflict fraction"),
+        [_row(kind, document[kind], evictions=evictions) for kind in kinds],
     )  # fmt: skip
-    if len(document["schedulers"]) > len(KINDS):
+    if len(document["schedulers"]) > PLAIN:
         render.line()
         render.table(
             ("scheduler", ">jobs", ">attempts", ">wait mean", ">busyness", ">conflict fraction"),
@@ -94,9 +111,10 @@ def _show(document: Mapping[str, Any]) -> None:
     )
 
 
-def _row(kind: str, of: Mapping[str, Any]) -> tuple[object, ...]:
+def _row(kind: str, of: Mapping[str, Any], *, evictions: bool) -> tuple[object, ...]:
     return (
         kind, of["jobs_submitted"], of["jobs_scheduled"], of["jobs_abandoned"], of["tasks_scheduled"],
+        *([of["tasks_evicted"]] if evictions else []),
         f"{words.seconds(of['wait_mean'])} / {words.seconds(of['wait_p90'])}",
         f"{of['busyness_median']:.4f} ± {of['busyness_mad']:.4f}", f"{of['busyness_no_conflict_median']:.4f}",
         f"{of['conflict_fraction']:.4f}",

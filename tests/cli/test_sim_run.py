@@ -1,5 +1,6 @@
 """`omega sim run`: the figures scripts rely on, the same run on a real store, errors in a line."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,76 @@ def test_a_bad_row_is_named(sim: Omega, tmp_path: Path) -> None:
 def test_wrong_usage(sim: Omega) -> None:
     sim.error("sim", "run", "--t-job-batch", "-1", code=2)
     sim.error("sim", "run", "--detection", "rough", code=2)
+
+
+OWN = """
+import omega
+
+tight = omega.Scheduler("tight", placement=omega.BestFit())
+evicting = omega.Scheduler("batch", preemption=omega.Precedence())
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module and a file in the current directory, each with schedulers."""
+    (tmp_path / "own_of_simulation.py").write_text(OWN)
+    (tmp_path / "loose.toml").write_text('kind = "loose"\n[ordering]\npolicy = "weighted-fair"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "own_of_simulation", raising=False)
+
+
+TIGHT, LOOSE, EVICTING = "own_of_simulation:tight", "loose.toml", "own_of_simulation:evicting"
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("architecture", ["shared-state", "partitioned", "two-level"])
+def test_several_own_schedulers_share_the_jobs_in_every_architecture_of_several(
+    sim: Omega, workload: Path, architecture: str
+) -> None:
+    found = sim.json(
+        "sim", "run", "--workload", str(workload), "--machines", "20", "--days", "0.02", "--architecture",
+        architecture, "--scheduler", TIGHT, "--scheduler", LOOSE, "--share", "0.8",
+    )  # fmt: skip
+    taken = {kind: found[kind]["jobs_scheduled"] for kind in ("batch", "service", "tight", "loose")}
+    assert sum(taken.values()) == 12
+    assert taken["service"] == 2
+    assert min(taken["tight"], taken["loose"]) > 0
+    assert set(found["schedulers"]) == {"batch/0", "service/0", "tight/0", "loose/0"}
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("architecture", ["monolithic-single", "monolithic-multi"])
+def test_a_monolithic_architecture_takes_one_own_scheduler(sim: Omega, workload: Path, architecture: str) -> None:
+    words = ("sim", "run", "--workload", str(workload), "--days", "0.02", "--architecture", architecture)
+    found = sim.json(*words, "--scheduler", TIGHT)
+    assert found["batch"]["jobs_scheduled"] + found["service"]["jobs_scheduled"] == 12
+    said = sim.error(*words, "--scheduler", TIGHT, "--scheduler", LOOSE)
+    assert said == f"simulation: 2 schedulers of your own; {architecture} has one for all jobs"
+
+
+@pytest.mark.usefixtures("own")
+def test_the_table_shows_evictions_and_two_level_refuses_who_evicts(sim: Omega) -> None:
+    words = (
+        "sim",
+        "run",
+        "--workload",
+        "C",
+        "--machines",
+        "20",
+        "--days",
+        "0.01",
+        "--rate",
+        "6",
+        "--scheduler",
+        EVICTING,
+    )
+    table = {line.split()[0]: line.split() for line in sim.text(*words).splitlines() if line}
+    assert table["kind"][5] == "evicted"
+    document = sim.json(*words)
+    evicted = {kind: document[kind]["tasks_evicted"] for kind in ("batch", "service")}
+    assert {kind: int(table[kind][5]) for kind in evicted} == evicted
+    assert evicted["batch"] > 0
+    said = sim.error(*words, "--architecture", "two-level")
+    assert said == "simulation: scheduler batch evicts, and sees only offers in two-level"

@@ -16,6 +16,7 @@ from omega.testing.scenes import for_all
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.policies import Ordering, Sizing
 from schedulers.queue import blocked, limited, ready
+from schedulers.queue.ranks import Ranks
 from schedulers.scheduler import Scheduler
 from schedulers.sizing.model import Profile, Totals
 from schedulers.work import Work
@@ -146,7 +147,7 @@ def test_a_queue_that_does_not_follow_its_policy(where: str, monkeypatch: pytest
 
     def by_submission(self: Any, work: Work) -> Any:
         with monkeypatch.context() as patched:
-            patched.setattr(Newest, "key", lambda _, each: each.job.order)
+            patched.setattr(Ranks, "within", lambda _, each: (float(each.job.order), each.job.order))
             return add(self, work)
 
     monkeypatch.setattr(found, "add", by_submission)
