@@ -1,1 +1,1 @@
-"""First floor: what decides. The attempt loop, the policies, and the process that runs them live."""
+"""Layer 1, decisions: the attempt loop, the policies, and the live scheduler process."""

@@ -1,6 +1,6 @@
 """A scheduler composed in a TOML file: policies by name, with their parameters.
 
-    kind = "cold"                 # whose jobs it takes
+    kind = "cold"                 # its job type
     batch = 4                     # any other field of a Scheduler that is a number, a word or a table
 
     [placement]
@@ -9,8 +9,8 @@
     policy = "best-fit"
     apart = 2
 
-A policy is a dataclass: its public fields are its parameters, their annotations the schema. Every complaint
-names the file, the line and the field.
+A policy is a dataclass: its public fields are its parameters, their annotations the schema. Every error names the file,
+the line and the field.
 """
 
 import json
@@ -39,7 +39,7 @@ _KEY = re.compile(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A field that may be set: its annotation, and the value it has otherwise (MISSING: it must be set)."""
+    """A field that a file may set: its annotation and its default (MISSING: required)."""
 
     name: str
     hint: Any
@@ -47,7 +47,7 @@ class Parameter:
 
     @property
     def type(self) -> str:
-        """The annotation for people: ``float``, ``placement``, ``fine | coarse``."""
+        """Return the annotation for messages: ``float``, ``placement``, ``fine | coarse``."""
         return " | ".join(_words(self.hint))
 
 
@@ -63,12 +63,12 @@ def _words(hint: Any) -> list[str]:
 
 
 def axis_of(hint: Any) -> str | None:
-    """The axis whose policies a field takes, if it takes policies."""
+    """Return the axis of policies that a field takes; None for other fields."""
     return next((axis for axis, protocol in registry.PROTOCOLS.items() if hint is protocol), None)
 
 
 def parameters(of: Any) -> list[Parameter]:
-    """What may be set of a policy, or of a Scheduler: public fields that are no one's state."""
+    """Return the parameters of a policy or a Scheduler: its public fields that hold no state."""
     if not is_dataclass(of):
         return []
     hints = get_type_hints(of)
@@ -81,7 +81,7 @@ def parameters(of: Any) -> list[Parameter]:
 
 
 def read(path: Path) -> Scheduler:
-    """The scheduler a file describes. Raises BadInput with file, line and field."""
+    """Return the scheduler that a file describes. Raises BadInput with file, line and field."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -90,7 +90,7 @@ def read(path: Path) -> Scheduler:
 
 
 def compose(name: str, text: str) -> Scheduler:
-    """The scheduler that a file's text describes; `name` is the file's, for complaints. Raises BadInput."""
+    """Return the scheduler that a text describes; `name` is the file's name in errors. Raises BadInput."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -102,7 +102,7 @@ def compose(name: str, text: str) -> Scheduler:
 
 
 def _lines(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
-    """The line of each table and field; of what is written inline, that of the field around it."""
+    """Return the line of each table and field; fields of an inline table have the line of the table."""
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         if found := _TABLE.match(line):
@@ -118,13 +118,13 @@ def _dotted(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Values of one file become policies; every complaint says where."""
+    """Conversion of one file's values to policies; every error has its place in the file."""
 
     name: str
     lines: Mapping[tuple[str, ...], int]
 
     def wrong(self, path: tuple[str, ...], what: str) -> BadInput:
-        """``FILE:LINE: field: what``, with the line of the nearest thing around that has one."""
+        """Return the error ``FILE:LINE: field: what``, with the line of the closest enclosing field that has one."""
         near = path
         while near and near not in self.lines:
             near = near[:-1]
@@ -152,7 +152,7 @@ class _Reading:
             raise self.wrong(path, f"{called}: {error}") from None
 
     def value(self, hint: Any, value: Any, path: tuple[str, ...]) -> Any:
-        """A value as a field's annotation wants it."""
+        """Convert a value to the type of a field's annotation."""
         if get_origin(hint) in (Union, UnionType):
             hints = [each for each in get_args(hint) if each is not NoneType]
             if len(hints) == 1:
@@ -170,7 +170,7 @@ class _Reading:
         return self.plain(hint, value, path)
 
     def plain(self, hint: Any, value: Any, path: tuple[str, ...]) -> Any:
-        """A number, a word, or a list or table of such."""
+        """Convert a number, a text, or a list or table of these."""
         try:
             return TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
         except ValidationError as error:
@@ -180,7 +180,7 @@ class _Reading:
             raise self.wrong(path, f"cannot be set in a file (it is a {hint})") from None
 
     def policy(self, axis: str, value: Any, path: tuple[str, ...]) -> Any:
-        """A policy by its name, or by a table with its name and parameters."""
+        """Return the policy of a name, or of a table with name and parameters."""
         table = {POLICY: value} if isinstance(value, str) else value
         if not isinstance(table, dict) or not isinstance(table.get(POLICY), str):
             raise self.wrong(path, f'want the name of a policy, or a table with policy = "…" ({axis})')

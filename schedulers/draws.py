@@ -1,4 +1,4 @@
-"""A stream of random numbers that is drawn from by the dozen."""
+"""A stream of random numbers, made in batches."""
 
 from collections.abc import Callable
 from random import Random
@@ -6,25 +6,25 @@ from random import Random
 import numpy as np
 
 AHEAD = 4096
-"""Numbers made at once: about 15 ns each, a fifth of what one call for each costs."""
+"""Numbers made at once: about 15 ns each, a fifth of the time of single calls."""
 
 
 class Draws(Random):
-    """As Random, and hands out many numbers below a bound at once, made ahead of their use.
+    """A Random that also returns many numbers below a bound, from a batch made in advance.
 
-    The same seed and the same calls give the same numbers; numbers made ahead for one bound are thrown
-    away when another is asked for.
+    The same seed and the same calls give the same numbers; the rest of a batch is discarded when another bound is
+    requested.
     """
 
     def __init__(self, seed: str) -> None:
-        """`seed` names the stream."""
+        """Create the stream named `seed`."""
         super().__init__(seed)
         self._bound = 0
         self._ahead: list[int] = []
         self._used = 0
 
     def below(self, bound: int, count: int) -> list[int]:
-        """`count` numbers from 0 to `bound` - 1; the bound is at most 2^32."""
+        """Return `count` numbers from 0 to `bound` - 1; the bound is at most 2^32."""
         first, ahead = self._used, self._ahead
         self._used = end = first + count
         if end <= len(ahead) and bound == self._bound:
@@ -37,7 +37,7 @@ class Draws(Random):
 
 
 def drawn_by(rng: Random) -> Callable[[int, int], list[int]]:
-    """How to draw many numbers from any stream at once: called with the bound and the count, as `Draws.below`."""
+    """Return a function (bound, count) that draws many numbers from any stream, as `Draws.below`."""
     if isinstance(rng, Draws):
         return rng.below
     random = rng.random

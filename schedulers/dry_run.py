@@ -1,4 +1,4 @@
-"""A dry run: the attempt loop on a working copy, as if all that is claimed stood; nothing is committed."""
+"""A dry run: the attempt loop on a working copy, as if all claims were accepted; nothing is committed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from schedulers.work import Work
 
 @dataclass(slots=True)
 class Planned:
-    """What would become of a job: its claims, and whom they would evict."""
+    """The plan of a job: its claims and the victims they need."""
 
     claims: list[Claim] = field(default_factory=list)
     victims: list[Victims] = field(default_factory=list)
@@ -24,9 +24,9 @@ class Planned:
 
 @dataclass(slots=True)
 class DryRun:
-    """Plans one job after the other on `snapshot`; each finds the room that the ones before it left.
+    """Plans jobs one after the other on `snapshot`; each takes from the room that the previous ones left.
 
-    `cell` is only read: for attributes, other jobs and what runs on machines.
+    `cell` is only read, for attributes, other jobs and running tasks.
     """
 
     scheduler: Scheduler
@@ -34,7 +34,7 @@ class DryRun:
     cell: Cell
 
     def plan(self, work: Work) -> Planned:
-        """Try a job until all of it is placed or nothing more fits; the claims stay in the copy."""
+        """Attempt a job until it is placed or nothing more fits; its claims stay in the snapshot."""
         planned, arriving = Planned(), [work]
         loop = attempts(self.scheduler)
         effect: Effect = next(loop)
@@ -49,7 +49,7 @@ class DryRun:
                 case Sync():
                     effect = loop.send(self.snapshot)
                 case Fetch():
-                    # Its own tasks are nowhere but in this copy.
+                    # Only this snapshot has the job's own tasks.
                     fetch(replace(effect, placed=()), self.cell, self.snapshot)
                     self.snapshot.placed = {}
                     effect = loop.send(None)
@@ -57,7 +57,7 @@ class DryRun:
                     effect = loop.send(0.0)
                 case Commit():
                     effect = loop.send(Committed(0.0, self._all_stand(effect.transactions, planned), False))
-                case Measure():  # a job that is not submitted has no progress; what it asks for is planned
+                case Measure():  # an unsubmitted job has no progress; its requested size is planned
                     effect = loop.send(Measured([], []))
                 case Resize():
                     effect = loop.send(Resized([]))

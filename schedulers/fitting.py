@@ -1,4 +1,4 @@
-"""How many tasks machines hold: one vector operation over all of them."""
+"""The number of tasks that machines have room for, as one vector operation."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from cellstate.resources import Resources
 
 Amounts = NDArray[np.int64]
 UNBOUNDED = 1 << 40
-"""So many tasks that need nothing a machine holds; thousands of these still add up in 64 bits."""
+"""Number of tasks that need no resource; the sum over thousands of machines still fits in 64 bits."""
 
 
 def fitting(room: Sequence[Amounts] | Amounts, need: Resources, most: int = UNBOUNDED) -> Amounts:

@@ -1,4 +1,4 @@
-"""Instruments: the attempt loop announces, listeners count. The same ones serve live and simulated runs."""
+"""Instruments: listeners of the attempt loop that count events, the same in live and in simulated runs."""
 
 from array import array
 from bisect import bisect_left
@@ -13,11 +13,11 @@ from schedulers.work import Work
 
 WAITS_KEPT = 100_000
 MOST_REJECTING = 5
-"""Machines that are named as rejecting claims."""
+"""Maximum number of machines that are listed as rejecting claims."""
 
 
 class Instrument:
-    """What a listener may hear. Every method is optional; times are seconds of the answerer's clock."""
+    """Events of the attempt loop. Every method is optional; times are seconds of the loop's clock."""
 
     def began(self, work: Work, now: float, waited: float) -> None:
         """The first attempt of a job began, `waited` seconds after its submission."""
@@ -28,51 +28,51 @@ class Instrument:
     def attempted(
         self, works: Sequence[Work], began: float, now: float, results: Sequence[tuple[Transaction, Outcome]]
     ) -> None:
-        """An attempt at these jobs that began then is over; without results when nothing fitted.
+        """An attempt at jobs that began at `began` ended; without results when nothing fitted.
 
-        Told where one attempt follows the other, as in the simulator, before the outcomes are acted on.
+        Called in time order of attempts, as in the simulator, before the outcomes are processed.
         """
 
     def committed(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
-        """A transaction was judged."""
+        """A transaction was validated."""
 
     def placed(self, work: Work, now: float) -> None:
         """Every task of a job is placed."""
 
     def slept(self, work: Work, now: float) -> None:
-        """Nothing fits what is left of a job; it sleeps."""
+        """The unplaced tasks of a job fit nowhere; the job is blocked."""
 
     def abandoned(self, work: Work, now: float) -> None:
         """A job reached the limit of conflicted attempts."""
 
-    # Of a live scheduler alone
+    # Only live schedulers
 
     def received(self, seconds: float, jobs: int, now: float) -> None:
-        """Asking for jobs took so long, waiting for some included."""
+        """Receiving jobs took `seconds`, including the wait for some."""
 
     def synced(self, seconds: float, machines: int, now: float, *, full: bool) -> None:
-        """The copy was brought up to date: so many machines changed, or the cell was read afresh (`full`)."""
+        """The snapshot was synchronised: `machines` changed, or all were read (`full`)."""
 
     def thought(self, seconds: float, jobs: int, now: float) -> None:
-        """Deciding on some jobs took so long."""
+        """Deciding on `jobs` took `seconds`."""
 
     def submitted(self, seconds: float, transactions: int, now: float) -> None:
-        """The outcome of transactions is known, so long after they were sent."""
+        """The outcome of transactions arrived, `seconds` after they were sent."""
 
     def registered(self, incarnation: int, now: float) -> None:
-        """The scheduler took its name."""
+        """The scheduler registered its name."""
 
     def deregistered(self, now: float) -> None:
-        """It gave its name back."""
+        """The scheduler deregistered."""
 
     def fenced(self, now: float) -> None:
-        """Its incarnation may not commit any more; it registers again."""
+        """The scheduler's incarnation may no longer commit; it registers again."""
 
     def store_away(self, error: str, now: float) -> None:
-        """The store does not serve; the scheduler waits."""
+        """The store is unavailable; the scheduler waits."""
 
     def store_back(self, seconds: float, now: float) -> None:
-        """The store serves again, after so long."""
+        """The store is available again, after `seconds`."""
 
 
 @dataclass(slots=True)
@@ -102,12 +102,12 @@ class Waits:
 
 
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Upper bounds of the classes in which durations are counted, in seconds; one more has no bound."""
+"""Upper bounds of the histogram classes of durations, in seconds; the last class has no bound."""
 
 
 @dataclass(slots=True)
 class DurationHistogram:
-    """How often something happened, how long it took in all (seconds), and how often by class of BOUNDS."""
+    """Number of events, their total duration in seconds, and their number in each class of BOUNDS."""
 
     count: int = 0
     total: float = 0.0
@@ -128,7 +128,7 @@ class DurationHistogram:
 class Figures(Instrument):
     """The figures of one scheduler as the Omega paper defines them (§4).
 
-    `transactions` counts commits that claimed something; `conflicts` those with a claim judged moved
+    `transactions` counts commits that claimed something; `conflicts` those with a claim rejected as moved
     or full, `accepted` those without; the conflict fraction is conflicts ÷ accepted. Busy seconds are
     time spent deciding and committing.
     """
@@ -145,9 +145,9 @@ class Figures(Instrument):
     waits: Waits = field(default_factory=Waits)
     rejections: dict[int, int] = field(default_factory=dict)
     in_a_row: dict[int, int] = field(default_factory=dict)
-    """Rejections by machine since a claim there last stood: over and over is a fault, and no contention."""
+    """Rejections by machine since its last accepted claim: repeated ones indicate a fault, not contention."""
     last_cycle: tuple[float, float] = (0.0, 0.0)
-    """When the last decision was committed, and how many seconds it took."""
+    """When the last decision was committed, and its duration in seconds."""
     attempts: int = 0
     wait: DurationHistogram = field(default_factory=DurationHistogram)
     dequeue: DurationHistogram = field(default_factory=DurationHistogram)
@@ -157,7 +157,7 @@ class Figures(Instrument):
     resyncs: int = 0
     fencings: int = 0
     stalls: int = 0
-    """How often the store did not serve."""
+    """Number of times the store was unavailable."""
 
     def began(self, work: Work, now: float, waited: float) -> None:
         """See Instrument.began."""
@@ -236,7 +236,7 @@ class Figures(Instrument):
         return self.conflicts / self.accepted if self.accepted else float(self.conflicts)
 
     def as_dict(self, now: float, queued: int, blocked: int) -> dict[str, Any]:
-        """What a scheduler leaves in the store with its heartbeat."""
+        """Return the figures that a scheduler stores with its heartbeat."""
         lasted = max(now - self.since, 1e-9)
         worst = sorted(self.rejections, key=lambda machine: (-self.in_a_row.get(machine, 0), -self.rejections[machine]))
         last, took = self.last_cycle

@@ -1,4 +1,4 @@
-"""The limits of a kind as far as a single job is concerned (semantics 9); commit.lua judges what is committed."""
+"""The limits of a job type as they concern one job (semantics 9); commit.lua validates the claims."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,10 @@ from cellstate.resources import format_amount
 
 
 def limit_reached(job: Job, left: Sequence[int], use: KindUse, names: Sequence[str]) -> str:
-    """Return which limit of its kind keeps out every task of a job; empty when none does.
+    """Return the limit of its job type that excludes every task of a job; empty when none does.
 
-    `left` counts the tasks of each group that wait, `use` are limits and use of the kind, `names` the resources.
-    A gang needs room for all that wait, other jobs for the smallest task.
+    `left` counts the unplaced tasks of each group, `use` has limits and use of the job type, `names` the resources.
+    A gang needs room for all unplaced tasks, other jobs for their smallest task.
     """
     low, high = use.limits.precedence
     if not low <= job.precedence <= high:

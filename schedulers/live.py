@@ -30,23 +30,23 @@ from schedulers.work import keeps_running
 
 LEASE_MS = 5_000
 IDLE_SECONDS = 1.0
-"""How often an idle scheduler looks although nobody woke it: who freed room may not have known that it lives."""
+"""Interval of polls by an idle scheduler: a client that freed room may not have notified it."""
 SHORT_SECONDS = 0.05
 """Shorter waits are slept here: the server's clock ticks every 10 ms."""
 AWAY_SECONDS = 0.5
-"""How often a store that does not serve is asked again, give or take a half: work goes on so soon after it is back."""
+"""Interval of retries while the store is unavailable, ±50 %."""
 MOST_FILLS = 64
-"""Calls in a row that ask for jobs of lanes nobody asked yet."""
+"""Maximum number of consecutive requests for jobs of lanes that have not been requested yet."""
 T = TypeVar("T")
 Results = list[tuple[Transaction, Outcome]]
 
 
 @dataclass(slots=True)
 class Live:
-    """Answers the effects of one scheduler. `now` is the wall clock in seconds, `pause` sleeps.
+    """Answers the effects of one scheduler from the store and the wall clock. `now` returns seconds, `pause` waits.
 
-    The scheduler's instruments hear what happens. Making one raises what the store or the cell objects:
-    only a scheduler that has begun waits for its store.
+    Events are reported to the scheduler's instruments. Construction raises the errors of the store and the cell; only
+    a running scheduler waits for its store.
     """
 
     cell: RedisCell
@@ -61,19 +61,19 @@ class Live:
     owned: str = field(init=False)
     stopping: bool = False
     lapsed: Membership | None = None
-    """Set by the heartbeat: the membership whose lease is gone, to register again before the next attempt.
+    """Set by the heartbeat: the membership that lost its lease, to register again before the next attempt.
 
-    Which one matters: the loop may have met the same lapse first and have enlisted already.
+    The loop may have noticed the loss first and have registered again, so the membership is compared.
     """
     waiting: bool = False
-    """Whether the loop sleeps for want of work: no progress then is no hang."""
+    """Whether the loop waits for work; a lack of progress is then not a hang."""
     steps: int = 0
     _number: int = 0
     _buckets: str = ""
     _jobs: list[PendingJob] = field(default_factory=list)
     _fresh: bool = False
     _blocked: bool = False
-    """Whether the store was told that freed room is to wake this scheduler."""
+    """Whether the store notifies this scheduler of freed room."""
     _renewed: bool = False
     _flight: tuple[Transaction, ...] | None = None
     _asked: Intake = field(default_factory=lambda: Intake("-", (), 0, ""))
@@ -84,10 +84,10 @@ class Live:
     _jobs_at_hand: int = 0
     _launched: float = 0.0
     _away: float | None = None
-    """Since when the store does not serve."""
+    """Time since which the store is unavailable; None while it is available."""
 
     def __post_init__(self) -> None:
-        """Take the name."""
+        """Register the scheduler's name."""
         self.snapshot = Snapshot(len(self.cell.dimensions))
         self.owned = owned(self.member, [self.member])
         self._rng = Random(self.member)
@@ -96,7 +96,7 @@ class Live:
         self._begin_anew(self._register(uuid4().hex))
 
     def register(self) -> None:
-        """Take the name with a new incarnation; everything in flight is void. A cell that is gone is waited for."""
+        """Register with a new incarnation and discard calls in flight. Waits for a cell that is gone."""
         nonce = uuid4().hex
         for each in self._listeners:
             each.fenced(self.now())

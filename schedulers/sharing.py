@@ -1,7 +1,7 @@
-"""How n schedulers of a kind share its jobs: rendezvous hashing of buckets over live members, with bounded loads.
+"""Distribution of jobs among n schedulers of a type: rendezvous hashing of buckets with bounded loads.
 
-Which scheduler works on a job is only a hint: correctness comes from the transaction, so two that
-briefly share one lose nothing and double nothing (ARCHITECTURE.md, "Jobs are part of the cell state").
+The owner of a job is only a hint: correctness comes from the transaction, so two schedulers that share a job for a
+moment lose and duplicate nothing (ARCHITECTURE.md, "Jobs are part of the cell state").
 """
 
 from collections import Counter
@@ -18,16 +18,16 @@ def _weight(member: str, bucket: int) -> bytes:
 
 @lru_cache(maxsize=64)
 def rendezvous(members: tuple[str, ...], buckets: int) -> tuple[str, ...]:
-    """The member of the highest weight for each bucket."""
+    """Return the member with the highest weight for each bucket."""
     return tuple(max(members, key=lambda member: _weight(member, bucket)) for bucket in range(buckets))
 
 
 @lru_cache(maxsize=64)
 def _owners(members: tuple[str, ...]) -> tuple[str, ...]:
-    """The owner of each bucket: nobody has more than his share, rounded up.
+    """Return the owner of each bucket; a member owns at most its share, rounded up.
 
-    Buckets choose in turn, and one whose first choice is full takes its next. With few buckets plain rendezvous
-    hashing gives one of eight members twice as many as another.
+    Buckets choose in order, and take their next choice when the first has its share. With few buckets, plain
+    rendezvous hashing gives one of eight members twice as many as another.
     """
     most = -(-BUCKETS // len(members))
     has = Counter[str]()
@@ -41,10 +41,10 @@ def _owners(members: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def owned(member: str, live: Iterable[str]) -> str:
-    """The buckets of `member` as 32 characters, ``1`` for one of its own.
+    """Return the buckets of `member` as 32 characters; ``1`` marks its own.
 
-    Only live members of its own kind count (``batch/0`` shares with ``batch/1``). A member that leaves moves its
-    own buckets, and few others.
+    Only live members of its own kind count (``batch/0`` shares with ``batch/1``). If a member leaves, its buckets move
+    and few others.
     """
     kind = member.partition("/")[0]
     members = tuple(sorted({name for name in live if name.partition("/")[0] == kind} | {member}))

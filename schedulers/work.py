@@ -1,4 +1,4 @@
-"""A job as its scheduler works on it: what is left to place, and how often it was tried."""
+"""A job in a scheduler: its unplaced tasks and its attempts."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,29 +9,29 @@ from cellstate.resources import Resources
 from schedulers.constraints.demands import FIELDS, demands
 
 Shape = tuple[Any, ...]
-"""What decides whether a job fits: equal shapes fit or do not fit together."""
+"""The properties that decide whether a job fits: equal shapes fit or do not fit together."""
 _KNOWN = frozenset({
     *FIELDS, "groups", "name", "command", "environment", "directory", "user", "pool", "restart", "time_limit", "grace",
     "log_limit", "on_abandon", "expected_duration",
 })  # fmt: skip
-"""Fields that a shape has already, or that only executors and people read."""
+"""Fields that are part of a shape in another way, or that only executors and people read."""
 
 
 ON_ABANDON = "on_abandon"
-"""The field of a job that says what becomes of its running tasks when it is abandoned: ``stop`` or ``keep``."""
+"""Job field for the running tasks of an abandoned job: ``stop`` or ``keep``."""
 
 
 def keeps_running(job: Job) -> bool:
-    """Whether running tasks of the job run on when it is abandoned (semantics 24)."""
+    """Return whether running tasks continue when the job is abandoned (semantics 24)."""
     return job.spec.get(ON_ABANDON) == "keep"
 
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """One job in one scheduler's hands. `left[g]` tasks of group g want a machine.
+    """One job of a scheduler. `left[g]` tasks of group g are unplaced.
 
-    `attempts` counts decisions, `conflicts` those rejected at least in part; only the latter count
-    toward the retry limit (semantics 6). Times are seconds of the answerer's clock.
+    `attempts` counts decisions, `conflicts` those rejected at least in part; only the latter count toward the retry
+    limit (semantics 6). Times are seconds of the loop's clock.
     """
 
     job: Job
@@ -44,19 +44,19 @@ class Work:
     submitted: float = 0.0
     """When the job was submitted."""
     places: dict[int, int] = field(default_factory=dict)
-    """Tasks placed here so far by machine; not kept for claims of single tasks (`Singles`)."""
+    """Tasks placed by this scheduler, by machine; not kept for claims of single tasks (`Singles`)."""
     woken: object = None
-    """What it was requeued for, until it has been tried (schedulers/queue)."""
+    """The reason it was requeued, until its next attempt (schedulers/queue)."""
     admitted: list[int] | None = None
-    """What of `left` its next attempt may place: what limits admit, or what the policy gives it for now."""
+    """Tasks by group that its next attempt may place, as set by limits or the policy; None: all of `left`."""
     joined: int = 0
-    """The number under which it joined the queue of ready jobs."""
+    """Its number in the queue of ready jobs."""
     notes: dict[str, Any] = field(default_factory=dict)
-    """What policies keep of the job from one attempt to the next, under names of their own."""
+    """State that policies keep for the job between attempts, each under its own name."""
 
     @classmethod
     def of(cls, job: Job) -> "Work":
-        """Take up a job as the store has it."""
+        """Create the work of a job as stored."""
         return cls(job, [group.ready for group in job.groups], submitted=job.submitted_ms / 1000)
 
     @property
@@ -66,7 +66,7 @@ class Work:
 
     @property
     def until(self) -> float:
-        """When a policy that places nothing of it now wants it tried again (seconds); 0 for no such time."""
+        """Time (seconds) at which a policy that delays it wants it tried again; 0 for none."""
         until: float = self.notes.get("until", 0.0)
         return until
 
@@ -76,39 +76,39 @@ class Work:
 
     @property
     def user(self) -> str:
-        """The user whose job it is, ``""`` when it names none."""
+        """The job's user, ``""`` when it has none."""
         return _word(self.job.spec.get("user"))
 
     @property
     def pool(self) -> str:
-        """The pool it belongs to, ``""`` when it names none."""
+        """The job's pool, ``""`` when it has none."""
         return _word(self.job.spec.get("pool"))
 
     @property
     def expected_seconds(self) -> float | None:
-        """How long each of its tasks is expected to run (job field ``expected_duration``); None when nobody said."""
+        """Expected duration of each of its tasks in seconds (job field ``expected_duration``), or None."""
         found = self.job.spec.get("expected_duration")
         return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
 
     @property
     def remaining(self) -> int:
-        """Tasks that still want a machine."""
+        """Number of unplaced tasks."""
         left = self.left
         return left[0] if len(left) == 1 else sum(left)
 
     @property
     def gang(self) -> bool:
-        """Whether all that is left must be placed in one transaction."""
+        """Whether all unplaced tasks must be placed in one transaction."""
         return self.job.gang is not Gang.NO
 
     def need(self, group: int) -> Resources:
-        """Amounts one task of a group takes."""
+        """Return the resources of one task of a group."""
         return self.job.groups[group].need
 
     def shape(self) -> Shape:
-        """What decides whether it fits: what its tasks need and demand, and whom they may evict (semantics 19).
+        """Return the job's shape: the needs and demands of its tasks, and the tasks it may preempt (semantics 19).
 
-        Where its tasks are matters only to a job that spreads and has some: it is a shape of its own.
+        The machines of its tasks matter only for a job that spreads and has running ones: that is a shape of its own.
         """
         groups = [group for group, left in enumerate(self.left) if left]
         needs = tuple(self.job.groups[group].need for group in groups)
@@ -122,14 +122,14 @@ class Work:
         return needs, gang, self.job.precedence, *whose, wants, self._unknown(groups), own, self.job.commands
 
     def _unknown(self, groups: list[int]) -> str:
-        """What the job file says and Omega knows nothing of: a stranger's policy may."""
+        """Return the fields of the job file that Omega does not define; other packages' policies may read them."""
         said = self.job.spec.get("groups") or []
         parts = [self.job.spec, *(said[group] for group in groups if group < len(said))]
         rest = [sorted((k, v) for k, v in part.items() if k not in _KNOWN) for part in parts if isinstance(part, dict)]
         return repr(rest) if any(rest) else ""
 
     def takes_over(self, job: Job) -> None:
-        """The store says anew what is left (tasks came back, or somebody else placed some)."""
+        """Update the unplaced tasks from the store: tasks were requeued, or another scheduler placed some."""
         self.job = job
         self.left = [0 if group.waiting == EMPTY else group.ready for group in job.groups]
 

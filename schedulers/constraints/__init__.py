@@ -1,1 +1,1 @@
-"""What jobs demand of machines beside room: constraints, failure domains, other jobs near or apart."""
+"""Demands of jobs beyond room: constraints, failure domains, relations to other jobs."""

@@ -1,4 +1,4 @@
-"""What is suspicious about demands although it can be read: attributes and domains that no machine has."""
+"""Warnings about valid demands: attributes and domains that no machine has."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -10,13 +10,13 @@ from schedulers.constraints.expressions import attributes_in
 from schedulers.constraints.grammar import parse
 
 SHOWN = 8
-"""Attributes that a message lists."""
+"""Maximum number of attributes in a message."""
 
 
 def warnings(wants: Demands, attributes: Attributes) -> list[str]:
-    """One line each for what no machine satisfies as things are; empty when nothing is suspicious.
+    """Return one line for each demand that no machine satisfies at present.
 
-    The attributes must have been looked up. A fault is no warning: it is refused before.
+    The attributes must have been fetched. Invalid demands are refused earlier.
     """
     return list(dict.fromkeys(_warnings(wants, attributes)))
 

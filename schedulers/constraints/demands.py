@@ -1,4 +1,4 @@
-"""What a group of tasks demands beside room, as the job file says it and `TaskGroup.extra` keeps it.
+"""Demands of a task group beyond room, as job files have them and `TaskGroup.extra` stores them.
 
 ========================  ==================================================================================
 ``constraints``           texts, which must hold, or ``{prefer: text, weight: 1 to 100}``
@@ -30,7 +30,7 @@ _ATTRIBUTE = re.compile(r"[A-Za-z_][\w./-]*")
 
 @dataclass(frozen=True, slots=True)
 class Preferred:
-    """A constraint that had better hold; `weight` is 1 to 100."""
+    """A best-effort constraint; `weight` is 1 to 100."""
 
     text: str
     weight: int = 50
@@ -38,10 +38,10 @@ class Preferred:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Machines whose `domain` (an attribute) is equal fail together.
+    """Machines with equal `domain` (an attribute) fail together.
 
-    `most` tasks of the job, or `share` of them (0 to 1, at least one task), may be in one domain; without
-    either the domains are filled evenly as room allows.
+    At most `most` tasks of the job, or a `share` of them (0 to 1, at least one task), may be in one domain; without
+    either, domains are filled evenly as room allows.
     """
 
     domain: str
@@ -49,10 +49,10 @@ class Spread:
     share: float | None = None
 
     def bound(self, tasks: int) -> int | None:
-        """The most tasks of a job of so many that one domain may take, None for any number."""
+        """Return the maximum number of tasks in one domain for a job of `tasks` tasks; None for no bound."""
         bounds = [] if self.most is None else [self.most]
         if self.share is not None:
-            # 0.3 of 10 is 3, whatever 0.3 × 10 is in floating point.
+            # 0.3 of 10 is 3, although 0.3 × 10 is less in floating point.
             bounds.append(max(1, floor(self.share * tasks + 1e-9)))
         return min(bounds, default=None)
 
@@ -64,7 +64,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Where another job runs matters: by machine, or by any attribute as `domain`."""
+    """A relation to the machines of another job, or to their domains (an attribute)."""
 
     job: str
     domain: str = MACHINE
@@ -73,7 +73,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """All that a group demands; `fault` says what could not be read, and then no machine will do."""
+    """All demands of a group; with a `fault`, an invalid demand, no machine is feasible."""
 
     hard: tuple[str, ...] = ()
     preferred: tuple[Preferred, ...] = ()
@@ -85,17 +85,17 @@ class Demands:
 
     @property
     def plain(self) -> bool:
-        """Whether it is a matter of single machines, the same for each task: any policy can keep to it."""
+        """Whether each machine can be checked alone, the same for each task: any policy can satisfy it."""
         return not (self.preferred or self.spread or self.different or self.near or self.apart)
 
     @property
     def counts(self) -> bool:
-        """Whether it matters where other tasks of the job are."""
+        """Whether the machines of the job's other tasks matter."""
         return bool(self.spread or self.different)
 
     @property
     def attributes(self) -> bool:
-        """Whether machines' attributes must be known."""
+        """Whether the machines' attributes are needed."""
         relations = (*self.near, *self.apart)
         return bool(self.hard or self.preferred or self.spread) or any(r.domain != MACHINE for r in relations)
 
@@ -104,7 +104,7 @@ NONE = Demands()
 
 
 def demands(job: Job, group: int) -> Demands:
-    """What a group of a job demands. Never raises: what cannot be read is a `fault`."""
+    """Return the demands of a group of a job. Invalid ones are a `fault`; never raises."""
     groups = job.spec.get("groups") if job.spec else None
     if not isinstance(groups, list) or group >= len(groups):
         return NONE
@@ -180,7 +180,7 @@ def read_relations(field: str, entry: Any) -> tuple[Relation, ...]:
 
 def _relation(field: str, entry: Any) -> Relation:
     form = "a job; write its name or {job: name, domain: rack}"
-    # Keeping apart only where it is easy would be no promise: that is always required.
+    # A best-effort distance would guarantee nothing, so it is always required.
     known = ("job", "domain", "required") if field == "near" else ("job", "domain")
     found = {"job": entry} if isinstance(entry, str) else _mapping(entry, known, form)
     job, domain, required = found.get("job"), found.get("domain", MACHINE), found.get("required", field != "near")

@@ -1,4 +1,4 @@
-"""Which machines a constraint holds for: one table over an attribute's values, then one look-up for all machines."""
+"""The machines that satisfy a constraint: one table over an attribute's values, then one look-up for all machines."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ _ORDERS: dict[str, Callable[[NDArray[np.float64], Value], Mask]] = {
 
 
 def holds(text: str, attributes: Attributes) -> Mask:
-    """Machines for which a constraint holds; those never read are none of them. Kept until attributes change.
+    """Return the machines that satisfy a constraint, without those never fetched. Cached until attributes change.
 
     Raises BadInput when the text is no constraint.
     """
@@ -31,7 +31,7 @@ def holds(text: str, attributes: Attributes) -> Mask:
 
 
 def evaluate(expression: Expression, attributes: Attributes) -> Mask:
-    """Machines for which an expression is true; one never read has no attribute."""
+    """Return the machines for which an expression is true; a machine never fetched has no attributes."""
     match expression:
         case Compare(attribute, "==", value):
             return _carrying(attributes, attribute, _equal(attributes, attribute, (value,)))
@@ -51,13 +51,13 @@ def evaluate(expression: Expression, attributes: Attributes) -> Mask:
 
 
 def _carrying(attributes: Attributes, attribute: str, table: Mask) -> Mask:
-    """From codes to machines; code 0 says that the machine does not have the attribute."""
+    """Map codes to machines; code 0 marks machines without the attribute."""
     table[0] = False
     return table[attributes.codes(attribute)]
 
 
 def _equal(attributes: Attributes, attribute: str, wanted: Sequence[Value]) -> Mask:
-    """By code: whether the attribute's value is one of those wanted."""
+    """Return, by code, whether the attribute has one of the wanted values."""
     texts = {value for value in wanted if isinstance(value, str)}
     known = attributes.values(attribute)
     table = np.fromiter((value in texts for value in known), np.bool_, len(known))
@@ -68,14 +68,14 @@ def _equal(attributes: Attributes, attribute: str, wanted: Sequence[Value]) -> M
 
 
 def kept_from_simulated(work: Work, snapshot: Snapshot) -> bool:
-    """Whether the job runs commands and some machines only simulate: it may not be placed there (semantics 31)."""
+    """Return whether the job runs commands and some machines are simulated, which excludes them (semantics 31)."""
     return work.job.commands and bool(snapshot.simulated.any())
 
 
 def permitted(work: Work, group: int, snapshot: Snapshot) -> Mask | None:
-    """Machines on which a group's tasks may run, whatever room there is and wherever its others are.
+    """Return the machines that satisfy a group's demands, regardless of room and of its other tasks.
 
-    None when any machine will do; no machine when what the job says cannot be read.
+    None when all do; no machine when the demands are invalid.
     """
     wants = demands(work.job, group)
     if wants.fault:
@@ -88,7 +88,7 @@ def permitted(work: Work, group: int, snapshot: Snapshot) -> Mask | None:
 
 
 def all_hold(texts: tuple[str, ...], attributes: Attributes) -> Mask:
-    """Machines for which every constraint holds. Raises BadInput when one is no constraint."""
+    """Return the machines that satisfy every constraint. Raises BadInput for an invalid one."""
     if len(texts) == 1:
         return holds(texts[0], attributes)
     every = tuple(holds(text, attributes) for text in texts)
@@ -96,7 +96,7 @@ def all_hold(texts: tuple[str, ...], attributes: Attributes) -> Mask:
 
 
 def related(relation: Relation, snapshot: Snapshot) -> Mask:
-    """Machines in the same domain as a running task of the other job."""
+    """Return the machines in the domains of the other job's running tasks."""
     there = np.fromiter(snapshot.others.get(relation.job, ()), np.int64)
     there = there[there < snapshot.size]
     if relation.domain == MACHINE:

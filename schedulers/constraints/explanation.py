@@ -1,7 +1,7 @@
-"""Why a job is pending, in counts: which machines each of its demands excludes, one after the other.
+"""Why a job is pending, in counts: the machines that each of its demands excludes, in order.
 
-Pure: it decides on a working copy as a scheduler would, gives everything back and reports what it saw.
-What the copy knows of attributes and other jobs must have been looked up (`looking`).
+Pure: it decides on a working copy as a scheduler does and undoes its claims. Attributes and other jobs must have been
+fetched (fetching.py).
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from schedulers.work import Work
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One demand: its kind (a `Reason`), in words, how many machines it excludes of those left, how many stay."""
+    """One demand: its kind (a `Reason`), its text, the number of machines it excludes and the number that remain."""
 
     reason: Reason
     what: str
@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class GroupExplanation:
-    """One group of tasks: how many are unplaced, how many of those would fit now, and what the rest meets."""
+    """One task group: its unplaced tasks, the number of these that fit now, and the reason for the others."""
 
     group: int
     unplaced: int
@@ -44,27 +44,27 @@ class GroupExplanation:
     reason: Reason
     steps: tuple[Step, ...]
     fault: str = ""
-    """What cannot be read of its demands."""
+    """The invalid part of its demands, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a job is pending, over so many machines of the cell: what nothing helps with, then the first of the rest."""
+    """Why a job is pending, over the machines of the cell: permanent reasons first, then the first of the others."""
 
     reason: Reason
     machines: int
     parts: tuple[GroupExplanation, ...] = ()
     detail: str = ""
-    """What limits the job as a whole; empty when nothing does."""
+    """The limit that concerns the whole job; empty when there is none."""
 
     @property
     def unplaced(self) -> int:
-        """Tasks that want a machine."""
+        """Number of unplaced tasks."""
         return sum(part.unplaced for part in self.parts)
 
 
 class Check(NamedTuple):
-    """One demand on one machine: its kind, in words, whether the machine satisfies it."""
+    """One demand on one machine: its kind, its text, whether the machine satisfies it."""
 
     reason: Reason
     what: str
@@ -73,7 +73,7 @@ class Check(NamedTuple):
 
 class _Keeps(Protocol):
     def keep(self, reason: Reason, what: str, mask: Mask, *, always: bool = True) -> None:
-        """Take a demand, and which machines satisfy it."""
+        """Apply a demand, given the machines that satisfy it."""
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class _Machine:
     checks: list[Check] = field(default_factory=list)
 
     def keep(self, reason: Reason, what: str, mask: Mask, *, always: bool = True) -> None:
-        """Add the check of a demand; one that is only told when it excludes something is left out when it holds."""
+        """Add the check of a demand; a demand that is not `always` shown is left out when it is satisfied."""
         holds = bool(mask[self.machine])
         if always or not holds:
             self.checks.append(Check(reason, what, holds))
@@ -92,14 +92,14 @@ class _Machine:
 
 @dataclass(slots=True)
 class _Sieve:
-    """Machines that remain, and the steps that led there."""
+    """Remaining machines, and the steps so far."""
 
     left: Mask
     steps: list[Step] = field(default_factory=list)
     emptied: Reason | None = None
 
     def keep(self, reason: Reason, what: str, mask: Mask, *, always: bool = True) -> None:
-        """Exclude what is not in `mask`; a step that excludes nothing is told only when it is `always`."""
+        """Exclude the machines outside `mask`; a step that excludes none is kept only when it is `always` shown."""
         before = int(self.left.sum())
         self.left = self.left & mask
         remaining = int(self.left.sum())
@@ -110,17 +110,17 @@ class _Sieve:
 
 
 def _waited_for(job: Job) -> str:
-    """What holds a job back besides people."""
+    """Return what a held or dependent job waits for."""
     return "waits for " + ", ".join(f"{wait.job} to {'end' if wait.any_end else 'finish'}" for wait in job.after)
 
 
 def explain(
     work: Work, snapshot: Snapshot, use: KindUse | None = None, names: tuple[str, ...] = (), *, scheduled: bool = True
 ) -> Explanation:
-    """Explain why `work` waits on `snapshot`, which is as it was afterwards.
+    """Explain why `work` is pending on `snapshot`, which is left unchanged.
 
-    `use` are the limits and use of the job's kind, when there are any; `names` the cell's resources;
-    `scheduled` says whether a scheduler of its kind is live.
+    `use` has the limits and the use of the job's type, when there are limits; `names` are the cell's resources;
+    `scheduled` is whether a scheduler of its type is live.
     """
     known = int((snapshot.rows[2] != MachineState.GONE).sum())
     if work.job.state is JobState.HELD:
@@ -151,7 +151,7 @@ def explain(
 
 
 def _dry_run(work: Work, snapshot: Snapshot, here: dict[int, int]) -> dict[int, int]:
-    """Place what fits, a gang too; the tasks by group, and where the job then has tasks."""
+    """Place the tasks that fit, also of a gang; return tasks by group and update the job's machines in `here`."""
     loose = replace(work, job=replace(work.job, gang=Gang.NO))
     fits: dict[int, int] = {}
     for claim in Service().place(loose, snapshot, Random(0)):
@@ -173,7 +173,7 @@ def _part(
 
 
 def checks(work: Work, snapshot: Snapshot, machine: int, names: tuple[str, ...]) -> dict[int, tuple[Check, ...]]:
-    """Return every demand of the groups of `work` that wait, checked on one machine as the copy knows it."""
+    """Return every demand of the pending groups of `work`, checked on one machine of the snapshot."""
     here, found = places_of(work, snapshot), {}
     for group, left in enumerate(work.left):
         if left:
@@ -186,7 +186,7 @@ def checks(work: Work, snapshot: Snapshot, machine: int, names: tuple[str, ...])
 
 
 def _with_free(checks: list[Check], need: Resources, row: list[int], size: int) -> Iterator[Check]:
-    """Yield checks with resources compared to what is free: the copy counts nothing as free where nothing may start."""
+    """Yield checks with resources compared to free amounts; a machine that takes no tasks has none free."""
     wanted = iter([d for d, amount in enumerate(need) if amount])
     for check in checks:
         if check.reason is Reason.RESOURCES:
@@ -200,7 +200,7 @@ def _apply(
     sieve: _Keeps, wants: Demands, work: Work, group: int, snapshot: Snapshot, here: dict[int, int],
     names: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Give every demand of a group to `sieve`, in the order in which they are explained."""
+    """Pass every demand of a group to `sieve`, in the order of explanation."""
     sieve.keep(Reason.NO_EXECUTOR, "an executor that lives", snapshot.rows[2] != MachineState.OFFLINE, always=False)
     sieve.keep(Reason.NO_MACHINE, "up", snapshot.base[0] >= 0, always=False)
     if work.job.commands:
@@ -220,7 +220,7 @@ def _apply(
 
 
 def _machines(wants: Demands, snapshot: Snapshot) -> Iterator[tuple[str, Mask]]:
-    """What is asked of single machines, in words, and which satisfy it."""
+    """Yield the demands on single machines, as text and the machines that satisfy them."""
     for text in wants.hard:
         yield f"constraint {text}", holds(text, snapshot.attributes)
     for relation in wants.near:

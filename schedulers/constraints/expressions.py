@@ -1,10 +1,10 @@
-"""A constraint as a tree: plain values that say what a machine must be like."""
+"""A constraint as a tree of plain values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 Value = str | float
-"""Quoted text compares with an attribute's text, a number with the number that it says."""
+"""Quoted text is compared with an attribute's text, a number with an attribute's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """``not part``; also what ``not in`` and ``!=`` stand for."""
+    """``not part``; also represents ``not in`` and ``!=``."""
 
     part: "Expression"
 
@@ -56,7 +56,7 @@ Expression = Compare | OneOf | Has | Not | All | Either
 
 
 def attributes_in(expression: Expression) -> Iterator[str]:
-    """The attributes that an expression asks for, in its order, repeated as they are."""
+    """Yield the attributes of an expression in its order, with repetitions."""
     match expression:
         case Not(part):
             yield from attributes_in(part)

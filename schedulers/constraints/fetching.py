@@ -1,7 +1,7 @@
-"""What is asked for beside the copy: attributes of machines, where tasks of jobs run, and what runs on machines.
+"""Data beyond the snapshot: attributes of machines, the machines of other jobs, and running tasks.
 
-It is read only when a job in hand asks for it, as one more effect of the attempt loop, so that placing stays
-a function of what it is given.
+It is fetched only when a current job needs it, as an effect of the attempt loop, so that placement stays a function
+of its arguments.
 """
 
 from bisect import bisect_left
@@ -19,13 +19,13 @@ from schedulers.constraints.demands import demands
 from schedulers.work import Work
 
 MOST_OTHERS = 10_000
-"""Other jobs of which it is remembered where they run."""
+"""Maximum number of other jobs for which the machines are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Read attributes that are not known, where the jobs `placed` (ids) and `others` (names) run, what is on the
-    machines `residents` (indices), and the limits of the kind `use` with their use.
+    """Fetch missing attributes, the machines of the jobs `placed` (ids) and `others` (names), the running tasks of the
+    machines `residents` (indices), and the limits and use of the job type `use`.
     """
 
     attributes: bool = False
@@ -36,9 +36,9 @@ class Fetch:
 
 
 def wanted(works: Iterable[Work], snapshot: Snapshot, *, always: bool = False) -> Fetch | None:
-    """What must be looked up before these jobs are decided; None when they ask for nothing that lacks.
+    """Return the data that must be fetched before these jobs are decided; None when all is there.
 
-    `always`: attributes are asked for whatever the jobs demand, by a policy.
+    `always`: a policy needs attributes whatever the jobs demand.
     """
     asking = [work for work in works if work.job.spec]
     if not asking and not always:
@@ -61,12 +61,12 @@ def wanted(works: Iterable[Work], snapshot: Snapshot, *, always: bool = False) -
 
 
 def lacking(snapshot: Snapshot) -> bool:
-    """Whether attributes of some machine may not be what is known."""
+    """Return whether attributes of some machine may be out of date."""
     return not snapshot.attributes.used or bool(len(snapshot.attributes.wanting(snapshot.rows[2])))
 
 
 def fetch(asked: Fetch, cell: Cell, snapshot: Snapshot) -> None:
-    """Fetch up in the cell what was asked for, into the copy; jobs that are not there run nowhere."""
+    """Fetch data from the cell into the snapshot; jobs that do not exist have no machines."""
     if asked.attributes:
         machines = snapshot.attributes.wanting(snapshot.rows[2])
         snapshot.describe(machines, cell.described(machines.tolist()))
@@ -81,7 +81,7 @@ def fetch(asked: Fetch, cell: Cell, snapshot: Snapshot) -> None:
 
 
 def _look_for(names: tuple[str, ...], cell: Cell, snapshot: Snapshot) -> None:
-    """Where jobs run, by machine, with how many runs; two calls for any number of them."""
+    """Fetch the number of runs of jobs by machine, in two calls."""
     ids = cell.ids_by_name(names)
     jobs = cell.jobs_by_id(sorted(set(ids.values())))
     known, snapshot.others = snapshot.others, {}
@@ -96,7 +96,7 @@ def _look_for(names: tuple[str, ...], cell: Cell, snapshot: Snapshot) -> None:
 
 
 def _running(cell: Cell, job: Job | None) -> dict[int, int]:
-    """Tasks by machine of a job; those that are leaving do not count."""
+    """Return the tasks of a job by machine, without those that are leaving."""
     found: dict[int, int] = {}
     machines = {machine for group in job.groups for _, machine, leaving in group.runs if not leaving} if job else ()
     for run in cell.runs(sorted(machines)):
@@ -106,7 +106,7 @@ def _running(cell: Cell, job: Job | None) -> dict[int, int]:
 
 
 def _residents(machines: Sequence[int], cell: Cell, now: float) -> Iterator[Resident]:
-    """What runs on some machines and holds room there, at a time (seconds)."""
+    """Yield the running tasks that hold room on some machines at a time (seconds)."""
     runs = [run for run in cell.runs(machines) if not run.leaving]
     jobs = cell.jobs_by_id(sorted({run.job for run in runs}))
     lanes = cell.lanes(sorted({job.lane for job in jobs.values()}))

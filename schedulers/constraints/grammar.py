@@ -1,8 +1,8 @@
-"""Constraints as people write them: ``platform == 'x86' and (zone in ['a', 'b'] or not has gpu)``.
+"""The grammar of constraints: ``platform == 'x86' and (zone in ['a', 'b'] or not has gpu)``.
 
-Nothing is ever run of such a text; it is read into a tree by a fixed grammar. A comparison with an
-attribute that a machine does not have is false, and ``!=`` and ``not in`` are exactly ``not (… == …)``
-and ``not (… in …)``: a machine without the attribute passes them.
+Constraints are never executed; a fixed grammar parses them to a tree. A comparison with an attribute that a machine
+does not have is false, and ``!=`` and ``not in`` are the negations ``not (… == …)`` and ``not (… in …)``: a machine without
+the attribute satisfies them.
 """
 
 import re
@@ -17,9 +17,9 @@ from schedulers.constraints.expressions import All, Compare, Either, Expression,
 
 MOST_LETTERS = 4_000
 MOST_DEPTH = 64
-"""Levels of parentheses and ``not``: a tree is walked by functions that call themselves."""
+"""Maximum depth of parentheses and ``not``: trees are evaluated recursively."""
 SHOWN = 60
-"""Letters of a constraint that a message repeats."""
+"""Maximum number of characters of a constraint in a message."""
 
 GRAMMAR = r"""
 ?start: either
@@ -51,12 +51,12 @@ _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
 
 
 class _Deep(Exception):
-    """More levels than are read."""
+    """The maximum depth is exceeded."""
 
 
 @v_args(inline=True)
 class _Builder(Transformer[Token, tuple[Expression, int]]):
-    """Builds (expression, depth) from the leaves up, so that no text however deep exhausts the stack."""
+    """Builds (expression, depth) bottom up, so that no text exhausts the stack."""
 
     def _deeper(self, expression: Expression, depth: int) -> tuple[Expression, int]:
         if depth >= MOST_DEPTH:
@@ -100,17 +100,17 @@ def _reader() -> Lark:
 
 
 def prepare() -> None:
-    """Make the parser, which takes some 50 ms once, before anybody waits for it."""
+    """Build the parser in advance; it takes about 50 ms."""
     _reader()
 
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Expression:
-    """Read a constraint. Raises BadInput that names the position (from 1) and what was expected there."""
+    """Parse a constraint. Raises BadInput with the position (from 1) and the expected tokens."""
     if len(text) > MOST_LETTERS:
         raise BadInput(f"constraint {_shown(text)}: {len(text)} letters; the most is {MOST_LETTERS}")
     try:
-        # The builder stands in for the tree, which the parser's types do not say.
+        # The builder replaces the tree, which the parser's types do not express.
         expression, _ = cast("tuple[Expression, int]", _reader().parse(text))
     except UnexpectedInput as error:
         raise BadInput(f"constraint {_shown(text)}: {_reason(text, error)}") from None
@@ -121,7 +121,7 @@ def parse(text: str) -> Expression:
 
 
 def _shown(text: str) -> str:
-    # A line break would make two lines of a message.
+    # A line break would split a message.
     line = " ".join(text.split())
     return repr(line if len(line) <= SHOWN else line[: SHOWN - 1] + "…")
 
@@ -144,7 +144,7 @@ def _reason(text: str, error: UnexpectedInput) -> str:
 
 
 def _possible(before: str, expected: set[str]) -> set[str]:
-    """What may follow: the parser's tables miss keywords that look like names, and what it has reduced already."""
+    """Return the tokens that may follow; the parser's tables lack keywords that look like names, and reduced rules."""
     if {"NAME", "LPAR"} <= expected:
         return expected | {"HAS", "NOT"}
     if not expected <= {"AND", "OR", "RPAR", "$END"}:

@@ -1,11 +1,11 @@
-"""Why a job is as it is, in one stable word for scripts and a line for people."""
+"""Reasons of job states: a stable word for programs and a line for people."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """The words of every ``reason`` field. `MEANING` says each in a line."""
+    """The values of every ``reason`` field. `MEANING` has a line for each."""
 
     WAITING = "WAITING"
     LOCALITY = "LOCALITY"

@@ -1,1 +1,1 @@
-"""Which job next: policies that see jobs and never machines."""
+"""Policies for the order of jobs; they see jobs and no machines."""

@@ -1,4 +1,4 @@
-"""Weighted fair sharing among users by dominant share (DRF, NSDI 2011): who holds least for his weight comes first."""
+"""Weighted fair sharing among users by dominant share (DRF, NSDI 2011)."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from schedulers.work import Work
 
 @dataclass(slots=True)
 class WeightedFair(Ordering):
-    """The next task is for the user whose dominant share ÷ weight is smallest; a user's jobs by precedence, then FIFO.
+    """The next task is for the user with the smallest dominant share ÷ weight; a user's jobs by precedence, then FIFO.
 
-    `weights` by user, 1 for the others. `ageing` as in PrecedenceFifo, among the jobs of one user: between users
-    nobody starves, because whoever waits holds ever less.
+    `weights` by user, default 1. `ageing` as in PrecedenceFifo, among the jobs of one user. No user starves: the share
+    of a waiting user falls.
     """
 
     portion: ClassVar[int | None] = 16

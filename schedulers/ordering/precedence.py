@@ -13,8 +13,8 @@ from schedulers.work import Work
 class PrecedenceFifo(Ordering):
     """Jobs of higher precedence first, among equals those submitted first.
 
-    `ageing` (seconds): a job that waited so long counts as one step of precedence higher, after twice as long as two
-    steps higher, and so on; so a stream of important jobs starves nobody for ever. None: precedence alone.
+    `ageing` (seconds): each such time of waiting raises a job by one step of precedence, so a stream of important jobs
+    delays others only for a time. None: precedence alone.
     """
 
     ageing: float | None = None
@@ -32,5 +32,5 @@ class PrecedenceFifo(Ordering):
         return -lane if isinstance(lane, int) else 0.0
 
     def key(self, work: Work) -> float:
-        """See Ordering.key: everybody ages equally fast, so who comes first never changes."""
+        """See Ordering.key. All jobs age at the same rate, so their order never changes."""
         return work.submitted - self.ageing * work.job.precedence if self.ageing else 0.0

@@ -1,4 +1,4 @@
-"""First in, first out by when a job joined the queue: one that is tried again joins at the back."""
+"""First in, first out by the time of joining the queue; a job that is retried joins at the end."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +9,7 @@ from schedulers.work import Work
 
 @dataclass(frozen=True, slots=True)
 class Rejoin(Ordering):
-    """Jobs in the order in which they joined: when they were submitted, or when they are due again."""
+    """Jobs in the order in which they joined: on submission, or when they are due for a retry."""
 
     rejoins: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Shortest expected first: jobs whose tasks are expected to run shortest."""
+"""Shortest expected task duration first."""
 
 from dataclasses import dataclass
 from math import inf
@@ -12,8 +12,8 @@ from schedulers.work import Work
 class ShortestFirst(Ordering):
     """Jobs by the field ``expected_duration`` (seconds a task), those without one last.
 
-    `ageing`: so many seconds of expected duration are forgiven for each second of waiting; 0 lets a stream of short
-    jobs starve long ones. `unknown` (seconds) is what a job without the field is taken to run; None: longer than all.
+    `ageing`: seconds of expected duration deducted for each second of waiting; with 0 a stream of short jobs can starve
+    long ones. `unknown` (seconds) is the assumed duration of a job without the field; None: longer than all.
     """
 
     ageing: float = 0.0
@@ -24,7 +24,7 @@ class ShortestFirst(Ordering):
             raise BadInput(f"ageing of {self.ageing:g}; want 0 or more seconds for each second of waiting")
 
     def key(self, work: Work) -> float:
-        """See Ordering.key: everybody ages equally fast, so who comes first never changes."""
+        """See Ordering.key. All jobs age at the same rate, so their order never changes."""
         expected = work.expected_seconds
         if expected is None:
             expected = 1e12 if self.unknown is None else self.unknown

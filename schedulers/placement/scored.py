@@ -1,4 +1,4 @@
-"""Careful placement: every machine is scored; tasks of a job keep apart while they can."""
+"""Scored placement: all machines are scored; tasks of a job are kept apart where possible."""
 
 from dataclasses import dataclass
 from random import Random
@@ -16,7 +16,7 @@ Scores = NDArray[np.float64]
 
 
 def tightness(snapshot: Snapshot, need: Resources) -> Scores:
-    """How full a machine would be, 0 to 1, mean over dimensions: best fit wants it high."""
+    """Return how full a machine would be, 0 to 1, mean over dimensions; best fit prefers high values."""
     total = np.zeros(snapshot.size)
     for d, amount in enumerate(need):
         capacity = np.maximum(snapshot.capacity[d], 1)
@@ -26,11 +26,11 @@ def tightness(snapshot: Snapshot, need: Resources) -> Scores:
 
 @dataclass(frozen=True, slots=True)
 class BestFit:
-    """The tightest machines first; `apart` tasks of a job at most on one machine per round.
+    """The tightest machines first, with at most `apart` tasks of a job per machine and round.
 
-    With `apart` 0 a machine takes all it holds (plain best fit). With 1, the default of the service
-    preset, each round gives every machine at most one task, so that one failure takes few of them.
-    Ties are broken at random, so that schedulers that decide at once do not all pick the same machine.
+    With `apart` 0 a machine takes all it has room for (plain best fit). With 1, the default of the service preset, each
+    round gives every machine at most one task, so that a failure affects few tasks. Ties are broken at random, so that
+    concurrent schedulers do not all choose the same machine.
     """
 
     apart: int = 0

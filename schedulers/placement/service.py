@@ -1,4 +1,4 @@
-"""Careful placement of long-running jobs: constraints, failure domains, other jobs, and points for the rest."""
+"""Scored placement of long-running jobs: constraints, failure domains, relations to other jobs, resources."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,23 +23,23 @@ _TIE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Every machine that may and can is given points; each task goes where there are most.
+    """Score every feasible machine; each task goes to the machine with the highest score.
 
     ==============  ============================================================================================
     `fit`           best fit: how full the machine would be, 0 to 1
-    `balance`       how evenly its resources would be used, 0 to 1: one that is used up strands the others
-    `preferred`     for preferred constraints that hold, for weights of 100 together
-    `near`          for being where a job runs that this one wants to be near
-    `apart`         lost for each task of the job that the machine has
-    `spread`        lost for each task of the job in a domain to spread over, for each kind of domain
-    `precedence`    lost, 0 to 1 of it, for how important and how many the tasks are that would be evicted there
-    `effort`        how many machines are given points when more would do, drawn at random; 0 for all. A job
-                    that does not fit on those is tried on all
-    `tries`         how often a job is begun anew, in random order, when domains that overlap rule out what is left
+    `balance`       how evenly its resources would be used, 0 to 1: an exhausted one leaves the others unusable
+    `preferred`     for satisfied preferred constraints, per 100 of their weights
+    `near`          for a machine near a job that this one wants to be near
+    `apart`         deducted for each task of the job on the machine
+    `spread`        deducted for each task of the job in the same domain, for each kind of domain
+    `precedence`    deducted, 0 to 1 of it, by the precedence and the number of the tasks to be evicted
+    `effort`        number of machines that are scored, drawn at random; 0 for all. A job that does not fit on those
+                    is tried on all
+    `tries`         number of restarts of a job in random order when overlapping domains exclude the rest
     ==============  ============================================================================================
 
-    `fit` and `balance` are weighed to at most one point together: they decide between machines on which as many
-    tasks of the job are, and ties are broken at random, so that schedulers that decide at once seldom meet.
+    `fit` and `balance` are scaled to at most one point together: they decide between machines with equally many tasks
+    of the job. Ties are broken at random, so that concurrent schedulers seldom choose the same machine.
     """
 
     fit: float = 1.0
@@ -53,7 +53,7 @@ class Service:
     tries: int = 8
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> list[Claim]:
-        """See Placement.place. What is bounded goes first: the rest finds room anywhere."""
+        """See Placement.place. Bounded groups are placed first; the others fit more easily."""
         mark, here = snapshot.mark(), places_of(work, snapshot)
         found: dict[int, list[Claim]] = {}
         groups = [group for group, left in enumerate(work.left) if left]
@@ -92,7 +92,7 @@ class Service:
     def _fits(
         self, work: Work, group: int, snapshot: Snapshot, here: Mapping[int, int], over: list[Level]
     ) -> NDArray[np.int64]:
-        """How many tasks each machine may and can take."""
+        """Return the number of tasks that each machine may take and has room for."""
         fits = fitting(snapshot.room, work.need(group), work.left[group])
         may = permitted(work, group, snapshot)
         if may is not None:
@@ -112,12 +112,12 @@ class Service:
         self, work: Work, group: int, snapshot: Snapshot, here: Mapping[int, int], over: list[Level], found: Found,
         fits: NDArray[np.int64], dice: np.random.Generator,
     ) -> list[tuple[int, int]]:  # fmt: skip
-        """(machine, tasks) for as many tasks as can be had of those left."""
+        """Return (machine, tasks) for as many of the remaining tasks as fit."""
         left = work.left[group]
         points = sum(self._scores(work, group, snapshot, here, found).values(), _TIE * dice.random(len(found)))
         kinds = patches(snapshot.attributes, tuple(level.domain for level in over))
         best, fewest = list[tuple[int, int]](), left + 1
-        # Several bounds at once: which machines come first decides how many tasks fit, so the order is thrown anew.
+        # With several bounds the order of machines decides how many tasks fit, so each try draws a new order.
         tries = self.tries if sum(level.bound is not None for level in over) > 1 else 0
         for _ in range(1 + tries):
             given = Spreading(found, fits[found], points, kinds, over, self.apart, self.spread)
@@ -130,7 +130,7 @@ class Service:
         return best
 
     def scores(self, work: Work, group: int, snapshot: Snapshot, machines: Found) -> dict[str, Points]:
-        """See Scoring.scores; what is lost for spreading changes with each task and is not among them."""
+        """See Scoring.scores; deductions for spreading change with each task and are not included."""
         return self._scores(work, group, snapshot, places_of(work, snapshot), machines)
 
     def _scores(
@@ -162,7 +162,7 @@ def _freedom(wants: Demands) -> int:
 
 
 def usage(snapshot: Snapshot, need: Resources, found: Found) -> Points:
-    """How much of each resource would be used with one task more, 0 to 1, by resource and machine."""
+    """Return the use of each resource with one task more, 0 to 1, by resource and machine."""
     capacity = np.maximum(snapshot.capacity[:, found], 1)
     room = np.stack([room[found] for room in snapshot.room])
     used: Points = 1.0 - (room - np.array(need, dtype=np.int64)[:, None]) / capacity

@@ -1,7 +1,7 @@
-"""Tasks of one group are given out one by one, each to the machine with the most points at that moment.
+"""Assignment of one group's tasks, one by one, each to the machine with the highest score at that moment.
 
-Points of a machine fall only by what the decision itself does: one more task on it, one more in one of
-its domains. So machines are sorted once, patch by patch, and each step looks at the best of each patch.
+A machine's score falls only through the decision itself: one task more on it or in its domains. So machines are sorted
+once per patch, and each step compares the best machine of each patch.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ NEVER = float("-inf")
 
 @dataclass(slots=True)
 class Patch:
-    """Machines alike in their domains, best first: those not looked at yet, and those that took tasks."""
+    """Machines with equal domains, best first: those not considered yet, and those that took tasks."""
 
     first: int
     last: int
@@ -27,16 +27,16 @@ class Patch:
 
 
 class Spreading:
-    """One group's tasks over some machines; `found` are their indices, `fits` how many tasks each holds.
+    """Assignment of a group's tasks to machines; `found` are their indices, `fits` the tasks each has room for.
 
-    `apart` and `spread` are the points that each task takes from its machine and from its domains.
+    `apart` and `spread` are the points that each task deducts from its machine and its domains.
     """
 
     def __init__(
         self, found: NDArray[np.intp], fits: NDArray[np.int64], points: Points, patches: Patches,
         levels: Sequence[Level], apart: float, spread: float,
     ) -> None:  # fmt: skip
-        """Sort the machines; nothing is given out yet."""
+        """Sort the machines; assign nothing."""
         of = patches.of[found]
         order = np.lexsort((-points, of))
         firsts = np.flatnonzero(np.diff(of[order], prepend=-1))
@@ -58,7 +58,7 @@ class Spreading:
         self.now = self.best - self.lost
 
     def give(self, tasks: int) -> int:
-        """Give out up to so many tasks; returns how many found no machine."""
+        """Assign up to `tasks` tasks; return the number that found no machine."""
         while tasks and len(self.now):
             patch = int(self.now.argmax())
             if self.now[patch] == NEVER:
@@ -72,7 +72,7 @@ class Spreading:
 
     @property
     def held_back(self) -> bool:
-        """Whether machines with room are ruled out by a bound on their domains."""
+        """Return whether a bound on domains excludes machines with room."""
         return bool((self.best[self.lost == np.inf] > NEVER).any())
 
     def _take(self, patch: int, most: int) -> int:
@@ -83,7 +83,7 @@ class Spreading:
         else:
             points, at = self.points[here.first], here.first
             here.first += 1
-        # Where nothing falls by a task the same machine would be chosen again until it is full.
+        # Without deductions the same machine would be chosen until it is full.
         count = 1 if self.apart or self.levels else min(most, self.fits[at])
         self.taken[at] += count
         self.fits[at] -= count
@@ -96,7 +96,7 @@ class Spreading:
         return count
 
     def _fill(self, patch: int, count: int) -> None:
-        """Take points from all patches that share a domain with this one; close the domains that are full."""
+        """Deduct points in all patches that share a domain with this one; close full domains."""
         for number, ((bound, counts), codes) in enumerate(zip(self.levels, self.codes, strict=True)):
             code = int(codes[patch])
             inside = self.inside.get((number, code))

@@ -1,4 +1,4 @@
-"""What happens to a scheduler, in its log."""
+"""Log of a scheduler's events."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from schedulers.process.log import log
 
 
 class Diary(Instrument):
-    """Writes down what happens to one scheduler."""
+    """Writes the events of one scheduler to the log."""
 
     def __init__(self, member: str) -> None:
         """`member` is its name, ``batch/0``."""

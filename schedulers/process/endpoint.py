@@ -1,4 +1,4 @@
-"""Where a long process shows its metrics: an HTTP endpoint in the format of Prometheus, off unless asked for.
+"""Metrics endpoint of a process: HTTP in the format of Prometheus, off by default.
 
 OMEGA_METRICS is a port (on 127.0.0.1), or ``ADDRESS:PORT``; port 0 takes one that is free. Any long process uses it so:
 
@@ -21,7 +21,7 @@ LARGEST_PORT = 65_535
 
 
 def parse(where: str) -> tuple[str, int]:
-    """(address, port) of ``9100``, ``0.0.0.0:9100`` or ``[::]:9100``; BadInput for anything else."""
+    """Return (address, port) of ``9100``, ``0.0.0.0:9100`` or ``[::]:9100``. Raises BadInput for anything else."""
     address, _, port = where.rpartition(":")
     if not port.isdecimal() or int(port) > LARGEST_PORT:
         raise BadInput(f"metrics {where!r}: want a port from 0 to {LARGEST_PORT}, or ADDRESS:PORT")
@@ -30,15 +30,15 @@ def parse(where: str) -> tuple[str, int]:
 
 @contextmanager
 def endpoint(member: str, where: str | None, *collectors: "Collector") -> Iterator[str | None]:
-    """Serve what the collectors and the operating system say of a member, until the end; yields the URL.
+    """Serve the metrics of collectors and of the process during the block; yield the URL.
 
-    Without `where` nothing is served and None is yielded. A collector is asked on the server's own thread, at
-    every scrape. Raises BadInput when the port cannot be had.
+    Without `where` nothing is served and None is yielded. Collectors run on the server's own thread at every scrape.
+    Raises BadInput when the port cannot be opened.
     """
     if not where:
         yield None
         return
-    # It takes as long to import as a scheduler, and most do not ask for it.
+    # The import takes as long as that of a scheduler, and most processes have no endpoint.
     from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server  # noqa: PLC0415
 
     address, port = parse(where)
@@ -52,7 +52,7 @@ def endpoint(member: str, where: str | None, *collectors: "Collector") -> Iterat
         raise BadInput(f"metrics {where!r}: {error.strerror or error}; choose another port, or 0 for any") from None
     shown = f"[{address}]" if ":" in address else address
     url = f"http://{shown}:{server.server_port}/metrics"
-    tell = log.info if port else log.warning  # which port was taken is not known otherwise
+    tell = log.info if port else log.warning  # with port 0 only the log has the number
     tell("metrics", member=member, url=url)
     try:
         yield url

@@ -1,22 +1,22 @@
-"""What any process of a cell does for all: give up tasks of executors that are gone, empty drained machines, retire."""
+"""Housekeeping by any process of a cell: requeue tasks of lost executors, evict from drained machines, retire jobs."""
 
 from cellstate.model import MachineState
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 
 MOST_RUNS = 1_000
-"""Runs evicted or stopped per call: some ten milliseconds of the server's time."""
+"""Maximum number of runs evicted or stopped per call: about ten milliseconds of the server's time."""
 
 
 MOST_CALLS = 10
-"""Calls of housekeeping between two heartbeats."""
+"""Maximum number of calls of housekeeping between two heartbeats."""
 
 
 def housekeep(cell: RedisCell, at_ms: int, by: str, most: int = MOST_RUNS) -> bool:
-    """Put back tasks of agents that are gone, empty drained machines, end stopped and abandoned jobs, forget old ones.
+    """Requeue tasks of lost agents, evict from drained machines, end stopped and abandoned jobs, delete old ones.
 
-    Whoever notices does it; done by several at once it is done once (semantics 17). `at_ms` is for the log.
-    Returns whether more is due at once.
+    Every process calls it; concurrent calls take effect once (semantics 17). `at_ms` is the time in the log.
+    Returns whether more work is due.
     """
     cell.reap_executors(at_ms, by)
     cell.retire(cell.store_ms())
@@ -32,7 +32,7 @@ def housekeep(cell: RedisCell, at_ms: int, by: str, most: int = MOST_RUNS) -> bo
 
 
 def empty(cell: RedisCell, machine: int, at_ms: int, by: str) -> int:
-    """Evict what runs on a machine because it is drained; returns how many tasks go back to pending."""
+    """Evict the tasks of a machine because it is drained; return the number of tasks that are pending again."""
     runs = [run for run in cell.runs([machine]) if not run.leaving][:MOST_RUNS]
     endings = [Ending(machine, run.placement, How.EVICTED, "*", "drain") for run in runs]
     return sum(cell.end(endings, at_ms, by)) if endings else 0

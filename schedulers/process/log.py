@@ -1,8 +1,7 @@
-"""What long processes say of themselves on stderr: structured lines, quiet by default.
+"""Log of processes on stderr: structured lines, from the level warning by default.
 
-OMEGA_LOG is the least level that is written (debug, info, warning, error; default warning), OMEGA_LOG_FORMAT is
-text or json (a document a line). A line is what happened, in few words, and fields; whoever reads logs by program
-relies on the fields.
+OMEGA_LOG is the minimum level (debug, info, warning, error), OMEGA_LOG_FORMAT is text or json (one document a line).
+A line has a short event and fields; programs that read logs rely on the fields.
 """
 
 import json
@@ -21,7 +20,7 @@ NAME = "omega"
 
 
 def _for_logging(_: Any, __: str, said: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """Hand an event to the standard library: the words as message, the fields beside it."""
+    """Pass an event to the standard library: the event as message, the fields as extra."""
     return {"msg": said.pop("event"), "extra": {"said": dict(said)}}
 
 
@@ -34,10 +33,10 @@ log = structlog.wrap_logger(
 
 
 class Lines(logging.Formatter):
-    """A record as a line of text, or as a JSON document."""
+    """Format a record as a line of text or as a JSON document."""
 
     def __init__(self, form: str) -> None:
-        """`form` is one of FORMATS."""
+        """Set the format, one of FORMATS."""
         super().__init__()
         self.form = form
 
@@ -55,13 +54,13 @@ class Lines(logging.Formatter):
 
 
 def _shown(value: Any) -> str:
-    """A value in text; in quotes where it would not end by itself."""
+    """Return a value as text, in quotes where its end would be ambiguous."""
     text = str(value)
     return text if text and not set(text) & set(' "=\n') else json.dumps(text, ensure_ascii=False)
 
 
 def configure(environment: Mapping[str, str]) -> None:
-    """Write to stderr what OMEGA_LOG and OMEGA_LOG_FORMAT ask for. Raises BadInput on a word that is none."""
+    """Write to stderr as OMEGA_LOG and OMEGA_LOG_FORMAT set. Raises BadInput for other values."""
     level = environment.get("OMEGA_LOG") or "warning"
     form = environment.get("OMEGA_LOG_FORMAT") or "text"
     for name, value, known in (("OMEGA_LOG", level, LEVELS), ("OMEGA_LOG_FORMAT", form, FORMATS)):

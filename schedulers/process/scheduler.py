@@ -1,9 +1,8 @@
 """A scheduler as a process: anyio supervises the attempt loop, the heartbeat and the signals.
 
-The loop runs in a worker thread with the synchronous client; the event loop beside it renews the lease
-once in a third of its length, on a connection of its own, and only while the loop makes progress: a
-scheduler that hangs must lose its jobs to the others (semantics 17). SIGTERM and SIGINT let it finish
-the attempt in hand.
+The loop runs in a worker thread with the synchronous client. The event loop renews the lease every third of its length,
+on its own connection, and only while the loop makes progress: a scheduler that hangs must lose its jobs to the others
+(semantics 17). On SIGTERM and SIGINT the current attempt is completed first.
 """
 
 import os
@@ -35,11 +34,11 @@ from schedulers.sharing import owned
 
 NEVER = float("inf")
 HUNG_LEASES = 2
-"""After so many leases without a step the loop counts as hung and the lease is left to lapse."""
+"""Number of lease lengths without a step after which the loop counts as hung; its lease then expires."""
 MOST_DELAYED = 256
-"""Delayed jobs that a heartbeat lists."""
+"""Maximum number of delayed jobs in a heartbeat."""
 NAME_LEASES = 4 / 3
-"""How many leases to wait for a name: one that died with it lets go of it when its lease ends."""
+"""Number of lease lengths to wait for a name: the name of a killed process is free when its lease expires."""
 
 
 @dataclass(slots=True)
@@ -54,7 +53,7 @@ class Process:
     pipelined: bool = True
     figures: Figures = field(default_factory=Figures)
     pending: int = 0
-    """Jobs of its kind that want a machine, as of the last heartbeat; kept only for the metrics."""
+    """Pending jobs of the scheduler's type at the last heartbeat, for the metrics."""
     _url: str | None = None
     _rollouts: Rollouts = field(init=False)
     _live: Live | None = None
@@ -63,7 +62,7 @@ class Process:
     _hung_since: float = 0.0
     _looked_after: float = 0.0
     _roll_at: float = NEVER
-    """When the updates that are rolling are to be looked at next, if that is before the next heartbeat."""
+    """Time of the next step of rolling updates if it is before the next heartbeat."""
 
     def __post_init__(self) -> None:
         """Nothing is looked after yet."""
@@ -79,7 +78,7 @@ class Process:
 
     @contextmanager
     def _shown(self) -> Iterator[str | None]:
-        """Show metrics where OMEGA_METRICS wants them; yields their URL."""
+        """Serve metrics at OMEGA_METRICS; yields their URL."""
         where = os.environ.get(METRICS)
         if not where:
             yield None
@@ -94,7 +93,7 @@ class Process:
 
     async def _supervise(self) -> None:
         async with anyio.create_task_group() as group:
-            # Who has a name must leave in order: signals are heard before it is taken.
+            # A registered scheduler must deregister: signals are handled before it registers.
             await group.start(self._signals)
             self._live = await anyio.to_thread.run_sync(self._register)
             if self._live is not None:
@@ -115,14 +114,14 @@ class Process:
             self._live.stopping = True
 
     def _register(self) -> Live | None:
-        """Take the name, once the lease of one that died with it is over; None when told to stop before."""
+        """Register once the lease of a killed predecessor has expired; None when stopped before."""
         cell, lease = RedisCell.connect(self.url, self.cell), self.lease_ms / 1000
         until, figures = time.monotonic() + NAME_LEASES * lease, cell.figures().get(self.member)
         while True:
             try:
                 return Live(cell, self.scheduler, self.member, time.time, time.sleep, self.lease_ms, self.pipelined)
             except Duplicate:
-                # Figures that move are those of one that lives.
+                # Changing figures prove that the holder lives.
                 if time.monotonic() > until or cell.figures().get(self.member) != figures:
                     raise
             if self._stopping:
@@ -134,14 +133,14 @@ class Process:
         cell: RedisCell | None = None
         try:
             while True:
-                # The loop meets the same error and waits for store and cell; the lease may lapse meanwhile.
+                # The loop gets the same error and waits for store and cell; the lease may expire meanwhile.
                 with suppress(StoreError):
                     if cell is None:
                         cell = await anyio.to_thread.run_sync(self._connect)
                     await anyio.to_thread.run_sync(self.renew_lease, cell)
                 await self._until_next(cell)
         except Exception:
-            self._stop()  # without a heartbeat the loop would only be fenced, again and again
+            self._stop()  # without heartbeats the loop would be fenced repeatedly
             raise
 
     def _connect(self) -> RedisCell:
@@ -149,11 +148,11 @@ class Process:
             return RedisCell.connect(self.url, self.cell)
         except Refused as error:
             if self._live is not None:
-                self._live.lapsed = self._live.membership  # the loop may be idle, and not notice by itself
+                self._live.lapsed = self._live.membership  # an idle loop does not notice
             raise CellGone(str(error)) from error
 
     async def _until_next(self, cell: RedisCell | None) -> None:
-        """Wait for the next heartbeat; an update that is rolling does not."""
+        """Wait for the next heartbeat, or for the next step of a rolling update."""
         beat_at = time.monotonic() + self.lease_ms / 3000
         while (left := min(beat_at, self._roll_at) - time.monotonic()) > 0 or self._roll_at < beat_at:
             await anyio.sleep(max(0.0, left))
@@ -162,14 +161,14 @@ class Process:
                     await anyio.to_thread.run_sync(self._roll, cell)
 
     def _roll(self, cell: RedisCell) -> None:
-        """Fetch after updates."""
+        """Advance rolling updates."""
         self._roll_at = NEVER
         if self._live is not None:
             due = self._rollouts.step(cell, self._live.owned, int(time.time() * 1000))
             self._roll_at = NEVER if due is None else time.monotonic() + due / 1000
 
     def renew_lease(self, cell: RedisCell) -> None:
-        """Renew the lease if the loop lives, learn who else does, and take note of lapsed members."""
+        """Renew the lease while the loop makes progress; read the live members and remove expired ones."""
         self._roll_at, live = NEVER, self._live
         if live is None or self._hung(live):
             return
@@ -179,12 +178,12 @@ class Process:
             members = cell.renew_scheduler(membership, self.lease_ms, self._figures_now(queued, blocked))
         except Fenced:
             live.lapsed = membership
-            cell.check_there()  # a token for a cell that is gone would be all there is of it
+            cell.check_there()  # no token is written for a deleted cell
             cell.rouse(self.member)
             return
         before, live.owned = live.owned, owned(self.member, members)
         if live.owned != before:
-            cell.rouse(self.member)  # it may sleep beside the jobs of one that is gone
+            cell.rouse(self.member)  # it may own jobs of a lost scheduler now
         live.cell.may_wake(members)
         if self._url is not None:
             self.pending = cell.queue_depths().get(self.scheduler.kind, 0)
@@ -195,7 +194,7 @@ class Process:
         self._roll(cell)
 
     def _figures_now(self, queued: int, blocked: int) -> dict[str, Any]:
-        """The figures of a copy. The loop counts on meanwhile, and an array that is being read refuses to grow."""
+        """Return the figures of a copy: the loop keeps counting, and an array cannot grow while it is read."""
         figures, waits = self.figures, replace(self.figures.waits, last=self.figures.waits.last[:])
         still = replace(figures, waits=waits, rejections=dict(figures.rejections), in_a_row=dict(figures.in_a_row))
         evicts, by = self.scheduler.preemption.evicts, self.scheduler.preemption.by
@@ -212,7 +211,7 @@ class Process:
         return now - self._hung_since > HUNG_LEASES * self.lease_ms / 1000
 
     def _reap(self, cell: RedisCell, alive: set[str]) -> None:
-        """Remove members without a lease, but not within one lease of a (re)start of the store."""
+        """Remove members without a lease, except within one lease of a start of the store."""
         known = cell.members().items()
         lapsed = [(name, number) for name, (number, holds, _) in known if not holds and name not in alive]
         if lapsed and server_info(self.url).uptime_seconds * 1000 > self.lease_ms:
@@ -222,7 +221,7 @@ class Process:
 
 
 def run_member(url: str, cell: str, member: str, scheduler: Scheduler, lease_ms: int = LEASE_MS) -> OmegaError | None:
-    """Run a scheduler until it is told to leave; returns the error that ended it, if one did."""
+    """Run a scheduler until it is stopped; return the error that ended it, or None."""
     try:
         Process(url, cell, member, scheduler, lease_ms).run()
     except OmegaError as error:

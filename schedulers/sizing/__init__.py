@@ -1,1 +1,1 @@
-"""How many workers a job gets: policies that see its profile and what is idle in total, never single machines."""
+"""Policies for the number of workers of a job; they see its profile and the idle totals, no single machines."""

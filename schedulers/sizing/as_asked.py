@@ -1,4 +1,4 @@
-"""As the user asked, right or wrong: what every other policy is compared with."""
+"""The number of workers that the user requested: the baseline of the other policies."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from schedulers.sizing.model import Profile, Totals
 
 @dataclass(frozen=True, slots=True)
 class AsAsked:
-    """The user knows best."""
+    """Keep the requested number of workers."""
 
     def size(self, profile: Profile, totals: Totals) -> int:
         """See Sizing.size."""

@@ -7,9 +7,9 @@ from schedulers.sizing.model import Profile, Totals, earliest
 
 @dataclass(frozen=True, slots=True)
 class GlobalCap:
-    """What is idle below a utilisation of the cell of so many `percent`; above it, extra workers are given up again.
+    """Use idle resources below a utilisation of the cell of `percent`; above it, give up additional workers.
 
-    The paper takes 60. Of the resources a worker needs, the one used most decides.
+    The paper uses 60. The most used of the resources that a worker needs decides.
     """
 
     percent: int = 60

@@ -1,4 +1,4 @@
-"""Workers for as long as each one still shortens the job (Omega §6, max-parallelism)."""
+"""Additional workers while each shortens the job (Omega §6, max-parallelism)."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from schedulers.sizing.model import Profile, Totals, earliest
 
 @dataclass(frozen=True, slots=True)
 class MaxParallelism:
-    """All that is idle, as far as it is of use."""
+    """Use all idle resources that shorten the job."""
 
     def size(self, profile: Profile, totals: Totals) -> int:
         """See Sizing.size."""

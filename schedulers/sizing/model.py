@@ -1,7 +1,7 @@
-"""What a MapReduce job would gain from more workers: the idealised model of Omega §6.
+"""The predicted gain of a MapReduce job from more workers: the idealised model of Omega §6.
 
-Maps and reduces are phases that follow one another. Each speeds up in proportion to the workers until all
-that is left of it runs at once; only the mean duration of its activities is used.
+Maps and reduces are consecutive phases. Each speeds up in proportion to the workers until all its remaining shards run
+at once; only the mean duration of a shard is used.
 """
 
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from cellstate.resources import Resources
 
 UNBOUNDED = 1 << 40
-"""Room for workers that need nothing."""
+"""Room for workers that need no resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What is left of a phase: so many activities (shards) of so many seconds each; None: not known yet."""
+    """The rest of a phase: number of shards, and mean seconds of each (None: unknown)."""
 
     activities: int
     seconds: float | None = None
@@ -25,7 +25,7 @@ class Phase:
 class Profile:
     """A job as a sizing policy sees it.
 
-    `asked` is what its user wrote, `has` the workers it holds by now, `need` the amounts one worker takes.
+    `asked` is the requested number of workers, `has` the current one, `need` the resources of one worker.
     """
 
     asked: int
@@ -34,7 +34,7 @@ class Profile:
     has: int = 0
 
     def seconds(self, workers: int) -> float | None:
-        """Predicted time to the end with so many workers; None while no phase's duration is known."""
+        """Return the predicted seconds to the end with `workers` workers; None while no phase's duration is known."""
         durations = self.durations()
         if durations is None:
             return None
@@ -44,7 +44,7 @@ class Profile:
         )
 
     def useful(self) -> int | None:
-        """The fewest workers with the earliest predicted finish, were there room for any number; None as above."""
+        """Return the smallest number of workers with the earliest predicted end if room is unlimited; None as above."""
         durations = self.durations()
         if durations is None:
             return None
@@ -52,7 +52,7 @@ class Profile:
         return max((phase.activities for phase, mean in pairs if mean), default=0)
 
     def durations(self) -> list[float] | None:
-        """Mean seconds by phase; one that is not known is taken to be like the longest that is."""
+        """Return mean seconds by phase; an unknown phase counts as the longest known one."""
         known = [phase.seconds for phase in self.phases if phase.seconds is not None]
         if not known:
             return None
@@ -61,15 +61,15 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The sums of a cell over the machines that are up."""
+    """Sums over the machines of a cell that are up."""
 
     capacity: Resources
     allocated: Resources
 
     def room(self, need: Resources, percent: int = 100) -> int:
-        """How many workers fit the idle sums until the utilisation of some resource reaches so many percent.
+        """Return the number of workers that fit until the utilisation of a resource reaches `percent`.
 
-        Negative when it is above: so many of these workers would have to go. Fragmentation is not seen.
+        Negative above it: the number of workers to give up. Fragmentation is ignored.
         """
         room = UNBOUNDED
         for capacity, allocated, amount in zip(self.capacity, self.allocated, need, strict=True):
@@ -79,9 +79,9 @@ class Totals:
 
 
 def earliest(profile: Profile, most: int) -> int:
-    """The fewest workers, at most `most`, with the earliest predicted finish.
+    """Return the smallest number of workers, at most `most`, with the earliest predicted end.
 
-    What the user asked for while nothing is known to predict from; at least one.
+    The requested number while there is no prediction; at least one.
     """
     useful = profile.useful()
     return profile.asked if useful is None else max(1, min(useful, most))

@@ -1,4 +1,4 @@
-"""Never more than a multiple of what the user asked for (Omega §6, relative job size)."""
+"""At most a multiple of the requested number of workers (Omega §6, relative job size)."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from schedulers.sizing.model import Profile, Totals, earliest
 
 @dataclass(frozen=True, slots=True)
 class RelativeSize:
-    """What is idle, up to `times` the workers asked for; the paper takes four."""
+    """Use idle resources up to `times` the requested workers; the paper uses four."""
 
     times: int = 4
 
