@@ -139,7 +139,7 @@ class Live:
             each.deregistered(self.now())
 
     def answer(self, effect: Effect) -> Answer:
-        """Answer one effect."""
+        """Return the answer to an effect."""
         match effect:
             case Receive():
                 self._decided()
@@ -149,7 +149,7 @@ class Live:
                     each.received(arrived.now - began, len(arrived.jobs), arrived.now)
                 return arrived
             case Sync():
-                # With a commit in flight its reply brings the changes; a sync could overtake it.
+                # The reply to the commit in flight brings the changes; a sync could overtake it.
                 if not self._fresh and self._flight is None:
                     self._sync()
                 self._fresh = False
@@ -175,7 +175,7 @@ class Live:
                 return None
 
     def _decided(self) -> None:
-        """The decision in hand, if there is one, is made."""
+        """Record the end of the current decision, if there is one."""
         if self._thinking is None:
             return
         now = self.now()
@@ -183,17 +183,17 @@ class Live:
         for each in self._listeners:
             each.thought(seconds, self._jobs_at_hand, now)
 
-    # Jobs and the working copy
+    # Jobs and the snapshot
 
     def _intake(self) -> Intake:
-        """Ask for jobs of the lanes that run short at hand; the rest waits in the store."""
+        """Return the request for jobs of lanes that run short; the others wait in the store."""
         owned = self._buckets or self.owned
         if len(self._jobs) >= self.scheduler.batch:
             return Intake(self.scheduler.kind, (), 0, owned)
         return self._intakes.ask(self.snapshot.lanes, owned)
 
     def _fill(self) -> None:
-        """Ask every lane once, before a job of any is chosen; lanes show in the copy before their jobs come."""
+        """Request jobs of every lane once before a job is chosen; the snapshot lists lanes before their jobs arrive."""
         for _ in range(MOST_FILLS):
             if self._buckets != self.owned or not self._intakes.unseen(self.snapshot.lanes):
                 return
@@ -202,7 +202,7 @@ class Live:
             self._jobs = jobs + self._jobs
 
     def _learn_lanes(self) -> None:
-        """Read the names of lanes that the copy has and does not know."""
+        """Read the names of lanes that are unknown in the snapshot."""
         if unknown := self.snapshot.lanes.unknown():
             self.snapshot.lanes.learn(self._patiently(lambda: self.cell.lanes(unknown)))
 
@@ -216,7 +216,7 @@ class Live:
             changed = self._buckets = self.owned
             self._intakes.reset()
         if self._renewed:
-            self._sync()  # every pending job arrives again, and must before one is tried
+            self._sync()  # every pending job arrives again before one is tried
             self._fill()
         elif effect.until is None or effect.until > 0:
             self._wait(effect.until)
@@ -242,9 +242,9 @@ class Live:
         self._sync()
 
     def _reports_blocked(self) -> bool:
-        """Have freed room wake this scheduler while jobs sleep.
+        """Request notification of freed room while jobs are blocked.
 
-        Returns whether that is new: what was freed before is not told, so the copy was brought up to date.
+        Returns whether the request is new: room freed before caused no notification, so the snapshot was synchronised.
         """
         blocked = self.scheduler.queue.blocked_jobs > 0
         if blocked == self._blocked:
@@ -271,14 +271,14 @@ class Live:
             self._intakes.take(intake, reply)
             self._jobs += reply.jobs
         if reply.full:
-            self._intakes.reset()  # a store that went back in time gives numbers of arrival out anew (semantics 16)
+            self._intakes.reset()  # a restored store assigns arrival numbers again (semantics 16)
 
     def _reread(self, effect: Reread) -> None:
         for job_id in effect.abandon:
             try:
                 self._patiently(partial(self._abandon, job_id))
             except Refused:
-                continue  # it is gone already
+                continue  # it ended already
         for job_id in effect.jobs:
             job = self._patiently(partial(self.cell.job, job_id))
             if job is not None and job.pending and self.owned[bucket_of(job_id)] == "1":
@@ -319,7 +319,7 @@ class Live:
             self._patiently(self.cell.resend)
 
     def _land(self) -> Results:
-        """Wait for the commit in flight; a lost reply is asked for again, it has no second effect."""
+        """Wait for the commit in flight; after a lost reply the call is repeated, without a second effect."""
         if self._flight is None:
             return []
         try:
@@ -347,7 +347,7 @@ class Live:
         return self.cell.finish()
 
     def _patiently(self, call: Callable[[], T]) -> T:
-        """Repeat a call while the store does not serve, with randomised back-off."""
+        """Repeat a call while the store is unavailable, with randomised back-off."""
         delay = 0.05
         while True:
             try:
@@ -375,7 +375,7 @@ class Live:
 
 
 def _own(results: Results) -> dict[int, int]:
-    """Accepted transactions per machine among those just judged."""
+    """Return the number of accepted transactions per machine in these results."""
     own: dict[int, int] = {}
     for transaction, outcome in results:
         pairs = zip(transaction.claims, outcome.claims, strict=True)

@@ -1,8 +1,8 @@
-"""The attempt loop: what a scheduler does, as a generator of effects.
+"""The attempt loop of a scheduler, as a generator of effects.
 
-Receive jobs → sync → (give jobs another size, look up what they demand) → think → commit → settle. It knows no
-clock, no store and no simulator: it yields effects, and whoever drives it answers. The live process answers from the
-store and the wall clock, a simulator from its event queue; so the paper's retry rules exist once.
+Receive jobs → sync → (resize jobs, fetch data for their demands) → think → commit → settle. The loop has no clock, no
+store and no simulator: it yields effects, and its driver answers them. The live process answers from the store and the
+wall clock, the simulator from its event queue, so the paper's retry rules exist once.
 """
 
 from collections.abc import Generator, Sequence
@@ -20,54 +20,54 @@ from schedulers.work import Work
 
 
 class Receive(NamedTuple):
-    """Jobs that became pending since the last time. The answer may wait for some until `until`.
+    """Receive jobs that became pending. The answer may wait until `until` for some.
 
-    `until` is seconds on the answerer's clock: 0 when there is work to do at once, the time the next
-    job's back-off ends, or None when nothing is queued.
+    `until` is seconds on the loop's clock: 0 when there is work at once, the end of the next job's back-off, or None
+    when nothing is queued.
     """
 
     until: float | None
 
 
 class Arrived(NamedTuple):
-    """The answer to Receive: jobs, the time (seconds), and whether some jobs now belong to others."""
+    """The answer to Receive: jobs, the time (seconds), and changes of the scheduler's buckets."""
 
     now: float
     jobs: Sequence[PendingJob] = ()
     owned: str | None = None
-    """The buckets that are this scheduler's from now on, when that changed (`sharing.owned`)."""
+    """The scheduler's buckets from now on, when they changed (`sharing.owned`)."""
     renewed: bool = False
-    """A new incarnation: nothing held or in flight counts any more, every pending job arrives again."""
+    """A new incarnation: jobs held and in flight are void, every pending job arrives again."""
     works: Sequence[Work] = ()
-    """Jobs nobody has seen before, taken up already."""
+    """New jobs, already converted."""
 
 
 class Sync(NamedTuple):
-    """Bring the working copy up to date; the answer is the Snapshot, or Synced when that took its time."""
+    """Synchronise the snapshot; the answer is the Snapshot, or Synced when that took time."""
 
 
 class Synced(NamedTuple):
-    """The working copy, and the time (seconds) at which the attempt begins."""
+    """The snapshot, and the time (seconds) at which the attempt begins."""
 
     snapshot: Snapshot
     now: float
 
 
 class Think(NamedTuple):
-    """Decide for so many seconds (t_job + t_task × tasks); the answer is the time afterwards."""
+    """Decide for `seconds` (t_job + t_task × tasks); the answer is the time afterwards."""
 
     works: tuple[Work, ...]
     seconds: float
 
 
 class Commit(NamedTuple):
-    """Commit transactions; the answer is Committed, perhaps of earlier ones (one in flight)."""
+    """Commit transactions; the answer is Committed, possibly of earlier ones (one call in flight)."""
 
     transactions: tuple[Transaction, ...]
 
 
 class Committed(NamedTuple):
-    """Transactions whose outcome became known, and whether any is still in flight."""
+    """Transactions with their outcomes, and whether another call is in flight."""
 
     now: float
     results: Sequence[tuple[Transaction, Outcome]]
@@ -75,7 +75,7 @@ class Committed(NamedTuple):
 
 
 class Reread(NamedTuple):
-    """Jobs that are not what was thought, and jobs given up; the former arrive again if still pending."""
+    """Jobs that changed in the store, and jobs given up; the former arrive again if still pending."""
 
     jobs: tuple[str, ...]
     abandon: tuple[str, ...]
@@ -90,7 +90,7 @@ _SYNC = Sync()
 
 
 def attempts(scheduler: Scheduler) -> Attempts:
-    """Run `scheduler` for ever; see the module's first lines for the order of effects."""
+    """Run `scheduler` without end; the module's docstring has the order of effects."""
     in_flight = False
     while True:
         arrived = yield Receive(0.0 if in_flight else scheduler.next_due())
@@ -133,7 +133,7 @@ def attempts(scheduler: Scheduler) -> Attempts:
 
 
 def _resize(scheduler: Scheduler, snapshot: Snapshot, now: float) -> Attempts:
-    """Ask how far elastic jobs are, and give them as many workers as they are to have."""
+    """Measure the progress of elastic jobs and set their numbers of workers."""
     measured = yield scheduler.elastic.ask(now)
     if not isinstance(measured, Measured):
         raise TypeError(measured)
@@ -145,7 +145,7 @@ def _resize(scheduler: Scheduler, snapshot: Snapshot, now: float) -> Attempts:
 
 
 def _follow_up(outbox: Outbox) -> Attempts:
-    """Have the store do what the outcomes ask for beside commits."""
+    """Send the requests to the store that follow from outcomes."""
     errands = outbox.take()
     if errands.totals:
         yield Resize(errands.totals)

@@ -1,7 +1,7 @@
-"""A scheduler's figures as metrics of Prometheus: the same that `omega scheduler list` shows.
+"""A scheduler's figures as Prometheus metrics, the same as in `omega scheduler list`.
 
-They are read when somebody asks, on another thread, while the attempt loop counts on: a number may be one ahead
-of its neighbour, and nothing waits.
+They are read on another thread while the attempt loop counts: figures of one scrape may differ by one event, and
+nothing is locked.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ from schedulers.live import Live
 from schedulers.scheduler import Scheduler
 
 MOST_MACHINES = 20
-"""How many rejecting machines are named; the others are counted together as ``other``."""
+"""Maximum number of rejecting machines with their own label; the others are summed as ``other``."""
 
 DURATIONS: Mapping[str, str] = {
     "wait": "From a job's submission to its first attempt",
@@ -32,10 +32,10 @@ COUNTS: Mapping[str, tuple[str, str]] = {
     "tasks_placed": ("tasks", "Tasks placed"),
     "attempts": ("attempts", "Decisions on a job"),
     "transactions": ("transactions", "Transactions that claimed something"),
-    "conflicts": ("conflicts", "Transactions with a claim judged moved or full"),
+    "conflicts": ("conflicts", "Transactions with a claim rejected as moved or full"),
     "accepted": ("accepted", "Transactions without a conflict; conflict fraction is conflicts ÷ accepted"),
     "busy_seconds": ("busy_seconds", "Time spent deciding and committing"),
-    "resyncs": ("resyncs", "Times the whole cell was read afresh"),
+    "resyncs": ("resyncs", "Full reads of the cell"),
     "fencings": ("fencings", "Times its lease lapsed or its name was taken"),
     "store_losses": ("stalls", "Times the store did not serve"),
 }
@@ -43,8 +43,8 @@ COUNTS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(slots=True, eq=False)
 class SchedulerMetrics(Collector):
-    """The metrics of one scheduler. `live` gives what has its working copy, once there is one; `pending` the jobs
-    of its kind in the store that want a machine, as of the last heartbeat.
+    """The metrics of one scheduler. `live` returns the object with its snapshot, once there is one; `pending` the
+    pending jobs of its type at the last heartbeat.
     """  # fmt: skip
 
     cell: str
@@ -67,8 +67,8 @@ class SchedulerMetrics(Collector):
         for name, about, now in (
             ("queue_depth", "Jobs in the queue, those that back off included", len(scheduler.queue.ready)),
             ("blocked", "Jobs that fit nowhere and wait until room is freed", len(scheduler.queue.blocked)),
-            ("unacknowledged", "Jobs whose transaction was sent and not answered", len(scheduler.working)),
-            ("pending", "Jobs of this kind that want a machine, whoever works on them", self.pending()),
+            ("unacknowledged", "Jobs with a transaction in flight", len(scheduler.working)),
+            ("pending", "Jobs of this kind with unplaced tasks, over all schedulers", self.pending()),
         ):
             gauge = GaugeMetricFamily(f"omega_scheduler_{name}", about, labels=names)
             gauge.add_metric(values, now)
@@ -77,7 +77,7 @@ class SchedulerMetrics(Collector):
         yield self._utilisation(names, values)
 
     def _rejections(self, names: list[str], values: list[str]) -> Metric:
-        about = "Claims judged moved or full since the start, by machine: one rejected over and over is a fault"
+        about = "Claims rejected as moved or full since the start, by machine; repeated ones indicate a fault"
         found = GaugeMetricFamily("omega_scheduler_rejections", about, labels=[*names, "machine"])
         worst = sorted(dict(self.figures.rejections).items(), key=lambda item: -item[1])
         for machine, count in worst[:MOST_MACHINES]:
@@ -97,7 +97,7 @@ class SchedulerMetrics(Collector):
 
 
 def _histogram(name: str, about: str, names: list[str], values: list[str], durations: DurationHistogram) -> Metric:
-    """Classes added up, as Prometheus wants them."""
+    """Cumulative classes, as Prometheus defines them."""
     found, so_far, buckets = HistogramMetricFamily(name, about, labels=names), 0, []
     for bound, count in zip((*map(str, BOUNDS), "+Inf"), list(durations.classes), strict=True):
         so_far += count

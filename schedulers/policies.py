@@ -1,8 +1,8 @@
-"""The axes of a scheduler's decision; none knows the others (ARCHITECTURE.md).
+"""The independent axes of a scheduler's decision (ARCHITECTURE.md).
 
-A policy is a small dataclass with one or two methods: its fields are its parameters. An ordering inherits what it does
-not say itself. The others are Protocols: a policy need not name one as its base; one that does and forgets a method
-cannot be made.
+A policy is a small dataclass with one or two methods; its fields are its parameters. An ordering inherits defaults. The
+others are Protocols: a policy need not name one as its base; with the base, a missing method is an error on
+construction.
 """
 
 from abc import abstractmethod
@@ -21,18 +21,18 @@ from schedulers.work import Work
 
 
 class Ordering:
-    """Which job next: in intake, for free and freed room, for what limits admit (semantics 32).
+    """The order of jobs: in intake, for free and freed room, and for room below limits (semantics 32).
 
-    Sees jobs, what users and pools hold, and the time; never machines. Jobs of the lane of the smallest rank come
-    first, in a lane those of the smallest key, and of these those submitted first. Inherit: without any method of
-    its own it is first in, first out.
+    An ordering sees jobs, the use of users and pools, and the time; never machines. Jobs of the lane with the smallest
+    rank come first, in a lane those with the smallest key, and of these those submitted first. Inherit from it: without
+    overrides it is first in, first out.
     """
 
     __slots__ = ()
     rejoins: ClassVar[bool] = False
-    """Whether a job that is tried again joins behind the jobs of the same key."""
+    """Whether a retried job joins behind the jobs with the same key."""
     portion: ClassVar[int | None] = None
-    """The most tasks of a job (not of a gang) that one attempt places while other jobs wait; None: all that fit."""
+    """Maximum number of tasks of a job (no gang) per attempt while other jobs wait; None: all that fit."""
 
     def observe(self, snapshot: Snapshot, now: float) -> None:
         """Record what users and pools hold (`snapshot.usage`) and the time (seconds) before jobs are chosen.
@@ -42,7 +42,7 @@ class Ordering:
         """
 
     def lane(self, work: Work) -> Hashable:
-        """Return what the jobs of one rank have in common, for example the user."""
+        """Return the common property of jobs with one rank, for example the user."""
         return ()
 
     def rank(self, lane: Hashable) -> float:
@@ -55,67 +55,67 @@ class Ordering:
 
 
 class Placement(Protocol):
-    """Where one job's tasks go. Pure: the same snapshot, job and rng state give the same answer."""
+    """Chooses machines for one job's tasks. Pure: the same snapshot, job and rng state give the same result."""
 
     @abstractmethod
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
-        """Return claims for what fits and mark them in the snapshot with `snapshot.take`.
+        """Return claims for the tasks that fit and mark them in the snapshot with `snapshot.take`.
 
-        One claim for each `take`, in the same order: more claims than a transaction may hold are cut
-        off and undone. Tasks that fit nowhere are left out; a gang that does not fit as a whole gives no claims
-        and leaves the snapshot as it was.
+        Return one claim for each `take`, in the same order: claims beyond the maximum of a transaction are removed and
+        undone. Leave out tasks that fit nowhere; for a gang that does not fit as a whole return no claims and leave the
+        snapshot unchanged.
         """
 
 
 class Sizing(Protocol):
-    """How many workers a job that can use any number gets. Pure; sees sums over the cell, never single machines."""
+    """Number of workers of an elastic job. Pure; sees sums over the cell, never single machines."""
 
     @abstractmethod
     def size(self, profile: Profile, totals: Totals) -> int:
-        """Return the workers the job is to have, those it has already included.
+        """Return the job's number of workers, including the present ones.
 
-        Never fewer than the smaller of what was asked for and what is of use: the job waits for these. What
-        goes beyond is surplus, which the cell may take back at any time.
+        At least the smaller of the requested and the useful number, for which the job waits. The others are surplus
+        that may be evicted at any time.
         """
 
 
 class Preemption(Protocol):
-    """Whom to evict for a job that fits nowhere. Pure, as a placement is."""
+    """Victims for a job that fits nowhere. Pure, as a placement is."""
 
     evicts: ClassVar[bool] = True
-    """Whether it ever evicts anybody."""
+    """Whether it ever evicts tasks."""
     by: ClassVar[str] = ""
-    """What decides whom it evicts, for people: ``precedence``, ``fair share``."""
+    """The basis of the choice of victims, for messages: ``precedence``, ``fair share``."""
 
     @abstractmethod
     def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[int] | None:
-        """Machines to be looked up before `place`: it is not known what runs there, and it might have to go.
+        """Return machines to be fetched before `place`: their tasks are unknown, and might be evicted.
 
-        None when evicting cannot help the job, whatever runs anywhere: `place` is then not called.
+        None when no eviction can help the job; `place` is then not called.
         """
 
     @abstractmethod
     def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
-        """Return what `placement` claims of the room that evictions would make, each claim with its victims.
+        """Return the claims of `placement` on the room that evictions would make, each claim with its victims.
 
-        As Placement.place, but that the claims may take more than there is room for. Victims are in the order in
-        which they may go, and only of machines that were looked up (`snapshot.residents`).
+        As Placement.place, but claims may exceed the free room. Victims are in the order of eviction, and only from
+        fetched machines (`snapshot.residents`).
         """
 
 
 @runtime_checkable
 class Scoring(Protocol):
-    """A placement that can say why it prefers a machine."""
+    """A placement that can explain its choice of machines."""
 
     @abstractmethod
     def scores(
         self, work: Work, group: int, snapshot: Snapshot, machines: NDArray[np.intp]
     ) -> Mapping[str, NDArray[np.float64]]:
-        """Points of one more task of a group on each of these machines, by what they are for; their sum decides."""
+        """Return the points of one more task of a group on each of these machines, by criterion; their sum decides."""
 
 
 def claims_of(policy: Placement | Preemption, claims: Sequence[Claim] | None) -> Sequence[Claim]:
-    """Return what `place` of a policy returned. BadInput, with the policy's name, when that is no list of claims."""
+    """Return the result of a policy's `place`. Raises BadInput with the policy's name when it is no list of claims."""
     if claims is None or not hasattr(claims, "__len__"):
         name, got = type(policy).__name__, "None" if claims is None else type(claims).__name__
         raise BadInput(f"policy {name}: place returned {got}; return a list of claims, [] when nothing fits")
@@ -123,5 +123,5 @@ def claims_of(policy: Placement | Preemption, claims: Sequence[Claim] | None) ->
 
 
 def machines_of(claims: Iterable[Claim]) -> set[int]:
-    """The machines that claims name."""
+    """Return the machines of claims."""
     return {claim.machine for claim in claims}

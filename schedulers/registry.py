@@ -1,8 +1,8 @@
-"""Which schedulers and policies there are: entry points of the packages installed, Omega's own among them.
+"""Registry of schedulers and policies: entry points of the installed packages, including Omega.
 
-A package offers one in its ``pyproject.toml``, under ``omega.schedulers``, ``omega.ordering`` and so on; Omega offers
-its own in the same way. Nothing is imported before it is asked for, and what cannot be imported takes nothing else
-down. OMEGA_PLUGINS restricts whose are seen: names of packages with commas between, or nothing for Omega's own alone.
+A package registers them in its ``pyproject.toml``, under ``omega.schedulers``, ``omega.ordering`` and so on, as Omega
+does. An entry is imported when it is requested, so that one that fails affects no other. OMEGA_PLUGINS restricts the
+packages: their names with commas between, or nothing for Omega's own entries alone.
 """
 
 import os
@@ -20,7 +20,7 @@ from schedulers.scheduler import Scheduler
 PROTOCOLS: Mapping[str, type] = {
     "ordering": Ordering, "placement": Placement, "preemption": Preemption, "sizing": Sizing,
 }  # fmt: skip
-"""The axes of a decision, and what a policy of each has to be."""
+"""The axes of a decision, and the base of each axis's policies."""
 SCHEDULERS = "schedulers"
 AXES = (SCHEDULERS, *PROTOCOLS)
 OWN = "omega-scheduler"
@@ -29,7 +29,7 @@ RESTRICT = "OMEGA_PLUGINS"
 
 @dataclass(frozen=True, slots=True)
 class RegistryEntry:
-    """Something a package offers under a name: `target` is ``module:attribute``."""
+    """An entry of a package under a name: `target` is ``module:attribute``."""
 
     axis: str
     name: str
@@ -38,12 +38,12 @@ class RegistryEntry:
     version: str
 
     def load(self) -> Any:
-        """Import it; BadInput in one line whatever is wrong with it."""
+        """Import the target. Raises BadInput in one line on any error."""
         return imported(self.target, f"{self.axis} {self.name!r} of package {self.package}")
 
 
 def offers(axis: str) -> dict[str, RegistryEntry]:
-    """What there is on an axis, by name. Of two of one name Omega's own counts, else the first package's."""
+    """Return the entries of an axis by name. Of equal names Omega's own counts, else the first package's."""
     only = os.environ.get(RESTRICT)
     wanted = None if only is None else {OWN, *(_plain(word) for word in only.split(","))}
     found = [_offer(axis, point) for point in entry_points(group=f"omega.{axis}")]
@@ -61,24 +61,24 @@ def _offer(axis: str, point: EntryPoint) -> RegistryEntry:
 
 
 def _plain(package: str) -> str:
-    """A package's name as it is compared: ``My_Plugin`` is ``my-plugin``."""
+    """Return a package's name in the form for comparison: ``my-plugin`` for ``My_Plugin``."""
     return package.strip().lower().replace("_", "-").replace(".", "-")
 
 
 def offer(axis: str, name: str) -> RegistryEntry:
-    """What is offered under a name; BadInput names the near ones, or all there are."""
+    """Return the entry of a name. Raises BadInput with similar names, or with all."""
     known = offers(axis)
     if name in known:
         return known[name]
     if not known:
-        raise BadInput(f"{axis} {name!r}: none is installed, not even Omega's own; install it anew (make venv)")
+        raise BadInput(f"{axis} {name!r}: none is installed, not even Omega's own; reinstall it (make venv)")
     near = get_close_matches(name, known, 3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(sorted(known))}"
     raise BadInput(f"{axis.removesuffix('s')} {name!r}: {hint}")
 
 
 def imported(target: str, what: str) -> Any:
-    """The object ``module:attribute`` names; BadInput in one line when it cannot be had."""
+    """Return the object that ``module:attribute`` names. Raises BadInput in one line when it fails."""
     module, _, attribute = target.partition(":")
     try:
         found: Any = import_module(module)
@@ -86,16 +86,14 @@ def imported(target: str, what: str) -> Any:
             found = getattr(found, part)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's module may fail in any way
         said = str(error).partition("\n")[0]
-        raise BadInput(
-            f"{what}: {target} cannot be used: {type(error).__name__}: {said}; mend it or leave it out"
-        ) from None
+        raise BadInput(f"{what}: {target} cannot be used: {type(error).__name__}: {said}; fix or remove it") from None
     return found
 
 
 def scheduler(name: str, seed: str = "0") -> Scheduler:
-    """A scheduler with nothing in hand, by the name it is offered under or by ``module:attribute``.
+    """Return an idle scheduler by its registered name or by ``module:attribute``.
 
-    It is an `omega.Scheduler`, or a function of a seed that makes one. Raises BadInput.
+    The target is an `omega.Scheduler`, or a function of a seed that returns one. Raises BadInput.
     """
     if ":" in name:
         return made(imported(name, f"scheduler {name!r}"), name, seed)
@@ -103,7 +101,7 @@ def scheduler(name: str, seed: str = "0") -> Scheduler:
 
 
 def made(found: Any, name: str, seed: str) -> Scheduler:
-    """What was found as a scheduler with nothing in hand, its dice thrown from `seed`. Raises BadInput."""
+    """Return a target as an idle scheduler with random numbers from `seed`. Raises BadInput."""
     if isinstance(found, Scheduler):
         return found.fresh(seed)
     want = "want an omega.Scheduler, or a function of a seed that returns one"

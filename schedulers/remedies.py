@@ -1,4 +1,4 @@
-"""What would let the rest of a job fit: evicting less important tasks, or so many machines more of a size there is."""
+"""Changes that would let the rest of a job fit: evictions of less important tasks, or more machines of a given size."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,12 +22,12 @@ from schedulers.preemption.precedence import Precedence
 from schedulers.work import Work
 
 MOST_LOOKED_UP = 2_000
-"""Machines that are looked up to count victims: a tenth of a second."""
+"""Maximum number of machines fetched to count victims: a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class MoreMachines:
-    """`count` machines like the one of index `like`; `apart` says in how many more domains, by attribute."""
+    """`count` machines like the one of index `like`; `apart`: number of additional domains by attribute."""
 
     count: int
     like: int
@@ -35,7 +35,7 @@ class MoreMachines:
 
 
 def more_machines(work: Work, part: GroupExplanation, snapshot: Snapshot) -> MoreMachines | None:
-    """The fewest machines, of one size, that would hold what does not fit of a group; None when none would help."""
+    """Return the smallest number of machines of one size for the rest of a group; None when none would help."""
     rest = part.unplaced - part.fits
     if not rest or part.reason in FOR_GOOD:
         return None
@@ -48,7 +48,7 @@ def more_machines(work: Work, part: GroupExplanation, snapshot: Snapshot) -> Mor
     most = min(int(fits.max(initial=0)), rest if alone is None else alone, *bounds.values(), rest)
     if most <= 0:
         return None
-    # Of the machines that hold as many as is of use, the smallest: nobody wants to buy more than is needed.
+    # The smallest of the machine sizes that need the fewest machines.
     enough = np.flatnonzero(fits >= most)
     size = snapshot.capacity[:, enough] / np.maximum(snapshot.capacity.max(axis=1), 1)[:, None]
     apart = {domain: ceil(rest / bound) for domain, bound in bounds.items()}
@@ -56,9 +56,9 @@ def more_machines(work: Work, part: GroupExplanation, snapshot: Snapshot) -> Mor
 
 
 def evictions(work: Work, snapshot: Snapshot, cell: Cell) -> int:
-    """How many tasks of less precedence would have to go so that all that is left fits; 0 when that is no remedy.
+    """Return the number of tasks with lower precedence to evict so that the rest fits; 0 when that does not help.
 
-    The copy is as it was afterwards. Of a large cell as many machines are looked at as would be of use.
+    The snapshot is left unchanged. In a large cell only as many machines are fetched as could be useful.
     """
     policy, rng, mark = Precedence(looks=MOST_LOOKED_UP, most=MOST_LOOKED_UP), Random(0), snapshot.mark()
     whole = replace(work, job=replace(work.job, gang=Gang.YES))

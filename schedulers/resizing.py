@@ -1,7 +1,7 @@
-"""Jobs that can use any number of workers, while they run: how far they are, and how many workers each is to have.
+"""Elastic jobs while they run: their progress, and the number of workers each should have.
 
-What was asked for is waited for like any task. What goes beyond is surplus, tasks of the job's optional group:
-they are placed at once or not at all, may be evicted first, and are given up when others wait for their room.
+Requested workers are waited for like other tasks. Additional ones are surplus, tasks of the job's optional group:
+they are placed at once or not at all, are evicted first, and are given up when others wait for their room.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -19,25 +19,25 @@ from schedulers.sizing.model import Phase, Profile, Totals
 
 LOOK_SECONDS = 1.0
 REST_SECONDS = 10.0
-"""After surplus workers found no machine, though the sums had room, a job gets no more of them for this long."""
+"""Time without further surplus for a job after surplus workers found no machine although the sums had room."""
 MOST_WAITING = 20
-"""Jobs of each other kind that are asked what they wait for."""
+"""Maximum number of pending jobs per other kind that are read."""
 PLAN = "mapreduce"
-"""Where a job's spec says how many ``maps`` and ``reduces`` it has."""
+"""Field of a job's spec with its numbers of ``maps`` and ``reduces``."""
 
 TotalsOf = Mapping[str, Mapping[int, int]]
 """New totals by job and task group."""
 
 
 class Measure(NamedTuple):
-    """Say how far these jobs are, and who else waits; with `every`, all others in the scheduler's buckets too."""
+    """Measure these jobs and read other pending jobs; with `every`, also all others in the scheduler's buckets."""
 
     jobs: tuple[str, ...]
     every: bool = False
 
 
 class Sized(NamedTuple):
-    """A job, how far it is, and what is remembered of its name."""
+    """A job, its progress, and the stored durations of jobs with its name."""
 
     job: Job
     progress: Progress | None
@@ -45,31 +45,31 @@ class Sized(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """The answer to Measure: the jobs that are still there, and jobs of other kinds that are pending."""
+    """The answer to Measure: the jobs that still exist, and pending jobs of other kinds."""
 
     jobs: Sequence[Sized]
     waiting: Sequence[Job]
 
 
 class Resize(NamedTuple):
-    """Give jobs other totals; the answer is Resized."""
+    """Change the totals of jobs; the answer is Resized."""
 
     totals: TotalsOf
 
 
 class Resized(NamedTuple):
-    """The jobs after that; those that ended meanwhile are left out."""
+    """The jobs after the change, without those that ended meanwhile."""
 
     jobs: Sequence[Job]
 
 
 @dataclass(slots=True)
 class Elastic:
-    """The jobs that can use any number of workers, with what was submitted, and when to measure them next (seconds).
+    """The elastic jobs of a scheduler, their specs, and when to measure them next (seconds).
 
-    `sizing` decides; without one nothing is elastic. `strangers`: jobs may run that came to this scheduler from one
-    that is gone. `waited`: other kinds' jobs that were pending at the last look. `rests`: until when a job gets no more
-    surplus workers.
+    `sizing` decides; without one nothing is elastic. `strangers`: running jobs may have come from a lost scheduler.
+    `waited`: jobs of other kinds that were pending at the last measurement. `rests`: time until which a job gets no
+    more surplus.
     """
 
     sizing: Sizing | None = None
@@ -80,39 +80,39 @@ class Elastic:
     rests: dict[str, float] = field(default_factory=dict)
 
     def take(self, job: Job) -> None:
-        """Fetch after a job, at once, if it can use any number of workers."""
+        """Include a job if it is elastic; measure it at once."""
         if self.sizing is not None and job.id not in self.jobs and can_grow(job):
             self.jobs[job.id] = job.spec
             self.due = 0.0
 
     def forget(self, job_id: str) -> None:
-        """Leave a job to others."""
+        """Exclude a job."""
         self.jobs.pop(job_id, None)
         self.rests.pop(job_id, None)
 
     def keep(self, keeps: Callable[[str], bool]) -> None:
-        """Leave to others the jobs that are theirs; some may have come from others."""
+        """Exclude jobs of other schedulers; some may have come from others."""
         for job_id in [job_id for job_id in self.jobs if not keeps(job_id)]:
             self.forget(job_id)
         self.strangers = True
 
     def next_due(self) -> float | None:
-        """When to measure next (seconds); None when there is nothing to look after."""
+        """Return when to measure next (seconds); None when there is no elastic job."""
         return self.due if self.sizing is not None and (self.jobs or self.strangers) else None
 
     def is_due(self, now: float) -> bool:
-        """Whether jobs are to be measured."""
+        """Return whether jobs are due for measurement."""
         due = self.next_due()
         return due is not None and due <= now
 
     def ask(self, now: float) -> Measure:
-        """What to ask for in this look."""
+        """Return the next measurement to make."""
         asked = Measure(tuple(self.jobs), self.strangers)
         self.due, self.strangers = now + LOOK_SECONDS, False
         return asked
 
     def spare(self, job: Job, left: list[int], now: float) -> dict[int, int]:
-        """Give up surplus workers that found no machine: they are left no more, returns the job's new totals."""
+        """Give up surplus workers that found no machine: reduce `left` and return the job's new totals."""
         found = {} if self.sizing is None else dict(spares(job, left))
         for group in found:
             left[group] = 0
@@ -122,11 +122,10 @@ class Elastic:
     def targets(
         self, measured: Measured, snapshot: Snapshot, now: float, in_hand: Container[str] = ()
     ) -> dict[str, dict[int, int]]:
-        """The totals that are to change; those of jobs in hand wait for their outcome.
+        """Return the totals to change; those of current jobs wait for their outcome.
 
-        Workers that were asked for, and jobs of other kinds that were pending at the last look too, count as if they
-        had what they wait for: the policy sees that much less idle, and gives surplus back when that is less than
-        nothing.
+        Requested workers, and jobs of other kinds that were pending at the last measurement too, count as placed: the
+        policy sees that much less idle, and gives up surplus when less than nothing is idle.
         """
         if self.sizing is None:
             return {}
@@ -155,22 +154,22 @@ class Elastic:
         return found
 
     def with_specs(self, jobs: Iterable[Job]) -> list[PendingJob]:
-        """Jobs after a change, as they arrive: the store answers without what was submitted."""
+        """Return changed jobs in the form of arriving ones: the store answers without their specs."""
         return [PendingJob(0, replace(job, spec=self.jobs[job.id])) for job in jobs if job.id in self.jobs]
 
 
 def can_grow(job: Job) -> bool:
-    """Whether a job can use any number of workers."""
+    """Return whether a job is elastic."""
     return PLAN in job.spec and surplus_of(job) is not None
 
 
 def surplus_of(job: Job) -> int | None:
-    """The task group for surplus workers, if the job has one; its workers are the first group."""
+    """Return the task group for surplus workers, or None; the first group has the job's requested workers."""
     return next((i for i, group in enumerate(job.groups) if group.optional), None)
 
 
 def profile_of(sized: Sized, spec: Opaque) -> Profile:
-    """A job as a sizing policy sees it: means of this run where there are some, else of earlier ones."""
+    """Return a job's profile: mean durations of this run where there are some, else of earlier runs."""
     job, progress, known = sized
     plan, workers = spec[PLAN], job.groups[0]
     before = (known.map_ms / 1000, known.reduce_ms / 1000) if known else (None, None)
@@ -187,11 +186,11 @@ def profile_of(sized: Sized, spec: Opaque) -> Profile:
 
 
 def _change(job: Job, profile: Profile, size: int, *, rests: bool) -> tuple[dict[int, int], int]:
-    """New totals that give a job `size` workers, and how many more it is then to have than now.
+    """Return new totals that give a job `size` workers, and the change of its number of workers.
 
-    Surplus that is of no more use is not taken away: such workers leave by themselves, and one of them might hold
-    the last shard. What was asked for is cut to what is of use only before anything of it runs. A job that `rests`
-    gets no more, nor does one whose own workers all ended: what these could not do, surplus does not do either.
+    Surplus that is no longer useful is not removed: such workers exit, and one of them might hold the last shard.
+    Requested workers are reduced to the useful number only before any of them runs. A job that `rests` gets no more
+    surplus, nor does one with all requested workers ended: surplus cannot do better.
     """
     number, workers = surplus_of(job), job.groups[0]
     if number is None:
@@ -212,7 +211,7 @@ def _change(job: Job, profile: Profile, size: int, *, rests: bool) -> tuple[dict
 
 
 def _of_no_use(sized: Sized) -> dict[int, int]:
-    """A total without the workers that still wait, once all is done and one of the others gave the answer out."""
+    """Return a total without the pending workers once the job is done and one worker committed the result."""
     workers, progress = sized.job.groups[0], sized.progress
     over = progress is not None and progress.phase == "done" and workers.finished > 0
     return {0: workers.total - workers.unplaced} if over and workers.unplaced else {}
@@ -229,16 +228,16 @@ def _plus(amounts: Resources, need: Resources, count: int) -> Resources:
 
 
 def spares(job: Job, left: Sequence[int]) -> list[tuple[int, int]]:
-    """The groups of surplus of which some found no machine, with the totals that leave these out."""
+    """Return the groups with surplus that found no machine, and the totals without it."""
     groups = enumerate(zip(job.groups, left, strict=True))
     return [(i, group.total - rest) for i, (group, rest) in groups if group.optional and rest]
 
 
-# Answered from a cell
+# Answers from a cell
 
 
 def measure(asked: Measure, cell: Cell, kind: str, owned: str) -> Measured:
-    """Read what is asked for; `owned` are the scheduler's buckets."""
+    """Read the requested measurements; `owned` are the scheduler's buckets."""
     jobs = list(cell.jobs_by_id(asked.jobs).values())
     if asked.every:
         others = (job for job in cell.jobs() if job.kind == kind and job.id not in asked.jobs)
@@ -253,7 +252,7 @@ def _lives(job: Job) -> bool:
 
 
 def resize(asked: Resize, cell: Cell, at_ms: int, by: str) -> Resized:
-    """Change what is asked for; a job that ended meanwhile stays as it is."""
+    """Apply the requested totals; a job that ended meanwhile is left out."""
     jobs = []
     for job_id, totals in asked.totals.items():
         try:

@@ -1,4 +1,4 @@
-"""How often a job is tried that never sleeps: the rule of systems that do not wait for room to be freed."""
+"""Retries of jobs that are never blocked: the rule of systems that do not requeue on freed room."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from schedulers.work import Work
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """A job that is not placed whole is tried again `seconds` after its attempt, whatever kept it from it.
+    """Retry a job that is not completely placed `seconds` after its attempt, whatever the reason.
 
-    After so many `attempts` it is abandoned; after so many `fruitless` ones (None: no such limit) when
-    none of its tasks was ever placed.
+    It is abandoned after `attempts` attempts, or after `fruitless` ones (None: no such limit) when none of its tasks
+    was ever placed.
     """
 
     seconds: float = 0.0
@@ -18,7 +18,7 @@ class RetryPolicy:
     fruitless: int | None = None
 
     def is_over(self, work: Work) -> bool:
-        """Whether a job that is still not placed whole is to be given up."""
+        """Return whether a job that is not completely placed is given up."""
         if work.attempts >= self.attempts:
             return True
         return self.fruitless is not None and not work.placed and work.attempts >= self.fruitless

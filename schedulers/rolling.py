@@ -1,8 +1,8 @@
 """Rolling updates: tasks of a running job are replaced a few at a time, and only while the new ones stay healthy.
 
-The store keeps what is to be reached (`Target`, in the job's spec) and that it is under way; `move` says, purely,
-what to do next; `Rollouts` does it, as housekeeping of the schedulers (docs/decisions/0008). Each step names the
-modify index and the totals it was decided on, so two that look after one update do not add up.
+The store keeps the goal (`Target`, in the job's spec) and the fact that an update is rolling; `move` decides the next
+step, as a pure function; `Rollouts` executes it, as housekeeping of the schedulers (docs/decisions/0008). Each step
+names the modify index and totals it is based on, so that steps of two schedulers do not add up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,35 +15,35 @@ from cellstate.errors import Refused
 from cellstate.model import GroupStatus, Job, JobState, bucket_of
 
 HEALTHY_AFTER_MS = 10_000
-"""How long a new task must stay up when its job does not say."""
+"""Default time for which a new task must stay up."""
 PROGRESS_DEADLINE_MS = 600_000
-"""How long an update may get no further when its job does not say."""
+"""Default time without progress after which an update stops."""
 LOOK_MS = 200
-"""How soon an update is looked at again at the soonest."""
+"""Minimum time between two checks of an update."""
 RARER = 4
-"""When nothing happened for some time, the next look is after that part of it."""
+"""While nothing happens, the next check follows after this part of the elapsed time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Tasks of one name: the group they are to be in and how many, and the older groups they come from."""
+    """Tasks of one name: their group and number, and the older groups that they replace."""
 
     group: int
     count: int
     older: tuple[int, ...] = ()
     finished: int = 0
-    """Tasks that finished in groups that were replaced completely by earlier updates; they are not run again."""
+    """Tasks that finished in groups replaced completely by earlier updates; they do not run again."""
     resized: int = 0
-    """The modify index of a resize that this target takes back; it makes the job's spec differ from the one before."""
+    """The modify index of a resize that this target reverts; it makes the job's spec differ from the one before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a job is updated: at most so many tasks of a group down at once, and when a new task counts as healthy.
+    """How a job is updated: maximum number of tasks of a group down at once, and when a new task counts as healthy.
 
-    It must stay up for `healthy_after_ms`. With a `command` an agent runs that beside it, from `grace_ms` after its
-    start on, and ends the task as failed when it does not exit with 0: so it must stay up for both together. An
-    update that gets no further for `progress_deadline_ms` beyond that stops where it is.
+    A task must stay up for `healthy_after_ms`. An agent also runs a `command` from `grace_ms` after the start, and ends
+    the task as failed when its exit code is not 0: the task must stay up for both together. An update without progress
+    for `progress_deadline_ms` beyond that stops.
     """
 
     max_down: int = 1
@@ -54,7 +54,7 @@ class Policy:
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> "Policy":
-        """The policy of a job by its spec: ``update: {max_down, progress_deadline, health: {…}}``."""
+        """Return a job's policy from its spec: ``update: {max_down, progress_deadline, health: {…}}``."""
         said = spec.get("update", {})
         health = said.get("health", {})
         command = tuple(health.get("command", ()))
@@ -65,12 +65,12 @@ class Policy:
 
     @property
     def proven_ms(self) -> int:
-        """How long after its start a task that is still up counts as healthy."""
+        """Time after its start from which a running task counts as healthy."""
         return self.grace_ms + self.healthy_after_ms
 
 
 def targets(job: Job) -> list[Target]:
-    """What a job's groups are to become; without an update, what they are."""
+    """Return the goal of a job's groups; without an update, their present state."""
     said = job.spec.get("targets")
     if said is None:
         return [Target(i, group.total) for i, group in enumerate(job.groups)]
@@ -78,17 +78,17 @@ def targets(job: Job) -> list[Target]:
 
 
 def going(group: GroupStatus) -> int:
-    """Tasks of a group that have not ended."""
+    """Return the number of tasks of a group that have not ended."""
     return group.unplaced + group.placed
 
 
 def counted(job: Job, group: GroupStatus) -> int:
-    """Finished tasks of a group that count as done: all but those of a service, whose tasks are to stay up."""
+    """Return the finished tasks of a group that count as done: none of a service, which must stay up."""
     return 0 if job.kind == "service" else group.finished
 
 
 class Move(NamedTuple):
-    """The next step: other totals, or the end of the update (`done`, or `stalled` and why), or nothing yet."""
+    """The next step: new totals, or the end of the update (`done`, or `stalled` and why), or nothing yet."""
 
     totals: Mapping[int, int] = {}
     done: bool = False
@@ -96,33 +96,33 @@ class Move(NamedTuple):
 
 
 def move(job: Job, healthy: Mapping[int, int]) -> Move:
-    """Decide what to do next; `healthy` is how many tasks of each new group are known to work."""
+    """Decide the next step; `healthy` is the number of healthy tasks of each new group."""
     policy, totals, done = Policy.of(job.spec), dict[int, int](), True
     for target in targets(job):
         new, older = job.groups[target.group], [job.groups[number] for number in target.older]
         if older and new.failed + (new.finished if job.kind == "service" else 0):
             word = f"{new.failed} failed" if new.failed else f"{new.finished} ended"
             return Move(stalled=f"of its {new.total} new tasks {word}")
-        # A group that stays as it is has no new tasks that would have to prove themselves.
+        # An unchanged group has no new tasks that must become healthy.
         totals |= _totals(job, target, healthy.get(target.group, 0) if older else new.placed, policy.max_down)
-        # What is left of the older groups, and new tasks that are not known to work, keep it open.
+        # Remaining tasks of older groups, and unhealthy new tasks, keep it open.
         works = healthy.get(target.group, 0) + _finished(job, target) >= target.count
         done = done and not any(map(going, older)) and (not older or works)
     return Move(totals, done=done and not totals)
 
 
 def _finished(job: Job, target: Target) -> int:
-    """Finished tasks of a target, old and new, that are not run again."""
+    """Return the finished tasks of a target, old and new, that do not run again."""
     groups = (target.group, *target.older)
     return target.finished + sum(counted(job, job.groups[number]) for number in groups)
 
 
 def _totals(job: Job, target: Target, healthy: int, max_down: int) -> dict[int, int]:
-    """The totals that bring a target nearer to its end.
+    """Return totals that bring a target nearer to its end.
 
-    Waiting tasks of older groups are dropped, they serve nobody. Running ones are stopped only as far as at least
-    ``count - max_down`` tasks stay available: running in an older group, known to work in the new one, or finished
-    (semantics 29). The newest of the older groups goes first: an update that failed is the first to be undone.
+    Pending tasks of older groups are dropped. Running ones are stopped only as far as ``count - max_down`` tasks stay
+    available: running in an older group, healthy in the new one, or finished (semantics 29). The newest of the older
+    groups goes first: a failed update is undone first.
     """
     new = job.groups[target.group]
     ended = new.finished + new.failed + new.stopped
@@ -138,7 +138,7 @@ def _totals(job: Job, target: Target, healthy: int, max_down: int) -> dict[int, 
         left -= stops
         if group.unplaced + stops:
             totals[number] = group.total - group.unplaced - stops
-    # As many as are missing, but no running task more is stopped than the others allow.
+    # Add the missing tasks, and stop no more running ones than the other groups allow.
     missing = target.count - (finished - counted(job, new)) - (placed - stop)
     wanted = max(missing, ended, new.total - new.unplaced - (spare - stop))
     return totals if wanted == new.total else {target.group: wanted, **totals}
@@ -146,23 +146,23 @@ def _totals(job: Job, target: Target, healthy: int, max_down: int) -> dict[int, 
 
 @dataclass(slots=True)
 class Rollouts:
-    """Looks after the updates of one kind's jobs in the buckets that are a scheduler's own.
+    """The updates of one kind's jobs in a scheduler's buckets.
 
-    Since when each new placement is seen to run, and since when an update got no further, is known here alone:
-    whoever takes over counts anew, which only makes an update slower.
+    Start times of new placements and the time of the last progress are kept here alone: a scheduler that takes over
+    starts counting again, which only slows an update.
     """
 
     kind: str
     by: str
     _since: dict[int, int] = field(default_factory=dict)
-    """When (ms) each placement of a new group was first seen to run."""
+    """Time (ms) at which each placement of a new group was first seen running."""
     _progress: dict[str, tuple[object, int]] = field(default_factory=dict)
-    """How far each update was, and since when (ms)."""
+    """Progress of each update, and the time (ms) since which it is unchanged."""
 
     def step(self, cell: Cell, owned: str, now_ms: int) -> int | None:
-        """Do what is next for every update that is rolling, forget those of jobs long gone.
+        """Execute the next step of every rolling update; drop records of deleted jobs.
 
-        Returns in how many milliseconds the next look is worth while, None when none is rolling. Raises StoreError.
+        Returns milliseconds until the next useful check, None when no update is rolling. Raises StoreError.
         """
         seen: set[int] = set()
         jobs: set[str] = set()
@@ -186,14 +186,14 @@ class Rollouts:
         return min(due, default=None)
 
     def _due(self, job: Job, watched: set[int], now_ms: int) -> int:
-        """In how many milliseconds to look again: soon after something happened, and when a task has proven itself."""
+        """Return milliseconds until the next check: soon after progress, and when a task becomes healthy."""
         proven = Policy.of(job.spec).proven_ms
         left = [self._since[each] + proven - now_ms for each in watched if each in self._since]
         rarer = (now_ms - self._progress.get(job.id, (None, now_ms))[1]) // RARER
         return max(LOOK_MS, min([rarer, *(each for each in left if each > 0)]))
 
     def _advance(self, cell: Cell, job: Job, now_ms: int) -> set[int]:
-        """One step of one update; returns the placements it has an eye on."""
+        """Execute one step of one update; return the placements that it observes."""
         watched = {
             target.group: [(machine, placement) for placement, machine, leaving in job.groups[target.group].runs
                            if not leaving]
@@ -215,18 +215,18 @@ class Rollouts:
             elif wanted.done or stalled:
                 cell.settle(job.id, stalled, now_ms, self.by)
         except Refused:
-            pass  # somebody changed the job meanwhile: it is looked at again
+            pass  # the job was modified concurrently; it is checked again
         return {placement for _, placement in asked}
 
     def _take(self, cell: Cell, job: Job, totals: Mapping[int, int], now_ms: int) -> None:
-        """Take a step, unless the tasks that run are others by now than when it was decided. Raises Refused."""
+        """Apply a step unless the running tasks changed since its decision. Raises Refused."""
         seen = {number: group.total for number, group in enumerate(job.groups)}
         moved = [number for target in targets(job) if target.older for number in (target.group, *target.older)]
         placed = {number: job.groups[number].placed for number in moved}
         cell.resize(job.id, {n: seen[n] for n in moved} | dict(totals), now_ms, self.by, job.modified, seen, placed)
 
     def _stuck(self, job: Job, healthy: Mapping[int, int], now_ms: int) -> str:
-        """Why an update that got no further for too long did not; "" while there is time. A held job has time."""
+        """Return why an update made no progress for too long; "" while there is time. A held job has time."""
         done = [group.finished for group in job.groups]
         policy, far = Policy.of(job.spec), (job.modified, sorted(healthy.items()), done)
         known, since = self._progress.get(job.id, (None, 0))
@@ -241,7 +241,7 @@ class Rollouts:
         return f"no progress for {(now_ms - since) / 1000:.0f} s: of its {total} new tasks {what}"
 
     def _tasks(self, cell: Cell, runs: Sequence[tuple[int, int]], up: set[int]) -> int:
-        """Tasks in the runs that have been up long enough."""
+        """Return the tasks of the runs that have been up long enough."""
         machines = sorted({machine for machine, placement in runs if placement in up})
         mine = {placement for _, placement in runs if placement in up}
         found = cell.runs(machines) if machines else []

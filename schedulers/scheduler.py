@@ -1,4 +1,4 @@
-"""A scheduler: the composition of its policies, its queue, and what it does with an outcome."""
+"""A scheduler: the composition of its policies, its queue, and the processing of outcomes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -37,21 +37,20 @@ RETRY_LIMIT = 1_000
 """Conflicted attempts after which a job is abandoned (Omega §4)."""
 
 _STALE = frozenset({Verdict.UNKNOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE})
-"""Verdicts that say the job is not what its scheduler thinks: it is read anew."""
+"""Verdicts of a job that changed in the store: it is read again."""
 _PLACED = frozenset({Verdict.PLACED})
 
 CALL_CLAIMS = 2_000
-"""Claims after which a call to the store takes no further job: some 30 ms of the server's time."""
+"""Claims after which a call to the store takes no further job: about 30 ms of the server's time."""
 
 
 @dataclass(slots=True)
 class Scheduler:
-    """Policies joined into a scheduler of a kind; the same object runs live and simulated.
+    """Policies combined to a scheduler of a kind; the same object runs live and simulated.
 
-    `batch` is how many jobs are decided per round trip, each still its own transaction. `backoff`
-    (seconds) is the first, randomised wait after a conflict; it doubles up to a second. A gang backs
-    off always, others only when nothing at all was placed, so that two that need the same room do
-    not meet for ever.
+    `batch` is the number of jobs decided per round trip, each in its own transaction. `backoff` (seconds) is the first,
+    randomised wait after a conflict; it doubles up to a second. A gang always backs off, other jobs only when nothing
+    was placed, so that two jobs that need the same room do not collide repeatedly.
     """
 
     kind: str
@@ -59,7 +58,7 @@ class Scheduler:
     placement: Placement = field(default_factory=RandomFirstFit)
     preemption: Preemption = field(default_factory=NoPreemption)
     sizing: Sizing | None = None
-    """How many workers jobs get that can use any number; None: as many as they ask for."""
+    """Number of workers of elastic jobs; None: the requested number."""
     mode: Mode = Mode.INCREMENTAL
     detection: Detection = Detection.FINE
     batch: int = 8
@@ -70,18 +69,18 @@ class Scheduler:
     paths: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Other (t_job, t_task) for jobs of some kinds: the fast and the slow path of a monolithic scheduler."""
     retry_policy: RetryPolicy | None = None
-    """When set, every attempt counts, and a job that fits nowhere is tried again instead of waiting for room."""
+    """If set, every attempt counts, and a job that fits nowhere is retried instead of blocked."""
     rng: Random = field(default_factory=lambda: Random(0))
     instruments: list[Instrument] = field(default_factory=list)
     queue: Queue = field(init=False)
     elastic: Elastic = field(init=False)
     outbox: Outbox = field(default_factory=Outbox, init=False)
     working: dict[str, Work] = field(default_factory=dict, init=False)
-    """Jobs that are being decided or committed."""
+    """Jobs being decided or committed."""
     _preempting: list[tuple[Work, Sequence[int]]] = field(default_factory=list, init=False)
-    """Jobs in hand that fit nowhere, and the machines to be looked up before others are evicted for them."""
+    """Current jobs that fit nowhere, and the machines to fetch before other tasks are evicted for them."""
     counts_use: bool = field(default=False, init=False)
-    """Whether a policy may ask what users and pools hold."""
+    """Whether a policy may read the use of users and pools."""
     _reads_attributes: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -90,7 +89,7 @@ class Scheduler:
         self._reads_attributes = reads_attributes(self.placement) or reads_attributes(self.preemption)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Set a field; another policy takes effect at once, on a scheduler with nothing in hand."""
+        """Set a field; a new policy takes effect at once, on an idle scheduler."""
         object.__setattr__(self, name, value)
         if not hasattr(self, "elastic"):
             return
@@ -100,18 +99,18 @@ class Scheduler:
             self._reads_attributes = reads_attributes(self.placement) or reads_attributes(self.preemption)
 
     def fresh(self, seed: str) -> "Scheduler":
-        """The same composition with nothing in hand, its random numbers drawn from the stream `seed`.
+        """Return the same composition, idle, with random numbers from the stream `seed`.
 
-        The policies are copied together: what two of them share, their copies share.
+        Policies are copied together: objects that two of them share, their copies share too.
         """
         own = [each.name for each in fields(self) if each.init and each.name not in ("rng", "instruments")]
         copies = deepcopy({name: getattr(self, name) for name in own})
         return replace(self, **copies, rng=Random(seed), instruments=list(self.instruments))
 
-    # Taking jobs in
+    # Arriving jobs
 
     def renew(self) -> None:
-        """Queue what was in flight again, with its counts; a job that is placed after all is read anew then."""
+        """Queue jobs in flight again, with their counts; a job that was placed after all is read again."""
         self.take(self.working.values())
         self.working.clear()
 
@@ -305,7 +304,7 @@ class Scheduler:
             self.queue.ready.add(work)
 
     def _spare(self, work: Work, now: float) -> bool:
-        """Give up surplus workers that found no machine; whether there were any."""
+        """Give up surplus workers that found no machine; return whether there were any."""
         if not (found := self.elastic.spare(work.job, work.left, now)):
             return False
         self.outbox.spare.setdefault(work.id, {}).update(found)
@@ -338,7 +337,7 @@ class Scheduler:
 
 
 def _tasks(claims: Sequence[Claim]) -> Iterable[tuple[int, int]]:
-    """Tasks claimed, by group."""
+    """Yield claimed tasks by group."""
     if isinstance(claims, Singles):
         return [(claims.group, len(claims))]
     counts: dict[int, int] = {}
@@ -348,7 +347,7 @@ def _tasks(claims: Sequence[Claim]) -> Iterable[tuple[int, int]]:
 
 
 def reads_attributes(policy: object) -> bool:
-    """Whether a policy, or one that it wraps, wants names and attributes of machines to be known."""
+    """Return whether a policy, or one that it wraps, needs names and attributes of machines."""
     if getattr(policy, "reads_attributes", False):
         return True
     inner = [getattr(policy, each.name, None) for each in fields(policy)] if is_dataclass(policy) else []
@@ -356,13 +355,13 @@ def reads_attributes(policy: object) -> bool:
 
 
 def _admitted(work: Work) -> Work:
-    """As much of a job as it is to have now, once: what is in the way of one of its groups is not in the way of all."""
+    """Return the part of a job that it may place now; a limit of one group does not exclude the others."""
     left, work.admitted = [min(pair) for pair in zip(work.left, work.admitted or work.left, strict=True)], None
     return replace(work, left=left)
 
 
 def _count(work: Work, claims: Sequence[Claim], outcome: Outcome) -> AbstractSet[Verdict]:
-    """Take over what stands; returns how the rest was judged, and PLACED when all stands or some does."""
+    """Apply accepted claims; return the verdicts of the others, and PLACED when some or all were accepted."""
     if isinstance(claims, Singles):
         placed = outcome.claims.count(PLACED_ONE)
         work.left[claims.group] -= placed
@@ -379,10 +378,10 @@ def _count(work: Work, claims: Sequence[Claim], outcome: Outcome) -> AbstractSet
 
 
 def rebase(transaction: Transaction, own: dict[int, int]) -> Transaction:
-    """Raise the numbers a coarse transaction saw by one's own accepted transactions judged since.
+    """Raise the numbers that a coarse transaction saw by the scheduler's own accepted transactions since.
 
-    `own` counts, per machine, accepted transactions of the commit that was in flight when this one
-    was decided. What others changed is not counted, so a foreign change still shows as a move.
+    `own` counts, per machine, accepted transactions of the commit that was in flight when this one was decided.
+    Changes by others are not counted, so they still show as a move.
     """
     if transaction.detection is Detection.FINE or not own:
         return transaction

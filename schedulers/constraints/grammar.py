@@ -1,8 +1,8 @@
 """The grammar of constraints: ``platform == 'x86' and (zone in ['a', 'b'] or not has gpu)``.
 
 Constraints are never executed; a fixed grammar parses them to a tree. A comparison with an attribute that a machine
-does not have is false, and ``!=`` and ``not in`` are the negations ``not (… == …)`` and ``not (… in …)``: a machine without
-the attribute satisfies them.
+does not have is false, and ``!=`` and ``not in`` are the negations ``not (… == …)`` and ``not (… in …)``: a machine
+without the attribute satisfies them.
 """
 
 import re

@@ -37,7 +37,7 @@ MEANING: Mapping[str, str] = {
     Reason.TOO_LARGE: "a task wants more than any machine that it may use has",
     Reason.CONSTRAINT: "no machine satisfies its constraints",
     Reason.SPREAD: "there is room only where it would have too many tasks in one domain or on one machine",
-    Reason.RESOURCES: "no machine has room for what is left",  # of a gang: not for all of it
+    Reason.RESOURCES: "no machine has room for what is left",  # for a gang: not for all its tasks
     Reason.LIMIT: "the limits of its kind are reached",
     Reason.HELD: "held: it is not to be placed yet",
     Reason.DEPENDENCY: "it waits for other jobs to end; or one of them did not finish, and so it was stopped",

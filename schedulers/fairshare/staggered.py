@@ -35,7 +35,7 @@ def _events(children: Curves, squeeze: Floats) -> tuple[Floats, Floats, Integers
 
 
 def staggered_parts(children: Curves, squeeze: Floats, factor: float) -> Floats:
-    """Shares of the children at a fit factor of `staggered`: those whose breakpoint was passed stand behind it."""
+    """Return shares of the children at a fit factor of `staggered`; past a breakpoint the upper value holds."""
     lower, upper, where, owner = _events(children, squeeze)
     reached = int(np.ceil(factor - TOLERANCE))
     if reached >= len(where):

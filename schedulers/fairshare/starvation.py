@@ -80,7 +80,7 @@ def inherited(parents: Mapping[str, str], own: Mapping[str, StarvationRules]) ->
 
 
 def of_job(pool: tuple[float, float, float], own: StarvationRules) -> tuple[float, float, float]:
-    """Return what a job has below its pool: it lowers the tolerance and raises timeouts, never the other way."""
+    """Return the rules of a job below its pool: it may only lower the tolerance and raise timeouts."""
     tolerance, timeout, aggressive = _replaced(pool, own)
     return min(pool[0], tolerance), max(pool[1], timeout), max(pool[2], aggressive)
 

@@ -201,7 +201,7 @@ class _Update:
         return found
 
     def grant(self, number: int, share: Floats) -> None:
-        """Add integral share to a pool and all its ancestors; what was built from the old one is dropped."""
+        """Add integral share to a pool and all its ancestors; drop curves built from the old one."""
         for at in self.tree.path(number):
             self.integral[at] += share
             if at:
@@ -220,7 +220,7 @@ class _Update:
         return float(ratio.min()) / self.tree.options.smooth_period
 
     def spend_volumes(self) -> None:
-        """Give burst pools their share depth first, then relaxed pools what is left."""
+        """Give burst pools their share depth first, then the rest to relaxed pools."""
         kinds = [self.tree.pool(number).integral.kind for number in range(len(self.tree.numbers))]
         for number in self.tree.downward:
             if kinds[number] == "burst":

@@ -56,7 +56,7 @@ def _distribute(tree: Tree, flow: Floats, overflow: Floats, room: Floats, integr
 
 
 def _filled(free: float, room: Floats, weight: Floats) -> Floats:
-    """Split `free` in proportion to `weight`, nobody above its `room`: water filling."""
+    """Split `free` in proportion to `weight`, each at most its `room`: water filling."""
     taken = np.zeros(len(room))
     able = np.flatnonzero((room > 0) & (weight > 0))
     order = able[np.argsort(room[able] / weight[able], kind="stable")]

@@ -1,1 +1,1 @@
-"""Where tasks go: policies that see machines and one job."""
+"""Policies that choose machines; they see machines and one job."""

@@ -13,13 +13,13 @@ from schedulers.policies import Placement, claims_of
 from schedulers.work import Work
 
 TRIES = 3
-"""Orders that are thrown at random after the largest tasks were tried first."""
+"""Random orders that are tried after the order by task size."""
 
 
 def arranged(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
-    """Place a job; a gang of several groups also in other orders, the largest tasks first, before it is given up.
+    """Place a job; try a gang of several groups in other orders too, the largest tasks first.
 
-    Finding out whether any order fits would take exponential time; this finds what a packer would.
+    Deciding whether any order fits would take exponential time; this finds the order of a bin packer.
     """
     claims = claims_of(placement, placement.place(work, snapshot, rng))
     groups = [group for group, left in enumerate(work.left) if left]
@@ -40,7 +40,7 @@ def _orders(work: Work, groups: list[int], snapshot: Snapshot, rng: Random) -> I
 
 
 def _in_order(placement: Placement, work: Work, order: list[int], snapshot: Snapshot, rng: Random) -> list[Claim]:
-    """Group by group, each whole or nothing at all; those behind see where the ones before them went."""
+    """Place group by group, each completely or not at all, on the room that the previous ones left."""
     mark, claims, known = snapshot.mark(), list[Claim](), snapshot.placed
     places = places_of(work, snapshot)
     try:

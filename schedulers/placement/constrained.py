@@ -1,4 +1,4 @@
-"""Constraints for any placement: it is shown only the machines that a job may use."""
+"""Constraints for any placement: it sees only the machines that a job may use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,9 +16,9 @@ from schedulers.work import Work
 
 @dataclass(frozen=True, slots=True)
 class Constrained:
-    """`inner` places jobs on the machines their constraints leave; `careful` those that demand more.
+    """`inner` places jobs on the machines that satisfy their constraints; `careful` places jobs with other demands.
 
-    More is what a choice of single machines cannot answer: spreading, other jobs, preferences.
+    Other demands concern several machines at once: spreading, other jobs, preferences.
     """
 
     inner: Placement = field(default_factory=RandomFirstFit)
@@ -38,7 +38,7 @@ class Constrained:
         return self._narrowed(work, snapshot, rng, masks)
 
     def _narrowed(self, work: Work, snapshot: Snapshot, rng: Random, masks: dict[int, Mask | None]) -> Sequence[Claim]:
-        """Group by group, each on a copy of its own."""
+        """Place group by group, each on its own narrowed snapshot."""
         mark, claims, places = snapshot.mark(), list[Claim](), dict(work.places)
         for group, mask in masks.items():
             left = [count if other == group else 0 for other, count in enumerate(work.left)]

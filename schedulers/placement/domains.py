@@ -1,7 +1,7 @@
-"""Failure domains that nest and overlap, and how many tasks of a job each one has.
+"""Nested and overlapping failure domains, and the number of a job's tasks in each.
 
-Machines that are in the same domain of every kind in question are alike as far as spreading goes: they
-form a *patch*. A decision goes on over patches, of which there are few, and not over machines.
+Machines in the same domain of every relevant kind are equal for spreading: they form a *patch*. Decisions work on
+patches, which are few, instead of machines.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class Patches:
 
 
 def patches(attributes: Attributes, domains: tuple[str, ...]) -> Patches:
-    """Patches of some kinds of domain; kept until attributes change."""
+    """Return the patches of some kinds of domain; cached until attributes change."""
     return attributes.keep(("patches", domains), lambda: _patches(attributes, domains))
 
 
@@ -35,7 +35,7 @@ def _patches(attributes: Attributes, domains: tuple[str, ...]) -> Patches:
     columns = [attributes.codes(domain).astype(np.int64) for domain in domains]
     of: Codes = np.zeros(attributes.size, dtype=np.int64)
     for column in columns:
-        # Made dense after each kind, or the product of many kinds would leave 64 bits.
+        # Renumbered after each kind: the product of many kinds would exceed 64 bits.
         of = np.unique(of * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1]
     some = np.zeros(int(of.max(initial=0)) + 1, dtype=np.int64)
     some[of] = np.arange(len(of))
@@ -44,7 +44,7 @@ def _patches(attributes: Attributes, domains: tuple[str, ...]) -> Patches:
 
 @dataclass(slots=True)
 class Level:
-    """One kind of domain: the most tasks a domain may take (None: any number), and how many each code has."""
+    """One kind of domain: maximum number of tasks per domain (None: any), and the present number by code."""
 
     domain: str
     bound: int | None
@@ -52,7 +52,7 @@ class Level:
 
 
 def levels(wants: Demands, tasks: int, snapshot: Snapshot, here: Mapping[int, int]) -> list[Level]:
-    """The kinds of domain of a job of so many tasks, of which `here` are placed; `machine` is not among them."""
+    """Return the kinds of domain of a job with `tasks` tasks, of which `here` are placed; without `machine`."""
     bounds: dict[str, list[int]] = {}
     for spread in wants.spread:
         if spread.domain != MACHINE:
@@ -69,14 +69,14 @@ def levels(wants: Demands, tasks: int, snapshot: Snapshot, here: Mapping[int, in
 
 
 def most_on_machine(wants: Demands, tasks: int) -> int | None:
-    """How many tasks of a job of so many one machine may take; None for any number."""
+    """Return the maximum number of tasks per machine for a job with `tasks` tasks; None for any number."""
     bounds = [spread.bound(tasks) for spread in wants.spread if spread.domain == MACHINE]
     known = [bound for bound in bounds if bound is not None] + ([1] if wants.different else [])
     return min(known, default=None)
 
 
 def closed(level: Level, snapshot: Snapshot) -> NDArray[np.bool_] | None:
-    """Machines that a bounded kind of domain rules out: their domain is full, or they are in none."""
+    """Return the machines excluded by a bounded kind of domain: their domain is full, or they have none."""
     if level.bound is None:
         return None
     full = level.counts >= level.bound
@@ -86,18 +86,18 @@ def closed(level: Level, snapshot: Snapshot) -> NDArray[np.bool_] | None:
 
 
 def tasks_of(work: Work) -> int:
-    """The tasks of a job that run or are to run: what a share is a share of."""
+    """Return the number of tasks that run or will run: the whole of which a share is taken."""
     return sum(group.unplaced + group.placed for group in work.job.groups)
 
 
 def places_of(work: Work, snapshot: Snapshot) -> dict[int, int]:
-    """Tasks of a job by machine of the copy: as looked up, else what its record and its scheduler know."""
+    """Return a job's tasks by machine, as fetched, or else from its record and its scheduler."""
     if work.id in snapshot.placed:
         return {machine: count for machine, count in snapshot.placed[work.id].items() if machine < snapshot.size}
     here = dict(work.places)
     for group in work.job.groups:
         machines = [machine for _, machine, leaving in group.runs if not leaving and machine not in work.places]
         for machine in machines:
-            # A record does not say how many tasks a run has, but that is plain when there is only one.
+            # A record has no task counts of runs, but with a single run the count is known.
             here[machine] = here.get(machine, 0) + (group.placed if len(group.runs) == 1 else 1)
     return {machine: count for machine, count in here.items() if machine < snapshot.size}

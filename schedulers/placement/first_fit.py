@@ -1,4 +1,4 @@
-"""Randomised first fit (Omega §4): from a random machine on, the first ones with room."""
+"""Randomised first fit (Omega §4): the first machines with room, from a random one on."""
 
 from dataclasses import dataclass
 from random import Random
@@ -13,10 +13,10 @@ from schedulers.work import Work
 
 @dataclass(frozen=True, slots=True)
 class RandomFirstFit:
-    """Pack as many of a job's identical tasks on a machine as it holds, then go on to the next.
+    """Fill a machine with a job's identical tasks, then continue with the next.
 
-    After `window` machines looked at one by one, the rest of the cell is searched at once: in a full
-    cell most machines have no room, and a vector operation over 10,000 costs less than 200 looks.
+    After `window` machines, the rest of the cell is searched in one vector operation: in a full cell most machines have
+    no room, and 10,000 at once cost less than 200 single checks.
     """
 
     window: int = 64

@@ -1,4 +1,4 @@
-"""Randomised first fit as the lightweight simulator has it (Omega §4): task by task, each on a random machine."""
+"""Randomised first fit of the lightweight simulator (Omega §4): task by task, each on a random machine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from schedulers.work import Work
 
 @dataclass(frozen=True, slots=True)
 class RandomFit:
-    """Each task goes on a machine drawn among those with room; so a job spreads over the cell.
+    """Place each task on a random machine with room, so that a job spreads over the cell.
 
-    Machines are drawn blindly until the draws that must still be expected to miss cost more than a look at
-    every machine; then the ones with room are listed and drawn from.
+    Machines are drawn blindly until the expected cost of further misses exceeds that of scanning all machines; then the
+    machines with room are listed and drawn from.
     """
 
     fewest: int = 16
-    """So many misses say nothing yet."""
+    """Number of misses before the expected cost is considered."""
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """See Placement.place."""
@@ -56,7 +56,7 @@ class RandomFit:
         return found
 
     def _search(self, need: Resources, wanted: int, snapshot: Snapshot, rng: Random, found: list[int]) -> None:
-        """Draw among the machines that have room."""
+        """Draw among the machines with room."""
         machines, before = snapshot.holding(need), len(found)
         while machines and before < wanted:
             i = int(rng.random() * len(machines))

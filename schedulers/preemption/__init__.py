@@ -1,1 +1,1 @@
-"""Whom to evict for a job that fits nowhere: policies that see machines, one job and what runs there."""
+"""Policies that choose victims for a job that fits nowhere; they see machines, one job and running tasks."""

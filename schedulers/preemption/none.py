@@ -1,4 +1,4 @@
-"""Nobody is evicted: a job that fits nowhere sleeps."""
+"""No preemption: a job that fits nowhere is blocked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

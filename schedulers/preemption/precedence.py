@@ -19,20 +19,20 @@ from schedulers.preemption.victims import fewest
 from schedulers.work import Work
 
 Prey = Mapping[int, Sequence[Resident]]
-"""By machine, what is less important than the job and may be evicted for it."""
+"""By machine: less important tasks that may be evicted for the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Precedence(Preemption):
     """Evict tasks of strictly lower precedence (Omega §3.4).
 
-    The lowest precedence that makes enough room is found first: nothing more important is touched. Of the
-    machines those are offered to the placement where one task of the job costs the fewest tasks, as many as are
-    needed; so constraints, spreading and gangs hold as ever. On a machine the victims are chosen by `fewest`.
+    The lowest sufficient precedence is found first: more important tasks are never evicted. The placement is offered
+    the machines on which one task of the job costs the fewest tasks, as many as needed; so constraints, spreading and
+    gangs hold as usual. On a machine `fewest` chooses the victims.
 
-    `looks` machines that might hold the job are looked up for an attempt, drawn at random, and what is known of a
-    machine is kept until it changes; `most` of those known are considered. The choice is the best of these and not
-    of the whole cell: that would have to be read for each job.
+    `looks` machines that might hold the job are fetched per attempt, drawn at random, and cached until they change;
+    `most` of the cached ones are considered. The choice is the best of these, not of the whole cell, which would have
+    to be read for each job.
     """
 
     by: ClassVar[str] = "precedence"
@@ -43,7 +43,7 @@ class Precedence(Preemption):
     def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> list[int] | None:
         """See Preemption.suspects."""
         if not work.job.precedence:
-            return None  # nothing is less important
+            return None  # no task is less important
         might = _might_hold(work, snapshot)
         if not might.any():
             return None
@@ -82,7 +82,7 @@ class Precedence(Preemption):
 
 
 def _might_hold(work: Work, snapshot: Snapshot) -> NDArray[np.bool_]:
-    """Machines that would hold a task of the job if they were empty, and are not."""
+    """Return the machines that are not empty and would hold a task of the job if they were."""
     might = np.zeros(snapshot.size, dtype=np.bool_)
     for group, left in enumerate(work.left):
         if left:
@@ -94,7 +94,7 @@ def _might_hold(work: Work, snapshot: Snapshot) -> NDArray[np.bool_]:
 
 
 class _Trial:
-    """What the placement makes of the room that evicting everything up to one precedence would give."""
+    """A placement on the room that evicting everything up to one precedence would free."""
 
     def __init__(self, work: Work, snapshot: Snapshot, prey: Prey, level: int) -> None:
         self.work, self.snapshot = work, snapshot
@@ -106,14 +106,14 @@ class _Trial:
         self.needs = [work.need(group) for group, left in enumerate(work.left) if left]
 
     def succeeds(self, placement: Placement, rng: Random) -> bool:
-        """Whether anything can be placed; the copy is as it was afterwards."""
+        """Return whether anything can be placed; the snapshot is left unchanged."""
         mark = self.snapshot.mark()
         found = len(self._place(list(self.prey), placement, rng)) > 0
         self.snapshot.undo(mark)
         return found
 
     def fewest_machines(self, placement: Placement, rng: Random) -> Sequence[Claim]:
-        """Claims with victims: twice as many machines are offered, the cheapest first, until something is placed."""
+        """Return claims with victims: the cheapest machines are offered, doubled until something is placed."""
         costs = {machine: cost for machine in self.prey if (cost := self._cost(machine)) is not None}
         ranks = {cost[:2]: rank for rank, cost in enumerate(sorted(set(costs.values())))}
         disturbs = np.zeros(self.snapshot.size)
@@ -131,7 +131,7 @@ class _Trial:
         return []
 
     def _cost(self, machine: int) -> tuple[int, int, int] | None:
-        """What one task here costs: the precedence of the most important victim, the tasks, the oldest of them."""
+        """Return the cost of one task here: precedence of the most important victim, tasks, oldest victim."""
         costs = []
         for need in self.needs:
             lacking = tuple(amount - int(room[machine]) for amount, room in zip(need, self.snapshot.room, strict=True))
@@ -152,7 +152,7 @@ class _Trial:
         return claims_of(placement, placement.place(self.work, relieved, rng))
 
     def _with_victims(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Name the victims of each claim; what is evicted for one of a machine's claims counts for those behind it."""
+        """Assign victims to each claim; a machine's later claims use room that earlier victims freed."""
         room: dict[int, list[int]] = {}
         for claim in claims:
             here = room.setdefault(claim.machine, [int(amounts[claim.machine]) for amounts in self.snapshot.room])

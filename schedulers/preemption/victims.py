@@ -1,4 +1,4 @@
-"""Which of the tasks on one machine are to go for a claim: the least important first, and no more than needed."""
+"""The choice of victims on one machine: the least important first, and no more than needed."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -8,22 +8,22 @@ from cellstate.resources import Resources
 
 
 class Victims(NamedTuple):
-    """So many tasks of one run that are to go."""
+    """Tasks of one run to evict."""
 
     resident: Resident
     number: int
 
     @property
     def tasks(self) -> int:
-        """How many tasks stop: all of a strict gang when one of it goes."""
+        """Number of tasks that stop: all of a strict gang when one of them does."""
         return max(self.number, self.resident.together)
 
 
 def fewest(residents: Iterable[Resident], lacking: Resources) -> list[Victims] | None:
-    """Victims that free at least what is lacking; None when all of them together do not.
+    """Return victims that free at least `lacking`; None when all together do not.
 
-    Lowest precedence first; of equals those alone before strict gangs, then those that free most of what lacks,
-    then the newest. Whoever turns out not to be needed stays, the most important first.
+    Lowest precedence first; of equals, single tasks before strict gangs, then those that free most of the lacking
+    resources, then the newest. Victims that turn out to be unnecessary stay, the most important first.
     """
     missing = list(lacking)
     chosen: list[Victims] = []
@@ -45,13 +45,13 @@ def _rank(resident: Resident, lacking: Resources) -> tuple[float, ...]:
 
 
 def _useful(resident: Resident, missing: Sequence[int]) -> int:
-    """How many of its tasks it takes until it has freed all it can of what is missing."""
+    """Return the number of its tasks that free all it can of the missing resources."""
     wanted = [-(-lack // need) for need, lack in zip(resident.need, missing, strict=True) if lack > 0 and need > 0]
     return min(resident.tasks, max(wanted, default=0))
 
 
 def _without_needless(chosen: list[Victims], missing: list[int]) -> list[Victims]:
-    """`missing` is 0 or less: so much more than needed is freed."""
+    """Drop unnecessary victims. `missing` is 0 or less: the amount freed beyond the need."""
     kept: list[Victims] = []
     for resident, count in reversed(chosen):
         spare = [-lack // need for need, lack in zip(resident.need, missing, strict=True) if need > 0]

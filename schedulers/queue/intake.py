@@ -1,7 +1,7 @@
-"""Which pending jobs to take in from the store: the next ones of the lanes that the policy ranks best.
+"""Which pending jobs to receive from the store: the next ones of the lanes that the policy ranks best.
 
-Each lane of the store is a stream of jobs by arrival. A scheduler keeps some of each at hand and merges them by its
-policy, so it knows the best of all without reading the queue: only lanes that run short are asked for more.
+Each lane of the store is a stream of jobs by arrival. A scheduler holds some jobs of each and merges them by its
+policy, so it has the best job of all without reading the queue: only lanes that run short are requested.
 """
 
 from collections.abc import Iterable
@@ -15,16 +15,16 @@ from schedulers.queue.ranks import Place
 from schedulers.work import Work
 
 MOST_ASKED = 8
-"""Lanes that are asked in one call: with 32 buckets a millisecond of the server's time."""
+"""Maximum number of lanes per call: with 32 buckets a millisecond of the server's time."""
 LEAST_AT_HAND = 8
-"""Jobs of a lane that are taken in at once, at least."""
+"""Minimum number of jobs of a lane per request."""
 
 
 @dataclass(slots=True)
 class Stream:
-    """A lane as it was read: jobs up to the arrival `after` were taken in, and those up to `seen` are known.
+    """A lane as read so far: jobs up to the arrival `after` were received, and those up to `seen` are known.
 
-    `last` is the last job that came; `more`: others may follow it in the store.
+    `last` is the last job received; `more`: others may follow it in the store.
     """
 
     serial: int
@@ -35,19 +35,19 @@ class Stream:
 
 
 class Intakes:
-    """What to ask for, given what is at hand."""
+    """Requests for jobs, given the jobs held."""
 
     def __init__(self, kind: str, batch: int, queue: Queue) -> None:
-        """Nothing was asked yet."""
+        """Start without requests."""
         self._kind, self._most, self._queue = kind, max(4 * batch, 4 * LEAST_AT_HAND), queue
         self._streams: dict[int, Stream] = {}
 
     def reset(self) -> None:
-        """Every pending job is to arrive again."""
+        """Receive every pending job again."""
         self._streams.clear()
 
     def short(self, lanes: Lanes) -> list[tuple[int, Stream, int]]:
-        """The lanes that may have jobs that are not at hand and should be: number, stream, jobs at hand."""
+        """Return the lanes that run short and may have more jobs: number, stream, jobs held."""
         numbers = lanes.of_kind(self._kind)
         low = self._quota(len(numbers)) // 2
         found = []
@@ -68,7 +68,7 @@ class Intakes:
         return max(LEAST_AT_HAND, self._most // max(1, lanes))
 
     def ask(self, lanes: Lanes, owned: str) -> Intake:
-        """What to ask for with the next call; of nothing when enough is at hand."""
+        """Return the request of the next call; empty when enough jobs are held."""
         short = self.short(lanes)
         short.sort(key=lambda each: self._place(lanes, *each[:2]))
         quota = self._quota(len(short))
@@ -76,13 +76,13 @@ class Intakes:
         return Intake(self._kind, asks[:MOST_ASKED], self._most if asks else 0, owned)
 
     def _place(self, lanes: Lanes, number: int, stream: Stream) -> tuple[int, Place]:
-        """Lanes nobody has seen a job of come first, the most important ones before the others."""
+        """Return the order of requests: lanes without a known job first, by precedence."""
         if stream.last is None:
             return 0, (-lanes.names[number].precedence, lanes.states[number].arrival, number)
         return 1, self._queue.ranks.place(stream.last)
 
     def take(self, asked: Intake, reply: Reply) -> None:
-        """Take note of what came."""
+        """Process a reply."""
         jobs, at = reply.jobs, 0
         for ask, count in zip(asked.lanes, reply.counts, strict=False):
             stream = self._streams.get(ask.lane)
@@ -96,11 +96,11 @@ class Intakes:
                 stream.after, stream.last = mine[-1].arrival, Work.of(mine[-1].job)
 
     def unseen(self, lanes: Lanes) -> bool:
-        """Whether there are lanes that were never asked."""
+        """Return whether there are lanes that were never requested."""
         return any(stream.seen < 0 for _, stream, _ in self.short(lanes))
 
     def bound(self) -> Place | None:
-        """The place of the best job that may still be in the store: no job behind it is the next by the policy."""
+        """Return the place of the best job that may still be in the store: no job behind it is next by the policy."""
         ready, ranks = self._queue.ready, self._queue.ranks
         places = [
             ranks.place(stream.last) for number, stream in self._streams.items()
@@ -110,7 +110,7 @@ class Intakes:
 
 
 def _of_lane(jobs: Iterable[PendingJob], lane: int, most: int) -> list[PendingJob]:
-    """The first jobs that came of a lane; records that were gone by then are missing."""
+    """Return the first jobs of a lane in a reply; jobs deleted meanwhile are missing."""
     found: list[PendingJob] = []
     for each in jobs:
         if each.job.lane != lane or len(found) == most:

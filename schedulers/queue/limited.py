@@ -1,4 +1,4 @@
-"""Jobs that the limits of their kind keep out: requeued, in the policy's order, once limits or use admit some."""
+"""Jobs blocked by the limits of their kind: requeued, in the policy's order, when limits or use admit some."""
 
 from collections.abc import Hashable
 
@@ -8,25 +8,25 @@ from schedulers.queue.shapes import Alike, ByShape
 from schedulers.work import Work
 
 REQUEUED_AT, REFUSED_AT = "limit: requeued at", "limit: refused at"
-"""Notes of a job: limits and use at which it was requeued last, and at which the store refused it then."""
+"""Notes of a job: limits and use of its last requeueing, and those at which the store then refused it."""
 
 
 class Limited(ByShape):
-    """Jobs that a verdict `limit` kept out."""
+    """Jobs blocked with the verdict `limit`."""
 
     def __init__(self, ranks: Ranks) -> None:
-        """Nobody is kept out."""
+        """Create an empty set."""
         super().__init__(ranks)
         self._seen: KindUse | None = None
 
     def shape_of(self, work: Work) -> Hashable:
-        """Their shape, and whether something of them runs: then they are admitted, and only amounts matter."""
+        """Return the shape, and whether the job has running tasks: it is then admitted, and only amounts matter."""
         return (*work.shape(), _fresh(work))
 
     def add(self, work: Work) -> Alike:
-        """The store said that a limit keeps a job out.
+        """Add a job that the store refused because of a limit.
 
-        One that was requeued at a use and refused at the same use is not admitted any more, as all its tasks ended.
+        A job that was requeued and refused at the same use is no longer admitted: all its tasks ended.
         """
         work.notes[REFUSED_AT] = work.notes.pop(REQUEUED_AT, None)
         self._seen = None
@@ -34,15 +34,15 @@ class Limited(ByShape):
 
     @property
     def unknown(self) -> bool:
-        """Whether somebody waits and it is not known whether the limits admit it by now."""
+        """Return whether jobs wait and the limits may admit them by now."""
         return bool(self.groups) and self._seen is None
 
     def look_again(self) -> None:
-        """A job that was requeued has been tried, and may have left to others what it was requeued for."""
+        """Check again after a requeued job was tried: it may have left its part to others."""
         self._seen = None
 
     def wake(self, use: KindUse, promise: Promise | None = None) -> list[Work]:
-        """Take out, in the policy's order, the jobs that the limits admit together; none while nothing changed."""
+        """Remove and return, in the policy's order, the jobs that the limits admit together; none without a change."""
         if use == self._seen:
             return []
         self._seen = use
@@ -86,7 +86,7 @@ def _fresh(work: Work) -> bool:
 
 
 def _admit(work: Work, left: list[int | None]) -> list[int] | None:
-    """How many tasks of each group of a job are admitted, of a gang all; None when none is. `left` is less by these."""
+    """Return the admitted tasks by group, of a gang all; None when none is. Deducts them from `left`."""
     rest, admitted = list(left), [0] * len(work.left)
     for group, tasks in enumerate(work.left):
         need = work.need(group)

@@ -1,4 +1,4 @@
-"""A line for each group of blocked jobs, as arrays: so all groups are compared with freed room at once."""
+"""One line per group of blocked jobs, as arrays, so that all groups are compared with freed room at once."""
 
 from collections.abc import Hashable
 
@@ -14,13 +14,13 @@ NOBODY = np.iinfo(np.int64).max
 
 
 class Lines:
-    """The least that tasks of a group need, and the place of its first job.
+    """The smallest need of a group's tasks, and the place of its first job.
 
     A group is `unfit` when a job of it was tried on freed room and could not use it; it waits for other machines.
     """
 
     def __init__(self) -> None:
-        """No line is in use."""
+        """Create an empty table."""
         self.of: dict[Alike, int] = {}
         self.alike: list[Alike | None] = []
         self.least: NDArray[np.int64] = np.empty((0, 0), dtype=np.int64)
@@ -33,7 +33,7 @@ class Lines:
         self._rank: NDArray[np.float64] = np.empty(0)
 
     def put(self, alike: Alike, first: Work, within: tuple[float, int]) -> int:
-        """The line of a group whose first job this is."""
+        """Return the line of a group, given its first job."""
         line = self.of.get(alike)
         if line is None:
             needs = [first.need(group) for group, left in enumerate(first.left) if left]
@@ -47,7 +47,7 @@ class Lines:
         return line
 
     def drop(self, alike: Alike) -> None:
-        """A group is empty."""
+        """Free the line of an empty group."""
         line = self.of.pop(alike)
         self.alike[line], self.least[line] = None, NOBODY
         self._free.append(line)
@@ -64,19 +64,19 @@ class Lines:
         self._free += range(known + more - 1, known - 1, -1)
 
     def rerank(self, ranks: Ranks) -> None:
-        """Take over the ranks of the lanes."""
+        """Update the ranks of the lanes."""
         if len(self._lanes) > 2 * len(self.of) + 64:
             self._forget_lanes()
         self._rank = np.array([ranks.rank(lane) for lane in self._lanes], dtype=np.float64)
 
     def _forget_lanes(self) -> None:
-        """Lanes in which nobody waits any more are counted no longer."""
+        """Drop lanes without blocked jobs."""
         self._lanes = {}
         for alike, line in self.of.items():
             self.lane[line] = self._lanes.setdefault(alike[0], len(self._lanes))
 
     def first_two(self, lines: NDArray[np.int64]) -> tuple[int, Place | None]:
-        """The line that comes first of some, and the place of the one after it."""
+        """Return the first of some lines, and the place of the next one."""
         rank = self._rank[self.lane[lines]]
         best = _first(rank, self.key[lines], self.tie[lines])
         rest = np.arange(len(lines)) != best
@@ -89,7 +89,7 @@ class Lines:
 
 
 def _first(rank: NDArray[np.float64], key: NDArray[np.float64], tie: NDArray[np.int64]) -> int:
-    """The position of the least (rank, key, tie)."""
+    """Return the position of the least (rank, key, tie)."""
     at = np.flatnonzero(rank == rank.min())
     at = at[key[at] == key[at].min()]
     return int(at[tie[at].argmin()])

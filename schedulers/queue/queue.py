@@ -1,8 +1,8 @@
-"""The pending queue of a scheduler: every job that wants machines, by what it waits for (docs/decisions/0012).
+"""The pending queue of a scheduler: every job with unplaced tasks, by its reason to wait (docs/decisions/0012).
 
 A job is *ready* or backs off (`Ready`), or it is *blocked*: by room (`Blocked`), by a limit (`Limited`), by other jobs
-or attributes, by somebody who would have to be evicted, or by a time that a policy named (`Work.until`). All of it is
-ordered by one policy, live and simulated: intake, freed room, raised limits (semantics 32).
+or attributes, by tasks that would have to be evicted, or until a time that a policy set (`Work.until`). One policy
+orders all of it, live and simulated: intake, freed room, raised limits (semantics 32).
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -20,52 +20,52 @@ from schedulers.queue.ready import Ready
 from schedulers.work import Work
 
 LOOK_SECONDS = 0.2
-"""How often other jobs are looked up while a job waits for where they run."""
+"""Interval of fetches of other jobs while a job waits for their machines."""
 SCAN_SECONDS = 0.5
-"""How often jobs are looked at that might evict what others placed."""
+"""Interval of scans for preemption by blocked jobs after other jobs were placed."""
 MOST_SCANNED = 8
-"""Groups of blocked jobs that are looked at in one go because of what others placed."""
+"""Maximum number of groups of blocked jobs in one scan."""
 
 
 class Queue:
-    """See the module's first lines. `now` and the times of jobs are seconds of the answerer's clock."""
+    """The pending queue. `now` and the times of jobs are seconds of the loop's clock."""
 
     def __init__(self, ordering: Ordering) -> None:
-        """Nothing is queued."""
+        """Create an empty queue."""
         self.ordering = ordering
         self.ranks = Ranks(ordering)
         self.ready = Ready(self.ranks)
         self.blocked = Blocked(self.ranks)
         self.limited = Limited(self.ranks)
         self.follows_use = type(ordering).observe is not Ordering.observe
-        """Whether ranks follow what users and pools hold."""
+        """Whether ranks depend on the use of users and pools."""
         self._snapshot: Snapshot | None = None
         self._until: list[tuple[float, str]] = []
         self._look_at = self._scan_at = 0.0
         self._scanned = self._to_scan = 0
         self._changes = -1
         self.bound: Callable[[], Place | None] | None = None
-        """The place of the best job that may wait elsewhere: none behind it is chosen, unless that was so before."""
+        """The place of the best job that may still be in the store: none behind it is chosen, unless it was before."""
         self._held_back = False
 
-    # What is in it
+    # Contents
 
     @property
     def blocked_jobs(self) -> int:
-        """How many jobs are blocked."""
+        """Number of blocked jobs."""
         return len(self.blocked) + len(self.limited)
 
     def delayed(self, most: int) -> dict[str, float]:
-        """Blocked jobs that a policy wants tried again at a time (seconds), the earliest first, at most so many."""
-        times = sorted(self._until[:])  # another thread may ask
+        """Return blocked jobs that a policy delays and their times (seconds), earliest first, at most `most`."""
+        times = sorted(self._until[:])  # another thread may call it
         return dict(islice(((job_id, until) for until, job_id in times if self._waits(until, job_id)), most))
 
     def discard(self, job_id: str) -> Work | None:
-        """Take a job out wherever it is; None when it is nowhere."""
+        """Remove and return a job; None when it is not queued."""
         return self.blocked.discard(job_id) or self.limited.discard(job_id) or self.ready.discard(job_id)
 
     def block(self, work: Work) -> None:
-        """A job was tried in vain: it waits for room, or until a policy wants it tried again (`Work.until`)."""
+        """Block a job that did not fit: it waits for room, or for a time that a policy set (`Work.until`)."""
         if work.until > 0:
             heappush(self._until, (work.until, work.id))
         by_limit = work.woken is self.limited
@@ -74,20 +74,21 @@ class Queue:
             self.limited.look_again()
 
     def limit(self, work: Work) -> None:
-        """A limit keeps a job out."""
+        """Block a job by a limit."""
         self.tried(work)
         self.limited.add(work)
 
     def tried(self, work: Work) -> None:
-        """A job that was requeued has been tried: others may have what it left."""
+        """Record that a requeued job was tried: others may get the room that it left."""
         if work.woken is self.limited:
             self.limited.look_again()
         self.blocked.tried(work)
 
     def keep(self, keeps: Callable[[str], bool]) -> None:
-        """Forget the jobs that somebody else works on.
+        """Drop jobs that other schedulers own.
 
-        One that goes may have been requeued for room that nobody else is told of: then blocked jobs are tried again.
+        A dropped job may have been requeued for room of which only this scheduler was notified: blocked jobs are then
+        tried.
         """
         for job_id in [*self.blocked.ids(), *self.limited.ids()]:
             if not keeps(job_id):
@@ -101,10 +102,10 @@ class Queue:
         for work in kept:
             self.ready.add(work)
 
-    # When to look
+    # Times of checks
 
     def next_due(self) -> float | None:
-        """When something is to be done next (seconds): 0 for at once, None when only news can bring something."""
+        """Return when the next step is due (seconds): 0 for at once, None when only an event can cause one."""
         ready = self.ready.next_due()
         if not (self.blocked.groups or self.limited.groups):
             return ready
@@ -125,21 +126,21 @@ class Queue:
 
     @property
     def left_over(self) -> bool:
-        """Whether room that was given to blocked jobs is left, and can be offered to the others.
+        """Return whether room offered to blocked jobs is left and can be offered to the others.
 
-        A live scheduler offers it at once, a simulated one with the next room that is freed: time passes in between.
+        A live scheduler offers it at once, a simulated one with the next freed room: time passes in between.
         """
         return self.blocked.left_over
 
     def look_now(self) -> None:
-        """Somebody notified the scheduler: look at once."""
+        """Check at once: the scheduler was notified."""
         self._look_at = 0.0
 
     def asks(self, kind: str, snapshot: Snapshot, now: float) -> Fetch | None:
-        """What is to be looked up for blocked jobs."""
+        """Return the data to fetch for blocked jobs."""
         if not self.blocked_jobs:
             return None
-        # A machine that came, or came back otherwise, may be what a blocked job waits for.
+        # A blocked job may wait for a machine that joined or changed.
         attributes = snapshot.attributes.used and bool(len(self.blocked)) and lacking(snapshot)
         others, use = set[str](), ""
         if now >= self._look_at:
@@ -152,7 +153,7 @@ class Queue:
     # Requeueing
 
     def observe(self, snapshot: Snapshot, now: float) -> None:
-        """Let the policy see the copy and the time; ranks are computed anew."""
+        """Pass the snapshot and the time to the policy; all ranks are computed again."""
         snapshot.now, self._snapshot = now, snapshot
         if self.follows_use:
             snapshot.usage.capacity = snapshot.total()
@@ -160,7 +161,7 @@ class Queue:
             self.ordering.observe(snapshot, now)
 
     def wake(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> None:
-        """Make ready the blocked jobs that may be placed now."""
+        """Requeue the blocked jobs that may be placed now."""
         if not (self.blocked.groups or self.limited.groups):
             self._none_waits(snapshot)
             return
@@ -182,7 +183,7 @@ class Queue:
             self.ready.add(work)
 
     def _none_waits(self, snapshot: Snapshot) -> None:
-        """No job is blocked: room, limits and other jobs that changed until now concern nobody."""
+        """Discard past changes of room, limits and other jobs: no job is blocked."""
         self.blocked.offer_nothing()
         snapshot.forget_freed()
         snapshot.use, self._to_scan = None, 0
@@ -192,7 +193,7 @@ class Queue:
             self._until.clear()
 
     def _promise(self, work: Work, tasks: Sequence[int]) -> None:
-        """Count tasks as if they were placed, until the next decision."""
+        """Count tasks as placed until the next decision."""
         if self._snapshot is not None:
             for group, count in enumerate(tasks):
                 if count:
@@ -200,7 +201,7 @@ class Queue:
             self.ranks.forget()
 
     def _scan_preemption(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
-        """The first job of some groups, when others placed what it might evict: the groups take turns."""
+        """Return the first jobs of some groups that might evict newly placed tasks; the groups take turns."""
         if not preemption.evicts or not len(self.blocked):
             self._to_scan = 0
             return []
@@ -221,10 +222,10 @@ class Queue:
         self._to_scan = max(0, self._to_scan - MOST_SCANNED)
         return woken
 
-    # Choosing
+    # Choice of jobs
 
     def choose(self, now: float, most: int) -> list[Work]:
-        """Take out the next jobs by the policy, at most so many."""
+        """Remove and return the next jobs by the policy, at most `most`."""
         if not self.follows_use and self.ordering.portion is None:
             return self._choose_plainly(now, most)
         snapshot, portion = self._snapshot, self.ordering.portion
@@ -252,7 +253,7 @@ class Queue:
         return chosen
 
     def _choose_plainly(self, now: float, most: int) -> list[Work]:
-        """Choose for a policy that follows nothing and gives jobs all that fits."""
+        """Choose for a policy whose ranks are fixed and that gives jobs all that fits."""
         bound = None if self._held_back or self.bound is None else self.bound()
         pop, chosen = self.ready.pop, list[Work]()
         while len(chosen) < most and (work := pop(now, bound)) is not None:

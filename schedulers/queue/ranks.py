@@ -8,11 +8,11 @@ from schedulers.work import Work
 Place = tuple[float, float, int]
 """Rank of the lane, key of the job, tie; smallest first."""
 Promise = Callable[[Work, Sequence[int]], None]
-"""Counts tasks of a job, by group, as if they were placed: the next rank sees them."""
+"""Counts tasks of a job, by group, as placed, for the next rank."""
 
 
 class Ranks:
-    """Places jobs. The rank of a lane is computed once until `forget`, because use and time change it."""
+    """Places of jobs. The rank of a lane is cached until `forget`, because use and time change it."""
 
     def __init__(self, ordering: Ordering) -> None:
         """Order by `ordering`."""
@@ -38,5 +38,5 @@ class Ranks:
         return self.rank(self.lane(work)), *self.within(work)
 
     def forget(self) -> None:
-        """Compute all ranks anew: use or time changed."""
+        """Drop all ranks: use or time changed."""
         self._of.clear()

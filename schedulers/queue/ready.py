@@ -8,14 +8,14 @@ from schedulers.queue.ranks import Place, Ranks
 from schedulers.work import Work
 
 Entry = tuple[float, int, int, str]
-"""Key and tie of a job, the number under which it joined, its id."""
+"""Key and tie of a job, its number in the queue, its id."""
 
 
 class Ready:
-    """Entries of jobs that left stay in the heaps until they surface: what joined under another number is skipped."""
+    """Queued jobs. Entries of removed jobs stay in the heaps until they surface and are skipped by their number."""
 
     def __init__(self, ranks: Ranks) -> None:
-        """Nothing is queued."""
+        """Create an empty queue."""
         self._ranks = ranks
         self._lanes: dict[Hashable, list[Entry]] = {}
         self._later: list[tuple[float, int, str]] = []
@@ -25,7 +25,7 @@ class Ready:
         self._counts = Counter[int]()
 
     def add(self, work: Work) -> None:
-        """Take a job in; it is due at `work.not_before`."""
+        """Add a job; it is due at `work.not_before`."""
         self._joined += 1
         work.joined = self._joined
         self._works[work.job.id] = work
@@ -35,7 +35,7 @@ class Ready:
             self._push(work)
 
     def count(self, lane: int) -> int:
-        """How many jobs of a lane of the store may be tried now."""
+        """Return the number of due jobs of a lane of the store."""
         return self._counts[lane]
 
     def _uncount(self, job_id: str) -> None:
@@ -68,19 +68,19 @@ class Ready:
                 self._push(work)
 
     def _head(self, heap: list[Entry], now: float) -> Entry | None:
-        """The first entry of a lane whose job is queued and due."""
+        """Return the first entry of a lane that is queued and due."""
         while heap:
             _, _, joined, job_id = heap[0]
             work = self._found(joined, job_id)
             if work is not None and work.not_before <= now:
                 return heap[0]
             heappop(heap)
-            if work is not None:  # the clock stepped back since it fell due
+            if work is not None:  # the clock was set back since it was due
                 heappush(self._later, (work.not_before, joined, job_id))
         return None
 
     def pop(self, now: float, bound: Place | None = None) -> Work | None:
-        """Take out the first job by the policy; None when none is due at `now` (seconds) or all come after `bound`."""
+        """Remove and return the first job by the policy; None when none before `bound` is due at `now` (seconds)."""
         if self._later:
             self._fall_due(now)
         if bound is None and len(self._lanes) == 1:
@@ -101,7 +101,7 @@ class Ready:
         return work
 
     def _pop_only(self, now: float) -> Work | None:
-        """Take out the first job of the only lane there is."""
+        """Remove and return the first job when there is only one lane."""
         (heap,) = self._lanes.values()
         head = self._head(heap, now)
         if head is None:
@@ -113,7 +113,7 @@ class Ready:
         return self._works.pop(head[3])
 
     def discard(self, job_id: str) -> Work | None:
-        """Take a job out wherever it stands."""
+        """Remove and return a job."""
         self._uncount(job_id)
         return self._works.pop(job_id, None)
 
@@ -122,7 +122,7 @@ class Ready:
         return self._works.get(job_id)
 
     def next_due(self) -> float | None:
-        """When the next job is due (seconds): 0 for at once, None when none is queued."""
+        """Return when the next job is due (seconds): 0 for at once, None when none is queued."""
         if not self._works:
             return None
         while self._later and self._found(*self._later[0][1:]) is None:
@@ -138,16 +138,16 @@ class Ready:
         return self._later[0][0]
 
     def lanes(self) -> int:
-        """How many lanes have jobs that are due."""
+        """Number of lanes with due jobs."""
         return len(self._lanes)
 
     def clear(self) -> list[Work]:
-        """Take out every job, in the order in which they joined."""
+        """Remove and return all jobs, in the order in which they joined."""
         works = sorted(self._works.values(), key=lambda work: work.joined)
         self._lanes, self._later, self._works = {}, [], {}
         self._counted, self._counts = {}, Counter()
         return works
 
     def __len__(self) -> int:
-        """How many jobs are queued, those that back off included."""
+        """Number of queued jobs, including those that back off."""
         return len(self._works)

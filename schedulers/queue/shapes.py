@@ -1,4 +1,4 @@
-"""Jobs grouped by shape and lane, each group in the policy's order: what is true of its first job is true of all."""
+"""Jobs grouped by shape and lane, each group in the policy's order: the group's first job represents it."""
 
 from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush
@@ -7,16 +7,16 @@ from schedulers.queue.ranks import Ranks
 from schedulers.work import Work
 
 Alike = tuple[Hashable, Hashable]
-"""A lane, and what the jobs of a group have in common."""
+"""A lane, and the shape of a group's jobs."""
 
 
 class Group:
-    """Jobs that are alike."""
+    """Equivalent jobs."""
 
     __slots__ = ("_heap", "_put", "works")
 
     def __init__(self) -> None:
-        """Nobody is here."""
+        """Create an empty group."""
         self.works: dict[str, tuple[float, int, Work]] = {}
         self._heap: list[tuple[float, int, int, str]] = []
         self._put = 0
@@ -28,7 +28,7 @@ class Group:
         heappush(self._heap, (*within, self._put, work.id))
 
     def first(self) -> tuple[float, int, Work]:
-        """Key, tie and the job that comes first."""
+        """Return key, tie and the first job."""
         while True:
             key, tie, _, job_id = self._heap[0]
             found = self.works.get(job_id)
@@ -38,20 +38,20 @@ class Group:
 
 
 class ByShape:
-    """Groups of jobs that are alike."""
+    """Groups of equivalent jobs."""
 
     def __init__(self, ranks: Ranks) -> None:
-        """Nobody is here."""
+        """Create without groups."""
         self.ranks = ranks
         self.groups: dict[Alike, Group] = {}
         self._of: dict[str, Alike] = {}
 
     def shape_of(self, work: Work) -> Hashable:
-        """What jobs of one group have in common beside their lane."""
+        """Return the common property of a group's jobs beside their lane."""
         return work.shape()
 
     def add(self, work: Work) -> Alike:
-        """Put a job into its group, at its place in the policy's order."""
+        """Add a job to its group, at its place in the policy's order."""
         alike = self.ranks.lane(work), self.shape_of(work)
         self._of[work.id] = alike
         group = self.groups.get(alike)
@@ -61,7 +61,7 @@ class ByShape:
         return alike
 
     def discard(self, job_id: str) -> Work | None:
-        """Take a job out; None when it is not here."""
+        """Remove and return a job; None when it is not here."""
         alike = self._of.pop(job_id, None)
         if alike is None:
             return None
@@ -77,23 +77,23 @@ class ByShape:
         return None if alike is None else self.groups[alike].works[job_id][2]
 
     def first(self, alike: Alike) -> Work:
-        """The first job of a group."""
+        """Return the first job of a group."""
         return self.groups[alike].first()[2]
 
     def works(self) -> Iterator[Work]:
-        """Every job."""
+        """Yield every job."""
         return (found[2] for group in self.groups.values() for found in group.works.values())
 
     def ids(self) -> list[str]:
-        """Ids of all jobs."""
+        """Return the ids of all jobs."""
         return list(self._of)
 
     def clear(self) -> list[Work]:
-        """Take out every job."""
+        """Remove and return every job."""
         works = list(self.works())
         self.groups, self._of = {}, {}
         return works
 
     def __len__(self) -> int:
-        """How many jobs there are."""
+        """Number of jobs."""
         return len(self._of)
