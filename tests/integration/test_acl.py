@@ -115,7 +115,7 @@ def test_the_table_of_the_page_is_what_the_server_permits(users: dict[str, Any])
 
 
 def row(role: str, client: Any) -> str:
-    """A role as the page has it, by what this server permits."""
+    """Return the row of a role in the page, measured on this server."""
     purpose = {
         "reader": "dashboards, `omega top`, `omega job list`, `omega cell verify`, `omega store backup`",
         "submitter": "`omega job run`, `stop`, `hold`, `resize`, `update`",
