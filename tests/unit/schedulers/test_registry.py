@@ -93,7 +93,7 @@ def test_loading_can_be_restricted(stranger: Path, monkeypatch: pytest.MonkeyPat
     ("name", "said"),
     [
         ("broken", "stranger:Nothing cannot be used: AttributeError: module 'stranger' has no attribute 'Nothing'"),
-        ("worse", "stranger_that_fails:Thing cannot be used: SystemExit: I quit; mend it or leave it out"),
+        ("worse", "stranger_that_fails:Thing cannot be used: SystemExit: I quit; fix or remove it"),
     ],
 )
 def test_a_broken_one_is_one_line_and_the_rest_works(stranger: Path, name: str, said: str) -> None:
