@@ -1,1 +1,1 @@
-"""Ground floor: the words of a cell, the store that judges and remembers, its twin, the local copy."""
+"""Layer 0: the state of a cell and its validation, the store, its in-memory twin, snapshots, the audit."""

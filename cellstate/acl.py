@@ -1,7 +1,7 @@
-"""Users of a store, one for each role: which scripts and which commands it may run, as lines of an ``aclfile``.
+"""Users of a store, one for each role, with the scripts and commands that the role may run, as lines of an ``aclfile``.
 
-A server checks every command that a script runs against the caller, who can then run it alone (semantics 22). So roles
-separate scripts, cells, and those who write from those who only read; they do not separate raw writes within a cell.
+A server checks every command of a script against the calling user, who can then also send it alone (semantics 22). So
+roles separate scripts, cells, and readers from writers; they do not separate raw writes within a cell.
 """
 
 import re
@@ -35,7 +35,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
 _CONNECTION = ("ping", "hello", "info", "time", "client|setname", "select", "script|load", "acl|whoami")
 _SETINFO = "client|setinfo"
 _KNOWS_SETINFO = (7, 2)
-"""A server before 7.2 does not start with a rule for ``client|setinfo``."""
+"""A server before 7.2 fails to start with a rule for ``client|setinfo``."""
 _READS = (
     "multi", "exec", "scan", "type", "exists", "pttl", "get", "hget", "hgetall", "hkeys", "hlen", "hmget", "hscan",
     "lindex", "llen", "lrange", "smembers", "xlen", "xrange", "zcard", "zrange", "zrangebyscore", "zscore",
@@ -45,20 +45,20 @@ _DIRECT: Mapping[str, tuple[str, ...]] = {
     "executor": ("blmove", "del", "hdel", "hset", "rpush"),
     "person": ("del", "hdel", "hset", "pexpire", "rpush", "sadd", "set", "srem", "unlink", "xadd", "zadd"),
 }
-"""Writes that a role sends by themselves, beside those of its scripts."""
+"""Write commands that a role sends outside scripts."""
 _LISTS_CELLS = ("reader", "person")
-"""Roles that may touch the list of cells; a reader has no command that writes. The others name their cell."""
+"""Roles that may access the list of cells; a reader has no command that writes. The others name their cell."""
 _CALLS = re.compile(r"(?:redis\.call|in_chunks)\('([A-Z]+)'")
 
 
 def commands_of(name: str) -> set[str]:
-    """The commands in the text of a script, in lower case; of a script that only reads, those that read."""
+    """Return the commands in the text of a script, in lower case; only those that read for a reading script."""
     found = {command.lower() for command in _CALLS.findall(script(name).text)}
     return found & set(_READS) if name in _READING else found
 
 
 def commands(role: str) -> list[str]:
-    """All data commands of a role, sorted: those of its scripts and those that it sends by themselves."""
+    """Return all data commands of a role, sorted: those of its scripts and those outside scripts."""
     found = {command for name in ALLOWED[role] for command in commands_of(name)}
     if role == "reader":
         return sorted({*found, *_READS})
@@ -66,9 +66,10 @@ def commands(role: str) -> list[str]:
 
 
 def line(role: str, cell: str, version: tuple[int, ...], password: str = "", name: str = "") -> str:
-    """Return the line of an ``aclfile`` for a role on a cell, for a server that speaks as Redis `version` does.
+    """Return the line of an ``aclfile`` for a role on a cell, for a server compatible with Redis `version`.
 
-    The user is called `name`, else ``omega-ROLE``. The line has the hash of the password; without one the user is off.
+    The user's name is `name`, default ``omega-ROLE``. The line has the hash of the password; without one the user is
+    off.
     """
     login = f"on #{sha256(password.encode()).hexdigest()}" if password else "off"
     patterns = [f"~{_literal(keys.prefix(cell))}*", *([f"~{keys.CELLS}"] if role in _LISTS_CELLS else [])]
@@ -79,5 +80,5 @@ def line(role: str, cell: str, version: tuple[int, ...], password: str = "", nam
 
 
 def _literal(text: str) -> str:
-    """A pattern of keys that matches nothing but the text."""
+    """Return a pattern of keys that matches only the text."""
     return re.sub(r"([\[\]*?\\^])", r"\\\1", text)

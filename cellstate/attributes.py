@@ -1,7 +1,7 @@
-"""Attributes of machines in a working copy, kept so that a question about all of them is one vector operation.
+"""Attributes of machines in a snapshot, stored so that a test of all machines is one vector operation.
 
-Machines with equal attributes share a *profile*; each attribute is a *column* of small integer codes,
-0 where it is absent. A scheduler none of whose jobs asks for attributes never reads any.
+Machines with equal attributes share a *profile*; each attribute is a *column* of small integer codes, 0 where it is
+absent. A scheduler without jobs that ask for attributes never reads any.
 """
 
 import re
@@ -18,7 +18,7 @@ from cellstate.model import Described, MachineState, Pairs
 MACHINE = "machine"
 """The attribute that every machine has: its name."""
 MOST_KEPT = 256
-"""Answers kept at once: 25 MB for 100,000 machines."""
+"""Maximum number of cached results: 25 MB for 100,000 machines."""
 
 Codes = NDArray[np.int32]
 
@@ -27,20 +27,20 @@ Kept = TypeVar("Kept")
 
 
 def number_of(text: str) -> float:
-    """The number that an attribute's value says, NaN when it says none."""
+    """Return the number in an attribute's value, NaN when it is none."""
     return float(text) if _NUMBER.fullmatch(text) else nan
 
 
 @dataclass(slots=True)
 class Column:
-    """One attribute: the values met so far (code 0 is absent), and the code of each profile."""
+    """One attribute: its values so far (code 0 is absent), and the code of each profile."""
 
     values: list[str] = field(default_factory=lambda: [""])
     known: dict[str, int] = field(default_factory=dict)
     profiles: list[int] = field(default_factory=list)
 
     def code(self, value: str) -> int:
-        """The code of a value, a new one when it was never met."""
+        """Return the code of a value, a new one for a new value."""
         if value not in self.known:
             self.known[value] = len(self.values)
             self.values.append(value)
@@ -48,14 +48,14 @@ class Column:
 
 
 class Attributes:
-    """Attributes by machine index; empty, and free of cost, until `learn` is first called.
+    """Attributes by machine index; empty, and without cost, until the first `learn`.
 
-    `version` rises whenever anything changes. `stale` marks machines whose attributes may not be what is
-    kept: never read, or the machine joined again since.
+    `version` rises with every change. `stale` marks machines with possibly outdated attributes: never read, or the
+    machine joined again since.
     """
 
     def __init__(self) -> None:
-        """Know of no machine."""
+        """Create without machines."""
         self.size = 0
         self.version = 0
         self.used = False
@@ -73,10 +73,10 @@ class Attributes:
         self.known[:] = False
         self.stale[:] = True
 
-    # Following the store
+    # Updates from the store
 
     def resize(self, size: int) -> None:
-        """The copy grew to so many rows."""
+        """Grow to the size of the snapshot."""
         more = size - self.size
         self.size = size
         self.stale = np.concatenate([self.stale, np.ones(more, dtype=np.bool_)])
@@ -86,12 +86,12 @@ class Attributes:
         self._change()
 
     def note(self, index: NDArray[np.int64], before: NDArray[np.int64], now: NDArray[np.int64]) -> None:
-        """Mark the machines among those whose rows changed that may have joined anew (``lua/join.lua``).
+        """Mark those of the changed machines that may have joined again (``lua/join.lua``).
 
-        A join brings a machine up, or changes its executor, its capacity, or nothing but its number: the
-        last is also what an end and a claim of equal amounts leave, so more may be marked than joined.
-        A change of nothing but attributes, together with claims, cannot be told from the rows before and after:
-        the change list names such a machine as drained in between, and who sees that calls it stale too.
+        A join brings a machine up, or changes its executor, its capacity, or only its number. The last also results
+        from an end and a claim of equal amounts, so more machines may be marked than joined. A change of attributes
+        alone, combined with claims, does not show in the rows before and after: the change list marks such a machine as
+        drained in between, and the reader of the list marks it as stale.
         """
         half = 4 + (len(now) - 4) // 2
         joined = (before[2] != MachineState.UP) & (now[2] == MachineState.UP)
@@ -100,13 +100,13 @@ class Attributes:
         self.stale[index[joined]] = True
 
     def wanting(self, states: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Machines whose attributes are to be read, given the states of all."""
+        """Return the machines with attributes to read, given the states of all machines."""
         if len(states) > self.size:
             self.resize(len(states))
         return np.flatnonzero(self.stale & (states != MachineState.GONE))
 
     def learn(self, machines: Sequence[int] | NDArray[np.intp], described: Iterable[Described]) -> list[int]:
-        """Take over what the store says of machines; returns those of which something else was kept."""
+        """Apply descriptions from the store; return the machines with changed attributes."""
         self.used = True
         if len(self._profiles) > 2 * self.size + 1000:
             self._forget()
@@ -132,40 +132,40 @@ class Attributes:
         self.version += 1
         self._kept.clear()
 
-    # Asking
+    # Queries
 
     def names(self) -> list[str]:
-        """The attributes that machines have, `machine` included, in order."""
+        """Return the attributes that machines have, including `machine`, in order."""
         present = np.unique(self._profile[self.known])
         found = {name for profile in present.tolist() for name in self._profiles[profile]}
         return sorted(found | {MACHINE})
 
     def name(self, machine: int) -> str:
-        """A machine's name, empty while it was not read."""
+        """Return a machine's name, empty if it was not read."""
         return self._names[machine] if machine < self.size else ""
 
     def get(self, machine: int, attribute: str) -> str | None:
-        """One machine's value, None when it has none."""
+        """Return a machine's value of an attribute, or None."""
         if attribute == MACHINE:
             return self.name(machine) or None
         return self._profiles[int(self._profile[machine])].get(attribute)
 
     def codes(self, attribute: str) -> Codes:
-        """The code of each machine's value, 0 where it has none."""
+        """Return the code of each machine's value, 0 where it has none."""
         if attribute == MACHINE:
             return self.keep(("codes", MACHINE), self._machines)
         return self.keep(("codes", attribute), lambda: self._gather(attribute))
 
     def values(self, attribute: str) -> list[str]:
-        """The value of each code; the first stands for none."""
+        """Return the value of each code; the first represents absence."""
         return ["", *self._names] if attribute == MACHINE else self._column(attribute).values
 
     def numbers(self, attribute: str) -> NDArray[np.float64]:
-        """The number that each code's value says, NaN when it says none."""
+        """Return the number in each code's value, NaN where it is none."""
         return self.keep(("numbers", attribute), lambda: np.array([number_of(v) for v in self.values(attribute)]))
 
     def keep(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
-        """What `make` says, kept under `key` until anything here changes; `key` says all it depends on."""
+        """Return the result of `make`, cached under `key` until an attribute changes; `key` has all it depends on."""
         if key not in self._kept:
             if len(self._kept) >= MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))

@@ -1,8 +1,7 @@
-"""What the audit asks of a cell: the reading methods of the port, and one look that stands still.
+"""The port for the audit: reading methods of a cell, and a consistent read of changed records.
 
-A live cell changes while it is read. Every change leaves a fact that names the machines and jobs it
-touched, so a reading in chunks becomes exact once all that was named meanwhile is read again in one
-piece (semantics 18).
+A live cell changes while it is read. Every change writes a fact that names the machines and jobs it changed, so a
+reading in chunks becomes exact once all records named meanwhile are read again in one call (semantics 18).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,9 +19,9 @@ from cellstate.transaction import Intake, Position
 class ChangedRecords:
     """Machines, jobs and counters of a cell, all at `version`.
 
-    Has at least everything that the facts after the version asked about, up to the version `seen`,
-    name; the reading has caught up when `seen` is `version`. `first` is the oldest version in the log
-    (`version` + 1 when it is empty), `length` the versions in it, `placements` the last placement id.
+    It has at least everything that the facts after the requested version, up to the version `seen`, name; the reading
+    is complete when `seen` is `version`. `first` is the oldest version in the log (`version` + 1 when it is empty),
+    `length` the number of versions in it, `placements` the last placement id.
     """
 
     version: int
@@ -34,19 +33,19 @@ class ChangedRecords:
     runs: list[Run]
     """The runs on the machines in `rows`."""
     jobs: list[Job]
-    """Without what only schedulers and executors read."""
+    """Without the parts that only schedulers and executors read."""
     queued: frozenset[str]
-    """Which of the jobs are in the queue of their kind."""
+    """Those of the jobs that are in the queue of their kind."""
     holders: Mapping[str, str]
     """The names of the jobs, and the id of the live job that has each; "" when none has."""
     absent: frozenset[str]
-    """Ids that facts name and that are not kept any more."""
+    """Ids in facts that are no longer kept."""
     kinds: Mapping[str, KindUse]
-    """All of them."""
+    """All kinds."""
 
 
 class Audited(Protocol):
-    """A cell that can be audited. Nothing here changes anything; all raise StoreError."""
+    """A cell that can be audited. All methods only read, and raise StoreError."""
 
     name: str
     dimensions: Dimensions
@@ -70,16 +69,16 @@ class Audited(Protocol):
         """The names of live jobs, and their ids."""
 
     unreadable: dict[tuple[str, str], str]
-    """Records that could not be read so far and were left out: (key, field), and why."""
+    """Records that could not be read and were left out: (key, field) → reason."""
 
     def unusable(self) -> list[Damage]:
-        """Return keys of another type than a cell's, and counters that are no numbers: no script runs on them."""
+        """Return keys of another type than a cell's, and counters that are no numbers: scripts fail on them."""
 
     def inspect(self) -> Inspection | None:
-        """Read the directories beside machines and jobs, every key and field; None where there is no store."""
+        """Read all other keys and fields of the cell; None without a store."""
 
     def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
-        """Read what the facts after version `since` name, in one piece.
+        """Read the records that the facts after version `since` name, in one call.
 
-        Facts are read until they name `most` machines and jobs; with 0 only the counters are read.
+        Facts are read up to `most` machines and jobs; with 0 only the counters are read.
         """

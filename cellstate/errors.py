@@ -1,15 +1,15 @@
-"""What can go wrong on the ground floor.
+"""Errors of layer 0.
 
     OmegaError                 something a person can act on: what, where, what to do
     ├── BadInput               the request itself is wrong (a file, an amount, a name)
-    ├── Refused                the request is well formed and the cell says no
+    ├── Refused                the cell's state forbids the request
     │   ├── Duplicate          the name or id is taken
-    │   ├── Overtaken          somebody changed it since it was read
+    │   ├── Overtaken          it was modified concurrently
     │   └── Fenced             this incarnation of a scheduler may no longer commit
     └── StoreError             the store cannot serve the request
         ├── Unreachable        no answer from the server
         ├── StoreFull          the server is out of memory (``OOM``)
-        ├── CellGone           the cell is not there any more, or is another one now
+        ├── CellGone           the cell was deleted or replaced
         ├── ReadOnly           the server is a replica or refuses writes
         ├── Unreadable         a record that this version of Omega did not write
         └── Unsuitable         wrong version, wrong policy, or a newer schema
@@ -39,7 +39,7 @@ class Overtaken(Refused):
 
 
 class Fenced(Refused):
-    """The scheduler's lease lapsed or a newer incarnation took its name."""
+    """The scheduler's lease expired or a newer incarnation took its name."""
 
 
 class StoreError(OmegaError):
@@ -55,7 +55,7 @@ class StoreFull(StoreError):
 
 
 class CellGone(StoreError):
-    """The store answers without the cell that a process works on: flushed, deleted, being restored, or another one."""
+    """The store responds without the cell of this process: flushed, deleted, being restored, or replaced."""
 
 
 class ReadOnly(StoreError):
@@ -67,4 +67,4 @@ class Unreadable(StoreError):
 
 
 class Unsuitable(StoreError):
-    """The server or what is stored in it does not fit this version of Omega."""
+    """The server or its stored data does not fit this version of Omega."""

@@ -1,15 +1,15 @@
-"""Executors run what is placed on their machines: agents run commands, simulated executors pass the time."""
+"""Executors run the tasks placed on their machines: agents run commands, simulated executors let time pass."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 AGENT = "agent/"
 MOST_GIVEN_UP = 2_000
-"""Runs given up in one call: some ten milliseconds of the server's time."""
+"""Maximum number of runs given up in one call: about ten milliseconds of the server's time."""
 
 
 class ExecutorRecord(NamedTuple):
-    """A live executor on record: its number, incarnation, whether its lease holds, and the length of a lease (ms)."""
+    """A live executor: its number, incarnation, whether its lease holds, and the length of a lease (ms)."""
 
     number: int
     incarnation: int
@@ -18,17 +18,17 @@ class ExecutorRecord(NamedTuple):
 
 
 def is_agent(executor: str) -> bool:
-    """Whether an executor, by its name, is an agent."""
+    """Return whether an executor, by its name, is an agent."""
     return executor.startswith(AGENT)
 
 
 def number_of(executor: str, known: int) -> int:
-    """The number of an executor that joins after so many others: even for agents, odd for simulated ones."""
+    """Return the number of an executor that joins after `known` others: even for agents, odd for simulated ones."""
     return 2 * (known + 1) - (not is_agent(executor))
 
 
 def simulates(number: int) -> bool:
-    """Whether an executor, by its number, simulates tasks instead of running their commands."""
+    """Return whether an executor, by its number, simulates tasks instead of running their commands."""
     return number % 2 == 1
 
 

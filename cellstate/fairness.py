@@ -1,8 +1,8 @@
 """Evictions between pools: the predicate that planner, scripts and twin share (semantics 33, decision 22).
 
 A claim that evicts tasks of another pool states a threshold for its own pool and for each victim's pool: the fair share
-that the scheduler read. The predicate compares thresholds with what the pools hold at the moment of the commit, so
-a transaction stands although tasks ended or started meanwhile, and fails only when it would now be unfair.
+that the scheduler read. The predicate compares thresholds with the pools' use at the moment of the commit, so a
+transaction is accepted although tasks ended or started meanwhile, and fails only when it would now be unfair.
 `parts/shares.lua` mirrors these functions. Amounts are in the cell's smallest units.
 """
 
@@ -44,7 +44,7 @@ class Assertion(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """What an eviction set takes from one pool: its usage before, its share, and each evicted unit (task or gang)."""
+    """The loss of one pool in an eviction set: its usage before, its share, and each evicted unit (task or gang)."""
 
     used: Resources
     share: Shares
@@ -52,12 +52,12 @@ class Loss(NamedTuple):
 
 
 def amounts_of(share: Shares, totals: Resources) -> tuple[float, ...]:
-    """Return a share of the totals as amounts, to 9 digits, so that the result of a division is not taken for less."""
+    """Return a share of the totals as amounts, to 9 digits, so that rounding of a division does not reduce it."""
     return tuple(float(f"{part * total:.9g}") for part, total in zip(share, totals, strict=True))
 
 
 def is_below(used: Resources, share: Shares, need: Resources) -> bool:
-    """Whether a pool stands below its share in every resource that the next task needs."""
+    """Return whether a pool is below its share in every resource that the next task needs."""
     return all(has < part for has, part, amount in zip(used, share, need, strict=True) if amount > 0)
 
 
@@ -78,7 +78,7 @@ def ratio(used: Resources, share: Shares, moved: Resources) -> Ratio:
 
 
 def keeps_its_share(loss: Loss) -> bool:
-    """Whether a pool ends less than one evicted unit below its share: without any of the units it stood above."""
+    """Return whether a pool ends less than one evicted unit below its share."""
     after = _after(loss)
     return all(
         any(amount > 0 and left + amount > part for left, amount, part in zip(after, unit, loss.share, strict=True))

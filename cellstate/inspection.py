@@ -1,7 +1,7 @@
-"""What the audit reads of a cell beside its machines and jobs: the directories, and records that cannot be read.
+"""Readings of the audit beside machines and jobs: the directories, and records that cannot be read.
 
 A directory is read at another version than the rest. The audit therefore reports a contradiction only when two
-readings, each taken afresh, show it at the same place.
+independent readings show it at the same place.
 """
 
 from collections.abc import Sequence
@@ -56,11 +56,11 @@ class Change(NamedTuple):
 
 @dataclass(slots=True)
 class Inspection:
-    """The directories of a cell. Everything that could not be read is in `damaged` and nowhere else."""
+    """The directories of a cell. Unreadable records are only in `damaged`."""
 
     damaged: list[Damage] = field(default_factory=list)
     version: int = 0
-    """The cell's version when the reading began: what has a later one may differ from the picture."""
+    """The cell's version when the reading began; records with a later version may differ from the cell's state."""
     counters: dict[str, int] = field(default_factory=dict)
     """The numbers of ``meta``, read in one piece with `changes`."""
     meta: set[str] = field(default_factory=set)
@@ -71,34 +71,34 @@ class Inspection:
     described: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Name and number of attributes by index."""
     run_records: set[int] = field(default_factory=set)
-    """Machines that have a record of what runs on them."""
+    """Machines that have a record of their runs."""
     placed: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
     """(placement, machine) of the runs in every chunk apart from their job's record."""
     executors: dict[str, int] = field(default_factory=dict)
     serving: dict[int, str] = field(default_factory=dict)
     """Names of the executors that live, by number."""
     specs: dict[str, int] = field(default_factory=dict)
-    """Jobs with a part that only schedulers and executors read, and how many task groups it describes."""
+    """Jobs with a part that only schedulers and executors read, and the number of task groups it describes."""
     done: list[tuple[str, int]] = field(default_factory=list)
     """Finished jobs, oldest first, and the version in which each ended."""
     chores: dict[str, float] = field(default_factory=dict)
-    """Jobs that housekeeping has to act on, and from when (ms, the server's clock)."""
+    """Jobs that are due for housekeeping, and from when (ms, the server's clock)."""
     queued: list[Queued] = field(default_factory=list)
     lanes: dict[int, LaneBook] = field(default_factory=dict)
     lane_names: dict[str, int] = field(default_factory=dict)
     pools: dict[str, bytes] = field(default_factory=dict)
     """The fields of ``pools`` (cellstate/pool_records.py)."""
     spare_lanes: list[int] = field(default_factory=list)
-    """Numbers that no lane has now."""
+    """Unused numbers of lanes."""
     members: dict[str, int] = field(default_factory=dict)
     """Incarnations by name, of schedulers and agents."""
     leases: dict[str, int] = field(default_factory=dict)
     blocked: set[str] = field(default_factory=set)
     updates: dict[str, str] = field(default_factory=dict)
     drains: set[int] = field(default_factory=set)
-    """Machines whose tasks are to be moved off at a deadline."""
+    """Machines with a deadline for their tasks."""
     boxes: dict[int, Sequence[tuple[int, int, str, str]]] = field(default_factory=dict)
-    """(placement, machine, job, group) of the messages that wait for an executor, by its number; job and group are
+    """(placement, machine, job, group) of the messages in an executor's mailbox, by its number; job and group are
     empty where the message does not name them."""
     outputs: tuple[set[str], list[str]] = field(default_factory=lambda: (set(), []))
     """Fields of the tasks' last output, as kept and as listed for trimming."""

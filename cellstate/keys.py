@@ -12,15 +12,15 @@ Redis Cluster.
     executors   hash    executor name → number: even when it runs commands, odd when it simulates
     serving     hash    number of a live executor → its name
     jobs        hash    job id → job record
-    specs       hash    job id → what only schedulers and executors read (MessagePack)
+    specs       hash    job id → the part that only schedulers and executors read (MessagePack)
     jobnames    hash    name of a live job → its id
     kinds       hash    kind → limits and use
     lanes       hash    number → counts and name of a lane (lua/parts/lanes.lua); "spare" → numbers that are free
     lanenames   hash    name of a lane → its number
     pools       hash    settings of pools and trees; what pools that carry limits hold (cellstate/pool_records.py)
     done        list    "id version" of finished jobs, oldest first: the version in which each ended
-    times       list    "version ms", what the server's clock showed at some versions, oldest first
-    housekeeping zset   job id → from when housekeeping has to act on it (ms, the server's clock)
+    times       list    "version ms", the server's clock at some versions, oldest first
+    housekeeping zset   job id → when it is due for housekeeping (ms, the server's clock)
     pending:K   zset    bucket and id of the pending jobs of kind K, by lane, bucket and arrival
     changes     list    per version: tag and the records of the machines it touched
     log         stream  per version: time, author, facts
@@ -28,22 +28,22 @@ Redis Cluster.
     agents      hash    name of a live executor → incarnation, nonce, length of its lease
     lease:S     string  expires when scheduler or executor S no longer renews it
     stats       hash    kind/instance → figures of a scheduler (MessagePack)
-    box:E       list    messages for executor number E
+    box:E       list    mailbox of executor number E
     wake:S      list    at most one token: scheduler S has work
-    asleep      hash    kind/instance → "1": this scheduler has jobs that fit nowhere, freed room wakes it
+    asleep      hash    kind/instance → "1": this scheduler has blocked jobs, freed room notifies it
     output      hash    job, group, task, stream → the last words of a task; expires
     outputs     list    the fields of output, the oldest first; expires
     updates     hash    job id → "rolling", or "stalled" and why: updates of jobs that are not done
-    drains      hash    index of a drained machine → when its tasks are to be moved off (ms, the server's clock)
+    drains      hash    index of a drained machine → deadline of its tasks (ms, the server's clock)
     settling    string  the highest placement id of a cell just restored: none above it starts; expires
-    shards:J    hash    shards of MapReduce job J: counts, who works on them, who finished them; expires
-    durations:N string  how long activities of MapReduce jobs named N took; expires
+    shards:J    hash    shards of MapReduce job J: counts, workers, finishers; expires
+    durations:N string  mean durations of MapReduce jobs named N; expires
 """
 
 import re
 
 SCHEMA = 4
-"""Raised when records change their form; a cell of another schema is refused, and can only be deleted."""
+"""Raised when records change their form; a cell of another schema is refused and can only be deleted."""
 
 META = frozenset(
     {"schema", "resources", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations",
@@ -63,5 +63,5 @@ CELLS = "omega:cells"
 
 
 def prefix(cell: str) -> str:
-    """What every key of the cell begins with."""
+    """Return the prefix of every key of the cell."""
     return f"omega:{{{cell}}}:"

@@ -1,7 +1,7 @@
 """Lanes: the jobs of one kind, precedence, pool, user and class of expected duration, as the store counts them.
 
-A working copy knows of each lane how many jobs are pending, what they want and what its tasks hold. So use by user and
-pool is known, and a scheduler asks for the next jobs of the few lanes that its policy ranks best
+A snapshot has for each lane the number of pending jobs, their demand and the use of running tasks. So use by user and
+pool is known, and a scheduler requests the next jobs of the few lanes that its policy ranks best
 (docs/decisions/0019-lanes.md).
 """
 
@@ -21,14 +21,14 @@ BASE = 1 << 40
 BUCKET_SPAN, LANE_SPAN = 1 << 33, 1 << 38
 """A score in a queue is lane × LANE_SPAN + bucket × BUCKET_SPAN + arrival."""
 MOST_WANTED = 1 << 33
-"""What a task group wants counts no further, so that sums stay exact (lua/parts/lanes.lua)."""
+"""Upper bound of the counted demand of a task group, so that sums stay exact (lua/parts/lanes.lua)."""
 MOST_LANES = 32_000
 CLASSES = 4
-"""Classes of expected duration for each doubling: within one of them jobs are taken in by arrival."""
+"""Classes of expected duration for each doubling: within a class jobs are received by arrival."""
 
 
 class Lane(NamedTuple):
-    """What the jobs of a lane have in common; ``""`` is no pool, no user; `expected` the class of the duration."""
+    """The common properties of a lane's jobs; ``""`` is no pool, no user; `expected` the class of the duration."""
 
     kind: str
     precedence: int
@@ -37,7 +37,7 @@ class Lane(NamedTuple):
     expected: int | None = None
 
     def __str__(self) -> str:
-        """The name under which the store keeps it."""
+        """Return the name under which the store keeps it."""
         said = "" if self.expected is None else self.expected
         return f"{self.kind} {self.precedence} {quote(self.pool, safe='')},{quote(self.user, safe='')},{said}"
 
@@ -55,7 +55,7 @@ def _nobodys(kind: str, precedence: int) -> Lane:
 
 
 def lane_of(kind: str, precedence: int, spec: Mapping[str, Any]) -> Lane:
-    """The lane of a job; what is no text or no duration counts as not said."""
+    """Return the lane of a job; values that are no text or no duration count as absent."""
     if not spec:
         return _nobodys(kind, precedence)
     pool, user = (word if isinstance(word := spec.get(name), str) else "" for name in ("pool", "user"))
@@ -63,7 +63,7 @@ def lane_of(kind: str, precedence: int, spec: Mapping[str, Any]) -> Lane:
 
 
 def class_of(seconds: object) -> int | None:
-    """The class of an expected duration; None when there is none."""
+    """Return the class of an expected duration; None when there is none."""
     if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds >= 0 or not isfinite(seconds):
         return None
     return max(0, round(CLASSES * log2(1 + 1_000 * seconds)))
@@ -71,9 +71,9 @@ def class_of(seconds: object) -> int | None:
 
 @dataclass(slots=True)
 class LaneState:
-    """How a lane stands: jobs that are pending, the arrival of the last of them, what they want and what runs holds.
+    """The state of a lane: number of pending jobs, arrival of the last, their demand, use of running tasks.
 
-    `serial` tells it from another one that had its number before.
+    `serial` distinguishes it from earlier lanes of the same number.
     """
 
     serial: int
@@ -84,17 +84,17 @@ class LaneState:
 
 
 class Lanes:
-    """The lanes of a cell in a working copy. Amounts go into `usage` once the name of a lane is known."""
+    """The lanes of a cell in a snapshot. Amounts are added to `usage` once the name of a lane is known."""
 
     def __init__(self, dimensions: int, usage: Usage) -> None:
-        """No lane is known."""
+        """Create without lanes."""
         self._dimensions, self._usage = dimensions, usage
         self.states: dict[int, LaneState] = {}
         self.names: dict[int, Lane] = {}
         self._serials: dict[int, int] = {}
 
     def apply(self, rows: Rows, *, full: bool) -> None:
-        """Take over what changed, or all there is (`full`)."""
+        """Apply changed rows, or all rows (`full`)."""
         size = self._dimensions
         if full:
             for number in list(self.states):
@@ -113,7 +113,7 @@ class Lanes:
             del self.states[number]
 
     def known(self, number: int) -> bool:
-        """Whether it is known whose lane it is."""
+        """Return whether the name of a lane is known."""
         return number in self.states and self._serials.get(number) == self.states[number].serial
 
     def _count(self, number: int, sign: int) -> None:
@@ -122,11 +122,11 @@ class Lanes:
             self._usage.change((lane.pool, lane.user), state.held, state.wanted, sign)
 
     def unknown(self) -> list[int]:
-        """The lanes of which it is not known whose they are."""
+        """Return the lanes without a known name."""
         return [number for number in self.states if not self.known(number)]
 
     def learn(self, found: Mapping[int, tuple[int, Lane]]) -> None:
-        """Take over serials and names; those that are gone already stay unknown until the change shows."""
+        """Apply serials and names; lanes deleted meanwhile stay unknown until their change arrives."""
         for number, (serial, lane) in found.items():
             if number in self.states:
                 self._count(number, -1)
@@ -137,7 +137,7 @@ class Lanes:
             del self.names[number], self._serials[number]
 
     def of_kind(self, kind: str) -> list[int]:
-        """The lanes of a kind in which jobs are pending."""
+        """Return the lanes of a kind with pending jobs."""
         names = self.names
         return [number for number, state in self.states.items()
                 if state.pending and self.known(number) and names[number].kind == kind]  # fmt: skip

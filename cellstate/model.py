@@ -1,8 +1,8 @@
-"""The words of a cell: machine, job, task group, run, limits.
+"""The data types of a cell: machine, job, task group, run, limits.
 
-Identical tasks of a job form a *task group*; those of a group that were placed on one machine
-by one claim form a *run*. A run has a cell-wide placement id, and (placement id, task index)
-names one placement for good: a task placed again gets a new id (semantics 1).
+Identical tasks of a job form a *task group*; those that one claim placed on one machine form a *run*. A run has a
+cell-wide placement id, and (placement id, task index) identifies one placement permanently: a task placed again has a
+new id (semantics 1).
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,26 +18,26 @@ from cellstate.plain_text import check_text, check_texts
 from cellstate.resources import MOST_TOGETHER, Resources, shown, together
 
 MOST_CLAIMS = 5_000
-"""Claims of a transaction, and so tasks of the largest gang: some 60 ms of the server's time (semantics 11)."""
+"""Maximum number of claims of a transaction and of tasks of a gang: about 60 ms of the server's time (semantics 11)."""
 MOST_ENDS = 2_000
-"""Endings in one call of a script; more are ended in several."""
+"""Maximum number of endings in one call of a script; more are sent in several calls."""
 MOST_STOPS = 1_000
-"""Running tasks that one call of a resize stops; the rest in the next call."""
+"""Maximum number of running tasks that one call of a resize stops; the rest in the next call."""
 RUNS_CHUNK = 256
-"""Runs whose last task has an index below this stand in their job's record, the others in chunks of as many indices
+"""Runs with a last task index below this are in their job's record, the others in chunks of as many indices
 (lua/parts/placements.lua)."""
 MOST_GROUPS = 500
-"""Task groups a job may have, those of earlier updates included."""
+"""Maximum number of task groups of a job, including those of earlier updates."""
 MOST_WAITS = 1_000
-"""Jobs that one may wait for."""
+"""Maximum number of jobs that a job waits for."""
 BUDGET = 10
-"""How many losses a task survives when its job does not say (semantics 26)."""
+"""Default number of losses that a task survives (semantics 26)."""
 MOST_BUDGET = 1_000
 BUCKETS = 32
-"""Jobs are spread over this many buckets by a hash of their id; members of a kind share the buckets."""
+"""Number of buckets, which are hashes of job ids; members of a kind share the buckets."""
 MOST_PRECEDENCE = 1_000_000
 MOST_AUTHOR = 128
-"""Letters of an executor's name and of whoever the log names as the author of a change."""
+"""Maximum length of an executor's name and of the author of a change in the log."""
 
 _ID = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
@@ -47,19 +47,19 @@ _MEMBER = pattern(r"[a-z][a-z0-9_-]{0,31}/[A-Za-z0-9._-]{1,64}")
 
 Pairs = tuple[tuple[str, str], ...]
 Described = tuple[str, Pairs]
-"""What the store says of a machine that does not change with every claim: its name and its attributes."""
+"""The constant part of a machine in the store: its name and its attributes."""
 
 
 def bucket_of(job_id: str) -> int:
-    """The bucket (0 to 31) of a job: a hash of its id."""
+    """Return the bucket (0 to 31) of a job: a hash of its id."""
     return crc32(job_id.encode()) % BUCKETS
 
 
 class MachineState(IntEnum):
-    """What a machine may take. `DRAINED` keeps its tasks and takes no new ones.
+    """State of a machine. `DRAINED` keeps its tasks and takes no new ones.
 
-    `OFFLINE` would be `UP`, but no live executor runs what is placed on it (semantics 31). Executors enter and leave
-    that state; people set the others.
+    `OFFLINE` is `UP` without a live executor (semantics 31). Executors enter and leave that state; people set the
+    others.
     """
 
     UP = 0
@@ -70,7 +70,7 @@ class MachineState(IntEnum):
 
 
 class JobState(IntEnum):
-    """Whether a job takes part in scheduling; `DONE` once nothing is unplaced or placed."""
+    """State of a job for scheduling; `DONE` once it has no unplaced and no placed tasks."""
 
     ACTIVE = 0
     HELD = 1
@@ -80,7 +80,7 @@ class JobState(IntEnum):
 
 
 class Gang(IntEnum):
-    """`STRICT` also evicts every member when one is evicted (semantics 8)."""
+    """Whether tasks are placed together; `STRICT` also evicts every member when one is evicted (semantics 8)."""
 
     NO = 0
     YES = 1
@@ -110,7 +110,7 @@ def check_state(state: MachineState) -> MachineState:
 
 
 def merged(attributes: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Attributes with some changed, and those taken away whose change is None. BadInput for text that is not plain."""
+    """Return attributes with some changed; None removes one. Raises BadInput for text that is not plain."""
     check_texts(changes, "attributes")
     found = {**attributes, **changes}
     return {name: value for name, value in found.items() if value is not None}
@@ -118,7 +118,7 @@ def merged(attributes: Mapping[str, str], changes: Mapping[str, str | None]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine as the store has it. `number` is its sequence number, `index` its row."""
+    """A machine as stored. `number` is its sequence number, `index` its row."""
 
     index: int
     name: str
@@ -137,13 +137,13 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class TaskGroup:
-    """Identical tasks of a job. `duration_ms` is what simulated machines take.
+    """Identical tasks of a job. `duration_ms` is their duration on simulated machines.
 
-    `extra` holds what only schedulers and executors read (name, command, constraints, spread, …):
-    plain values that MessagePack can carry. An `optional` group may be empty, and its tasks are given up
-    first: one that is evicted, lost or failed is dropped from the total and never pending again
-    (semantics 4: surplus MapReduce workers). A task that was lost more than `budget` times fails; with `once`
-    (at most once) a task that was lost or evicted fails and is never placed again (semantics 26).
+    `extra` has the fields that only schedulers and executors read (name, command, constraints, spread, …): plain values
+    that MessagePack can encode. An `optional` group may be empty, and its tasks are given up first: an evicted, lost or
+    failed one is dropped from the total and never pending again (semantics 4: surplus MapReduce workers). A task that
+    was lost more than `budget` times fails; with `once` (at most once) a lost or evicted task fails and is never placed
+    again (semantics 26).
     """
 
     need: Resources
@@ -162,7 +162,7 @@ class TaskGroup:
 
 
 class After(NamedTuple):
-    """A job waits until another one, by its id, finished; with `any_end`, until it ended in whatever way."""
+    """A job waits until another one, by its id, finished; with `any_end`, until it ended in any state."""
 
     job: str
     any_end: bool = False
@@ -180,7 +180,7 @@ class JobSpec:
     gang: Gang = Gang.NO
     extra: Mapping[str, Any] = field(default_factory=dict)
     after: tuple[After, ...] = ()
-    """What it waits for before it is placed: jobs submitted before it, or earlier in the same call."""
+    """Jobs that it waits for before it is placed: submitted earlier, or earlier in the same call."""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
@@ -202,12 +202,12 @@ class JobSpec:
 
     @property
     def total(self) -> int:
-        """How many tasks the job has."""
+        """Number of tasks of the job."""
         groups = self.groups
         return groups[0].count if len(groups) == 1 else sum(group.count for group in groups)
 
     def check_sum(self) -> None:
-        """Refuse a job whose tasks together need more of a resource than sums are exact for (semantics 12)."""
+        """Refuse a job with a sum of needs beyond the exact range of sums (semantics 12)."""
         groups = self.groups
         if len(groups) == 1:
             most = max(groups[0].need, default=0) * groups[0].count
@@ -221,44 +221,44 @@ class JobSpec:
 
 
 def check_kind(kind: str) -> str:
-    """Return a kind of jobs; raises BadInput when it is not of that form."""
+    """Return a kind of jobs. Raises BadInput when it is invalid."""
     if not _KIND.fullmatch(kind):
         raise BadInput(f"job kind {shown(kind)}: use a lower-case letter, then up to 31 letters, digits, _ -")
     return kind
 
 
 def check_author(name: str) -> str:
-    """Return the name of an executor, or of whoever the log names as author; raises BadInput when it is not plain."""
+    """Return the name of an executor or of the author of a change. Raises BadInput when it is not plain."""
     if not 0 < len(name) <= MOST_AUTHOR:
         raise BadInput(f"name {shown(name)}: use 1 to {MOST_AUTHOR} letters")
     return check_text(name, "name")
 
 
 def runs_commands(spec: Mapping[str, Any]) -> bool:
-    """Whether a job's tasks run commands, so that none of them may be simulated (semantics 31).
+    """Return whether a job's tasks run commands, so that none of them may be simulated (semantics 31).
 
-    `spec` is what schedulers and executors read of the job: its own entries and, as ``groups``, those of its groups.
+    `spec` has the fields for schedulers and executors: the job's own and, as ``groups``, those of its groups.
     """
     groups = spec.get("groups") or ()
     return not spec.get("simulate") and any(isinstance(group, Mapping) and group.get("command") for group in groups)
 
 
 def check_nonce(nonce: str) -> str:
-    """Return the nonce of an incarnation (semantics 15); BadInput for one that its record could not hold."""
+    """Return the nonce of an incarnation (semantics 15). Raises BadInput for one that its record cannot hold."""
     if not _NONCE.fullmatch(nonce):
         raise BadInput(f"nonce {shown(nonce)}: use 1 to 64 letters, digits, . _ -")
     return nonce
 
 
 def check_executor(name: str) -> str:
-    """Return the name of a simulated executor; raises BadInput when it is not of its form."""
+    """Return the name of a simulated executor. Raises BadInput when it is invalid."""
     if not _ID.fullmatch(name):
         raise BadInput(f"executor name {shown(name)}: use 1 to 64 letters, digits, . _ -")
     return name
 
 
 def check_member(name: str) -> str:
-    """Return a scheduler's name, ``kind/instance``; raises BadInput when it is not of that form."""
+    """Return a scheduler's name, ``kind/instance``. Raises BadInput when it is invalid."""
     if not _MEMBER.fullmatch(name):
         raise BadInput(f"scheduler name {shown(name)}: want kind/instance, for example batch/0")
     return name
@@ -277,9 +277,9 @@ class Run:
 
 
 class Loss(NamedTuple):
-    """Losses of tasks of a group (semantics 26): `tasks` were lost so many `times`.
+    """Losses of tasks of a group (semantics 26): `tasks` were lost `times` times.
 
-    `due_ms` is when they may be placed again, in ms of the server's clock, 0 once they wait for it or run again;
+    `due_ms` is when they may be placed again, in ms of the server's clock, 0 once they are pending or run again;
     `placement` is the id that they were lost with, 0 when a later placement of them has ended since.
     """
 
@@ -302,22 +302,22 @@ class GroupStatus:
     failed: int
     stopped: int
     waiting: str
-    """The unplaced tasks that may be placed, as ranges, ``-`` when there are none. Delayed tasks are not among them."""
+    """The unplaced tasks that may be placed, as ranges, ``-`` when there are none; without delayed tasks."""
     runs: tuple[tuple[int, int, bool], ...]
     """(placement id, machine index, leaving) of every run."""
     optional: bool = False
     """Whether a task that is evicted, lost or failed is dropped from the total."""
     indices: int = 0
-    """How many indices were given out: a task that is added gets the next one, none is given out twice."""
+    """Number of indices given out: an added task gets the next one, none is given out twice."""
     budget: int = BUDGET
-    """How many losses a task survives."""
+    """Number of losses that a task survives."""
     once: bool = False
     """Whether a task is placed at most once."""
     losses: tuple[Loss, ...] = ()
 
     @property
     def delayed(self) -> int:
-        """Unplaced tasks that were lost and are not placed again yet."""
+        """Unplaced tasks that were lost and are delayed."""
         return sum(ranges.count(loss.tasks) for loss in self.losses if loss.due_ms) if self.losses else 0
 
     @property
@@ -327,13 +327,13 @@ class GroupStatus:
 
 
 def ordered(runs: Iterable[tuple[int, int, bool]], indices: int) -> Iterable[tuple[int, int, bool]]:
-    """Runs of a group that gave out so many indices: in order of placement, live ones first, where chunks mix them."""
+    """Return runs of a group with `indices` indices in order of placement, live ones first, where chunks mix them."""
     return runs if indices <= RUNS_CHUNK else sorted(runs, key=lambda run: (run[2], run[0]))
 
 
 @dataclass(slots=True)
 class Job:
-    """A job as the store has it; `order` counts submissions, `extra` as submitted.
+    """A job as stored; `order` counts submissions, `extra` is as submitted.
 
     `modified` is its modify index: the cell's version at the last change by a person (submit, hold, release,
     resize, update, stop), for compare-and-set.
@@ -353,24 +353,24 @@ class Job:
     held: bool = False
     """Whether a person holds it."""
     after: tuple[After, ...] = ()
-    """What it still waits for; of a job that was stopped for it, what can no longer come true."""
+    """Jobs that it still waits for; for a job stopped because of them, those that can no longer satisfy it."""
     awaited: tuple[str, ...] = ()
     """Ids of the jobs that wait for it."""
     begun: bool = False
-    """Whether tasks of it were placed and taken off again, other than by finishing: its first wait is over."""
+    """Whether tasks of it were placed and requeued, other than by finishing: its first wait is over."""
     lane: int = 0
     """The number of its lane (cellstate/lanes.py); 0 where there is no store."""
     commands: bool = False
-    """Whether its tasks run commands: no simulated machine takes any of them."""
+    """Whether its tasks run commands, so that no simulated machine takes them."""
 
     @property
     def unplaced(self) -> int:
-        """Tasks that still want a machine."""
+        """Number of unplaced tasks."""
         return sum(group.unplaced for group in self.groups)
 
     @property
     def pending(self) -> bool:
-        """Whether a scheduler has work to do for it (invariant 4): not while all its unplaced tasks are delayed.
+        """Whether it needs a scheduler (invariant 4): not while all its unplaced tasks are delayed.
 
         A gang is not pending while any of them is: it is placed as a whole (semantics 8).
         """
@@ -382,7 +382,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What all jobs of one kind may hold together; None means no limit (semantics 9)."""
+    """Limits on all jobs of one kind together; None means no limit (semantics 9)."""
 
     resources: tuple[int | None, ...]
     jobs: int | None = None

@@ -1,7 +1,7 @@
-"""The working copy as the simulator keeps it: one packed integer a machine, brought up to date by what changed.
+"""The simulator's snapshot: one packed integer per machine, updated by changes.
 
-It is a `Snapshot`; its arrays are made only for those who ask for them. A commit here is judged before the
-next decision, so there are no claims in flight: what is open either stands or is given back.
+It is a `Snapshot` that creates its arrays on demand. A commit in the simulator is validated before the next decision,
+so no claims are in flight: open claims are either accepted or undone.
 """
 
 from array import array
@@ -18,23 +18,23 @@ from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
 
 Open = tuple[Sequence[int], int]
-"""Machines that were claimed for, once for each task or run, and the packed amounts on each."""
+"""Machines of claims, once for each task or run, and the packed amounts on each."""
 
 NOBODY = np.empty(0, dtype=np.int64)
 
 
 class PackedSnapshot(Snapshot):
-    """A copy that takes over values instead of records.
+    """A snapshot that is updated by values instead of records.
 
-    `rest[i]` is what is free on machine i, packed, with guards; `nothing` where it takes none. `numbers`
-    are the sequence numbers at the last sync, kept only when `numbered`: fine detection needs none.
-    `watching` says whether `freed` will be asked for, `wants_use` whether a policy asks what users and pools hold.
+    `rest[i]` is the free amount on machine i, packed, with guards; `nothing` where it takes none. `numbers` are the
+    sequence numbers at the last sync, kept only when `numbered`: fine detection needs none. `watching` enables `freed`;
+    `wants_use` is whether a policy needs the use of users and pools.
     """
 
     def __init__(self, dimensions: int, *, numbered: bool = True) -> None:
-        """Make an empty copy."""
+        """Create an empty snapshot."""
         self.guards = packed([GUARD] * dimensions)
-        # No guard, and too much in each field for any need to borrow one: 0 less a need is negative, all bits set.
+        # Without guards, and large enough in each field that no need borrows: 0 less a need is negative, all bits set.
         self.nothing = packed([GUARD >> 1] * dimensions)
         self.rest: list[int] = []
         self.numbers: list[int] = []
@@ -53,7 +53,7 @@ class PackedSnapshot(Snapshot):
 
     @property
     def free(self) -> list["array[int]"]:
-        """See Snapshot; made when first asked for, kept up to date from then on."""
+        """See Snapshot; created on the first access, then kept up to date."""
         self._make_dense()
         return self._words
 
@@ -78,7 +78,7 @@ class PackedSnapshot(Snapshot):
 
     @number.setter
     def number(self, numbers: Any) -> None:
-        """Is kept as a list."""
+        """Ignored: it is kept as a list."""
 
     @property
     def _described(self) -> int:
@@ -86,7 +86,7 @@ class PackedSnapshot(Snapshot):
 
     @property
     def base(self) -> NDArray[np.int64]:
-        """See Snapshot; made anew each time."""
+        """See Snapshot; computed on each access."""
         rest = list(self.rest)
         for machines, amounts in self._claimed:
             for machine in machines:
@@ -97,11 +97,11 @@ class PackedSnapshot(Snapshot):
 
     @base.setter
     def base(self, base: NDArray[np.int64]) -> None:
-        """Is made when asked for."""
+        """Ignored: it is computed on access."""
 
     @property
     def allocated(self) -> NDArray[np.int64]:
-        """See Snapshot; what a machine that takes nothing holds is as it was when it was described."""
+        """See Snapshot; a machine that takes no tasks has its amounts from its last description."""
         base = self.base
         return np.where(base < 0, super().allocated, self.capacity - base)
 
@@ -129,7 +129,7 @@ class PackedSnapshot(Snapshot):
             for d, word in enumerate(self._words):
                 word[machine] = (left >> FIELD * d & MASK) - GUARD if open_ else closed
 
-    # Following the cell
+    # Updates from the cell
 
     def apply(self, reply: Reply) -> None:
         """See Snapshot.apply."""
@@ -150,7 +150,7 @@ class PackedSnapshot(Snapshot):
         self.position = reply.position
 
     def _take_in(self, rows: Rows) -> None:
-        """Keep the records: executors, capacities, states."""
+        """Store records: executors, capacities, states."""
         index = rows[:, 0]
         before = self.rows[:, index] if self.attributes.used else None
         self.rows[:, index] = rows.T
@@ -158,12 +158,12 @@ class PackedSnapshot(Snapshot):
             self.attributes.note(index, before, self.rows[:, index])
 
     def start(self, rows: Rows) -> None:
-        """Take over all records, but not what is free: whoever follows the cell writes that into `rest`."""
+        """Apply all records except free amounts, which the caller writes to `rest`."""
         self._grow(len(rows))
         self.rows[:, :] = rows.T
 
     def _grow(self, size: int) -> None:
-        """Have room for so many machines; for 0 forget what is known of all."""
+        """Grow to `size` machines; with 0 clear all."""
         known = len(self.rest)
         if not size:
             self.rest[:] = [self.nothing] * known
@@ -179,18 +179,18 @@ class PackedSnapshot(Snapshot):
 
     @property
     def wholesale(self) -> bool:
-        """Whether nobody needs to be told which machines changed, so that all may be written at once."""
+        """Whether changed machines need not be reported, so that all may be written at once."""
         return not self.watching and not self._dense
 
     def took_over(self, machines: Sequence[int]) -> None:
-        """`rest` of these machines was written by whoever follows the cell."""
+        """Record that the caller wrote `rest` of these machines."""
         if self._dense:
             self._spread(machines)
         if self.watching:
             self.changed += machines
 
     def freed(self) -> NDArray[np.int64]:
-        """Machines that changed since this was last asked while `watching`, and so may have gained room."""
+        """Return machines that changed since the last call while `watching`, and so may have gained room."""
         if not self.changed:
             return NOBODY
         changed, self.changed = self.changed, []
@@ -200,7 +200,7 @@ class PackedSnapshot(Snapshot):
         """See Snapshot.forget_freed."""
         self.changed.clear()
 
-    # Deciding
+    # Decisions
 
     def take(self, machine: int, need: Resources, count: int) -> None:
         """See Snapshot.take."""
@@ -227,9 +227,9 @@ class PackedSnapshot(Snapshot):
         return stood
 
     def took(self, machines: Sequence[int], amounts: int) -> bool:
-        """Whether `take_each` claimed so much (packed) on just these machines, and nothing else is claimed.
+        """Return whether `take_each` claimed these amounts (packed) on exactly these machines, and no others are open.
 
-        The list itself is meant: it was made here, claim by claim, and each was seen to fit.
+        Compares the list object itself: it was filled claim by claim, and each claim fitted.
         """
         return len(self._claimed) == 1 and self._claimed[0][0] is machines and self._claimed[0][1] == amounts
 
@@ -246,7 +246,7 @@ class PackedSnapshot(Snapshot):
         del self._claimed[mark:]
 
     def settle(self, *, stands: bool) -> None:
-        """What was claimed stands, or else is given back; what became of it in the cell comes with the next sync."""
+        """Accept or undo the open claims; changes in the cell arrive with the next sync."""
         self.usage.settle()
         if stands:
             self._claimed.clear()

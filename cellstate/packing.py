@@ -1,7 +1,7 @@
-"""Amounts of all dimensions packed into one integer, 64 bits each: one subtraction and one mask judge a claim.
+"""Amounts of all dimensions packed into one integer, 64 bits each: a claim is tested with one subtraction and one mask.
 
-What is free on a machine carries a guard, 2^62, in each of its fields; a field whose guard is gone is
-overdrawn. Amounts stay below 10^14 < 2^47.
+The free amounts of a machine have a guard, 2^62, in each field; a field without its guard is overdrawn. Amounts are
+below 10^14 < 2^47.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ GUARD = 1 << 62
 
 
 def packed(amounts: Sequence[int]) -> int:
-    """One integer of the amounts, the first in the lowest bits."""
+    """Pack amounts into one integer, the first in the lowest bits."""
     whole = 0
     for amount in reversed(amounts):
         whole = whole << FIELD | amount
@@ -25,11 +25,11 @@ def packed(amounts: Sequence[int]) -> int:
 
 @lru_cache(maxsize=4096)
 def packed_need(need: tuple[int, ...]) -> int:
-    """As `packed`, for amounts that come again and again."""
+    """Pack amounts as `packed`, cached for repeated needs."""
     return packed(need)
 
 
 def fields(words: Iterable[int], dimensions: int) -> NDArray[np.int64]:
-    """The single fields of packed integers, guards included: a row each."""
+    """Return the fields of packed integers, guards included: a row each."""
     text = b"".join([word.to_bytes(8 * dimensions, "little") for word in words])
     return np.frombuffer(text, dtype=np.int64).reshape(-1, dimensions)

@@ -1,7 +1,8 @@
-"""Characters that no name, user, attribute or value may have, and that no terminal is sent.
+"""Characters that names, users, attributes and values may not have, and that are not printed on terminals.
 
-Control characters move the cursor and end lines, bidirectional ones reorder what is read ("Trojan Source",
-CVE-2021-42574), invisible ones make two names look alike. Joiners (U+200C, U+200D) stay: scripts and emoji need them.
+Control characters move the cursor and end lines, bidirectional ones reorder displayed text ("Trojan Source",
+CVE-2021-42574), invisible ones make two names look alike. Joiners (U+200C, U+200D) are allowed: scripts and emoji need
+them.
 """
 
 import re
@@ -11,11 +12,11 @@ from typing import Any
 from cellstate.errors import BadInput
 
 MOST_LETTERS = 131_071
-"""Letters of one text: what Linux passes to a program as one argument (MAX_ARG_STRLEN less its end)."""
+"""Maximum length of one text: Linux limits one argument of a program (MAX_ARG_STRLEN without its end)."""
 MOST_IN_ALL = 8 << 20
-"""Letters of all texts of a job or a task group together."""
+"""Maximum length of all texts of a job or a task group together."""
 COMMANDS = frozenset({"command", "environment", "mapreduce"})
-"""Fields whose texts programs read: they may have line ends and tabs."""
+"""Fields with texts for programs: line ends and tabs are allowed."""
 
 _CONTROL = "\x00-\x1f\x7f-\x9f\ud800-\udfff"
 _BIDIRECTIONAL = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f"
@@ -30,12 +31,12 @@ Path = tuple[str | int, ...]
 
 
 def cleaned(text: str, keep: str = "") -> str:
-    """Return the text without the characters that a terminal must not be sent, but those in `keep`."""
+    """Return the text without characters that must not be printed, except those in `keep`."""
     return _UNSAFE.sub(lambda found: found[0] if found[0] in keep else "", text)
 
 
 def escaped(text: str) -> str:
-    r"""Return JSON text whose unsafe characters are written ``\uXXXX``; line ends between values stay."""
+    r"""Return JSON text with unsafe characters as ``\uXXXX``; line ends between values stay."""
 
     def escape(found: "re.Match[str]") -> str:
         letter = found[0]
@@ -48,7 +49,7 @@ def escaped(text: str) -> str:
 
 
 def check_text(text: str, what: str, *, lines: bool = False) -> str:
-    """Return the text; raises BadInput when it has an unsafe character, or too many letters. `lines` allows two."""
+    """Return the text. Raises BadInput for unsafe characters or excessive length; `lines` allows line ends and tabs."""
     problem = _problem(text, lines=lines)
     if problem:
         raise BadInput(f"{what}: {problem}")
@@ -63,7 +64,7 @@ def check_texts(value: Any, what: str) -> None:
 
 
 def problems(value: Any, path: Path = (), *, lines: bool = False) -> Iterator[tuple[Path, str]]:
-    """Yield what is wrong with the texts within a plain value, and where."""
+    """Yield the problems of texts within a plain value, with their paths."""
     letters = 0
     for at, text, several in _texts(value, path, lines=lines):
         letters += len(text)
@@ -93,7 +94,7 @@ def _problem(text: str, *, lines: bool) -> str:
     for found in _UNSAFE.finditer(text):
         if not (lines and found[0] in _LINES):
             around = repr(text[max(0, found.start() - 20) : found.start() + 20])
-            if "\ud800" <= found[0] <= "\udfff":  # how Python keeps bytes of the command line that it cannot decode
+            if "\ud800" <= found[0] <= "\udfff":  # Python's form of undecodable bytes of the command line
                 return f"{around} is not valid UTF-8; write it in UTF-8"
             return f"{around} has the character U+{ord(found[0]):04X}, which cannot be shown; remove it"
     return ""

@@ -8,19 +8,19 @@ from cellstate.pools import Pools
 
 
 class PoolPort(Protocol):
-    """What operators and schedulers may ask of a cell's pools."""
+    """Operations on a cell's pools, for operators and schedulers."""
 
     def set_pools(self, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
         """Replace the pools of the cell; returns them with their numbers and their version.
 
-        `check` is the version of the pools that the caller read: Overtaken when somebody changed them since. Refused
-        when a pool with live jobs would be removed or get pools below it; BadInput for pools that break a rule of
-        pool_rules.py. A pool that moves takes its running tasks along: what it holds counts below its new ancestors
-        at once, and one whose limit is exceeded takes nothing until it is met again. Equal pools change nothing.
+        `check` is the version of the pools that the caller read: Overtaken when they were modified since. Refused when
+        a pool with live jobs would be removed or get pools below it; BadInput for pools that break a rule of
+        pool_rules.py. A pool that moves takes its running tasks along: its use counts below its new ancestors at once,
+        and an ancestor above its limit takes nothing until the limit is met again. Equal pools change nothing.
         """
 
     def pools(self) -> Pools:
         """The pools that operators configured."""
 
     def pool_use(self) -> Mapping[str, PoolUse]:
-        """What the pools that carry limits hold, by name."""
+        """Return the use of pools that carry limits, by name."""

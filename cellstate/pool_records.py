@@ -7,7 +7,7 @@ operators   the precedence from which jobs evict across pools (`Pools.operators_
 pN          pool number N
 cNAME       a leaf: the numbers of it and its ancestors that carry limits, upward; NAME as in lanes. "c" is the
             chain of ephemeral pools
-bN          what a pool that carries limits may hold and holds (lua/parts/pools.lua)
+bN          limits and use of a pool that carries limits (lua/parts/pools.lua)
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def _default(each: "Field[Any]") -> Any:
 
 
 def plain(values: Pool | PoolTree | Integral | Preemption) -> dict[str, Any]:
-    """What of settings differs from the defaults, as plain values."""
+    """Return the settings that differ from the defaults, as plain values."""
     found: dict[str, Any] = {}
     for each in fields(values):
         value = getattr(values, each.name)
@@ -47,7 +47,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def settings(kind: type[Values], values: Mapping[str, Any]) -> Values:
-    """Return settings from plain values. Raises TypeError for a field that there is not."""
+    """Return settings from plain values. Raises TypeError for an unknown field."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if name in _NESTED:
@@ -74,12 +74,12 @@ def unpack_trees(data: bytes) -> tuple[PoolTree, ...]:
 
 
 def digest(data: bytes) -> str:
-    """What the log says of a record."""
+    """Return the form of a record in the log."""
     return f"{crc32(data):08x}"
 
 
 def leaf_field(name: str) -> str:
-    """The field of a leaf's chain."""
+    """Return the field of a leaf's chain."""
     return f"c{quote(name, safe='')}"
 
 
@@ -89,7 +89,7 @@ def operators_word(pools: Pools) -> bytes:
 
 
 def chains(pools: Pools) -> dict[str, str]:
-    """The chains of all leaves and, under "c", of ephemeral pools; numbers are those of `pools`."""
+    """Return the chains of all leaves and, under "c", of ephemeral pools; numbers are those of `pools`."""
     found = {leaf_field(name): _chain(pools, name) for name in sorted(pools.leaves)}
     return found | {"c": _chain(pools, "")} if pools.configured else {}
 
@@ -99,13 +99,13 @@ def _chain(pools: Pools, name: str) -> str:
 
 
 def limits_words(pool: Pool, resources: tuple[str, ...]) -> str:
-    """The limits of a pool as the scripts read them: jobs, tasks, then each resource; "-" for none."""
+    """Return the limits of a pool as the scripts read them: jobs, tasks, then each resource; "-" for none."""
     return " ".join(str(pool.limits.get(name, "-")) for name in (JOBS, TASKS, *resources))
 
 
 @dataclass(frozen=True, slots=True)
 class PoolUse:
-    """What the jobs of a pool that carries limits hold: jobs with running tasks, running tasks, amounts."""
+    """Use of a pool that carries limits: jobs with running tasks, running tasks, amounts."""
 
     jobs: int
     tasks: int
@@ -123,7 +123,7 @@ def read_use(text: str, dimensions: int) -> PoolUse:
 
 @dataclass(frozen=True, slots=True)
 class PoolChange:
-    """What a change of pools writes: fields to delete and to set, limits of the pools that carry some, facts.
+    """The writes of a change of pools: fields to delete and to set, limits of the pools that carry some, facts.
 
     `closed` are pools that hold no jobs afterwards because they are removed or have pools below them.
     """
@@ -137,7 +137,7 @@ class PoolChange:
 
 
 def change(before: Pools, after: Pools, number: int, resources: tuple[str, ...]) -> PoolChange:
-    """Give new pools their numbers, from `number` on, and return what turns `before` into `after`."""
+    """Assign numbers to new pools, from `number` on, and return the change from `before` to `after`."""
     known, numbered = before.by_name, list[Pool]()
     for pool in after.pools:
         own = known[pool.name].number if pool.name in known else number

@@ -1,6 +1,6 @@
-"""What a configuration of pools must satisfy before it is stored; every writer of pools passes through `check`.
+"""Validation of a configuration of pools before it is stored; every writer of pools calls `check`.
 
-What depends on the state of the cell (jobs in a pool that is removed) is validated by the script (lua/pools.lua).
+Rules that depend on the state of the cell (jobs in a pool that is removed) are validated by the script (lua/pools.lua).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -64,17 +64,17 @@ DEFAULT_PREEMPTION = Preemption(
     aggressive_starvation=False, threshold=1.0, aggressive_threshold=0.2, non_preemptible_usage={},
     allocation_timeout=10.0, backoff=5.0, allow_regular_preemption=True, minimum_runtime=0.0,
 )  # fmt: skip
-"""What holds where neither a pool nor an ancestor nor its tree says otherwise."""
+"""Defaults where neither a pool nor an ancestor nor its tree has a setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What an operator sets of a pool. Amounts by resource in the cell's smallest units.
+    """Settings of a pool. Amounts by resource in the cell's smallest units.
 
-    `number` is given by the store and never given again; 0 before that. Only a pool below the root names a `tree`;
-    the others are in their parent's. `users` may submit jobs; empty means everybody whom the parent admits.
-    `limits` may also name ``tasks`` and ``jobs``. `borrowing` bounds what the pool holds beyond its guarantee,
-    `lending` how much of its guarantee others may hold.
+    `number` is given by the store and never given again; 0 before that. Only a pool below the root names a `tree`; the
+    others are in their parent's. `users` may submit jobs; empty means all that the parent admits. `limits` may also
+    name ``tasks`` and ``jobs``. `borrowing` bounds the use beyond the guarantee, `lending` the part of the guarantee
+    that others may use.
     """
 
     name: str
@@ -229,7 +229,7 @@ class PoolShare:
     volume: tuple[float, ...] = ()
     """Accumulated volume of an integral guarantee, in smallest units × seconds."""
     last_share: float = 0.0
-    """What the next epoch charges to the volume: the largest component of `integral`."""
+    """The charge of the next epoch to the volume: the largest component of `integral`."""
     ephemeral: bool = False
 
 

@@ -1,6 +1,6 @@
 """Sets of task indices as text: ``0-9,12``, ``-`` when empty; ascending, never touching.
 
-The twin's and the client's own reading of what ``lua/parts/ranges.lua`` writes.
+Read and written by the twin and the client as by ``lua/parts/ranges.lua``.
 """
 
 from collections.abc import Iterable
@@ -27,12 +27,12 @@ def spell(pairs: Iterable[tuple[int, int]]) -> str:
 
 
 def count(text: str) -> int:
-    """How many indices are in `text`."""
+    """Return the number of indices in `text`."""
     return sum(b - a + 1 for a, b in spans(text))
 
 
 def indices(text: str) -> list[int]:
-    """The indices in `text`, ascending."""
+    """Return the indices in `text`, ascending."""
     return [i for a, b in spans(text) for i in range(a, b + 1)]
 
 
@@ -79,7 +79,7 @@ def add(text: str, more: str) -> str:
 
 
 def split(text: str, part: str) -> tuple[str, str]:
-    """Return what of `part` lies in `text`, and `text` without it."""
+    """Return the part of `part` that is in `text`, and `text` without it."""
     inside: Spans = []
     rest: Spans = []
     cuts = spans(part)

@@ -1,4 +1,4 @@
-"""What runs on machines, in a working copy: kept only for machines that somebody looked up, until they change."""
+"""Running tasks in a snapshot: kept only for fetched machines, until these change."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 from cellstate.resources import Resources
 
 MOST_KEPT = 4_096
-"""Machines whose residents are kept: about 10 MB with twenty runs on each."""
+"""Maximum number of machines with cached residents: about 10 MB with twenty runs on each."""
 UNKNOWN = -1
 
 
 class Resident(NamedTuple):
-    """A run on a machine, with what its job's record says of it; optional tasks are of precedence 0.
+    """A run on a machine, with fields of its job's record; optional tasks have precedence 0.
 
-    `need` are the amounts of one of its `tasks`; `together` counts the tasks that all go when one of it is
-    evicted (a strict gang), 0 when it is alone. `user` and `pool` are those of its job, ``""`` when it names
-    none. Of two residents the one of the higher `placement` started later. `started` is when it was placed at the
-    latest (seconds): to a minute for the last 16 minutes, to an eighth of its age up to a week, then a week ago or
-    more; the time of the look-up when it was placed within the last minute.
+    `need` are the amounts of one of its `tasks`; `together` counts the tasks that are evicted together with one of them
+    (a strict gang), 0 when it is alone. `user` and `pool` are those of its job, ``""`` for none. Of two residents the
+    one with the higher `placement` started later. `started` is the latest possible time of its placement (seconds):
+    exact to a minute for the last 16 minutes, to an eighth of its age up to a week, then a week ago or more; the time
+    of the fetch when it was placed within the last minute.
     """
 
     machine: int
@@ -36,22 +36,22 @@ class Resident(NamedTuple):
 
 
 class Residents:
-    """Residents by machine. What is known of a machine holds while its sequence number stays the same."""
+    """Residents by machine. Those of a machine are valid while its sequence number stays the same."""
 
     def __init__(self) -> None:
-        """Know of no machine."""
+        """Create without machines."""
         self._on: dict[int, tuple[Resident, ...]] = {}
         self._seen: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def forget(self) -> None:
-        """Know of no machine any more."""
+        """Drop all machines."""
         self._on.clear()
         self._seen[:] = UNKNOWN
 
     def learn(self, machines: Sequence[int], numbers: NDArray[np.int64], found: Iterable[Resident]) -> None:
-        """Take over all residents of some machines; `numbers` are the sequence numbers of the copy, of every machine.
+        """Apply all residents of some machines; `numbers` are the sequence numbers of the snapshot, of every machine.
 
-        They must have been taken before the residents were read: then a change in between shows as a new number.
+        They must have been read before the residents: a change in between then shows as a new number.
         """
         self._grow(len(numbers))
         on: dict[int, list[Resident]] = {machine: [] for machine in machines}
@@ -67,13 +67,13 @@ class Residents:
             self._seen[oldest] = UNKNOWN
 
     def known(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Machines of which it is known what runs there, given the sequence numbers of all."""
+        """Return the machines with valid residents, given the sequence numbers of all."""
         self._grow(len(numbers))
         known: NDArray[np.bool_] = self._seen[: len(numbers)] == numbers
         return known
 
     def on(self, machine: int) -> tuple[Resident, ...]:
-        """What runs on a machine of which that is known."""
+        """Return the residents of a machine with valid residents."""
         return self._on.get(machine, ())
 
     def _grow(self, size: int) -> None:

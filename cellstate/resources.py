@@ -21,7 +21,7 @@ MOST_DIMENSIONS = 12
 
 MIB = 1 << 20
 MOST_SHOWN = 40
-"""Letters of a wrong amount that a message repeats."""
+"""Maximum number of characters of a wrong amount in a message."""
 
 BYTES = {
     "B": 1,
@@ -86,12 +86,12 @@ def parse_amount(name: str, amount: str | float) -> int:
 
 
 def together(needs: Iterable[tuple[Sequence[int], int]]) -> int:
-    """Return the most of one resource that so many tasks of each of these needs take together."""
+    """Return the largest sum of a resource over `tasks` tasks of each need."""
     return max(map(sum, zip(*([amount * count for amount in need] for need, count in needs), strict=False)), default=0)
 
 
 def format_amount(name: str, amount: int) -> str:
-    """Write `amount` (smallest unit) the way people write it; `parse_amount` reads it back."""
+    """Return `amount` (smallest unit) as text with a unit; `parse_amount` reads it back."""
     if name == "cpu":
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if name == "memory":

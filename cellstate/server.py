@@ -1,4 +1,4 @@
-"""The server behind a store: its URL, whether it answers and fits, its errors in clear words.
+"""The server behind a store: its URL, its availability and suitability, and its errors as messages.
 
 A URL is ``redis://``, ``rediss://`` or ``unix://``; passwords in it never reach a message.
 """
@@ -20,7 +20,7 @@ OLDEST = (6, 2)
 """The oldest Redis that serves; every Valkey does, as it reports itself compatible with Redis 7.2."""
 TIMEOUT_SECONDS = 5.0
 RETRIES = 3
-"""How often a command is sent again on a fresh connection; scripts are idempotent (semantics 14)."""
+"""Number of retries of a command on a new connection; scripts are idempotent (semantics 14)."""
 
 _FORMS = "write redis://MACHINE:PORT/DB, rediss://… (TLS) or unix:///PATH?db=DB"
 _OPTIONS = ("db", "username", "password", "client_name", "max_connections", "health_check_interval", "ssl_", "socket_")
@@ -57,18 +57,18 @@ _PIPELINE = " of pipeline caused error: "
 
 
 class Answer(Enum):
-    """What a server says to PING."""
+    """The result of PING."""
 
     READY = "ready"
     LOADING = "loading"
     BUSY = "busy"
-    """It is there and does not answer: a long script, no connection left, or a halted process."""
+    """It runs and does not answer: a long script, no free connection, or a halted process."""
     ABSENT = "absent"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What a server says of itself. `url` is safe to show; `append_only` is whether it logs every write."""
+    """Properties of a server. `url` is safe to print; `append_only` is whether it logs every write."""
 
     url: str
     product: str
@@ -83,7 +83,7 @@ class ServerInfo:
     append_only: bool
     executable: str
     allocator: str
-    """What the server was built with; a preloaded one is not named."""
+    """The allocator that the server was built with; a preloaded one is not reported."""
 
 
 def safe_url(url: str) -> str:
@@ -92,7 +92,7 @@ def safe_url(url: str) -> str:
     if not mark:
         scheme, rest = "", scheme
     head, asked, query = rest.partition("?")
-    if "@" in query:  # a password with an unescaped ? cannot be told from what follows it
+    if "@" in query:  # an unescaped ? in a password is ambiguous
         return f"{scheme}{mark}***"
     if asked and not re.fullmatch(r"db=\d+", query):
         query = "***"
@@ -101,7 +101,7 @@ def safe_url(url: str) -> str:
     login, at, place = head.rpartition("@")
     user, colon, _ = login.partition(":")
     login = f"{user}:***" if colon else "***" if at else ""
-    if not place.startswith("["):  # what follows a colon is a port, or a password without its @
+    if not place.startswith("["):  # after a colon is a port, or a password without its @
         place = re.sub(r":(?!\d+(?:/|$)).*", ":***", place)
     return f"{scheme}{mark}{login}{at}{place}{asked}{query}"
 
@@ -111,7 +111,7 @@ def _check_url(url: str) -> None:
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         _ = parts.port  # raises ValueError when it is no number
-        (parts.hostname or "").encode("idna")  # and this when it is no name of a machine
+        (parts.hostname or "").encode("idna")  # and this when it is no host name
     except ValueError:
         raise BadInput(f"store {safe_url(url)!r}: not a URL of a store; {_FORMS}") from None
     unix = parts.scheme == "unix"
@@ -138,11 +138,11 @@ def _connect(url: str, protocol: int, timeout: float | None, retries: int) -> "r
             protocol=protocol,
             socket_timeout=timeout,
             socket_connect_timeout=min(timeout or TIMEOUT_SECONDS, TIMEOUT_SECONDS),
-            # A closed connection is worth another try, silence is not: it would multiply the time-out.
+            # A closed connection is retried, a time-out is not: retries would multiply it.
             retry=Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.01), retries, (redis.ConnectionError,)),
         )
         pool = client.connection_pool
-        pool.connection_class(**pool.connection_kwargs)  # connects to nothing, and finds options that do not fit
+        pool.connection_class(**pool.connection_kwargs)  # validates options without a connection
     except (ValueError, TypeError):
         raise BadInput(f"store {safe_url(url)!r}: an option after ? does not fit; {_FORMS}") from None
     return client
@@ -185,7 +185,7 @@ def ping(url: str, *, timeout: float = TIMEOUT_SECONDS) -> Answer:
                 return Answer.LOADING
             if word in ("BUSY", "CLIENTS"):
                 return Answer.BUSY
-            if word == "MISCONF":  # it answers and serves reads; who writes learns the rest
+            if word == "MISCONF":  # it serves reads; writes report the error
                 return Answer.READY
             if not word and isinstance(error, redis.ConnectionError):
                 return Answer.ABSENT
@@ -194,7 +194,7 @@ def ping(url: str, *, timeout: float = TIMEOUT_SECONDS) -> Answer:
 
 
 def server_info(url: str, *, timeout: float = TIMEOUT_SECONDS) -> ServerInfo:
-    """Return what the server at `url` says of itself. Raises BadInput, StoreError."""
+    """Return the properties of the server at `url`. Raises BadInput, StoreError."""
     with _asking(url, timeout) as client:
         facts = client.info()
     version = str(facts.get("redis_version", "0"))
@@ -217,7 +217,7 @@ def server_info(url: str, *, timeout: float = TIMEOUT_SECONDS) -> ServerInfo:
 
 
 def takes_snapshots(url: str, *, timeout: float = TIMEOUT_SECONDS) -> bool:
-    """Return whether the server at `url` writes snapshots from time to time; False when it may not be asked."""
+    """Return whether the server at `url` writes snapshots periodically; False without the permission to read it."""
     with _asking(url, timeout) as client:
         try:
             return bool(client.config_get("save").get("save"))
@@ -239,7 +239,7 @@ def check_suitable(info: ServerInfo) -> None:
 
 
 def shutdown(url: str, *, timeout: float = 30.0) -> None:
-    """Let the server at `url` write what is left and end. Returns once it closed the connection.
+    """Let the server at `url` write its data and end. Returns once it closed the connection.
 
     Raises StoreError when it does not end, for example because it cannot write.
     """
@@ -248,13 +248,13 @@ def shutdown(url: str, *, timeout: float = 30.0) -> None:
 
 
 def _text(error: Exception) -> str:
-    """Return the error in one line, without the command that redis-py puts before it in a pipeline."""
+    """Return the error in one line, without the command that redis-py prefixes in a pipeline."""
     text = " ".join(str(error).split())
     return text.partition(_PIPELINE)[2] or text
 
 
 def _word(error: Exception) -> str:
-    """Return the key of `error` in the table above, empty when it has none."""
+    """Return the key of `error` in the table above, empty when there is none."""
     for kind, word in _CLASSES:
         if isinstance(error, kind):
             return word
@@ -270,9 +270,9 @@ def _word(error: Exception) -> str:
 
 
 def translate(error: redis.RedisError | OSError, url: str) -> StoreError:
-    """Return what redis-py raised on `url` as an error of the ground floor, in one line.
+    """Return an error of redis-py on `url` as an error of layer 0, in one line.
 
-    NOSCRIPT is the caller's to handle before (it loads the script and sends the command again).
+    The caller must handle NOSCRIPT before (it loads the script and repeats the command).
     """
     where = f"the store at {safe_url(url)}"
     if word := _word(error):

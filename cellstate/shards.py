@@ -1,6 +1,6 @@
-"""The words of a MapReduce job's shards: pieces of its input that workers take one at a time, then of its output.
+"""Shards of a MapReduce job: pieces of its input, then of its output, that workers process one at a time.
 
-What became of them stands beside the cell state: it changes no version, and a job that loses it begins anew.
+Their state is stored beside the cell state: it changes no version, and a job that loses it starts again.
 """
 
 from typing import NamedTuple
@@ -8,19 +8,19 @@ from typing import NamedTuple
 MAP, REDUCE = "map", "reduce"
 PHASES = (MAP, REDUCE)
 TRIES = 4
-"""So many failures of one shard and its job gives up."""
+"""Number of failures of one shard after which its job fails."""
 MOST_IN_A_ROW = 3
-"""A machine on which so many shards in a row failed is left out, unless the job has no other."""
+"""Number of consecutive failed shards after which a machine is excluded, unless the job has no other."""
 RETRY_MS = 1_000
-"""How long a shard waits after its first failure (ms); twice as long after each further one."""
+"""Delay of a shard after its first failure (ms); doubled after each further one."""
 KEPT_MS = 7 * 24 * 3600 * 1000
-"""The shards of a job nobody asks about are forgotten after this long (ms)."""
+"""Time after the last access at which the shards of a job expire (ms)."""
 LEARNT_MS = 90 * 24 * 3600 * 1000
-"""How long activities of a job's name take is remembered for this long (ms) after its last run."""
+"""Time after the last run at which the durations of a job's name expire (ms)."""
 
 
 class Worker(NamedTuple):
-    """A placed task that works on shards: its placement is what fences it (semantics 1)."""
+    """A placed task that works on shards; its placement fences it (semantics 1)."""
 
     machine: int
     placement: int
@@ -28,15 +28,15 @@ class Worker(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """What tells this worker's files from those of any other: no placement id is given out twice."""
+        """Return the mark of this worker's files, which is unique: no placement id is given out twice."""
         return f"{self.placement}-{self.task}"
 
 
 class Errand(NamedTuple):
-    """What a worker is to do: ``map`` or ``reduce`` a shard; ``wait``, ``out``, ``done``, ``failed`` or ``fenced``.
+    """The next step of a worker: ``map`` or ``reduce`` a shard; ``wait``, ``out``, ``done``, ``failed`` or ``fenced``.
 
-    ``out``: shard after shard failed on its machine, which gets no more of them. Of a job that failed, `shard` and
-    `phase` name what was tried too often.
+    ``out``: consecutive shards failed on its machine, which gets no more of them. In a failed job, `shard` and `phase`
+    name the shard that failed too often.
     """
 
     what: str
@@ -45,7 +45,7 @@ class Errand(NamedTuple):
 
 
 class PhaseCount(NamedTuple):
-    """The shards of one phase: all, those nobody works on, those done, and how long the done ones took (ms)."""
+    """The shards of one phase: all, unclaimed ones, finished ones, and the total duration of the finished ones (ms)."""
 
     total: int
     waiting: int
@@ -59,10 +59,10 @@ class PhaseCount(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a MapReduce job is, first by phase.
+    """Progress of a MapReduce job, first by phase.
 
-    `working` shards are in some worker's hands; `failed` is the one tried too often, ``phase number``. `failing`:
-    machines by their index, with the number of shards that failed there in a row.
+    `working` shards are claimed; `failed` is the one that failed too often, ``phase number``. `failing`: machines by
+    index, with the number of consecutive failed shards.
     """
 
     map: PhaseCount
@@ -73,7 +73,7 @@ class Progress(NamedTuple):
 
     @property
     def left_out(self) -> list[int]:
-        """Machines that get no more shards, as long as the job has others (`MOST_IN_A_ROW`)."""
+        """Return the machines that get no more shards while the job has others (`MOST_IN_A_ROW`)."""
         return [machine for machine, count in self.failing if count >= MOST_IN_A_ROW]
 
     @property
@@ -85,7 +85,7 @@ class Progress(NamedTuple):
 
 
 class ShardDurations(NamedTuple):
-    """How long the activities of earlier runs took: mean milliseconds, the latest runs weigh most."""
+    """Mean durations of earlier runs' shards in milliseconds; later runs have more weight."""
 
     runs: int
     map_ms: int

@@ -1,9 +1,8 @@
-"""The working copy of the cell on which a scheduler decides.
+"""The snapshot of a cell on which a scheduler decides, with its own claims as a working copy.
 
-One row a machine, one array per dimension. `base` is what the store last said; the working amounts
-also lack what this scheduler claimed since and does not know the outcome of. Both are needed: with a
-commit in flight, a rejected claim must not leave phantom use behind
-(docs/decisions/0003-several-jobs-a-call-one-call-in-flight.md).
+One row per machine, one array per dimension. `base` is the last state from the store; the working amounts also lack
+this scheduler's claims with an unknown outcome. Both are needed: with a commit in flight, a rejected claim must not
+leave phantom use behind (docs/decisions/0003-several-jobs-a-call-one-call-in-flight.md).
 """
 
 from array import array
@@ -26,20 +25,19 @@ Take = tuple[int, Resources, int]
 
 
 class Snapshot:
-    """A cell of any size; starts empty and grows with the rows it is given.
+    """A cell of any size; starts empty and grows with the rows it receives.
 
-    `free[d]` is an array of machine words per dimension d: -1 where the machine takes nothing
-    (drained, down, gone, over). Element access is as fast as a list's; `room[d]` is the same
-    memory as a NumPy vector. `number` holds the sequence numbers at the last sync. `attributes`,
-    `placed` (tasks by machine of a job, by its id), `others` (the same by a job's name) and `residents` are
-    known only as far as somebody looked them up; `moved` are the names of others that were elsewhere before, and
-    `use` the limits of a kind and their use, both until somebody has heeded them. `disturbs` says, where it is
-    known, how much a claim would disturb what runs on each machine, 0 (nobody) to 1. `now` is the time of the decision
-    (seconds), `usage` what users and pools hold.
+    `free[d]` is an array of machine words per dimension d: -1 where the machine takes nothing (drained, down, gone,
+    over). Element access is as fast as a list's; `room[d]` is the same memory as a NumPy vector. `number` has the
+    sequence numbers at the last sync. `attributes`, `placed` (tasks by machine of a job, by its id), `others` (the same
+    by a job's name) and `residents` have only fetched data. `moved` are the names of others with changed machines, and
+    `use` the limits of a kind and their use, both until they are processed. `disturbs`, if set, is how much a claim
+    would disturb running tasks on each machine, 0 to 1. `now` is the time of the decision (seconds), `usage` the use of
+    users and pools.
     """
 
     def __init__(self, dimensions: int) -> None:
-        """Make an empty copy of a cell with so many resource dimensions."""
+        """Create an empty snapshot of a cell with `dimensions` resources."""
         self.dimensions = dimensions
         self.now = 0.0
         self.usage = Usage(dimensions)
@@ -86,7 +84,7 @@ class Snapshot:
 
     @property
     def attributes(self) -> Attributes:
-        """Names and attributes of the machines, as far as they were looked up."""
+        """Names and attributes of the machines, as far as they were fetched."""
         if self._attributes.size < self.size:
             self._attributes.resize(self.size)
         return self._attributes
@@ -98,7 +96,7 @@ class Snapshot:
 
     @property
     def allocated(self) -> NDArray[np.int64]:
-        """What the store has allocated, (dimensions, machines)."""
+        """Allocated amounts in the store, (dimensions, machines)."""
         return self.rows[4 + self.dimensions :]
 
     @property
@@ -109,21 +107,21 @@ class Snapshot:
 
     @property
     def simulated(self) -> NDArray[np.bool_]:
-        """Which machines belong to executors that simulate tasks and run no command."""
+        """Which machines are simulated: their executors run no command."""
         simulated: NDArray[np.bool_] = self.rows[3] % 2 == 1
         return simulated
 
     def executors(self, machines: Iterable[int]) -> set[int]:
-        """The executor numbers of some machines."""
+        """Return the executor numbers of some machines."""
         column = self.rows[3]
         return {int(column[machine]) for machine in machines}
 
-    # Following the store
+    # Updates from the store
 
     def apply(self, reply: Reply) -> None:
-        """Take over what a sync or a commit answered. Raises StaleSnapshot on a delta that does not fit."""
+        """Apply the reply to a sync or a commit. Raises StaleSnapshot for a delta that does not fit."""
         if reply.full:
-            # What a full read does not list is not there: no room may be left of it.
+            # Machines that a full read does not list do not exist: they have no room.
             self.rows[2, :] = MachineState.GONE
             self.base[:] = -1
             for room in self.room:
@@ -173,30 +171,30 @@ class Snapshot:
         self._retake(None)
 
     def freed(self) -> NDArray[np.int64]:
-        """Machines that gained room since this was last asked; sleeping jobs are tested against them."""
+        """Return machines that gained room since the last call; blocked jobs are tested against them."""
         parts, self._freed = self._freed, []
         return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
 
     def forget_freed(self) -> None:
-        """Nobody sleeps: forget which machines gained room."""
+        """Drop freed machines: no job is blocked."""
         self._freed.clear()
 
     def describe(self, machines: Sequence[int] | NDArray[np.intp], described: Iterable[Described]) -> None:
-        """Take over names and attributes; machines that have others now count as freed for who sleeps."""
+        """Apply names and attributes; machines with changed ones count as freed for blocked jobs."""
         changed = self.attributes.learn(machines, described)
         if changed:
             self._freed.append(np.array(changed, dtype=np.int64))
 
-    # Deciding
+    # Decisions
 
     def narrow(self, mask: NDArray[np.bool_]) -> "Snapshot":
-        """Return this copy with room only on the machines in `mask`, for one decision: takes and undo reach both."""
+        """Return this snapshot with room only on the machines in `mask`, for one decision; `take` and `undo` affect it."""
         return Narrowed(self, [np.where(mask, room, -1) for room in self.room])
 
     def relieve(self, extra: NDArray[np.int64], disturbs: NDArray[np.float64]) -> "Snapshot":
-        """Return this copy with so much `extra` room (dimensions × machines), as `narrow` does.
+        """Return this snapshot with `extra` room (dimensions × machines), as `narrow` does.
 
-        It is the room that evictions would make, and `disturbs` what they would disturb.
+        `extra` is the room that evictions would free, and `disturbs` their disturbance.
         """
         relieved = Narrowed(self, [room + more for room, more in zip(self.room, extra, strict=True)])
         relieved.disturbs = disturbs
@@ -209,9 +207,9 @@ class Snapshot:
         self._open.append((machine, need, count))
 
     def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:
-        """Claim one task on each machine in turn, where it still fits; returns on which, in their order.
+        """Claim one task on each machine in turn if it still fits; return the machines of the claims, in order.
 
-        They are added to `onto`, the list that the last call for the same need returned.
+        They are appended to `onto`, the list that the last call for the same need returned.
         """
         stood: list[int] = [] if onto is None else onto
         wanted = list(zip(self.free, need, strict=True))
@@ -223,41 +221,41 @@ class Snapshot:
 
     @property
     def scope(self) -> int:
-        """How many machines `holding` looks at."""
+        """Number of machines that `holding` examines."""
         return self.size
 
     def holding(self, need: Resources) -> list[int]:
-        """The machines that hold one more task of this need."""
+        """Return the machines with room for one more task of this need."""
         fits = np.ones(self.size, dtype=np.bool_)
         for room, amount in zip(self.room, need, strict=True):
             fits &= room >= amount
         return np.flatnonzero(fits).tolist()
 
     def amounts(self, machines: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What is free on some machines, (dimensions, machines); -1 where one takes nothing."""
+        """Return the free amounts of some machines, (dimensions, machines); -1 where one takes nothing."""
         return np.stack([room[machines] for room in self.room])
 
     def mark(self) -> int:
-        """Where the open claims stand; `undo` goes back there."""
+        """Return the position of the open claims for `undo`."""
         return len(self._open)
 
     def undo(self, mark: int) -> None:
-        """Give back what was taken since `mark` (a gang that does not fit as a whole)."""
+        """Undo the claims since `mark` (a gang that does not fit as a whole)."""
         for machine, need, count in self._open[mark:]:
             for word, amount in zip(self.free, need, strict=True):
                 word[machine] += amount * count
         del self._open[mark:]
 
     def launch(self) -> None:
-        """The open claims are being committed: keep them apart until `land`."""
+        """Move the open claims to the claims in flight, until `land`."""
         self._flights.append(self._open)
         self._open = []
         self.usage.launch()
 
     def land(self, reply: Reply) -> None:
-        """The oldest launched claims were judged: forget them and take over what the store says.
+        """Drop the oldest claims in flight, which were validated, and apply the reply.
 
-        Room that a rejected claim gives back counts as freed: a job may have gone to sleep for it.
+        Room from a rejected claim counts as freed: a job may have been blocked because of it.
         """
         machines = {machine for machine, _, _ in self._flights.pop(0)}
         self.usage.land()
@@ -275,7 +273,7 @@ class Snapshot:
             self._freed.append(index[grown])
 
     def forget(self) -> None:
-        """Drop every claim whose outcome will never be known (a new incarnation)."""
+        """Drop every claim with an outcome that stays unknown (a new incarnation)."""
         self._flights, self._open = [], []
         self.usage.forget()
         self._restore()
@@ -299,21 +297,21 @@ class Snapshot:
 
     @property
     def _described(self) -> int:
-        """What tells whether machines may have other capacities or states now."""
+        """A number that changes with capacities or states of machines."""
         return self.changes
 
     def utilisation(self) -> list[float]:
-        """Allocated share of the capacity that is up, per dimension."""
+        """Return the allocated share of the capacity that is up, per dimension."""
         up = self.up
         capacity, allocated = self.capacity[:, up].sum(axis=1), self.allocated[:, up].sum(axis=1)
         return [float(a / c) if c else 0.0 for a, c in zip(allocated, capacity, strict=True)]
 
 
 class Narrowed(Snapshot):
-    """A copy with other room, as a placement policy sees it for one decision; it follows no store."""
+    """A snapshot with other room, for one decision of a placement policy; it is not updated from a store."""
 
     def __init__(self, whole: Snapshot, room: Sequence[NDArray[np.int64]]) -> None:
-        """Show so much room, by dimension."""
+        """Create with this room, by dimension."""
         self.__dict__.update(whole.__dict__)
         self._whole, self.number = whole, whole.number
         self._taken: list[tuple[int, Take]] = []
@@ -340,5 +338,5 @@ class Narrowed(Snapshot):
         self._whole.undo(mark)
 
     def apply(self, reply: Reply) -> None:
-        """Refuse: it is the whole that follows the store."""
+        """Raise: only the whole snapshot is updated from the store."""
         raise TypeError(reply)

@@ -1,7 +1,7 @@
-"""What a scheduler asks of the store and what the store answers.
+"""Transactions, and the answers of the store.
 
-The order of `Verdict` is the order of precedence: of several that apply, the first is the answer
-(docs/semantics.md). `commit.lua` is the specification; `MemoryCell` repeats it.
+The order of `Verdict` is the order of precedence: the first that applies is returned (docs/semantics.md). `commit.lua`
+is the specification; `MemoryCell` mirrors it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,13 +13,13 @@ from cellstate.fairness import Assertion
 
 
 class Verdict(IntEnum):
-    """How a claim was judged; for a claim of several tasks, the verdict of the first not placed."""
+    """Result of a claim; for a claim of several tasks, the verdict of the first task that was not placed."""
 
     PLACED = 0
     UNKNOWN = 1
     """No such job, group or machine, or the job is not active (held, stopped, done)."""
     DOWN = 2
-    """The machine is drained or down, or holds more than it has."""
+    """The machine is drained or down, or its allocated amounts exceed its capacity."""
     DUPLICATE = 3
     """The job's group has fewer unplaced tasks than were claimed."""
     INCOMPLETE = 4
@@ -39,7 +39,7 @@ class Verdict(IntEnum):
 
 
 CONFLICTS = frozenset({Verdict.MOVED, Verdict.FULL})
-"""The verdicts that count as interference of another scheduler (Omega §4: conflict fraction)."""
+"""The verdicts of interference by another scheduler (Omega §4: conflict fraction)."""
 
 
 class Mode(IntEnum):
@@ -71,7 +71,7 @@ class Claim(NamedTuple):
 
 
 class Singles(Sequence[Claim]):
-    """One task of a group on each of these machines, in order: what as many claims say, in little room.
+    """Claims of one task of a group on each of these machines, in order, in compact form.
 
     `seen` are the machines' sequence numbers at the sync, for coarse detection; none counts as 0.
     """
@@ -79,7 +79,7 @@ class Singles(Sequence[Claim]):
     __slots__ = ("group", "machines", "seen")
 
     def __init__(self, machines: list[int], group: int = 0, seen: list[int] | None = None) -> None:
-        """A machine may be named several times, for a task each."""
+        """Create claims; a machine may be named several times, once per task."""
         self.machines, self.group, self.seen = machines, group, seen
 
     def __len__(self) -> int:
@@ -98,7 +98,7 @@ class Singles(Sequence[Claim]):
     def __getitem__(self, index: slice) -> "Singles": ...
 
     def __getitem__(self, index: int | slice) -> "Claim | Singles":
-        """A claim, or some of them."""
+        """Return a claim, or some of them."""
         if isinstance(index, slice):
             return Singles(self.machines[index], self.group, None if self.seen is None else self.seen[index])
         return Claim(self.machines[index], self.group, 1, 0 if self.seen is None else self.seen[index])
@@ -134,27 +134,27 @@ class Outcome(NamedTuple):
 
     @property
     def placed(self) -> int:
-        """Tasks that stand."""
+        """Number of placed tasks."""
         return sum(placed for placed, _ in self.claims)
 
     @property
     def conflicted(self) -> bool:
-        """Whether at least one claim was judged moved or full."""
+        """Whether at least one claim was rejected as moved or full."""
         return any(verdict in CONFLICTS for _, verdict in self.claims)
 
     @property
     def accepted(self) -> bool:
-        """Whether every claim stands."""
+        """Whether every claim was accepted."""
         return all(verdict is Verdict.PLACED for _, verdict in self.claims)
 
 
 PLACED_ONE = (1, Verdict.PLACED)
-"""What is said of a claim of one task that stands."""
+"""The result of an accepted claim of one task."""
 
 
 @lru_cache(maxsize=1024)
 def all_placed(size: int) -> Outcome:
-    """The outcome of so many claims of one task each that all stand."""
+    """Return the outcome of `size` accepted claims of one task each."""
     return Outcome((PLACED_ONE,) * size)
 
 
@@ -171,11 +171,11 @@ class Placed(NamedTuple):
 
     @property
     def tasks(self) -> int:
-        """How many tasks there are."""
+        """Number of tasks."""
         return len(self.machines) if self.counts is None else sum(self.counts)
 
     def endings(self) -> "list[Ending]":
-        """The end of all of them: they finished."""
+        """Return the endings of all of them as finished."""
         runs = zip(self.machines, self.placements, strict=True)
         return [Ending(machine, placement, How.FINISHED) for machine, placement in runs]
 
@@ -195,7 +195,7 @@ class How(IntEnum):
 class Ending(NamedTuple):
     """Tasks of a run end; `tasks` are ranges of indices, ``*`` for all of them.
 
-    With its `job` the end of a task that was taken for lost meanwhile still counts (semantics 27).
+    With its `job`, the end of a task that was declared lost meanwhile still counts (semantics 27).
     """
 
     machine: int
@@ -207,14 +207,14 @@ class Ending(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a working copy stands: the cell's version and the tag left with it (semantics 16)."""
+    """Position of a snapshot: the cell's version and the tag stored with it (semantics 16)."""
 
     version: int = 0
     tag: str = ""
 
 
 class Ask(NamedTuple):
-    """Up to `most` jobs of a lane that became pending after the arrival `after`."""
+    """Request for up to `most` jobs of a lane that became pending after the arrival `after`."""
 
     lane: int
     after: int
@@ -222,9 +222,9 @@ class Ask(NamedTuple):
 
 
 class Intake(NamedTuple):
-    """Which pending jobs of a kind a scheduler asks for: of `lanes` in turn, and no more than `most` in all.
+    """Request of a scheduler for pending jobs of a kind: of `lanes` in turn, at most `most` in all.
 
-    Only those count whose bucket is marked ``1`` in `owned` (32 characters).
+    Only jobs in buckets marked ``1`` in `owned` (32 characters) are returned.
     """
 
     kind: str
@@ -234,7 +234,7 @@ class Intake(NamedTuple):
 
 
 def placed_runs(transaction: Transaction, outcome: Outcome, first: int) -> list[Placed]:
-    """What a transaction placed, by group, when the first of its runs got the placement id `first`."""
+    """Return the placements of a transaction by group; `first` is the placement id of its first run."""
     runs: dict[int, tuple[list[int], list[int], list[int]]] = {}
     for claim, (placed, _) in zip(transaction.claims, outcome.claims, strict=True):
         if placed:

@@ -1,4 +1,4 @@
-"""What users and pools hold and want, in a working copy: as the store last said, and with one's own work in flight."""
+"""Use and demand of users and pools in a snapshot: the store's state, with this scheduler's own claims."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,18 +7,18 @@ from cellstate.resources import Resources
 Whose = tuple[str, str]
 """(pool, user); ``""`` where a job names none."""
 Booking = tuple[Whose, Resources]
-"""Amounts that one's own claims take, all their tasks together."""
+"""Amounts of this scheduler's own claims, all their tasks together."""
 
 
 class Usage:
     """Amounts held and wanted, by user and by pool, in the order and units of the cell's resources.
 
     `capacity` is that of the machines that are up. `take` counts claims until `land` or `forget` (they are in the
-    store's amounts from then on); `promise` counts what was chosen until `forget_promises`.
+    store's amounts from then on); `promise` counts chosen tasks until `forget_promises`.
     """
 
     def __init__(self, dimensions: int) -> None:
-        """Nobody holds anything."""
+        """Create with zero amounts."""
         self.capacity: Resources = (0,) * dimensions
         self._nothing: Resources = (0,) * dimensions
         self._stored: dict[Whose, Resources] = {}
@@ -29,34 +29,34 @@ class Usage:
         self._flights: list[list[Booking]] = []
         self._promised: list[Booking] = []
 
-    # What policies ask
+    # Queries of policies
 
     def of_user(self, user: str) -> Resources:
-        """What the jobs of a user hold."""
+        """Return the amounts held by a user's jobs."""
         return tuple(self._users.get(user, self._nothing))
 
     def of_pool(self, pool: str) -> Resources:
-        """What the jobs of a pool hold."""
+        """Return the amounts held by a pool's jobs."""
         return tuple(self._pools.get(pool, self._nothing))
 
     def users(self) -> list[str]:
-        """The users who hold or want something."""
+        """Return the users with use or demand."""
         return sorted({user for _, user in (*self._stored, *self._wanted)} | set(self._users))
 
     def pools(self) -> list[str]:
-        """The pools that hold or want something."""
+        """Return the pools with use or demand."""
         return sorted({pool for pool, _ in (*self._stored, *self._wanted)} | set(self._pools))
 
     def wanted_by_user(self, user: str) -> Resources:
-        """What the tasks of a user that are not placed need together, as the store last said."""
+        """Return the sum of a user's unplaced tasks, as of the last sync."""
         return self._sum(amounts for (_, whose), amounts in self._wanted.items() if whose == user)
 
     def wanted_by_pool(self, pool: str) -> Resources:
-        """What the tasks of a pool that are not placed need together, as the store last said."""
+        """Return the sum of a pool's unplaced tasks, as of the last sync."""
         return self._sum(amounts for (whose, _), amounts in self._wanted.items() if whose == pool)
 
     def dominant_share(self, *, user: str | None = None, pool: str | None = None) -> float:
-        """The largest share of the capacity, over the resources, that a user or a pool holds (0 to 1)."""
+        """Return the largest share of the capacity, over the resources, that a user or a pool holds (0 to 1)."""
         held = self._users.get(user, ()) if user is not None else self._pools.get(pool or "", ())
         return max((has / most for has, most in zip(held, self.capacity, strict=False) if most), default=0.0)
 
@@ -67,10 +67,10 @@ class Usage:
                 sums[d] += amount
         return tuple(sums)
 
-    # What the copy and the scheduler tell
+    # Updates by the snapshot and the scheduler
 
     def change(self, whose: Whose, held: Resources, wanted: Resources, sign: int = 1) -> None:
-        """The store says that a user in a pool holds and wants so much more (`sign` -1: less)."""
+        """Add to the use and demand of a user in a pool (`sign` -1: subtract)."""
         self._add(whose, held, sign)
         for known, amounts in ((self._stored, held), (self._wanted, wanted)):
             before = known.get(whose, self._nothing)
@@ -81,13 +81,13 @@ class Usage:
                 known.pop(whose, None)
 
     def state(self, whose: Whose, held: Resources, wanted: Resources) -> None:
-        """Take over what a user in a pool holds and wants."""
+        """Set the use and demand of a user in a pool."""
         before, wished = self._stored.get(whose, self._nothing), self._wanted.get(whose, self._nothing)
         more = tuple(now - was for now, was in zip(held, before, strict=True))
         self.change(whose, more, tuple(now - was for now, was in zip(wanted, wished, strict=True)))
 
     def state_all(self, use: Mapping[Whose, tuple[Resources, Resources]]) -> None:
-        """Take over what everybody holds and wants."""
+        """Set all use and demand."""
         nothing = self._nothing
         for whose in {*self._stored, *self._wanted, *use}:
             now = use.get(whose, (nothing, nothing))
@@ -104,38 +104,38 @@ class Usage:
                 del sums[name]
 
     def take(self, user: str, pool: str, amounts: Resources) -> None:
-        """Count what a transaction claims."""
+        """Count the amounts of a transaction's claims."""
         self._open.append(((pool, user), amounts))
         self._add((pool, user), amounts, 1)
 
     def launch(self) -> None:
-        """The open claims are being committed."""
+        """Move the open claims to the claims in flight."""
         self._flights.append(self._open)
         self._open = []
 
     def land(self) -> None:
-        """The oldest launched claims were judged: what stands is in the store's amounts."""
+        """Drop the oldest claims in flight: they were validated, and accepted ones are in the store's amounts."""
         self._drop(self._flights.pop(0))
 
     def settle(self) -> None:
-        """The open claims were judged."""
+        """Drop the open claims: they were validated."""
         opened, self._open = self._open, []
         self._drop(opened)
 
     def forget(self) -> None:
-        """Drop every claim whose outcome will never be known."""
+        """Drop every claim with an outcome that stays unknown."""
         for bookings in (*self._flights, self._open):
             self._drop(bookings)
         self._flights, self._open = [], []
 
     def promise(self, user: str, pool: str, need: Resources, tasks: int) -> None:
-        """Count tasks that were chosen, as if they were placed."""
+        """Count chosen tasks as placed."""
         amounts = tuple(amount * tasks for amount in need)
         self._promised.append(((pool, user), amounts))
         self._add((pool, user), amounts, 1)
 
     def forget_promises(self) -> None:
-        """What was chosen is decided now."""
+        """Drop chosen tasks: they are decided."""
         promised, self._promised = self._promised, []
         self._drop(promised)
 

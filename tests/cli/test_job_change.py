@@ -88,7 +88,7 @@ def test_a_change_is_refused_when_somebody_was_faster(
     old = index(cell)
     omega.text("job", "resize", "a", "5")
     said = omega.error("job", *change, "--check-index", str(old))
-    assert said == (f"job {a}: somebody changed it, its modify index is {index(cell)} now; look at it again and repeat")
+    assert said == (f"job {a}: modified concurrently, its modify index is now {index(cell)}; read it again and retry")
     omega.text("job", *change, "--check-index", str(index(cell)))
 
 

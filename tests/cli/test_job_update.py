@@ -124,7 +124,7 @@ def test_a_job_is_updated_under_the_index_that_was_read(omega: Omega, running: C
     index = omega.json("job", "status", "web")["modify_index"]
     omega.text("job", "resize", "web", "2")
     said = omega.error("job", "update", "-", "--check-index", str(index), given=job(2))
-    assert "somebody changed it, its modify index is" in said
+    assert "modified concurrently, its modify index is" in said
     now = omega.json("job", "status", "web")["modify_index"]
     assert omega.json("job", "submit", "-", "--check-index", str(now), given=job(2))["jobs"][0]["replaces"] == 2
 

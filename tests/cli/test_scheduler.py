@@ -241,5 +241,5 @@ def test_what_is_said_of_an_offer_is_a_whole_sentence() -> None:
     from schedulers.ordering.fair import WeightedFair
     from schedulers.scheduler import Scheduler
 
-    assert _about(WeightedFair).endswith("dominant share ÷ weight is smallest; a user's jobs by precedence, then FIFO.")
+    assert _about(WeightedFair).endswith("smallest dominant share ÷ weight; a user's jobs by precedence, then FIFO.")
     assert _about(Scheduler("cold")) == "Takes jobs of kind cold: PrecedenceFifo, RandomFirstFit, NoPreemption."
