@@ -44,8 +44,8 @@ def busy(machine: str) -> Refused:
 def pools_overtaken(cell: str, read: int, now: int) -> Overtaken:
     """Return the error for a change of pools based on an older version of them."""
     return Overtaken(
-        f"cell {cell}: its pools were modified concurrently, their version is now {now}, not {read}; read them again and"
-        " repeat"
+        f"cell {cell}: its pools were modified concurrently, their version is now {now}, not {read}; read them"
+        " again and retry"
     )
 
 

@@ -188,7 +188,7 @@ class Snapshot:
     # Decisions
 
     def narrow(self, mask: NDArray[np.bool_]) -> "Snapshot":
-        """Return this snapshot with room only on the machines in `mask`, for one decision; `take` and `undo` affect it."""
+        """Return this snapshot with room only on the machines in `mask`, for one decision; claims affect both."""
         return Narrowed(self, [np.where(mask, room, -1) for room in self.room])
 
     def relieve(self, extra: NDArray[np.int64], disturbs: NDArray[np.float64]) -> "Snapshot":

@@ -88,7 +88,7 @@ def test_a_job_that_failed_cannot_be_waited_for(omega: Omega, cell: RedisCell) -
     first = omega.json("job", "run", "--name", "first")["jobs"][0]["id"]
     omega.text("job", "stop", "first")
     assert omega.error("job", "run", "--name", "a", "--after", first) == (
-        f"job a: waits for {first} to finish, which did not and never will; submit that anew, or wait for it with the"
+        f"job a: waits for {first} to finish, which did not and never will; submit that again, or wait for it with the"
         " outcome any"
     )
     omega.text("job", "run", "--name", "a", "--after", f"{first}:any")
