@@ -149,6 +149,19 @@ def victims_are_lower(cell_state: CellState, replay: Replay) -> Iterator[Violati
             yield Violation(5, what, f"placement {placement}")
 
 
+def delays_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
+    """4: the delayed tasks of a live job that was submitted in the log are those of its facts."""
+    for job_id in replay.losses.known & cell_state.jobs.keys():
+        for number, group in enumerate(cell_state.jobs[job_id].groups):
+            expected = replay.losses.delayed.get((job_id, str(number)), ranges.EMPTY)
+            now = ranges.EMPTY
+            for loss in group.losses:
+                if loss.due_ms:
+                    now = ranges.add(now, loss.tasks)
+            if expected is not None and now != expected:
+                yield Violation(4, f"tasks {now} of group {number} are delayed, by the log {expected}", f"job {job_id}")
+
+
 COMPARISONS: tuple[Comparison, ...] = (
     numbers_follow_from_log,
     records_follow_from_log,
@@ -157,4 +170,5 @@ COMPARISONS: tuple[Comparison, ...] = (
     counts_follow_from_log,
     gangs_commit_whole,
     victims_are_lower,
+    delays_follow_from_log,
 )

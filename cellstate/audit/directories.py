@@ -13,7 +13,7 @@ from cellstate.audit.reading import CellState
 from cellstate.audit.register import JobEntry, Register, Touch
 from cellstate.audit.rules import Violation
 from cellstate.inspection import Inspection
-from cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits
+from cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits, runs_commands
 
 Directory = Callable[[Inspection, CellState, Register], Iterator[Violation]]
 
@@ -124,6 +124,8 @@ def jobs_follow_from_log(inspection: Inspection, cell_state: CellState, register
             totals = {group: job.groups[group].total for group in entry.totals if group < len(job.groups)}
             if totals != entry.totals:
                 yield Violation(4, f"its groups have totals {totals}, by the log {entry.totals}", where)
+            if any(group < len(job.groups) and not job.groups[group].optional for group in entry.optional):
+                yield Violation(4, f"has tasks dropped of groups {sorted(entry.optional)}, not all optional", where)
             known = inspection.updates.get(job.id, "")
             if entry.update is not None and entry.update != known:
                 yield Violation(6, f"its update is {known!r}, by the log {entry.update!r}", where)
@@ -141,6 +143,8 @@ def _unlike(job: Job, entry: JobEntry) -> Iterator[str]:
         yield f"its modify index is {job.modified}, and people changed it in versions {sorted(entry.modified)}"
     if entry.held and entry.submitted is not None and job.state in (JobState.ACTIVE, JobState.HELD) and not job.held:
         yield "was held by a person and is not held"
+    if entry.held is False and job.held:
+        yield "is held, and was released by a person"
     left = any(group.unplaced or group.placed for group in job.groups)
     if entry.submitted is not None and entry.ended is None and not left:
         yield f"is {job.state.name.lower()} with nothing left, and no fact says that it is done"
@@ -156,6 +160,9 @@ def finished_jobs_are_listed(inspection: Inspection, cell_state: CellState, regi
         if listed[job.id] != ended:
             what = f"is {listed[job.id]} times in the list of finished jobs, and is {job.state.name.lower()}"
             yield Violation(6, what, f"job {job.id}")
+    versions = [version for _, version in inspection.done]
+    if versions != sorted(versions):
+        yield Violation(6, "is not in the order in which its jobs ended", "done")
     for job_id, version in inspection.done:
         entry = register.jobs.get(job_id)
         if job_id not in cell_state.jobs:
@@ -173,6 +180,10 @@ def specifications_belong_to_jobs(inspection: Inspection, cell_state: CellState,
             yield Violation(6, "has a specification and is not kept", f"job {job_id}")
         elif groups > len(job.groups):
             yield Violation(6, f"has {len(job.groups)} task groups, its specification {groups}", f"job {job_id}")
+    for job in cell_state.jobs.values():
+        if job.commands != runs_commands(job.spec):
+            said = "runs commands" if job.commands else "runs no commands"
+            yield Violation(6, f"{said} by its record, and not by its specification", f"job {job.id}")
     for job_id in inspection.updates:
         if job_id not in inspection.specs:
             yield Violation(6, "is updated and has no specification", f"job {job_id}")

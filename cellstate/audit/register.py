@@ -35,6 +35,8 @@ optional tasks may end in one call (totals show a fact that is there once too of
 _LENGTHS_WITH_AMOUNTS = {
     "place": (7, 7), **dict.fromkeys(_ENDS, (8, 99)), "join": (4, 4), "machine": (5, 5), "limit": (5, 5),
 }  # fmt: skip
+KINDS = _LENGTHS.keys() | _LENGTHS_WITH_AMOUNTS.keys()
+"""The words that facts begin with."""
 
 
 class Touch(NamedTuple):
@@ -76,6 +78,8 @@ class JobEntry:
     """Jobs that it waits for."""
     totals: dict[int, int] = field(default_factory=dict)
     """Tasks of its groups after the last resize."""
+    optional: set[int] = field(default_factory=set)
+    """Groups that tasks were dropped from."""
     update: str | None = None
     """What is on record of its update, "" for nothing."""
 
@@ -214,6 +218,17 @@ class Register:
             return None
         return self.jobs.setdefault(words[_JOB_AT.get(words[0], 1)], JobEntry())
 
+    @staticmethod
+    def _drop(job: JobEntry, group: int, tasks: int) -> None:
+        job.optional.add(group)
+        if group in job.totals:
+            job.totals[group] -= tasks
+
+    def _hold(self, job: JobEntry, fact: Fact) -> None:
+        if job.held:
+            self.wrong.append((fact.version, f"says again that {fact.words[1]} is held"))
+        job.held = True
+
     def _job(self, job: JobEntry, fact: Fact) -> None:
         word, words, version = fact.words[0], fact.words, fact.version
         if word == "submit":
@@ -227,13 +242,13 @@ class Register:
             if word == "update":
                 job.update = "rolling"
             elif word == "hold":
-                job.held = True
+                self._hold(job, fact)
         elif word == "awaited":
             self.jobs.setdefault(words[2], JobEntry()).awaits.add(words[1])
         elif word == "met":
             job.awaits.discard(words[2])
-        elif word == "drop" and int(words[2]) in job.totals:
-            job.totals[int(words[2])] -= int(words[3])
+        elif word == "drop":
+            self._drop(job, int(words[2]), int(words[3]))
         elif word in ("release", "resize"):  # by a person, or else the modify index stays
             job.modified.add(version)
             job.arrived = job.arrived[0], version

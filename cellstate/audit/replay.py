@@ -8,6 +8,7 @@ by `books`. Where the log was trimmed, what began before is judged as far as it 
 from dataclasses import dataclass
 
 from cellstate import ranges
+from cellstate.audit.losses import ENDS, Losses
 from cellstate.audit.register import Register
 from cellstate.audit.rules import Violation
 from cellstate.audit.shares import Sets
@@ -18,7 +19,6 @@ REASONS = ("over", "limit", "drain", "down", "fair-share")
 """Why tasks may be evicted, beside ``precedence:JOB`` (invariant 5); a detail may follow a colon."""
 FOR_JOBS = ("precedence", "fair-share")
 """Reasons of evictions in a transaction of the job that follows."""
-ENDS = ("finished", "failed", "lost", "evicted", "stopped")
 
 
 @dataclass(slots=True)
@@ -83,6 +83,7 @@ class Replay:
         """(version, placement, victim, evictor) whose precedences the log does not say."""
         self.violations: list[Violation] = []
         self.register = Register(size, complete=self.complete)
+        self.losses = Losses()
         self._block, self._actor = 0, ""
         self._placers: set[str] = set()
         self._victims: set[str] = set()
@@ -105,6 +106,8 @@ class Replay:
             self.facts += 1
             try:
                 self.register.enter(fact)
+                for complaint in self.losses.enter(fact.words, self.first_placement):
+                    self.say(*complaint)
                 self._enter(fact.words)
             except (ValueError, IndexError, KeyError, TypeError):
                 self.say(3, f"fact {' '.join(fact.words)!r} cannot be read", f"log {fact.version}")
@@ -213,7 +216,10 @@ class Replay:
             book.state = int(change)
         elif action == "capacity":
             book.capacity, book.over, book.peak = tuple(map(int, change.split(","))), False, None
-        self._amounts(book, tuple(map(int, amounts)))
+        now = tuple(map(int, amounts))
+        if book.amounts is not None and book.amounts != now:
+            self.say(1, f"{list(now)} allocated at a change of it, {list(book.amounts)} before", f"machine {index}")
+        self._amounts(book, now)
 
     # Placements
 

@@ -137,6 +137,11 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("cellstate/memory/simulated.py",
      "if g is None or j.state is not JobState.ACTIVE or total >= g.unplaced or len(g.waiting) != 2:"):
         "takes the long way, with the same result",
+    ("cellstate/memory/simulated.py",
+     "if in_step and copy is None and counts is None and copy.took(machines, g.need):"):
+        "takes the long way, with the same result",
+    ("cellstate/memory/simulated.py", "if at < 0 or ((end - at) * WHOLESALE >= len(free) and copy.wholesale):"):
+        "reads all machines instead of those that changed, with the same result",
 }  # fmt: skip
 """Mutants, by file and line as it is then, that do the same as the program, with the reason; they are not drawn."""
 REMARK = re.compile(r"(?:  #| --) ")

@@ -68,7 +68,8 @@ class JobChanges(RuleBasedStateMachine):
             return
         needs = data.draw(st.lists(amounts, max_size=2), "new groups")
         groups = [TaskGroup(self.scaled(need), 1, 7) for need in needs]
-        extra: dict[str, Any] = {"groups": [{}] * data.draw(st.integers(0, 2)), "targets": []}
+        most = len(groups) + (len(self.twin.J[job_id].groups) if job_id in self.twin.J else 0)
+        extra: dict[str, Any] = {"groups": [{}] * min(data.draw(st.integers(0, 2)), most), "targets": []}
         if data.draw(st.integers(0, 5), "of another user at 5") != 5:
             spec = self.twin.J[job_id].spec if job_id in self.twin.J else {}
             extra |= {name: spec[name] for name in ("user", "pool") if name in spec}

@@ -64,6 +64,8 @@ RECORDS: list[tuple[str, int, str, str, Edit]] = [
      lambda t: t.words("machines", 3, NUMBER, 9)),
     ("numbers_follow_from_log", 3, "machine 7", "not in the cell",
      lambda t: t.drop("machines", "7")),
+    ("delays_follow_from_log", 4, "job many", "tasks 7 of group 1 are delayed, by the log 7-8",
+     lambda t: t.edit("jobs", "many", "~7-8:", "~7:")),
     ("counts_add_up", 4, "job part group 0", "do not make its total",
      lambda t: t.group("part", STOPPED, 1)),
     ("counts_add_up", 4, "job part group 0", "do not make its total",

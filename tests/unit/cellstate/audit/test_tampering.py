@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from cellstate import keys
-from cellstate.audit import verify
+from cellstate.audit import register, verify
 from tests.unit.cellstate.audit.tampered import full, missed, unexplained
 from tests.unit.cellstate.audit.tampering import Table
 from tests.unit.cellstate.audit.town import Town
@@ -25,9 +25,15 @@ def test_the_cell_has_every_key(everything: Town) -> None:
     assert verify(everything.cell).ok
 
 
+def test_the_log_has_every_kind_of_fact(everything: Town) -> None:
+    """A new kind of fact is a row of the register, and happens in `furnish`."""
+    there = {fact.words[0] for fact in everything.cell.facts(0, 10_000)}
+    assert there == register.KINDS - {"restore"}, "a restored cell is made elsewhere"
+
+
 def test_tampering_is_found(everything: Town) -> None:
-    """One row in six of the table; tests/chaos/test_tampering.py goes through all of it."""
-    rows, _ = missed(everything, 6)
+    """One row in eight of the table; tests/chaos/test_tampering.py goes through all of it."""
+    rows, _ = missed(everything, 8)
     assert unexplained(rows) == []
 
 
