@@ -25,7 +25,7 @@ def pools_follow_from_jobs_and_log(
         tuple(unpack_pool(data) for name, data in sorted(fields.items()) if name[0] == "p"),
         unpack_trees(fields["trees"]) if "trees" in fields else (PoolTree(),), int(fields.get("version", b"0")),
     )  # fmt: skip
-    yield from _by_the_log(fields, register)
+    yield from _by_the_log(pools, fields, register)
     try:
         check(pools, _names(pools, cell_state.size))
     except BadInput as error:
@@ -57,9 +57,12 @@ def _names(pools: Pools, size: int) -> list[str]:
     return [*sorted(used - {"tasks", "jobs"}), *(f"resource {d}" for d in range(size))]
 
 
-def _by_the_log(fields: dict[str, bytes], register: Register) -> Iterator[Violation]:
+def _by_the_log(pools: Pools, fields: dict[str, bytes], register: Register) -> Iterator[Violation]:
+    names = {pool.number: pool.name for pool in pools.pools}
     stored = {int(name[1:]): digest(data) for name, data in fields.items() if name[0] == "p"}
     for number, (name, said) in sorted(register.pools.items()):
+        if names.get(number, name) != name:
+            yield Violation(6, f"is named {names[number]}, by the log {name}", f"pool number {number}")
         if stored.get(number, "-") != said:
             what = f"its settings have the digest {stored.get(number, '-')}, by the log {said}"
             yield Violation(6, what, f"pool {name}")
