@@ -6,8 +6,9 @@ A book says what a record must be after the last fact; a cell_state at the same 
 from collections.abc import Callable, Iterator
 
 from cellstate import ranges
+from cellstate.audit.accounts import JobBook, canonical, exceeds
 from cellstate.audit.reading import CellState
-from cellstate.audit.replay import JobBook, Replay, canonical, exceeds
+from cellstate.audit.replay import Replay
 from cellstate.audit.rules import Violation
 from cellstate.model import Gang, Job
 

@@ -5,9 +5,8 @@ need no second look. Books of machines, jobs and placements are compared with a 
 by `books`. Where the log was trimmed, what began before is judged as far as it is known.
 """
 
-from dataclasses import dataclass
-
 from cellstate import ranges
+from cellstate.audit.accounts import JobBook, MachineBook, Needs, PlacementBook, canonical, exceeds
 from cellstate.audit.losses import ENDS, Losses
 from cellstate.audit.register import Register
 from cellstate.audit.rules import Violation
@@ -19,53 +18,6 @@ REASONS = ("over", "limit", "drain", "down", "fair-share")
 """Why tasks may be evicted, beside ``precedence:JOB`` (invariant 5); a detail may follow a colon."""
 FOR_JOBS = ("precedence", "fair-share")
 """Reasons of evictions in a transaction of the job that follows."""
-
-
-@dataclass(slots=True)
-class MachineBook:
-    """A machine after its last fact; None where the remaining log does not say."""
-
-    number: int | None = None
-    version: int = 0
-    block: int = 0
-    amounts: tuple[int, ...] | None = None
-    capacity: tuple[int, ...] | None = None
-    state: int | None = None
-    over: bool | None = False
-    """Whether it may hold more than it has: it came back smaller and was not repaired since."""
-    peak: tuple[int, ...] | None = None
-    """The largest amounts after a placement while the capacity was not known."""
-
-
-@dataclass(slots=True)
-class JobBook:
-    """Counts of a job by its facts: absolute when its submission is in the log, otherwise relative."""
-
-    known: bool = False
-    precedence: int = 0
-    open: bool = True
-    """Whether tasks that are put back wait again; not once the job was stopped."""
-    unplaced: int = 0
-    placed: int = 0
-    finished: int = 0
-    failed: int = 0
-    stopped: int = 0
-    least: int | None = None
-    """The fewest and the most tasks left unplaced after a transaction that placed some."""
-    most: int | None = None
-    broken: int | None = None
-    """The most tasks left placed after a transaction that evicted some."""
-
-
-@dataclass(slots=True)
-class PlacementBook:
-    """What of a placement runs and what leaves. `gone`: what ended of one placed before the log begins."""
-
-    owner: tuple[str, str, str]
-    """Machine, job, group."""
-    tasks: str | None
-    leaving: str = ranges.EMPTY
-    gone: str = ranges.EMPTY
 
 
 class Replay:
@@ -84,6 +36,7 @@ class Replay:
         self.violations: list[Violation] = []
         self.register = Register(size, complete=self.complete)
         self.losses = Losses()
+        self._needs = Needs()
         self._block, self._actor = 0, ""
         self._placers: set[str] = set()
         self._victims: set[str] = set()
@@ -167,6 +120,7 @@ class Replay:
 
     def _close_version(self) -> None:
         self._close_block()
+        self._needs.close()
         self._block, self._actor = self._block + 1, ""
 
     def _act(self, actor: str) -> None:
@@ -239,25 +193,26 @@ class Replay:
         elif exceeds(amounts, book.capacity):
             what = f"placement {placement} left {list(amounts)} allocated of {list(book.capacity)}"
             self.say(1, what, f"machine {index}")
-        self._amounts(book, amounts)
         job, count = self._owner(job_id), ranges.count(tasks)
+        self._needs.changed(index, book.amounts, amounts, (job_id, group), count)
+        self._amounts(book, amounts)
         job.unplaced -= count
         job.placed += count
         self._placers.add(job_id)
 
     def _end(self, words: tuple[str, ...]) -> None:
-        how, placement, index, job_id, _, tasks, number = words[:7]
+        how, placement, index, job_id, group, tasks, number = words[:7]
         amounts = tuple(map(int, words[7 : 7 + self.size]))
         reason = " ".join(words[7 + self.size :])
         cause, _, evictor = reason.partition(":") if how == "evicted" else ("", "", "")
         evictor = evictor if cause in FOR_JOBS else ""
         self._act(evictor)
         book = self._machine(index)
-        before = book.amounts
+        job, count = self._owner(job_id), ranges.count(tasks)
+        self._needs.changed(index, book.amounts, amounts, (job_id, group), -count)
         self._number(book, index, int(number))
         self._amounts(book, amounts)
         self._take_off(words)
-        job, count = self._owner(job_id), ranges.count(tasks)
         job.placed -= count
         if how == "finished":
             job.finished += count
@@ -270,10 +225,9 @@ class Replay:
         self._unless_dropped = "", 0, 0
         if how == "evicted":
             if cause == "fair-share" and evictor:
-                freed = None if before is None else tuple(was - now for was, now in zip(before, amounts, strict=True))
                 self._victims.add(job_id)
                 self._evictors[evictor] = placement
-                self._sets.evicted(placement, job_id, evictor, count, freed)
+                self._sets.evicted(placement, job_id, evictor, count, self._needs.of(job_id, group, count))
             else:
                 self._judge_eviction(placement, job_id, evictor, reason)
 
@@ -391,13 +345,3 @@ class Replay:
             job.failed -= int(words[3])
         else:
             job.unplaced -= int(words[3])
-
-
-def exceeds(amounts: tuple[int, ...], capacity: tuple[int, ...]) -> bool:
-    """Whether any amount is above the capacity."""
-    return any(amount > most for amount, most in zip(amounts, capacity, strict=True))
-
-
-def canonical(text: str) -> str:
-    """The same set with pieces ascending and joined where they touch; callers may end ``1,2,3``."""
-    return ranges.add(ranges.EMPTY, text)

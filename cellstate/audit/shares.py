@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-Amounts = tuple[Fraction, ...]
+from cellstate.audit.accounts import Amounts
 
 
 @dataclass(slots=True)
@@ -46,13 +46,13 @@ class SetBook:
     known: bool = True
     """Whether the log says what every evicted task took."""
 
-    def evicted(self, victim: str, tasks: int, freed: tuple[int, ...] | None) -> None:
+    def evicted(self, victim: str, tasks: int, freed: Amounts | None) -> None:
         """Enter tasks that were evicted together; `freed` None: not known."""
         if freed is None or not tasks:
             self.known = False
             return
         size = len(freed)
-        unit = tuple(Fraction(amount, tasks) for amount in freed)
+        unit = tuple(amount / tasks for amount in freed)
         most, total = self.units.get(victim, (Fraction(0),) * size), self.sums.get(victim, (Fraction(0),) * size)
         self.units[victim] = tuple(map(max, most, unit))
         self.sums[victim] = tuple(was + amount for was, amount in zip(total, freed, strict=True))
@@ -114,7 +114,7 @@ class Sets:
         self.close()
         self._open = read(words)
 
-    def evicted(self, placement: str, victim: str, evictor: str, tasks: int, freed: tuple[int, ...] | None) -> None:
+    def evicted(self, placement: str, victim: str, evictor: str, tasks: int, freed: Amounts | None) -> None:
         """Tasks were evicted for the share of another job's pool."""
         if self._open is None or self._open.job != evictor:
             self._say(f"evicted for the share of {evictor}, which asserted nothing", f"placement {placement}")

@@ -8,6 +8,7 @@ from zlib import crc32
 
 from cellstate.audit import verify
 from cellstate.audit.report import Log, look
+from cellstate.fairness import Assertion, Threshold
 from cellstate.model import After, JobSpec, JobState, MachineSpec, TaskGroup
 from cellstate.pools import Pool, Pools, PoolTree
 from cellstate.server import connect
@@ -55,6 +56,11 @@ UNSEEN: list[tuple[str, str]] = [
     (
         r"log (stopped|finished|failed|lost) word [789] duplicated|log lost word 9 changed",
         "equal amounts move on; the reason is free text",
+    ),
+    (r"log assert word ([2-9]|1[1-5]) \w+", "usage and shares that a transaction asserted are kept nowhere else"),
+    (
+        r"log evicted word [78] changed",
+        "amounts between two facts of one job in one call: it may have sent more transactions",
     ),
     (r"meta field ticks .*", "the age of placements is kept nowhere else: from it follows which losses count"),
 ]
@@ -111,8 +117,22 @@ def furnish(town: Town) -> None:
     pools = Pools((Pool("team", limits={"tasks": 500, "cpu": 90_000}), Pool("lab", "team"), Pool("own", weight=2)),
                   (PoolTree(default_parent="team"),))  # fmt: skip
     cell.set_pools(pools, 0, 17, "ada")
+    assert_shares(town)
     rarities(town)
     town.client.set(town.prefix + "settling", cell.counters()["placements"], px=LEASE_MS)
+
+
+def assert_shares(town: Town) -> None:
+    """A job of one pool evicts a task of another, under an assertion on both."""
+    task = TaskGroup((10, 10), 3)
+    town.cell.submit(
+        [JobSpec(pool, pool, "batch", (task,), extra={"pool": pool}) for pool in ("own", "lab")], 17, "ada"
+    )
+    (index,) = town.cell.join("simulated", [MachineSpec("small", (30, 30))], 17)
+    assert town.commit("own", Claim(index, 0, 3)) == 3
+    assertion = Assertion(Threshold(("lab",), (100.0, 100.0)), (Threshold(("own",), (10.0, 10.0)),), 0)
+    claim = Claim(index, 0, 1, evict=((town.run_of("own", index), 1),))
+    assert town.commit("lab", claim, assertion=assertion) == 1
 
 
 def rarities(town: Town) -> None:

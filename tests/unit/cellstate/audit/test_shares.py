@@ -9,14 +9,14 @@ A, B = 4, 8  # what was placed on m0 before
 
 
 def replayed(*lines: str) -> list[str]:
-    """Replay a cell with a job of each pool on one machine, and then these facts as version 4."""
+    """Replay a cell with a job of each pool on one machine, and then these facts as version 5."""
     replay = Replay(1, 1)
     begin = [
         (1, "join 0 m0 1 20"),
         (2, "submit a1 a1 batch 10 20"), (2, "submit b1 b1 batch 10 20"),
-        (3, "place 1 0 a1 0 0-3 2 4"), (3, "place 2 0 b1 0 0-7 3 12"),
+        (3, "place 1 0 a1 0 0-3 2 4"), (4, "place 2 0 b1 0 0-7 3 12"),
     ]  # fmt: skip
-    facts = [*begin, *((4, line) for line in lines)]
+    facts = [*begin, *((5, line) for line in lines)]
     replay.feed([Fact(version, 0, "batch/0", tuple(line.split())) for version, line in facts])
     return [each.what for each in replay.violations]
 

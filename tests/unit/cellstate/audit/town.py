@@ -7,6 +7,7 @@ from typing import Any
 import redis
 
 from cellstate.cell import Membership
+from cellstate.fairness import Assertion
 from cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.redis.records import fact_words
@@ -45,9 +46,12 @@ class Town:
 
     # Living in it
 
-    def commit(self, job_id: str, *claims: Claim, kind: str = "batch", mode: Mode = Mode.INCREMENTAL) -> int:
+    def commit(
+        self, job_id: str, *claims: Claim, kind: str = "batch", mode: Mode = Mode.INCREMENTAL,
+        assertion: Assertion | None = None,
+    ) -> int:  # fmt: skip
         self.number += 1
-        transaction = Transaction(job_id, claims, mode, Detection.FINE)
+        transaction = Transaction(job_id, claims, mode, Detection.FINE, assertion)
         reply = self.cell.commit(self.members[kind], self.number, [transaction], Position(), self.number)
         return reply.outcomes[0].placed
 
