@@ -8,8 +8,9 @@ import click
 from cellstate.resources import Dimensions
 from cli import render, words
 from cli.app import App
+from cli.event_words import clock
 from cli.job import losses as loss_lines
-from omega.queries.explanations import Explained, explain_machine, settled, waits
+from omega.queries.explanations import Explained, explain_machine, past_reasons, settled, waits
 from omega.queries.finding import find_job
 from omega.queries.job_state import state
 from omega.queries.losses import losses
@@ -46,7 +47,7 @@ def command(app: App, job: str, machine: str | None) -> None:
     if app.as_json:
         render.document(said.as_json())
     else:
-        _show(said)
+        _show(app, said)
 
 
 def _show_machine(dimensions: Dimensions, said: Mapping[str, Any]) -> None:
@@ -79,11 +80,12 @@ def _show_settled(app: App, said: Mapping[str, Any]) -> None:
     render.line(f"  {said['detail'] or MEANING[said['reason']]}")
     for line in loss_lines.lines(said["losses"]):
         render.line(f"  {line}")
+    _show_past(app, said["past_reasons"])
     if said["reason"] == "HELD":
         render.line(f"  would be placed after: omega job release {said['name']}")
 
 
-def _show(said: Explained) -> None:
+def _show(app: App, said: Explained) -> None:
     from schedulers.constraints.reasons import MEANING
 
     total = sum(group.total for group in said.job.groups)
@@ -102,8 +104,16 @@ def _show(said: Explained) -> None:
         render.line(f"  {MEANING[said.said.reason]}")
     for line in loss_lines.lines(losses(said.cell, said.job)):
         render.line(f"  {line}")
+    _show_past(app, past_reasons(said.cell, said.job.id))
     if remedies := said.remedies():
         render.line("  would fit after: " + " · or ".join(each["text"] for each in remedies))
+
+
+def _show_past(app: App, found: Sequence[Mapping[str, Any]]) -> None:
+    """Print the last reasons, each with the time from which it held."""
+    if found:
+        texts = (f"{clock(each['at_ms'], app.now_ms())[:-4]} {each['reason']} ({each['by']})" for each in found)
+        render.line("  last reasons: " + " · ".join(texts))
 
 
 PLAIN = ("WAITING", "LOCALITY", "NO_SCHEDULER", "NO_MACHINE", "NO_EXECUTOR", "SIMULATED")

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from schedulers.constraints.explanation import Explanation
 
 
+MOST_PAST_REASONS = 8
+
+
 def explain_job(cell: "RedisCell", job: "Job") -> dict[str, Any]:
     """Return why a job is as it is, as plain values."""
     return settled(cell, job) if not waits(job) else Explained.of(cell, job).as_json()
@@ -61,7 +64,8 @@ def settled(cell: "RedisCell", job: "Job") -> dict[str, Any]:
     reason = Room(cell).reason(job) or ("PLACED" if state(job) == "running" else "DONE")
     detail = f"waits for {waits_for(cell, job)}" if reason == "DEPENDENCY" else ""
     found = losses(cell, job)
-    return _head(cell, job) | {"reason": reason, "detail": detail, "groups": [], "fits_after": [], "losses": found}
+    return _head(cell, job) | {"reason": reason, "detail": detail, "groups": [], "fits_after": [], "losses": found,
+                              "past_reasons": past_reasons(cell, job.id)}  # fmt: skip
 
 
 class Explained:
@@ -101,6 +105,7 @@ class Explained:
         return _head(self.cell, self.job) | {
             "reason": self.said.reason, "detail": self.said.detail, "machines": self.said.machines, "groups": groups,
             "losses": losses(self.cell, self.job),
+            "past_reasons": past_reasons(self.cell, self.job.id),
             "fits_after": [{name: value for name, value in each.items() if name != "text"} for each in self.remedies()],
         }  # fmt: skip
 
@@ -154,6 +159,20 @@ def may_evict(cell: "RedisCell", kind: str) -> bool:
         return registry.scheduler(kind).preemption.evicts
     except BadInput:
         return False
+
+
+def past_reasons(cell: "RedisCell", job_id: str) -> list[dict[str, object]]:
+    """Return the last reasons of a job, oldest first, as its schedulers left them with their heartbeats.
+
+    Each has the time (ms since 1970) from which it held. A scheduler lists the 128 jobs of which a reason changed
+    last, and the last five reasons of each; it begins anew when it is started again.
+    """
+    found = [
+        (int(at_ms), member, str(reason))
+        for member, figures in cell.figures().items() for at_ms, reason in figures.get("reasons", {}).get(job_id, ())
+    ]  # fmt: skip
+    last = sorted(found, key=lambda each: each[0])[-MOST_PAST_REASONS:]
+    return [{"at_ms": at_ms, "reason": reason, "by": member} for at_ms, member, reason in last]
 
 
 def _head(cell: "RedisCell", job: "Job") -> dict[str, Any]:

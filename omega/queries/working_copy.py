@@ -27,7 +27,7 @@ def working_copy(cell: "RedisCell", *, empty: bool = False) -> "Snapshot":
 
 
 def look_up(cell: "RedisCell", snapshot: "Snapshot", works: "Sequence[Work]") -> None:
-    """Fetch up in the cell what these jobs ask for beside room."""
+    """Fetch what these jobs ask for beside room."""
     from schedulers.constraints.fetching import fetch, wanted
 
     asked = wanted(works, snapshot)

@@ -27,6 +27,7 @@ from schedulers.process.diary import Diary
 from schedulers.process.endpoint import METRICS, endpoint
 from schedulers.process.housekeeping import housekeep
 from schedulers.process.log import log
+from schedulers.process.reasons import PendingReasons
 from schedulers.process.signals import leave_signals
 from schedulers.rolling import Rollouts
 from schedulers.scheduler import Scheduler
@@ -52,6 +53,7 @@ class Process:
     lease_ms: int = LEASE_MS
     pipelined: bool = True
     figures: Figures = field(default_factory=Figures)
+    reasons: PendingReasons = field(init=False)
     pending: int = 0
     """Pending jobs of the scheduler's type at the last heartbeat, for the metrics."""
     _url: str | None = None
@@ -65,14 +67,15 @@ class Process:
     """Time of the next step of rolling updates if it is before the next heartbeat."""
 
     def __post_init__(self) -> None:
-        """Nothing is looked after yet."""
+        """Prepare what observes the scheduler."""
+        self.reasons = PendingReasons(lambda: None if self._live is None else self._live.snapshot)
         self._rollouts = Rollouts(self.scheduler.kind, self.member)
 
     def run(self) -> None:
         """Run until a signal; raises OmegaError when it cannot start or the store refuses for good."""
         check_suitable(server_info(self.url))
         self.figures.since = time.time()
-        self.scheduler.instruments += [self.figures, Diary(self.member)]
+        self.scheduler.instruments += [self.figures, self.reasons, Diary(self.member)]
         with self._shown() as self._url:
             anyio.run(self._supervise)
 
@@ -199,9 +202,11 @@ class Process:
         still = replace(figures, waits=waits, rejections=dict(figures.rejections), in_a_row=dict(figures.in_a_row))
         evicts, by = self.scheduler.preemption.evicts, self.scheduler.preemption.by
         delayed = {job_id: int(until * 1000) for job_id, until in self.scheduler.queue.delayed(MOST_DELAYED).items()}
+        self.reasons.delayed(delayed, time.time())
         where = {"metrics": self._url, "pid": os.getpid(), "host": socket.gethostname()}
         return still.as_dict(time.time(), queued, blocked) | {
-            "evicts": evicts, "evicts_by": by, "delayed": delayed, **where,
+            "evicts": evicts, "evicts_by": by, "delayed": delayed, "reasons": self.reasons.as_dict(),
+            **where,
         }  # fmt: skip
 
     def _hung(self, live: Live) -> bool:

@@ -246,3 +246,17 @@ def test_a_job_that_no_scheduler_serves_says_so(omega: Omega, cell: RedisCell) -
     answer = omega.json("job", "run", "--name", "a", "--kind", "exotic", "--duration", "1s")
     assert answer["warnings"][-1] == "no scheduler of kind exotic is live; start one with omega scheduler run exotic"
     assert omega.json("job", "why", "a")["reason"] == "NO_SCHEDULER"
+
+
+def test_the_last_reasons_with_their_times(omega: Omega, cell: RedisCell) -> None:
+    machines(cell)
+    me = cell.register_scheduler("service/0", "nonce", 60_000, 1)
+    cell.submit([BIG], 1, "ada")
+    reasons = [[1_000 * i, ("LIMIT", "SPREAD")[i % 2]] for i in range(10)]
+    cell.renew_scheduler(me, 60_000, {"reasons": {"big": reasons, "other": [[1, "LIMIT"]]}})
+    found = omega.json("job", "why", "big")["past_reasons"]
+    assert found == [{"at_ms": at, "reason": reason, "by": "service/0"} for at, reason in reasons[-8:]]
+    assert "LIMIT (service/0) · " in omega.text("job", "why", "big")
+    cell.stop("big", 2, "ada")
+    assert omega.json("job", "why", "big")["past_reasons"] == found
+    assert "last reasons: " in omega.text("job", "why", "big")

@@ -1,0 +1,83 @@
+"""Reasons why the jobs of a scheduler were pending, with their times: the last of each job, for its heartbeat."""
+
+import threading
+from collections.abc import Callable, Iterable
+
+from cellstate.snapshot import Snapshot
+from cellstate.transaction import CONFLICTS, Outcome, Transaction, Verdict
+from schedulers.constraints.explanation import explain
+from schedulers.constraints.reasons import Reason
+from schedulers.instruments import Instrument
+from schedulers.work import Work
+
+MOST_JOBS = 128
+"""Jobs whose reasons a heartbeat lists: those of which one changed last."""
+MOST_REASONS = 5
+"""Reasons of a job, the last ones."""
+EXPLAINED_PER_SECOND = 10
+"""Blocked jobs that are explained per second, some milliseconds each; others keep their last reason, or RESOURCES."""
+
+
+class PendingReasons(Instrument):
+    """Records when the reason of a pending job changed. The loop writes it, the heartbeat reads it."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot | None] = lambda: None) -> None:
+        """Explain blocked jobs on the scheduler's snapshot, which `snapshot` returns to the thread of the loop."""
+        self._snapshot = snapshot
+        self._found: dict[str, list[tuple[int, str]]] = {}
+        self._second, self._explained = 0, 0
+        self._lock = threading.Lock()
+
+    def committed(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
+        """See Instrument.committed."""
+        verdicts = {verdict for _, verdict in outcome.claims}
+        if verdicts & CONFLICTS:
+            self._record(transaction.job, Reason.CONFLICTS, now)
+        elif Verdict.LIMIT in verdicts:
+            self._record(transaction.job, Reason.LIMIT, now)
+
+    def slept(self, work: Work, now: float) -> None:
+        """See Instrument.slept."""
+        last = self._found.get(work.id)
+        if last and last[-1] == (int(now * 1000), Reason.LIMIT):
+            return  # of this very commit
+        waits = work.until > now  # a policy named a later time
+        self._record(work.id, Reason.LOCALITY if waits else self._explain(work, now, last[-1][1] if last else ""), now)
+
+    def placed(self, work: Work, now: float) -> None:
+        """See Instrument.placed."""
+        if work.id in self._found:
+            self._record(work.id, Reason.PLACED, now)
+
+    def abandoned(self, work: Work, now: float) -> None:
+        """See Instrument.abandoned."""
+        self._record(work.id, Reason.CONFLICTS, now)
+
+    def delayed(self, jobs: Iterable[str], now: float) -> None:
+        """Record jobs that a placement delays for preferred machines."""
+        for job_id in jobs:
+            self._record(job_id, Reason.LOCALITY, now)
+
+    def as_dict(self) -> dict[str, list[tuple[int, str]]]:
+        """Return the reasons by job, each with the time (ms since 1970) from which it held, oldest first."""
+        with self._lock:
+            return {job_id: list(found) for job_id, found in self._found.items()}
+
+    def _explain(self, work: Work, now: float, last: str) -> str:
+        snapshot = self._snapshot()
+        if int(now) != self._second:
+            self._second, self._explained = int(now), 0
+        if snapshot is None or self._explained >= EXPLAINED_PER_SECOND:
+            return last if last not in ("", Reason.CONFLICTS, Reason.LIMIT, Reason.LOCALITY) else Reason.RESOURCES
+        self._explained += 1
+        found = explain(work, snapshot).reason
+        return Reason.RESOURCES if found == Reason.WAITING else found
+
+    def _record(self, job_id: str, reason: str, now: float) -> None:
+        with self._lock:
+            found = self._found.pop(job_id, [])
+            if not found or found[-1][1] != reason:
+                found = [*found[1 - MOST_REASONS :], (int(now * 1000), str(reason))]
+            self._found[job_id] = found  # the last of the mapping: those before it are dropped first
+            if len(self._found) > MOST_JOBS:
+                del self._found[next(iter(self._found))]
