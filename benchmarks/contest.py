@@ -153,7 +153,7 @@ def _waits_for_messages(store: Store) -> bool:
 
 def _wait_for_sleep(cell: RedisCell, group: ProcessSupervisor, asleep: int) -> None:
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while sum(each.get("asleep", 0) for name, each in cell.figures().items() if name in group.members) < asleep:
+    while sum(each.get("blocked", 0) for name, each in cell.figures().items() if name in group.members) < asleep:
         _check(group, deadline)
         time.sleep(READING_SECONDS)
 

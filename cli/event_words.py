@@ -15,9 +15,9 @@ MOST_JOBS = 3
 _VERBS = {kind: kind for kind in (*ENDINGS, "left")}
 _VERBS |= {"submit": "submitted", "stop": "stopped", "abandon": "abandoned", "hold": "held", "release": "released"}
 _UPDATES = {"update": "began to update", "updated": "updated", "stalled": "stopped the update of"}
-_OF_LOST = {"fail": "failed, not placed again", "requeue": "queued again", "late": "reported late"}
+_OF_LOST = {"fail": "failed, not placed again", "requeue": "pending again", "late": "reported late"}
 _CHANGES = frozenset({"hold", "release", "awaited", "met", "resize", "drop", *_UPDATES})
-_STATES = {"done": "done", "stopped": "ended as stopped", "abandoned": "ended as abandoned"}
+_STATES = {None: "ended", "stopped": "ended as stopped", "abandoned": "ended as abandoned"}
 
 
 def lines(events: Iterable[Event], names: Names, now_ms: int | None = None) -> Iterator[str]:
@@ -69,8 +69,8 @@ def _of_many(same: Sequence[Event], jobs: int, names: Names) -> str:
     kind, count = same[0].kind, sum(event.count or 0 for event in same)
     machines = [names.machine(event.machine) for event in same if event.machine is not None]
     tasks = f"{words.count(count, 'task')} of {words.count(jobs, 'job')}"
-    if kind == "done":
-        return f"{words.count(jobs, 'job')} {_STATES[same[0].more['state']]}"
+    if kind == "ended":
+        return f"{words.count(jobs, 'job')} {_STATES[same[0].more.get('state')]}"
     if kind in ("hold", "release"):
         return f"{_VERBS[kind]} {words.count(jobs, 'job')}"
     if kind in _UPDATES:
@@ -118,8 +118,8 @@ def _sentence(same: Sequence[Event], names: Names) -> str:
         return _changed(same, tasks, names)
     if kind == "assert":
         return f"compared shares of pools for {names.job(job)}"
-    if kind == "done":
-        return f"{names.job(job)} {_STATES[first.more['state']]}"
+    if kind == "ended":
+        return f"{names.job(job)} {_STATES[first.more.get('state')]}"
     return _about_cell(same, where)
 
 

@@ -246,7 +246,7 @@ class Figures(Instrument):
             "conflict_fraction": self.conflict_fraction, "abandoned": self.abandoned_jobs,
             "wait_mean": self.waits.mean(), "wait_p90": self.waits.p90(),
             "busyness": min(self.busy_seconds / lasted, 1.0), "busy_seconds": self.busy_seconds,
-            "seconds": lasted, "queued": queued, "asleep": blocked,
+            "seconds": lasted, "queued": queued, "blocked": blocked,
             "last_cycle": took if last else None, "last_cycle_ago": max(0.0, now - last) if last else None,
             "mean_seconds": {name: getattr(self, name).mean() for name in ("dequeue", "sync", "think", "submit")},
             "rejecting_machines": [

@@ -46,20 +46,20 @@ def _show(
         f"({words.amount(name, each['allocated'])} of {words.amount(name, each['capacity'])})"
         for name, each in found["utilisation"].items()
     ]
-    live, lapsed, commits = found["schedulers"]["live"], found["schedulers"]["lapsed"], found["commits"]
+    live, lapsed, counts = found["schedulers"]["live"], found["schedulers"]["lapsed"], found["transactions"]
     render.facts({
         "cell": f"{cell.name} · version {found['version']:,} · {store}",
         "machines": f"{machines.pop('total'):,} · {_by_word(machines, 'up')}",
         "in use": " · ".join(use),
         "jobs": f"{jobs.pop('total'):,} · {_by_word(jobs, 'pending', 'running')}",
-        "tasks": f"{tasks.pop('total'):,} · {_by_word(tasks, 'queued', 'placed')}",
+        "tasks": f"{tasks.pop('total'):,} · {_by_word(tasks, 'pending', 'placed')}",
         "pending": ", ".join(f"{number:,} of kind {kind}" for kind, number in found["pending"].items()) or "nothing",
         "wanted": _wanted(found["demand"], found["utilisation"]),
         "troubles": recently_text(past),
         "schedulers": (f"{len(live)} live: {words.listing(live, 8)}" if live else "none live; see omega scheduler run")
         + (f" · lapsed: {words.listing(lapsed)}" if lapsed else ""),
-        "commits": f"{commits['transactions']:,} · {commits['conflicts']:,} with a conflict · "
-        f"conflict fraction {words.fraction(commits['conflict_fraction'])}",
+        "transactions": f"{counts['total']:,} · {counts['conflicts']:,} with a conflict · "
+        f"conflict fraction {words.fraction(counts['conflict_fraction'])}",
     })  # fmt: skip
     limited = {kind: use for kind, use in kinds.items() if _limited(use)}
     if limited:

@@ -80,7 +80,7 @@ class _One:
         told += self._explain(self.story, job)
         found = counts(job.groups)
         over = found["finished"] + found["failed"] + found["stopped"]
-        self.bars.update(self.placed, total=found["total"], completed=found["total"] - found["queued"])
+        self.bars.update(self.placed, total=found["total"], completed=found["total"] - found["pending"])
         self.bars.update(self.ended, total=found["total"], completed=over)
         self._count_shards(job)
         if not self.app.as_json:
@@ -130,7 +130,7 @@ class _Many:
         found = sums(jobs)
         over = found["finished"] + found["failed"] + found["stopped"]
         self.bars.update(self.jobs, total=len(jobs), completed=sum(ended(job) for job in jobs))
-        self.bars.update(self.placed, total=found["total"], completed=found["total"] - found["queued"])
+        self.bars.update(self.placed, total=found["total"], completed=found["total"] - found["pending"])
         self.bars.update(self.ended, total=found["total"], completed=over)
 
 

@@ -9,7 +9,7 @@ from omega.queries.events import Event
 from omega.queries.job_history import Past
 from omega.queries.names import Names
 
-QUIET = frozenset({"finished", "left", "done", "awaited", "met"})
+QUIET = frozenset({"finished", "left", "ended", "awaited", "met"})
 """Kinds of event that are printed as a number only."""
 
 

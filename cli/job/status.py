@@ -97,9 +97,9 @@ def _history(job: "Job", past: Past) -> str:
     if past.first_placed_ms is not None:
         first = f" · first placed after {words.seconds(max(0, past.first_placed_ms - job.submitted_ms) / 1000)}"
     rest = "" if past.complete else " · the log does not have all of it"
-    commits, conflicts = words.count(len(past.attempts), "commit"), words.count(len(past.conflicts), "conflict")
+    attempts, conflicts = words.count(len(past.attempts), "transaction"), words.count(len(past.conflicts), "conflict")
     again = f" · {words.count(past.again, 'task')} placed again" if past.again else ""
-    return f"{commits} by {words.listing(list(past.by))}, {conflicts}{again}{first}{rest}"
+    return f"{attempts} by {words.listing(list(past.by))}, {conflicts}{again}{first}{rest}"
 
 
 def _show_past(cell: "RedisCell", past: Past, most: int) -> None:

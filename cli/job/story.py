@@ -98,9 +98,9 @@ class Story:
         if reason == self.reason:
             return []
         self.reason = reason
-        queued = sum(group.unplaced for group in self.job.groups)
+        pending = sum(group.unplaced for group in self.job.groups)
         since = words.seconds(max(0, now_ms - self.job.submitted_ms) / 1000)
-        return [f"  {since:<7} {words.count(queued, 'task')} queued: {MEANING.get(reason, reason)}"] if reason else []
+        return [f"  {since:<7} {words.count(pending, 'task')} pending: {MEANING.get(reason, reason)}"] if reason else []
 
     def hint(self) -> str:
         """Where to read more of what failed; empty when there is nothing to read."""

@@ -16,7 +16,10 @@ from omega.queries.schedulers import PLAIN, describe
 @columns_option
 @click.pass_obj
 def command(app: App, everybody: bool, columns: Columns) -> None:
-    """List the schedulers: jobs, placed tasks, commits, conflicts, waits, busyness and queued jobs."""
+    """List the schedulers: jobs, placed tasks, waits, busyness, queued and blocked jobs.
+
+    Conflicts: transactions with a conflict / transactions (those with ÷ those without). Waits: mean / p90.
+    """
     cell = app.open()
     found = describe(cell, everybody)
     if answered(app, {"cell": cell.name, "schedulers": found}, "schedulers", columns):
@@ -35,13 +38,14 @@ def show(found: Sequence[dict[str, Any]]) -> None:
         waits = f"{words.seconds(wait['mean'])}/{words.seconds(wait['p90'])}" if wait["mean"] is not None else ""
         numbers = {name: "" if each[name] is None else each[name] for name in PLAIN}
         share = "" if each["conflict_fraction"] is None else f" ({words.fraction(each['conflict_fraction'])})"
+        conflicts = f"{each['conflicts']:,}/{each['transactions']:,}{share}" if share else ""
         busy = "" if each["busyness"] is None else f"{each['busyness']:.2f}"
         rows.append((
-            each["member"], each["state"], numbers["jobs"], numbers["tasks"], numbers["transactions"],
-            f"{numbers['conflicts']}{share}", waits, busy, numbers["queued"], numbers["asleep"],
+            each["member"], each["state"], numbers["jobs"], numbers["tasks"],
+            conflicts, waits, busy, numbers["queued"], numbers["blocked"],
             *([numbers["abandoned"]] if given_up else []),
         ))  # fmt: skip
     render.table(
-        ("scheduler", "state", ">jobs", ">tasks", ">commits", ">conflicts", ">wait mean/p90", ">busy", ">queued",
-         ">asleep", *([">abandoned"] if given_up else [])), rows, ("commits", "jobs", "asleep"),
+        ("scheduler", "state", ">jobs", ">tasks", ">conflicts", ">wait/p90", ">busy", ">queued",
+         ">blocked", *([">abandoned"] if given_up else [])), rows, ("jobs", "blocked"),
     )  # fmt: skip

@@ -40,13 +40,13 @@ def show(each: Mapping[str, Any]) -> None:
         render.facts({"scheduler": f"{each['member']} · {each['state']} · no figures yet"})
         return
     wait, last = each["wait_seconds"], each["last_cycle"]
-    commits, given_up = words.count(each["transactions"], "commit"), each["abandoned"]
+    transactions, given_up = words.count(each["transactions"], "transaction"), each["abandoned"]
     render.facts({
         "scheduler": f"{each['member']} · {each['state']} · incarnation {each['incarnation']}"
                      + (f" · evicts by {each.get('evicts_by') or 'a policy of its own'}" if each["evicts"] else ""),
         "busyness": f"{each['busyness']:.2f} over {words.seconds(each['seconds'])}",
         "wait": f"{words.seconds(wait['mean'])} mean, {words.seconds(wait['p90'])} p90 of {each['jobs']:,} jobs",
-        "conflicts": f"fraction {words.fraction(each['conflict_fraction'])} · {each['conflicts']:,} of {commits}"
+        "conflicts": f"fraction {words.fraction(each['conflict_fraction'])} · {each['conflicts']:,} of {transactions}"
                      + (f" · {words.count(given_up, 'job')} given up" if given_up else ""),
         "placed": words.count(each["tasks"], "task"),
         "queue": f"{each['queued']:,} queued · {each['blocked']:,} blocked · "

@@ -87,9 +87,9 @@ def _scheduler(overview: Overview, member: Member) -> list[str]:
         f"{100 * (figures['busyness'] or 0):.0f} % since it was started, {words.age(figures['seconds'] or 0)} ago",
         "wait": "" if wait["mean"] is None else f"mean {words.seconds(wait['mean'])}, p90 {words.seconds(wait['p90'])}",
         "conflicts": "" if member.conflict_fraction is None else f"fraction {words.fraction(member.conflict_fraction)}"
-        f" now · {figures['conflicts']:,} in {figures['transactions']:,} commits",
+        f" now · {figures['conflicts']:,} in {figures['transactions']:,} transactions",
         "jobs": "" if figures["jobs"] is None else f"{figures['jobs']:,} taken up · {figures['tasks']:,} tasks placed",
-        "waiting": "" if figures["queued"] is None else f"{figures['queued']:,} queued · {figures['asleep']:,} blocked",
+        "queue": "" if figures["queued"] is None else f"{figures['queued']:,} queued · {figures['blocked']:,} blocked",
         "abandoned": "" if not figures["abandoned"] else f"{figures['abandoned']:,}",
     }  # fmt: skip
     lines = [f"{name:<12} {text}" for name, text in told.items() if text]

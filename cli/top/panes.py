@@ -87,12 +87,12 @@ def _jobs(overview: Overview) -> Pane:
 
 
 def _schedulers(overview: Overview) -> Pane:
-    def number(title: str, weight: int = 9, name: str = "") -> Column:
+    def number(title: str, weight: int = 9) -> Column:
         def value(each: Member) -> int:
-            return int(each.figures[name or title] or 0)
+            return int(each.figures[title] or 0)
 
         def show(each: Member) -> str:
-            return "" if each.figures[name or title] is None else f"{value(each):,}"
+            return "" if each.figures[title] is None else f"{value(each):,}"
 
         return Column(title, show, lambda each: -value(each), True, weight)
 
@@ -108,7 +108,7 @@ def _schedulers(overview: Overview) -> Pane:
         Column("wait/p90", wait, lambda each: -(each.figures["wait_seconds"]["p90"] or 0), right=True, weight=7),
         Column("conflicts", _conflicts, lambda each: -(each.conflict_fraction or 0), right=True),
         number("queued"),
-        number("blocked", name="asleep"),
+        number("blocked"),
         number("jobs", 2),
         number("tasks", 3),
         number("abandoned", 1),

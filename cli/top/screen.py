@@ -37,7 +37,7 @@ jobs         the first 200 pending jobs of each kind, then the 200 newest runnin
 machines     full: at least 95 % of a resource is in use
              over: more allocated than its capacity; takes no tasks
 schedulers   busy: share of the time spent deciding and committing, between the last heartbeats
-             conflicts: commits with a conflict ÷ commits without, in the same time
+             conflicts: transactions with a conflict ÷ those without, in the same time
              blocked: pending jobs of which no task fits; requeued when resources are freed
 events       the newest 200 versions, and the 200 newest that may need attention (conflicts, evictions, losses,
              failures, changes of machines and schedulers)"""

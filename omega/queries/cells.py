@@ -37,7 +37,12 @@ def describe(cell: "RedisCell", kinds: "Mapping[str, KindUse]", past: Recently) 
             "live": sorted(member for member, (_, alive, _) in members.items() if alive),
             "lapsed": sorted(member for member, (_, alive, _) in members.items() if not alive),
         },
-        "commits": sums | {"conflict_fraction": sums["conflicts"] / max(1, sums["accepted"])},
+        "transactions": {
+            "total": sums["transactions"],
+            "accepted": sums["accepted"],
+            "conflicts": sums["conflicts"],
+            "conflict_fraction": sums["conflicts"] / max(1, sums["accepted"]),
+        },
         "recent": {"seconds": past.seconds, **past.as_json()},
         "limits": {kind: limits_json(cell.dimensions, use) for kind, use in kinds.items()},
     }

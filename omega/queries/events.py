@@ -1,6 +1,6 @@
 """The log of a cell as events: facts with their words named, read version by version."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -20,7 +20,7 @@ ENDINGS = ("finished", "failed", "lost", "evicted", "stopped")
 KINDS = (
     "submit", "place", "conflict", "assert", *ENDINGS, "left", "drop", "hold", "release", "awaited", "met", "resize",
     "update", "updated", "stalled", "stop",
-    "abandon", "done", "join", "machine", "enlist", "leave", "lapse", "limit", "restore",
+    "abandon", "ended", "join", "machine", "enlist", "leave", "lapse", "limit", "restore",
     "pool", "trees",
 )  # fmt: skip
 """Every kind of event, as ``omega events --kind`` takes it."""
@@ -64,11 +64,12 @@ def extent(cell: "RedisCell") -> Extent:
     return Extent(now.first, now.version)
 
 
-def events(cell: "RedisCell", after: int, to: int, kinds: Container[str] | None = None) -> Iterator[Event]:
+def events(cell: "RedisCell", after: int, to: int, kinds: Iterable[str] | None = None) -> Iterator[Event]:
     """Yield the events (None: of all kinds) of the versions above `after` up to `to`, oldest first."""
+    words = None if kinds is None else {_WORDS.get(kind, kind) for kind in kinds}
     while after < to:
         most = min(CHUNK, to - after)
-        facts = [fact for fact in cell.facts(after, most, kinds) if fact.version <= to]
+        facts = [fact for fact in cell.facts(after, most, words) if fact.version <= to]
         yield from (event(fact, cell.dimensions) for fact in facts)
         # Trimmed meanwhile: what came is newer than what was asked for, and must not come again.
         after = max(after + most, facts[-1].version if facts else 0)
@@ -89,13 +90,18 @@ def since_time(cell: "RedisCell", at_ms: int, kept: Extent) -> int:
 
 def event(fact: "Fact", dimensions: "Dimensions") -> Event:
     """Name the words of a fact; one of an unknown kind, or that cannot be read, keeps them as they are."""
-    kind, *rest = fact.words
+    word, *rest = fact.words
+    kind = _KINDS.get(word, word)
     try:
-        job, machine, count, more = _READERS.get(kind, _plain)(rest, dimensions)
+        job, machine, count, more = _READERS.get(word, _plain)(rest, dimensions)
     except (ValueError, IndexError):
         kind, (job, machine, count, more) = UNREADABLE, _plain(fact.words, dimensions)
     return Event(fact.version, fact.at_ms, fact.by, kind, job, machine, count, more)
 
+
+_KINDS = {"done": "ended"}
+"""Kinds of events that the log has under another word. A job that ended by itself finished or failed; see its state."""
+_WORDS = {kind: word for word, kind in _KINDS.items()}
 
 _Read = tuple[str | None, int | None, int | None, dict[str, Any]]
 
@@ -171,7 +177,8 @@ def _hold(words: Sequence[str], _: "Dimensions") -> _Read:
 
 
 def _done(words: Sequence[str], _: "Dimensions") -> _Read:
-    return words[0], None, None, {"state": JobState(int(words[1])).name.lower()}
+    state = JobState(int(words[1]))
+    return words[0], None, None, {} if state is JobState.DONE else {"state": state.name.lower()}
 
 
 def _join(words: Sequence[str], dimensions: "Dimensions") -> _Read:

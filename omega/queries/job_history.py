@@ -22,7 +22,7 @@ MOST_EVENTS = 1_000
 class Past:
     """The history of a job from the log, since its submission.
 
-    `attempts` and `conflicts` are versions: commits that had to do with it, and those of them with a conflict.
+    `attempts` and `conflicts` are versions: transactions of the job, and those of them with a conflict.
     """
 
     job: "Job"
@@ -108,5 +108,5 @@ def past(cell: "RedisCell", job: "Job") -> Past:
         found.hear(event)
         if event.job == job.id:
             kinds.add(event.kind)
-    found.complete = "submit" in kinds and ("done" in kinds or to == kept.newest)
+    found.complete = "submit" in kinds and ("ended" in kinds or to == kept.newest)
     return found

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STATES = ("pending", "running", "held", "finished", "failed", "stopped", "abandoned")
 MOST_EXPLAINED = 200
 """Jobs of different demands that are explained for a list; of those beyond only room and limits are looked at."""
-COUNTS = ("total", "queued", "placed", "finished", "failed", "stopped")
+COUNTS = ("total", "pending", "placed", "finished", "failed", "stopped")
 
 
 def state(job: Job) -> str:
@@ -62,11 +62,11 @@ def ended(job: Job) -> bool:
 
 
 def counts(groups: Sequence[GroupStatus]) -> dict[str, int]:
-    """Tasks by state; ``queued + placed + finished + failed + stopped = total``."""
+    """Tasks by state; ``pending + placed + finished + failed + stopped = total``."""
     found = dict.fromkeys(COUNTS, 0)
     for group in groups:
         found["total"] += group.total
-        found["queued"] += group.unplaced
+        found["pending"] += group.unplaced
         found["placed"] += group.placed
         found["finished"] += group.finished
         found["failed"] += group.failed

@@ -95,8 +95,8 @@ def summary(cell: "RedisCell", job: "Job", there: "Sequence[Run]", log: Past) ->
     waits = [run for run, answer in zip(late, answers, strict=True) if answer == "wait"]
     found, starting = counts(job.groups), sum(ranges.count(run.tasks) for run in waits)
     return {
-        "queued": found["queued"], "starting": starting, "running": found["placed"] - starting,
-        "failed": found["failed"], "complete": found["finished"], "stopped": found["stopped"], "lost": log.lost,
+        "pending": found["pending"], "starting": starting, "running": found["placed"] - starting,
+        "failed": found["failed"], "finished": found["finished"], "stopped": found["stopped"], "lost": log.lost,
     }  # fmt: skip
 
 
@@ -134,5 +134,5 @@ def progress(job: "Job", state: str) -> dict[str, Any]:
     aims = targets(job)
     left = sum(going(job.groups[number]) for target in aims for number in target.older)
     word, _, reason = state.partition(" ")
-    return {"update": word or "done", "reason": reason or None, "to_replace": left,
+    return {"update": word or "finished", "reason": reason or None, "to_replace": left,
             "tasks": sum(target.count for target in aims)}  # fmt: skip

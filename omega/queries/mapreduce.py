@@ -30,11 +30,13 @@ def machine_names(cell: "RedisCell", found: "Progress") -> dict[int, str]:
 def as_json(found: "Progress", names: Mapping[int, str]) -> dict[str, Any]:
     """A job's progress as plain values; `names` of machines by their index."""
     counts = {
-        name: {"total": count.total, "done": count.done, "mean_seconds": count.mean} for name, count in phases(found)
+        name: {"total": count.total, "finished": count.done, "mean_seconds": count.mean}
+        for name, count in phases(found)
     }
     failing = [{"machine": names.get(index, str(index)), "failed_in_a_row": count, "left_out": index in found.left_out}
                for index, count in found.failing]  # fmt: skip
-    return {"phase": found.phase, "working": found.working, "failed": found.failed or None, **counts,
+    phase = "finished" if found.phase == "done" else found.phase
+    return {"phase": phase, "working": found.working, "failed": found.failed or None, **counts,
             "failing_machines": failing}  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from omega.queries.wording import listing
 if TYPE_CHECKING:
     from cellstate.redis import RedisCell
 
-PLAIN = ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "asleep", "abandoned")
+PLAIN = ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "blocked", "abandoned")
 
 
 def describe(cell: "RedisCell", everybody: bool = False) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def status(cell: "RedisCell", name: str | None) -> list[dict[str, Any]]:
         unnamed = [index for index, *_ in rejecting if index not in names]
         names |= {index: found[0] for index, found in zip(unnamed, cell.described(unnamed), strict=True)}
         found.append(each | {
-            "kind": kind, "pending_of_kind": pending.get(kind, 0), "blocked": each["asleep"],
+            "kind": kind, "pending_of_kind": pending.get(kind, 0),
             "evicts": figures.get("evicts"),
             "evicts_by": figures.get("evicts_by"),
             "last_cycle": {"seconds": figures.get("last_cycle"), "ago": figures.get("last_cycle_ago")},

@@ -138,7 +138,7 @@ def test_a_drained_machine_is_emptied_by_its_deadline(
     assert "moved off in 59m" in omega.text("machine", "status", "h1")
     assert omega.json("job", "status", "move")["counts"]["placed"] == 1
     omega.run("machine", "drain", "h1", "--deadline", "0")
-    eventually(lambda: omega.json("job", "status", "move")["counts"]["queued"] == 1)
+    eventually(lambda: omega.json("job", "status", "move")["counts"]["pending"] == 1)
     assert [event["reason"] for event in omega.json("events", "--kind", "evicted")["events"]] == ["drain"]
     omega.run("machine", "up", "h1")
     assert cell.deadlines() == {}

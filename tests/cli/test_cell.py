@@ -102,11 +102,11 @@ def test_status_of_an_empty_cell(store_url: str, omega: Omega) -> None:
         "utilisation": {name: {"allocated": 0, "capacity": 0, "fraction": 0.0} for name in ("cpu", "memory")},
         "jobs": {"total": 0, "pending": 0, "running": 0, "held": 0, "finished": 0, "failed": 0, "stopped": 0,
                  "abandoned": 0},
-        "tasks": {"total": 0, "queued": 0, "placed": 0, "finished": 0, "failed": 0, "stopped": 0},
+        "tasks": {"total": 0, "pending": 0, "placed": 0, "finished": 0, "failed": 0, "stopped": 0},
         "demand": {"tasks": 0, "cpu": 0, "memory": 0},
         "recent": {"seconds": 900, "failed": 0, "lost": 0, "evicted": 0, "conflicts": 0},
         "pending": {}, "schedulers": {"live": [], "lapsed": []},
-        "commits": {"transactions": 0, "accepted": 0, "conflicts": 0, "conflict_fraction": 0.0}, "limits": {},
+        "transactions": {"total": 0, "accepted": 0, "conflicts": 0, "conflict_fraction": 0.0}, "limits": {},
     }  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def test_status_counts_what_there_is(omega: Omega, cell: RedisCell) -> None:
     assert found["machines"] == {"total": 4, "up": 2, "drained": 1, "down": 1, "offline": 0, "over": 0}
     assert found["utilisation"]["cpu"] == {"allocated": 1000, "capacity": 6000, "fraction": 1000 / 6000}
     assert (found["jobs"]["total"], found["jobs"]["pending"], found["jobs"]["running"]) == (2, 1, 1)
-    assert (found["tasks"]["total"], found["tasks"]["queued"], found["tasks"]["placed"]) == (9, 7, 2)
+    assert (found["tasks"]["total"], found["tasks"]["pending"], found["tasks"]["placed"]) == (9, 7, 2)
     assert found["pending"] == {"service": 1}
     assert found["demand"] == {"tasks": 7, "cpu": 7, "memory": 7}
     assert "7 tasks: cpu 0.0 (0 % of all), memory 7 MiB (0 % of all)" in text

@@ -68,7 +68,7 @@ def test_every_kind_of_event_field_by_field(omega: Omega, old_cell: RedisCell) -
         {"kind": "machine", "machine": 1, "state": "down"},
         {"kind": "evicted", **task, "machine": 1, "placement": 2, "tasks": "1", "reason": "down"},
         {"kind": "stop", "job": "4f1c09", "count": 1},
-        {"kind": "done", "job": "4f1c09", "state": "stopped"},
+        {"kind": "ended", "job": "4f1c09", "state": "stopped"},
         {"kind": "machine", "machine": 0, "capacity": {"cpu": 1500, "memory": 2048}},
         {"kind": "submit", "job": "b", "count": 3, "name": "big", "job_kind": "batch", "precedence": 0},
         {"kind": "conflict", "job": "b", "machine": 0, "count": 2, "verdict": "full"},
@@ -126,7 +126,7 @@ def test_many_jobs_and_machines_make_one_sentence(omega: Omega, cell: RedisCell)
         "here joined (incarnation 1)", "9 machines joined", "submitted 5 jobs, 10 tasks",
         "batch/0 joined (incarnation 2)",
         "placed 10 tasks of 5 jobs on 5 machines", "submitted k (k), 4 tasks of kind batch",
-        "placed 4 tasks of k (k) on 4 machines", "10 tasks of 5 jobs finished on 5 machines · 5 jobs done",
+        "placed 4 tasks of k (k) on 4 machines", "10 tasks of 5 jobs finished on 5 machines · 5 jobs ended",
     ]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ tasks:
   - {name: fetch, count: 4, resources: {cpu: 500m, memory: 256Mi}, duration: 30s, command: [sleep, "30"]}
   - {name: merge, resources: {cpu: 1}}
 """
-NOTHING = {"total": 0, "queued": 0, "placed": 0, "finished": 0, "failed": 0, "stopped": 0}
+NOTHING = {"total": 0, "pending": 0, "placed": 0, "finished": 0, "failed": 0, "stopped": 0}
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_list(omega: Omega, cell: RedisCell) -> None:
         "id": "one", "name": "first", "kind": "batch", "precedence": 5, "gang": "yes", "state": "pending",
         "reason": "NO_SCHEDULER", "user": None, "user_verified": False, "modify_index": 3, "held": False, "after": [],
         "submitted_ms": 1000,
-        "counts": NOTHING | {"total": 3, "queued": 3},
+        "counts": NOTHING | {"total": 3, "pending": 3},
     }  # fmt: skip
     header, row = omega.text("job", "list").splitlines()
     assert header.split() == ["id", "name", "kind", "prec", "state", "reason", "tasks", "placed", "age"]
@@ -206,8 +206,8 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
         "state": "running", "reason": None, "counts": NOTHING | {"total": 5, "placed": 5},
         "spec": {"user": "ada", "simulate": True},
         "user": "ada", "user_verified": False, "modify_index": 3, "held": False, "after": [],
-        "update": {"update": "done", "reason": None, "to_replace": 0, "tasks": 5}, "progress": None,
-        "summary": {"queued": 0, "starting": 0, "running": 5, "failed": 0, "complete": 0, "stopped": 0, "lost": 0},
+        "update": {"update": "finished", "reason": None, "to_replace": 0, "tasks": 5}, "progress": None,
+        "summary": {"pending": 0, "starting": 0, "running": 5, "failed": 0, "finished": 0, "stopped": 0, "lost": 0},
         "evicted_for": {}, "evicted": {}, "failures": {}, "losses": [],
         "groups": [
             {"name": "fetch", "need": {"cpu": 500, "memory": 256}, "duration_ms": 30_000,
@@ -230,7 +230,7 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
     text = omega.text("job", "status", "crawl-1")
     assert "crawl (crawl-1) · batch · precedence 100" in text
     assert "5 · 5 running" in text
-    assert "1 commit by batch/0, 0 conflicts · first placed after" in text
+    assert "1 transaction by batch/0, 0 conflicts · first placed after" in text
     assert "cpu 500m, memory 256Mi" in text
 
 
@@ -299,6 +299,6 @@ def test_a_job_that_runs_in_part_is_running(omega: Omega, cell: RedisCell) -> No
     with scheduler(cell):
         eventually(lambda: omega.json("job", "status", "part")["counts"]["placed"] == 4)
     (listed,) = omega.json("job", "list", "--state", "running")["jobs"]
-    assert (listed["name"], listed["state"], listed["counts"]["queued"]) == ("part", "running", 1)
+    assert (listed["name"], listed["state"], listed["counts"]["pending"]) == ("part", "running", 1)
     assert omega.json("job", "list", "--state", "pending")["jobs"] == []
     assert omega.json("cell", "status")["jobs"]["running"] == 1

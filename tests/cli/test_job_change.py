@@ -78,7 +78,7 @@ def test_a_running_job_shrinks_by_its_newest_tasks(omega: Omega, cell: RedisCell
         omega.text("job", "resize", "a", "2")
         eventually(lambda: not any(run["leaving"] for run in omega.json("job", "status", "a")["runs"]))
         status = omega.json("job", "status", "a")
-    assert status["counts"] == {"total": 2, "queued": 0, "placed": 2, "finished": 0, "failed": 0, "stopped": 0}
+    assert status["counts"] == {"total": 2, "pending": 0, "placed": 2, "finished": 0, "failed": 0, "stopped": 0}
 
 
 @pytest.mark.parametrize("change", [("hold", "a"), ("resize", "a", "7"), ("stop", "a")])

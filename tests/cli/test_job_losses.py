@@ -34,5 +34,5 @@ def test_a_delayed_task_and_one_that_failed(omega: Omega, cell: RedisCell) -> No
     found = omega.json("job", "status", "a")
     assert (found["state"], found["failures"], found["losses"]) == ("failed", {"lost": 1}, [])
     told = omega.text("events", "--job", "a")
-    assert "1 task of a (a) queued again" in told
+    assert "1 task of a (a) pending again" in told
     assert "1 task of a (a) failed, not placed again: lost" in told

@@ -47,7 +47,7 @@ def test_the_history_tells_attempts_conflicts_evictions_and_changes(omega: Omega
     assert "1 task of crawl (cccc) evicted on m1 for rival (rrrr)" in said
     assert "2 tasks of crawl (cccc) lost on m2" in said
     assert "bob      held crawl (cccc)" in said
-    assert "2 commits by batch/0, 1 conflict · 1 task placed again · first placed after 2.0 s" in said
+    assert "2 transactions by batch/0, 1 conflict · 1 task placed again · first placed after 2.0 s" in said
 
 
 def test_the_history_as_values(omega: Omega, lived: RedisCell) -> None:
@@ -63,7 +63,7 @@ def test_the_history_as_values(omega: Omega, lived: RedisCell) -> None:
     kinds = [event["kind"] for event in history["events"]]
     assert kinds == ["submit", "conflict", "place", "evicted", "place", "lost", "hold"]
     assert found["summary"] == {
-        "queued": 3, "starting": 0, "running": 1, "failed": 0, "complete": 0, "stopped": 0, "lost": 2,
+        "pending": 3, "starting": 0, "running": 1, "failed": 0, "finished": 0, "stopped": 0, "lost": 2,
     }  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def test_a_machine_that_moved_won_as_well(omega: Omega, cell: RedisCell) -> None
 
 def test_tasks_that_wait_for_what_leaves_are_starting(omega: Omega, lived: RedisCell) -> None:
     assert omega.json("job", "status", "rival")["summary"]["starting"] == 1
-    assert "tasks         4 · 1 queued, 1 starting, 2 running" in omega.text("job", "status", "rival")
+    assert "tasks         4 · 1 pending, 1 starting, 2 running" in omega.text("job", "status", "rival")
     leaving = next(run for run in lived.runs([1]) if run.leaving)
     lived.end([Ending(1, leaving.placement, How.LEFT)], 8_000, "here")
     assert omega.json("job", "status", "rival")["summary"]["running"] == 3

@@ -65,7 +65,7 @@ def test_all_tasks_are_replaced(omega: Omega, running: Callable[[], dict[str, in
     found = omega.json("job", "status", "web")
     assert [(group["need"]["cpu"], group["superseded"]) for group in found["groups"]] == [(1000, True), (2000, False)]
     assert omega.text("job", "status", "web").count("  front ") == 3, "only in the table of runs"
-    assert found["update"] == {"update": "done", "reason": None, "to_replace": 0, "tasks": 3}
+    assert found["update"] == {"update": "finished", "reason": None, "to_replace": 0, "tasks": 3}
     said = omega.text("events")
     assert "began to update web (" in said
     assert "  updated web (" in said
@@ -82,7 +82,7 @@ def test_it_says_what_it_will_do_and_how_far_it_is(omega: Omega, running: Callab
 
 def test_the_same_again_replaces_nothing(omega: Omega, running: Callable[[], dict[str, int]]) -> None:
     found = omega.json("job", "update", "-", "--follow", given=job(1))["jobs"][0]
-    assert (found["replaces"], found["update"]) == (0, "done")
+    assert (found["replaces"], found["update"]) == (0, "finished")
     assert omega.json("job", "update", "-", "--follow", given=job(1, 4))["jobs"][0]["replaces"] == 0
     eventually(lambda: running() == {"1": 4})
 

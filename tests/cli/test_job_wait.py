@@ -17,7 +17,7 @@ from omega.live import waiting as watch
 from tests.cli.conftest import Omega, eventually, join, scheduler
 from tests.conftest import absent, find_server, socket_directory, wait_for
 
-ENDED = {"total": 2, "queued": 0, "placed": 0, "finished": 0, "failed": 0, "stopped": 0}
+ENDED = {"total": 2, "pending": 0, "placed": 0, "finished": 0, "failed": 0, "stopped": 0}
 
 
 def submit(cell: RedisCell, name: str) -> None:
@@ -131,7 +131,7 @@ def test_follow_says_why_a_job_waits(omega: Omega, cell: RedisCell, monkeypatch:
     join(cell, 1)
     threading.Timer(0.4, lambda: cell.stop(next(iter(cell.job_names().values())), 1, "ada")).start()
     lines = omega.run("job", "run", "--name", "a", "--follow", code=1).stdout.splitlines()
-    assert lines[1].endswith("1 task queued: no scheduler of its kind is live; start one with omega scheduler run")
+    assert lines[1].endswith("1 task pending: no scheduler of its kind is live; start one with omega scheduler run")
     assert lines[2].endswith("  1 stopped")
 
 

@@ -40,7 +40,7 @@ def work(cell: RedisCell, worker: Worker, *, failed: bool = False) -> None:
 
 
 def test_how_far_a_job_is(omega: Omega, cell: RedisCell, workers: list[Worker], tmp_path: Path) -> None:
-    done = {"total": 4, "done": 0, "mean_seconds": None}
+    done = {"total": 4, "finished": 0, "mean_seconds": None}
     first = omega.json("job", "status", "words")
     assert first["progress"] == {
         "phase": "map", "working": 0, "failed": None, "map": done, "reduce": {**done, "total": 1},
@@ -51,7 +51,7 @@ def test_how_far_a_job_is(omega: Omega, cell: RedisCell, workers: list[Worker], 
     cell.claim_shard("words-1", workers[1], 4, 1, 10**12)
     later = omega.json("job", "status", "words")["progress"]
     assert (later["phase"], later["working"]) == ("map", 1)
-    assert later["map"] == {"total": 4, "done": 1, "mean_seconds": 1.5}
+    assert later["map"] == {"total": 4, "finished": 1, "mean_seconds": 1.5}
     text = omega.text("job", "status", "words")
     assert "map           1 of 4 shards · 1 in work · 1.5 s each\nreduce        0 of 1 shard\n" in text
     assert f"output        {tmp_path / 'out'}\n" in text

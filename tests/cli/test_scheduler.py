@@ -184,7 +184,7 @@ def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
     assert omega.json("scheduler", "list") == {"cell": omega.cell, "schedulers": []}
     membership = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
     unknown = dict.fromkeys(
-        ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "asleep", "abandoned",
+        ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "blocked", "abandoned",
          "conflict_fraction", "busyness", "seconds", "metrics", "pid", "host"))  # fmt: skip
     fresh = {
         "member": "batch/0", "state": "live", "alive": True, "incarnation": 1,
@@ -193,21 +193,20 @@ def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
     assert omega.json("scheduler", "list")["schedulers"] == [fresh]
     figures = {
         "jobs": 1200, "tasks": 31_000, "transactions": 1300, "accepted": 1250, "conflicts": 50, "queued": 4,
-        "asleep": 3, "abandoned": 1, "conflict_fraction": 0.04, "busyness": 0.41, "seconds": 9.5,
+        "blocked": 3, "abandoned": 1, "conflict_fraction": 0.04, "busyness": 0.41, "seconds": 9.5,
     }  # fmt: skip
     cell.renew_scheduler(membership, 60_000, figures | {"wait_mean": 0.02, "wait_p90": 0.3})
     told = fresh | figures | {"wait_seconds": {"mean": 0.02, "p90": 0.3}}
     assert omega.json("scheduler", "list")["schedulers"] == [told]
     header, row = omega.text("scheduler", "list").splitlines()
     assert header.split() == [
-        "scheduler", "state", "jobs", "tasks", "commits", "conflicts", "wait", "mean/p90", "busy", "queued", "asleep",
-        "abandoned",
+        "scheduler", "state", "jobs", "tasks", "conflicts", "wait/p90", "busy", "queued", "blocked", "abandoned",
     ]  # fmt: skip
-    assert row.split() == ["batch/0", "live", "1,200", "31,000", "1,300", "50", "(0.040)", "20", "ms/0.30", "s",
+    assert row.split() == ["batch/0", "live", "1,200", "31,000", "50/1,300", "(0.040)", "20", "ms/0.30", "s",
                            "0.41", "4", "3", "1"]  # fmt: skip
     assert len(row) <= 100
-    commits = {"transactions": 1300, "accepted": 1250, "conflicts": 50, "conflict_fraction": 0.04}
-    assert omega.json("cell", "status")["commits"] == commits
+    counts = {"total": 1300, "accepted": 1250, "conflicts": 50, "conflict_fraction": 0.04}
+    assert omega.json("cell", "status")["transactions"] == counts
     cell.client.delete(f"omega:{{{cell.name}}}:lease:batch/0")
     assert omega.json("scheduler", "list")["schedulers"][0]["state"] == "lapsed"
     cell.deregister_scheduler(membership, 1)

@@ -33,7 +33,7 @@ def test_every_field(omega: Omega, three: RedisCell) -> None:
     assert found == {
         "member": "batch/0", "kind": "batch", "state": "live", "alive": True, "incarnation": 2, "jobs": 4, "tasks": 9,
         "transactions": 5, "accepted": 4, "conflicts": 1, "conflict_fraction": 0.25, "abandoned": 0,
-        "wait_seconds": {"mean": 0.25, "p90": 0.25}, "busyness": 0.3, "queued": 7, "asleep": 3, "blocked": 3,
+        "wait_seconds": {"mean": 0.25, "p90": 0.25}, "busyness": 0.3, "queued": 7, "blocked": 3,
         "pending_of_kind": 2, "evicts": True, "evicts_by": "age", "last_cycle": {"seconds": 0.5, "ago": 2.0},
         "rejecting_machines": [
             {"machine": "m1", "rejections": 30, "in_a_row": 12}, {"machine": "m2", "rejections": 2, "in_a_row": 0},
@@ -57,7 +57,7 @@ def test_who_is_meant(omega: Omega, three: RedisCell) -> None:
 def test_the_text_warns_of_a_machine_that_rejects_over_and_over(omega: Omega, three: RedisCell) -> None:
     result = omega.run("scheduler", "status", "batch")
     assert "7 queued · 3 blocked · 2 of kind batch pending" in result.stdout
-    assert "fraction 0.250 · 1 of 5 commits" in result.stdout
+    assert "fraction 0.250 · 1 of 5 transactions" in result.stdout
     assert "took 0.50 s, 2s ago" in result.stdout
     assert "m1 30 × (12 in a row) · m2 2 ×" in result.stdout
     assert "batch/1 · live · no figures yet" in result.stdout

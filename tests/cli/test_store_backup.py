@@ -37,7 +37,7 @@ def test_there_and_back(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     header, row = beside.text("store", "restore", file, "--as", name).splitlines()
     assert row.split() == [name, "3", "2", "3", "1", "ok"]
     restored = Omega(omega.url, name)
-    assert restored.json("job", "status", "crawl")["counts"]["queued"] == 3
+    assert restored.json("job", "status", "crawl")["counts"]["pending"] == 3
     assert "the cell was restored from a backup of version 3" in restored.text("events")
 
     omega.run("job", "stop", "crawl")

@@ -146,9 +146,9 @@ def test_a_story_of_surplus_that_comes_late_and_is_given_up() -> None:
 
 def test_a_story_of_waiting_says_each_reason_once() -> None:
     story = Story(job({"unplaced": 2}))
-    assert story.wait("RESOURCES", 3000) == ["  2.0 s   2 tasks queued: no machine has room for what is left"]
+    assert story.wait("RESOURCES", 3000) == ["  2.0 s   2 tasks pending: no machine has room for what is left"]
     assert story.wait("RESOURCES", 5000) == []
-    assert story.wait("LIMIT", 6000) == ["  5.0 s   2 tasks queued: the limits of its kind are reached"]
+    assert story.wait("LIMIT", 6000) == ["  5.0 s   2 tasks pending: the limits of its kind are reached"]
 
 
 def test_a_story_of_a_job_that_is_stopped_before_it_is_placed() -> None:

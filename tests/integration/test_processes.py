@@ -247,7 +247,7 @@ def test_a_job_larger_than_any_machine_sleeps_until_one_is_large_enough(store_ur
         submit(cell, small)
         until(lambda: sum(cell.queue_depths().values()) == len(large), "what fits is placed")
         until(lambda: unfinished(cell) == 9, "and ends")
-        until(lambda: [figures["asleep"] for figures in cell.figures().values()] == [3, 1], "what does not fit sleeps")
+        until(lambda: [figures["blocked"] for figures in cell.figures().values()] == [3, 1], "what does not fit sleeps")
         until(lambda: cell.figures()["batch/0"]["seconds"] > 1, "a while passes")
         figures = cell.figures().values()
         assert [(each["conflicts"], each["abandoned"], each["queued"]) for each in figures] == [(0, 0, 0)] * 2

@@ -22,7 +22,7 @@ def waiting(number: int, name: str, precedence: int = 0) -> Listed:
 
 FIGURES = {
     "member": "batch/0", "state": "live", "alive": True, "incarnation": 1, "jobs": 3, "tasks": 40, "transactions": 5,
-    "accepted": 4, "conflicts": 1, "queued": 2, "asleep": 1, "abandoned": 0, "conflict_fraction": 0.25,
+    "accepted": 4, "conflicts": 1, "queued": 2, "blocked": 1, "abandoned": 0, "conflict_fraction": 0.25,
     "wait_seconds": {"mean": 0.02, "p90": 0.3}, "busyness": 0.41, "seconds": 9.5,
 }  # fmt: skip
 MACHINES = [

@@ -89,7 +89,7 @@ async def test_open_and_close(top: Top, cell: RedisCell) -> None:
         await looked(pilot)
         assert isinstance(top.screen, Leaf)
         assert top.screen.heading == "job shop (j2)"
-        assert "5 tasks of cpu 4, memory 256Mi: 5 queued" in str(top.screen.query_one(Static).content)
+        assert "5 tasks of cpu 4, memory 256Mi: 5 pending" in str(top.screen.query_one(Static).content)
         await press(pilot, "escape", "3", "enter")
         await looked(pilot)
         assert isinstance(top.screen, Leaf)

@@ -71,7 +71,7 @@ def test_busyness_is_the_share_of_time_spent_deciding() -> None:
     figures.decided(0.5, 103.0)
     found = figures.as_dict(108.0, 4, 2)
     assert (found["busyness"], found["busy_seconds"], found["seconds"]) == (0.25, 2.0, 8.0)
-    assert (found["queued"], found["asleep"]) == (4, 2)
+    assert (found["queued"], found["blocked"]) == (4, 2)
     figures.decided(50.0, 108.0)
     assert figures.as_dict(108.0, 0, 0)["busyness"] == 1.0
     assert figures.as_dict(100.0, 0, 0)["busyness"] == 1.0, "no time has passed: no division by nothing"

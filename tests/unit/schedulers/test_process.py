@@ -59,7 +59,7 @@ def test_it_renews_and_leaves_figures(beating: Beating) -> None:
     beating.beat()
     assert int(str(rig.other.client.pttl("omega:{c}:lease:batch/0"))) > int(str(before))
     found = rig.other.figures()["batch/0"]
-    assert (found["tasks"], found["queued"], found["asleep"]) == (1, 0, 1)
+    assert (found["tasks"], found["queued"], found["blocked"]) == (1, 0, 1)
 
 
 def test_figures_list_the_jobs_that_a_policy_delays_and_the_reason_is_locality(beating: Beating) -> None:
