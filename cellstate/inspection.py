@@ -88,6 +88,8 @@ class Inspection:
     lane_names: dict[str, int] = field(default_factory=dict)
     pools: dict[str, bytes] = field(default_factory=dict)
     """The fields of ``pools`` (cellstate/pool_records.py)."""
+    epoch: tuple[int, int, str] | None = None
+    """Number, version and digest of the published epoch."""
     spare_lanes: list[int] = field(default_factory=list)
     """Unused numbers of lanes."""
     members: dict[str, int] = field(default_factory=dict)

@@ -4,9 +4,12 @@ A pool tree divides the machines that its formula selects. Jobs belong to leaf p
 the pool of its user's name, which exists while the user has jobs (an ephemeral pool). Rules: docs/pools.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import NamedTuple
+
+from cellstate.resources import Resources
 
 ROOT = "<Root>"
 """Name of the root of each tree; no pool may have it."""
@@ -233,13 +236,31 @@ class PoolShare:
     ephemeral: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+class Leaf(NamedTuple):
+    """Equal jobs of a pool in an epoch: demand (usage included) and usage of each, in smallest units.
+
+    `start` orders the jobs of FIFO pools: by precedence, then by submission; `pending` counts unplaced tasks.
+    """
+
+    pool: str
+    demand: Resources
+    usage: Resources
+    gang: bool
+    start: int
+    pending: int
+    jobs: list[str]
+
+
+@dataclass(frozen=True)
 class Epoch:
-    """Fair shares, computed from the cell at `version` and published under `number`.
+    """Fair shares, computed from the cell at `version` and published under `number` (semantics 34).
 
     `at_ms` is the server's time; `pools_version` the version of the pools that it was computed with; `totals` the
-    amounts of each tree's machines, by its name; `pools` the shares by pool, with those of ephemeral pools and, under
-    ``tree/<Root>``, of the roots; `jobs` those of jobs, by their ids.
+    amounts of each tree's machines that are up, by its name; `pools` the shares by pool, with those of ephemeral pools
+    and, under ``TREE/<Root>``, of the roots; `leaf_shares` those of each job of a leaf, by tree, in the order of
+    `leaves`. The rest is what it was computed from: leaves by tree, volume and last share of integral guarantees
+    before, and the seconds since the epoch before (None: there was none). `published` is the cell's version right after
+    the publication.
     """
 
     number: int
@@ -247,6 +268,20 @@ class Epoch:
     pools_version: int
     at_ms: int
     by: str
-    totals: Mapping[str, tuple[int, ...]]
+    totals: Mapping[str, Resources]
     pools: Mapping[str, PoolShare]
-    jobs: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    leaf_shares: Mapping[str, Sequence[tuple[float, ...]]] = field(default_factory=dict)
+    leaves: Mapping[str, Sequence[Leaf]] = field(default_factory=dict)
+    before: Mapping[str, tuple[Sequence[float], float]] = field(default_factory=dict)
+    seconds: float | None = None
+    published: int = 0
+
+    @cached_property
+    def jobs(self) -> dict[str, tuple[float, ...]]:
+        """The fair share of every job that held or wanted something, by its id."""
+        return {
+            job: share
+            for tree, leaves in self.leaves.items()
+            for leaf, share in zip(leaves, self.leaf_shares[tree], strict=True)
+            for job in leaf.jobs
+        }

@@ -1,6 +1,6 @@
 """Events in the words of people: a line for every version, what belongs together in one sentence."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
@@ -173,11 +173,17 @@ def _about_cell(same: Sequence[Event], where: str) -> str:
         return f"the cell was restored from a backup of version {more['of_version']:,}"
     if first.kind == "limit":
         return f"limits of kind {more['job_kind']} changed"
-    if first.kind == "pool":
-        return f"pool {more['pool']} was {'removed' if more['removed'] else 'set'}"
-    if first.kind == "trees":
-        return "pool trees changed"
+    if first.kind in ("pool", "trees", "epoch"):
+        return _about_pools(first.kind, more)
     return " ".join((first.kind, *more.get("words", ())))
+
+
+def _about_pools(kind: str, more: Mapping[str, Any]) -> str:
+    if kind == "pool":
+        return f"pool {more['pool']} was {'removed' if more['removed'] else 'set'}"
+    if kind == "epoch":
+        return f"epoch {more['number']}: fair shares of version {more['of_version']:,}"
+    return "pool trees changed"
 
 
 def _where(machines: Sequence[str]) -> str:

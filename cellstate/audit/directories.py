@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from cellstate.audit.lanes import lanes_follow_from_jobs
-from cellstate.audit.pools import pools_follow_from_jobs_and_log
+from cellstate.audit.pools import epoch_follows_from_log, pools_follow_from_jobs_and_log
 from cellstate.audit.reading import CellState
 from cellstate.audit.register import JobEntry, Register, Touch
 from cellstate.audit.rules import Violation
@@ -336,6 +336,7 @@ DIRECTORIES: tuple[Directory, ...] = (
     limits_follow_from_log,
     lanes_follow_from_jobs,
     pools_follow_from_jobs_and_log,
+    epoch_follows_from_log,
     changes_follow_from_log,
     counters_are_reached,
     facts_agree,

@@ -103,3 +103,9 @@ def _count(job: Job, sums: list[int]) -> None:
         sums[1] += group.placed
         for d, need in enumerate(group.need, 2):
             sums[d] += need * group.placed
+
+
+def epoch_follows_from_log(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
+    """6: the published epoch is the one that the log names last, with its content."""
+    if inspection.version == cell_state.version and register.epoch not in (None, inspection.epoch):
+        yield Violation(6, f"is {inspection.epoch} (number, version, digest), by the log {register.epoch}", "epoch")

@@ -25,8 +25,8 @@ _LENGTHS = {
     "submit": (6, 6), "awaited": (3, 3), "met": (3, 3), "hold": (2, 2), "release": (2, 3), "resize": (6, 6),
     "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
     "stalled": (3, 99), "left": (6, 6), "conflict": (5, 5), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),
-    "pool": (4, 4), "trees": (2, 2), "restore": (3, 3), "fail": (5, 5), "requeue": (4, 4), "late": (7, 7),
-    "assert": (3, 99),
+    "pool": (4, 4), "trees": (2, 2), "epoch": (4, 4), "restore": (3, 3), "assert": (3, 99),
+    "fail": (5, 5), "requeue": (4, 4), "late": (7, 7),
 }  # fmt: skip
 """How many words a fact has, at least and at most; those with amounts of machines have them beside."""
 _MAY_REPEAT = ("conflict", "awaited", "drop", "assert")
@@ -101,6 +101,8 @@ class Register:
         self.trees: str | None = None
         """The digest of the pool trees; None where the remaining log does not say."""
         self.pools_version: int | None = None
+        self.epoch: tuple[int, int, str] | None = None
+        """Number, version and digest of the last epoch."""
         self.touched: deque[tuple[int, dict[int, Touch]]] = deque(maxlen=TOUCHED)
         """Versions that have facts, and the machines that each of them changed."""
         self.wrong: list[tuple[int, str]] = []
@@ -125,6 +127,8 @@ class Register:
             self.limits[fact.words[1]] = fact.words[2:]
         elif word in ("pool", "trees"):
             self._pool(fact)
+        elif word == "epoch":
+            self._epoch(fact)
         elif job is not None:
             self._job(job, fact)
 
@@ -199,6 +203,13 @@ class Register:
             self.wrong.append((fact.version, f"gives pool {name} the number {number}, which was that of {before[0]}"))
         self.pools[number] = name, digest
 
+    def _epoch(self, fact: Fact) -> None:
+        number, version = int(fact.words[1]), int(fact.words[2])
+        before = self.epoch[:2] if self.epoch else (number - 1, 0) if not self.complete else (0, 0)
+        if number != before[0] + 1 or not before[1] <= version < fact.version:
+            self.wrong.append((fact.version, f"publishes epoch {number} of version {version} after {before}"))
+        self.epoch = number, version, fact.words[3]
+
     def _job_of(self, fact: Fact) -> JobEntry | None:
         words = fact.words
         if words[0] in (
@@ -210,6 +221,7 @@ class Register:
             "limit",
             "pool",
             "trees",
+            "epoch",
             "restore",
             "left",
             "conflict",

@@ -1,14 +1,20 @@
 """Pools in the twin: ``lua/pools.lua`` and ``lua/parts/pools.lua``."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from cellstate.cell import Reply
+from cellstate.demands import JobDemand
+from cellstate.epoch_records import digest, pack_leaves, pack_shares
 from cellstate.memory.publish import MemoryPublish
 from cellstate.memory.words import MANY, Group, JobRow
-from cellstate.model import check_author
+from cellstate.model import Gang, JobState, check_author
+from cellstate.pool_port import EpochMark
 from cellstate.pool_records import PoolUse, change
 from cellstate.pool_rules import check as check_pools
-from cellstate.pools import JOBS, TASKS, Pools
+from cellstate.pools import JOBS, TASKS, Epoch, Pools
 from cellstate.refusals import jobs_in_pool, pools_overtaken
+from cellstate.transaction import Position
 
 
 class PoolBook:
@@ -26,6 +32,7 @@ class MemoryPools(MemoryPublish):
 
     _pools = Pools()
     _next_pool = 1
+    _epoch: Epoch | None = None
     _books: Mapping[int, PoolBook] = {}
     _chains: dict[str, list[PoolBook]] = {}  # noqa: RUF012 - replaced, never changed, before anything is put in
 
@@ -77,6 +84,37 @@ class MemoryPools(MemoryPublish):
             for number, book in sorted(self._books.items())
         }
 
+    def demands(self, since: Position) -> tuple[Reply, list[JobDemand]]:
+        """See Cell.demands."""
+        self.unfold()
+        full, rows = self.delta(since)
+        found = [demand for j in self.J.values() if not j.complete and (demand := _demand(j)) is not None]
+        return Reply(self.latest(), full, rows), sorted(found, key=lambda each: each.order)
+
+    def epoch(self) -> Epoch | None:
+        """See Cell.epoch."""
+        return self._epoch
+
+    def epoch_mark(self) -> EpochMark:
+        """See Cell.epoch_mark; the time now is that of the last epoch."""
+        epoch = self._epoch
+        known = (epoch.number, epoch.at_ms, epoch.published) if epoch else (0, 0, 0)
+        return EpochMark(*known, self.version, self._pools.version, self._pools.configured, known[1])
+
+    def publish_epoch(self, epoch: Epoch, period_ms: int, at_ms: int) -> int:
+        """See Cell.publish_epoch."""
+        before = self._epoch
+        late = epoch.number != (before.number + 1 if before else 1)
+        early = before is not None and epoch.at_ms < before.at_ms + period_ms
+        if late or early or epoch.pools_version != self._pools.version:
+            return 0
+        self.open()
+        shares, leaves = pack_shares(epoch), pack_leaves(epoch)
+        self.fact("epoch", epoch.number, epoch.version, digest(shares, leaves))
+        self.announce(at_ms, check_author(epoch.by))
+        self._epoch = replace(epoch, published=self.version)
+        return self.version
+
     def chain_of(self, j: JobRow) -> list[PoolBook]:
         """The books of the pools whose limits bind a job, from its leaf upward."""
         lane = j.lane.lane
@@ -119,3 +157,11 @@ class MemoryPools(MemoryPublish):
     def refuses_pool(self, pool: str) -> bool:
         """Whether no job may be submitted to a pool of that name: pools are configured, and it is no leaf of them."""
         return bool(pool) and self._pools.configured and pool not in self._pools.leaves
+
+
+def _demand(j: JobRow) -> JobDemand | None:
+    lane, waits = j.lane.lane, j.state is not JobState.ACTIVE
+    groups = tuple((g.amounts, g.unplaced + g.delayed, g.placed) for g in j.groups)
+    if not any(placed or (unplaced and not waits) for _, unplaced, placed in groups):
+        return None
+    return JobDemand(j.id, lane.pool, lane.user, j.precedence, j.order, j.gang is not Gang.NO, waits, groups)

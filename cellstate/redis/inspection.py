@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cellstate import keys
+from cellstate import epoch_records, keys
 from cellstate.inspection import Change, Damage, Inspection, LaneBook, Queued
 from cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
 from cellstate.model import bucket_of, check_executor, check_member
@@ -335,6 +335,17 @@ class RedisInspection(RedisReads):
         _, serial, pending, arrival = numbers[:4]
         live, tasks, running = numbers[-3:]
         found.lanes[_number(field)] = LaneBook(serial, pending, arrival, wanted, held, live, tasks, running, name)
+
+    def _inspect_epoch(self, found: Inspection, _: str) -> None:
+        fields = {
+            name.decode(): value for name, value in self._plain(self.client.hgetall, self._prefix + "epoch").items()
+        }
+        _want(fields.keys() == {*epoch_records.FIELDS, "shares", "leaves"}, f"has the fields {sorted(fields)}")
+        known = [_number(fields[name]) for name in ("number", "version", "pools", "at", "published")]
+        said = fields["digest"].decode()
+        _want(epoch_records.digest(fields["shares"], fields["leaves"]) == said, f"its digest is not {said}")
+        epoch_records.unpack(known, check_member(fields["by"].decode()), fields["shares"], fields["leaves"])
+        found.epoch = known[0], known[1], said
 
     def _inspect_lease(self, found: Inspection, member: str) -> None:
         value = self._plain(self.client.get, f"{self._prefix}lease:{member}")

@@ -1,15 +1,24 @@
 """Pools of a cell on a server: their settings and what those that carry limits hold."""
 
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import unquote
 
+from cellstate.cell import Reply
+from cellstate.demands import JobDemand
+from cellstate.epoch_records import digest, pack_leaves, pack_shares, unpack
 from cellstate.errors import Unreadable
+from cellstate.lanes import Lane
 from cellstate.model import check_author
+from cellstate.pool_port import EpochMark
 from cellstate.pool_records import PoolUse, change, read_use, unpack_pool, unpack_trees
 from cellstate.pool_rules import check as check_pools
-from cellstate.pools import Pool, Pools, PoolTree
+from cellstate.pools import Epoch, Pool, Pools, PoolTree
 from cellstate.redis import records
 from cellstate.redis.reads import RedisReads
+from cellstate.redis.scripts import script
 from cellstate.refusals import jobs_in_pool, pools_overtaken
+from cellstate.transaction import Position
 
 
 class RedisPools(RedisReads):
@@ -56,6 +65,75 @@ class RedisPools(RedisReads):
             raise jobs_in_pool(self.name, unquote(word.decode()))
         return Pools(changed.pools.pools, changed.pools.trees, int(word))
 
+    def demands(self, since: Position) -> tuple[Reply, list[JobDemand]]:
+        """See Cell.demands: one transaction of plain reads, some milliseconds of the server's time."""
+        sync, size, before = script("sync"), len(self.dimensions), b""
+        keys = self._keys(sync, "", ())
+        full = False
+        while True:
+            values = sync.pack_arguments(self._since(since, None))
+            self._plain(self.client.script_load, sync.text)
+            pipe: Any = self.client.pipeline(transaction=True)
+            with pipe:
+                pipe.execute_command("EVALSHA", sync.sha, len(keys), *keys, *values)
+                pipe.hgetall(self._prefix + "jobs")
+                pipe.hgetall(self._prefix + "lanes")
+                reply, jobs, lanes = self._plain(pipe.execute)
+            position = Position(int(reply[1]), reply[2].decode())
+            if reply[4] == b"delta" or (full and position == since):
+                rows, _ = records.apart(records.read_rows(before + reply[5], size))
+                return Reply(position, full, rows), self._demands(jobs, lanes)
+            since, read = self._read_all()
+            full, before = True, read.tobytes()
+
+    def _demands(self, jobs: Mapping[bytes, bytes], lanes: Mapping[bytes, bytes]) -> list[JobDemand]:
+        size, named, found = len(self.dimensions), dict[str, Lane](), list[JobDemand]()
+        for number, record in lanes.items():
+            if number != b"spare":
+                named[number.decode()] = records.lane_row(record, size)[2]
+        for job_id, record in jobs.items():
+            name = job_id.decode(errors="replace")
+            demand = self._record("jobs", name, read_demand, name, record.decode(), size, named)
+            if demand is not None:
+                found.append(demand)
+        return sorted(found, key=lambda each: each.order)
+
+    def epoch_mark(self) -> EpochMark:
+        """See Cell.epoch_mark."""
+        with self.client.pipeline(transaction=False) as pipe:
+            pipe.hmget(self._prefix + "epoch", "number", "at", "published")
+            pipe.hmget(self._prefix + "meta", "version", "pools")
+            pipe.hget(self._prefix + "pools", "version")
+            pipe.time()
+            epoch, (version, state), pools, (seconds, micros) = self._plain(pipe.execute)
+        number, at_ms, published = (int(word or 0) for word in epoch)
+        now = int(seconds) * 1000 + int(micros) // 1000
+        return EpochMark(number, at_ms, published, int(version or 0), int(pools or 0), int(state or 0) > 0, now)
+
+    def epoch(self) -> Epoch | None:
+        """See Cell.epoch. Raises Unreadable for a record that is none."""
+        fields = self._plain(self.client.hgetall, self._prefix + "epoch")
+        if not fields:
+            return None
+        try:
+            known = [int(fields[name]) for name in (b"number", b"version", b"pools", b"at", b"published")]
+            return unpack(known, fields[b"by"].decode(), fields[b"shares"], fields[b"leaves"])
+        except records.UNREADABLE as error:
+            raise Unreadable(
+                f"cell {self.name}: its epoch cannot be read ({error}); the next one replaces it"
+            ) from error
+
+    def publish_epoch(self, epoch: Epoch, period_ms: int, at_ms: int) -> int:
+        """See Cell.publish_epoch."""
+        shares, leaves = pack_shares(epoch), pack_leaves(epoch)
+        values = self._values(at_ms, epoch.by) | {
+            "number": epoch.number, "version": epoch.version, "pools_version": epoch.pools_version,
+            "now": epoch.at_ms, "period": period_ms, "digest": digest(shares, leaves), "shares": shares,
+            "leaves": leaves,
+        }  # fmt: skip
+        status, version = self._run("epoch", values)
+        return int(version) if status == b"ok" else 0
+
     def pool_use(self) -> dict[str, PoolUse]:
         """See Cell.pool_use."""
         fields, size = self._pool_fields(), len(self.dimensions)
@@ -65,6 +143,24 @@ class RedisPools(RedisReads):
             for name, value in sorted(fields.items(), key=lambda pair: (len(pair[0]), pair[0])) if name in named
         }  # fmt: skip
         return {name: use for name, use in found.items() if use is not None}
+
+
+def read_demand(job_id: str, record: str, size: int, lanes: Mapping[str, Lane]) -> JobDemand | None:
+    """Read what a live job holds and wants from its record; None for one that does neither."""
+    head, *texts = record.split(";")
+    _, _, precedence, order, state, gang, _, _, lane, _ = head.split(" ")
+    waits, groups, some = state != "0", [], False
+    for text in texts:
+        words = text.split(" ", size + 4)
+        unplaced, placed = int(words[size + 2]), int(words[size + 3])
+        some = some or placed > 0 or (unplaced > 0 and not waits)
+        groups.append((tuple(map(int, words[:size])), unplaced, placed))
+    if not some:
+        return None
+    own = lanes[lane]
+    return JobDemand(
+        job_id, own.pool, own.user, int(precedence), int(order), int(gang) % records.COMMANDS > 0, waits, tuple(groups)
+    )
 
 
 def _number(pool: Pool) -> int:

@@ -21,7 +21,7 @@ KINDS = (
     "submit", "place", "conflict", "assert", *ENDINGS, "left", "drop", "hold", "release", "awaited", "met", "resize",
     "update", "updated", "stalled", "stop",
     "abandon", "ended", "join", "machine", "enlist", "leave", "lapse", "limit", "restore",
-    "pool", "trees",
+    "pool", "trees", "epoch",
 )  # fmt: skip
 """Every kind of event, as ``omega events --kind`` takes it."""
 UNREADABLE = "unreadable"
@@ -212,6 +212,10 @@ def _pool(words: Sequence[str], _: "Dimensions") -> _Read:
     return None, None, None, {"pool": words[0], "number": int(words[1]), "removed": words[2] == "-"}
 
 
+def _epoch(words: Sequence[str], _: "Dimensions") -> _Read:
+    return None, None, None, {"number": int(words[0]), "of_version": int(words[1])}
+
+
 def _restore(words: Sequence[str], _: "Dimensions") -> _Read:
     return None, None, None, {"of_version": int(words[0])}
 
@@ -227,5 +231,5 @@ _READERS = {
     "update": _hold, "updated": _hold, "stalled": _stalled, "resize": _resize, "drop": _drop,
     "fail": _fail, "requeue": _requeue, "late": _late,
     "join": _join, "machine": _machine, "enlist": _member, "leave": _member, "lapse": _member, "limit": _limit,
-    "restore": _restore, "pool": _pool,
+    "restore": _restore, "pool": _pool, "epoch": _epoch,
 }  # fmt: skip

@@ -10,7 +10,7 @@ from cellstate.audit import verify
 from cellstate.audit.report import Log, look
 from cellstate.fairness import Assertion, Threshold
 from cellstate.model import After, JobSpec, JobState, MachineSpec, TaskGroup
-from cellstate.pools import Pool, Pools, PoolTree
+from cellstate.pools import Epoch, Pool, Pools, PoolShare, PoolTree
 from cellstate.server import connect
 from cellstate.shards import Worker
 from cellstate.transaction import Claim, Ending, How
@@ -116,7 +116,11 @@ def furnish(town: Town) -> None:
     cell.retire(17)
     pools = Pools((Pool("team", limits={"tasks": 500, "cpu": 90_000}), Pool("lab", "team"), Pool("own", weight=2)),
                   (PoolTree(default_parent="team"),))  # fmt: skip
-    cell.set_pools(pools, 0, 17, "ada")
+    stored = cell.set_pools(pools, 0, 17, "ada")
+    half = 0.5, 0.5
+    share = PoolShare("team", "<Root>", "default", 1.0, half, half, half, half, half, half, half, half, 1.0)
+    epoch = Epoch(1, stored.version, stored.version, 18, "batch/0", {"default": (1, 1)}, {"team": share})
+    assert cell.publish_epoch(epoch, 1_000, 18)
     assert_shares(town)
     rarities(town)
     town.client.set(town.prefix + "settling", cell.counters()["placements"], px=LEASE_MS)

@@ -16,7 +16,7 @@ import msgpack
 WAYS = ("removed", "changed", "duplicated", "moved")
 BINARY = {"machines": 0, "changes": 10, "lanes": 0}
 """Records of numbers of eight bytes, and how many characters are before them."""
-FIRST_ROW, LANE = 64, 72
+FIRST_ROW, LANE = 64, 88
 """Bytes of a machine's record with two resources; of several in one entry the first stands for the others. Bytes of
 a lane's record before its name."""
 _WORDS = re.compile(r"([ ;,:@<>!\n/+-])")
@@ -109,6 +109,11 @@ def record_of(key: str, value: bytes, way: str) -> Iterator[tuple[str, bytes]]:
                 yield place, record + value[LANE:]
         else:
             yield from numbers_of(value, BINARY[key], way)
+        return
+    if value[:1] and 0x90 <= value[0] <= 0x9F:  # a packed list
+        edited = {"removed": value[:-1], "changed": value[:-1] + bytes([value[-1] ^ 1]), "duplicated": value * 2}
+        if way in edited:
+            yield "bytes", edited[way]
         return
     head, newline, packed = value.partition(b"\n")
     for lead, data in ((b"", value), (head + newline, packed)):

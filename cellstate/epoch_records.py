@@ -1,0 +1,54 @@
+"""Records of a published epoch: MessagePack of plain lists, in the fields ``shares`` and ``leaves`` of ``epoch``."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+from zlib import crc32
+
+import msgpack
+
+from cellstate.pools import Epoch, Leaf, PoolShare
+
+FIELDS = ("number", "version", "pools", "at", "published", "by", "digest")
+"""The fields of ``epoch`` beside ``shares`` and ``leaves``; all but the last two are numbers."""
+
+
+def pack_shares(epoch: Epoch) -> bytes:
+    """Write totals, shares of pools, and what volumes were before."""
+    pools = [_plain(share) for share in epoch.pools.values()]
+    return cast("bytes", msgpack.packb([dict(epoch.totals), pools, dict(epoch.before), epoch.seconds]))
+
+
+def pack_leaves(epoch: Epoch) -> bytes:
+    """Write the leaves and their shares."""
+    return cast("bytes", msgpack.packb([{name: list(each) for name, each in epoch.leaves.items()}, epoch.leaf_shares]))
+
+
+def digest(shares: bytes, leaves: bytes) -> str:
+    """What the log says of an epoch."""
+    return f"{crc32(leaves, crc32(shares)):08x}"
+
+
+def unpack(known: Sequence[int], by: str, shares: bytes, leaves: bytes) -> Epoch:
+    """Read an epoch; `known`: number, version, version of the pools, time, version of its publication."""
+    number, version, pools_version, at_ms, published = known
+    totals, pools, before, seconds = msgpack.unpackb(shares)
+    below, leaf_shares = msgpack.unpackb(leaves)
+    return Epoch(
+        number, version, pools_version, at_ms, by, {name: tuple(each) for name, each in totals.items()},
+        {each[0]: PoolShare(*(_tuple(value) for value in each)) for each in pools},
+        {name: [tuple(share) for share in each] for name, each in leaf_shares.items()},
+        {name: [_leaf(*each) for each in rows] for name, rows in below.items()},
+        {name: (tuple(volume), last) for name, (volume, last) in before.items()}, seconds, published,
+    )  # fmt: skip
+
+
+def _leaf(pool: str, demand: list[int], usage: list[int], gang: bool, *rest: Any) -> Leaf:  # noqa: FBT001
+    return Leaf(pool, tuple(demand), tuple(usage), gang, *rest)
+
+
+def _plain(share: PoolShare) -> list[Any]:
+    return [getattr(share, name) for name in PoolShare.__dataclass_fields__]
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

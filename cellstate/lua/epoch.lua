@@ -1,0 +1,23 @@
+-- Publish the fair shares of an epoch: the first of a number wins.
+--
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping epoch
+-- ARGV   dims tag at by number version pools_version now period digest shares leaves
+-- version: of the cell when it was read; now: the server's time in ms; period: how long an epoch lasts at least, ms.
+-- Reply  {"ok", version}, {"late", number} (there is that one already), {"early", its time} or {"pools", version}: the
+--        pools are others than those that it was computed with
+-- Types  epoch: hash; others as in commit.lua
+-- Rules  semantics 34
+
+--@include lists binary ranges words done pools lanes publish
+
+local known = redis.call('HMGET', epoch_key, 'number', 'at')
+local pools_now = redis.call('HGET', pools_key, 'version') or '0'
+if tonumber(known[1] or 0) ~= tonumber(number) - 1 then return { 'late', known[1] or '0' } end
+if known[2] and tonumber(now) < tonumber(known[2]) + tonumber(period) then return { 'early', known[2] } end
+if pools_now ~= pools_version then return { 'pools', pools_now } end
+
+redis.call('HSET', epoch_key, 'number', number, 'version', version, 'pools', pools_version, 'at', now, 'by', by,
+  'digest', digest, 'shares', shares, 'leaves', leaves, 'published', format('%d', meta.version + 1))
+fact('epoch ' .. number .. ' ' .. version .. ' ' .. digest)
+announce('', at, by)
+return { 'ok', format('%d', meta.version) }

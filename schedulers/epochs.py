@@ -1,0 +1,185 @@
+"""Fair shares of all pools and jobs of a cell, computed from one version for an epoch (semantics 34). Pure functions.
+
+Equal jobs of one task group in a fair-share pool are one leaf of the calculator, with their number as its weight and
+their sum as its demand: each takes an equal part, as it would by itself.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cellstate.demands import JobDemand
+from cellstate.pools import ROOT, Epoch, Leaf, Pool, Pools, PoolShare, PoolTree
+from cellstate.resources import Resources
+from schedulers.fairshare import tree as calculator
+from schedulers.fairshare.update import Shares, fair_shares
+
+PRECEDENCE_SPAN = 1 << 33
+"""In a FIFO pool jobs come by precedence, then by submission: both in one sort key."""
+CPU_QUANTUM = 10
+"""Inferred guarantees are cut to hundredths of a CPU, in thousandths."""
+
+
+class Computed(NamedTuple):
+    """Shares of one tree; `errors` are what does not fit, for people."""
+
+    tree: PoolTree
+    shares: Shares
+    leaves: tuple[Leaf, ...]
+
+
+def leaves_of(pools: Pools, jobs: Iterable[JobDemand]) -> dict[str, list[Leaf]]:
+    """Return the leaves of each tree, by its name."""
+    found: dict[str, dict[object, Leaf]] = {tree.name: {} for tree in pools.trees}
+    named = pools.by_name
+    for job in jobs:
+        name = pools.pool_of(job.pool, job.user)
+        fifo = name in named and named[name].mode == "fifo"
+        demand, usage, pending = _amounts(job)
+        alone = fifo or job.gang or len(job.groups) > 1
+        key: object = job.id if alone else (name, demand, usage)
+        below = found[pools.tree_of(name).name]
+        known = below.get(key)
+        if known is not None:
+            known.jobs.append(job.id)
+            continue
+        start = (-job.precedence * PRECEDENCE_SPAN + job.order) if fifo else job.order
+        below[key] = Leaf(name, demand, usage, job.gang, start, pending, [job.id])
+    return {tree: list(leaves.values()) for tree, leaves in found.items()}
+
+
+def _amounts(job: JobDemand) -> tuple[Resources, Resources, int]:
+    """Demand (usage included), usage and pending tasks of a job."""
+    size = len(job.groups[0][0])
+    demand, usage, pending = [0] * size, [0] * size, 0
+    for need, unplaced, placed in job.groups:
+        more = 0 if job.waits else unplaced
+        pending += more
+        for d, amount in enumerate(need):
+            usage[d] += amount * placed
+            demand[d] += amount * (placed + more)
+    return tuple(demand), tuple(usage), pending
+
+
+def compute(
+    pools: Pools, leaves: Mapping[str, Sequence[Leaf]], totals: Mapping[str, Resources], resources: Sequence[str],
+    before: Mapping[str, tuple[Sequence[float], float]] | None = None, seconds: float | None = None,
+) -> list[Computed]:  # fmt: skip
+    """Compute the shares of all trees. Amounts in the cell's smallest units, `resources` in its order.
+
+    `before`: volume and last share of each pool with an integral guarantee, `seconds` ago.
+    """
+    found = []
+    for tree in pools.trees:
+        own = tuple(leaves.get(tree.name, ()))
+        shares = fair_shares(_tree(pools, tree, own, totals[tree.name], resources, before or {}), seconds)
+        found.append(Computed(tree, shares, own))
+    return found
+
+
+def _tree(
+    pools: Pools, tree: PoolTree, leaves: Sequence[Leaf], totals: Resources, resources: Sequence[str],
+    before: Mapping[str, tuple[Sequence[float], float]],
+) -> calculator.Tree:  # fmt: skip
+    inside = [pool for pool in pools.pools if pools.tree_of(pool.name).name == tree.name]
+    known = {pool.name for pool in inside}
+    elements = [_pool(pool, resources, before.get(pool.name)) for pool in inside]
+    # Ephemeral pools; a pool of that name may have pools below it since, then its old jobs are beside it.
+    names = sorted({leaf.pool for leaf in leaves} - (known - {pool.parent for pool in inside}))
+    shown = {name: name if name not in known else f"{name} (jobs)" for name in names}
+    elements += [calculator.Pool(shown[name], tree.default_parent) for name in names]
+    jobs = [
+        calculator.Job(
+            f" {leaf.jobs[0]}", shown.get(leaf.pool, leaf.pool), _named(resources, leaf.demand, len(leaf.jobs)),
+            _named(resources, leaf.usage, len(leaf.jobs)), weight=float(len(leaf.jobs)), gang=leaf.gang,
+            start_time=float(leaf.start), pending=leaf.pending,
+        )
+        for leaf in leaves
+    ]  # fmt: skip
+    options = calculator.Options(
+        tree.gang_steps, tree.improved_fit_factor, tree.reorder_for_guarantee, tree.distribute_free_volume,
+        tree.main_resource, tree.smooth_period, tree.saturation_period, tree.relaxed_multiplier,
+        tree.weight_multiplier, {"cpu": CPU_QUANTUM},
+    )  # fmt: skip
+    return calculator.Tree(_named(resources, totals), elements, jobs, options)
+
+
+def _pool(pool: Pool, resources: Sequence[str], before: tuple[Sequence[float], float] | None) -> calculator.Pool:
+    integral, (volume, last) = pool.integral, before or ((), 0.0)
+    return calculator.Pool(
+        pool.name, pool.parent, pool.weight, pool.guarantee,
+        {name: amount for name, amount in pool.limits.items() if name in resources},
+        fifo=pool.mode == "fifo", sort_keys=pool.sort_keys,
+        integral=calculator.Integral(
+            integral.kind, integral.flow, integral.burst, dict(zip(resources, volume, strict=False)), last,
+            integral.relaxed_multiplier, integral.can_accept_free_volume, integral.distributes_free_volume,
+        ),
+        promised=pool.promised, gang_steps=pool.gang_steps, reorders_for_guarantee=pool.reorders_for_guarantee,
+    )  # fmt: skip
+
+
+def _named(resources: Sequence[str], amounts: Sequence[int], times: int = 1) -> dict[str, float]:
+    return {name: float(amount * times) for name, amount in zip(resources, amounts, strict=True)}
+
+
+def pool_shares(found: Sequence[Computed], pools: Pools) -> dict[str, PoolShare]:
+    """Return the share of every pool by its name, and of each root under ``TREE/<Root>``."""
+    shares: dict[str, PoolShare] = {}
+    for tree, computed, _ in found:
+        least = computed.satisfaction[0]
+        for name, number in computed.tree.numbers.items():
+            parent = computed.tree.pool(number).parent
+            key = f"{tree.name}/{ROOT}" if name == ROOT else name
+            shares[key] = PoolShare(
+                key, parent, tree.name, float(computed.weights[number]), _vector(computed.pools[number]),
+                _vector(computed.pool_demand[number]), _vector(computed.pool_usage[number]),
+                _vector(computed.strong[number]), _vector(computed.integral[number]), _vector(computed.limits[number]),
+                _vector(computed.promised_pools[number]), _vector(computed.estimated[number]), float(least[number]),
+                _vector(computed.volume[number]), float(computed.integral[number].max(initial=0.0)),
+                ephemeral=name != ROOT and name not in pools.by_name,
+            )  # fmt: skip
+    return shares
+
+
+def leaf_shares(found: Sequence[Computed]) -> dict[str, list[tuple[float, ...]]]:
+    """Return the share of each job of every leaf, by tree."""
+    return {
+        tree.name: [_vector(share / len(leaf.jobs)) for leaf, share in zip(leaves, computed.jobs, strict=True)]
+        for tree, computed, leaves in found
+    }
+
+
+def epoch_of(
+    pools: Pools, jobs: Iterable[JobDemand], totals: Mapping[str, Resources], resources: Sequence[str],
+    previous: Epoch | None = None, *, version: int = 0, at_ms: int = 0, by: str = "",
+) -> Epoch:  # fmt: skip
+    """Compute the epoch after `previous` from what jobs hold and want at `version`; `at_ms` by the server's clock."""
+    leaves = leaves_of(pools, jobs)
+    before = volumes_of(previous, pools)
+    seconds = None if previous is None else max(0, at_ms - previous.at_ms) / 1000
+    found = compute(pools, leaves, totals, resources, before, seconds)
+    return Epoch(
+        number=1 if previous is None else previous.number + 1, version=version, pools_version=pools.version,
+        at_ms=at_ms, by=by, totals=dict(totals), pools=pool_shares(found, pools), leaf_shares=leaf_shares(found),
+        leaves=leaves, before=before, seconds=seconds,
+    )  # fmt: skip
+
+
+def volumes_of(previous: Epoch | None, pools: Pools) -> dict[str, tuple[tuple[float, ...], float]]:
+    """Volume and last share of the pools with an integral guarantee, as an epoch left them."""
+    if previous is None:
+        return {}
+    integral = (pool.name for pool in pools.pools if pool.integral.kind != "none")
+    held = ((name, previous.pools.get(name)) for name in integral)
+    return {name: (share.volume, share.last_share) for name, share in held if share is not None}
+
+
+def recomputed(epoch: Epoch, pools: Pools, resources: Sequence[str]) -> dict[str, PoolShare]:
+    """Compute the shares of a published epoch again, from the input that it names."""
+    found = compute(pools, epoch.leaves, epoch.totals, resources, epoch.before, epoch.seconds)
+    return pool_shares(found, pools)
+
+
+def _vector(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> tuple[float, ...]:
+    return tuple(float(value) for value in values)

@@ -1,0 +1,96 @@
+"""Epochs in the store and in its twin: demands at one version, publication by compare-and-set (semantics 34)."""
+
+from dataclasses import replace
+
+import pytest
+
+from cellstate.demands import JobDemand
+from cellstate.model import MachineState
+from cellstate.pools import Epoch, Integral, Pool, Pools
+from cellstate.transaction import Ending, How, Position
+from schedulers.epochs import epoch_of, recomputed
+from tests.contract.conftest import AnyCell, Member
+from tests.contract.test_pools import in_pool, put
+
+PERIOD = 1_000
+
+
+def next_epoch(cell: AnyCell, at_ms: int, by: str = "batch/0") -> Epoch:
+    reply, jobs = cell.demands(Position())
+    totals = {"default": tuple(int(n) for n in reply.rows[reply.rows[:, 2] == 0][:, 4:6].sum(axis=0))}
+    return epoch_of(
+        cell.pools(),
+        jobs,
+        totals,
+        cell.dimensions.names,
+        cell.epoch(),
+        version=reply.position.version,
+        at_ms=at_ms,
+        by=by,
+    )
+
+
+def test_demands_are_what_live_jobs_hold_and_want(cell: AnyCell, member: Member) -> None:
+    cell.submit([in_pool("a", "p"), in_pool("b", user="bob", precedence=3), in_pool("c", "p")], 0, "ada")
+    cell.submit([in_pool("waits")], 0, "ada", held=True)
+    assert member.place("a", (0, 3)).accepted
+    cell.end([Ending(0, 1, How.FINISHED, "0")], 1, "e0")
+    cell.stop("c", 1, "ada")
+    cell.set_machine_state(2, MachineState.DRAINED, 1, "ada")
+    reply, jobs = cell.demands(Position())
+    assert jobs == [
+        JobDemand("a", "p", "ada", 0, 1, gang=False, waits=False, groups=(((1, 2), 1, 2),)),
+        JobDemand("b", "", "bob", 3, 2, gang=False, waits=False, groups=(((1, 2), 4, 0),)),
+    ]
+    assert reply.position.version == cell.counters()["version"]
+    assert reply.full
+    assert max(reply.rows[:, 2].tolist()) == MachineState.DRAINED
+    cell.hold("b", 2, "ada")
+    later, jobs = cell.demands(reply.position)
+    assert [job.id for job in jobs] == ["a"], "a held job wants nothing beyond what it holds"
+    assert not later.full
+    assert len(later.rows) == 0
+
+
+def test_the_first_of_a_number_wins(cell: AnyCell) -> None:
+    put(cell, Pool("a"), Pool("b", weight=3))
+    cell.submit([in_pool("x", "a", count=100), in_pool("y", "b", count=100)], 0, "ada")
+    assert cell.epoch() is None
+    first, rival = next_epoch(cell, 5_000), next_epoch(cell, 5_000, "batch/1")
+    published = cell.publish_epoch(first, PERIOD, 7)
+    assert published == cell.counters()["version"]
+    assert cell.publish_epoch(rival, PERIOD, 7) == 0
+    assert cell.counters()["version"] == published
+    stored = cell.epoch()
+    assert stored == replace(first, published=published)
+    assert stored.pools["b"].fair_share == pytest.approx((0.75, 0.75))
+    assert stored.jobs["y"] == stored.pools["b"].fair_share
+    assert stored.pools["default/<Root>"].demand == pytest.approx((200 / 12, 400 / 24))
+    assert [fact.words[:3] for fact in cell.facts()][-1] == ("epoch", "1", str(first.version))
+    mark = cell.epoch_mark()
+    assert (mark.number, mark.at_ms, mark.published, mark.configured) == (1, 5_000, published, True)
+
+
+def test_an_epoch_lasts_a_period_and_follows_its_pools(cell: AnyCell) -> None:
+    stored = put(cell, Pool("a"))
+    assert cell.publish_epoch(next_epoch(cell, 5_000), PERIOD, 7)
+    assert not cell.publish_epoch(next_epoch(cell, 5_999), PERIOD, 7), "too early"
+    second = next_epoch(cell, 6_000)
+    cell.set_pools(Pools((Pool("a"), Pool("b"))), stored.version, 0, "ada")
+    assert not cell.publish_epoch(second, PERIOD, 7), "its pools are others now"
+    assert cell.publish_epoch(next_epoch(cell, 6_000), PERIOD, 7)
+    epoch = cell.epoch()
+    assert epoch is not None
+    assert (epoch.number, sorted(epoch.pools)) == (2, ["a", "b", "default/<Root>"])
+
+
+def test_volumes_go_from_epoch_to_epoch(cell: AnyCell) -> None:
+    put(cell, Pool("a", integral=Integral("burst", {"cpu": 3, "memory": 6}, {"cpu": 12, "memory": 24})))
+    for number in range(3):
+        assert cell.publish_epoch(next_epoch(cell, 10_000 * (number + 1)), PERIOD, 7)
+    epoch = cell.epoch()
+    assert epoch is not None
+    assert epoch.pools["a"].volume == pytest.approx((60, 120)), "flow × 20 s"
+    assert epoch.seconds == 10
+    again = recomputed(epoch, cell.pools(), cell.dimensions.names)
+    assert again == epoch.pools
