@@ -15,6 +15,7 @@ from cellstate.attributes import Attributes
 from cellstate.cell import KindUse, Reply, Rows, StaleSnapshot
 from cellstate.lanes import Lanes
 from cellstate.model import Described, MachineState
+from cellstate.pools import Epoch, Pools
 from cellstate.residents import Residents
 from cellstate.resources import Resources
 from cellstate.transaction import Position
@@ -33,7 +34,8 @@ class Snapshot:
     by a job's name) and `residents` have only fetched data. `moved` are the names of others with changed machines, and
     `use` the limits of a kind and their use, both until they are processed. `disturbs`, if set, is how much a claim
     would disturb running tasks on each machine, 0 to 1. `now` is the time of the decision (seconds), `usage` the use of
-    users and pools.
+    users and pools, `pools` the configured pools and `epoch` the published fair shares, both at most a period of epochs
+    old.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -42,6 +44,8 @@ class Snapshot:
         self.now = 0.0
         self.usage = Usage(dimensions)
         self.lanes = Lanes(dimensions, self.usage)
+        self.pools = Pools()
+        self.epoch: Epoch | None = None
         self.position = Position()
         self.size = 0
         self.changes = 0

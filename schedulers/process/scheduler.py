@@ -25,6 +25,7 @@ from schedulers.instruments import Figures
 from schedulers.live import LEASE_MS, Live
 from schedulers.process.diary import Diary
 from schedulers.process.endpoint import METRICS, endpoint
+from schedulers.process.epochs import EpochReader
 from schedulers.process.housekeeping import housekeep
 from schedulers.process.log import log
 from schedulers.process.reasons import PendingReasons
@@ -56,6 +57,8 @@ class Process:
     reasons: PendingReasons = field(init=False)
     pending: int = 0
     """Pending jobs of the scheduler's type at the last heartbeat, for the metrics."""
+    _members: list[str] = field(default_factory=list)
+    """The live schedulers, as of the last heartbeat."""
     _url: str | None = None
     _rollouts: Rollouts = field(init=False)
     _live: Live | None = None
@@ -102,6 +105,7 @@ class Process:
             if self._live is not None:
                 self._live.stopping = self._stopping
                 group.start_soon(self._heartbeat)
+                group.start_soon(self._read_epochs)
                 await anyio.to_thread.run_sync(self._live.run)
             group.cancel_scope.cancel()
 
@@ -146,6 +150,15 @@ class Process:
             self._stop()  # without heartbeats the loop would be fenced repeatedly
             raise
 
+    async def _read_epochs(self) -> None:
+        reader = EpochReader(self.url, self.cell, self.member)
+        try:
+            while self._live is not None:
+                seconds = await reader.step(self._live.snapshot, self._members)
+                await anyio.sleep(seconds)
+        finally:
+            reader.close()
+
     def _connect(self) -> RedisCell:
         try:
             return RedisCell.connect(self.url, self.cell)
@@ -185,6 +198,7 @@ class Process:
             cell.rouse(self.member)
             return
         before, live.owned = live.owned, owned(self.member, members)
+        self._members = list(members)
         if live.owned != before:
             cell.rouse(self.member)  # it may own jobs of a lost scheduler now
         live.cell.may_wake(members)

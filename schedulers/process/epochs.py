@@ -1,0 +1,161 @@
+"""Fair shares of a live cell: every scheduler reads the published epoch, and publishes the next one when it is due.
+
+Shares are computed in a process of their own, which starts when this scheduler first has to publish: the attempt loop
+does not wait for it. Nobody leads. Live schedulers are ranked by name and the first publishes at the end of a period,
+the others a part of a period later each, only if there is no newer epoch by then: so one that died is replaced within
+a period, and schedulers seldom compute the same epoch twice (semantics 34).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import anyio.to_process
+import anyio.to_thread
+import numpy as np
+
+from cellstate.errors import OmegaError
+from cellstate.pool_port import EpochMark
+from cellstate.pools import Pools, PoolTree
+from cellstate.redis import RedisCell
+from cellstate.resources import Resources
+from cellstate.snapshot import Snapshot
+from schedulers.constraints.evaluation import Mask, holds
+from schedulers.epochs import epoch_of
+
+PERIOD_MS = 1_000
+"""How long an epoch lasts at least, by the server's clock."""
+STAGGER = 0.25
+"""The part of a period by which each next scheduler in rank waits longer, up to one period."""
+POLL_SECONDS = 0.2
+IDLE_SECONDS = 1.0
+"""How often a cell without pools is read."""
+
+
+def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_MS) -> bool:
+    """Whether a scheduler of this rank is to publish an epoch now.
+
+    Nothing is computed while nothing changed, unless the volume of some integral guarantee `grows`.
+    """
+    if not mark.configured:
+        return False
+    if mark.number == 0:
+        return True
+    if mark.version == mark.published and not grows:
+        return False
+    return mark.now_ms >= mark.at_ms + period_ms * (1 + min(1.0, rank * STAGGER))
+
+
+def masks_of(pools: Pools, snapshot: Snapshot) -> dict[str, Mask]:
+    """Return the machines of each tree, by its name. Attributes were read for formulas.
+
+    A machine that the formulas of several trees select counts to the first of them; one that none selects to the tree
+    without a formula, else to none.
+    """
+    rest = np.ones(snapshot.size, dtype=np.bool_)
+    masks: dict[str, Mask] = {}
+    for tree in pools.trees:
+        if tree.machines:
+            masks[tree.name] = holds(tree.machines, snapshot.attributes) & rest
+            rest = rest & ~masks[tree.name]
+    return {tree.name: masks.get(tree.name, rest) for tree in pools.trees}
+
+
+def totals_of(pools: Pools, snapshot: Snapshot) -> dict[str, Resources]:
+    """Return the capacity of the machines of each tree that are up, by its name."""
+    up, capacity = snapshot.up, snapshot.capacity
+    return {
+        name: tuple(int(amount) for amount in capacity[:, mask & up].sum(axis=1))
+        for name, mask in masks_of(pools, snapshot).items()
+    }
+
+
+def with_formula(trees: Sequence[PoolTree]) -> bool:
+    """Whether attributes of machines decide which tree they belong to."""
+    return any(tree.machines for tree in trees)
+
+
+@dataclass(slots=True)
+class Publisher:
+    """Computes and publishes epochs of a cell, with a snapshot of its machines that each epoch brings up to date."""
+
+    cell: RedisCell
+    snapshot: Snapshot = field(init=False)
+
+    def __post_init__(self) -> None:
+        """No machine is known yet."""
+        self.snapshot = Snapshot(len(self.cell.dimensions))
+
+    def publish(self, by: str, now_ms: int | None = None, period_ms: int = PERIOD_MS) -> int:
+        """Publish the next epoch; returns the cell's version then, 0 when another scheduler was first."""
+        cell, snapshot = self.cell, self.snapshot
+        pools, previous = cell.pools(), cell.epoch()
+        reply, jobs = cell.demands(snapshot.position)
+        snapshot.apply(reply)
+        if with_formula(pools.trees):
+            machines = snapshot.attributes.wanting(snapshot.rows[2])
+            snapshot.describe(machines, cell.described(machines.tolist()))
+        at_ms = cell.store_ms() if now_ms is None else now_ms
+        epoch = epoch_of(
+            pools, jobs, totals_of(pools, snapshot), cell.dimensions.names, previous,
+            version=snapshot.position.version, at_ms=at_ms, by=by,
+        )  # fmt: skip
+        return cell.publish_epoch(epoch, period_ms, at_ms)
+
+
+_publishers: dict[tuple[str, str], Publisher] = {}
+
+
+def publish(url: str, cell: str, by: str) -> int:
+    """Publish the next epoch, in a worker process; connection and snapshot are kept for the next call."""
+    publisher = _publishers.get((url, cell))
+    if publisher is None:
+        publisher = _publishers[url, cell] = Publisher(RedisCell.connect(url, cell))
+    try:
+        return publisher.publish(by)
+    except Exception:
+        _publishers.pop((url, cell)).cell.close()
+        raise
+
+
+@dataclass(slots=True)
+class EpochReader:
+    """Keeps pools and epoch of a scheduler's snapshot up to date, on a connection of its own."""
+
+    url: str
+    cell_name: str
+    member: str
+    _cell: RedisCell | None = None
+
+    async def step(self, snapshot: Snapshot, members: Sequence[str]) -> float:
+        """Read what is new, publish when it is due; returns the seconds until the next step."""
+        try:
+            mark = await anyio.to_thread.run_sync(self.read, snapshot)
+            ranked = sorted(members)
+            rank = ranked.index(self.member) if self.member in ranked else len(ranked)
+            grows = any(pool.integral.kind != "none" for pool in snapshot.pools.pools)
+            if is_due(mark, rank, grows=grows):
+                await anyio.to_process.run_sync(publish, self.url, self.cell_name, self.member, cancellable=True)
+                await anyio.to_thread.run_sync(self.read, snapshot)
+        except (OmegaError, anyio.BrokenWorkerProcess):
+            self.close()  # the attempt loop meets the same error, and waits for store and cell
+            return IDLE_SECONDS
+        return POLL_SECONDS if mark.configured else IDLE_SECONDS
+
+    def read(self, snapshot: Snapshot) -> EpochMark:
+        """Bring a snapshot's pools and epoch up to date."""
+        if self._cell is None:
+            self._cell = RedisCell.connect(self.url, self.cell_name)
+        mark = self._cell.epoch_mark()
+        if mark.pools_version != snapshot.pools.version:
+            snapshot.pools = self._cell.pools()
+        if not mark.configured:
+            snapshot.epoch = None
+        elif mark.number != (snapshot.epoch.number if snapshot.epoch else 0):
+            snapshot.epoch = self._cell.epoch()
+        return mark
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._cell is not None:
+            self._cell.close()
+            self._cell = None

@@ -1,0 +1,100 @@
+"""Epochs of a live cell: who publishes when, from which machines, and that a publisher may die (semantics 34)."""
+
+from pathlib import Path
+
+import pytest
+
+from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from cellstate.pool_port import EpochMark
+from cellstate.pools import Integral, Pool, Pools, PoolTree
+from cellstate.snapshot import Snapshot
+from schedulers.process.epochs import EpochReader, Publisher, is_due, totals_of
+from tests.integration.stage import check, join, made_cell, serve, started_processes, submit, until
+
+pytestmark = pytest.mark.server
+GB = 1 << 20
+
+
+def job(name: str, pool: str, count: int = 50) -> JobSpec:
+    return JobSpec(name, name, "batch", (TaskGroup((1000, 1024), count, 60_000),), extra={"pool": pool, "user": "ada"})
+
+
+@pytest.mark.parametrize(
+    ("mark", "rank", "grows", "due"),
+    [
+        (EpochMark(0, 0, 0, 5, 2, configured=True, now_ms=1), 0, False, True),
+        (EpochMark(0, 0, 0, 5, 0, configured=False, now_ms=1), 0, False, False),
+        (EpochMark(3, 1_000, 9, 10, 2, configured=True, now_ms=1_999), 0, False, False),
+        (EpochMark(3, 1_000, 9, 10, 2, configured=True, now_ms=2_000), 0, False, True),
+        (EpochMark(3, 1_000, 9, 10, 2, configured=True, now_ms=2_249), 1, False, False),
+        (EpochMark(3, 1_000, 9, 10, 2, configured=True, now_ms=2_250), 1, False, True),
+        (EpochMark(3, 1_000, 9, 10, 2, configured=True, now_ms=3_000), 50, False, True),
+        (EpochMark(3, 1_000, 9, 9, 2, configured=True, now_ms=60_000), 0, False, False),
+        (EpochMark(3, 1_000, 9, 9, 2, configured=True, now_ms=60_000), 0, True, True),
+    ],
+)
+def test_an_epoch_is_due_after_a_period_by_rank_and_only_when_something_changed(
+    mark: EpochMark, rank: int, grows: bool, due: bool
+) -> None:
+    assert is_due(mark, rank, grows=grows) is due
+
+
+def test_trees_divide_the_machines_by_their_formulas(store_url: str) -> None:
+    with made_cell(store_url, "trees") as cell:
+        serve(cell)
+        join(cell, [MachineSpec(f"g{i}", (4000, 8 * GB), {"gpu": "yes"}) for i in range(2)])
+        join(cell, [MachineSpec("c0", (9000, 7 * GB), {"zone": "a"}), MachineSpec("c1", (500, GB))])
+        trees = PoolTree("main"), PoolTree("gpu", "gpu == 'yes'"), PoolTree("zone", "zone == 'a'")
+        cell.set_pools(Pools((Pool("a", tree="main"), Pool("g", tree="gpu")), trees), 0, 0, "ada")
+        submit(cell, [job("x", "g")])
+        publisher = Publisher(cell)
+        assert publisher.publish("batch/0", 5_000)
+        expected = {"main": (500, GB), "gpu": (8000, 16 * GB), "zone": (9000, 7 * GB)}
+        assert totals_of(cell.pools(), publisher.snapshot) == expected
+        epoch = cell.epoch()
+        assert epoch is not None
+        assert epoch.totals == expected
+        assert epoch.pools["g"].fair_share[0] == pytest.approx(1.0)
+        cell.set_machine_attributes(0, {"gpu": None}, 0, "ada")
+        assert publisher.publish("batch/0", 6_000)
+        assert totals_of(cell.pools(), publisher.snapshot)["gpu"] == (4000, 8 * GB), "attributes are read again"
+        check(cell)
+
+
+def test_readers_take_over_pools_and_epochs(store_url: str) -> None:
+    with made_cell(store_url, "readers") as cell:
+        serve(cell)
+        join(cell, [MachineSpec("m", (4000, 8 * GB))])
+        reader, snapshot = EpochReader(store_url, cell.name, "batch/0"), Snapshot(2)
+        assert not reader.read(snapshot).configured
+        stored = cell.set_pools(Pools((Pool("a"),)), 0, 0, "ada")
+        reader.read(snapshot)
+        assert (snapshot.pools, snapshot.epoch) == (stored, None)
+        Publisher(cell).publish("batch/0", 5_000)
+        reader.read(snapshot)
+        assert snapshot.epoch == cell.epoch()
+        cell.set_pools(Pools(), stored.version, 0, "ada")
+        reader.read(snapshot)
+        assert (snapshot.pools.configured, snapshot.epoch) == (False, None)
+        reader.close()
+
+
+def test_schedulers_publish_and_one_that_is_killed_is_replaced(store_url: str, tmp_path: Path) -> None:
+    with (
+        made_cell(store_url, "epochs", 4) as cell,
+        started_processes(cell, store_url, tmp_path, "batch/0", "batch/1") as group,
+    ):
+        serve(cell)
+        pools = Pools((Pool("a", integral=Integral("relaxed", {"cpu": 1000})), Pool("b", weight=3)))
+        cell.set_pools(pools, 0, 0, "ada")
+        submit(cell, [job("x", "a"), job("y", "b")])
+        until(lambda: cell.epoch_mark().number >= 1, "an epoch")
+        publisher = cell.epoch().by
+        group.kill(publisher)
+        killed = cell.epoch_mark().number
+        until(lambda: cell.epoch_mark().number >= killed + 2, "epochs of the other scheduler")
+        epoch = cell.epoch()
+        assert epoch is not None
+        assert epoch.by != publisher
+        assert epoch.pools["b"].fair_share[0] > epoch.pools["a"].fair_share[0] > 0
+        check(cell)
