@@ -47,7 +47,7 @@ def test_only_who_read_the_present_pools_changes_them(cell: AnyCell) -> None:
     assert cell.set_pools(first, first.version, 1, "bob") == first, "equal pools change nothing"
     assert cell.counters()["version"] == first.version
     second = put(cell, Pool("a", weight=2))
-    with pytest.raises(Overtaken, match=f"version is {second.version} now, not {first.version}"):
+    with pytest.raises(Overtaken, match=f"version is now {second.version}, not {first.version}"):
         cell.set_pools(Pools((Pool("b"),)), first.version, 1, "bob")
     assert cell.pools() == second
 
