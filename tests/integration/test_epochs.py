@@ -89,7 +89,9 @@ def test_schedulers_publish_and_one_that_is_killed_is_replaced(store_url: str, t
         cell.set_pools(pools, 0, 0, "ada")
         submit(cell, [job("x", "a"), job("y", "b")])
         until(lambda: cell.epoch_mark().number >= 1, "an epoch")
-        publisher = cell.epoch().by
+        first = cell.epoch()
+        assert first is not None
+        publisher = first.by
         group.kill(publisher)
         killed = cell.epoch_mark().number
         until(lambda: cell.epoch_mark().number >= killed + 2, "epochs of the other scheduler")
