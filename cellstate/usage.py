@@ -119,8 +119,9 @@ class Usage:
 
     def settle(self) -> None:
         """Drop the open claims: they were validated."""
-        opened, self._open = self._open, []
-        self._drop(opened)
+        if self._open:
+            opened, self._open = self._open, []
+            self._drop(opened)
 
     def forget(self) -> None:
         """Drop every claim with an outcome that stays unknown."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from random import Random
 
 from cellstate.cell import PendingJob
-from cellstate.model import MOST_CLAIMS, JobState
+from cellstate.model import MOST_CLAIMS, Gang, JobState
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import (
     CONFLICTS,
@@ -116,8 +116,9 @@ class Scheduler:
 
     def take(self, works: Iterable[Work]) -> None:
         """Queue jobs as they are."""
+        add = self.queue.ready.add
         for work in works:
-            self.queue.ready.add(work)
+            add(work)
 
     def admit(self, arrivals: Iterable[PendingJob]) -> None:
         """Take up jobs that became pending, or news of jobs already in hand."""
@@ -176,9 +177,9 @@ class Scheduler:
 
     def think_seconds(self, works: Sequence[Work]) -> float:
         """Decision time: t_job + t_task × tasks still unplaced, per job (Omega §4)."""
-        seconds = 0.0
+        seconds, paths, other = 0.0, self.paths, (self.t_job, self.t_task)
         for work in works:
-            t_job, t_task = self.paths.get(work.job.kind, (self.t_job, self.t_task))
+            t_job, t_task = paths.get(work.job.kind, other)
             seconds += t_job + t_task * work.remaining
         return seconds
 
@@ -201,9 +202,9 @@ class Scheduler:
             work.attempts += 1
             mark = snapshot.mark()
             claims = arranged(self.placement, work if work.admitted is None else _admitted(work), snapshot, self.rng)
-            if claims:
+            if count := len(claims):
                 transactions.append(self._transaction(work, claims, snapshot, mark))
-                left -= len(transactions[-1].claims)
+                left -= count
             elif self._spare(work, now):
                 self.working.pop(work.id, None)
                 if work.remaining:
@@ -244,11 +245,14 @@ class Scheduler:
         if not isinstance(claims, Singles):
             claims = tuple(claims)
         elif self.detection is Detection.COARSE:
-            claims.seen = [int(snapshot.number[machine]) for machine in claims.machines]
+            number = snapshot.number
+            claims.seen = [int(number[machine]) for machine in claims.machines]
         if self.counts_use:
             for group, tasks in _tasks(claims):
                 snapshot.usage.take(work.user, work.pool, tuple(amount * tasks for amount in work.need(group)))
-        return Transaction(work.id, claims, Mode.GANG if work.gang else self.mode, self.detection)
+        job = work.job
+        mode = self.mode if job.gang is Gang.NO else Mode.GANG
+        return tuple.__new__(Transaction, (job.id, claims, mode, self.detection))
 
     def _found_unfit(self, work: Work, now: float) -> None:
         """Nothing of a job could be placed."""
@@ -276,7 +280,8 @@ class Scheduler:
         if work.woken is not None:
             self.queue.tried(work)
         verdicts = _count(work, transaction.claims, outcome)
-        self._spare(work, now)
+        if self.sizing is not None:
+            self._spare(work, now)
         if not work.remaining:
             for instrument in self.instruments:
                 instrument.placed(work, now)
@@ -363,10 +368,11 @@ def _admitted(work: Work) -> Work:
 def _count(work: Work, claims: Sequence[Claim], outcome: Outcome) -> AbstractSet[Verdict]:
     """Apply accepted claims; return the verdicts of the others, and PLACED when some or all were accepted."""
     if isinstance(claims, Singles):
-        placed = outcome.claims.count(PLACED_ONE)
+        judged = outcome.claims
+        placed = judged.count(PLACED_ONE)
         work.left[claims.group] -= placed
         work.placed += placed
-        return _PLACED if placed == len(claims) else {verdict for _, verdict in outcome.claims}
+        return _PLACED if placed == len(judged) else {verdict for _, verdict in judged}
     verdicts = set()
     for claim, (placed, verdict) in zip(claims, outcome.claims, strict=True):
         verdicts.add(verdict)

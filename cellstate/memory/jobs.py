@@ -75,7 +75,8 @@ class MemoryJobs(MemoryTasks, MemoryReads):
 
     def enter(self, spec: JobSpec, at_ms: int, *, held: bool) -> JobRow:
         """Record a new job."""
-        j = JobRow(spec.id, spec.name, self.kind(spec.kind), spec.precedence, JobState.ACTIVE, spec.gang)
+        kind = self.K.get(spec.kind) or self.kind(spec.kind)
+        j = JobRow(spec.id, spec.name, kind, spec.precedence, JobState.ACTIVE, spec.gang)
         self.submissions += 1
         j.order, j.submitted, j.bucket, j.unplaced = self.submissions, at_ms, bucket_of(spec.id), spec.total
         j.modified = self.version + 1

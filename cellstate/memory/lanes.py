@@ -34,7 +34,7 @@ class MemoryLanes(MemoryWords):
 
     def join_lane(self, j: JobRow, lane: Lane) -> None:
         """Count a new job in its lane."""
-        found = j.lane = self.lane_named(lane)
+        found = j.lane = self.lane_names.get(lane) or self.lane_named(lane)
         found.live += 1
         if self.counted:
             self.count_in_lane(j)

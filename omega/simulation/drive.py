@@ -20,6 +20,8 @@ from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 
 Results = list[tuple[Transaction, Outcome]]
+_new = tuple.__new__
+"""Makes the named tuples of each attempt, as in the loop."""
 
 
 class Architecture:
@@ -111,7 +113,7 @@ class SimulatedScheduler:
     def _receive(self, now: float, works: Sequence[Work], *, last: bool) -> None:
         self.idle = False
         self.world.watching.pop(self.number, None)
-        self._answer(self._loop.send(Arrived(now, (), None, False, works)), last=last)
+        self._answer(self._loop.send(_new(Arrived, (now, (), None, False, works))), last=last)
 
     def _thought(self, _: Any) -> None:
         self.architecture.ready(self)
@@ -130,7 +132,7 @@ class SimulatedScheduler:
             if kind is Commit:
                 results = self.architecture.commit(self, effect.transactions)
                 self._over(results)
-                effect = send(Committed(engine.seconds, results, False))
+                effect = send(_new(Committed, (engine.seconds, results, False)))
                 continue
             if self._attempt is not None and kind is not Fetch:
                 self._over([])
@@ -154,17 +156,19 @@ class SimulatedScheduler:
                 now = engine.seconds
                 until = effect.until
                 # A job that was blocked on an old copy may fit now: check again, as live (semantics 19).
-                missed = self.world.frees != self._frees and len(self.scheduler.queue.blocked) > 0
+                blocked = bool(self.scheduler.queue.blocked.groups)
+                missed = blocked and self.world.frees != self._frees
                 if not (self._inbox or missed) and (until is None or round(until * SECOND) > engine.now):
                     self.idle, self.alarm = True, -1
                     if until is not None:
                         self.alarm = round(until * SECOND)
                         engine.at(self.alarm, self._due, until)
-                    if len(self.scheduler.queue.blocked):
+                    if blocked:
                         self.world.watching[self.number] = self.nudge
                     return
                 works, self._inbox = self._inbox, []
-                effect = send(Arrived(now if until is None else max(now, until), (), None, False, works))
+                at = now if until is None else max(now, until)
+                effect = send(_new(Arrived, (at, (), None, False, works)))
             else:
                 effect = send(self._answers[kind](effect))
 

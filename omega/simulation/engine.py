@@ -1,17 +1,15 @@
 """The event queue: events in whole microseconds, ties in order of scheduling."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from itertools import count
 from math import inf
 from typing import Any
 
 SECOND = 1_000_000
 Action = Callable[[Any], object]
 Event = tuple[int, int, Action, Any]
-Fed = tuple[int, Any]
-FIRST = 1 << 60
-"""Fed events precede other events of the same instant."""
+NEVER = 1 << 62
+"""Later than any event (microseconds)."""
 
 
 def microseconds(seconds: float) -> int:
@@ -30,28 +28,24 @@ class Engine:
         self._queue: list[Event] = []
         self._asked = 0
         self._until = -inf
+        # Fed events: their times, what they bring, how many were processed, and when the next one is due.
+        self._times: Sequence[int] = ()
+        self._brought: Sequence[Any] = ()
+        self._fed, self._due = 0, NEVER
+        self._bring: Action = repr
 
     def at(self, time: int, action: Action, what: Any = None) -> None:
         """Call ``action(what)`` at a time, which is not before now."""
         self._asked += 1
         heappush(self._queue, (time, self._asked, action, what))
 
-    def feed(self, times: Iterator[Fed], action: Action) -> None:
-        """Call ``action(what)`` for all (time, what) of an ordered iterator; only the next one is in the queue.
+    def feed(self, times: Sequence[int], what: Sequence[Any], action: Action) -> None:
+        """Call ``action(what[i])`` at ``times[i]``, in ascending order, before other events of the same instant.
 
-        They precede other events of the same instant.
+        They need no place in the queue. An engine is fed once.
         """
-        queue, order = self._queue, count(-FIRST)
-
-        def step(what: Any) -> None:
-            for time, following in times:
-                heappush(queue, (time, next(order), step, following))
-                break
-            action(what)
-
-        for time, what in times:
-            heappush(queue, (time, next(order), step, what))
-            break
+        self._times, self._brought, self._bring = (*times, NEVER), what, action
+        self._fed, self._due = 0, self._times[0]
 
     def pass_to(self, time: int) -> bool:
         """Advance to a time if no other event is due before it in this run; return whether it did. Counts an event.
@@ -59,7 +53,7 @@ class Engine:
         Only for an action that has nothing more to do at the present instant.
         """
         queue = self._queue
-        if time > self._until or (queue and queue[0][0] <= time):
+        if time > self._until or self._due <= time or (queue and queue[0][0] <= time):
             return False
         self.now, self.seconds = time, time / SECOND
         self.events += 1
@@ -67,14 +61,22 @@ class Engine:
 
     def run(self, until: float = inf) -> None:
         """Process events up to a time in microseconds, inclusive."""
-        queue, events, self._until = self._queue, 0, until
-        while queue:
-            event = heappop(queue)
-            self.now, _, action, what = event
-            if self.now > until:
-                heappush(queue, event)
+        queue, times, brought, bring, events = self._queue, self._times, self._brought, self._bring, 0
+        self._until = until = min(until, NEVER - 1)
+        while True:
+            due = self._due
+            if queue and queue[0][0] < due:
+                if queue[0][0] > until:
+                    break
+                self.now, _, action, what = heappop(queue)
+                self.seconds = self.now / SECOND
+                action(what)
+            elif due <= until:
+                at, self.now, self.seconds = self._fed, due, due / SECOND
+                self._fed = at + 1
+                self._due = times[at + 1]
+                bring(brought[at])
+            else:
                 break
-            self.seconds = self.now / SECOND
             events += 1
-            action(what)
         self.events += events

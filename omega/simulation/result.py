@@ -26,10 +26,12 @@ class Tally:
     resident_tasks: int = 0
     residents_placed: int = 0
 
-    def submitted(self, spec: JobSpec) -> None:
-        """Count an arriving job."""
-        self.jobs[spec.kind] += 1
-        self.tasks[spec.kind] += spec.total
+    def submit(self, specs: Sequence[JobSpec]) -> None:
+        """Count arriving jobs."""
+        self.jobs.update([spec.kind for spec in specs])
+        for spec in specs:
+            groups = spec.groups
+            self.tasks[spec.kind] += groups[0].count if len(groups) == 1 else spec.total
 
 
 @dataclass(frozen=True, slots=True)

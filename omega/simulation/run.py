@@ -49,6 +49,9 @@ PLACEMENT: Mapping[str, Callable[[], Placement]] = {
     "random": RandomFit, "first-fit": RandomFirstFit, "best-fit": lambda: BestFit(apart=1),
 }  # fmt: skip
 
+_WAITING = [f"0-{count - 1}" for count in range(100)]
+"""The waiting tasks of a new group, as ranges, by how many they are."""
+
 Progress = Callable[[float], None]
 
 
@@ -58,7 +61,8 @@ def work_of(spec: JobSpec, order: int, at: int) -> Work:
     more: Mapping[str, Any] = spec.extra
     for group in spec.groups:
         count = group.count
-        groups.append(GroupStatus(group.need, group.duration_ms, count, count, 0, 0, 0, 0, f"0-{count - 1}", ()))
+        waiting = _WAITING[count] if count < len(_WAITING) else f"0-{count - 1}"
+        groups.append(GroupStatus(group.need, group.duration_ms, count, count, 0, 0, 0, 0, waiting, ()))
         left.append(count)
         if group.extra and "groups" not in more:
             more = {**more, "groups": [dict(each.extra) for each in spec.groups]}
@@ -134,7 +138,9 @@ class Simulation:
             world.on_end = self.architecture.ended
         for simulated in self.simulated_schedulers:
             simulated.start()
-        engine.feed(self._arrivals(), self._arrive)
+        arrivals = self.workload.arrivals
+        times = [round(each.at_seconds * SECOND) for each in arrivals]
+        engine.feed(times, [each.job for each in arrivals], self._arrive)
         if self._progress is not None:
             for i in range(1, 101):
                 engine.at(world.horizon * i // 100, self._progress, i / 100)
@@ -143,8 +149,7 @@ class Simulation:
         engine.now, engine.seconds = world.horizon, world.horizon / SECOND
         for simulated in self.simulated_schedulers:
             simulated.close()
-        for arrival in self.workload.arrivals[: self._arrived]:
-            self.tally.submitted(arrival.job)
+        self.tally.submit([arrival.job for arrival in self.workload.arrivals[: self._arrived]])
         return summed_up(self.workload, self.settings, world, self.tally, self.simulated_schedulers, self.kinds)
 
     # Schedulers
@@ -228,10 +233,6 @@ class Simulation:
                 outcome, stands = world.commit(-2, RESIDENTS, work.job, transaction, copy)
                 copy.settle(stands=stands)
                 self.tally.residents_placed += outcome.placed
-
-    def _arrivals(self) -> Iterator[tuple[int, JobSpec]]:
-        for arrival in self.workload.arrivals:
-            yield round(arrival.at_seconds * SECOND), arrival.job
 
     def _arrive(self, spec: JobSpec) -> None:
         arrived, now = self._arrived, self.world.engine.now

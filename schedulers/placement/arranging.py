@@ -22,8 +22,10 @@ def arranged(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) 
     Deciding whether any order fits would take exponential time; this finds the order of a bin packer.
     """
     claims = claims_of(placement, placement.place(work, snapshot, rng))
+    if not work.gang or len(claims):
+        return claims
     groups = [group for group, left in enumerate(work.left) if left]
-    if claims or not work.gang or len(groups) < 2:
+    if len(groups) < 2:
         return claims
     for order in _orders(work, groups, snapshot, rng):
         if claims := _in_order(placement, work, order, snapshot, rng):

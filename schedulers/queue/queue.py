@@ -163,7 +163,14 @@ class Queue:
     def wake(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> None:
         """Requeue the blocked jobs that may be placed now."""
         if not (self.blocked.groups or self.limited.groups):
-            self._none_waits(snapshot)
+            # Room, limits and other jobs that changed until now concern nobody.
+            self.blocked.offer_nothing()
+            snapshot.forget_freed()
+            snapshot.use, self._to_scan = None, 0
+            if snapshot.moved:
+                snapshot.moved = set()
+            if self._until:
+                self._until.clear()
             return
         promise = self._promise if self.follows_use else None
         woken = self.blocked.wake(snapshot, promise)
@@ -181,16 +188,6 @@ class Queue:
         for work in woken:
             work.not_before = 0.0
             self.ready.add(work)
-
-    def _none_waits(self, snapshot: Snapshot) -> None:
-        """Discard past changes of room, limits and other jobs: no job is blocked."""
-        self.blocked.offer_nothing()
-        snapshot.forget_freed()
-        snapshot.use, self._to_scan = None, 0
-        if snapshot.moved:
-            snapshot.moved = set()
-        if self._until:
-            self._until.clear()
 
     def _promise(self, work: Work, tasks: Sequence[int]) -> None:
         """Count tasks as placed until the next decision."""

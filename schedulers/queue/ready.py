@@ -21,6 +21,8 @@ class Ready:
         self._later: list[tuple[float, int, str]] = []
         self._works: dict[str, Work] = {}
         self._joined = 0
+        # The only ready job, while it is the only one that is queued: it has no entry in a heap.
+        self._only: Work | None = None
         self._counted: dict[str, int] = {}
         self._counts = Counter[int]()
 
@@ -28,10 +30,21 @@ class Ready:
         """Add a job; it is due at `work.not_before`."""
         self._joined += 1
         work.joined = self._joined
+        alone = not self._works
         self._works[work.job.id] = work
+        if self._only is not None:
+            self._give_way()
         if work.not_before > 0:
             heappush(self._later, (work.not_before, work.joined, work.id))
+        elif alone and not work.job.lane:
+            self._only = work
         else:
+            self._push(work)
+
+    def _give_way(self) -> None:
+        """Give the only ready job its entry in a heap."""
+        work, self._only = self._only, None
+        if work is not None and self._works.get(work.job.id) is work:
             self._push(work)
 
     def count(self, lane: int) -> int:
@@ -81,6 +94,14 @@ class Ready:
 
     def pop(self, now: float, bound: Place | None = None) -> Work | None:
         """Remove and return the first job by the policy; None when none before `bound` is due at `now` (seconds)."""
+        work = self._only
+        if work is not None:
+            if bound is None:
+                self._only = None
+                return self._works.pop(work.job.id)
+            self._give_way()
+        elif not self._works:
+            return None
         if self._later:
             self._fall_due(now)
         if bound is None and len(self._lanes) == 1:
@@ -114,6 +135,8 @@ class Ready:
 
     def discard(self, job_id: str) -> Work | None:
         """Remove and return a job."""
+        if self._only is not None and self._only.job.id == job_id:
+            self._only = None
         self._uncount(job_id)
         return self._works.pop(job_id, None)
 
@@ -125,6 +148,8 @@ class Ready:
         """Return when the next job is due (seconds): 0 for at once, None when none is queued."""
         if not self._works:
             return None
+        if self._only is not None:
+            return 0.0
         while self._later and self._found(*self._later[0][1:]) is None:
             heappop(self._later)
         if not self._lanes:
@@ -140,11 +165,12 @@ class Ready:
     def lanes(self) -> int:
         """Number of lanes with due jobs."""
         return len(self._lanes)
+        return len(self._lanes) + (self._only is not None)
 
     def clear(self) -> list[Work]:
         """Remove and return all jobs, in the order in which they joined."""
         works = sorted(self._works.values(), key=lambda work: work.joined)
-        self._lanes, self._later, self._works = {}, [], {}
+        self._lanes, self._later, self._works, self._only = {}, [], {}, None
         self._counted, self._counts = {}, Counter()
         return works
 
