@@ -252,7 +252,7 @@ class Scheduler:
                 snapshot.usage.take(work.user, work.pool, tuple(amount * tasks for amount in work.need(group)))
         job = work.job
         mode = self.mode if job.gang is Gang.NO else Mode.GANG
-        return tuple.__new__(Transaction, (job.id, claims, mode, self.detection))
+        return Transaction(job.id, claims, mode, self.detection)
 
     def _found_unfit(self, work: Work, now: float) -> None:
         """Nothing of a job could be placed."""

@@ -233,7 +233,7 @@ class MemorySimulated(MemoryCommit):
         if not j.unplaced and j.arrival:
             self.remove(j)
         self.transactions += 1
-        return tuple.__new__(Placed, (range(first, first + len(machines)), machines, counts, g.number))
+        return Placed(range(first, first + len(machines)), machines, counts, g.number)
 
     # Ending
 
