@@ -164,7 +164,6 @@ class Ready:
 
     def lanes(self) -> int:
         """Number of lanes with due jobs."""
-        return len(self._lanes)
         return len(self._lanes) + (self._only is not None)
 
     def clear(self) -> list[Work]:

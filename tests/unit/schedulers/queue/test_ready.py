@@ -101,3 +101,20 @@ def test_any_history_gives_each_job_once_and_the_first_that_is_due(history: list
         assert next_due is None or next_due <= min(dues), (
             "never later than the first: it may wake too soon, not too late"
         )
+
+
+def test_a_job_that_is_ready_alone_is_one_lane_keeps_its_place_and_may_leave() -> None:
+    """The simulator's usual job, which arrives at an empty queue, is not put into a heap until another one comes."""
+    ready = empty()
+    ready.add(work("second", order=1))
+    assert (len(ready), ready.lanes(), ready.next_due()) == (1, 1, 0.0)
+    ready.add(work("first", order=0))
+    assert [found.id for _ in range(3) if (found := ready.pop(0.0))] == ["first", "second"]
+    ready.add(work("again"))
+    assert ready.pop(0.0, bound=(-9.0, 0.0, 0)) is None, "a better job may wait elsewhere"
+    assert ready.discard("again") is not None
+    assert (len(ready), ready.lanes(), ready.next_due(), ready.pop(0.0)) == (0, 0, None, None)
+    ready.add(work("alone"))
+    assert ready.discard("alone") is not None
+    ready.add(work("next", order=1))
+    assert [found.id for _ in range(2) if (found := ready.pop(0.0))] == ["next"]
