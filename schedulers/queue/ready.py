@@ -101,6 +101,8 @@ class Ready:
                 return self._works.pop(work.job.id)
             self._give_way()
         elif not self._works:
+            if self._lanes:
+                self._lanes.clear()
             return None
         if self._later:
             self._fall_due(now)

@@ -113,7 +113,7 @@ def test_a_job_that_is_ready_alone_is_one_lane_keeps_its_place_and_may_leave() -
     ready.add(work("again"))
     assert ready.pop(0.0, bound=(-9.0, 0.0, 0)) is None, "a better job may wait elsewhere"
     assert ready.discard("again") is not None
-    assert (len(ready), ready.lanes(), ready.next_due(), ready.pop(0.0)) == (0, 0, None, None)
+    assert (len(ready), ready.next_due(), ready.pop(0.0), ready.lanes()) == (0, None, None, 0)
     ready.add(work("alone"))
     assert ready.discard("alone") is not None
     ready.add(work("next", order=1))
