@@ -258,7 +258,7 @@ def _last_words(places: Places, start: int) -> str:
             lines = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
     except OSError:
         lines = []
-    last = re.sub(r"^\d+:\w .*?[0-9.]+ [-*#.] ", "", lines[-1]) if lines else "it said nothing"
+    last = re.sub(r"^\d+:\w .*?[0-9.]+ [-*#.] ", "", lines[-1]) if lines else "no output"
     return f"{last.strip()} (see {places.log})"
 
 

@@ -1,4 +1,4 @@
-"""The judge of a live cell: the invariants of ARCHITECTURE.md, checked with books of its own."""
+"""The audit of a live cell: an independent checker of the invariants of ARCHITECTURE.md."""
 
 from cellstate.audit.report import Report, verify
 from cellstate.audit.rules import Violation

@@ -1,6 +1,6 @@
-"""The books of the log against the cell as it is (invariants 1 to 5), each rule a function.
+"""Comparison of the replayed log with the cell (invariants 1 to 5), each rule a function.
 
-A book says what a record must be after the last fact; a cell_state at the same version shows what it is.
+A book has a record's expected values after the last fact; a cell state at the same version has its actual values.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def records_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[V
 
 
 def nothing_is_over(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
-    """1: no machine holds more than it has, unless it came back smaller; then it was given nothing since."""
+    """1: no machine has more allocated than its capacity, unless it came back smaller and took nothing since."""
     for index, row in cell_state.rows.items():
         capacity, amounts = tuple(row[4 : 4 + cell_state.size]), tuple(row[4 + cell_state.size :])
         book = replay.machines.get(index)
@@ -61,7 +61,7 @@ def nothing_is_over(cell_state: CellState, replay: Replay) -> Iterator[Violation
 
 
 def placements_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
-    """5: what runs and what leaves is what was placed less what ended, and nothing else."""
+    """5: running and leaving tasks are exactly those placed less those ended."""
     for placement, book in replay.placements.items():
         runs = cell_state.by_placement.get(placement, [])
         where = f"placement {placement}"
@@ -89,7 +89,7 @@ def placements_follow_from_log(cell_state: CellState, replay: Replay) -> Iterato
 
 
 def counts_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
-    """4: the counts of a job whose submission is in the log are those of its facts."""
+    """4: the counts of a job submitted within the log follow from its facts."""
     for job_id, book in replay.jobs.items():
         if not book.known:
             continue
@@ -129,13 +129,13 @@ def gangs_commit_whole(cell_state: CellState, replay: Replay) -> Iterator[Violat
 def _left_unplaced(job: Job, book: JobBook) -> int:
     if book.least is None or book.most is None:
         return 0
-    # Without its submission the facts say only how the count changed; it ended where it is now.
+    # Without its submission the facts only give changes of the count; the current count is its end.
     start = 0 if book.known else job.unplaced - book.unplaced
     return max(book.most + start, -(book.least + start))
 
 
 def victims_are_lower(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
-    """5: of jobs submitted before the log begins, the records say whose precedence is strictly lower."""
+    """5: victims of jobs submitted before the log have strictly lower precedence by their records."""
 
     def precedence(job_id: str) -> int | None:
         book, job = replay.jobs.get(job_id), cell_state.jobs.get(job_id)

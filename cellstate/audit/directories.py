@@ -1,7 +1,7 @@
 """The directories of a cell against its machines and jobs, and against its log (invariant 6 of the audit).
 
-A directory is read a little before the cell_state, so what a busy cell shows here may be a change in between: `report`
-reports what two readings show at the same place.
+A directory is read slightly before the cell state, so a contradiction in a busy cell may be a change in between:
+`report` reports only contradictions that two readings show at the same place.
 """
 
 from collections import Counter
@@ -18,18 +18,18 @@ from cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits, 
 Directory = Callable[[Inspection, CellState, Register], Iterator[Violation]]
 
 _ALWAYS = {"schema", "resources", "version", "floor", "keep_jobs", "keep_ms"}
-"""Fields of ``meta`` that a cell has from its making."""
+"""Fields of ``meta`` that a cell has from its creation."""
 _ENDED = (JobState.STOPPED, JobState.ABANDONED, JobState.DONE)
 
 
 def records_are_readable(inspection: Inspection, _: CellState, __: Register) -> Iterator[Violation]:
-    """6: every key is one of a cell and of its type, every record has the form that its reader knows."""
+    """6: every key is one of a cell and has its type, every record has the form that its reader expects."""
     for key, name, what in inspection.damaged:
         yield Violation(6, what, f"{key} {name}".rstrip())
 
 
 def machines_are_listed(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
-    """6: names and indices of machines name one another, from 0 on; what runs, runs on one of them."""
+    """6: names and indices of machines match, from 0 on; runs are on existing machines."""
     names = {index: name for index, (name, _) in inspection.described.items()}
     for index in sorted(cell_state.rows.keys() | names.keys() | inspection.run_records):
         where = f"machine {index}"
@@ -57,7 +57,7 @@ def machines_are_listed(inspection: Inspection, cell_state: CellState, register:
 
 
 def chunks_hold_runs(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
-    """6: runs that do not stand in their job's record stand in the chunk of their last task, and nowhere else."""
+    """6: runs outside their job's record are in the chunk of their last task, and nowhere else."""
     expected: dict[str, set[tuple[int, int]]] = {}
     for (job, group), tasks in cell_state.groups.items():
         for run, spans, _size in tasks:
@@ -153,7 +153,7 @@ def _unlike(job: Job, entry: JobEntry) -> Iterator[str]:
 
 
 def finished_jobs_are_listed(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
-    """6: a job that is kept is in the list of finished jobs exactly when nothing of it is unplaced or placed."""
+    """6: a job is in the list of finished jobs exactly when it has no unplaced and no placed tasks."""
     listed = Counter(job_id for job_id, _ in inspection.done)
     for job in cell_state.jobs.values():
         ended = job.state in _ENDED and not any(group.unplaced or group.placed for group in job.groups)
@@ -173,7 +173,7 @@ def finished_jobs_are_listed(inspection: Inspection, cell_state: CellState, regi
 
 
 def specifications_belong_to_jobs(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
-    """6: a specification is one of a job that is kept, and describes no more task groups than it has."""
+    """6: a specification belongs to a stored job and describes at most its number of task groups."""
     for job_id, groups in inspection.specs.items():
         job = cell_state.jobs.get(job_id)
         if job is None:
@@ -190,7 +190,7 @@ def specifications_belong_to_jobs(inspection: Inspection, cell_state: CellState,
 
 
 def housekeeping_has_work(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
-    """4: housekeeping is to act on each job that is stopped and still runs, and on none that is not kept."""
+    """4: every stopped job with running tasks is due for housekeeping, and no deleted job is."""
     for job in cell_state.jobs.values():
         running = any(group.placed for group in job.groups)
         if job.state is JobState.STOPPED and running and job.id not in inspection.chores:
@@ -239,7 +239,7 @@ def members_follow_from_log(inspection: Inspection, _: CellState, register: Regi
 
 
 def limits_follow_from_log(_: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
-    """6: the limits of a kind are those that were set last."""
+    """6: the limits of a kind are those set last."""
     for kind, words in register.limits.items():
         book = cell_state.kinds.get(kind)
         known = book.limits if book else None
@@ -282,11 +282,11 @@ def changes_follow_from_log(inspection: Inspection, cell_state: CellState, regis
 
 
 def counters_are_reached(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
-    """6: numbers are given out in turn; a counter is at least the last one, and no more if the log is whole."""
+    """6: numbers are assigned in order; a counter is at least the last one, and equal to it if the log is complete."""
     for name in _ALWAYS - inspection.meta:
         yield Violation(6, "is missing", f"meta {name}")
     if inspection.version != cell_state.version:
-        return  # it changes while it is read
+        return  # it changed during the reading
     for where, numbers in (
         ("names", sorted(inspection.machine_names.values())),
         ("executors", [(number - 1) // 2 for number in sorted(inspection.executors.values())]),
@@ -294,7 +294,7 @@ def counters_are_reached(inspection: Inspection, cell_state: CellState, register
         if numbers != list(range(len(numbers))):
             yield Violation(6, f"leaves out a number, or has one twice: {numbers}", where)
     counters = inspection.counters
-    restored = counters.get("floor", 0) > 0  # a restored cell goes on with numbers that are ahead
+    restored = counters.get("floor", 0) > 0  # counters of a restored cell are set ahead
     for name, least, exact in (
         ("jobs", max((job.order for job in cell_state.jobs.values()), default=0), register.submissions),
         ("incarnations", max(register.incarnation, *inspection.members.values(), 0), register.incarnation),
@@ -313,7 +313,7 @@ def facts_agree(_: Inspection, __: CellState, register: Register) -> Iterator[Vi
 
 
 def others_agree(inspection: Inspection, _: CellState, __: Register) -> Iterator[Violation]:
-    """6: the shards of a job add up, and the list that trims the tasks' output names what there is."""
+    """6: the shards of a job add up, and the list that trims the tasks' output names existing fields."""
     for job_id, what in inspection.shards.items():
         if what:
             yield Violation(6, what, f"shards:{job_id}")

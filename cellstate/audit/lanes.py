@@ -13,9 +13,9 @@ from cellstate.model import Job
 
 
 def lanes_follow_from_jobs(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
-    """6: a lane counts its live jobs, what they want and hold; jobs and their entries in a queue name their lane."""
+    """6: a lane's counts, demand and use are those of its live jobs; jobs and queue entries name their lane."""
     if inspection.version != cell_state.version:
-        return  # it changes while it is read
+        return  # it changed during the reading
     expected: dict[int, list[int]] = {}
     for job in cell_state.jobs.values():
         if any(group.unplaced or group.placed for group in job.groups):
@@ -59,7 +59,7 @@ def _queues(inspection: Inspection, cell_state: CellState) -> Iterator[Violation
 
 
 def _names(inspection: Inspection) -> Iterator[Violation]:
-    """Names lead to lanes and back; each number from 1 on is that of a lane or free; serials were given out once."""
+    """Names and lanes match; each number from 1 on belongs to a lane or is free; serials are unique."""
     names = {lane.name: number for number, lane in inspection.lanes.items()}
     for name in sorted(names.keys() ^ inspection.lane_names.keys()):
         yield Violation(6, "does not lead to a lane of that name", f"lane name {name}")
@@ -76,7 +76,7 @@ def _names(inspection: Inspection) -> Iterator[Violation]:
 
 
 def _rows(inspection: Inspection) -> Iterator[Violation]:
-    """The last row of a lane in the change list is what its record says."""
+    """The last row of a lane in the change list equals its record."""
     last: dict[int, list[int]] = {}
     for change in inspection.changes:
         for row in change.lanes.tolist():

@@ -17,10 +17,10 @@ from cellstate.pools import Pools, PoolTree
 def pools_follow_from_jobs_and_log(
     inspection: Inspection, cell_state: CellState, register: Register
 ) -> Iterator[Violation]:
-    """6: pools are as set last and obey their rules; what those that carry limits hold is the sum over their jobs."""
+    """6: pools are as set last and obey their rules; the use of those with limits is the sum over their jobs."""
     fields = inspection.pools
     if inspection.version != cell_state.version or any(damage.key == "pools" for damage in inspection.damaged):
-        return  # it changes while it is read, or cannot be read
+        return  # it changed during the reading, or cannot be read
     pools = Pools(
         tuple(unpack_pool(data) for name, data in sorted(fields.items()) if name[0] == "p"),
         unpack_trees(fields["trees"]) if "trees" in fields else (PoolTree(),), int(fields.get("version", b"0")),
@@ -50,7 +50,7 @@ def pools_follow_from_jobs_and_log(
 
 
 def _names(pools: Pools, size: int) -> list[str]:
-    """Names for the cell's resources: those that pools use, which the audit does not know in their order."""
+    """Return names for the cell's resources as used by the pools; the audit has no access to their order."""
     used = {name for pool in pools.pools for amounts in (pool.guarantee, pool.limits, pool.integral.flow,
             pool.integral.burst, pool.borrowing, pool.lending, pool.preemption.non_preemptible_usage or {})
             for name in amounts}  # fmt: skip

@@ -1,4 +1,4 @@
-"""A cell_state of a live cell that is exact at one version."""
+"""The state of a live cell, exact at one version."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +12,7 @@ from cellstate.model import Job, Run
 from cellstate.transaction import Position
 
 ROUNDS = 200
-"""Looks after which a cell that changes faster than it can be read is given up."""
+"""Maximum number of reads of changes before a cell counts as changing too fast."""
 
 
 class Held(NamedTuple):
@@ -31,25 +31,25 @@ def held(run: Run) -> Held:
 
 @dataclass
 class CellState:
-    """Everything that is judged, at `version`."""
+    """The audited records, at `version`."""
 
     size: int
-    """How many resources the cell has."""
+    """Number of resources."""
     version: int = 0
     placements: int = 0
     first: int = 1
     length: int = 0
     rows: dict[int, list[int]] = field(default_factory=dict)
-    """Machine records by index, those of machines that are gone included; columns as in cell.Rows."""
+    """Machine records by index, gone machines included; columns as in cell.Rows."""
     runs: dict[int, list[Run]] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     queues: dict[str, list[str]] = field(default_factory=dict)
-    """The kinds in whose queue a job is."""
+    """The kinds with a queue entry of each job."""
     names: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, KindUse] = field(default_factory=dict)
 
     def take(self, shot: ChangedRecords) -> None:
-        """Replace what the snapshot has anew."""
+        """Replace records by newer ones."""
         for row in shot.rows.tolist():
             self.rows[row[0]] = row
             self.runs[row[0]] = []
@@ -68,7 +68,7 @@ class CellState:
         self.first, self.length = shot.first, shot.length
 
     def set_aside(self) -> list[Damage]:
-        """Leave out jobs and runs whose sets of tasks cannot be read; returns which and why."""
+        """Leave out jobs and runs with unreadable sets of tasks; return them with the reasons."""
         damaged: list[Damage] = []
         for job in list(self.jobs.values()):
             for group in job.groups:
@@ -93,7 +93,7 @@ class CellState:
 
     @cached_property
     def by_placement(self) -> dict[int, list[Run]]:
-        """The runs on machines by placement id: one that is live, one that leaves, or both."""
+        """Return the runs on machines by placement id: a live one, a leaving one, or both."""
         found: dict[int, list[Run]] = {}
         for runs in self.runs.values():
             for run in runs:
@@ -112,9 +112,8 @@ def _not_a_set(text: str) -> str:
 def read(cell: Audited) -> CellState | None:
     """Read a cell that may be changing; None when it changes faster than it can be read.
 
-    The chunks are read at different versions, all of them `since` or later. What was touched after
-    `since` is then looked at once more, in one piece, until such a look has caught up with the cell:
-    whatever it did not show was not touched since it was read.
+    The chunks have different versions, all of them `since` or later. Records changed after `since` are then read again,
+    in one call, until such a read is up to date: all other records did not change since they were read.
     """
     since = cell.changed_records(0, 0).version
     rows = {row[0]: row for row in cell.sync(Position()).rows.tolist()}
@@ -129,7 +128,7 @@ def read(cell: Audited) -> CellState | None:
     for _ in range(ROUNDS):
         shot = cell.changed_records(since)
         if shot.first > since + 1 or shot.version < since:
-            return None  # facts are missing that would say what was touched
+            return None  # facts about changed records are missing
         cell_state.take(shot)
         if shot.seen == shot.version:
             return cell_state

@@ -1,7 +1,7 @@
-"""What the facts of the log say of a cell's directories: names, members, limits, modify indices, the change list.
+"""The directories of a cell as the log's facts define them: names, members, limits, modify indices, the change list.
 
-The books of machines, jobs and placements are kept in `replay`; what is kept here is compared with the directories
-of the store by `directories`.
+`replay` has the books of machines, jobs and placements; `directories` compares this register with the store's
+directories.
 """
 
 from collections import deque
@@ -17,9 +17,9 @@ TOUCHED = 16_384
 _MACHINE_AT = {"place": 2, "finished": 2, "failed": 2, "lost": 2, "evicted": 2, "stopped": 2, "left": 2,
                "join": 1, "machine": 1}  # fmt: skip
 _JOB_AT = {"late": 3, "place": 3, "finished": 3, "failed": 3, "lost": 3, "evicted": 3, "stopped": 3}
-"""Which word of a fact names the machine, and the job."""
+"""Position of the machine and of the job among a fact's words."""
 _NUMBER_AT = {"place": 6, "finished": 6, "failed": 6, "lost": 6, "evicted": 6, "stopped": 6, "machine": 4}
-"""Which word is the machine's number afterwards; its amounts follow."""
+"""Position of the machine's new number among a fact's words; its amounts follow."""
 _ENDS = ("finished", "failed", "lost", "evicted", "stopped")
 _LENGTHS = {
     "submit": (6, 6), "awaited": (3, 3), "met": (3, 3), "hold": (2, 2), "release": (2, 3), "resize": (6, 6),
@@ -28,10 +28,10 @@ _LENGTHS = {
     "pool": (4, 4), "trees": (2, 2), "epoch": (4, 4), "restore": (3, 3), "assert": (3, 99),
     "fail": (5, 5), "requeue": (4, 4), "late": (7, 7),
 }  # fmt: skip
-"""How many words a fact has, at least and at most; those with amounts of machines have them beside."""
+"""Minimum and maximum number of a fact's words, without amounts of machines."""
 _MAY_REPEAT = ("conflict", "awaited", "drop", "assert")
-"""Two claims may meet the same conflict; a job may wait for the end of another and for its success; two placements of
-optional tasks may end in one call (totals show a fact that is there once too often)."""
+"""Facts that may repeat in a version: two claims may have the same conflict; a job may wait for the end and for the
+success of another; two placements of optional tasks may end in one call (totals reveal an extra fact)."""
 _LENGTHS_WITH_AMOUNTS = {
     "place": (7, 7), **dict.fromkeys(_ENDS, (8, 99)), "join": (4, 4), "machine": (5, 5), "limit": (5, 5),
 }  # fmt: skip
@@ -40,7 +40,7 @@ KINDS = _LENGTHS.keys() | _LENGTHS_WITH_AMOUNTS.keys()
 
 
 class Touch(NamedTuple):
-    """A machine after a version; None where the remaining log does not say."""
+    """A machine after a version; None where the remaining log has no information."""
 
     number: int | None = None
     state: int | None = None
@@ -60,7 +60,7 @@ class MachineEntry:
 
 @dataclass(slots=True)
 class JobEntry:
-    """What the facts of a job say beside its counts; None where the remaining log does not say."""
+    """A job's facts beside its counts; None where the remaining log has no information."""
 
     submitted: tuple[str, str, int, int] | None = None
     """Name, kind, total and time (ms)."""
@@ -68,12 +68,12 @@ class JobEntry:
     modified: set[int] = field(default_factory=set)
     """Versions that may be its modify index."""
     surely: bool = False
-    """Whether its modify index is among them."""
+    """Whether its modify index is certainly among them."""
     arrived: tuple[int, int] = (0, 0)
     """The earliest and the latest version that may have put it last into the queue."""
     held: bool | None = None
     ended: tuple[int, int] | None = None
-    """Its state and the version when nothing of it was left."""
+    """Its final state and the version in which it ended."""
     awaits: set[str] = field(default_factory=set)
     """Jobs that it waits for."""
     totals: dict[int, int] = field(default_factory=dict)
@@ -81,11 +81,11 @@ class JobEntry:
     optional: set[int] = field(default_factory=set)
     """Groups that tasks were dropped from."""
     update: str | None = None
-    """What is on record of its update, "" for nothing."""
+    """The expected record of its update, "" for none."""
 
 
 class Register:
-    """Directories as the facts leave them."""
+    """The directories that follow from the facts."""
 
     def __init__(self, size: int, *, complete: bool) -> None:
         """Begin; `complete` when the log begins with the cell, which has `size` resources."""
@@ -94,19 +94,19 @@ class Register:
         self.machines: dict[int, MachineEntry] = {}
         self.jobs: dict[str, JobEntry] = {}
         self.members: dict[str, int | None] = {}
-        """Incarnations of schedulers and agents; None of one that is gone."""
+        """Incarnations of schedulers and executors; None for one that left."""
         self.limits: dict[str, tuple[str, ...]] = {}
         self.pools: dict[int, tuple[str, str]] = {}
-        """Names and digests of pools by number; "-" of one that was removed."""
+        """Names and digests of pools by number; "-" for a removed one."""
         self.trees: str | None = None
-        """The digest of the pool trees; None where the remaining log does not say."""
+        """The digest of the pool trees; None where the remaining log has no information."""
         self.pools_version: int | None = None
         self.epoch: tuple[int, int, str] | None = None
         """Number, version and digest of the last epoch."""
         self.touched: deque[tuple[int, dict[int, Touch]]] = deque(maxlen=TOUCHED)
         """Versions that have facts, and the machines that each of them changed."""
         self.wrong: list[tuple[int, str]] = []
-        """(version, what) that facts contradict by themselves."""
+        """(version, what) for contradictions among the facts."""
         self._machines_now: dict[int, Touch] = {}
         self._seen: set[tuple[str, ...]] = set()
         self._version = 0
@@ -133,7 +133,7 @@ class Register:
             self._job(job, fact)
 
     def _check(self, fact: Fact) -> None:
-        """Raise ValueError for a fact of an unknown word or length; note one that is there twice."""
+        """Raise ValueError for an unknown word or length; record a duplicate fact."""
         words = fact.words
         if fact.version != self._version:
             self._version = fact.version

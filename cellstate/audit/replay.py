@@ -1,8 +1,8 @@
-"""The log's facts, replayed with bookkeeping of their own (invariants 1 to 5).
+"""Replay of the log's facts with independent bookkeeping (invariants 1 to 5).
 
-What facts contradict by themselves is kept in `Replay.violations`; facts do not change, so these
-need no second look. Books of machines, jobs and placements are compared with a cell_state of the cell
-by `books`. Where the log was trimmed, what began before is judged as far as it is known.
+Contradictions among facts are in `Replay.violations`; facts do not change, so these need no second reading. `books`
+compares the books of machines, jobs and placements with a cell state. Where the log was trimmed, earlier events are
+checked as far as they are known.
 """
 
 from cellstate import ranges
@@ -15,13 +15,13 @@ from cellstate.cell import Fact
 from cellstate.model import MachineState
 
 REASONS = ("over", "limit", "drain", "down", "fair-share")
-"""Why tasks may be evicted, beside ``precedence:JOB`` (invariant 5); a detail may follow a colon."""
+"""Reasons for evictions, beside ``precedence:JOB`` (invariant 5); a detail may follow a colon."""
 FOR_JOBS = ("precedence", "fair-share")
 """Reasons of evictions in a transaction of the job that follows."""
 
 
 class Replay:
-    """Books kept from the facts of one version after another."""
+    """Books that follow from the facts, version by version."""
 
     def __init__(self, size: int, start: int) -> None:
         """Begin with the facts of version `start` in a cell of `size` resources."""
@@ -32,7 +32,7 @@ class Replay:
         self.first_placement: int | None = 1 if self.complete else None
         self.last_placement: int | None = 0 if self.complete else None
         self.doubts: list[tuple[int, str, str, str]] = []
-        """(version, placement, victim, evictor) whose precedences the log does not say."""
+        """(version, placement, victim, evictor) with precedences that are not in the log."""
         self.violations: list[Violation] = []
         self.register = Register(size, complete=self.complete)
         self.losses = Losses()
@@ -42,12 +42,12 @@ class Replay:
         self._victims: set[str] = set()
         self._evictors: dict[str, str] = {}
         self._sets = Sets(lambda what, where: self.say(5, what, where), self._is_emptied)
-        # Whose eviction was judged by the fact before, and how many doubts and violations there were until then.
+        # The eviction checked by the previous fact, and the numbers of doubts and violations before it.
         self._unless_dropped: tuple[str, int, int] = "", 0, 0
 
     @property
     def complete(self) -> bool:
-        """Whether nothing was trimmed: the log begins with the cell."""
+        """Whether the log is complete: it begins with the cell."""
         return self.start <= 1
 
     def feed(self, facts: list[Fact]) -> None:
@@ -92,10 +92,10 @@ class Replay:
             self._sets.begin(words)
 
     def say(self, invariant: int, what: str, where: str) -> None:
-        """Note a violation, with the version whose facts show it."""
+        """Record a violation, with the version of its facts."""
         self.violations.append(Violation(invariant, f"{what} (version {self.version})", where))
 
-    # Transactions: all facts of a version that one job brought about are one block
+    # Transactions: all facts of a version from one job form one block
 
     def _close_block(self) -> None:
         for job_id in self._placers:
@@ -112,7 +112,7 @@ class Replay:
         self._sets.close()
 
     def _restore(self, words: tuple[str, ...]) -> None:
-        """5: a cell restored from a backup gives out ids above all that were given out after it was made."""
+        """5: a cell restored from a backup assigns ids above all that were assigned after the backup."""
         _, _, placements = words
         if self.last_placement is not None and int(placements) < self.last_placement:
             self.say(5, f"restored with {placements} as the last id, after {self.last_placement}", "placements")
@@ -138,7 +138,7 @@ class Replay:
         if book.number is not None:
             step = number - book.number
             same = book.version == self.version and book.block == self._block
-            # One job may bring several transactions in one call, which no fact tells apart.
+            # One job may have several transactions in one call, which facts do not separate.
             allowed = ((0, 1) if self._actor else (0,)) if same else (1,)
             if step not in allowed and not (jump and step > 1):
                 self.say(3, f"its number went from {book.number} to {number}", f"machine {index}")
@@ -232,7 +232,7 @@ class Replay:
                 self._judge_eviction(placement, job_id, evictor, reason)
 
     def _take_off(self, words: tuple[str, ...]) -> None:
-        """5: tasks end once, of a placement that was made, on its machine."""
+        """5: tasks end once, on the machine of their placement."""
         how, placement, index, job_id, group, tasks = words[:6]
         book = self._placement(placement, (index, job_id, group))
         if book is None:
@@ -280,7 +280,7 @@ class Replay:
     def _judge_eviction(self, placement: str, victim: str, evictor: str, reason: str) -> None:
         """5: every eviction has a reason; for precedence it is strictly lower than the evictor's.
 
-        That of an optional task is 0, whatever its job's: the fact that it is dropped follows at once.
+        The precedence of an optional task is 0, whatever its job's: the fact that it is dropped follows at once.
         """
         where = f"placement {placement}"
         self._victims.add(victim)
@@ -318,13 +318,13 @@ class Replay:
         job.stopped += count
 
     def _fail(self, words: tuple[str, ...]) -> None:
-        """4: tasks that were lost or evicted just now are not placed again."""
+        """4: tasks that were just lost or evicted are not placed again."""
         job, count = self._owner(words[1]), ranges.count(words[3])
         job.unplaced -= count
         job.failed += count
 
     def _end_late(self, words: tuple[str, ...]) -> None:
-        """4: tasks that were taken for lost had ended."""
+        """4: tasks that were declared lost had ended."""
         job, count = self._owner(words[3]), ranges.count(words[5])
         job.unplaced -= count
         if words[6] == "finished":
@@ -333,7 +333,7 @@ class Replay:
             job.failed += count
 
     def _total(self, words: tuple[str, ...]) -> None:
-        """4: a resize, or the end of optional tasks, takes them out of the counts they were entered in just now."""
+        """4: a resize, or the end of optional tasks, removes them from the counts that they were just added to."""
         job = self._owner(words[1])
         victim, doubts, violations = self._unless_dropped
         if words[0] == "drop" and victim == words[1]:

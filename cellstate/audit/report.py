@@ -1,9 +1,8 @@
-"""Is a live cell as its rules say? The judge behind ``omega cell verify``.
+"""The verification of a live cell, behind ``omega cell verify``.
 
-It reads through the port alone and keeps books of its own; it knows neither the store nor its twin.
-Schedulers may commit meanwhile: what is judged is a cell_state of one version (`reading`) and the log
-up to it (`replay`), and what a cell_state shows broken is reported only when a second one, read
-afresh, shows it too.
+It reads through the port alone and keeps its own books, independent of the store and its twin. Schedulers may commit
+meanwhile: it checks the cell's state at one version (`reading`) and the log up to it (`replay`), and reports a
+violation of the state only when a second, independent reading shows it too.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,11 +21,11 @@ from cellstate.model import MachineState
 __all__ = ["Report", "Violation", "verify"]
 
 READINGS = 6
-"""Attempts at an exact cell_state before the cell is said to change too fast."""
+"""Maximum number of attempts at an exact reading before the cell counts as changing too fast."""
 CHUNK = 250
-"""Versions of the log read at once."""
+"""Number of versions of the log per read."""
 MARGIN = 256
-"""Versions left out at the old end when the log is trimmed faster than its first chunk is read."""
+"""Number of versions skipped at the old end when the log is trimmed faster than its first chunk is read."""
 
 Found = dict[tuple[str, str], list[Violation]]
 """By rule and place."""
@@ -34,14 +33,14 @@ Found = dict[tuple[str, str], list[Violation]]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a verification found.
+    """Result of a verification.
 
-    `settled`: whether the cell could be read exactly; if not, only the log was judged. `version`: the
-    version that was judged; `log_from_version`: the oldest one whose facts were.
+    `settled`: whether the cell could be read exactly; if not, only the log was checked. `version`: the checked version;
+    `log_from_version`: the oldest version with checked facts.
     """
 
     checked: Mapping[str, int]
-    """How many machines, tasks (of all jobs that are kept), jobs and facts were looked at."""
+    """Number of checked machines, tasks (of all stored jobs), jobs and facts."""
     violations: tuple[Violation, ...]
     settled: bool
     version: int
@@ -53,7 +52,7 @@ class Report:
         return self.settled and not self.violations
 
     def as_json(self) -> dict[str, Any]:
-        """The report as plain values, under the names of ``omega cell verify --json``."""
+        """Return the report as plain values, under the names of ``omega cell verify --json``."""
         return {
             "ok": self.ok,
             "checked": {name: self.checked[name] for name in ("machines", "tasks", "jobs")},
@@ -65,7 +64,7 @@ class Report:
 
 
 class Log:
-    """Follows a cell's log into a replay; begins anew when the log was trimmed under its hands."""
+    """Replays a cell's log; restarts when the log was trimmed during the reading."""
 
     def __init__(self, cell: Audited) -> None:
         """Begin with the oldest version in the log."""
@@ -74,14 +73,14 @@ class Log:
         self.begin()
 
     def begin(self) -> None:
-        """Begin anew, a margin after the oldest version once it was trimmed while it was read."""
+        """Restart, a margin after the oldest version once it was trimmed during the reading."""
         now = self.cell.changed_records(0, 0)
         first = min(now.first + self.margin, now.version + 1) if now.first > 1 else now.first
         self.at = first - 1
         self.replay = Replay(len(self.cell.dimensions), first)
 
     def follow(self, to: int | None = None) -> bool:
-        """Replay up to version `to`, or the newest; False when facts were trimmed before they were read."""
+        """Replay up to version `to`, or the newest; return False when facts were trimmed before they were read."""
         target = self.cell.changed_records(0, 0).version if to is None else to
         if target < self.at:
             return self.lose()
@@ -97,7 +96,7 @@ class Log:
         return True
 
     def lose(self) -> bool:
-        """Begin anew with a larger margin."""
+        """Restart with a larger margin."""
         self.margin = 2 * self.margin or MARGIN
         self.begin()
         return False
@@ -125,7 +124,7 @@ def verify(cell: Audited) -> Report:
 
 
 def look(cell: Audited, log: Log) -> tuple[CellState, Found] | None:
-    """Read the cell once and judge it; None when it changes faster than it can be read."""
+    """Read the cell once and check it; None when it changes faster than it can be read."""
     # The log is trimmed at its old end, so that end is read before the cell.
     if not log.follow():
         return None
@@ -156,7 +155,7 @@ def judge(cell_state: CellState, replay: Replay, inspection: Inspection | None) 
 
 
 def _apply(found: Found, rule: str, violations: Iterator[Violation]) -> None:
-    """Enter what a rule finds; a record that it cannot read, though its reader could, is a violation as well."""
+    """Add a rule's violations; a record that the rule cannot interpret is a violation as well."""
     try:
         for violation in violations:
             found.setdefault((rule, violation.where), []).append(violation)

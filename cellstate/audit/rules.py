@@ -1,7 +1,7 @@
-"""The rules that a cell obeys at every version, each a function over a cell_state (invariants 1 to 4, 6).
+"""Rules that hold for a cell at every version, each a function of the cell's state (invariants 1 to 4, 6).
 
-The numbers are those of the invariants in ARCHITECTURE.md; 6 stands for what is kept beside the
-records for speed and must follow from them: what the jobs of a kind hold together.
+The numbers are those of the invariants in ARCHITECTURE.md; 6 stands for derived data that is stored beside the records
+for speed: the use of the jobs of a kind.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from cellstate.model import GroupStatus, JobState, MachineState, Run
 
 
 class Violation(NamedTuple):
-    """A broken rule: the invariant's number, what is wrong with which values, and where."""
+    """A broken rule: the invariant's number, the wrong values, and where."""
 
     invariant: int
     what: str
@@ -28,14 +28,14 @@ _AWAY = (MachineState.DOWN, MachineState.GONE, MachineState.OFFLINE)
 
 
 def _holds(runs: Iterable[Run], state: int) -> bool:
-    """Whether a machine that is away has runs that it may not have."""
+    """Return whether a machine that is away has runs that it may not have."""
     return any(state == MachineState.OFFLINE or not run.leaving for run in runs)
 
 
 def machines_are_valid(cell_state: CellState) -> Iterator[Violation]:
     """1: amounts are not negative, the state and the executor exist, a machine that is away runs nothing.
 
-    On one that somebody set down or removed, tasks may still be leaving; on one that is offline none are.
+    Tasks may still be leaving from a machine that was set down or removed; an offline machine has none.
     """
     for index, row in cell_state.rows.items():
         where = f"machine {index}"
@@ -60,12 +60,12 @@ def log_is_whole(cell_state: CellState) -> Iterator[Violation]:
 
 
 def amounts_follow_from_placements(cell_state: CellState) -> Iterator[Violation]:
-    """1: what is allocated is the sum over the live placements; leaving ones have given theirs up."""
+    """1: the allocated amounts are the sum over the live placements, without leaving ones."""
     sums = {index: [0] * cell_state.size for index in cell_state.rows}
     for (job_id, group), tasks in cell_state.groups.items():
         job = cell_state.jobs.get(job_id)
         if job is None or group >= len(job.groups):
-            continue  # said by runs_are_in_job_records
+            continue  # reported by runs_are_in_job_records
         need = job.groups[group].need
         for run, _, size in tasks:
             amounts = sums.get(run.machine)
@@ -98,7 +98,7 @@ def runs_are_in_job_records(cell_state: CellState) -> Iterator[Violation]:
 
 
 def overlap(pieces: ranges.Spans) -> tuple[int, int] | None:
-    """Indices that (first, last) pairs have in common, from the first place where two meet."""
+    """Return indices that (first, last) pairs have in common, from the first overlap."""
     pieces.sort()
     reach = -1
     for first, last in pieces:
@@ -109,7 +109,7 @@ def overlap(pieces: ranges.Spans) -> tuple[int, int] | None:
 
 
 def union(pieces: ranges.Spans) -> ranges.Spans:
-    """The (first, last) pairs of all indices in the pieces, ascending and apart."""
+    """Return the (first, last) pairs of all indices in the pieces, ascending and disjoint."""
     joined: ranges.Spans = []
     for first, last in sorted(pieces):
         if joined and first <= joined[-1][1] + 1:
@@ -129,7 +129,7 @@ def a_task_runs_once(cell_state: CellState) -> Iterator[Violation]:
 
 
 def placement_ids_are_unique(cell_state: CellState) -> Iterator[Violation]:
-    """2: an id names one run (its leaving part beside it), and none is above the cell's counter."""
+    """2: an id belongs to one run (and its leaving part), and none is above the cell's counter."""
     for placement, runs in cell_state.by_placement.items():
         if placement > cell_state.placements or placement < 1:
             what = f"its id was never given out; the last one is {cell_state.placements}"
@@ -146,7 +146,7 @@ def placement_ids_are_unique(cell_state: CellState) -> Iterator[Violation]:
 
 
 def counts_add_up(cell_state: CellState) -> Iterator[Violation]:
-    """4: unplaced + placed + finished + failed + stopped = total, and the ranges say the same."""
+    """4: unplaced + placed + finished + failed + stopped = total, and the ranges have the same counts."""
     for job in cell_state.jobs.values():
         for group, status in enumerate(job.groups):
             live = [each for each in cell_state.groups.get((job.id, group), []) if not each.run.leaving]
@@ -189,7 +189,7 @@ def states_fit_counts(cell_state: CellState) -> Iterator[Violation]:
 
 
 def waits_are_mutual(cell_state: CellState) -> Iterator[Violation]:
-    """4: a job is held exactly while a person holds it or it waits; those it waits for live and know of it."""
+    """4: a job is held exactly while a person holds it or it waits; the jobs it waits for are live and list it."""
     for job in cell_state.jobs.values():
         where = f"job {job.id}"
         if job.state in _OPEN and (job.state is JobState.HELD) != (job.held or bool(job.after)):
@@ -229,7 +229,7 @@ def names_belong_to_live_jobs(cell_state: CellState) -> Iterator[Violation]:
 
 
 def kinds_follow_from_jobs(cell_state: CellState) -> Iterator[Violation]:
-    """6: what a kind holds is the sum over its jobs, its admitted jobs are those with a task placed (semantics 9)."""
+    """6: the use of a kind is the sum over its jobs, its admitted jobs are those with a placed task (semantics 9)."""
     jobs: Counter[str] = Counter()
     used: dict[str, list[int]] = {}
     for job in cell_state.jobs.values():

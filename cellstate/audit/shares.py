@@ -1,4 +1,4 @@
-"""Evictions between pools, checked from the log: what each transaction asserted held when it was committed (rule 33).
+"""Evictions between pools, checked from the log: the assertion of each transaction held at its commit (rule 33).
 
 A fact ``assert JOB POOL…`` precedes the evictions of a transaction; the first pool is the evictor's, the others are its
 victims'. A pool is "leaves;before;after;share", amounts by resource.
@@ -22,29 +22,29 @@ class PoolBook:
 
     @property
     def moved(self) -> Amounts:
-        """What changed hands, by resource."""
+        """Amounts that change hands, by resource."""
         return tuple(abs(now - was) for now, was in zip(self.after, self.before, strict=True))
 
     def reaches(self, amounts: Amounts) -> bool:
-        """Whether so much reaches its share in a resource that changes hands."""
+        """Return whether amounts reach the pool's share in a resource that changes hands."""
         return any(more and has >= part for has, part, more in zip(amounts, self.share, self.moved, strict=True))
 
     def exceeds(self, amounts: Amounts) -> bool:
-        """Whether so much is above its share in a resource that changes hands."""
+        """Return whether amounts exceed the pool's share in a resource that changes hands."""
         return any(more and has > part for has, part, more in zip(amounts, self.share, self.moved, strict=True))
 
 
 @dataclass(slots=True)
 class SetBook:
-    """One asserted transaction: its pools, and what the facts that follow say was evicted, by victim."""
+    """One transaction with an assertion: its pools, and the evictions by victim from the facts that follow."""
 
     job: str
     pools: list[PoolBook]
     units: dict[str, Amounts] = field(default_factory=dict)
-    """The largest task evicted of each job, by resource."""
+    """The largest evicted task of each job, by resource."""
     sums: dict[str, Amounts] = field(default_factory=dict)
     known: bool = True
-    """Whether the log says what every evicted task took."""
+    """Whether the log has the amounts of every evicted task."""
 
     def evicted(self, victim: str, tasks: int, freed: Amounts | None) -> None:
         """Enter tasks that were evicted together; `freed` None: not known."""
@@ -58,7 +58,7 @@ class SetBook:
         self.sums[victim] = tuple(was + amount for was, amount in zip(total, freed, strict=True))
 
     def problems(self, emptied: Collection[str]) -> Iterator[str]:
-        """What contradicts the thresholds. `emptied`: victims of which nothing is placed afterwards."""
+        """Yield contradictions to the thresholds. `emptied`: victims without placed tasks afterwards."""
         evictor, victims = self.pools[0], self.pools[1:]
         if evictor.reaches(evictor.before):
             yield f"its pool ({evictor.leaves}) did not stand below its share before it evicted"
@@ -72,12 +72,12 @@ class SetBook:
         if self.known and self.sums:
             freed = [sum(each[d] for each in self.sums.values()) for d in range(len(evictor.share))]
             gone = [sum(victim.moved[d] for victim in victims) for d in range(len(evictor.share))]
-            # What goes of the evictor's own pool is in no victim's threshold.
+            # Evictions within the evictor's own pool are in no victim's threshold.
             if any(less > more for less, more in zip(gone, freed, strict=True)):
                 yield "the pools of its victims lost more than was evicted"
 
     def _keeps(self, victim: PoolBook, emptied: Collection[str]) -> bool:
-        """Whether a unit more would have put the pool above its share; a job that went as a whole may be a gang."""
+        """Return whether one more unit would have put the pool above its share; a whole evicted job may be a gang."""
         units = [*self.units.values(), *(each for job, each in self.sums.items() if job in emptied)]
         return any(
             victim.exceeds(tuple(now + amount for now, amount in zip(victim.after, unit, strict=True)))
@@ -86,7 +86,7 @@ class SetBook:
 
 
 def read(words: tuple[str, ...]) -> SetBook:
-    """Read a fact; raises ValueError for one that is none."""
+    """Read a fact. Raises ValueError for an invalid one."""
     _, job, *texts = words
     pools = []
     for text in texts:
@@ -102,15 +102,15 @@ def _amounts(text: str) -> Amounts:
 
 
 class Sets:
-    """The asserted transactions of a log, one at a time; `say(what, where)` reports what is wrong with one."""
+    """The transactions with assertions of a log, one at a time; `say(what, where)` reports a violation."""
 
     def __init__(self, say: Callable[[str, str], None], emptied: Callable[[str], bool]) -> None:
-        """`emptied`: whether nothing of a job may be placed any more."""
+        """Create; `emptied` returns whether a job may have no placed tasks any more."""
         self._say, self._emptied = say, emptied
         self._open: SetBook | None = None
 
     def begin(self, words: tuple[str, ...]) -> None:
-        """A transaction asserts."""
+        """Begin a transaction with an assertion."""
         self.close()
         self._open = read(words)
 
@@ -122,7 +122,7 @@ class Sets:
             self._open.evicted(victim, tasks, freed)
 
     def close(self) -> None:
-        """The transaction is over."""
+        """End the transaction."""
         found, self._open = self._open, None
         if found is not None:
             for problem in found.problems({job for job in found.sums if self._emptied(job)}):

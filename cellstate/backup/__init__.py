@@ -1,10 +1,10 @@
-"""A cell as it is at one version, whole and apart from any server: what a backup holds, and how it is read.
+"""A backup of a cell: its state at one version, independent of any server, and the reading of it.
 
-The cell goes on meanwhile. Its large hashes are read in chunks; what was touched since is read again in one
-piece, as an audit does (`changed_records.lua`), and in the same transaction everything small (semantics 18).
+The cell continues meanwhile. Its large hashes are read in chunks; records changed since are read again in one call, as
+in an audit (`changed_records.lua`), and all small keys in the same transaction (semantics 18).
 
-Left out is what only the server or a running process can vouch for: leases, wake tokens, the change list
-(who follows the cell reads it afresh), messages to executors (they are told to read afresh), last words of tasks.
+Left out are data that only the server or a running process has: leases, wake tokens, the change list (followers of the
+cell read it completely), messages to executors (which receive the mark to read everything), last output of tasks.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,22 +23,22 @@ from cellstate.resources import Dimensions
 from cellstate.server import translate
 
 BULK = ("machines", "runs", "placed", "static", "jobs", "specs", "jobnames")
-"""Hashes of a record a machine or job: every change of one is named by a fact."""
+"""Hashes of a record per machine or job: every change of one is named by a fact."""
 NAMES = "names"
-"""Made again from the static parts."""
+"""Rebuilt from the static parts."""
 LEFT = ("lease", "wake", "asleep", "changes", "box", "output", "outputs", "log", "settling", NAMES, *BULK)
 CHUNK = 1_000
 MOST_AT_ONCE = 20_000
-"""Machines and jobs in the last look, which holds the server up."""
+"""Maximum number of machines and jobs in the last read, which occupies the server."""
 ROUNDS = 200
 ATTEMPTS = 5
 
 Told = Callable[[int], object]
-"""Told of every so many records that were read or written."""
+"""Called with the number of records read or written so far."""
 
 
 class Key(NamedTuple):
-    """A small key: its type, what it holds as a flat list of bytes, and when it expires."""
+    """A small key: its type, its content as a flat list of bytes, and its expiry."""
 
     kind: str
     items: list[bytes]
@@ -57,15 +57,15 @@ class Backup:
     bulk: dict[str, dict[bytes, bytes]] = field(default_factory=lambda: {name: {} for name in BULK})
     small: dict[str, Key] = field(default_factory=dict)
     log: list[tuple[bytes, list[bytes]]] = field(default_factory=list)
-    """Entries of the stream: id, and names and values in turn."""
+    """Entries of the stream: id, then names and values in turn."""
 
     @property
     def records(self) -> int:
-        """How many records it has."""
+        """Number of records."""
         return sum(map(len, self.bulk.values())) + sum(len(key.items) for key in self.small.values()) + len(self.log)
 
     def take(self, shot: RawChangedRecords) -> None:
-        """Replace what the snapshot has anew."""
+        """Replace records by newer ones."""
         bulk = self.bulk
         for index, record, runs, static in shot.machines:
             for name, value in (("machines", record), ("runs", runs), ("static", static)):
@@ -101,7 +101,7 @@ class _Reader:
         self.prefix = keys.prefix(cell.name)
 
     def read(self, at_ms: int) -> Backup | None:
-        """Read all of it; None when it changes faster than it can be read."""
+        """Read everything; None when it changes faster than it can be read."""
         self.client.script_load(script("changed_records").text)  # a reader may not send scripts to be run (EVAL)
         schema, version = self.client.hmget(self.prefix + "meta", "schema", "version")
         backup = Backup(self.name, self.dimensions.names, int(schema), at_ms)
@@ -122,17 +122,17 @@ class _Reader:
         self.told(len(into) % CHUNK)
 
     def _small(self) -> dict[str, str]:
-        """The keys that are read whole, and their types."""
+        """Return the keys that are read whole, with their types."""
         found = self.client.scan_iter(match=self.prefix.replace("[", "\\[") + "*", count=500)
         names = sorted({key.decode().removeprefix(self.prefix) for key in found})
         return {name: self.client.type(self.prefix + name).decode() for name in names if _first(name) not in LEFT}
 
     def _catch_up(self, backup: Backup, since: int) -> bool:
-        """Bring it to one version; False when facts that would say what was touched are missing."""
+        """Bring the backup to one version; return False when facts about changed records are missing."""
         small = self._small()
         for _ in range(ROUNDS):
             answer = self._look(since, small)
-            if answer is None:  # a kind of job was new
+            if answer is None:  # there was a new kind of job
                 small = self._small()
                 continue
             shot, held = answer
@@ -140,7 +140,7 @@ class _Reader:
                 return False
             backup.take(shot)
             since = shot.seen
-            # A key that came between the listing and the look belongs to it.
+            # A key created between the listing and the read belongs to it.
             if shot.seen == shot.version and small.keys() >= (now := self._small()).keys():
                 backup.small = {name: key for name, key in held.items() if key.items}
                 self.told(sum(len(key.items) for key in held.values()))
@@ -149,7 +149,7 @@ class _Reader:
         return False
 
     def _look(self, since: int, small: Mapping[str, str]) -> tuple[RawChangedRecords, dict[str, Key]] | None:
-        """One transaction: what the facts after `since` name, and the small keys; None when it needs another queue."""
+        """Read the records that facts after `since` name and the small keys in one transaction; None to repeat."""
         chosen = script("changed_records")
         queues = sorted(name for name in small if _first(name) == "pending")
         named = [self.prefix + name for name in (*chosen.keys, *queues)]
@@ -190,7 +190,7 @@ def _ask(pipe: Any, kind: str, key: str) -> None:
         pipe.get(key)
     else:
         raise StoreError(
-            f"the key {key} is a {kind}, which no part of a cell is; somebody else put it there, delete it"
+            f"the key {key} is a {kind}, which is no part of a cell; another program created it, delete it"
         )
 
 

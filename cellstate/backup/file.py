@@ -1,4 +1,4 @@
-"""Backups as files: MessagePack objects one after another, read with care, as anybody may have written them.
+"""Backup files: consecutive MessagePack objects, validated on reading because anyone may have written them.
 
     ["omega-backup", 1, {"cell", "resources", "schema", "at_ms", "version", "by"}]      a cell begins
     [key, type, ttl_ms or nil, [bytes, …]]                                              at most 2,000 items each
@@ -26,7 +26,7 @@ _ENTRY = re.compile(rb"[0-9]{1,15}-0")
 
 
 def write(backup: Backup, to: BinaryIO, by: str) -> int:
-    """Write a cell; returns the bytes written. `by`: the program and version that do."""
+    """Write a cell; return the number of bytes. `by`: the program and its version."""
     digest, count, size = blake2b(), 0, 0
 
     def put(item: object) -> int:
@@ -74,7 +74,7 @@ def read(source: BinaryIO, what: str) -> list[Backup]:
 
 
 class _Damaged(ValueError):
-    """What is wrong, in words for a person."""
+    """The damage, as a message."""
 
 
 def _check(true: object, wrong: str) -> None:

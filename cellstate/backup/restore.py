@@ -1,4 +1,4 @@
-"""A backup written into a store, as the cell that it was."""
+"""Restoring a backup to a store."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,13 +15,13 @@ from cellstate.server import translate
 
 META = "meta"
 AHEAD = {"placements": 1_000_000, "incarnations": 1_000}
-"""How far these counters are set ahead. Executors and schedulers that went on after the backup was made may have
-newer numbers than it; what they say of those must not be taken for what gets them anew (semantics 1, 15). The log
-says so in a fact of its own, ``restore VERSION PLACEMENTS``."""
+"""Increase of these counters. Executors and schedulers that continued after the backup may have newer numbers than it;
+reports with those must not apply to objects that get the same numbers again (semantics 1, 15). The log has a fact for
+it, ``restore VERSION PLACEMENTS``."""
 
 
 def check_schema(backup: Backup) -> None:
-    """Raise Unsuitable when records of the backup's form cannot be written here."""
+    """Raise Unsuitable when this version cannot write the backup's records."""
     if backup.schema != keys.SCHEMA:
         which = "newer" if backup.schema > keys.SCHEMA else "older"
         raise Unsuitable(
@@ -31,9 +31,9 @@ def check_schema(backup: Backup) -> None:
 
 
 def without_agent(backup: Backup, live: Container[str]) -> dict[str, int]:
-    """Return the tasks that run in a backup on each machine that had an agent which is not among the `live` ones.
+    """Return the running tasks of a backup by machine, for machines with an agent that is not among the `live` ones.
 
-    Such a machine is down, and its tasks are queued again, when one lease after the restore no agent has its name.
+    Such a machine is down, and its tasks are queued again, unless an agent registers its name within a lease.
     """
     agents = {name.partition(b"/")[2].decode() for name in backup.small.get("agents", Key("hash", [])).items[::2]}
     found = {}
@@ -49,9 +49,9 @@ def restore(
     client: "redis.Redis", backup: Backup, name: str, at_ms: int, by: str, *, url: str = "",
     told: Told = lambda _: None,
 ) -> RedisCell:  # fmt: skip
-    """Write the backup as cell `name`; one that is there is deleted first. Raises StoreError, Unsuitable.
+    """Write the backup as cell `name`; an existing one is deleted first. Raises StoreError, Unsuitable.
 
-    Until all is written there is no cell of this name: one that was interrupted is written again from the start.
+    The cell exists only once everything is written: an interrupted restore starts again.
     """
     check_schema(backup)
     cell = RedisCell(client, name, Dimensions(backup.resources), url)
@@ -67,7 +67,7 @@ def restore(
 
 
 def _leases(backup: Backup) -> Iterator[int]:
-    """The lengths (ms) of the leases of the executors in a backup."""
+    """Yield the lengths (ms) of the leases of the executors in a backup."""
     for record in backup.small.get("agents", Key("hash", [])).items[1::2]:
         yield int(record.split(b" ")[2])
 
@@ -77,7 +77,7 @@ def _asked(client: Any, name: str, counter: str) -> Any:
 
 
 def _write(client: Any, cell: RedisCell, backup: Backup, told: Told) -> None:
-    """Everything but the counters."""
+    """Write everything except the counters."""
     prefix = keys.prefix(cell.name)
     names = {static.partition(b"\n")[0]: index for index, static in backup.bulk["static"].items()}
     for name, records in (*backup.bulk.items(), (NAMES, names)):
@@ -95,11 +95,11 @@ def _write(client: Any, cell: RedisCell, backup: Backup, told: Told) -> None:
             pipe.execute()
         told(len(entries))
     for executor in backup.small.get("executors", Key("hash", [])).items[1::2]:
-        client.rpush(f"{prefix}box:{executor.decode()}", "!")  # read everything afresh
+        client.rpush(f"{prefix}box:{executor.decode()}", "!")  # a mark to read everything
 
 
 def _counters(backup: Backup, before: Mapping[str, int]) -> dict[str, bytes]:
-    """The counters to go on with. The change list is empty: what happened up to now is read afresh."""
+    """Return the counters of the restored cell. The change list is empty: followers read everything."""
     items = backup.small[META].items
     counters = {name.decode(): value for name, value in zip(items[::2], items[1::2], strict=True)}
     for name, ahead in AHEAD.items():
@@ -109,10 +109,10 @@ def _counters(backup: Backup, before: Mapping[str, int]) -> dict[str, bytes]:
 
 
 def _begin(client: Any, cell: RedisCell, counters: Mapping[str, bytes], at_ms: int, by: str, lease_ms: int) -> None:
-    """Say in the log what was done; with its counters the cell is there.
+    """Write the fact of the restore to the log; with its counters the cell exists.
 
-    For the longest lease of an executor nothing starts that is placed from now on: agents that are cut off may run
-    tasks that the backup lists as pending, until their leases end.
+    For the longest lease of an executor no newly placed task starts: disconnected agents may run tasks that the backup
+    lists as pending, until their leases expire.
     """
     prefix = keys.prefix(cell.name)
     version = int(counters["version"])
@@ -140,5 +140,5 @@ def _write_key(client: Any, name: str, key: Key, told: Told) -> None:
 
 
 def _chunks(items: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Even numbers of items at a time."""
+    """Yield chunks with an even number of items."""
     return (items[start : start + 2 * CHUNK] for start in range(0, len(items), 2 * CHUNK))

@@ -11,7 +11,7 @@ TAILS = 1_000
 
 
 class MemoryAgents(MemoryExecutors):
-    """Leases of agents, and the last words of tasks. Leases never expire by themselves, see MemoryCell.expire."""
+    """Leases of agents, and the last output of tasks. Only MemoryCell.expire ends a lease."""
 
     def register_agent(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
         """See Cell.register_agent."""

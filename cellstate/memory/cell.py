@@ -1,4 +1,4 @@
-"""The twin as a whole: transactions, members, limits; its parts say what the other scripts do."""
+"""The complete twin: transactions, members, limits; its parts mirror the other scripts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -26,10 +26,10 @@ Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | N
 class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, MemoryHousekeeping):
     """A cell in memory; see `Cell` for the methods of the port.
 
-    Finished jobs are kept as in the store. Leases never expire by themselves: `expire` does it. `log`
-    and `boxes` False keep neither facts nor messages (the simulator reads none). `release_moves_number`
-    False lets ended tasks leave a machine's sequence number alone, as the authors' simulator does; only
-    for comparing figures with it. `tag` gives the tag of each version; a count by default.
+    Finished jobs are kept as in the store. Only `expire` ends a lease. With `log` and `boxes` False it keeps no facts
+    and no messages (the simulator reads none). With `release_moves_number` False ended tasks do not change a machine's
+    sequence number, as in the authors' simulator; only for comparisons with it. `tag` returns the tag of each version;
+    a count by default.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         keep_ms: int = 24 * 3600 * 1000, log: bool = True, boxes: bool = True, release_moves_number: bool = True,
         tag: Callable[[], str] | None = None,
     ) -> None:  # fmt: skip
-        """Make an empty cell."""
+        """Create an empty cell."""
         super().__init__(name, dimensions or Dimensions(), keep_jobs, keep_ms, log, boxes, tag)
         self.release_moves_number = release_moves_number
         self.tables, self.learnt = {}, {}
@@ -60,7 +60,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         self.resend()
 
     def resend(self) -> None:
-        """Send the commit in flight once more: it has no second effect (semantics 14)."""
+        """Send the commit in flight again; it has no second effect (semantics 14)."""
         if self._flight is None:
             raise RuntimeError("no commit in flight")
         try:
@@ -69,7 +69,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
             self._answer = error
 
     def finish(self) -> Reply:
-        """The reply of the commit in flight."""
+        """Return the reply of the commit in flight."""
         answer, self._answer, self._flight = self._answer, None, None
         if answer is None:
             raise RuntimeError("no commit in flight")
@@ -130,7 +130,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         return counts
 
     def end_each(self, endings: Sequence[Ending]) -> list[int]:
-        """End tasks of any sort."""
+        """End tasks in any way."""
         counts = []
         for machine, placement, how, tasks, reason, job_id in endings:
             m, n = self.M.get(machine), 0
@@ -151,7 +151,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         return counts
 
     def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
-        """For (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
+        """Return for (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
         self.unfold()
         return [self._may_start(self.M.get(machine), placement) for machine, placement in asked]
 
@@ -167,7 +167,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         return "wait" if any(span_split(tasks, leaving)[0] for leaving in elsewhere) else "go"
 
     def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
-        """Messages for an executor, oldest first; never waits. See RedisCell.receive for their form."""
+        """Return messages for an executor, oldest first, without waiting. See RedisCell.receive for their form."""
         box = self._box.get(executor, [])
         taken, self._box[executor] = box[:most], box[most:]
         return [self.write([line]) for line in taken]
@@ -191,7 +191,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         return Membership(member, self.incarnations)
 
     def renew_scheduler(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
-        """Renew the lease and leave `figures`; returns the live members. Fenced when it lapsed."""
+        """Renew the lease and store `figures`; return the live members. Fenced when it expired."""
         known = self.schedulers.get(membership.member)
         if known is None or not known.lives or known.incarnation != membership.incarnation:
             raise Fenced(f"scheduler {membership.member}: its lease lapsed; register again")
@@ -199,7 +199,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         return sorted(name for name, member in self.schedulers.items() if member.lives)
 
     def expire(self, member: str) -> None:
-        """Let the lease of a scheduler or an agent lapse, as the server would in time."""
+        """End the lease of a scheduler or an agent, as the server does in time."""
         holder = self.agents_known.get(member) or self.schedulers[member]
         holder.lives = False
 
@@ -216,7 +216,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         return True
 
     def wait_for_work(self, member: str, seconds: float) -> bool:
-        """Whether somebody left work for this scheduler; takes the token and never sleeps."""
+        """Return whether there is work for this scheduler; takes the token and never waits."""
         found = member in self.wakes
         self.wakes.discard(member)
         return found
@@ -251,4 +251,4 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         self.announce(at_ms, by)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no connection."""

@@ -1,4 +1,4 @@
-"""Judging transactions in the twin: ``lua/commit.lua``, function by function."""
+"""Validation of transactions in the twin: ``lua/commit.lua``, function by function."""
 
 from collections.abc import Sequence
 
@@ -15,17 +15,17 @@ Unit = tuple[int, KindRow, Group]
 
 
 class Judging:
-    """A transaction while it is judged.
+    """A transaction during its validation.
 
     Per group the tasks claimed, per placement and per job those evicted, per kind (by name) and pool (by number) the
-    jobs all of whose tasks are; per claim the tasks placed, the verdict and the victims taken.
+    jobs that lose all tasks; per claim the tasks placed, the verdict and the victims.
     """
 
     __slots__ = ("claimed", "claims", "coarse", "evicted", "gang", "gone", "id", "incomplete", "job", "placed",
                  "placing", "stocks", "taken", "vacated", "verdicts")  # fmt: skip
 
     def __init__(self, transaction: Transaction, job: JobRow | None) -> None:
-        """Nothing is judged yet."""
+        """Start the validation."""
         self.id, self.claims, self.job = transaction.job, transaction.claims, job
         self.gang, self.coarse = transaction.mode == Mode.GANG, transaction.detection == Detection.COARSE
         self.claimed: dict[int, int] = {}
@@ -40,13 +40,13 @@ class Judging:
 
 
 class MemoryCommit(MemoryPlain):
-    """Judge everything, then write: no roll-back exists."""
+    """Validate everything, then write: there is no roll-back."""
 
     def victims_of(self, t: Judging, j: JobRow, c: Claim, m: MachineRow) -> list[Unit] | Verdict:
-        """Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
+        """Return single tasks that may be evicted for a claim, in the given order, without those already gone.
 
-        A verdict when one of them is not of strictly lower precedence, and no assertion covers its pool; optional
-        tasks count as of precedence 0, unless a strict gang goes with them.
+        Returns a verdict when one of them is not of strictly lower precedence, and no assertion covers its pool;
+        optional tasks have precedence 0, unless a strict gang goes with them.
         """
         units: list[Unit] = []
         listed: dict[int, int] = {}
@@ -65,7 +65,7 @@ class MemoryCommit(MemoryPlain):
         return units
 
     def refusal(self, t: Judging, j: JobRow, victim: JobRow, *, lower: bool) -> Verdict | None:
-        """The verdict that refuses a victim, as far as pools and precedence are concerned."""
+        """Return the verdict that refuses a victim, by pools and precedence."""
         if t.stocks is not None and t.stocks.covers(victim):
             return None
         if self.pools_state and leaf(victim) != leaf(j) and not self._operates(j):
@@ -73,12 +73,12 @@ class MemoryCommit(MemoryPlain):
         return None if lower else Verdict.PRECEDENCE
 
     def _operates(self, j: JobRow) -> bool:
-        """Whether a job is in the operators' band: then precedence decides across pools."""
+        """Return whether a job is in the operators' band: then precedence decides across pools."""
         least = self._pools.operators_from
         return least is not None and j.precedence >= least
 
     def admitted(self, t: Judging, j: JobRow, g: Group) -> int:
-        """How many tasks the limits of the job's kind and of its pools still admit (semantics 9)."""
+        """Return the number of tasks that the limits of the job's kind and of its pools still admit (semantics 9)."""
         k, most = j.kind, self.admits(j, g, t.vacated, fresh=j.placed == 0 and not t.placing)
         if k.lowest is not None and k.highest is not None and not k.lowest <= j.precedence <= k.highest:
             return 0
@@ -93,7 +93,7 @@ class MemoryCommit(MemoryPlain):
         return most
 
     def evict(self, t: Judging, m: MachineRow, units: Sequence[Unit], sign: int) -> None:
-        """Give room back as if these tasks were gone, or (-1) take it again."""
+        """Free the room of these tasks, or (-1) take it again."""
         for placement, k, g in units:
             self.occupy(m, g, -sign)
             self.book(k, g, -sign)
@@ -108,8 +108,8 @@ class MemoryCommit(MemoryPlain):
     def fit(self, t: Judging, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit]) -> tuple[int, Verdict]:
         """Place as many of `want` as fit, evicting one task after another and only while that helps.
 
-        A task that does not fit in the end evicts nothing (semantics 7). Returns the number and what
-        stopped it.
+        A task that does not fit in the end evicts nothing (semantics 7). Returns the number and the verdict of the
+        others.
         """
         n = taken = tried = 0
         verdict = Verdict.PLACED
@@ -134,7 +134,7 @@ class MemoryCommit(MemoryPlain):
     ) -> tuple[int, Verdict]:
         """As `fit`, task by task: each with the victims that it needs, while that is legal between pools (rule 33).
 
-        The claims of a gang are one set, which is judged when all of them stand.
+        The claims of a gang are one set, which is validated when all of them fit.
         """
         n, taken, verdict = 0, 0, Verdict.PLACED
         while n < want and verdict is Verdict.PLACED:
@@ -165,7 +165,7 @@ class MemoryCommit(MemoryPlain):
         return n, verdict
 
     def judge(self, t: Judging, c: Claim) -> tuple[int, Verdict]:
-        """Judge one claim against the running copy. Returns how many tasks stand, and the verdict of the rest.
+        """Validate one claim against the working state. Returns the number of accepted tasks and the others' verdict.
 
         A run of identical tasks shares the verdict of the first that failed.
         """
@@ -184,7 +184,7 @@ class MemoryCommit(MemoryPlain):
         units = self.victims_of(t, j, c, m)
         if t.stocks is not None and not t.stocks.below(g):
             units = Verdict.SHARE
-        # Own earlier transactions of this call are no interference: only a foreign change is a move.
+        # Own earlier transactions of this call are no interference: only changes by others count as a move.
         moved = t.coarse and (self.diverged or c.seen != (m.number if m.stamp < self.base else m.before))
         if isinstance(units, Verdict) or moved:
             if self.admitted(t, j, g) <= 0:
@@ -205,14 +205,14 @@ class MemoryCommit(MemoryPlain):
         return n, verdict
 
     def covers(self, t: Judging, j: JobRow) -> bool:
-        """A gang job takes only transactions that cover all its unplaced required tasks as a gang (semantics 8)."""
+        """Return whether a transaction covers all unplaced required tasks of a gang job as a gang (semantics 8)."""
         sums: dict[int, int] = {}
         for c in t.claims:
             sums[c.group] = sums.get(c.group, 0) + c.count
         return t.gang and all(g.optional or sums.get(g.number, 0) >= g.unplaced for g in j.groups)
 
     def abort(self, t: Judging, *, kept: bool) -> None:
-        """A failed gang leaves nothing behind: what would have stood is aborted, the running copy is as it was."""
+        """Abort a failed gang: its accepted claims are undone in the working state."""
         for i, (c, n, units) in enumerate(zip(t.claims, t.placed, t.taken, strict=True)):
             if n > 0 and t.job is not None:
                 m, g = self.M[c.machine], t.job.groups[c.group]
@@ -226,7 +226,7 @@ class MemoryCommit(MemoryPlain):
             t.job.kind.kept = kept
 
     def apply_evictions(self, units: list[Unit], m: MachineRow, reason: str) -> None:
-        """Evict what the claim took: the last tasks of each victim's run."""
+        """Evict the victims of a claim: the last tasks of each victim's run."""
         counts: dict[int, int] = {}
         for placement, _, _ in units:
             counts[placement] = counts.get(placement, 0) + 1
@@ -235,7 +235,7 @@ class MemoryCommit(MemoryPlain):
             self.take_off(m, placement, part, How.EVICTED, reason)
 
     def apply(self, t: Judging, j: JobRow, stamp: int) -> None:
-        """Write what stands."""
+        """Write the accepted claims."""
         reason = f"precedence:{t.id}" if t.stocks is None else f"fair-share:{t.id}"
         if t.stocks is not None and any(t.taken):
             self.fact(*t.stocks.fact(t.id))
@@ -249,7 +249,7 @@ class MemoryCommit(MemoryPlain):
         self.evict_gangs(reason, stamp)
 
     def decide(self, transaction: Transaction) -> Outcome:
-        """Judge a transaction and apply what stands."""
+        """Validate a transaction and apply its accepted claims."""
         self.unfold()
         self.stamp = stamp = self.stamp + 1
         j = self.J.get(transaction.job)

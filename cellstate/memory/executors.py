@@ -17,10 +17,10 @@ CHUNK = 1_000
 
 
 class MemoryExecutors(MemoryMachines, MemoryReads):
-    """Names and leases of executors. Leases never expire by themselves, see MemoryCell.expire."""
+    """Names and leases of executors. Only MemoryCell.expire ends a lease."""
 
     def begin_to_serve(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        """Give the name to this nonce as a new incarnation."""
+        """Register the name for this nonce as a new incarnation."""
         self.open()
         self.incarnations += 1
         self.agents_known[executor] = Agent(self.incarnations, nonce, lease_ms)
@@ -79,7 +79,7 @@ class MemoryExecutors(MemoryMachines, MemoryReads):
         return True
 
     def _give_up(self, machines: Sequence[MachineRow], to: MachineState, reason: str) -> bool:
-        """Give up what is on these machines; whether anything changed."""
+        """Requeue the tasks of these machines; return whether anything changed."""
         start = len(self._trail)
         for m in machines:
             state = m.state if to is MachineState.OFFLINE and m.state is not MachineState.UP else to

@@ -14,7 +14,7 @@ class MemoryHousekeeping(MemoryTasks):
     """End tasks of stopped and abandoned jobs; queue lost tasks again."""
 
     def chores(self) -> dict[str, int]:
-        """Jobs that housekeeping has to act on: from when (ms)."""
+        """Return the jobs that are due for housekeeping: from when (ms)."""
         return {job_id: when for when, job_id in sorted((when, job_id) for job_id, when in self.due.items())}
 
     def housekeep(self, at_ms: int, by: str, most: int = 1_000) -> Housekept:

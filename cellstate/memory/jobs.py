@@ -1,6 +1,6 @@
-"""Jobs of the twin are submitted, held, resized and stopped, as ``lua/`` has a script for each.
+"""Submission, hold, resize and stop of jobs in the twin, as ``lua/`` has a script for each.
 
-What holds them back is in `waits`.
+Reasons that hold jobs back are in `waits`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from cellstate.transaction import How
 
 
 class MemoryJobs(MemoryTasks, MemoryReads):
-    """What people do with jobs; see `Cell` for the methods of the port."""
+    """Operations on jobs by people; see `Cell` for the methods of the port."""
 
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
         """See Cell.submit."""
@@ -63,7 +63,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         return answers
 
     def hopeless(self, spec: JobSpec) -> Submitted | None:
-        """Why a job cannot be taken: it would wait for one that is not there, or that did not finish."""
+        """Return why a job cannot be accepted: it depends on a job that does not exist or did not finish."""
         for wait in spec.after:
             j = self.J.get(wait.job)
             if j is None:
@@ -115,7 +115,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
             self.overtaken(j, check)
             self.open()
             stopped, j.state = self.stop_unplaced(j), state
-            (self.touch_job if state is JobState.ABANDONED else self.modify)(j)  # no person abandons
+            (self.touch_job if state is JobState.ABANDONED else self.modify)(j)  # people do not abandon
             self.due.pop(job_id, None)
             if j.placed and not keep:
                 self.due[job_id] = 0
@@ -123,10 +123,10 @@ class MemoryJobs(MemoryTasks, MemoryReads):
             self.publish(at_ms, by)
         return self.job_of(j, spec=False)
 
-    # What may change of a job after its submission
+    # Changes of a submitted job
 
     def live(self, job_id: str) -> JobRow:
-        """A job that can still be changed; raises Refused for another."""
+        """Return a job that can still be changed; raises Refused for another."""
         j = self.J.get(job_id)
         if j is None:
             raise refusal(self.name, job_id, "unknown")
@@ -135,7 +135,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         return j
 
     def overtaken(self, j: JobRow, check: int | None) -> None:
-        """Raise Overtaken when somebody who read another modify index asks."""
+        """Raise Overtaken when the caller read another modify index."""
         if check is not None and check != j.modified:
             raise refusal(self.name, j.id, "moved", self.job_of(j, spec=False))
 
@@ -186,7 +186,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None, seen: Mapping[int, int],
         placed: Mapping[int, int], *, step: bool,
     ) -> bool:  # fmt: skip
-        """One call of the script; returns whether another one is needed."""
+        """Make one call of the script; return whether another one is needed."""
         j = self.live(job_id)
         if any(number >= len(j.groups) for number in totals):
             raise refusal(self.name, job_id, "group", self.job_of(j, spec=False))
@@ -231,7 +231,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         g.total, g.indices = g.total + count, g.indices + count
 
     def shrink(self, j: JobRow, g: Group, count: int, most: int) -> tuple[int, int]:
-        """Take tasks away; returns minus the waiting ones among them, and the number of running ones."""
+        """Remove tasks; return minus the pending ones among them, and the number of running ones."""
         if count > g.unplaced and g.delayed:
             self.requeue(g, inf)
         waiting = min(count, g.unplaced)
@@ -248,7 +248,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         return -waiting, stopped
 
     def stop_newest(self, g: Group, count: int) -> None:
-        """Stop so many running tasks, newest index first. Each run is ended once."""
+        """Stop `count` running tasks, newest index first. Each run is ended once."""
         running = [
             (spans[i], spans[i + 1], placement)
             for placement, index in g.runs.items()
@@ -267,12 +267,12 @@ class MemoryJobs(MemoryTasks, MemoryReads):
 
 
 def plain(value: Any) -> Any:
-    """What is left of a value after a journey through MessagePack."""
+    """Return a value as after encoding with MessagePack."""
     return msgpack.unpackb(msgpack.packb(value)) if value else {}
 
 
 def _opaque(spec: JobSpec) -> dict[str, Any]:
-    """What of a job only schedulers and executors read."""
+    """Return a job's fields for schedulers and executors."""
     groups = spec.groups
     if not spec.extra and len(groups) == 1 and not groups[0].extra:
         return {}
@@ -292,6 +292,6 @@ def _asked(spec: JobSpec) -> tuple[Any, ...]:
 
 
 def _essence(j: JobRow) -> tuple[Any, ...]:
-    """What stays the same of a job: everything but state, counts and ranges."""
+    """Return the constant part of a job: everything but state, counts and ranges."""
     groups = [(g.amounts, g.duration, g.total, g.indices, g.optional, -1 if g.once else g.budget) for g in j.groups]
     return j.name, j.kind.name, j.precedence, j.gang, groups, j.spec

@@ -14,14 +14,14 @@ from cellstate.transaction import Intake
 
 
 class MemoryLanes(MemoryWords):
-    """Counts jobs in lanes, and keeps their queues."""
+    """Counts of jobs in lanes, and their queues."""
 
     version = 0
     counted = True
-    """False leaves what lanes want and hold uncounted: for simulations in which nobody looks at it."""
+    """With False, the demand and use of lanes are not counted: for simulations that do not read them."""
 
     def lane_named(self, lane: Lane) -> LaneRow:
-        """A lane by its name, made when there is none. With too many of them, all further jobs of a kind share one."""
+        """Return a lane by its name, creating it. With too many lanes, all further jobs of a kind share one."""
         found = self.lane_names.get(lane)
         if found is None and len(self.L) >= MOST_LANES:
             lane = Lane(lane.kind, 0)
@@ -40,7 +40,7 @@ class MemoryLanes(MemoryWords):
             self.count_in_lane(j)
 
     def count_in_lane(self, j: JobRow) -> None:
-        """What changed of a job changes its lane."""
+        """Update the lane of a changed job."""
         lane = j.lane
         lane.version = self.version + 1
         for g in j.groups:
@@ -52,13 +52,13 @@ class MemoryLanes(MemoryWords):
                 g.held = g.placed
 
     def leave_lane(self, lane: LaneRow) -> None:
-        """A job of it ended. A lane without live jobs is forgotten, and its number free."""
+        """Remove an ended job. A lane without live jobs is deleted, and its number free."""
         lane.live -= 1
         lane.version = self.version + 1
         self.left_lanes.append(lane)
 
     def write_lanes(self) -> None:
-        """Forget the lanes that have no live jobs any more."""
+        """Delete lanes without live jobs."""
         left, self.left_lanes = self.left_lanes, []
         for lane in sorted(left, key=lambda each: each.number):
             if not lane.live and self.L.get(lane.number) is lane:
@@ -78,7 +78,7 @@ class MemoryLanes(MemoryWords):
         lane.version = self.version + 1
 
     def remove(self, j: JobRow) -> None:
-        """Take a job out of its lane's queue."""
+        """Remove a job from its lane's queue."""
         lane = j.lane
         j.arrival = 0
         lane.pending -= 1
@@ -89,18 +89,18 @@ class MemoryLanes(MemoryWords):
             lane.arrivals, lane.queue, lane.dead = [a for a, _ in pairs], [job for _, job in pairs], 0
 
     def queued(self, lane: LaneRow, after: int = 0) -> Iterator[JobRow]:
-        """The pending jobs of a lane after an arrival."""
+        """Yield the pending jobs of a lane after an arrival."""
         start = bisect_right(lane.arrivals, after)
         entries = zip(islice(lane.arrivals, start, None), islice(lane.queue, start, None), strict=True)
         return (j for a, j in entries if j.arrival == a)
 
     def pending_of(self, kind: str) -> list[JobRow]:
-        """The pending jobs of a kind, in the order in which they became so."""
+        """Return the pending jobs of a kind, in the order of becoming pending."""
         found = [j for lane in self.L.values() if lane.lane.kind == kind for j in self.queued(lane)]
         return sorted(found, key=lambda j: j.arrival)
 
     def intake(self, asked: Intake) -> tuple[list[int | None], list[JobRow]]:
-        """The next jobs of some lanes in the buckets owned; how many each gave, None: it was not asked."""
+        """Return the next jobs of some lanes in the owned buckets, and the number per lane (None: not requested)."""
         counts, found = list[int | None](), list[JobRow]()
         for number, after, most in asked.lanes:
             want = min(most, asked.most - len(found))
@@ -115,17 +115,17 @@ class MemoryLanes(MemoryWords):
             found += mine
         return counts, found
 
-    # What a working copy lacks
+    # Changes for snapshots
 
     def lane_rows(self, lanes: Iterable[LaneRow]) -> Rows:
-        """Rows of the change list."""
+        """Return rows of the change list."""
         size = len(self.dimensions)
         rows = [(BASE + each.number, each.serial, each.pending, each.arrival, *self.spread(each.wanted),
                  *self.spread(each.held)) for each in lanes]  # fmt: skip
         return np.array(rows, dtype=np.int64).reshape(-1, 4 + 2 * size)
 
     def lanes_since(self, version: int, *, full: bool) -> Rows:
-        """The lanes that changed after a version, or all of them."""
+        """Return the lanes that changed after a version, or all of them."""
         if full:
             return self.lane_rows(self.L.values())
         gone = [each for each in self.gone_lanes if each.version > version]
@@ -133,7 +133,7 @@ class MemoryLanes(MemoryWords):
         return self.lane_rows(sorted([*gone, *now], key=lambda each: each.serial))
 
     def use(self) -> dict[tuple[str, str], tuple[tuple[int, ...], tuple[int, ...]]]:
-        """What users hold and want in pools, by (pool, user)."""
+        """Return use and demand by (pool, user)."""
         found: dict[tuple[str, str], tuple[int, int]] = {}
         for each in self.L.values():
             whose = each.lane.pool, each.lane.user
@@ -148,7 +148,7 @@ class MemoryLanes(MemoryWords):
 
 
 def _wants(g: Group, tasks: int) -> int:
-    """What so many tasks want, packed; no further than is counted."""
+    """Return the demand of tasks, packed and bounded."""
     if max(g.amounts) * tasks <= MOST_WANTED:
         return g.need * tasks
     return packed([min(MOST_WANTED, amount * tasks) for amount in g.amounts])

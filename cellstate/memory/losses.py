@@ -7,26 +7,26 @@ from cellstate.model import JobState
 from cellstate.transaction import How
 
 FIRST_MS, LONGEST_MS, PROVEN_MS = 1_000, 300_000, 600_000
-"""The delay after a first loss, the longest delay, and how long a placement runs to be proven."""
+"""Delay after a first loss, maximum delay, and time after which a running placement is proven."""
 
 
 class MemoryLosses(MemoryWaits):
-    """A lost task is delayed, then queued again; one that was lost too often fails (semantics 26)."""
+    """Losses of tasks: a lost task is delayed, then queued again; after too many losses it fails (semantics 26)."""
 
     ticks: tuple[tuple[int, int], ...] = ()
-    """(ms, last placement id), the newest first: tells which placements have run for ten minutes."""
+    """(ms, last placement id), newest first, for the placements that have run for ten minutes."""
     lost_at = 0
     """The time of this call (ms)."""
 
     def keep_losses(self, g: Group, losses: list[LossRow]) -> None:
-        """Give a group other losses; those of no task are left out."""
+        """Set a group's losses, without those of no task."""
         g.losses = [loss for loss in losses if loss.tasks]
         delayed = sum(span_count(loss.tasks) for loss in g.losses if loss.due)
         g.job.delayed += delayed - g.delayed
         g.delayed, g.job.lossy = delayed, True
 
     def forget_losses(self, g: Group, gone: Spans, *, unlinked: bool = False) -> None:
-        """Forget the losses of tasks that ended; with `unlinked` keep them, for a placement of no effect any more."""
+        """Delete the losses of ended tasks; with `unlinked` keep them without a placement."""
         kept = []
         for loss in g.losses:
             inside, rest = span_split(loss.tasks, gone)
@@ -36,11 +36,11 @@ class MemoryLosses(MemoryWaits):
         self.keep_losses(g, kept)
 
     def proven(self, placement: int) -> bool:
-        """Whether a placement ran for ten minutes."""
+        """Return whether a placement ran for ten minutes."""
         return placement <= next((last for at, last in self.ticks if at <= self.lost_at - PROVEN_MS), 0)
 
     def lose(self, g: Group, gone: Spans, placement: int) -> Spans:
-        """Count a loss of tasks; returns those that are not placed again. The others are delayed."""
+        """Count a loss of tasks; return those that are not placed again. The others are delayed."""
         kept: list[LossRow] = []
         tasks_of: dict[int, Spans] = {}
         fresh = gone
@@ -64,7 +64,7 @@ class MemoryLosses(MemoryWaits):
         return spent
 
     def requeue(self, g: Group, at_ms: float) -> Spans:
-        """Queue the delayed tasks of a group that are due at a time; returns them."""
+        """Queue the delayed tasks of a group that are due; return them."""
         j, back = g.job, NONE
         for loss in g.losses:
             if 0 < loss.due <= at_ms:
@@ -78,12 +78,12 @@ class MemoryLosses(MemoryWaits):
         return back
 
     def due_of(self, j: JobRow) -> int | None:
-        """When the first delayed task of a job is due, of a gang the last; None when there is none."""
+        """Return when the first delayed task of a job is due, of a gang the last; None when there is none."""
         due = [loss.due for g in j.groups for loss in g.losses if loss.due]
         return (max if j.gang else min)(due) if due else None
 
     def end_late(self, j: JobRow, machine: int, placement: int, part: Spans | None, how: How) -> int:
-        """Tasks ended before they were taken for lost, and were not placed since: the end counts (semantics 27)."""
+        """Record the end of tasks before they were declared lost, if not placed since (semantics 27)."""
         count = 0
         for g in j.groups if j.state <= JobState.HELD else ():
             taken = NONE
@@ -106,7 +106,7 @@ class MemoryLosses(MemoryWaits):
         return count
 
     def count_ended(self, g: Group, how: How, count: int) -> None:
-        """Count tasks as finished, failed or stopped; whatever else happens to tasks of a stopped job stops them."""
+        """Count tasks as finished, failed or stopped; tasks of a stopped job always count as stopped."""
         if how is How.FINISHED:
             g.finished += count
         elif how is How.FAILED:

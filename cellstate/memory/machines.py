@@ -1,4 +1,4 @@
-"""Machines of the twin come, change and go; ``lua/join.lua`` and ``lua/machine.lua``."""
+"""Machines of the twin join, change and leave; ``lua/join.lua`` and ``lua/machine.lua``."""
 
 from collections.abc import Mapping, Sequence
 
@@ -68,7 +68,7 @@ class MemoryMachines(MemoryTasks):
         return found
 
     def check_sum(self, capacities: Mapping[str, Resources]) -> None:
-        """Refuse machines with which all would have too much together (lua/parts/sums.lua)."""
+        """Refuse machines with a sum beyond the exact range (lua/parts/sums.lua)."""
         if all(max(capacity) <= BIG for capacity in capacities.values()):
             return
         have = {m.name: m.capacity for m in self.M.values() if m.state is not MachineState.GONE} | dict(capacities)
@@ -78,7 +78,7 @@ class MemoryMachines(MemoryTasks):
                 raise excess(self.name, resource)
 
     def equip(self, m: MachineRow, capacity: Resources) -> None:
-        """Give a machine another capacity; what is allocated stays."""
+        """Change a machine's capacity; allocated amounts stay."""
         m.free += packed(capacity) - packed(m.capacity)
         m.capacity = tuple(capacity)
 
@@ -90,7 +90,7 @@ class MemoryMachines(MemoryTasks):
         self.fact_of_state(m)
 
     def fact_of_state(self, m: MachineRow) -> None:
-        """Note the state that a machine has now."""
+        """Write the fact of a machine's present state."""
         self.fact("machine", m.index, "state", int(m.state), m.number, m.capacity, m.free)
 
     def _machine(self, index: int) -> MachineRow:
@@ -142,9 +142,9 @@ class MemoryMachines(MemoryTasks):
         self.publish(at_ms, by)
 
     def needed(self, m: MachineRow, capacity: Resources, evict: Sequence[tuple[int, int]]) -> dict[int, int] | None:
-        """How many tasks to evict of each run named, in order, so that what stays fits.
+        """Return the number of tasks to evict from each named run, in order, so that the rest fits.
 
-        None when not even all of them are enough.
+        None when all of them are not enough.
         """
         used, counts = list(self.used(m.capacity, m.free)), dict[int, int]()
 

@@ -1,7 +1,7 @@
-"""The twin's short way for what is plain and frequent, with the same result as the long one.
+"""The twin's fast path for simple, frequent calls, with the same result as the full one.
 
-Plain is a transaction of one task group in which every claim stands whole - no victims, no limits, all
-of it fits - and the end of whole runs that finished. tests/property holds both ways to the letter.
+Simple are a transaction of one task group with all claims accepted as a whole - no victims, no limits - and the end of
+whole finished runs. tests/property compares both paths exactly.
 """
 
 from collections.abc import Sequence
@@ -13,17 +13,17 @@ from cellstate.transaction import Claim, Detection, Ending, Mode, Outcome, Trans
 
 
 class MemoryPlain(MemoryTasks):
-    """Place and end with few operations a task: sums are taken once a transaction."""
+    """Places and ends tasks with few operations per task: sums are computed once per transaction."""
 
     shortcut = True
-    """Whether the short way is taken at all; the tests compare both."""
+    """Whether the fast path is used; the tests compare both."""
 
     def simply(self, j: JobRow) -> bool:
-        """Whether a job's claims can be judged the short way: nothing is limited, and any machine may take them."""
+        """Return whether a job's claims allow the fast path: nothing is limited, and any machine may take them."""
         return j.kind.plain and not j.commands and not (self._books and self.chain_of(j))
 
     def plainly(self, transaction: Transaction, j: JobRow) -> Outcome | None:
-        """Judge and apply a plain transaction; None, with nothing done, for any other."""
+        """Validate and apply a simple transaction; None, without effect, for any other."""
         claims, number = transaction.claims, transaction.claims[0].group
         if not 0 <= number < len(j.groups):
             return None
@@ -60,7 +60,7 @@ class MemoryPlain(MemoryTasks):
         return None
 
     def place_all(self, j: JobRow, g: Group, stands: Sequence[MachineRow], claims: Sequence[Claim], total: int) -> None:
-        """Touch and place for every claim, on its machine in `stands`; their room is taken already."""
+        """Touch and place for every claim, on its machine in `stands`; the room is already deducted."""
         stamp, base, placement, loud = self.stamp, self.base, self.placements, self.log or self.boxes
         numbers, waiting = self.numbers, g.waiting
         first = waiting[0]
@@ -94,7 +94,7 @@ class MemoryPlain(MemoryTasks):
         self.transactions += 1
 
     def finish_all(self, endings: Sequence[Ending], *, moves: bool) -> list[int]:
-        """End whole runs that finished; every ending must be of that sort."""
+        """End whole finished runs; every ending must be of that form."""
         find, rest, numbers, stamp, counts = self.M.get, self.free, self.numbers, self.stamp, list[int]()
         group: Group | None = None
         total = 0
@@ -125,7 +125,7 @@ class MemoryPlain(MemoryTasks):
         return counts
 
     def count_finished(self, g: Group, count: int) -> None:
-        """Count so many tasks of a group as finished."""
+        """Count tasks of a group as finished."""
         j = g.job
         before = j.placed
         self.freed = True

@@ -18,17 +18,17 @@ from cellstate.transaction import Position
 
 
 class PoolBook:
-    """What a pool that carries limits may hold and holds: jobs with placed tasks, placed tasks, each resource."""
+    """Limits and use of a pool that carries limits: jobs with placed tasks, placed tasks, each resource."""
 
     __slots__ = ("held", "limit", "number")
 
     def __init__(self, number: int, limit: list[int | None]) -> None:
-        """It holds nothing."""
+        """Create without use."""
         self.number, self.limit, self.held = number, limit, [0] * len(limit)
 
 
 class MemoryPools(MemoryPublish):
-    """The pools of a cell, and what those that carry limits hold."""
+    """The pools of a cell, and the use of those that carry limits."""
 
     _pools = Pools()
     _next_pool = 1
@@ -116,7 +116,7 @@ class MemoryPools(MemoryPublish):
         return self.version
 
     def chain_of(self, j: JobRow) -> list[PoolBook]:
-        """The books of the pools whose limits bind a job, from its leaf upward."""
+        """Return the books of the pools with limits that bind a job, from its leaf upward."""
         lane = j.lane.lane
         leaf = lane.pool or lane.user
         found = self._chains.get(leaf)
@@ -126,7 +126,7 @@ class MemoryPools(MemoryPublish):
         return found
 
     def book_in_pools(self, g: Group, count: int) -> None:
-        """Count so many tasks as held by the pools of their job, or no longer."""
+        """Add tasks to the use of their job's pools, or subtract them."""
         if self._books:
             for book in self.chain_of(g.job):
                 book.held[1] += count
@@ -134,13 +134,13 @@ class MemoryPools(MemoryPublish):
                     book.held[d] += need * count
 
     def count_in_pools(self, j: JobRow, count: int) -> None:
-        """Count a job with placed tasks, or no longer."""
+        """Add a job with placed tasks to its pools, or subtract it."""
         if self._books:
             for book in self.chain_of(j):
                 book.held[0] += count
 
     def admits(self, j: JobRow, g: Group, vacated: Mapping[object, int], *, fresh: bool) -> int:
-        """How many tasks of a group the limits of its job's pools still admit."""
+        """Return the number of tasks of a group that the limits of its job's pools still admit."""
         most = MANY
         for book in self.chain_of(j) if self._books else ():
             limit, held = book.limit, book.held
@@ -155,7 +155,7 @@ class MemoryPools(MemoryPublish):
         return most
 
     def refuses_pool(self, pool: str) -> bool:
-        """Whether no job may be submitted to a pool of that name: pools are configured, and it is no leaf of them."""
+        """Return whether a pool accepts no jobs: pools are configured, and it is no leaf of them."""
         return bool(pool) and self._pools.configured and pool not in self._pools.leaves
 
 

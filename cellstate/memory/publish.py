@@ -1,7 +1,7 @@
-"""The twin's counters, what a call announces, and its writes; ``lua/parts/publish.lua`` and ``delta.lua``.
+"""The twin's counters, announcements and writes of a call; ``lua/parts/publish.lua`` and ``delta.lua``.
 
-Every call that changes anything raises the version by one and leaves, under that version, its tag and
-the machines it touched. Facts and messages are kept as tuples and written out when somebody reads them.
+Every changing call raises the version by one and records, under that version, its tag and the machines it touched.
+Facts and messages are kept as tuples and converted to text when they are read.
 """
 
 from collections import deque
@@ -21,32 +21,32 @@ from cellstate.transaction import Position
 LOG_KEPT, BOX_MOST = 50_000, 200_000
 
 Line = tuple[Any, ...]
-"""A fact or a message before it is written out."""
+"""A fact or a message before its conversion to text."""
 
 
 class Member:
-    """A scheduler on record. `last` and `outcomes` belong to its last transaction number."""
+    """A registered scheduler. `last` and `outcomes` belong to its last transaction number."""
 
     __slots__ = ("incarnation", "last", "lives", "nonce", "outcomes")
 
     def __init__(self, incarnation: int, nonce: str) -> None:
-        """It has not committed yet; its lease holds."""
+        """Create with a lease and without commits."""
         self.incarnation, self.nonce, self.lives, self.last = incarnation, nonce, True, 0
         self.outcomes: list[Any] = []
 
 
 class Agent:
-    """An executor on record; its lease lasts `lease_ms` wherever time passes."""
+    """A registered executor; its lease has the length `lease_ms` where time passes."""
 
     __slots__ = ("incarnation", "lease_ms", "lives", "nonce")
 
     def __init__(self, incarnation: int, nonce: str, lease_ms: int) -> None:
-        """Its lease holds."""
+        """Create with a lease."""
         self.incarnation, self.nonce, self.lease_ms, self.lives = incarnation, nonce, lease_ms, True
 
 
 class MemoryPublish(MemoryLanes):
-    """What every changing call does before and after its own work."""
+    """The common part of every changing call, before and after its own work."""
 
     CHANGES_KEPT = 8192
     pools_state = 0
@@ -86,18 +86,18 @@ class MemoryPublish(MemoryLanes):
         self._cut = 0
         # (version, machine) where the change list names a machine as drained before it names it as it is.
         self._restated: list[tuple[int, int]] = []
-        # The housekeeping set: from when housekeeping has to act on a job (ms).
+        # The housekeeping set: when housekeeping is due for a job (ms).
         self.due: dict[str, int] = {}
-        # So many versions have neither yet: they are of changes nobody asked about so far (`catch_up`).
+        # Number of versions without both: nothing has requested their changes yet (`catch_up`).
         self._behind = 0
-        # Records of all machines without their numbers and amounts, which change all the time.
+        # Records of all machines without numbers and amounts, which change frequently.
         self._seldom: Rows = np.zeros((8, 4 + 2 * len(dimensions)), dtype=np.int64)
         self.stamp = self.base = self.redescribed = 0
         self.diverged = False
         self.open()
 
     def open(self) -> None:
-        """Begin a call: nothing touched, nothing said."""
+        """Begin a call without touched machines and facts."""
         self.stamp += 1
         self.base = self.stamp
         self.facts_now: list[Line] = []
@@ -108,17 +108,17 @@ class MemoryPublish(MemoryLanes):
         self.freed = False
 
     def fact(self, *line: object) -> None:
-        """Remember a fact of this call."""
+        """Add a fact to this call."""
         if self.log:
             self.facts_now.append(line)
 
     def message(self, m: MachineRow, *line: object) -> None:
-        """Leave a message for the machine's executor."""
+        """Add a message for the machine's executor."""
         if self.boxes:
             self.messages_now.setdefault(m.executor, []).append(line)
 
     def touch(self, m: MachineRow, transaction: int, *, moves: bool = True) -> None:
-        """A machine's number rises by one per transaction that changes it (invariant 3)."""
+        """Raise a machine's number by one per transaction that changes it (invariant 3)."""
         if m.stamp != transaction:
             if m.stamp < self.base:
                 m.before = m.number
@@ -127,18 +127,18 @@ class MemoryPublish(MemoryLanes):
             m.number += moves
 
     def restate(self, m: MachineRow) -> None:
-        """Name a machine as if it were drained, before it is named as it is: it has other attributes now."""
+        """List a machine as drained before its present record: its attributes changed."""
         self._restated.append((self.version + 1, m.index))
 
     def touch_job(self, j: JobRow) -> None:
-        """Remember that a job's record changes."""
+        """Mark a job's record as changed."""
         if j.call != self.base:
             j.call = self.base
             j.returned = False
             self.changed_jobs.append(j)
 
     def write_jobs(self) -> None:
-        """Complete what has nothing left, and sort out who is pending."""
+        """Complete jobs without remaining tasks, and update which jobs are pending."""
         for j in self.changed_jobs:
             if self.counted and not j.complete:
                 self.count_in_lane(j)
@@ -158,7 +158,7 @@ class MemoryPublish(MemoryLanes):
                 self.remove(j)
 
     def write_pending(self) -> None:
-        """Put jobs at the end of the queue of their lane; one token at most wakes a scheduler (semantics 19)."""
+        """Add jobs to the end of the queue of their lane; at most one token notifies a scheduler (semantics 19)."""
         for j in self.pend:
             if j.arrival:
                 self.remove(j)
@@ -174,11 +174,11 @@ class MemoryPublish(MemoryLanes):
                 self.wakes.add(name)
 
     def notify_blocked(self) -> None:
-        """Leave a token for every live scheduler with jobs that fit nowhere."""
+        """Leave a token for every live scheduler with blocked jobs."""
         self.wakes |= {name for name in self.blocked if name in self.schedulers and self.schedulers[name].lives}
 
     def write_boxes(self) -> None:
-        """Deliver; when nobody reads, keep a mark that says to read everything afresh."""
+        """Deliver messages; an overfull mailbox is replaced by a mark to read everything."""
         for executor, lines in self.messages_now.items():
             box = self._box.setdefault(executor, [])
             box += lines
@@ -186,7 +186,7 @@ class MemoryPublish(MemoryLanes):
                 self._box[executor] = [("!",)]
 
     def retire_excess(self) -> None:
-        """Forget finished jobs beyond the number that is kept, a few per call (semantics 21)."""
+        """Delete finished jobs beyond the number to keep, a few per call (semantics 21)."""
         if not self.retired:
             return
         for j in self.retired:
@@ -195,9 +195,9 @@ class MemoryPublish(MemoryLanes):
         self.forget(min(len(self._done) - self.keep_jobs, len(self.retired) + 4))
 
     def forget(self, count: int) -> int:
-        """Forget so many of the oldest finished jobs; returns how many they were.
+        """Delete the oldest `count` finished jobs; return their number.
 
-        One whose tasks are still leaving goes to the back: what is placed in their room needs its amounts (2).
+        A job with leaving tasks moves to the end: tasks placed in their room need its amounts (2).
         """
         gone = 0
         for _ in range(count):
@@ -227,7 +227,7 @@ class MemoryPublish(MemoryLanes):
             self._log.append((self.version, at, by, self.facts_now))
 
     def catch_up(self) -> None:
-        """Give versions that were only counted their tags; all their changes count as made after the first."""
+        """Create the tags of versions that were only counted; all their changes count as made after the first."""
         if self._behind:
             mark = self._marks[-1] if self._marks else self._cut
             self._tags += [self._tag() for _ in range(self._behind)]
@@ -248,10 +248,10 @@ class MemoryPublish(MemoryLanes):
         self.retire_excess()
         self.announce(at, by)
 
-    # What a working copy lacks (delta.lua)
+    # Changes for snapshots (delta.lua)
 
     def describe(self, m: MachineRow) -> None:
-        """Note what of a machine's record seldom changes."""
+        """Update the rarely changing part of a machine's record."""
         if m.index >= len(self._seldom):
             self._seldom = np.concatenate([self._seldom, np.zeros_like(self._seldom)])
         self.redescribed += 1
@@ -262,7 +262,7 @@ class MemoryPublish(MemoryLanes):
             self.shut.add(m.index)
 
     def rows(self, machines: Iterable[int]) -> Rows:
-        """The records of some machines; a machine may come several times."""
+        """Return the records of some machines; a machine may occur several times."""
         size, listed = len(self.dimensions), list(machines)
         if not listed:
             return self._seldom[:0]
@@ -273,13 +273,13 @@ class MemoryPublish(MemoryLanes):
         return rows
 
     def has_diverged(self, since: Position) -> bool:
-        """Whether a copy stands in a history this cell does not have (semantics 16)."""
+        """Return whether a snapshot belongs to a history that this cell does not have (semantics 16)."""
         self.catch_up()
         at = since.version - self.floor - 1
         return since.version > self.version or (at >= 0 and self._tags[at] != since.tag)
 
     def delta(self, since: Position) -> tuple[bool, Rows]:
-        """Whether everything is in the reply, and the records changed after `since` (semantics 16, 18)."""
+        """Return whether the reply is complete, and the records changed after `since` (semantics 16, 18)."""
         self.catch_up()
         at = since.version - self.floor - 1
         if at < 0 or self.has_diverged(since):
@@ -294,6 +294,6 @@ class MemoryPublish(MemoryLanes):
         return False, rows
 
     def latest(self) -> Position:
-        """The version and the tag left with it."""
+        """Return the version and its tag."""
         self.catch_up()
         return Position(self.version, self._tags[-1] if self._tags else "")

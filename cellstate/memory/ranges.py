@@ -1,5 +1,5 @@
-"""Sets of task indices of the in-memory twin: flat tuples (first, last, first, last, …), ascending,
-never touching. Function by function what ``lua/parts/ranges.lua`` does on text.
+"""Sets of task indices in the twin: flat tuples (first, last, first, last, …), ascending, never touching. Mirrors
+``lua/parts/ranges.lua``, which works on text, function by function.
 """
 
 Spans = tuple[int, ...]
@@ -25,14 +25,14 @@ def spell(flat: Spans) -> str:
 
 
 def span_count(flat: Spans) -> int:
-    """How many indices there are."""
+    """Return the number of indices."""
     if len(flat) == 2:
         return flat[1] - flat[0] + 1
     return sum(flat[1::2]) - sum(flat[::2]) + len(flat) // 2
 
 
 def span_take(flat: Spans, k: int) -> tuple[Spans, Spans]:
-    """The first `k`, and what is left; `k` is at most the count."""
+    """Return the first `k` and the rest; `k` is at most the count."""
     taken: list[int] = []
     for i in range(0, len(flat), 2):
         a, b = flat[i], flat[i + 1]
@@ -47,7 +47,7 @@ def span_take(flat: Spans, k: int) -> tuple[Spans, Spans]:
 
 
 def span_add(flat: Spans, more: Spans) -> Spans:
-    """The union of two disjoint sets."""
+    """Return the union of two disjoint sets."""
     if not flat:
         return more
     joined: list[int] = []
@@ -60,7 +60,7 @@ def span_add(flat: Spans, more: Spans) -> Spans:
 
 
 def span_split(flat: Spans, part: Spans) -> tuple[Spans, Spans]:
-    """What of `part` lies in `flat`, and `flat` without it."""
+    """Return the part of `part` in `flat`, and `flat` without it."""
     if flat == part:
         return flat, NONE
     inside: list[int] = []
@@ -80,6 +80,6 @@ def span_split(flat: Spans, part: Spans) -> tuple[Spans, Spans]:
 
 
 def span_tail(flat: Spans, k: int) -> tuple[Spans, Spans]:
-    """The last `k` (victims go newest index first), and what is left."""
+    """Return the last `k` (victims go newest index first), and the rest."""
     rest, tail = span_take(flat, span_count(flat) - k)
     return tail, rest

@@ -1,4 +1,4 @@
-"""Looking at a cell in memory: the reading half of the port. Nothing here changes anything."""
+"""Reads of a cell in memory: the reading half of the port. Nothing here changes anything."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import islice
@@ -24,10 +24,10 @@ OF_JOBS = frozenset(
 
 
 class MemoryReads(MemoryPublish):
-    """What can be asked of a cell without changing it."""
+    """Queries of a cell that do not change it."""
 
     def executor_number(self, executor: str) -> int:
-        """The number under which an executor's box is kept; Refused when it never joined a machine."""
+        """Return the number of an executor's mailbox; Refused when it never joined a machine."""
         if executor not in self.executors:
             raise Refused(f"executor {executor!r}: no machine of this cell belongs to it")
         return self.executors[executor]
@@ -51,7 +51,7 @@ class MemoryReads(MemoryPublish):
         return [found[index] for index in indices if index in found]
 
     def machine_index(self, name: str) -> int | None:
-        """The index of a machine by its name."""
+        """Return the index of a machine by its name."""
         return self.indices.get(name)
 
     def runs(self, indices: Sequence[int]) -> list[Run]:
@@ -65,7 +65,7 @@ class MemoryReads(MemoryPublish):
         ]
 
     def job_of(self, j: JobRow, *, spec: bool = True, runs: bool = True) -> Job:
-        """A job as it is now, in the words of the port."""
+        """Return a job as it is now, as a data type of the port."""
         self.unfold()
         return Job(
             j.id, j.name, j.kind.name, j.precedence, j.order, j.state, j.gang, j.submitted,
@@ -84,7 +84,7 @@ class MemoryReads(MemoryPublish):
         return {job_id: self.job_of(self.J[job_id], spec=False) for job_id in ids if job_id in self.J}
 
     def job_ids(self) -> list[str]:
-        """Ids of every job that is kept, in no order."""
+        """Return the ids of all stored jobs, in no order."""
         return list(self.J)
 
     def jobs(self) -> list[Job]:
@@ -102,7 +102,7 @@ class MemoryReads(MemoryPublish):
         return page_of(self.jobs(), most, before, keep, user)
 
     def job_id(self, name: str) -> str | None:
-        """The id of the live job of a name."""
+        """Return the id of the live job of a name."""
         return self.names.get(name)
 
     def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
@@ -110,7 +110,7 @@ class MemoryReads(MemoryPublish):
         return {name: self.names[name] for name in names if name in self.names}
 
     def job_names(self) -> dict[str, str]:
-        """The names of live jobs, and their ids."""
+        """Return the names of live jobs, and their ids."""
         return dict(self.names)
 
     def pending(self, most: int | None = None) -> dict[str, list[str]]:
@@ -119,7 +119,7 @@ class MemoryReads(MemoryPublish):
         return {name: ids[:most] for name, ids in queues.items() if ids}
 
     def queue_depths(self) -> dict[str, int]:
-        """How many jobs of each kind are pending."""
+        """Return the number of pending jobs of each kind."""
         return {kind: len(ids) for kind, ids in sorted(self.pending().items())}
 
     def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
@@ -133,7 +133,7 @@ class MemoryReads(MemoryPublish):
         ]
 
     def write(self, lines: Iterable[Line]) -> str:
-        """Write facts or messages out as the scripts do."""
+        """Convert facts or messages to text as the scripts write it."""
         return "\n".join(map(self._write, lines))
 
     def _write(self, line: Line) -> str:
@@ -150,14 +150,14 @@ class MemoryReads(MemoryPublish):
         return " ".join(map(str, line))
 
     def _values(self, words: Sequence[Any]) -> Iterable[Any]:
-        """Number and amounts of a machine after a change, kept as (number, capacity, free), written out."""
+        """Return number and amounts of a machine after a change, kept as (number, capacity, free), as words."""
         if len(words) < 3:
             return words
         number, capacity, free, *rest = words
         return number, *self.used(capacity, free), *rest
 
     def counters(self) -> dict[str, int]:
-        """The cell's version, floor and other counters."""
+        """Return the cell's version, floor and other counters."""
         return {
             "schema": SCHEMA, "version": self.version, "floor": self.floor, "placements": self.placements,
             "arrivals": self.arrivals, "transactions": self.transactions, "jobs": self.submissions,
@@ -167,14 +167,14 @@ class MemoryReads(MemoryPublish):
         }  # fmt: skip
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
-        """Every scheduler on record: incarnation, whether its lease holds, its last figures."""
+        """Return every registered scheduler: incarnation, whether its lease holds, its last figures."""
         return {
             name: (member.incarnation, member.lives, self.stats.get(name, {}))
             for name, member in sorted(self.schedulers.items())
         }
 
     def figures(self) -> dict[str, dict[str, Any]]:
-        """The last figures every scheduler left, those that are gone included."""
+        """Return the last figures of every scheduler, also of those that left."""
         return dict(sorted(self.stats.items()))
 
     def unusable(self) -> list[Damage]:
@@ -232,7 +232,7 @@ def _group(g: Group, runs: Mapping[int, int]) -> GroupStatus:
 
 
 def _note(line: Line, indices: dict[int, None], ids: dict[str, None]) -> None:
-    """What a fact names."""
+    """Add the machines and jobs that a fact names."""
     if line[0] in OF_TASKS:
         indices[line[2]] = None
         ids[line[3].job.id] = None

@@ -21,7 +21,7 @@ from cellstate.shards import (
 
 
 class _Phase:
-    """The shards of one phase; `waiting`: nobody works on them."""
+    """The shards of one phase; `waiting`: unclaimed ones."""
 
     def __init__(self, total: int) -> None:
         self.total, self.done, self.milliseconds = total, 0, 0
@@ -32,7 +32,7 @@ class _Phase:
 
 
 class Failures(NamedTuple):
-    """How often a shard failed, until when (ms) it is not tried again, and on which machines it failed."""
+    """Failures of a shard: number, end of the delay (ms), and the machines."""
 
     times: int
     until: int
@@ -40,13 +40,13 @@ class Failures(NamedTuple):
 
 
 class Table:
-    """The shards of a job: by phase, in whose hands, failures of each, who finished each, which one failed for good.
+    """The shards of a job: by phase, claims, failures, finishers, and the one that failed for good.
 
-    `machines`: how many shards in a row failed on each.
+    `machines`: number of consecutive failed shards on each.
     """
 
     def __init__(self, maps: int, reduces: int) -> None:
-        """Nobody works on any."""
+        """Create with all shards unclaimed."""
         self.phases = {MAP: _Phase(maps), REDUCE: _Phase(reduces)}
         self.held: dict[Worker, int] = {}
         self.failures: dict[tuple[str, int], Failures] = {}
@@ -55,11 +55,11 @@ class Table:
         self.failed = ""
 
     def now(self) -> str | None:
-        """The phase that runs; None when all is done."""
+        """Return the current phase; None when all is done."""
         return next((name for name, phase in self.phases.items() if phase.done < phase.total), None)
 
     def sorted(self, what: str, waiting: Spans) -> tuple[Spans, dict[int, Failures]]:
-        """What waits and never failed, and what failed, of a phase."""
+        """Return unclaimed shards of a phase without failures, and those with failures."""
         fresh, again = waiting, dict[int, Failures]()
         for (phase, shard), failure in self.failures.items():
             if phase == what:
@@ -70,7 +70,7 @@ class Table:
 
 
 class MemoryShards(MemoryPublish):
-    """What the workers of MapReduce jobs ask of the cell; `tables` by job, `learnt` by its name."""
+    """Operations of MapReduce workers; `tables` by job, `learnt` by its name."""
 
     tables: dict[str, Table]
     learnt: dict[str, ShardDurations]
@@ -117,13 +117,13 @@ class MemoryShards(MemoryPublish):
         return Errand(what, shard)
 
     def usable(self, job_id: str, table: Table) -> set[int]:
-        """The machines where the job runs that are not left out, all of them if that is none."""
+        """Return the machines of the job that are not excluded, or all if there are none."""
         runs = [(placement, index) for g in self.J[job_id].groups for placement, index in g.runs.items()]
         live = {index for placement, index in runs if placement > 0}
         return {index for index in live if table.machines[index] < MOST_IN_A_ROW} or live
 
     def is_live(self, job_id: str, worker: Worker) -> bool:
-        """Whether a worker's task is placed where it says, and not leaving."""
+        """Return whether a worker's task is placed on its machine and not leaving."""
         m = self.M.get(worker.machine)
         g, tasks = m.runs.get(worker.placement, (None, NONE)) if m and worker.placement > 0 else (None, NONE)
         return g is not None and g.job.id == job_id and span_split(tasks, (worker.task, worker.task))[0] != NONE
@@ -158,7 +158,7 @@ class MemoryShards(MemoryPublish):
         return True
 
     def learn(self, name: str, table: Table) -> None:
-        """Remember how long the activities of a job that is done took."""
+        """Store the mean durations of a finished job's shards."""
         known = self.learnt.get(name, ShardDurations(0, 0, 0))
         weight = min(known.runs, 9)
         now = [phase.milliseconds // phase.total for phase in table.phases.values()]

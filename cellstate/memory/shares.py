@@ -11,54 +11,54 @@ from cellstate.resources import Resources
 
 
 class Stock:
-    """What the pool of one threshold holds: when the transaction began, before the open set, and now."""
+    """Use of the pool of one threshold: when the transaction began, before the open set, and now."""
 
     __slots__ = ("before", "first", "leaves", "names", "now", "share", "units")
 
     def __init__(self, threshold: Threshold, held: Resources) -> None:
-        """Nothing is judged yet."""
+        """Create before the first set."""
         self.names, self.leaves, self.share = threshold.leaves, frozenset(threshold.leaves), threshold.share
         self.first = self.before = self.now = held
         self.units: list[Resources] = []
 
     def add(self, amounts: Resources, sign: int = 1) -> None:
-        """Hold more, or less."""
+        """Add or subtract use."""
         self.now = tuple(has + sign * amount for has, amount in zip(self.now, amounts, strict=True))
 
 
 class Stocks:
-    """The assertion of one transaction while its claims are judged; `own`: the job belongs to the evictor's pool."""
+    """The assertion of one transaction during its validation; `own`: the job belongs to the evictor's pool."""
 
     def __init__(self, assertion: Assertion, cell: MemoryPublish, job: JobRow) -> None:
-        """Take stock of every pool that it names."""
+        """Read the use of every named pool."""
         self.evictor = Stock(assertion.evictor, _held(cell, assertion.evictor.leaves))
         self.victims = [Stock(each, _held(cell, each.leaves)) for each in assertion.victims]
         self.own = leaf(job) in self.evictor.leaves
         self.gone = set[str]()
 
     def covers(self, victim: JobRow) -> bool:
-        """Whether a threshold stands for the victim's pool, which is not part of the evictor's."""
+        """Return whether there is a threshold for the victim's pool, which is not part of the evictor's."""
         name = leaf(victim)
         return name not in self.evictor.leaves and any(name in each.leaves for each in self.victims)
 
     def below(self, g: Group) -> bool:
-        """Whether the evictor's pool stands below its share in every resource that a task of the group needs."""
+        """Return whether the evictor's pool is below its share in every resource that a task of the group needs."""
         return self.own and is_below(self.evictor.before, self.evictor.share, g.amounts)
 
     def legal(self) -> bool:
-        """Whether what was counted since the last set is legal as one set."""
+        """Return whether the use counted since the last set is legal as one set."""
         e = self.evictor
         taken = tuple(now - before for now, before in zip(e.now, e.before, strict=True))
         losses = [Loss(each.before, each.share, each.units) for each in self.victims if each.units]
         return self.own and is_legal(e.before, e.share, taken, losses)
 
     def close(self) -> None:
-        """The set is judged: the next one begins here."""
+        """Close the set; the next one begins."""
         for each in (self.evictor, *self.victims):
             each.before, each.units = each.now, []
 
     def count(self, g: Group, groups: Iterable[Group]) -> Callable[[], None]:
-        """Count a task of the evictor and those that go for it, a strict gang as one unit; returns what undoes it."""
+        """Count a task of the evictor and its victims, a strict gang as one unit; return a function that undoes it."""
         gone, was = set(self.gone), [(each, each.now, len(each.units)) for each in (self.evictor, *self.victims)]
 
         def undo() -> None:
@@ -84,17 +84,17 @@ class Stocks:
         return undo
 
     def fact(self, job_id: str) -> tuple[str, ...]:
-        """What the audit needs: for each pool its leaves, what it held before the transaction and after, its share."""
+        """Return the fact for the audit: for each pool its leaves, its use before and after, its share."""
         return "assert", job_id, *(_words(each) for each in (self.evictor, *self.victims))
 
 
 def leaf(job: JobRow) -> str:
-    """The leaf pool of a job, as the name of its lane has it."""
+    """Return the leaf pool of a job, by the name of its lane."""
     return leaf_of(job.lane.lane.pool, job.lane.lane.user)
 
 
 def _held(cell: MemoryPublish, leaves: Sequence[str]) -> Resources:
-    """What the pools hold: their lanes before this call, and what the call changed since."""
+    """Return the pools' use: their lanes before this call, and its changes."""
     names, sums = frozenset(leaves), [0] * len(cell.dimensions)
     for lane in cell.L.values():
         if leaf_of(lane.lane.pool, lane.lane.user) in names:

@@ -1,7 +1,7 @@
-"""What the simulator asks of the twin: the same judgement as `commit` and `end`, with nothing sent or written out.
+"""Operations of the simulator on the twin: validation as in `commit` and `end`, without messages and log.
 
-A day of a cell is a quarter of a million tasks; each is judged, placed and ended here in a few steps.
-What is out of the ordinary takes the long way. tests/property holds both ways to the letter.
+A day of a cell has a quarter of a million tasks; each is validated, placed and ended here in few steps. Uncommon cases
+take the full path. tests/property compares both paths exactly.
 """
 
 from abc import abstractmethod
@@ -31,20 +31,20 @@ FULL_ONE, MOVED_ONE, ABORTED_ONE = (0, Verdict.FULL), (0, Verdict.MOVED), (0, Ve
 
 
 WHOLESALE = 16
-"""To copy so many machines in one go costs less than to look at one that changed."""
+"""Number of changed machines above which copying them all at once costs less than checking each."""
 
 
 class MemorySimulated(MemoryCommit):
-    """One transaction a call, by schedulers whose right to commit nobody questions."""
+    """One transaction per call, by schedulers with an assumed right to commit."""
 
     release_moves_number = True
     numbered = True
-    """False lets all sequence numbers stand still: for simulations in which nobody looks at them."""
+    """With False, sequence numbers stay constant: for simulations that do not read them."""
 
-    # A working copy
+    # Snapshots
 
     def bring_up_to_date(self, copy: PackedSnapshot) -> None:
-        """Write into a copy what changed since it was last brought up to date."""
+        """Write the changes since its last update into a snapshot."""
         if copy.wants_use:
             copy.usage.state_all(self.use())
         at, end = copy.followed - self._cut, len(self._trail)
@@ -71,14 +71,14 @@ class MemorySimulated(MemoryCommit):
             rest[machine] = copy.nothing
         copy.took_over(changed)
 
-    # Placing
+    # Placement
 
     def carry_out(
         self, member: str, transaction: Transaction, copy: PackedSnapshot | None, at_ms: int
     ) -> tuple[Outcome, list[Placed]]:
-        """Judge a transaction and apply what stands, as `commit` does with this one alone.
+        """Validate a transaction and apply its accepted claims, as `commit` does with this one alone.
 
-        What was decided on a `copy`, when nothing happened in the cell since, needs no second look.
+        Decisions on a `copy` need no second validation when the cell did not change since.
         """
         self.diverged = False
         found = self.swiftly(transaction, copy)
@@ -91,7 +91,7 @@ class MemorySimulated(MemoryCommit):
         return found
 
     def at_length(self, transaction: Transaction) -> tuple[Outcome, list[Placed]]:
-        """The long way."""
+        """Take the full path."""
         self.open()
         first = self.placements + 1
         outcome = self.decide(transaction)
@@ -103,7 +103,7 @@ class MemorySimulated(MemoryCommit):
         return outcome, placed_runs(transaction, outcome, first)
 
     def swiftly(self, transaction: Transaction, copy: PackedSnapshot | None) -> tuple[Outcome, list[Placed]] | None:
-        """The short way; None, with nothing done, when it cannot be taken."""
+        """Take the fast path; None, without effect, when it does not apply."""
         j, claims = self.J.get(transaction.job), transaction.claims
         if j is None or self.log or self.boxes or not self.shortcut or not self.simply(j):
             return None
@@ -144,10 +144,10 @@ class MemorySimulated(MemoryCommit):
     def take_over(
         self, j: JobRow, g: Group, machines: Sequence[int], copy: PackedSnapshot
     ) -> tuple[Outcome, list[Placed]]:
-        """Copy the free amounts that the working copy left on these machines; nothing else changed since its last sync.
+        """Copy the free amounts of these machines from the snapshot; nothing else changed since its last sync.
 
-        The machines count as changed at the next sync of a copy that is `watching`, as on a store: blocked jobs are
-        tried again. Another copy has what they have.
+        The machines count as changed at the next sync of a snapshot that is `watching`, as on a store: blocked jobs are
+        retried. Other snapshots read their amounts.
         """
         free, rest, total = self.free, copy.rest, len(machines)
         for machine in machines:
@@ -158,7 +158,7 @@ class MemorySimulated(MemoryCommit):
         return all_placed(total), [placed]
 
     def takes_all(self, g: Group, machines: Sequence[int], counts: Sequence[int] | None) -> bool:
-        """Take room for every claim; when one does not fit, for none."""
+        """Deduct room for every claim, or for none when one does not fit."""
         free, need, guards = self.free, g.need, self.guards
         if counts is not None:
             if max(counts) > g.many or min(counts) < 1:
@@ -185,7 +185,7 @@ class MemorySimulated(MemoryCommit):
     def some_stand(
         self, j: JobRow, g: Group, machines: Sequence[int], seen: Sequence[int] | None, *, gang: bool
     ) -> tuple[Outcome, list[Placed]] | None:
-        """Judge single tasks in order; `seen` when numbers count. No room was taken yet."""
+        """Validate single tasks in order; `seen` when numbers count. No room was deducted yet."""
         free, numbers, need, guards = self.free, self.numbers, g.need, self.guards
         verdicts, stands = [], []
         for i, machine in enumerate(machines):
@@ -198,7 +198,7 @@ class MemorySimulated(MemoryCommit):
                 verdicts.append(PLACED_ONE)
             else:
                 verdicts.append(FULL_ONE)
-        # A machine that was over before is down and not full: that is for the long way to say.
+        # A machine that was over its capacity is down, not full: that verdict is left to the full path.
         over = any(free[machine] & guards != guards for machine in machines)
         if over or (gang and len(stands) < len(machines)):
             for machine in stands:
@@ -210,7 +210,7 @@ class MemorySimulated(MemoryCommit):
         return Outcome(tuple(verdicts)), placed
 
     def note(self, j: JobRow, g: Group, machines: Sequence[int], counts: Sequence[int] | None, total: int) -> Placed:
-        """Record runs on these machines as a block; what single runs look like is written out when asked for."""
+        """Record runs on these machines as a block; single runs are expanded on demand."""
         first, (task, last) = self.placements + 1, g.waiting
         self.placements += len(machines)
         self.blocks[first] = g, machines, counts, task
@@ -235,14 +235,14 @@ class MemorySimulated(MemoryCommit):
         self.transactions += 1
         return Placed(range(first, first + len(machines)), machines, counts, g.number)
 
-    # Ending
+    # Endings
 
     @abstractmethod
     def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
         """See Cell.end."""
 
     def finish_placed(self, placed: Placed, at_ms: int) -> int:
-        """All of these tasks finished; as `end` for each of the runs. Returns how many tasks that were."""
+        """End all of these tasks as finished, as `end` for each of the runs. Returns their number."""
         block = self.blocks.pop(placed.placements[0], None)
         if block is None:
             return sum(self.end(placed.endings(), at_ms, "-"))
@@ -279,7 +279,7 @@ class MemorySimulated(MemoryCommit):
         return total
 
     def complete(self, j: JobRow, at_ms: int) -> None:
-        """The last task of a job ended."""
+        """Complete a job after its last task."""
         if self.keep_jobs or self._done or j.arrival or j.awaited or len(j.groups) > 1 or j.groups[0].leaving:
             self.changed_jobs, self.pend, self.retired = [j], [], []
             self.write_jobs()
@@ -287,7 +287,7 @@ class MemorySimulated(MemoryCommit):
                 self.write_pending()
             self.retire_excess()
             return
-        # Nobody keeps it: out of the books, and apart, so that it takes no collector to be rid of it.
+        # It is not kept: removed from all indexes, and dismantled so that it needs no garbage collection.
         lane = j.lane
         if lane.live > 1:
             lane.live -= 1
@@ -300,7 +300,7 @@ class MemorySimulated(MemoryCommit):
 
 
 def _columns(claims: Sequence[Claim]) -> tuple[list[int], int, list[int], list[int]] | None:
-    """Machines, group, tasks and numbers of claims of one group that evict nothing; None for others."""
+    """Return machines, group, tasks and numbers of claims of one group that evict nothing; None for others."""
     number = claims[0].group
     if any(claim.group != number or claim.evict for claim in claims):
         return None

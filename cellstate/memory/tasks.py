@@ -1,7 +1,7 @@
-"""What happens to tasks in the twin: placed, ended, put back; ``lua/parts/tasks.lua``.
+"""Tasks in the twin: placed, ended, requeued; ``lua/parts/tasks.lua``.
 
-Amounts on machines (occupy) and of kinds (book) are separate from the records, because a commit judges
-with the first and writes the second later.
+Amounts on machines (occupy) and of kinds (book) are separate from the records, because a commit validates with the
+first and writes the second later.
 """
 
 from cellstate.memory.losses import MemoryLosses
@@ -15,7 +15,7 @@ WORDS = {how: how.name.lower() for how in How}
 
 
 class MemoryTasks(MemoryLosses):
-    """The words of tasks."""
+    """Operations on tasks."""
 
     strict: list[JobRow]
     """Strict gangs that lost a member to an eviction in this call."""
@@ -26,17 +26,17 @@ class MemoryTasks(MemoryLosses):
         self.strict = []
 
     def occupy(self, m: MachineRow, g: Group, count: int) -> None:
-        """Take room of so many tasks on a machine, or give it back."""
+        """Deduct room for tasks on a machine, or free it."""
         m.free -= g.need * count
 
     def book(self, k: KindRow, g: Group, count: int) -> None:
-        """Count so many tasks as used by a kind and by pools, or no longer."""
+        """Add tasks to the use of a kind and of pools, or subtract them."""
         k.kept = True
         k.used += g.need * count
         self.book_in_pools(g, count)
 
     def count_admitted(self, j: JobRow, before: int) -> None:
-        """Count the job among the admitted ones of its kind and its pools while it holds anything."""
+        """Count the job as admitted in its kind and its pools while it has placed tasks."""
         more = (j.placed > 0) - (before > 0)
         if more:
             j.kind.jobs += more
@@ -46,7 +46,7 @@ class MemoryTasks(MemoryLosses):
         """Record `count` tasks of a group as one run on a machine."""
         g = j.groups[group]
         tasks, g.waiting = span_take(g.waiting, count)
-        # Starts only when what leaves this machine, or this group elsewhere, is gone (semantics 2).
+        # It starts only when leaving tasks on this machine, or of this group elsewhere, are gone (semantics 2).
         hold = 1 if m.leaving or g.leaving else 0
         self.placements = placement = self.placements + 1
         g.unplaced, g.placed = g.unplaced - count, g.placed + count
@@ -103,7 +103,7 @@ class MemoryTasks(MemoryLosses):
         elif how is How.LOST:
             spent = self.lose(g, gone, placement)
         elif g.once:
-            spent = gone  # it has begun, so it is not placed again
+            spent = gone  # it was started, so it is not placed again
         else:
             if g.losses:
                 self.forget_losses(g, gone, unlinked=True)
@@ -118,7 +118,7 @@ class MemoryTasks(MemoryLosses):
         return count
 
     def acknowledge(self, m: MachineRow, placement: int, part: Spans | None) -> int:
-        """The end of leaving tasks is acknowledged: they are physically gone; None means all of them."""
+        """Record that leaving tasks are physically gone; None means all of them."""
         if -placement not in m.runs:
             return 0
         g, tasks = m.runs[-placement]
@@ -140,7 +140,7 @@ class MemoryTasks(MemoryLosses):
         self, m: MachineRow, placement: int, part: Spans | None, how: How, reason: str, transaction: int,
         *, moves: bool = True,
     ) -> int:  # fmt: skip
-        """Free the amounts of tasks and take them off; None means the whole run. Returns how many."""
+        """Free the amounts of tasks and take them off; None means the whole run. Returns their number."""
         if placement not in m.runs or placement < 0:
             return 0
         g, tasks = m.runs[placement]
@@ -154,12 +154,12 @@ class MemoryTasks(MemoryLosses):
         return self.take_off(m, placement, gone, how, reason)
 
     def live_runs(self, g: Group) -> list[tuple[int, int]]:
-        """(placement id, machine) of the runs that are not leaving, by chunk of the last task and by id."""
+        """Return (placement id, machine) of the runs that are not leaving, by chunk of the last task and by id."""
         runs = [(placement, index) for placement, index in g.runs.items() if placement > 0]
         return sorted(runs, key=lambda run: (self.M[run[1]].runs[run[0]][1][-1] // RUNS_CHUNK, run[0]))
 
     def evict_gangs(self, reason: str, transaction: int) -> int:
-        """The rest of every strict gang that lost a member to an eviction follows it. Returns how many."""
+        """Evict the rest of every strict gang that lost a member to an eviction. Returns their number."""
         count, jobs = 0, self.strict
         for j in jobs:
             self.strict = []
@@ -171,5 +171,5 @@ class MemoryTasks(MemoryLosses):
 
 
 def part_of(text: str) -> Spans | None:
-    """Read the tasks an ending names; None for ``*``."""
+    """Return the tasks that an ending names; None for ``*``."""
     return None if text == "*" else spans(text)

@@ -13,10 +13,10 @@ from cellstate.refusals import refusal
 
 
 class MemoryUpdates(MemoryJobs):
-    """What a job's tasks are from now on; see `Cell` for the methods of the port."""
+    """Updates of a job's groups; see `Cell` for the methods of the port."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        """Nothing is updated."""
+        """Create without updates."""
         super().__init__(*arguments, **options)
         self._updates: dict[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""What holds jobs of the twin back, and what lets them go; ``lua/parts/links.lua``."""
+"""Reasons that hold jobs of the twin back, and their end; ``lua/parts/links.lua``."""
 
 from cellstate.memory.pools import MemoryPools
 from cellstate.memory.ranges import NONE
@@ -7,28 +7,28 @@ from cellstate.model import JobState
 
 
 class MemoryWaits(MemoryPools):
-    """Jobs wait for a person, or for other jobs to end."""
+    """Jobs that wait for a person, or for other jobs to end."""
 
     waited = False
     """Whether any job ever waited for another."""
 
     def modify(self, j: JobRow) -> None:
-        """A change by a person: the modify index is the version that this call will leave."""
+        """Record a change by a person: the modify index is the version of this call."""
         j.modified = self.version + 1
         self.touch_job(j)
 
     def set_free(self, j: JobRow) -> None:
-        """Nothing holds it back any more: it arrives anew at its schedulers."""
+        """Release a job that nothing holds back: it becomes pending again."""
         self.touch_job(j)
         j.state, j.returned = JobState.ACTIVE, True
 
     def finished(self, j: JobRow) -> bool:
-        """Whether a job that has nothing left to do finished: all of it, and nobody stopped it."""
+        """Return whether an ended job finished: all its tasks did, and it was not stopped."""
         stopped = j.state in (JobState.STOPPED, JobState.ABANDONED)
         return not stopped and all(g.finished == g.total for g in j.groups)
 
     def stop_unplaced(self, j: JobRow) -> int:
-        """Unplaced tasks of a job, delayed ones too, are stopped. Returns how many."""
+        """Stop the unplaced tasks of a job, also delayed ones. Returns their number."""
         count = j.unplaced + j.delayed
         for g in j.groups:
             g.stopped += g.unplaced + g.delayed
@@ -37,13 +37,13 @@ class MemoryWaits(MemoryPools):
         return count
 
     def give_up(self, j: JobRow, awaited: JobRow) -> None:
-        """What it waits for can no longer come true: it is stopped, and keeps saying what it waited for."""
+        """Stop a job with a dependency that can no longer be satisfied; its record keeps that dependency."""
         count = self.stop_unplaced(j)
         j.state = JobState.STOPPED
         self.fact("stop", j.id, count, f"after:{awaited.id}")
 
     def end_waits(self) -> None:
-        """Jobs that ended in this call let go of those that wait for them: these are set free, or given up."""
+        """End the waits of jobs for jobs that ended in this call: they are released or stopped."""
         todo = list(self.changed_jobs)
         for j in todo:
             if j.unplaced or j.placed or j.delayed:
@@ -54,7 +54,7 @@ class MemoryWaits(MemoryPools):
             j.awaited = []
 
     def end_wait(self, other: JobRow, j: JobRow, todo: list[JobRow], *, well: bool) -> None:
-        """A job ended for which another one waits, or waited."""
+        """Process the end of a job for one that waits, or waited, for it."""
         met = {f"{j.id}+", j.id}
         if other.state is not JobState.HELD or met.isdisjoint(other.waits):
             return

@@ -1,4 +1,4 @@
-"""The fields of a job file, and what each may be."""
+"""The fields of a job file and their valid values."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,13 +20,13 @@ MOST_TASKS = 10_000_000
 MOST_MS = 10 * 365 * 86_400_000
 """The longest duration, ten years."""
 MOST_DURATION = 64
-"""Letters of a duration."""
+"""Maximum length of a duration's text."""
 
 MOST_RESTARTS = 1_000
 LEAST_LOG, MOST_LOG = 4 << 10, 1 << 30
-"""What is kept of a task's output, in bytes."""
+"""Minimum and maximum size of a task's stored output, in bytes."""
 PLAIN = ("name", "command", "time_limit", "log_limit")
-"""What of a group travels as it is, times in milliseconds."""
+"""Fields of a group that are passed on unchanged, times in milliseconds."""
 
 GANGS: Mapping[bool | str, Gang] = {False: Gang.NO, True: Gang.YES, "strict": Gang.STRICT}
 
@@ -54,7 +54,7 @@ def parse_duration(text: str | float) -> int:
 
 
 def _rule_of_job(field: str) -> Callable[[str], str]:
-    """Return a validator that lets the ground floor judge one field of a job."""
+    """Return a validator of one field of a job that uses the rules of layer 0."""
 
     def judge(value: str) -> str:
         given: dict[str, Any] = {"id": "x", "name": "x", "kind": "x", field: value}
@@ -68,7 +68,7 @@ def _rule_of_job(field: str) -> Callable[[str], str]:
 
 
 def _form(rule: "re.Pattern[str]", what: str) -> Callable[[str], str]:
-    """Return a validator of a text's form; `what` says what is wanted."""
+    """Return a validator of a text's form; `what` describes the valid form."""
 
     def judge(value: str) -> str:
         if not rule.fullmatch(value.strip()):
@@ -79,7 +79,7 @@ def _form(rule: "re.Pattern[str]", what: str) -> Callable[[str], str]:
 
 
 def _amount(value: Any) -> str | int | float:
-    """Let through what could be an amount; the cell's dimensions judge it later."""
+    """Accept a possible amount; the cell's dimensions validate it later."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{value!r} is not an amount; write for example 500m, 2, 256Mi or 1Gi")  # noqa: TRY004 - pydantic's
     return value
@@ -135,13 +135,13 @@ def _array(value: Any) -> Array | None:
 
 
 def _waits(value: Any) -> Any:
-    """Let a name alone stand for a job that is to finish, and one entry for a list of one."""
+    """Accept a name as a job that must finish, and one entry as a list of one."""
     entries = value if isinstance(value, list) else [value]
     return [{"job": entry} if isinstance(entry, str) else entry for entry in entries]
 
 
 def _demand(read: Callable[[Any], object]) -> Callable[[Any], Any]:
-    """Return a validator of an entry that schedulers read: they judge it, and it travels as it was written."""
+    """Return a validator of an entry for schedulers, which is passed on as written."""
 
     def judge(value: Any) -> Any:
         try:
@@ -165,13 +165,13 @@ PoolPath = Annotated[str, AfterValidator(_form(_POOL, "a path of pools; write fo
 
 
 class Strict(BaseModel):
-    """Unknown fields are refused, and a value must have its type: ``count: "5"`` is no number."""
+    """Base of all models: unknown fields are refused, and types are strict: ``count: "5"`` is no number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
 
 
 class Wait(Strict):
-    """A job that another one waits for: until it finished (``ok``), or ended in whatever way (``any``)."""
+    """A job that another one waits for: until it finished (``ok``), or ended in any state (``any``)."""
 
     job: str = Field(min_length=1)
     outcome: Literal["ok", "any"] = "ok"
@@ -186,7 +186,7 @@ class Health(Strict):
 
 
 class Update(Strict):
-    """How a running job is updated: at most so many tasks of a group down at once, and how long without progress."""
+    """How a running job is updated: maximum number of tasks of a group down at once, and time without progress."""
 
     max_down: int = Field(1, ge=1, le=MOST_TASKS)
     progress_deadline: Duration = PROGRESS_DEADLINE_MS
@@ -194,14 +194,14 @@ class Update(Strict):
 
 
 class Locality(Strict):
-    """Machines that have a group's data, and how long to wait for them and for what is near them."""
+    """Machines with a group's data, and how long to wait for them and for machines near them."""
 
     machines: list[str] = Field(validation_alias=AliasChoices("machines", "nodes"), min_length=1)
     wait: list[Duration] = []
 
 
 class Restart(Strict):
-    """How often an agent runs a failed task again on the same machine, when; how many losses a task survives."""
+    """Restarts of a failed task by its agent on the same machine, and the number of losses that a task survives."""
 
     attempts: int = Field(0, ge=0, le=MOST_RESTARTS)
     delay: Duration = 1_000
@@ -240,12 +240,12 @@ class Tasks(Strict):
         return self
 
     def group(self, need: Resources) -> TaskGroup:
-        """The task group as it is submitted."""
+        """Return the task group for the submission."""
         budget = BUDGET if self.restart is None else self.restart.lost
         return TaskGroup(need, self.count, self.duration, self.extra(), budget=budget)
 
     def extra(self) -> dict[str, Any]:
-        """What only schedulers and executors read of the group, as `TaskGroup.extra` keeps it."""
+        """Return the group's fields for schedulers and executors, for `TaskGroup.extra`."""
         found = {name: value for name in (*PLAIN, *FIELDS) if (value := getattr(self, name))}
         if self.locality is not None:
             found["locality"] = {"machines": self.locality.machines, "wait_ms": self.locality.wait}
@@ -282,13 +282,13 @@ class JobEntry(Strict):
     requeue: Literal["always", "never"] = "always"
 
     def groups(self, need: Need) -> tuple[TaskGroup, ...]:
-        """Its task groups; `need` reads the resources of one, given where it stands in the job."""
+        """Return its task groups; `need` reads the resources of one, given its position in the job."""
         once = self.requeue == "never"
         groups = (tasks.group(need(("tasks", i), tasks)) for i, tasks in enumerate(self.tasks))
         return tuple(replace(group, once=True) if once else group for group in groups)
 
     def extra(self) -> dict[str, Any]:
-        """What only schedulers and executors read of the job, as `JobSpec.extra` keeps it."""
+        """Return the job's fields for schedulers and executors, for `JobSpec.extra`."""
         names = ("pool", "user", "environment", "directory", "simulate")
         found = {name: value for name in names if (value := getattr(self, name))}
         if self.expected_duration is not None:
@@ -299,7 +299,7 @@ class JobEntry(Strict):
 
 
 def fields_at(path: tuple[str | int, ...], job: type[JobEntry] = JobEntry) -> list[str]:
-    """The fields allowed in the mapping at a path within a job."""
+    """Return the fields allowed in the mapping at a path within a job."""
     model: type[Strict] | None = job
     for name in path:
         if isinstance(name, str) and model is not None:
@@ -308,7 +308,7 @@ def fields_at(path: tuple[str | int, ...], job: type[JobEntry] = JobEntry) -> li
 
 
 def _within(annotation: Any) -> type[Strict] | None:
-    """The fields' class that an annotation holds: ``list[Tasks]``, ``Locality | None``."""
+    """Return the model in an annotation: ``list[Tasks]``, ``Locality | None``."""
     if isinstance(annotation, type) and issubclass(annotation, Strict):
         return annotation
     return next((found for each in get_args(annotation) if (found := _within(each))), None)

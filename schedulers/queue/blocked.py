@@ -1,9 +1,8 @@
-"""Jobs that fit nowhere, indexed by what they need; freed room is given out in the policy's order.
+"""Jobs that fit nowhere, indexed by their needs; freed room is distributed in the policy's order.
 
-Each group of jobs that are alike is tested once against the changed machines, however many jobs are in it (semantics
-19), and all groups share the room of these machines as the policy orders them (semantics 32): what one job may take
-requeues no other. Once all that were requeued for some machines have been tried, the room that is left there is
-offered to those that were not.
+Each group of equivalent jobs is tested once against the changed machines, however many jobs it has (semantics 19), and
+all groups share the room of these machines in the policy's order (semantics 32): room for one job requeues no other.
+Once all jobs requeued for some machines have been tried, the room left there is offered to the others.
 """
 
 from collections.abc import Collection
@@ -25,30 +24,30 @@ Machines = NDArray[np.int64]
 
 
 PORTIONS = 8
-"""A turn gives a job at most so large a part of the room that is left, and at least one task."""
+"""A turn gives a job at most this part of the remaining room, and at least one task."""
 
 
 class Round:
-    """Machines, and how many of the jobs that were requeued for them have not been tried yet."""
+    """Machines, and the number of jobs requeued for them that have not been tried yet."""
 
     def __init__(self, machines: Machines) -> None:
-        """Nobody was requeued for them yet."""
+        """Create without requeued jobs."""
         self.machines, self.untried = machines, 0
 
 
 class Blocked(ByShape):
-    """Jobs that no machine has room for."""
+    """Jobs that fit on no machine."""
 
     def __init__(self, ranks: Ranks) -> None:
-        """Nobody is blocked."""
+        """Create without jobs."""
         super().__init__(ranks)
         self._lines = Lines()
         self._again: list[Machines] = []
-        """Machines of which some room was given out, and all that were requeued for it have been tried."""
+        """Machines with room left after all jobs requeued for them have been tried."""
         self._others: dict[Alike, frozenset[str]] = {}
 
     def add(self, work: Work) -> Alike:
-        """Put a job here that was tried in vain."""
+        """Add a job that did not fit."""
         alike = super().add(work)
         line = self._put(alike)
         if work.woken is not None:
@@ -65,7 +64,7 @@ class Blocked(ByShape):
         return self._lines.put(alike, first, (key, tie))
 
     def tried(self, work: Work) -> None:
-        """A job that was requeued for some machines has been tried: it is placed, or blocked again, or not ours."""
+        """Record that a requeued job was tried: it is placed, blocked again, or owned by another scheduler."""
         woken, work.woken = work.woken, None
         if isinstance(woken, Round):
             woken.untried -= 1
@@ -73,7 +72,7 @@ class Blocked(ByShape):
                 self._again.append(woken.machines)
 
     def discard(self, job_id: str) -> Work | None:
-        """Take a job out; None when it is not here."""
+        """Remove and return a job; None when it is not here."""
         alike = self._of.get(job_id)
         work = super().discard(job_id)
         if alike is not None:
@@ -85,30 +84,30 @@ class Blocked(ByShape):
         return work
 
     def clear(self) -> list[Work]:
-        """Take out every job."""
+        """Remove and return every job."""
         self._lines, self._again, self._others = Lines(), [], {}
         return super().clear()
 
     def others(self) -> set[str]:
-        """The names of the jobs that it matters to somebody here where they run."""
+        """Return the names of jobs to which blocked jobs have a relation."""
         return set().union(*self._others.values())
 
     @property
     def left_over(self) -> bool:
-        """Whether all that were requeued for some machines have been tried, and what is left was not offered yet."""
+        """Whether all jobs requeued for some machines have been tried, and the room left has not been offered yet."""
         return bool(self._again)
 
     def offer_nothing(self) -> None:
-        """Forget what room is left over: nobody is blocked."""
+        """Drop the room that is left over: no job is blocked."""
         if self._again:
             self._again = []
 
     # Requeueing
 
     def wake(self, snapshot: Snapshot, promise: Promise | None = None) -> list[Work]:
-        """Take out the jobs that room freed since the last call may hold; no herd behind the first ones.
+        """Remove and return the jobs that room freed since the last call may hold, and no more.
 
-        With a `promise`, ranks follow what is given out: no job is requeued for more than its turns brought it.
+        With a `promise`, ranks follow the distribution: no job is requeued for more than its turns gave it.
         """
         fresh, again = snapshot.freed(), self._again
         self._again = []
@@ -121,7 +120,7 @@ class Blocked(ByShape):
         return Sharing(self, snapshot, machines, promise).among(~lines.unfit)
 
     def wake_near(self, snapshot: Snapshot, names: Collection[str], promise: Promise | None = None) -> list[Work]:
-        """Take out the jobs that may fit now that other jobs, which it matters to them where they run, have moved."""
+        """Remove and return the jobs that may fit now because other jobs, to which they have a relation, moved."""
         concerned = np.zeros(len(self._lines.unfit), dtype=np.bool_)
         for alike, others in self._others.items():
             concerned[self._lines.of[alike]] = not others.isdisjoint(names)
@@ -133,16 +132,16 @@ class Blocked(ByShape):
 
 
 class Sharing:
-    """Gives the room of some machines to blocked jobs, in the policy's order."""
+    """Distributes the room of some machines to blocked jobs, in the policy's order."""
 
     def __init__(self, blocked: Blocked, snapshot: Snapshot, machines: Machines, promise: Promise | None) -> None:
-        """Nothing is given yet."""
+        """Create; nothing is distributed yet."""
         self.blocked, self.snapshot, self.machines, self.promise = blocked, snapshot, machines, promise
         self.lines, self.room = blocked._lines, snapshot.amounts(machines)  # noqa: SLF001 - the other half of Blocked
         self.given: dict[str, list[int]] = {}
 
     def among(self, waiting: Mask) -> list[Work]:
-        """Take out, in the policy's order, those of the groups `waiting` whom the room may hold."""
+        """Remove and return, in the policy's order, jobs of the groups `waiting` that the room may hold."""
         lines, round_, woken = self.lines, Round(self.machines), list[Work]()
         lines.rerank(self.blocked.ranks)
         while True:
@@ -170,7 +169,7 @@ class Sharing:
         return woken
 
     def _turn(self, alike: Alike, promise: Promise) -> tuple[list[Work], bool]:
-        """Give the first job of a group some tasks; returns it when it is to have no more, and whether the group is."""
+        """Give the first job of a group some tasks; return it when it gets no more, and whether its group does not."""
         work = self.blocked.first(alike)
         given = self.given.setdefault(work.id, [0] * len(work.left))
         turn = [0] * len(work.left)
@@ -193,14 +192,14 @@ class Sharing:
         return [work], alike in self.blocked.groups
 
     def _of_group(self, alike: Alike, rival: Place | None) -> list[Work]:
-        """Take out the jobs of a group that come before `rival` and may fit; `room` is less by what they may take."""
+        """Remove and return the jobs of a group before `rival` that may fit; deduct their room."""
         first = self.blocked.first(alike)
         groups = [group for group, left in enumerate(first.left) if left]
         needs = [first.need(group) for group in groups]
         masks = [_of_use(first, group, self.snapshot, self.machines) for group in groups]
         budget = [int(_units(self.room, need, mask).sum()) for need, mask in zip(needs, masks, strict=True)]
         takes, woken = [0] * len(groups), list[Work]()
-        # Group by group: what the first jobs cannot use must reach those behind them.
+        # Group by group: room that the first jobs cannot use must reach the next ones.
         while alike in self.blocked.groups and max(budget) > 0:
             key, tie, work = self.blocked.groups[alike].first()
             if woken and rival is not None and (self.blocked.ranks.rank(alike[0]), key, tie) > rival:
@@ -216,7 +215,7 @@ class Sharing:
 
 
 def _of_use(work: Work, group: int, snapshot: Snapshot, machines: Machines) -> Mask | None:
-    """Which of the machines a group may run on, as far as that is known; None for all of them."""
+    """Return the machines that a group may run on, as far as known; None for all of them."""
     may = permitted(work, group, snapshot) if work.job.spec and snapshot.attributes.used else None
     found = None if may is None else may[machines] | snapshot.attributes.stale[machines]
     if not kept_from_simulated(work, snapshot):
@@ -226,7 +225,7 @@ def _of_use(work: Work, group: int, snapshot: Snapshot, machines: Machines) -> M
 
 
 def _units(room: Amounts, need: Resources, mask: Mask | None) -> Amounts:
-    """How many tasks each machine holds; none where the mask says that they may not run there."""
+    """Return the number of tasks that each machine has room for; none outside the mask."""
     fits = fitting(room, need)
     if mask is not None:
         fits[~mask] = 0
@@ -234,7 +233,7 @@ def _units(room: Amounts, need: Resources, mask: Mask | None) -> Amounts:
 
 
 def _take(room: Amounts, need: Resources, mask: Mask | None, count: int) -> None:
-    """Take the room of so many tasks, from the first machines that hold some."""
+    """Deduct the room of `count` tasks, from the first machines with room."""
     if count:
         fits = _units(room, need, mask)
         taken = np.clip(count - (np.cumsum(fits) - fits), 0, fits)

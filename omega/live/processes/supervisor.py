@@ -31,7 +31,7 @@ LEAVING_SECONDS = 10.0
 
 @dataclass(slots=True)
 class ProcessSupervisor:
-    """Processes that work on one cell. `logs` keeps a file of what each says on its error stream."""
+    """Processes of one cell. `logs` has a file with the error stream of each."""
 
     url: str
     cell: str
@@ -43,7 +43,7 @@ class ProcessSupervisor:
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Variables for the members of one kind, by kind: OMEGA_SCHEDULER and so on."""
     ports: dict[str, str] = field(default_factory=dict)
-    """Where members show their metrics: the first where OMEGA_METRICS says, each further one on the next port."""
+    """Metrics endpoints of the members: the first at OMEGA_METRICS, each further one on the next port."""
     members: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
     record: ProcessRecord | None = None
     """Where the processes are recorded, for `omega down`."""
@@ -57,7 +57,7 @@ class ProcessSupervisor:
             **self.choices.get(member.partition("/")[0], {}), **self._metrics(member),
         }  # fmt: skip
         with (self.logs / f"{member.replace('/', '-')}.log").open("ab") as log, giving(self.url) as source:
-            # A group of its own: Ctrl-C reaches the terminal's command first, which lets members finish.
+            # An own process group: Ctrl-C reaches the terminal's command first, which lets members finish.
             process = subprocess.Popen(
                 [sys.executable, "-m", "omega.live.member"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env=environment | {STORE_FD: str(source.fileno())}, pass_fds=(source.fileno(),), start_new_session=True,
@@ -68,7 +68,7 @@ class ProcessSupervisor:
         return process.pid
 
     def _metrics(self, member: str) -> dict[str, str]:
-        """A member that is started again has the port it had."""
+        """Return the metrics variable; a restarted member keeps its port."""
         where = os.environ.get(METRICS)
         if not where:
             return {}
@@ -97,24 +97,24 @@ class ProcessSupervisor:
             time.sleep(0.02)
 
     def last_words(self, member: str) -> str:
-        """The last line a member wrote on its error stream, without its time."""
+        """Return the last line of a member's error stream, without its time."""
         lines = (
             (self.logs / f"{member.replace('/', '-')}.log").read_text("utf-8", errors="replace").strip().splitlines()
         )
-        return TIME.sub("", lines[-1]) if lines else "it said nothing"
+        return TIME.sub("", lines[-1]) if lines else "no output"
 
     def dead(self) -> dict[str, int]:
-        """Members that ended by themselves, with their exit codes."""
+        """Return members that exited unexpectedly, with their exit codes."""
         return {name: code for name, process in self.members.items() if (code := process.poll()) is not None}
 
     def kill(self, member: str) -> None:
-        """End a member at once (SIGKILL), as a fault would."""
+        """Kill a member (SIGKILL), as a fault would."""
         process = self.members.pop(member)
         process.kill()
         process.wait()
 
     def stop(self) -> None:
-        """Ask all to finish and leave; those that do not are killed after a while."""
+        """Ask all members to finish and exit; kill those that do not after a time-out."""
         for process in self.members.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
@@ -129,7 +129,7 @@ class ProcessSupervisor:
 
 
 def _serving(cell: RedisCell, members: Iterable[str]) -> Iterator[str]:
-    """Which of the simulated executors among members live, with none of their machines offline."""
+    """Yield the live simulated executors among members without offline machines."""
     records = cell.executor_records()
     for member in members:
         name = member.removeprefix("simulated/")
@@ -139,12 +139,12 @@ def _serving(cell: RedisCell, members: Iterable[str]) -> Iterator[str]:
 
 
 def _joined(cell: RedisCell, agent: str) -> bool:
-    """Whether the machine of an agent is there."""
+    """Return whether the machine of an agent exists."""
     return cell.machine_index(agent) is not None
 
 
 def _called(member: str) -> str:
-    """``scheduler batch/0``, ``agent/h1``."""
+    """Return a member's name in messages: ``scheduler batch/0``, ``agent/h1``."""
     return member if member.startswith("agent/") else f"scheduler {member}"
 
 
@@ -167,7 +167,7 @@ def supervised(
 
 @contextmanager
 def _interrupting() -> Iterator[None]:
-    """Let signals to leave interrupt as Ctrl-C does, those that would end this process where it stands."""
+    """Let termination signals raise KeyboardInterrupt, as Ctrl-C does."""
     main = threading.current_thread() is threading.main_thread()
     deadly = [each for each in leave_signals() if signal.getsignal(each) is signal.SIG_DFL] if main else []
     for each in deadly:

@@ -1,8 +1,8 @@
-"""A executor: one executor that plays any number of machines.
+"""A simulated executor: one executor with any number of machines.
 
-It takes what is placed on its machines, ends tasks after their duration (divided by `speed`), and
-acknowledges what was evicted or stopped. It learns of work through a message box of its own, never
-from the log (semantics 19); after a restart or a dropped box it reads its machines afresh.
+It accepts the tasks placed on its machines, ends them after their duration (divided by `speed`), and acknowledges
+evicted and stopped ones. It receives work through its mailbox, never from the log (semantics 19); after a restart or a
+dropped mailbox it reads its machines completely.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,15 +18,15 @@ from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 
 MOST_ENDINGS = 2_500
-"""Tasks end in batches of this size: with 400 the store spends its time on calls."""
+"""Number of endings per call: with 400 the store spends its time on calls."""
 JOIN_CHUNK = 1_000
 MOST_ASKED = 1_000
-"""Held runs asked about per call."""
+"""Number of held runs per query."""
 
 
 @dataclass(slots=True)
 class _SimulatedRun:
-    """Tasks that are played or held; `due` is when they end, known once they started."""
+    """Tasks that are simulated or held; `due` is when they end, known once they started."""
 
     machine: int
     job: str
@@ -37,7 +37,7 @@ class _SimulatedRun:
 
 @dataclass(slots=True)
 class SimulatedExecutor:
-    """Plays the machines of one executor. `now` is seconds of the wall clock."""
+    """Simulates the machines of one executor. `now` returns seconds of the wall clock."""
 
     cell: RedisCell
     name: str
@@ -54,7 +54,7 @@ class SimulatedExecutor:
     _leaving: list[Ending] = field(default_factory=list)
 
     def join(self, machines: Sequence[MachineSpec], progress: Callable[[int], None] | None = None) -> None:
-        """Offer machines to the cell; `progress` hears how many joined."""
+        """Add machines to the cell; `progress` is called with the number of each chunk."""
         for start in range(0, len(machines), JOIN_CHUNK):
             chunk = machines[start : start + JOIN_CHUNK]
             self.cell.join(self.name, chunk, self._ms())
@@ -62,15 +62,15 @@ class SimulatedExecutor:
                 progress(len(chunk))
         self.number = self.cell.executor_number(self.name)
 
-    # The name
+    # Registration
 
     def serve(self, nonce: str) -> None:
-        """Take the executor's name and bring its machines up. Raises Duplicate while another lives."""
+        """Register the executor and bring its machines up. Raises Duplicate while another lives."""
         self._membership = self.cell.register_executor(self.name, nonce, self.lease_ms, self._ms())
         self._renew_at = self.now()
 
     def renew(self) -> None:
-        """Renew the lease when a third of it has passed. Raises Fenced when it lapsed: serve again."""
+        """Renew the lease when a third of it has passed. Raises Fenced when it expired: register again."""
         if self._membership is None:
             raise Fenced(f"executor {self.name}: has not begun yet")
         if self.now() >= self._renew_at:
@@ -78,22 +78,21 @@ class SimulatedExecutor:
             self.cell.renew_executor(self._membership, self.lease_ms, None)
 
     def leave(self) -> None:
-        """Give the name up: the machines are offline from here on, and what ran on them is pending again."""
+        """Deregister: the machines become offline, and their tasks are pending again."""
         if self._membership is not None:
             self.cell.deregister_executor(self._membership, self._ms(), self.name, reaped=False)
 
     def resume(self) -> None:
-        """Read afresh what runs on this executor's machines; tasks already known keep their end.
+        """Read all runs of this executor's machines; known tasks keep their end.
 
-        A run may have been placed in room that is still being left: it is held until the cell lets it
-        start. Jobs are read after the runs, so that every run's job is among them. What the cell does
-        not list is forgotten: a store that went back in time gives the same placement ids to other
-        tasks (semantics 16).
+        A run may have been placed in room that other tasks are still leaving: it is held until the cell lets it start.
+        Jobs are read after the runs, so that every run's job is among them. Runs that the cell does not list are
+        dropped: a restored store assigns the same placement ids to other tasks (semantics 16).
         """
         self.number = self.cell.executor_number(self.name)
         while self.cell.receive(self.number):
             pass
-        mine = [index for index, _ in self.cell.machines_of(self.name)]  # on one that is gone tasks may be leaving
+        mine = [index for index, _ in self.cell.machines_of(self.name)]  # tasks may be leaving from gone machines too
         runs = self.cell.runs(mine)
         jobs = {job.id: job for job in self.cell.jobs()}
         self._leaving = [Ending(run.machine, run.placement, How.LEFT) for run in runs if run.leaving]
@@ -111,16 +110,16 @@ class SimulatedExecutor:
 
     @property
     def simulating(self) -> int:
-        """Placements that are played."""
+        """Number of simulated placements."""
         return len(self._runs)
 
     @property
     def held(self) -> int:
-        """Placements that wait until others have left their room."""
+        """Number of placements that wait for others to leave their room."""
         return len(self._held)
 
     def step(self, wait_seconds: float) -> int:
-        """Take messages and end what is due; waits up to `wait_seconds` for messages. Returns tasks ended."""
+        """Process messages, waiting up to `wait_seconds` for them, and end due tasks. Returns their number."""
         for message in self.cell.receive(self.number, wait_seconds=self._patience(wait_seconds)):
             self._hear(message)
         self._ask_held()
@@ -144,7 +143,7 @@ class SimulatedExecutor:
 
     def _begin(self, placement: int, machine: int, job: str, tasks: str, duration_ms: int, *, hold: bool) -> None:
         if placement in self._runs or placement in self._held:
-            return  # met twice: in the box and in what was read afresh
+            return  # it was in the mailbox and in the full read
         run = _SimulatedRun(machine, job, tasks, duration_ms / 1000 / self.speed)
         if hold:
             self._held[placement] = run
@@ -157,7 +156,7 @@ class SimulatedExecutor:
         heappush(self._due, (run.due, placement))
 
     def _leave(self, placement: int, machine: int, tasks: str) -> None:
-        """A simulated task ends as soon as it is told to."""
+        """End simulated tasks on request, at once."""
         self._leaving.append(Ending(machine, placement, How.LEFT, tasks))
         run = self._runs.get(placement) or self._held.get(placement)
         if run is not None:
@@ -173,7 +172,7 @@ class SimulatedExecutor:
             if answer == "go":
                 self._start(placement, run)
             elif answer == "wait":
-                # Behind the others, which are then asked about next time.
+                # Move it behind the others, which are queried next time.
                 self._held[placement] = run
 
     def _end_due(self) -> int:
@@ -182,7 +181,7 @@ class SimulatedExecutor:
         while self._due and self._due[0][0] <= now and len(self._leaving) + len(ripe) < MOST_ENDINGS:
             due, placement = heappop(self._due)
             run = self._runs.get(placement)
-            if run is not None and run.due == due:  # otherwise it was forgotten
+            if run is not None and run.due == due:  # otherwise it was dropped
                 ripe[placement] = run
         endings = list(self._leaving)
         for placement, run in ripe.items():
@@ -191,7 +190,7 @@ class SimulatedExecutor:
         try:
             counts = self.cell.end(endings, self._ms(), self.name) if endings else []
         except StoreError:
-            # Nothing is lost: what was not ended is due once more.
+            # Endings that were not sent are due again.
             for placement, run in ripe.items():
                 heappush(self._due, (run.due, placement))
             raise

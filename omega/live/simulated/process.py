@@ -1,4 +1,4 @@
-"""A executor as a process: it plays its machines until a signal, and waits out a store that is away."""
+"""A simulated executor as a process: it runs until a signal, and waits while the store is unavailable."""
 
 import os
 import signal
@@ -14,20 +14,20 @@ from schedulers.process.endpoint import METRICS
 from schedulers.process.log import log
 
 PACE_SECONDS = 0.03
-"""It gathers messages and ends for so long: a call for each would cost the store more than the work."""
+"""Interval in which it collects messages and endings: a call for each would cost the store more than the work."""
 AWAY_SECONDS = 0.2
 LEASE_MS = 20_000
 NAME_LEASES = 4 / 3
-"""How many leases to wait for a name: one that died with it lets go of it when its lease ends."""
+"""Number of lease lengths to wait for a name: the name of a killed process is free when its lease expires."""
 LOOK_SECONDS = 1.0
-"""How often it looks whether it still faces the same store: one that started anew may have gone back in time."""
+"""Interval of checks for a replaced or restored store."""
 
 
 class Stop:
-    """Remembers that a signal asked to stop."""
+    """Whether a signal requested the end."""
 
     def __init__(self) -> None:
-        """Listen for SIGTERM and SIGINT."""
+        """Handle SIGTERM and SIGINT."""
         self.told = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._tell)
@@ -37,10 +37,10 @@ class Stop:
 
 
 def run_simulated_executor(cell: RedisCell, name: str, speed: float, still: Stop, lease_ms: int = LEASE_MS) -> None:
-    """Simulate the machines of the executor `name` until `still` is told to stop.
+    """Simulate the machines of the executor `name` until `still` is stopped.
 
-    A cell that is gone is waited for, and so is the executor in it. Raises Refused when it was never there, Duplicate
-    when another process lives under this name.
+    Waits for a cell that is gone, and for the executor in it. Raises Refused when the executor never existed, Duplicate
+    when another process has its name.
     """
     executor = SimulatedExecutor(cell, name, time.time, speed, lease_ms)
     numbers = {
@@ -58,7 +58,7 @@ def run_simulated_executor(cell: RedisCell, name: str, speed: float, still: Stop
 
 
 def _serve(executor: SimulatedExecutor, still: Stop, nonce: str) -> None:
-    """Take the name, once the lease of one that died with it is over."""
+    """Register once the lease of a killed predecessor has expired."""
     until = time.monotonic() + NAME_LEASES * executor.lease_ms / 1000
     while not still.told:
         try:
