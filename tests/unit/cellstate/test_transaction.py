@@ -7,7 +7,8 @@ from cellstate.transaction import CONFLICTS, Ending, How, Outcome, Position, Ver
 
 def test_the_order_of_verdicts_is_their_precedence() -> None:
     assert [verdict.name for verdict in Verdict] == [
-        "PLACED", "UNKNOWN", "DOWN", "DUPLICATE", "INCOMPLETE", "LIMIT", "PRECEDENCE", "MOVED", "FULL", "ABORTED",
+        "PLACED", "UNKNOWN", "DOWN", "DUPLICATE", "INCOMPLETE", "LIMIT", "SHARE", "PRECEDENCE", "MOVED", "FULL",
+        "ABORTED",
     ]  # fmt: skip
 
 
