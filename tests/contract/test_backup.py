@@ -173,7 +173,7 @@ def test_until_all_is_written_there_is_no_cell(stand: RedisStand, monkeypatch: p
 
 def test_a_key_that_no_cell_has_is_named(stand: RedisStand) -> None:
     stand.cell.client.sadd(stand.key("mine"), "x")
-    with pytest.raises(Exception, match="mine is a set, which no part of a cell is"):
+    with pytest.raises(Exception, match="mine is a set, which is no part of a cell"):
         read_backup(stand.cell, 1)
 
 
