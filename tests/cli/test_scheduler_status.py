@@ -57,6 +57,7 @@ def test_who_is_meant(omega: Omega, three: RedisCell) -> None:
 def test_the_text_warns_of_a_machine_that_rejects_over_and_over(omega: Omega, three: RedisCell) -> None:
     result = omega.run("scheduler", "status", "batch")
     assert "7 queued · 3 blocked · 2 of kind batch pending" in result.stdout
+    assert "batch/0 · live · incarnation 2 · evicts by age" in result.stdout, "what its policy says of itself"
     assert "fraction 0.250 · 1 of 5 transactions" in result.stdout
     assert "took 0.50 s, 2s ago" in result.stdout
     assert "m1 30 × (12 in a row) · m2 2 ×" in result.stdout
