@@ -19,7 +19,7 @@ from benchmarks.store import Saved, Store, measured_store
 from cellstate.cell import PendingJob, Reply
 from cellstate.errors import StoreError
 from cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, TaskGroup
-from cellstate.redis import RedisCell
+from cellstate.ports import StoredCell
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Outcome, Position, Transaction, Verdict
 from schedulers.presets import BATCH_JOBS, batch
@@ -105,7 +105,7 @@ class Courses:
     store: Store
     settings: Settings
     jobs_per_second: float = 6_000.0
-    cell: RedisCell = field(init=False)
+    cell: StoredCell = field(init=False)
     filled: Saved = field(init=False)
     queued: dict[int, tuple[Saved, float]] = field(default_factory=dict)
 

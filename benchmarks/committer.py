@@ -11,8 +11,9 @@ import redis
 
 from benchmarks.ceiling import Command, Wire, pack, unchecked_call
 from cellstate.cell import Membership
-from cellstate.redis import RedisCell
+from cellstate.ports import StoredCell
 from cellstate.server import connect
+from cellstate.store import connect_cell
 from cellstate.transaction import Claim, Position, Transaction
 
 Calls = list[list[Command]]
@@ -68,7 +69,7 @@ class Timing:
 class Checked:
     """Commits by the product's own path, the next call sent as soon as the last one is answered."""
 
-    def __init__(self, cell: RedisCell, plan: Plan) -> None:
+    def __init__(self, cell: StoredCell, plan: Plan) -> None:
         """Make ready; nothing is sent yet."""
         self.cell, self.plan = cell, plan
         self.membership = Membership(plan.member, plan.incarnation)
@@ -145,7 +146,7 @@ def serve(pipe: Connection, url: str, cell_name: str, plan: Plan, sha: bytes) ->
 
     ``load`` passes the commands of every call; a kind answers ``ready`` and runs a round on ``go``.
     """
-    cell = RedisCell.connect(url, cell_name, timeout=60.0)
+    cell = connect_cell(url, cell_name, timeout=60.0)
     checked, unchecked = Checked(cell, plan), Unchecked(connect(url, timeout=60.0), sha)
     calls = plan.transactions()
     pipe.send("ready")

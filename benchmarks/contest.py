@@ -15,7 +15,7 @@ from benchmarks.launch import progress
 from benchmarks.residents import BENCH_EXECUTOR
 from benchmarks.store import Saved, Store
 from cellstate.errors import StoreError
-from cellstate.redis import RedisCell
+from cellstate.ports import StoredCell
 from cellstate.transaction import Position
 from omega.live.processes.supervisor import ProcessSupervisor, supervised
 
@@ -134,7 +134,7 @@ def _wait_for_executor(store: Store, group: ProcessSupervisor) -> None:
         time.sleep(0.02)
 
 
-def _wait_for_name(cell: RedisCell, group: ProcessSupervisor) -> None:
+def _wait_for_name(cell: StoredCell, group: ProcessSupervisor) -> None:
     """Wait until the executor has its name and its lease again, which the restored cell does not hold.
 
     A scheduler that meets an executor without a lease takes its machines down.
@@ -151,14 +151,14 @@ def _waits_for_messages(store: Store) -> bool:
     return any("b" in client["flags"] and client["cmd"] == "blmove" for client in clients)
 
 
-def _wait_for_sleep(cell: RedisCell, group: ProcessSupervisor, asleep: int) -> None:
+def _wait_for_sleep(cell: StoredCell, group: ProcessSupervisor, asleep: int) -> None:
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while sum(each.get("blocked", 0) for name, each in cell.figures().items() if name in group.members) < asleep:
         _check(group, deadline)
         time.sleep(READING_SECONDS)
 
 
-def _watch(store: Store, cell: RedisCell, group: ProcessSupervisor, contest: Contest, seconds: float) -> Watch:
+def _watch(store: Store, cell: StoredCell, group: ProcessSupervisor, contest: Contest, seconds: float) -> Watch:
     pids = {name: process.pid for name, process in group.members.items()}
     deadline = time.monotonic() + TIMEOUT_SECONDS + seconds
     watch = Watch()
@@ -193,7 +193,7 @@ def _check(group: ProcessSupervisor, deadline: float) -> None:
         raise StoreError("the schedulers leave no figures; is the computer very busy?")
 
 
-def fullness_of(cell: RedisCell) -> list[float]:
+def fullness_of(cell: StoredCell) -> list[float]:
     """Share of the cell in use now, per resource."""
     rows, size = cell.sync(Position()).rows, len(cell.dimensions)
     capacity, used = rows[:, 4 : 4 + size].sum(axis=0), rows[:, 4 + size :].sum(axis=0)

@@ -15,7 +15,7 @@ from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import chunks
 from benchmarks.store import Store, measured_store
 from cellstate.model import BUCKETS, JobSpec, TaskGroup, bucket_of
-from cellstate.redis import RedisCell
+from cellstate.ports import StoredCell
 from cellstate.transaction import Ask, Intake, Position
 from schedulers.queue.intake import LEAST_AT_HAND, MOST_ASKED
 from schedulers.sharing import owned
@@ -68,7 +68,7 @@ def _jobs(settings: Settings, *, skewed: bool) -> Iterator[JobSpec]:
         yield JobSpec(name, name, "batch", (group,), extra={"user": f"user{i % settings.users}"})
 
 
-def _ask(settings: Settings, store: Store, cell: RedisCell) -> dict[str, Any]:
+def _ask(settings: Settings, store: Store, cell: StoredCell) -> dict[str, Any]:
     """Ask for the best jobs of eight lanes in turn; returns the server's time for each call, in milliseconds."""
     client, mine = store.client, owned("batch/0", _members(settings))
     client.config_set("slowlog-log-slower-than", 0)

@@ -7,7 +7,7 @@ from benchmarks.residents import BENCH_EXECUTOR, LEASE_MS, Filler, chunks, join,
 from benchmarks.store import Saved, Store
 from cellstate.errors import StoreError
 from cellstate.model import TaskGroup
-from cellstate.redis import RedisCell
+from cellstate.ports import StoredCell
 from omega.live.processes.supervisor import supervised
 
 NEED = (500, 1_024)
@@ -19,7 +19,7 @@ SETTLING_SECONDS = 2.0
 TIMEOUT_SECONDS = 60.0
 
 
-def run_tasks(cell: RedisCell, machines: int, tasks: int, per_job: int) -> int:
+def run_tasks(cell: StoredCell, machines: int, tasks: int, per_job: int) -> int:
     """Let so many identical tasks run in jobs of `per_job`, packed as a batch scheduler packs them."""
     filler = Filler(cell, f"memory-{per_job}")
     room = 16

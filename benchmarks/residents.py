@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from cellstate.errors import StoreError
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
+from cellstate.ports import StoredCell
 from cellstate.resources import Resources
 from cellstate.transaction import Claim, Position, Transaction
 
@@ -32,7 +32,7 @@ Placed = tuple[int, int]
 T = TypeVar("T")
 
 
-def join(cell: RedisCell, machines: int, capacity: Resources = CAPACITY, lease_ms: int = 1) -> None:
+def join(cell: StoredCell, machines: int, capacity: Resources = CAPACITY, lease_ms: int = 1) -> None:
     """Add equal machines; their executor holds a lease for `lease_ms`, 1 where a process of its own takes the name."""
     cell.register_executor(BENCH_EXECUTOR, "bench", lease_ms, _now_ms())
     cell.join(BENCH_EXECUTOR, [MachineSpec(f"m{i}", capacity) for i in range(machines)], _now_ms())
@@ -41,7 +41,7 @@ def join(cell: RedisCell, machines: int, capacity: Resources = CAPACITY, lease_m
 class Filler:
     """Places endless jobs on given machines, as a scheduler of its own kind."""
 
-    def __init__(self, cell: RedisCell, name: str) -> None:
+    def __init__(self, cell: StoredCell, name: str) -> None:
         """Enlist as ``resident/NAME`` and read where the cell stands."""
         self.cell, self.calls, self.tasks = cell, 0, 0
         self.membership = cell.register_scheduler(f"resident/{name}", uuid4().hex, LEASE_MS, _now_ms())
@@ -69,7 +69,7 @@ class Filler:
         self.cell.deregister_scheduler(self.membership, _now_ms())
 
 
-def fill(cell: RedisCell, machines: int, fullness: float, seed: str) -> int:
+def fill(cell: StoredCell, machines: int, fullness: float, seed: str) -> int:
     """Fill the machines with residents to `fullness` (0 to 1) of their cpu; returns how many tasks run then."""
     filler = Filler(cell, "fill")
     for need, places in _draw(machines, fullness, Random(seed)).items():
@@ -80,7 +80,7 @@ def fill(cell: RedisCell, machines: int, fullness: float, seed: str) -> int:
 
 
 def queue_jobs(
-    cell: RedisCell, kind: str, jobs: int, groups: tuple[TaskGroup, ...], gang: Gang = Gang.NO
+    cell: StoredCell, kind: str, jobs: int, groups: tuple[TaskGroup, ...], gang: Gang = Gang.NO
 ) -> None:  # fmt: skip
     """Submit so many equal jobs of a kind."""
     at_ms = _now_ms()

@@ -21,7 +21,7 @@ from cellstate.audit import verify
 from cellstate.backup import read_backup
 from cellstate.cell import Membership
 from cellstate.model import MOST_CLAIMS, Gang, JobSpec, MachineSpec, MachineState, TaskGroup
-from cellstate.redis import RedisCell
+from cellstate.ports import StoredCell
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 
 CAPACITY, NEED = (64_000, 262_144), (10, 32)
@@ -46,7 +46,7 @@ def transaction_of(job: str, machines: Sequence[int], mode: Mode) -> Transaction
 class Town:
     """The cell, a scheduler, and what the server's slow log says of calls."""
 
-    def __init__(self, store: Store, cell: RedisCell, member: Membership) -> None:
+    def __init__(self, store: Store, cell: StoredCell, member: Membership) -> None:
         """Measure on `cell`."""
         self.store, self.cell, self.member = store, cell, member
         self.client: Any = store.client

@@ -17,8 +17,9 @@ import redis
 
 from cellstate import keys
 from cellstate.errors import StoreError
-from cellstate.redis import RedisCell
+from cellstate.ports import StoredCell
 from cellstate.server import Answer, check_suitable, connect, ping, server_info, translate
+from cellstate.store import connect_cell, create_cell
 from omega.embedded_program import allocator_of, find_server, server_environment
 
 STARTING_SECONDS = 10.0
@@ -48,13 +49,13 @@ class Store:
         """What every key of the cell begins with."""
         return keys.prefix(self.cell)
 
-    def make_cell(self) -> RedisCell:
+    def make_cell(self) -> StoredCell:
         """Make the cell, empty."""
-        return RedisCell.create(self.client, self.cell, url=self.url)
+        return create_cell(self.client, self.cell, url=self.url)
 
-    def open_cell(self) -> RedisCell:
+    def open_cell(self) -> StoredCell:
         """Another port to the same cell, on connections of its own."""
-        return RedisCell.connect(self.url, self.cell, timeout=60.0)
+        return connect_cell(self.url, self.cell, timeout=60.0)
 
     def cpu_seconds(self) -> float:
         """CPU time the server has used so far."""

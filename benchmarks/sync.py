@@ -7,7 +7,7 @@ from benchmarks.computer import middle, spread
 from benchmarks.residents import CALL, CLAIMS, Filler, chunks, join
 from benchmarks.store import Saved, Store
 from cellstate.cell import Reply
-from cellstate.redis import RedisCell
+from cellstate.ports import StoredCell
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Position
 
@@ -38,7 +38,7 @@ def measure_sync(store: Store, empty: Saved, sizes: list[int], changes: list[int
     return found
 
 
-def _delta(cell: RedisCell, snapshot: Snapshot, filler: Filler, size: int, changed: int) -> dict[str, object]:
+def _delta(cell: StoredCell, snapshot: Snapshot, filler: Filler, size: int, changed: int) -> dict[str, object]:
     """Change machines as commits of a few hundred claims do, then read the same delta again and again."""
     before = cell.sync(snapshot.position)
     snapshot.apply(before)
@@ -48,7 +48,7 @@ def _delta(cell: RedisCell, snapshot: Snapshot, filler: Filler, size: int, chang
     return {"machines": size, "changed": changed} | _timed(before.position, cell, snapshot)
 
 
-def _timed(since: Position, cell: RedisCell, snapshot: Snapshot) -> dict[str, object]:
+def _timed(since: Position, cell: StoredCell, snapshot: Snapshot) -> dict[str, object]:
     asking, taking, total = [], [], []
     for _ in range(SAMPLES):
         began = time.perf_counter()

@@ -11,9 +11,9 @@ import click
 from cli import render
 
 if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
+    from cellstate.ports import StoredCell
 
-Closing = TypeVar("Closing", bound="RedisCell")
+Closing = TypeVar("Closing", bound="StoredCell")
 
 
 @dataclass
@@ -52,8 +52,8 @@ class App:
 
     def cells(self) -> list[str]:
         """Return the names of the cells on the store."""
-        from cellstate.redis import cells
         from cellstate.server import connect
+        from cellstate.store import cells
 
         client = connect(self.url)
         try:
@@ -75,15 +75,15 @@ class App:
 
     def open(
         self, name: str | None = None, *, to_change: bool = False, any_schema: bool = False
-    ) -> "RedisCell":  # fmt: skip
+    ) -> "StoredCell":  # fmt: skip
         """Open the cell `name`, or the selected one; it is closed when the command ends. Raises Refused when unknown.
 
         `to_change`: also read the live schedulers, which the command's changes then notify.
-        `any_schema`: as RedisCell.open.
+        `any_schema`: as `connect_cell`.
         """
-        from cellstate.redis import RedisCell
+        from cellstate.store import connect_cell
 
-        cell = self.closing(RedisCell.connect(self.url, name or self.which(), any_schema=any_schema))
+        cell = self.closing(connect_cell(self.url, name or self.which(), any_schema=any_schema))
         self._at_end(lambda: _warn_of_unreadable(cell))
         if to_change:
             cell.members()
@@ -120,7 +120,7 @@ class App:
         return time.time_ns() // 1_000_000
 
 
-def _warn_of_unreadable(cell: "RedisCell") -> None:
+def _warn_of_unreadable(cell: "StoredCell") -> None:
     """Warn about records that the command skipped because they cannot be read."""
     left_out = sorted(f"{key} {field}" for key, field in cell.unreadable)
     if left_out:

@@ -15,7 +15,7 @@ from cli import render
 from cli.app import App
 
 if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 Found = Iterable[tuple[str, str]]
 """Candidates and their descriptions."""
@@ -60,7 +60,7 @@ def _reachable(app: App) -> bool:
     return True
 
 
-def _from_cell(ask: "Callable[[RedisCell], Found]") -> Completer:
+def _from_cell(ask: "Callable[[Queries], Found]") -> Completer:
     """Return a completer that queries the cell."""
 
     def ask_app(app: App) -> Found:
@@ -91,20 +91,20 @@ def _from_store(ask: Callable[[App], Found]) -> Completer:
     return complete
 
 
-def _jobs(cell: "RedisCell") -> Iterator[tuple[str, str]]:
+def _jobs(cell: "Queries") -> Iterator[tuple[str, str]]:
     names = cell.job_names()
     yield from ((name, "live job") for name in names)
     called = {job_id: name for name, job_id in names.items()}
     yield from ((job_id, called.get(job_id, "ended job")) for job_id in cell.job_ids())
 
 
-def _machines(cell: "RedisCell") -> Iterator[tuple[str, str]]:
+def _machines(cell: "Queries") -> Iterator[tuple[str, str]]:
     from omega.queries.machines import state_word
 
     return ((machine.name, state_word(machine)) for machine in cell.machines())
 
 
-def _schedulers(cell: "RedisCell") -> Iterator[tuple[str, str]]:
+def _schedulers(cell: "Queries") -> Iterator[tuple[str, str]]:
     return ((name, "live" if alive else "lapsed") for name, (_, alive, _) in cell.members().items())
 
 

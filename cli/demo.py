@@ -14,7 +14,7 @@ from cli.figures import scheduler_table, seconds, verified
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Cell
     from omega.live.processes.supervisor import ProcessSupervisor
     from omega.live.replay import Replay
     from omega.workload import Workload
@@ -33,24 +33,23 @@ def _workload(trace: Path | None, machines: int, seed: int, tasks: int) -> "Work
     return read_google2011(trace, tasks=tasks, seed=seed)
 
 
-def _fresh_cell(app: App, name: str, workload: "Workload") -> "RedisCell":
+def _fresh_cell(app: App, name: str, workload: "Workload") -> "Cell":
     """Return an empty cell for the demonstration; replaces one left by an earlier run."""
-    from cellstate.redis import RedisCell
     from cellstate.server import connect
+    from cellstate.store import create_cell, open_cell
     from omega.workload.workload import DIMENSIONS
 
     client = connect(app.url)
-    cell = RedisCell(client, name, DIMENSIONS, app.url)
     if name in app.cells():
-        cell = RedisCell.open(client, name, app.url, any_schema=True)
+        cell = open_cell(client, name, app.url, any_schema=True)
         if any(alive for _, alive, _ in cell.members().values()):
             raise BadInput(f"cell {name}: has running schedulers; stop them, or choose another cell with --cell")
         cell.delete()
     keep = len(workload.residents) + len(workload.arrivals) + 1000
-    return app.closing(RedisCell.create(client, name, DIMENSIONS, keep_jobs=keep, url=app.url))
+    return app.closing(create_cell(client, name, DIMENSIONS, keep_jobs=keep, url=app.url))
 
 
-def _start(app: App, cell: "RedisCell", group: "ProcessSupervisor", replay: "Replay", batch: int, service: int) -> None:
+def _start(app: App, cell: "Cell", group: "ProcessSupervisor", replay: "Replay", batch: int, service: int) -> None:
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("machines join", total=len(replay.workload.machines), more="")
         replay.join(CELL, lambda count: bars.advance(bar, count))
@@ -87,7 +86,7 @@ def _watch(bars: "Bars", replay: "Replay") -> float:
     return spent
 
 
-def _report(app: App, cell: "RedisCell", replay: "Replay", spent: float) -> int:
+def _report(app: App, cell: "Cell", replay: "Replay", spent: float) -> int:
     from cellstate.audit import verify
 
     figures, pending = cell.figures(), sum(cell.queue_depths().values())

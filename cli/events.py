@@ -13,7 +13,7 @@ from omega.queries.event_list import Filter, Gap, Lost, Tail, job_id, list_event
 from omega.queries.events import KINDS, Event
 
 if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 POLL_SECONDS = 0.2
 
@@ -58,7 +58,7 @@ def command(
 class _Teller:
     """Prints events as lines of text, or as JSON lines."""
 
-    def __init__(self, cell: "RedisCell", as_json: bool) -> None:
+    def __init__(self, cell: "Queries", as_json: bool) -> None:
         from omega.queries.names import Names
 
         self.as_json = as_json

@@ -6,10 +6,10 @@ from cli import render
 from omega.live.executors import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 
-def lives(cell: "RedisCell", executor: str) -> bool:
+def lives(cell: "Queries", executor: str) -> bool:
     """Return whether an executor holds its lease."""
     known = cell.executor_records()
     return executor in known and known[executor].lives

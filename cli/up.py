@@ -16,19 +16,19 @@ from omega.client.defaults import DEFAULT_CELL
 from omega.live.executors import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
+    from cellstate.ports import StoredCell
     from omega.live.processes.supervisor import ProcessSupervisor
 
 LOOK_SECONDS = 0.5
 
 
-def _open(app: App, name: str) -> "RedisCell":
+def _open(app: App, name: str) -> "StoredCell":
     """Return the cell, created if absent. Raises Refused when schedulers already run in it."""
-    from cellstate.redis import RedisCell
     from cellstate.server import connect
+    from cellstate.store import create_cell
 
     if name not in app.cells():
-        return app.closing(RedisCell.create(connect(app.url), name, url=app.url))
+        return app.closing(create_cell(connect(app.url), name, url=app.url))
     cell = app.open(name)
     alive = [_at(member, figures) for member, (_, holds, figures) in cell.members().items() if holds]
     if alive:
@@ -42,7 +42,7 @@ def _at(member: str, figures: Mapping[str, Any]) -> str:
     return f"{member}, pid {figures['pid']} on {figures['host']}" if figures.get("pid") else member
 
 
-def _join(cell: "RedisCell", machines: int, cpu: str, memory: str, dealt: Dealt) -> None:
+def _join(cell: "StoredCell", machines: int, cpu: str, memory: str, dealt: Dealt) -> None:
     """Add the missing simulated machines."""
     from cellstate.model import MachineSpec
     from omega.live.simulated.executor import SimulatedExecutor
@@ -55,7 +55,7 @@ def _join(cell: "RedisCell", machines: int, cpu: str, memory: str, dealt: Dealt)
     )
 
 
-def _simulated(cell: "RedisCell", *, expected: bool) -> bool:
+def _simulated(cell: "StoredCell", *, expected: bool) -> bool:
     """Return whether to run simulated machines; warns about machines of an earlier run."""
     try:
         number = cell.executor_number(DEFAULT_EXECUTOR)
@@ -68,7 +68,7 @@ def _simulated(cell: "RedisCell", *, expected: bool) -> bool:
     return count > 0
 
 
-def _line(cell: "RedisCell", group: "ProcessSupervisor") -> str:
+def _line(cell: "StoredCell", group: "ProcessSupervisor") -> str:
     """Return a one-line summary of the cell."""
     figures = {name: each for name, each in cell.figures().items() if name in group.members}
     conflicts, accepted = (sum(each[name] for each in figures.values()) for name in ("conflicts", "accepted"))
@@ -79,7 +79,7 @@ def _line(cell: "RedisCell", group: "ProcessSupervisor") -> str:
     return f"{len(group.members)} processes · {counts}"
 
 
-def _watch(app: App, cell: "RedisCell", group: "ProcessSupervisor", seconds: float | None) -> None:
+def _watch(app: App, cell: "StoredCell", group: "ProcessSupervisor", seconds: float | None) -> None:
     """Show a status line until the time is over or Ctrl-C; restart processes that end."""
     screen = render.console(stderr=True)
     deadline = None if seconds is None else time.monotonic() + seconds

@@ -8,7 +8,7 @@ from omega.queries.job_state import group_names, state
 
 if TYPE_CHECKING:
     from cellstate.model import Job, JobSpec
-    from cellstate.redis import RedisCell
+    from cellstate.ports import JobStore
     from omega.updating import Change
 
 ATTEMPTS = 5
@@ -18,7 +18,7 @@ BATCH = 1_000
 MOST_DIGITS = 15
 
 
-def check_owner(me: str, cell: "RedisCell", jobs: "Iterable[Job]", *, force: bool) -> None:
+def check_owner(me: str, cell: "JobStore", jobs: "Iterable[Job]", *, force: bool) -> None:
     """Raise Refused for a job of another user than `me`, unless forced; a job without a user is open to all."""
     me = cell.account() or me
     for job in () if force else jobs:
@@ -51,7 +51,7 @@ def group_of(job: "Job", asked: str | None) -> int:
     raise Refused(f"{there}, and none called {asked}; name one of them")
 
 
-def end(cell: "RedisCell", stopped: "Job", now_ms: Callable[[], int], by: str) -> Iterator[int]:
+def end(cell: "JobStore", stopped: "Job", now_ms: Callable[[], int], by: str) -> Iterator[int]:
     """End the runs of a stopped job in batches (semantics 4); yields the number of tasks of each batch."""
     from cellstate.transaction import Ending, How
 
@@ -70,7 +70,7 @@ def end(cell: "RedisCell", stopped: "Job", now_ms: Callable[[], int], by: str) -
 
 
 def update(
-    cell: "RedisCell", spec: "JobSpec", check: int | None, me: str, now_ms: Callable[[], int], by: str, *, force: bool
+    cell: "JobStore", spec: "JobSpec", check: int | None, me: str, now_ms: Callable[[], int], by: str, *, force: bool
 ) -> "tuple[Job, Change]":  # fmt: skip
     """Begin the update of the live job that has the id or name of `spec`. Refused, Overtaken, BadInput."""
     from omega.updating import change
@@ -102,7 +102,7 @@ def stopped_json(before: "Job", after: "Job", ended: int) -> dict[str, Any]:
 
 
 def resize(
-    cell: "RedisCell", job: "Job", group: str | None, count: int, now_ms: int, by: str, check: int | None
+    cell: "JobStore", job: "Job", group: str | None, count: int, now_ms: int, by: str, check: int | None
 ) -> "Job":  # fmt: skip
     """Give a task group of a job another number of tasks. Refused while an update of the job is under way."""
     if cell.updates().get(job.id) == "rolling":

@@ -12,7 +12,7 @@ from omega.queries.finding import find_job
 if TYPE_CHECKING:
     from cellstate.cell import Submitted
     from cellstate.model import JobSpec
-    from cellstate.redis import RedisCell
+    from cellstate.ports import JobStore
     from omega.jobfile.reader import JobFile
 
 CHUNK = 500
@@ -43,7 +43,7 @@ def job_file(name: str, data: bytes) -> "JobFile":
         raise BadInput(f"job file {name}: not UTF-8 text at byte {error.start}; save it as such") from None
 
 
-def jobs_of(cell: "RedisCell", files: "Sequence[JobFile]") -> "list[JobSpec]":
+def jobs_of(cell: "JobStore", files: "Sequence[JobFile]") -> "list[JobSpec]":
     """The jobs of files, in the amounts of a cell; those without an id get a new one. Raises BadInput."""
     from omega.jobfile.reader import load
 
@@ -57,7 +57,7 @@ def stamped(user: str, spec: "JobSpec", account: str = "") -> "JobSpec":
     return replace(spec, extra={"user": user, **spec.extra})
 
 
-def check_new(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
+def check_new(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
     """Raise Overtaken when one of the jobs exists."""
     for spec in specs:
         there = cell.job(spec.id) or cell.job(cell.job_id(spec.name) or "")
@@ -65,7 +65,7 @@ def check_new(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
             raise Overtaken(f"job {spec.name}: exists ({there.id}), its modify index is {there.modified}")
 
 
-def check_names(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
+def check_names(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
     """Refuse names that live jobs have before anything is submitted, so that a file goes in whole or not at all."""
     holders = cell.job_names()
     for spec in specs:
@@ -97,7 +97,7 @@ def taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:
     )
 
 
-def named(cell: "RedisCell", specs: "Sequence[JobSpec]", user: str) -> "list[JobSpec]":
+def named(cell: "JobStore", specs: "Sequence[JobSpec]", user: str) -> "list[JobSpec]":
     """Return jobs with their users, after a check that no live job has one of their names. Raises Duplicate."""
     account = cell.account()
     found = [stamped(user, spec, account) for spec in specs]
@@ -106,7 +106,7 @@ def named(cell: "RedisCell", specs: "Sequence[JobSpec]", user: str) -> "list[Job
 
 
 def submit(
-    cell: "RedisCell", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool = False
+    cell: "JobStore", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool = False
 ) -> "Iterator[Submitted]":
     """Submit jobs, and yield the store's answers a call at a time. Raises Refused or Duplicate for one not taken."""
     for start in range(0, len(specs), CHUNK):

@@ -6,7 +6,7 @@ from typing import Any
 
 from cellstate.errors import BadInput
 from cellstate.model import JobSpec
-from cellstate.redis import RedisCell
+from cellstate.ports import Cell
 from omega.experiments.configuration import Configuration
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.run import SPREAD, spread_of
@@ -90,7 +90,7 @@ def simulate(  # noqa: PLR0913 - all but two by name
 
 def run(
     given: Sequence[Scheduler], workload: Workload, settings: Settings, *, takes: str = "batch", share: float = 0.5,
-    cell: RedisCell | None = None, progress: Callable[[float], None] | None = None,
+    cell: Cell | None = None, progress: Callable[[float], None] | None = None,
 ) -> Result:  # fmt: skip
     """Simulate schedulers on a workload as `simulate` does; `cell` as in Simulation. Raises BadInput."""
     if not settings.architecture.startswith("monolithic"):

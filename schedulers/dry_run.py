@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from cellstate.cell import Cell
+from cellstate.ports import Queries
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from schedulers.constraints.fetching import Fetch, fetch
@@ -31,7 +31,7 @@ class DryRun:
 
     scheduler: Scheduler
     snapshot: Snapshot
-    cell: Cell
+    cell: Queries
 
     def plan(self, work: Work) -> Planned:
         """Attempt a job until it is placed or nothing more fits; its claims stay in the snapshot."""

@@ -15,7 +15,7 @@ from uuid import uuid4
 from cellstate.cell import Membership, PendingJob, Reply
 from cellstate.errors import Fenced, Refused, StoreError
 from cellstate.model import JobState, bucket_of
-from cellstate.redis import RedisCell
+from cellstate.ports import SchedulerStore
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Detection, Intake, Outcome, Transaction
 from schedulers.constraints.fetching import Fetch, fetch
@@ -49,7 +49,7 @@ class Live:
     a running scheduler waits for its store.
     """
 
-    cell: RedisCell
+    cell: SchedulerStore
     scheduler: Scheduler
     member: str
     now: Callable[[], float]

@@ -7,8 +7,8 @@ from random import Random
 
 import numpy as np
 
-from cellstate.cell import Cell
 from cellstate.model import Gang
+from cellstate.ports import Queries
 from cellstate.snapshot import Snapshot
 from schedulers.constraints.demands import demands
 from schedulers.constraints.evaluation import permitted
@@ -55,7 +55,7 @@ def more_machines(work: Work, part: GroupExplanation, snapshot: Snapshot) -> Mor
     return MoreMachines(ceil(rest / most), int(enough[size.sum(axis=0).argmin()]), apart)
 
 
-def evictions(work: Work, snapshot: Snapshot, cell: Cell) -> int:
+def evictions(work: Work, snapshot: Snapshot, cell: Queries) -> int:
     """Return the number of tasks with lower precedence to evict so that the rest fits; 0 when that does not help.
 
     The snapshot is left unchanged. In a large cell only as many machines are fetched as could be useful.

@@ -8,9 +8,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from cellstate.cell import Cell, Opaque, PendingJob
+from cellstate.cell import Opaque, PendingJob
 from cellstate.errors import Refused
 from cellstate.model import Job, JobState, MachineState, bucket_of
+from cellstate.ports import SchedulerStore
 from cellstate.resources import Resources
 from cellstate.shards import Progress, ShardDurations
 from cellstate.snapshot import Snapshot
@@ -236,7 +237,7 @@ def spares(job: Job, left: Sequence[int]) -> list[tuple[int, int]]:
 # Answers from a cell
 
 
-def measure(asked: Measure, cell: Cell, kind: str, owned: str) -> Measured:
+def measure(asked: Measure, cell: SchedulerStore, kind: str, owned: str) -> Measured:
     """Read the requested measurements; `owned` are the scheduler's buckets."""
     jobs = list(cell.jobs_by_id(asked.jobs).values())
     if asked.every:
@@ -251,7 +252,7 @@ def _lives(job: Job) -> bool:
     return job.state <= JobState.HELD and any(group.unplaced or group.placed for group in job.groups)
 
 
-def resize(asked: Resize, cell: Cell, at_ms: int, by: str) -> Resized:
+def resize(asked: Resize, cell: SchedulerStore, at_ms: int, by: str) -> Resized:
     """Apply the requested totals; a job that ended meanwhile is left out."""
     jobs = []
     for job_id, totals in asked.totals.items():

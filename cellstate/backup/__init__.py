@@ -15,7 +15,7 @@ import redis
 
 from cellstate import keys
 from cellstate.errors import StoreError
-from cellstate.redis import RedisCell
+from cellstate.ports import StoredCell
 from cellstate.redis.raw_changed_records import RawChangedRecords
 from cellstate.redis.records import chunk_fields
 from cellstate.redis.scripts import script
@@ -94,7 +94,7 @@ def _put(records: dict[bytes, bytes], name: bytes, value: bytes) -> None:
 class _Reader:
     """Reads one cell over one client."""
 
-    def __init__(self, cell: RedisCell, told: Told) -> None:
+    def __init__(self, cell: StoredCell, told: Told) -> None:
         self.client: Any = cell.client
         self.name, self.url, self.told = cell.name, cell.url, told
         self.dimensions: Dimensions = cell.dimensions
@@ -204,7 +204,7 @@ def _flat(kind: str, value: Any) -> list[bytes]:
     return list(value)
 
 
-def read_backup(cell: RedisCell, at_ms: int, told: Told = lambda _: None) -> Backup:
+def read_backup(cell: StoredCell, at_ms: int, told: Told = lambda _: None) -> Backup:
     """Read a cell, which schedulers may be changing. Raises StoreError, also when it changes too fast."""
     try:
         for _ in range(ATTEMPTS):

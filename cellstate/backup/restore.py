@@ -8,10 +8,11 @@ import redis
 from cellstate import keys, ranges
 from cellstate.backup import CHUNK, NAMES, Backup, Key, Told
 from cellstate.errors import Unsuitable
-from cellstate.redis import RedisCell
+from cellstate.ports import StoredCell
 from cellstate.redis.records import read_runs
 from cellstate.resources import Dimensions
 from cellstate.server import translate
+from cellstate.store import unread_cell
 
 META = "meta"
 AHEAD = {"placements": 1_000_000, "incarnations": 1_000}
@@ -48,13 +49,13 @@ def without_agent(backup: Backup, live: Container[str]) -> dict[str, int]:
 def restore(
     client: "redis.Redis", backup: Backup, name: str, at_ms: int, by: str, *, url: str = "",
     told: Told = lambda _: None,
-) -> RedisCell:  # fmt: skip
+) -> StoredCell:  # fmt: skip
     """Write the backup as cell `name`; an existing one is deleted first. Raises StoreError, Unsuitable.
 
     The cell exists only once everything is written: an interrupted restore starts again.
     """
     check_schema(backup)
-    cell = RedisCell(client, name, Dimensions(backup.resources), url)
+    cell = unread_cell(client, name, Dimensions(backup.resources), url)
     try:
         before = {each: int(_asked(client, name, each) or 0) for each in AHEAD}
         lease_ms = max([*_leases(backup), *(record.lease_ms for record in cell.executor_records().values())], default=0)
@@ -76,7 +77,7 @@ def _asked(client: Any, name: str, counter: str) -> Any:
     return client.hget(keys.prefix(name) + META, counter)
 
 
-def _write(client: Any, cell: RedisCell, backup: Backup, told: Told) -> None:
+def _write(client: Any, cell: StoredCell, backup: Backup, told: Told) -> None:
     """Write everything except the counters."""
     prefix = keys.prefix(cell.name)
     names = {static.partition(b"\n")[0]: index for index, static in backup.bulk["static"].items()}
@@ -108,7 +109,7 @@ def _counters(backup: Backup, before: Mapping[str, int]) -> dict[str, bytes]:
     return counters
 
 
-def _begin(client: Any, cell: RedisCell, counters: Mapping[str, bytes], at_ms: int, by: str, lease_ms: int) -> None:
+def _begin(client: Any, cell: StoredCell, counters: Mapping[str, bytes], at_ms: int, by: str, lease_ms: int) -> None:
     """Write the fact of the restore to the log; with its counters the cell exists.
 
     For the longest lease of an executor no newly placed task starts: disconnected agents may run tasks that the backup

@@ -167,7 +167,7 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         return "wait" if any(span_split(tasks, leaving)[0] for leaving in elsewhere) else "go"
 
     def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
-        """Return messages for an executor, oldest first, without waiting. See RedisCell.receive for their form."""
+        """Return messages for an executor, oldest first, without waiting. See ExecutorStore.receive for their form."""
         box = self._box.get(executor, [])
         taken, self._box[executor] = box[:most], box[most:]
         return [self.write([line]) for line in taken]

@@ -2,7 +2,7 @@
 
 from cellstate.cell import Housekept
 from cellstate.memory.ranges import span_count
-from cellstate.memory.tasks import MemoryTasks
+from cellstate.memory.session import MemorySession
 from cellstate.memory.words import JobRow
 from cellstate.model import JobState
 from cellstate.transaction import How
@@ -10,7 +10,7 @@ from cellstate.transaction import How
 JOBS, TICK_MS, WEEK_MS = 100, 60_000, 604_800_000
 
 
-class MemoryHousekeeping(MemoryTasks):
+class MemoryHousekeeping(MemorySession):
     """End tasks of stopped and abandoned jobs; queue lost tasks again."""
 
     def chores(self) -> dict[str, int]:
@@ -21,6 +21,7 @@ class MemoryHousekeeping(MemoryTasks):
         """See Cell.housekeep; `at_ms` stands for the server's time."""
         self.unfold()
         self.open()
+        self.now_ms = at_ms
         self.tick(at_ms)
         due = sorted((when, job_id) for job_id, when in self.due.items() if when <= at_ms)[:JOBS]
         ids = [job_id for _, job_id in due]

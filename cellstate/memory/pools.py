@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cellstate.cell import Reply
+from cellstate.cell import EpochMark, Reply
 from cellstate.demands import JobDemand
 from cellstate.epoch_records import digest, pack_leaves, pack_shares
 from cellstate.memory.publish import MemoryPublish
 from cellstate.memory.words import MANY, Group, JobRow
 from cellstate.model import Gang, JobState, check_author
-from cellstate.pool_port import EpochMark
 from cellstate.pool_records import PoolUse, change
 from cellstate.pool_rules import check as check_pools
 from cellstate.pools import JOBS, TASKS, Epoch, Pools

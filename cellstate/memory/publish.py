@@ -67,6 +67,8 @@ class MemoryPublish(MemoryLanes):
         self.agents_known: dict[str, Agent] = {}
         self.output: dict[tuple[str, int, int, str], bytes] = {}
         self.wakes: set[str] = set()
+        # When the tasks of drained machines are to be moved off (ms of the store's clock).
+        self.drains: dict[int, int] = {}
         self.blocked: set[str] = set()
         self.freed = False
         self._log: deque[tuple[int, int, str, list[Line]]] = deque(maxlen=LOG_KEPT)

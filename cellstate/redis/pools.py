@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from cellstate.cell import Reply
+from cellstate.cell import EpochMark, Reply
 from cellstate.demands import JobDemand
 from cellstate.epoch_records import digest, pack_leaves, pack_shares, unpack
 from cellstate.errors import Unreadable
 from cellstate.lanes import Lane
 from cellstate.model import check_author
-from cellstate.pool_port import EpochMark
 from cellstate.pool_records import PoolUse, change, read_use, unpack_pool, unpack_trees
 from cellstate.pool_rules import check as check_pools
 from cellstate.pools import Epoch, Pool, Pools, PoolTree

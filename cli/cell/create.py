@@ -27,8 +27,8 @@ def command(
 ) -> None:
     """Create the cell NAME, optionally with machines. An existing cell with the same resources is left unchanged."""
     from cellstate.model import MachineSpec
-    from cellstate.redis import RedisCell
     from cellstate.server import connect
+    from cellstate.store import create_cell
 
     dimensions = Dimensions(tuple(word.strip() for word in resources.split(",")))
     amounts = named(cpu, memory, others)
@@ -38,7 +38,7 @@ def command(
         raise click.UsageError("amounts need a number of machines; add --machines N")
     capacity = vector(dimensions, amounts)
     there = name in app.cells()
-    cell = app.closing(RedisCell.create(connect(app.url), name, dimensions, url=app.url))
+    cell = app.closing(create_cell(connect(app.url), name, dimensions, url=app.url))
     specs = [MachineSpec(f"m{i}", capacity) for i in range(machines)]
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("machines", total=machines or None, more="", visible=machines > JOIN_CHUNK)

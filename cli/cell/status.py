@@ -14,7 +14,7 @@ from omega.queries.recent import Recently, recently
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 
 @click.command()
@@ -38,7 +38,7 @@ def _by_word(found: Mapping[str, int], *always: str) -> str:
 
 
 def _show(
-    cell: "RedisCell", store: str, found: Mapping[str, Any], kinds: "Mapping[str, KindUse]", past: Recently
+    cell: "Queries", store: str, found: Mapping[str, Any], kinds: "Mapping[str, KindUse]", past: Recently
 ) -> None:
     machines, jobs, tasks = dict(found["machines"]), dict(found["jobs"]), dict(found["tasks"])
     use = [

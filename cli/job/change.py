@@ -11,11 +11,11 @@ from omega.queries.job_state import state
 
 if TYPE_CHECKING:
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import JobStore
 
 
 def change(
-    app: App, asked: Sequence[str], done: str, make: "Callable[[RedisCell, Job], Job]", *, force: bool
+    app: App, asked: Sequence[str], done: str, make: "Callable[[JobStore, Job], Job]", *, force: bool
 ) -> None:  # fmt: skip
     """Find jobs, `make` a change of each, and print its result; `done` is the word for it. Refused: see check_owner."""
     cell = app.open(to_change=True)

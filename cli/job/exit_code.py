@@ -15,7 +15,7 @@ from omega.queries.job_state import state
 
 if TYPE_CHECKING:
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 _EXIT = re.compile(r"exit (\d+)", re.ASCII)
 _KILLED = re.compile(r"killed by (?:signal (\d+)|(SIG\w+))", re.ASCII)
@@ -34,7 +34,7 @@ def code_of(reason: str) -> int:
     return next((code for start, code in _CODES.items() if reason.startswith(start)), OTHERWISE)
 
 
-def exit_code(cell: "RedisCell", job: "Job") -> int:
+def exit_code(cell: "Queries", job: "Job") -> int:
     """Return 0 when all of a job finished, else the code of the first task, by group and index, that failed."""
     if state(job) != "failed":
         return fate([job])

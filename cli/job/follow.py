@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 MOST_BEHIND = 5_000
 """Versions of the log after which the story goes on without its details."""
@@ -27,7 +27,7 @@ ENDS = ("total", "finished", "failed", "stopped")
 
 
 def follow_all(
-    app: App, cell: "RedisCell", ids: Sequence[str], warnings: Sequence[str], *, of_tasks: bool = False
+    app: App, cell: "Queries", ids: Sequence[str], warnings: Sequence[str], *, of_tasks: bool = False
 ) -> int:
     """Follow jobs to their end; returns the exit code of their result, or of their first failed task."""
     with render.progress(quiet=app.as_json) as bars:
@@ -59,7 +59,7 @@ def as_json(job: "Job", status: str) -> dict[str, Any]:
 class _One:
     """Follows one job closely."""
 
-    def __init__(self, app: App, cell: "RedisCell", job_id: str, bars: "Progress") -> None:
+    def __init__(self, app: App, cell: "Queries", job_id: str, bars: "Progress") -> None:
         self.app, self.cell, self.bars = app, cell, bars
         self.story: Story | None = None
         self.at = 0
@@ -134,7 +134,7 @@ class _Many:
         self.bars.update(self.ended, total=found["total"], completed=over)
 
 
-def _table(cell: "RedisCell", jobs: "Sequence[Job]") -> None:
+def _table(cell: "Queries", jobs: "Sequence[Job]") -> None:
     """Every job's end, or how many ended how when they are too many."""
     if len(jobs) > MOST_ROWS:
         said = ", ".join(f"{number:,} {word}" for word, number in tally(map(state, jobs)).items() if number)

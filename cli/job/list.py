@@ -14,7 +14,7 @@ from omega.queries.jobs import keep, list_jobs
 
 if TYPE_CHECKING:
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 MOST_ROWS = 50
 SPARE = ("user", "kind", "prec", "stopped", "failed", "placed")
@@ -59,7 +59,7 @@ def command(
     _show(cell, page.jobs, now_ms)
 
 
-def _show(cell: "RedisCell", shown: "Sequence[Job]", now_ms: int) -> None:
+def _show(cell: "Queries", shown: "Sequence[Job]", now_ms: int) -> None:
     room = Room(cell)
     some = [name for name in ("finished", "failed", "stopped") if any(counts(job.groups)[name] for job in shown)]
     with_precedence, with_user = any(job.precedence for job in shown), any("user" in job.spec for job in shown)

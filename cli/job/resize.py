@@ -12,7 +12,7 @@ from omega.changes import resize
 
 if TYPE_CHECKING:
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import JobStore
 
 _MOST = 10_000_000
 _MOST_DIGITS = 15
@@ -34,7 +34,7 @@ def command(app: App, job: str, words: Sequence[str], check: int | None, force: 
         raise click.UsageError(f"want [GROUP] COUNT, a COUNT from 0 to {_MOST:,}")
     count, group = int(number), named[0] if named else None
 
-    def make(cell: "RedisCell", found: "Job") -> "Job":
+    def make(cell: "JobStore", found: "Job") -> "Job":
         return resize(cell, found, group, count, app.now_ms(), app.by, check)
 
     change(app, [job], f"resized to {count:,}", make, force=force)

@@ -17,7 +17,7 @@ from omega.submission import new_id
 
 if TYPE_CHECKING:
     from cellstate.model import After
-    from cellstate.redis import RedisCell
+    from cellstate.ports import JobStore
     from omega.arrays import Array
 
 
@@ -123,7 +123,7 @@ def _array(text: str) -> "Array":
     return parse_array(indices, int(step) if step.isdecimal() and len(step) < 10 else 0 if step else 1)
 
 
-def _after(cell: "RedisCell", waits: Sequence[str]) -> "tuple[tuple[After, ...], dict[str, Any]]":
+def _after(cell: "JobStore", waits: Sequence[str]) -> "tuple[tuple[After, ...], dict[str, Any]]":
     """Return the dependencies of --after by ids, and as in a job file. Raises Refused for an unknown job."""
     from cellstate.model import After
 

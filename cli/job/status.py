@@ -22,7 +22,7 @@ from schedulers.rolling import targets
 
 if TYPE_CHECKING:
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 MOST_ROWS = 20
 MOST_TOLD = 10
@@ -102,14 +102,14 @@ def _history(job: "Job", past: Past) -> str:
     return f"{attempts} by {words.listing(list(past.by))}, {conflicts}{again}{first}{rest}"
 
 
-def _show_past(cell: "RedisCell", past: Past, most: int) -> None:
+def _show_past(cell: "Queries", past: Past, most: int) -> None:
     rows = past_lines(past, Names(cell), most)
     if rows:
         render.line()
         render.table((">after", ">version", "by", "what"), rows)
 
 
-def _evictions(cell: "RedisCell", found: Mapping[str, int], how: str) -> str:
+def _evictions(cell: "Queries", found: Mapping[str, int], how: str) -> str:
     names = Names(cell)
     said = [f"{words.count(tasks, 'task')} {how} {names.job(job_id)}" for job_id, tasks in found.items()]
     return words.listing(said)

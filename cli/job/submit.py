@@ -16,7 +16,7 @@ from omega.submission import submit as place
 
 if TYPE_CHECKING:
     from cellstate.model import JobSpec
-    from cellstate.redis import RedisCell
+    from cellstate.ports import JobStore
 
 
 @click.command()
@@ -48,7 +48,7 @@ def command(ctx: click.Context, files: Sequence[str], hold: bool, check: int | N
 
 
 def submit(
-    ctx: click.Context, cell: "RedisCell", specs: "Sequence[JobSpec]", follow: bool | None, *, hold: bool = False,
+    ctx: click.Context, cell: "JobStore", specs: "Sequence[JobSpec]", follow: bool | None, *, hold: bool = False,
     of_tasks: bool = False,
 ) -> None:  # fmt: skip
     """Submit jobs, print the answers, and follow them if asked. Duplicate when a name or id is taken.

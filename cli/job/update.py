@@ -17,7 +17,7 @@ from omega.queries.job_status import progress
 from omega.submission import jobs_of
 
 if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
+    from cellstate.ports import JobStore
 
 PAUSE_SECONDS = 0.25
 
@@ -60,7 +60,7 @@ def told(now: Mapping[str, Any]) -> str:
     return {"rolling": f"rolling: {done}", "stalled": f"stalled: {now['reason']}"}.get(now["update"], "")
 
 
-def _follow(cell: "RedisCell", job_id: str, *, quiet: bool) -> str:
+def _follow(cell: "JobStore", job_id: str, *, quiet: bool) -> str:
     """Print the progress until the job is no longer rolling; returns its last state."""
     began, last = time.monotonic(), ""
     while True:

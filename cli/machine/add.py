@@ -16,7 +16,7 @@ from omega.live.executors import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
     from cellstate.model import MachineSpec
-    from cellstate.redis import RedisCell
+    from cellstate.ports import OperatorStore
 
 
 @click.command()
@@ -66,7 +66,7 @@ def command(
         note_offline(executor)
 
 
-def _fresh(cell: "RedisCell", specs: "Sequence[MachineSpec]") -> "list[MachineSpec]":
+def _fresh(cell: "OperatorStore", specs: "Sequence[MachineSpec]") -> "list[MachineSpec]":
     """Those that are not there. Duplicate when one is there with other amounts or attributes."""
     known = {machine.name: machine for machine in cell.machines()}
     for spec in specs:

@@ -13,7 +13,7 @@ from omega.queries.machines import find_machines
 
 if TYPE_CHECKING:
     from cellstate.model import Machine
-    from cellstate.redis import RedisCell
+    from cellstate.ports import OperatorStore
 
 
 @click.command()
@@ -48,7 +48,7 @@ def command(app: App, name: str, cpu: str | None, memory: str | None, others: Ma
     render.line(f"machine {machine.name} has {words.amounts(cell.dimensions, capacity)}{more}")
 
 
-def _victims(cell: "RedisCell", machine: "Machine") -> list[tuple[int, int]]:
+def _victims(cell: "OperatorStore", machine: "Machine") -> list[tuple[int, int]]:
     """Return all placements of a machine as (placement, tasks), in eviction order; the store evicts only as needed."""
     from cellstate.ranges import count
 

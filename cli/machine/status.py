@@ -15,7 +15,7 @@ from omega.queries.names import Names
 
 if TYPE_CHECKING:
     from cellstate.model import Job, Run
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 
 MOST_EVENTS, MOST_VERSIONS = 20, 2_000
@@ -63,7 +63,7 @@ def command(app: App, name: str, verbose: bool) -> None:
             render.line(said)
 
 
-def _run(cell: "RedisCell", run: "Run", job: "Job | None", *, verbose: bool) -> dict[str, Any]:
+def _run(cell: "Queries", run: "Run", job: "Job | None", *, verbose: bool) -> dict[str, Any]:
     plain = {"placement": run.placement, "job": run.job, "name": job.name if job else "", "group": run.group,
              "tasks": run.tasks, "leaving": run.leaving}  # fmt: skip
     if not verbose or job is None:
@@ -71,7 +71,7 @@ def _run(cell: "RedisCell", run: "Run", job: "Job | None", *, verbose: bool) -> 
     return plain | {"precedence": job.precedence, "need": cell.dimensions.numbers(job.groups[run.group].need)}
 
 
-def _show_runs(cell: "RedisCell", runs: "Sequence[Run]", jobs: "Mapping[str, Job | None]", *, verbose: bool) -> None:
+def _show_runs(cell: "Queries", runs: "Sequence[Run]", jobs: "Mapping[str, Job | None]", *, verbose: bool) -> None:
     if not runs:
         return
     rows = []
@@ -86,14 +86,14 @@ def _show_runs(cell: "RedisCell", runs: "Sequence[Run]", jobs: "Mapping[str, Job
     render.table((">placement", "job", "name", ">group", "tasks", *headings, "state"), rows)
 
 
-def _events(cell: "RedisCell", machine: int) -> "list[Event]":
+def _events(cell: "Queries", machine: int) -> "list[Event]":
     """The last events of the machine, oldest first, as far as the end of the log has them."""
     kept = extent(cell)
     found = (each for each in events(cell, max(kept.first - 1, kept.newest - MOST_VERSIONS), kept.newest))
     return [each for each in found if each.machine == machine][-MOST_EVENTS:]
 
 
-def _rejected(cell: "RedisCell", machine: int) -> dict[str, int]:
+def _rejected(cell: "Queries", machine: int) -> dict[str, int]:
     """Return the number of rejected claims on it by scheduler; each reports the machines that reject most."""
     found = {}
     for member, figures in cell.figures().items():

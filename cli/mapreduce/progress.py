@@ -8,11 +8,11 @@ from omega.queries.mapreduce import PLAN, machine_names, phases, progress
 
 if TYPE_CHECKING:
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
     from cellstate.shards import PhaseCount
 
 
-def facts(cell: "RedisCell", job: "Job") -> dict[str, str]:
+def facts(cell: "Queries", job: "Job") -> dict[str, str]:
     """What ``job status`` says of a MapReduce job beside its tasks; nothing for any other."""
     found = progress(cell, job)
     if found is None:
@@ -31,7 +31,7 @@ def facts(cell: "RedisCell", job: "Job") -> dict[str, str]:
     return {**lines, "output": str(plan["output"])}
 
 
-def brief(cell: "RedisCell", job: "Job") -> str:
+def brief(cell: "Queries", job: "Job") -> str:
     """``map 12/40``: the word of ``job list`` for one that still runs; empty for any other."""
     found = None if ended(job) else progress(cell, job)
     if found is None:

@@ -19,7 +19,7 @@ from cli.scheduler_choice import kind_of
 from omega.queries.schedulers import describe
 
 if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
     from omega.live.processes.supervisor import ProcessSupervisor
     from schedulers.instruments import Instrument
 
@@ -66,7 +66,7 @@ def command(
         show(found)
 
 
-def free_names(cell: "RedisCell", kind: str, number: int) -> list[str]:
+def free_names(cell: "Queries", kind: str, number: int) -> list[str]:
     """Return the first free member names of a kind: ``batch/0``, ``batch/2``."""
     taken = {member for member, (_, alive, _) in cell.members().items() if alive}
     names: list[str] = []
@@ -78,7 +78,7 @@ def free_names(cell: "RedisCell", kind: str, number: int) -> list[str]:
     return names
 
 
-def _run_here(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str], name: str | None) -> str:
+def _run_here(app: App, cell: "Queries", kind: str, chosen: Mapping[str, str], name: str | None) -> str:
     """Run one scheduler in this process until a signal; returns its member name."""
     from cellstate.model import check_member
     from omega.live.choice import scheduler
@@ -117,7 +117,7 @@ def _announcement(text: str) -> "Instrument":
     return Announcement()
 
 
-def _run_supervised(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str], number: int) -> list[str]:
+def _run_supervised(app: App, cell: "Queries", kind: str, chosen: Mapping[str, str], number: int) -> list[str]:
     """Run several processes until a signal, or until one of them ends."""
     from omega.embedded_places import state_directory
     from omega.live.processes.supervisor import supervised

@@ -14,24 +14,24 @@ from cli.scheduler_choice import selected, variables
 from cli.sim.options import configuration, configuration_options
 
 if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
+    from cellstate.ports import StoredCell
 
 PLAIN = 2
 """Schedulers of a run of which the table of kinds says everything."""
 
 
 @contextmanager
-def _cell(url: str | None) -> "Iterator[RedisCell | None]":
+def _cell(url: str | None) -> "Iterator[StoredCell | None]":
     """Yield a temporary cell on a store, removed afterwards; None without a store."""
     if url is None:
         yield None
         return
     from cellstate import server
-    from cellstate.redis import RedisCell
+    from cellstate.store import create_cell
     from omega.workload.workload import DIMENSIONS
 
     server.check_suitable(server.server_info(url))
-    cell = RedisCell.create(
+    cell = create_cell(
         server.connect(url), f"simulation-{uuid4().hex[:12]}", DIMENSIONS, keep_jobs=0, keep_ms=0, url=url
     )
     try:

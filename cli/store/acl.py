@@ -26,8 +26,8 @@ def acl(app: App, role: str, wanted: str | None, password_file: Path | None, nam
     The line permits the scripts of this Omega version by their hashes; print it again after an upgrade.
     """
     from cellstate.acl import line
-    from cellstate.redis import check_name
     from cellstate.server import server_info
+    from cellstate.store import check_name
 
     if wanted is not None and not re.fullmatch(r"\d+(\.\d+)*", wanted):
         raise BadInput(f"--server-version: {wanted!r} is not a version; use for example 7.0")

@@ -15,7 +15,7 @@ from cli.app import App
 
 if TYPE_CHECKING:
     from cellstate.backup import Backup, Told
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 STDOUT = "-"
 MOST_NAMED = 5
@@ -79,7 +79,7 @@ def _write(app: App, names: Sequence[str], stream: BinaryIO) -> list[dict[str, A
     return written
 
 
-def _size(cell: "RedisCell") -> int:
+def _size(cell: "Queries") -> int:
     """Return the approximate number of records of a cell, for the progress bar."""
     machines, jobs = cell.machine_count(), len(cell.job_ids())
     return 3 * machines + 2 * jobs + cell.log_length()
@@ -120,7 +120,7 @@ def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> Non
     restored cell resume from the restored state.
     """
     from cellstate.backup.restore import check_schema
-    from cellstate.redis import check_name
+    from cellstate.store import check_name
 
     app: App = ctx.obj
     chosen = [each for each in _read(file) if app.cell_name in (None, each.cell)]

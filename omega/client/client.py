@@ -19,7 +19,7 @@ from omega.queries.recent import recently
 
 if TYPE_CHECKING:
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import JobStore
     from omega.jobfile.reader import JobFile
 
 Document: TypeAlias = dict[str, Any]
@@ -163,7 +163,7 @@ class Client:
     ) -> Document:  # fmt: skip
         """Give a task group (by name; None: the only one) another number of tasks."""
 
-        def change(cell: "RedisCell", found: "Job") -> "Job":
+        def change(cell: "JobStore", found: "Job") -> "Job":
             return changes.resize(cell, found, group, count, _now_ms(), self._by, check)
 
         return self._change([job], check, change, force=force)
@@ -180,7 +180,7 @@ class Client:
             now = progress(cell.job(found.id) or found, cell.updates().get(found.id, ""))
             return {"cell": cell.name, "jobs": [about | now]}
 
-    def _found(self, cell: "RedisCell", asked: Sequence[str], check: int | None, *, force: bool) -> "list[Job]":
+    def _found(self, cell: "JobStore", asked: Sequence[str], check: int | None, *, force: bool) -> "list[Job]":
         if check is not None and len(asked) != 1:
             raise BadInput("check is the modify index of one job; name one")
         cell.members()
@@ -189,7 +189,7 @@ class Client:
         return list(found.values())
 
     def _change(
-        self, asked: Sequence[str], check: int | None, make: "Callable[[RedisCell, Job], Job]", *, force: bool
+        self, asked: Sequence[str], check: int | None, make: "Callable[[JobStore, Job], Job]", *, force: bool
     ) -> Document:  # fmt: skip
         with self._connections.cell() as cell:
             answers = [(job, make(cell, job)) for job in self._found(cell, asked, check, force=force)]
@@ -226,9 +226,9 @@ class Client:
 
     def cells(self) -> Document:
         """Return the cells of the store. See ``omega cell list``."""
-        opened: list[RedisCell] = []
+        opened: list[JobStore] = []
 
-        def open_cell(name: str) -> "RedisCell":
+        def open_cell(name: str) -> "JobStore":
             opened.append(self._connections.open(name))
             return opened[-1]
 
@@ -285,7 +285,7 @@ def _known(word: str | None, words: Sequence[str]) -> None:
         raise BadInput(f"{word!r}: there is {', '.join(words)}")
 
 
-def _specs(cell: "RedisCell", jobs: "Iterable[JobLike]") -> list[JobSpec]:
+def _specs(cell: "JobStore", jobs: "Iterable[JobLike]") -> list[JobSpec]:
     """Return the jobs that are given, typed ones as they are; raises BadInput."""
     found: list[JobSpec] = []
     for job in jobs:

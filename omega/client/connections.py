@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from cellstate import server
 from cellstate.errors import Refused, StoreError
-from cellstate.redis import RedisCell, cells
+from cellstate.ports import JobStore
+from cellstate.store import cells, connect_cell
 from omega.client.defaults import which
 
 
@@ -18,7 +19,7 @@ class Connections:
         """Name a store by its URL and a cell; nothing is opened yet. See `omega.Client` for what None means."""
         self._store, self._cell = store or os.environ.get("OMEGA_STORE"), cell or os.environ.get("OMEGA_CELL")
         self._url: str | None = None
-        self._free: list[RedisCell] = []
+        self._free: list[JobStore] = []
         self._lock = threading.Lock()
         self._closed = False
         self.unreadable: dict[tuple[str, str], str] = {}
@@ -54,7 +55,7 @@ class Connections:
             client.close()
 
     @contextmanager
-    def cell(self) -> Iterator[RedisCell]:
+    def cell(self) -> Iterator[JobStore]:
         """Lend a cell to one call. After an error of the store its connection is closed and not used again."""
         lent = self._take()
         try:
@@ -67,7 +68,7 @@ class Connections:
             raise
         self._give_back(lent)
 
-    def _take(self) -> RedisCell:
+    def _take(self) -> JobStore:
         with self._lock:
             if self._closed:
                 raise Refused("the client is closed; make another one")
@@ -75,11 +76,11 @@ class Connections:
                 return self._free.pop()
         return self.open(self._cell or which(self.cells(), self.shown_url))
 
-    def open(self, name: str) -> RedisCell:
+    def open(self, name: str) -> JobStore:
         """Open a cell on a connection of its own. Raises Refused when there is none of that name."""
-        return RedisCell.connect(self.url, name)
+        return connect_cell(self.url, name)
 
-    def _give_back(self, lent: RedisCell) -> None:
+    def _give_back(self, lent: JobStore) -> None:
         with self._lock:
             self.unreadable |= lent.unreadable
             lent.unreadable.clear()

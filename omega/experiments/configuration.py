@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from cellstate.errors import BadInput
-from cellstate.redis import RedisCell
+from cellstate.ports import Cell
 from cellstate.transaction import Detection, Mode
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.two_level import AUTHORS, Offers
@@ -93,7 +93,7 @@ class Configuration:
             return _read(self.workload, *size)
         return _draw(self.workload, self.seed, self.days, self.rate, *size)
 
-    def run(self, *, cell: RedisCell | None = None, progress: Callable[[float], None] | None = None) -> Result:
+    def run(self, *, cell: Cell | None = None, progress: Callable[[float], None] | None = None) -> Result:
         """Simulate; `cell` and `progress` as in Simulation. Raises BadInput."""
         return Simulation(self.drawn(), self.settings(), cell=cell, progress=progress).run()
 

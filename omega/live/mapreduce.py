@@ -16,7 +16,7 @@ from signal import Signals
 from typing import IO, TypeVar
 
 from cellstate.errors import Fenced, OmegaError, Refused, StoreError
-from cellstate.redis import RedisCell
+from cellstate.ports import ShardStore
 from cellstate.shards import MAP, MOST_IN_A_ROW, REDUCE, TRIES, Errand, Worker
 from omega.mapreduce import shuffle
 from omega.mapreduce.plan import Plan
@@ -38,7 +38,7 @@ class ShardWorker:
     `report` receives each error in one line. `surplus`: leave when no further shard can be claimed.
     """
 
-    cell: RedisCell
+    cell: ShardStore
     job_id: str
     name: str
     plan: Plan

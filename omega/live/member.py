@@ -38,10 +38,10 @@ def main(environment: Mapping[str, str]) -> int:
 
 
 def _simulated_executor(environment: Mapping[str, str]) -> None:
-    from cellstate.redis import RedisCell
+    from cellstate.store import connect_cell
     from omega.live.simulated.process import Stop, run_simulated_executor
 
-    cell = RedisCell.connect(environment["OMEGA_STORE"], environment["OMEGA_CELL"])
+    cell = connect_cell(environment["OMEGA_STORE"], environment["OMEGA_CELL"])
     lease_ms = AGENT_LEASES * int(environment["OMEGA_LEASE_MS"])
     run_simulated_executor(cell, _name(environment), float(environment.get("OMEGA_SPEED", "1")), Stop(), lease_ms)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cellstate.model import JobSpec
-from cellstate.redis import RedisCell
+from cellstate.ports import Cell
 from omega.live.simulated.executor import SimulatedExecutor
 from omega.workload import Arrival, Workload
 
@@ -34,7 +34,7 @@ class Progress:
 class Replay:
     """Submits a workload to a cell. `now` is the wall clock in seconds, `pause` sleeps."""
 
-    cell: RedisCell
+    cell: Cell
     workload: Workload
     now: Callable[[], float]
     pause: Callable[[float], None]

@@ -15,14 +15,14 @@ from omega.queries.job_state import group_names
 
 if TYPE_CHECKING:
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 
 @dataclass
 class TaskLog:
     """Output of one task: from its files on this computer, else its last output from the store."""
 
-    cell: "RedisCell"
+    cell: "Queries"
     job: "Job"
     group: int
     task: int
@@ -37,7 +37,7 @@ class TaskLog:
         return self.reader.cut if self.reader is not None else 0
 
     @classmethod
-    def of(cls, cell: "RedisCell", job: "Job", task: int, group: str | None, stream: str) -> "TaskLog":
+    def of(cls, cell: "Queries", job: "Job", task: int, group: str | None, stream: str) -> "TaskLog":
         """Find the output of a task of the group of a name (None: the first). Refused when there is no such task."""
         number = _group(job, group)
         if not 0 <= task < job.groups[number].total:

@@ -9,7 +9,7 @@ from omega.queries.job_state import counts, ended, state
 
 if TYPE_CHECKING:
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 FINISHED, OTHERWISE, TIMED_OUT = 0, 1, 124
 """Exit codes of who waits for jobs: all of it finished; something failed, was stopped or abandoned; time is over."""
@@ -33,7 +33,7 @@ def patiently(call: Callable[[], T]) -> T:
             time.sleep(LONGEST_PAUSE)
 
 
-def read(cell: "RedisCell", ids: Sequence[str]) -> "list[Job]":
+def read(cell: "Queries", ids: Sequence[str]) -> "list[Job]":
     """The jobs of these ids; Refused when one is no longer kept."""
 
     def look() -> "list[Job | None]":
@@ -51,7 +51,7 @@ def read(cell: "RedisCell", ids: Sequence[str]) -> "list[Job]":
 
 
 def watch(
-    cell: "RedisCell", ids: Sequence[str], see: "Callable[[Sequence[Job]], None]", seconds: float | None = None
+    cell: "Queries", ids: Sequence[str], see: "Callable[[Sequence[Job]], None]", seconds: float | None = None
 ) -> "list[Job]":
     """Show the jobs to `see` until all have ended, or for at most `seconds`; returns how they are then."""
     limit = None if seconds is None else time.monotonic() + seconds
@@ -78,7 +78,7 @@ def fate(jobs: "Sequence[Job]") -> int:
     return FINISHED if all(state(job) == "finished" for job in jobs) else OTHERWISE
 
 
-def waited_json(cell: "RedisCell", job: "Job", seconds: float) -> dict[str, Any]:
+def waited_json(cell: "Queries", job: "Job", seconds: float) -> dict[str, Any]:
     """Return a job that was waited for, as plain values."""
     return {"cell": cell.name, "id": job.id, "name": job.name, "state": state(job), "counts": counts(job.groups),
             "timed_out": fate([job]) == TIMED_OUT, "waited_seconds": seconds}  # fmt: skip

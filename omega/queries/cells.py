@@ -13,10 +13,10 @@ from omega.queries.recent import Recently
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
     from cellstate.pages import JobHead
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 
-def describe(cell: "RedisCell", kinds: "Mapping[str, KindUse]", past: Recently) -> dict[str, Any]:
+def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: Recently) -> dict[str, Any]:
     """Return the figures of a cell. Amounts are in the smallest units: millicores, MiB.
 
     All machines and jobs are counted, none is sampled: machines as arrays, jobs in short.
@@ -70,12 +70,12 @@ def limits_json(dimensions: Dimensions, use: "KindUse") -> dict[str, Any]:
     }
 
 
-def list_cells(names: Iterable[str], connect: "Callable[[str], RedisCell]") -> list[dict[str, Any]]:
+def list_cells(names: Iterable[str], connect: "Callable[[str], Queries]") -> list[dict[str, Any]]:
     """Return the cells of a store as plain values; one that this version cannot read has its error as ``note``."""
     return [_in_short(name, connect) for name in names]
 
 
-def _in_short(name: str, connect: "Callable[[str], RedisCell]") -> dict[str, Any]:
+def _in_short(name: str, connect: "Callable[[str], Queries]") -> dict[str, Any]:
     try:
         cell = connect(name)
     except OmegaError as error:

@@ -12,19 +12,19 @@ from omega.queries.working_copy import as_work, live_kinds, look_up, working_cop
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
     from cellstate.model import JobSpec
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
     from cellstate.snapshot import Snapshot
 
 MOST_GANGS = 100
 """Gangs of different shapes that are tried on an empty cell: 10 ms each on 10,000 machines."""
 
 
-def warnings(cell: "RedisCell", specs: "Sequence[JobSpec]") -> list[str]:
+def warnings(cell: "Queries", specs: "Sequence[JobSpec]") -> list[str]:
     """Warnings about jobs that are about to be, or were just, submitted."""
     return _Doubts(cell, specs).all() if specs else []
 
 
-def unserved(cell: "RedisCell", specs: "Sequence[JobSpec]") -> list[str]:
+def unserved(cell: "Queries", specs: "Sequence[JobSpec]") -> list[str]:
     """Warnings about kinds of jobs, just submitted, of which no scheduler is live (``NO_SCHEDULER``)."""
     kinds = sorted({spec.kind for spec in specs} - live_kinds(cell)) if specs else []
     return [f"no scheduler of kind {kind} is live; start one with omega scheduler run {kind}" for kind in kinds]
@@ -33,7 +33,7 @@ def unserved(cell: "RedisCell", specs: "Sequence[JobSpec]") -> list[str]:
 class _Doubts:
     """Reads jobs and machines once for any number of jobs."""
 
-    def __init__(self, cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
+    def __init__(self, cell: "Queries", specs: "Sequence[JobSpec]") -> None:
         self.cell, self.specs, self.room = cell, specs, Room(cell)
 
     def all(self) -> list[str]:

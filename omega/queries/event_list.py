@@ -9,7 +9,7 @@ from omega.queries.events import CHUNK, Event, events, extent
 from omega.queries.finding import find_job
 
 if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 WINDOW = 2_000
 """Versions read at once when the last events are searched for."""
@@ -50,7 +50,7 @@ class Filter:
         return self.job in (None, event.job) and (not self.kinds or event.kind in self.kinds)
 
 
-def job_id(cell: "RedisCell", asked: str) -> str:
+def job_id(cell: "Queries", asked: str) -> str:
     """Return the id of a job as commands take it; text that names no kept job is an id: its events may remain."""
     try:
         return find_job(cell, asked).id
@@ -68,7 +68,7 @@ class EventList:
     gap: Gap | None
 
 
-def list_events(cell: "RedisCell", since: int | None, limit: int, wanted: Wanted) -> EventList:
+def list_events(cell: "Queries", since: int | None, limit: int, wanted: Wanted) -> EventList:
     """Return the first `limit` events after a version, or without one the last. Those of one version stay together."""
     kept = extent(cell)
     if since is None:
@@ -79,7 +79,7 @@ def list_events(cell: "RedisCell", since: int | None, limit: int, wanted: Wanted
     return EventList(found, kept.first, at, gap)
 
 
-def _first(cell: "RedisCell", after: int, newest: int, limit: int, wanted: Wanted) -> list[Event]:
+def _first(cell: "Queries", after: int, newest: int, limit: int, wanted: Wanted) -> list[Event]:
     found: list[Event] = []
     for event in events(cell, after, newest):
         if len(found) >= limit and (not found or event.version != found[-1].version):
@@ -89,7 +89,7 @@ def _first(cell: "RedisCell", after: int, newest: int, limit: int, wanted: Wante
     return found
 
 
-def _last(cell: "RedisCell", oldest: int, newest: int, limit: int, wanted: Wanted) -> list[Event]:
+def _last(cell: "Queries", oldest: int, newest: int, limit: int, wanted: Wanted) -> list[Event]:
     """Return the last `limit` events, found by going back window by window."""
     found: list[Event] = []
     for after, to in _windows(oldest, newest):
@@ -118,14 +118,14 @@ class Tail:
     wanted: Wanted
 
     @classmethod
-    def begin(cls, cell: "RedisCell", after: int | None, wanted: Wanted, *, newest: bool = False) -> "Tail":
+    def begin(cls, cell: "Queries", after: int | None, wanted: Wanted, *, newest: bool = False) -> "Tail":
         """Begin after a version; without one at the newest version, or with the oldest that is kept."""
         if after is None:
             kept = extent(cell)
             after = kept.newest if newest else kept.first - 1
         return cls(after, wanted)
 
-    def read(self, cell: "RedisCell") -> tuple[list[Event | Gap | Lost], bool]:
+    def read(self, cell: "Queries") -> tuple[list[Event | Gap | Lost], bool]:
         """Return what comes next, and whether that was all. Missing versions have an entry of their own."""
         kept = extent(cell)
         found: list[Event | Gap | Lost] = []

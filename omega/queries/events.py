@@ -11,7 +11,7 @@ from cellstate.transaction import Verdict
 
 if TYPE_CHECKING:
     from cellstate.cell import Fact
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
     from cellstate.resources import Dimensions
 
 CHUNK = 1_000
@@ -58,13 +58,13 @@ class Extent(NamedTuple):
     newest: int
 
 
-def extent(cell: "RedisCell") -> Extent:
+def extent(cell: "Queries") -> Extent:
     """Return the extent of the log now; older versions were trimmed."""
     now = cell.changed_records(0, 0)
     return Extent(now.first, now.version)
 
 
-def events(cell: "RedisCell", after: int, to: int, kinds: Iterable[str] | None = None) -> Iterator[Event]:
+def events(cell: "Queries", after: int, to: int, kinds: Iterable[str] | None = None) -> Iterator[Event]:
     """Yield the events (None: of all kinds) of the versions above `after` up to `to`, oldest first."""
     words = None if kinds is None else {_WORDS.get(kind, kind) for kind in kinds}
     while after < to:
@@ -75,7 +75,7 @@ def events(cell: "RedisCell", after: int, to: int, kinds: Iterable[str] | None =
         after = max(after + most, facts[-1].version if facts else 0)
 
 
-def since_time(cell: "RedisCell", at_ms: int, kept: Extent) -> int:
+def since_time(cell: "Queries", at_ms: int, kept: Extent) -> int:
     """Return a version at or before the first change after a time, for the clocks of those who make changes."""
     low, high = kept.first - 1, kept.newest
     while high - low > CHUNK // 4:

@@ -15,7 +15,7 @@ from omega.queries.working_copy import delayed_by, kinds_of, look_up, working_co
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
     from cellstate.snapshot import Snapshot
     from schedulers.constraints.explanation import Explanation
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 MOST_PAST_REASONS = 8
 
 
-def explain_job(cell: "RedisCell", job: "Job") -> dict[str, Any]:
+def explain_job(cell: "Queries", job: "Job") -> dict[str, Any]:
     """Return why a job is as it is, as plain values."""
     return settled(cell, job) if not waits(job) else Explained.of(cell, job).as_json()
 
 
-def explain_machine(cell: "RedisCell", job: "Job", asked: str) -> dict[str, Any]:
+def explain_machine(cell: "Queries", job: "Job", asked: str) -> dict[str, Any]:
     """Return every demand of the groups of a job that wait, checked on one machine, with the machine's values.
 
     All demands that the machine does not satisfy are there, not only the first; ``fits`` is how many tasks it holds.
@@ -59,7 +59,7 @@ def waits(job: "Job") -> bool:
     return job.pending and job.state is not JobState.HELD
 
 
-def settled(cell: "RedisCell", job: "Job") -> dict[str, Any]:
+def settled(cell: "Queries", job: "Job") -> dict[str, Any]:
     """Return why a job is as it is that does not wait for a machine, as plain values."""
     reason = Room(cell).reason(job) or ("PLACED" if state(job) == "running" else "DONE")
     detail = f"waits for {waits_for(cell, job)}" if reason == "DEPENDENCY" else ""
@@ -72,7 +72,7 @@ class Explained:
     """Explain one pending job, decided on a working copy of the cell as by its scheduler."""
 
     def __init__(
-        self, cell: "RedisCell", job: "Job", snapshot: "Snapshot", use: "KindUse | None", *, scheduled: bool
+        self, cell: "Queries", job: "Job", snapshot: "Snapshot", use: "KindUse | None", *, scheduled: bool
     ) -> None:
         from schedulers.constraints.explanation import explain
         from schedulers.work import Work
@@ -84,7 +84,7 @@ class Explained:
         self.groups = group_names(job)
 
     @classmethod
-    def of(cls, cell: "RedisCell", job: "Job") -> "Explained":
+    def of(cls, cell: "Queries", job: "Job") -> "Explained":
         """Explain a job on a copy of the cell as it is now."""
         kind, members = job.kind, cell.members()
         found = cls(cell, job, working_copy(cell), cell.kinds().get(kind), scheduled=kind in kinds_of(members))
@@ -144,7 +144,7 @@ class Explained:
             }  # fmt: skip
 
 
-def may_evict(cell: "RedisCell", kind: str) -> bool:
+def may_evict(cell: "Queries", kind: str) -> bool:
     """Whether schedulers of a kind evict: those that live, else those that would be started."""
     from cellstate.errors import BadInput
     from schedulers import registry
@@ -161,7 +161,7 @@ def may_evict(cell: "RedisCell", kind: str) -> bool:
         return False
 
 
-def past_reasons(cell: "RedisCell", job_id: str) -> list[dict[str, object]]:
+def past_reasons(cell: "Queries", job_id: str) -> list[dict[str, object]]:
     """Return the last reasons of a job, oldest first, as its schedulers left them with their heartbeats.
 
     Each has the time (ms since 1970) from which it held. A scheduler lists the 128 jobs of which a reason changed
@@ -175,7 +175,7 @@ def past_reasons(cell: "RedisCell", job_id: str) -> list[dict[str, object]]:
     return [{"at_ms": at_ms, "reason": reason, "by": member} for at_ms, member, reason in last]
 
 
-def _head(cell: "RedisCell", job: "Job") -> dict[str, Any]:
+def _head(cell: "Queries", job: "Job") -> dict[str, Any]:
     total = sum(group.total for group in job.groups)
     return {"cell": cell.name, "id": job.id, "name": job.name, "kind": job.kind, "state": state(job),
             "unplaced": job.unplaced, "total": total}  # fmt: skip

@@ -7,10 +7,10 @@ from omega.queries.wording import listing
 
 if TYPE_CHECKING:
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 
-def find_job(cell: "RedisCell", asked: str) -> "Job":
+def find_job(cell: "Queries", asked: str) -> "Job":
     """The job that is meant: by id, by the name of a live one, by the beginning of an id, by the name of an ended one.
 
     Raises Refused when there is none, or several begin so.
@@ -29,6 +29,6 @@ def find_job(cell: "RedisCell", asked: str) -> "Job":
     return job
 
 
-def _ended(cell: "RedisCell", name: str) -> "Job | None":
+def _ended(cell: "Queries", name: str) -> "Job | None":
     """The newest job of a name; only ended ones share theirs with others."""
     return next((job for job in reversed(cell.jobs()) if job.name == name), None)

@@ -8,7 +8,7 @@ from omega.queries.events import Event, events, extent, since_time
 
 if TYPE_CHECKING:
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 MOST_VERSIONS = 20_000
 """Versions of the log that are searched for a job's history: about a second."""
@@ -97,7 +97,7 @@ class Past:
         return event.as_json() | ({"winner": winner} if event.kind == "conflict" else {})
 
 
-def past(cell: "RedisCell", job: "Job") -> Past:
+def past(cell: "Queries", job: "Job") -> Past:
     """Search the log for a job, from its submission on."""
     kept = extent(cell)
     start = since_time(cell, job.submitted_ms - CLOCK_MARGIN_MS, kept)

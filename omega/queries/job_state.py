@@ -20,7 +20,7 @@ from omega.queries.working_copy import Members, delayed_by, kinds_of, look_up, w
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
     from cellstate.snapshot import Snapshot
 
 STATES = ("pending", "running", "held", "finished", "failed", "stopped", "abandoned")
@@ -85,7 +85,7 @@ def group_names(job: Job) -> list[str]:
 class Room:
     """Capacity and free resources of a cell's machines, to explain why a job is pending."""
 
-    cell: "RedisCell"
+    cell: "Queries"
     _amounts: Any = None
     _kinds: "Mapping[str, KindUse] | None" = None
     _live: frozenset[str] = frozenset()
@@ -131,7 +131,7 @@ class Room:
         return "LOCALITY" if job.id in self._delayed else "WAITING"
 
     @classmethod
-    def of(cls, snapshot: "Snapshot", cell: "RedisCell", kinds: "Mapping[str, KindUse]", members: Members) -> "Room":
+    def of(cls, snapshot: "Snapshot", cell: "Queries", kinds: "Mapping[str, KindUse]", members: Members) -> "Room":
         """Return the room of a cell for a caller that has a working copy, and has read the rest as well."""
         room = cls(cell, _kinds=kinds, _live=kinds_of(members), _delayed=delayed_by(members), _snapshot=snapshot)
         room._amounts = _amounts(snapshot, len(cell.dimensions))

@@ -15,7 +15,7 @@ from schedulers.rolling import going, targets
 
 if TYPE_CHECKING:
     from cellstate.model import Job, Run
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 MOST_ASKED = 1_000
 """Runs that are asked whether they have started."""
@@ -24,7 +24,7 @@ MOST_ASKED = 1_000
 class JobStatus:
     """One job with all its stored data; each part is read once, on first use."""
 
-    def __init__(self, cell: "RedisCell", job: "Job") -> None:
+    def __init__(self, cell: "Queries", job: "Job") -> None:
         """Take a job of a cell as it was read."""
         self.cell, self.job = cell, job
         self.room = Room(cell)
@@ -83,7 +83,7 @@ class JobStatus:
         }  # fmt: skip
 
 
-def summary(cell: "RedisCell", job: "Job", there: "Sequence[Run]", log: Past) -> dict[str, int]:
+def summary(cell: "Queries", job: "Job", there: "Sequence[Run]", log: Past) -> dict[str, int]:
     """The tasks of a job as the family of such systems sums them up; `lost` counts losses, as far as the log goes.
 
     Starting are those that wait on their machine until what leaves it, or themselves elsewhere, is gone; so
@@ -100,7 +100,7 @@ def summary(cell: "RedisCell", job: "Job", there: "Sequence[Run]", log: Past) ->
     }  # fmt: skip
 
 
-def _groups(cell: "RedisCell", job: "Job") -> list[dict[str, Any]]:
+def _groups(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
     said: Sequence[Mapping[str, Any]] = job.spec.get("groups") or [{}] * len(job.groups)
     current = {target.group for target in targets(job)}
     return [
@@ -121,7 +121,7 @@ def _after_one(run: "Run", leaving: "Sequence[Run]") -> bool:
     )
 
 
-def waits_for(cell: "RedisCell", job: "Job") -> str:
+def waits_for(cell: "Queries", job: "Job") -> str:
     """What it waits for; of one that was stopped for it, what did not come true."""
     names = Names(cell)
     if ended(job):

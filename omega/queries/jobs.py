@@ -9,7 +9,7 @@ __all__ = ["STATES", "job_json", "keep", "list_jobs"]
 
 if TYPE_CHECKING:
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 
 def keep(kind: str | None = None, wanted: str | None = None) -> Keep | None:
@@ -19,7 +19,7 @@ def keep(kind: str | None = None, wanted: str | None = None) -> Keep | None:
     return lambda head: kind in (None, head.kind) and wanted in (None, head_state(head))
 
 
-def list_jobs(cell: "RedisCell", page: JobPage, now_ms: int) -> dict[str, Any]:
+def list_jobs(cell: "Queries", page: JobPage, now_ms: int) -> dict[str, Any]:
     """Return a page of jobs as plain values, in order of submission.
 
     ``total`` counts the jobs of the whole list; ``next`` is the `before` of the next page, which has older jobs.

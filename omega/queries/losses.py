@@ -6,10 +6,10 @@ from omega.queries.job_state import group_names
 
 if TYPE_CHECKING:
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 
-def losses(cell: "RedisCell", job: "Job") -> list[dict[str, Any]]:
+def losses(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
     """Return the losses of tasks that have not ended; ``delay_ms`` is how long they are delayed from now on."""
     if not any(group.losses for group in job.groups):
         return []

@@ -13,7 +13,7 @@ from omega.queries.wording import listing
 if TYPE_CHECKING:
     from cellstate.cell import Rows
     from cellstate.model import Machine, Run
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 STATES = ("up", "drained", "down", "offline", "over")
 MOST_DIGITS = 16
@@ -24,7 +24,7 @@ def state_word(machine: "Machine") -> str:
     return machine.state.name.lower() + (", over" if machine.over else "")
 
 
-def find_machines(cell: "RedisCell", asked: Sequence[str]) -> "list[Machine]":
+def find_machines(cell: "Queries", asked: Sequence[str]) -> "list[Machine]":
     """Return the machines that are named, in the order asked: by name, by index, by a prefix that only one name has.
 
     Raises Refused for the first that is unknown or ambiguous.
@@ -65,7 +65,7 @@ class MachinePage(NamedTuple):
     left: int
 
 
-def rows_of(cell: "RedisCell") -> "Rows":
+def rows_of(cell: "Queries") -> "Rows":
     """Return the records of all machines that are not gone, by index: 80 ms for 100,000 machines."""
     import numpy as np
 
@@ -77,7 +77,7 @@ def rows_of(cell: "RedisCell") -> "Rows":
     return there
 
 
-def page(cell: "RedisCell", state: str | None = None, most: int | None = None, after: int | None = None) -> MachinePage:
+def page(cell: "Queries", state: str | None = None, most: int | None = None, after: int | None = None) -> MachinePage:
     """Return the first `most` machines (None: all) in a state, or all, whose index is above `after`."""
     rows = rows_of(cell)
     if state == "over":
@@ -94,7 +94,7 @@ def _over(rows: "Rows", size: int) -> Any:
     return (rows[:, 4 + size : 4 + 2 * size] > rows[:, 4 : 4 + size]).any(axis=1)
 
 
-def list_machines(cell: "RedisCell", found: MachinePage, recent: Recently | None = None) -> dict[str, Any]:
+def list_machines(cell: "Queries", found: MachinePage, recent: Recently | None = None) -> dict[str, Any]:
     """Return a page of machines as plain values; with `recent` what went wrong on each lately."""
     tasks = tasks_on(cell.runs([machine.index for machine in found.machines]))
     rows = [

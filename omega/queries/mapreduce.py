@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cellstate.model import Job
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
     from cellstate.shards import PhaseCount, Progress
 
 PLAN = "mapreduce"
 
 
-def progress(cell: "RedisCell", job: "Job") -> "Progress | None":
+def progress(cell: "Queries", job: "Job") -> "Progress | None":
     """How far a job is; before its first worker asked for a shard, nothing of it is done. None for any other job."""
     from cellstate.shards import PhaseCount, Progress
 
@@ -22,7 +22,7 @@ def progress(cell: "RedisCell", job: "Job") -> "Progress | None":
     return cell.progress(job.id) or Progress(PhaseCount(maps, maps, 0, 0), PhaseCount(reduces, reduces, 0, 0))
 
 
-def machine_names(cell: "RedisCell", found: "Progress") -> dict[int, str]:
+def machine_names(cell: "Queries", found: "Progress") -> dict[int, str]:
     """The names of the machines on which shards fail."""
     return {machine.index: machine.name for machine in cell.machines()} if found.failing else {}
 

@@ -20,7 +20,7 @@ from omega.queries.schedulers import as_plain
 
 if TYPE_CHECKING:
     from cellstate.model import Run
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 MOST_WAITING = 200
 """Pending jobs of each kind that are read: those that came first."""
@@ -74,7 +74,7 @@ class _Past:
 class Monitor:
     """Reads one cell again and again. One object serves one thread."""
 
-    def __init__(self, cell: "RedisCell", store: str, tell: Tell) -> None:
+    def __init__(self, cell: "Queries", store: str, tell: Tell) -> None:
         """Read `cell`; `store` is the printed name of its store, `tell` writes the text of events."""
         self.cell, self.store, self.names, self._tell = cell, store, Names(cell), tell
         self._snapshot = Snapshot(len(cell.dimensions))

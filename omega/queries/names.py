@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from omega.queries.events import Event
 
 if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 SHORT = 4
 """Letters of a job's id in a sentence."""
@@ -15,7 +15,7 @@ SHORT = 4
 class Names:
     """Names of jobs and machines, asked for once each. A job that is not kept any more has only its id."""
 
-    def __init__(self, cell: "RedisCell") -> None:
+    def __init__(self, cell: "Queries") -> None:
         self._cell = cell
         self._jobs: dict[str, str] = {}
         self._machines: dict[int, str] = {}

@@ -10,7 +10,7 @@ from omega.submission import taken
 
 if TYPE_CHECKING:
     from cellstate.model import JobSpec
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
     from cellstate.snapshot import Snapshot
     from schedulers.dry_run import Planned
     from schedulers.scheduler import Scheduler
@@ -77,7 +77,7 @@ class Plan:
 class Plans:
     """Plans jobs in turn on one working copy."""
 
-    def __init__(self, cell: "RedisCell", *, scored: bool) -> None:
+    def __init__(self, cell: "Queries", *, scored: bool) -> None:
         """Take a copy of the cell; `scored`: with the score of every machine."""
         self.cell, self.scored = cell, scored
         self.snapshot: Snapshot = working_copy(cell)
@@ -144,7 +144,7 @@ class Plans:
 
 
 def plan_jobs(
-    cell: "RedisCell", specs: "Sequence[JobSpec]", *, scored: bool = False
+    cell: "Queries", specs: "Sequence[JobSpec]", *, scored: bool = False
 ) -> tuple[list[Plan], dict[str, Any]]:  # fmt: skip
     """Plan jobs as if they were submitted now; returns the plans, and all of them as plain values."""
     doubtful, found = warnings(cell, specs), Plans(cell, scored=scored).all(specs)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from omega.queries.events import Event, events, extent, since_time
 
 if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 LATELY_SECONDS = 900
 MOST_VERSIONS = 5_000
@@ -43,7 +43,7 @@ class Recently:
         return {NAMES.get(kind, kind): found[kind] for kind in KINDS}
 
 
-def recently(cell: "RedisCell", now_ms: int) -> Recently:
+def recently(cell: "Queries", now_ms: int) -> Recently:
     """Read errors of the last quarter of an hour from the log."""
     kept = extent(cell)
     since = max(since_time(cell, now_ms - 1000 * LATELY_SECONDS, kept), kept.newest - MOST_VERSIONS)

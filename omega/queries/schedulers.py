@@ -7,12 +7,12 @@ from cellstate.errors import Refused
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
 
 PLAIN = ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "blocked", "abandoned")
 
 
-def describe(cell: "RedisCell", everybody: bool = False) -> list[dict[str, Any]]:
+def describe(cell: "Queries", everybody: bool = False) -> list[dict[str, Any]]:
     """Return every live scheduler as plain values, with `everybody` also those that left. Times in seconds.
 
     The figures are those of its last heartbeat, null before the first.
@@ -37,7 +37,7 @@ def as_plain(member: str, incarnation: int | None, alive: bool, own: Mapping[str
     }  # fmt: skip
 
 
-def status(cell: "RedisCell", name: str | None) -> list[dict[str, Any]]:
+def status(cell: "Queries", name: str | None) -> list[dict[str, Any]]:
     """Every scheduler that is meant, as plain values; times in seconds. Refused when there is none of that name."""
     members, pending, names = cell.members(), cell.queue_depths(), dict[int, str]()
     found, described = [], describe(cell)
@@ -64,7 +64,7 @@ def status(cell: "RedisCell", name: str | None) -> list[dict[str, Any]]:
     return found
 
 
-def meant(cell: "RedisCell", members: Sequence[str], asked: str | None) -> Sequence[str]:
+def meant(cell: "Queries", members: Sequence[str], asked: str | None) -> Sequence[str]:
     """The schedulers that are meant: by name, by kind, by what only one name, or only one kind, begins with.
 
     Raises Refused when there is none, or several begin so.

@@ -8,12 +8,12 @@ Members = Mapping[str, tuple[int, bool, Mapping[str, Any]]]
 
 if TYPE_CHECKING:
     from cellstate.model import JobSpec
-    from cellstate.redis import RedisCell
+    from cellstate.ports import Queries
     from cellstate.snapshot import Snapshot
     from schedulers.work import Work
 
 
-def working_copy(cell: "RedisCell", *, empty: bool = False) -> "Snapshot":
+def working_copy(cell: "Queries", *, empty: bool = False) -> "Snapshot":
     """The machines as they are now; `empty`: as if nothing were placed on them."""
     from cellstate.snapshot import Snapshot
     from cellstate.transaction import Position
@@ -26,7 +26,7 @@ def working_copy(cell: "RedisCell", *, empty: bool = False) -> "Snapshot":
     return snapshot
 
 
-def look_up(cell: "RedisCell", snapshot: "Snapshot", works: "Sequence[Work]") -> None:
+def look_up(cell: "Queries", snapshot: "Snapshot", works: "Sequence[Work]") -> None:
     """Fetch what these jobs ask for beside room."""
     from schedulers.constraints.fetching import fetch, wanted
 
@@ -35,7 +35,7 @@ def look_up(cell: "RedisCell", snapshot: "Snapshot", works: "Sequence[Work]") ->
         fetch(asked, cell, snapshot)
 
 
-def live_kinds(cell: "RedisCell") -> frozenset[str]:
+def live_kinds(cell: "Queries") -> frozenset[str]:
     """The kinds of which a scheduler is live."""
     return kinds_of(cell.members())
 

@@ -9,7 +9,7 @@ from zlib import crc32
 
 from cellstate.errors import BadInput
 from cellstate.model import GroupStatus, Job, JobSpec, JobState
-from cellstate.redis import RedisCell
+from cellstate.ports import Cell
 from cellstate.transaction import Detection, Mode, Transaction
 from omega.simulation.changing import ChangingWorld
 from omega.simulation.drive import Architecture, SimulatedScheduler
@@ -83,7 +83,7 @@ class Simulation:
 
     def __init__(
         self, workload: Workload, settings: Settings, *, own: Scheduler | Sequence[Scheduler] | None = None,
-        cell: RedisCell | None = None, progress: Progress | None = None,
+        cell: Cell | None = None, progress: Progress | None = None,
     ) -> None:  # fmt: skip
         """Raises BadInput when the workload has jobs that no scheduler is for, or an architecture cannot take one."""
         owned = [] if own is None else [own] if isinstance(own, Scheduler) else list(own)

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
-from cellstate.cell import Cell, Membership
+from cellstate.cell import Membership
 from cellstate.errors import Refused
 from cellstate.memory import MemoryCell
 from cellstate.model import JobSpec, JobState, MachineSpec
 from cellstate.packed_snapshot import PackedSnapshot
-from cellstate.redis import RedisCell
+from cellstate.ports import Cell
 from cellstate.resources import Dimensions
 from cellstate.transaction import Detection, Ending, How, Outcome, Placed, Position, Transaction, placed_runs
 
@@ -105,7 +105,7 @@ class ServerStore:
     from the numbers that copies show; transactions are committed with the store's numbers.
     """
 
-    def __init__(self, cell: RedisCell, *, release_moves_number: bool = True) -> None:
+    def __init__(self, cell: Cell, *, release_moves_number: bool = True) -> None:
         """Take a newly created cell."""
         self.server = cell
         self.cell: Cell = cell

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cellstate import ranges
-from cellstate.cell import Cell
 from cellstate.model import Job
+from cellstate.ports import ShardStore
 from cellstate.resources import Resources
 from cellstate.shards import MAP, PHASES, REDUCE, Errand, ShardDurations, Worker
 from cellstate.transaction import Ending, How, Placed
@@ -41,7 +41,7 @@ class WorkerPool:
 class WorkerPools:
     """All worker pools of a cell."""
 
-    def __init__(self, engine: Engine, cell: Cell, ended: Ended) -> None:
+    def __init__(self, engine: Engine, cell: ShardStore, ended: Ended) -> None:
         """Create an empty set of pools."""
         self.engine, self.cell, self.ended = engine, cell, ended
         self.worker_pools: dict[str, WorkerPool] = {}

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cellstate import ranges
-from cellstate.cell import Cell
 from cellstate.lanes import Lane
 from cellstate.model import Gang, Job
+from cellstate.ports import Queries
 from cellstate.residents import Resident
 from cellstate.snapshot import Snapshot
 from schedulers.constraints.demands import demands
@@ -65,7 +65,7 @@ def lacking(snapshot: Snapshot) -> bool:
     return not snapshot.attributes.used or bool(len(snapshot.attributes.wanting(snapshot.rows[2])))
 
 
-def fetch(asked: Fetch, cell: Cell, snapshot: Snapshot) -> None:
+def fetch(asked: Fetch, cell: Queries, snapshot: Snapshot) -> None:
     """Fetch data from the cell into the snapshot; jobs that do not exist have no machines."""
     if asked.attributes:
         machines = snapshot.attributes.wanting(snapshot.rows[2])
@@ -80,7 +80,7 @@ def fetch(asked: Fetch, cell: Cell, snapshot: Snapshot) -> None:
         _look_for(asked.others, cell, snapshot)
 
 
-def _look_for(names: tuple[str, ...], cell: Cell, snapshot: Snapshot) -> None:
+def _look_for(names: tuple[str, ...], cell: Queries, snapshot: Snapshot) -> None:
     """Fetch the number of runs of jobs by machine, in two calls."""
     ids = cell.ids_by_name(names)
     jobs = cell.jobs_by_id(sorted(set(ids.values())))
@@ -95,7 +95,7 @@ def _look_for(names: tuple[str, ...], cell: Cell, snapshot: Snapshot) -> None:
         snapshot.others = {**known, **snapshot.others}
 
 
-def _running(cell: Cell, job: Job | None) -> dict[int, int]:
+def _running(cell: Queries, job: Job | None) -> dict[int, int]:
     """Return the tasks of a job by machine, without those that are leaving."""
     found: dict[int, int] = {}
     machines = {machine for group in job.groups for _, machine, leaving in group.runs if not leaving} if job else ()
@@ -105,7 +105,7 @@ def _running(cell: Cell, job: Job | None) -> dict[int, int]:
     return found
 
 
-def _residents(machines: Sequence[int], cell: Cell, now: float) -> Iterator[Resident]:
+def _residents(machines: Sequence[int], cell: Queries, now: float) -> Iterator[Resident]:
     """Yield the running tasks that hold room on some machines at a time (seconds)."""
     runs = [run for run in cell.runs(machines) if not run.leaving]
     jobs = cell.jobs_by_id(sorted({run.job for run in runs}))

@@ -13,12 +13,13 @@ import anyio.to_process
 import anyio.to_thread
 import numpy as np
 
+from cellstate.cell import EpochMark
 from cellstate.errors import OmegaError
-from cellstate.pool_port import EpochMark
 from cellstate.pools import Pools, PoolTree
-from cellstate.redis import RedisCell
+from cellstate.ports import SchedulerStore
 from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
+from cellstate.store import connect_cell
 from schedulers.constraints.evaluation import Mask, holds
 from schedulers.epochs import epoch_of
 
@@ -78,7 +79,7 @@ def with_formula(trees: Sequence[PoolTree]) -> bool:
 class Publisher:
     """Computes and publishes epochs of a cell, with a snapshot of its machines that each epoch brings up to date."""
 
-    cell: RedisCell
+    cell: SchedulerStore
     snapshot: Snapshot = field(init=False)
 
     def __post_init__(self) -> None:
@@ -109,7 +110,7 @@ def publish(url: str, cell: str, by: str) -> int:
     """Publish the next epoch, in a worker process; connection and snapshot are kept for the next call."""
     publisher = _publishers.get((url, cell))
     if publisher is None:
-        publisher = _publishers[url, cell] = Publisher(RedisCell.connect(url, cell))
+        publisher = _publishers[url, cell] = Publisher(connect_cell(url, cell))
     try:
         return publisher.publish(by)
     except Exception:
@@ -124,7 +125,7 @@ class EpochReader:
     url: str
     cell_name: str
     member: str
-    _cell: RedisCell | None = None
+    _cell: SchedulerStore | None = None
 
     async def step(self, snapshot: Snapshot, members: Sequence[str]) -> float:
         """Read what is new, publish when it is due; returns the seconds until the next step."""
@@ -144,7 +145,7 @@ class EpochReader:
     def read(self, snapshot: Snapshot) -> EpochMark:
         """Bring a snapshot's pools and epoch up to date."""
         if self._cell is None:
-            self._cell = RedisCell.connect(self.url, self.cell_name)
+            self._cell = connect_cell(self.url, self.cell_name)
         mark = self._cell.epoch_mark()
         if mark.pools_version != snapshot.pools.version:
             snapshot.pools = self._cell.pools()

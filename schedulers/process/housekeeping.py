@@ -1,7 +1,7 @@
 """Housekeeping by any process of a cell: requeue tasks of lost executors, evict from drained machines, retire jobs."""
 
 from cellstate.model import MachineState
-from cellstate.redis import RedisCell
+from cellstate.ports import Housekeeping
 from cellstate.transaction import Ending, How
 
 MOST_RUNS = 1_000
@@ -12,7 +12,7 @@ MOST_CALLS = 10
 """Maximum number of calls of housekeeping between two heartbeats."""
 
 
-def housekeep(cell: RedisCell, at_ms: int, by: str, most: int = MOST_RUNS) -> bool:
+def housekeep(cell: Housekeeping, at_ms: int, by: str, most: int = MOST_RUNS) -> bool:
     """Requeue tasks of lost agents, evict from drained machines, end stopped and abandoned jobs, delete old ones.
 
     Every process calls it; concurrent calls take effect once (semantics 17). `at_ms` is the time in the log.
@@ -31,7 +31,7 @@ def housekeep(cell: RedisCell, at_ms: int, by: str, most: int = MOST_RUNS) -> bo
     return all(cell.housekeep(at_ms, by, most).more for _ in range(MOST_CALLS))
 
 
-def empty(cell: RedisCell, machine: int, at_ms: int, by: str) -> int:
+def empty(cell: Housekeeping, machine: int, at_ms: int, by: str) -> int:
     """Evict the tasks of a machine because it is drained; return the number of tasks that are pending again."""
     runs = [run for run in cell.runs([machine]) if not run.leaving][:MOST_RUNS]
     endings = [Ending(machine, run.placement, How.EVICTED, "*", "drain") for run in runs]

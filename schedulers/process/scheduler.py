@@ -19,8 +19,9 @@ import anyio.to_thread
 
 from cellstate.cell import Membership
 from cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
-from cellstate.redis import RedisCell
+from cellstate.ports import SchedulerStore
 from cellstate.server import check_suitable, server_info
+from cellstate.store import connect_cell
 from schedulers.instruments import Figures
 from schedulers.live import LEASE_MS, Live
 from schedulers.process.diary import Diary
@@ -122,7 +123,7 @@ class Process:
 
     def _register(self) -> Live | None:
         """Register once the lease of a killed predecessor has expired; None when stopped before."""
-        cell, lease = RedisCell.connect(self.url, self.cell), self.lease_ms / 1000
+        cell, lease = connect_cell(self.url, self.cell), self.lease_ms / 1000
         until, figures = time.monotonic() + NAME_LEASES * lease, cell.figures().get(self.member)
         while True:
             try:
@@ -137,7 +138,7 @@ class Process:
             time.sleep(lease / 50)
 
     async def _heartbeat(self) -> None:
-        cell: RedisCell | None = None
+        cell: SchedulerStore | None = None
         try:
             while True:
                 # The loop gets the same error and waits for store and cell; the lease may expire meanwhile.
@@ -159,15 +160,15 @@ class Process:
         finally:
             reader.close()
 
-    def _connect(self) -> RedisCell:
+    def _connect(self) -> SchedulerStore:
         try:
-            return RedisCell.connect(self.url, self.cell)
+            return connect_cell(self.url, self.cell)
         except Refused as error:
             if self._live is not None:
                 self._live.lapsed = self._live.membership  # an idle loop does not notice
             raise CellGone(str(error)) from error
 
-    async def _until_next(self, cell: RedisCell | None) -> None:
+    async def _until_next(self, cell: SchedulerStore | None) -> None:
         """Wait for the next heartbeat, or for the next step of a rolling update."""
         beat_at = time.monotonic() + self.lease_ms / 3000
         while (left := min(beat_at, self._roll_at) - time.monotonic()) > 0 or self._roll_at < beat_at:
@@ -176,14 +177,14 @@ class Process:
                 with suppress(StoreError):
                     await anyio.to_thread.run_sync(self._roll, cell)
 
-    def _roll(self, cell: RedisCell) -> None:
+    def _roll(self, cell: SchedulerStore) -> None:
         """Advance rolling updates."""
         self._roll_at = NEVER
         if self._live is not None:
             due = self._rollouts.step(cell, self._live.owned, int(time.time() * 1000))
             self._roll_at = NEVER if due is None else time.monotonic() + due / 1000
 
-    def renew_lease(self, cell: RedisCell) -> None:
+    def renew_lease(self, cell: SchedulerStore) -> None:
         """Renew the lease while the loop makes progress; read the live members and remove expired ones."""
         self._roll_at, live = NEVER, self._live
         if live is None or self._hung(live):
@@ -229,7 +230,7 @@ class Process:
             self._seen_steps, self._hung_since = live.steps, now
         return now - self._hung_since > HUNG_LEASES * self.lease_ms / 1000
 
-    def _reap(self, cell: RedisCell, alive: set[str]) -> None:
+    def _reap(self, cell: SchedulerStore, alive: set[str]) -> None:
         """Remove members without a lease, except within one lease of a start of the store."""
         known = cell.members().items()
         lapsed = [(name, number) for name, (number, holds, _) in known if not holds and name not in alive]

@@ -65,6 +65,9 @@ UNSAFE = {
 TWINS = ("redis", "memory", "audit")
 """Beginnings of module names in cellstate: the store, its twin and the judge, each written by another hand."""
 
+ASSEMBLY = ("cellstate/redis/*", "cellstate/store.py")
+"""Where the implementation of the ports over a server is named."""
+
 HOMES = re.compile(r"(?<![\w.:/-])(?:/(?:home/(?!(?:ada|me|someone|user|you)\b)|(?:root|Users|work)/)|[A-Z]:\\Users\b)")
 """Made-up people (/home/someone) may live in examples and tests."""
 RULE_NUMBERS = re.compile(r"\bsemantics \d+(?:(?:, | and )\d+)*")
@@ -172,6 +175,15 @@ def twins(source: Source) -> Iterator[str]:
     for line, name in source.imports:
         if own and family(name) not in ("", own):
             yield f"{source.path}:{line}: {own} imports {name}; share words (model, transaction), never judgement"
+
+
+def implementations(source: Source) -> Iterator[str]:
+    """Callers depend on the port for their role; one module chooses its implementation."""
+    if source.folder == "tests" or any(fnmatchcase(source.path, where) for where in ASSEMBLY):
+        return
+    for number, line in enumerate(source.lines, 1):
+        if re.search(r"\bRedisCell\b", line):
+            yield f"{source.path}:{number}: RedisCell; use a port (cellstate.ports), open cells with cellstate.store"
 
 
 def rule_numbers(source: Source) -> Iterator[str]:

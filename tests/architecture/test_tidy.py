@@ -51,6 +51,10 @@ def test_twins_do_not_know_one_another() -> None:
     assert_kept(rules.twins, python())
 
 
+def test_callers_depend_on_ports() -> None:
+    assert_kept(rules.implementations, python())
+
+
 def test_scripts_state_their_contract() -> None:
     assert_kept(lua.lua_headers, scripts())
 

@@ -39,8 +39,10 @@ def again(stand: RedisStand) -> Iterator[Again]:
     made: list[RedisCell] = []
 
     def build(backup: Backup) -> RedisCell:
-        made.append(restore(stand.connect(), through_a_file(backup), f"{stand.cell.name}-again", 99, "ada"))
-        return made[-1]
+        cell = restore(stand.connect(), through_a_file(backup), f"{stand.cell.name}-again", 99, "ada")
+        assert isinstance(cell, RedisCell)
+        made.append(cell)
+        return cell
 
     yield build
     for cell in made:

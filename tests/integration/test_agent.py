@@ -330,14 +330,14 @@ def test_a_slow_link_ends_no_lease_and_loses_no_end(ground: Ground) -> None:
     """0.2 s for each reply, a lease of 1.5 s: one look that starts six tasks of as many jobs takes longer than that."""
     agent = ground.agent(lease_ms=1_500)
 
-    def slow(cell: RedisCell) -> RedisCell:
+    def slow(cell: Any) -> Any:
         plain = cell._plain
 
         def late(*arguments: Any, **options: Any) -> Any:
             time.sleep(0.2)
             return plain(*arguments, **options)
 
-        cell._plain = late  # type: ignore[method-assign]
+        cell._plain = late
         return cell
 
     names = [ground.run("true", job=f"s{number}") for number in range(6)]
@@ -350,7 +350,7 @@ def test_a_slow_link_ends_no_lease_and_loses_no_end(ground: Ground) -> None:
         agent.look()
         assert time.monotonic() - began > 1.5, "the rest of a look waits longer than the lease lasts"
         assert ground.cell.reap_executors(0, "batch/0") == [], "and the lease is renewed meanwhile"
-        del agent.cell._plain
+        del agent.cell._plain  # type: ignore[attr-defined]
         look_until(agent, lambda: not agent.kept, "every end is reported")
     finally:
         stop.set()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from cellstate.cell import EpochMark
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.pool_port import EpochMark
 from cellstate.pools import Integral, Pool, Pools, PoolTree
 from cellstate.snapshot import Snapshot
 from schedulers.process.epochs import EpochReader, Publisher, is_due, totals_of

@@ -23,7 +23,7 @@ from typing import Any
 from cellstate import ranges
 from cellstate.cell import Heartbeat, executor_of
 from cellstate.model import Job, MachineSpec, MachineState, Run
-from cellstate.redis import RedisCell
+from cellstate.ports import ExecutorStore
 from cellstate.transaction import Ending, How
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.guard_line import GuardLine
@@ -53,7 +53,7 @@ KEPT_BYTES = 256 << 20
 class Agent:
     """Offers `machine` to a cell. `cell` is used by one thread; tasks inherit the environment `surroundings`."""
 
-    cell: RedisCell
+    cell: ExecutorStore
     machine: MachineSpec
     places: AgentPlaces
     lease_ms: int = LEASE_MS

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from cellstate.errors import CellGone, Fenced, Refused, StoreError
 from cellstate.model import MachineSpec
-from cellstate.redis import RedisCell
+from cellstate.ports import ExecutorStore
 from cellstate.server import check_suitable, server_info
+from cellstate.store import connect_cell
 from omega.live.agent import offer
 from omega.live.agent.agent import LEASE_MS, Agent
 from omega.live.agent.cgroups import Cgroups
@@ -94,10 +95,10 @@ class Bell:
 
 def wait_at_box(url: str, cell: str, executor: str, bell: Bell) -> None:
     """Ring whenever an executor's mailbox has messages; their contents are not used."""
-    own: RedisCell | None = None
+    own: ExecutorStore | None = None
     while not bell.stopped:
         try:
-            own = own or RedisCell.connect(url, cell)
+            own = own or connect_cell(url, cell)
             if own.receive(own.executor_number(executor), wait_seconds=RING_SECONDS):
                 bell.ring()
         except (StoreError, Refused):
@@ -223,7 +224,7 @@ def run_agent(
     if user is not None:
         admit(places, user)
     lock = places.lock()
-    own = RedisCell.connect(url, cell)
+    own = connect_cell(url, cell)
     try:
         found = {"cpu": f"{offer.cpu_millicores()}m", "memory": f"{offer.memory_mib()}Mi"}
         wanted = {each: text for each, text in found.items() if each in own.dimensions.names} | dict(options.amounts)
@@ -253,8 +254,8 @@ def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> N
         box.start()
         stop = threading.Event()
 
-        def connect(seconds: float) -> RedisCell:
-            return RedisCell.connect(url, cell, timeout=seconds)
+        def connect(seconds: float) -> ExecutorStore:
+            return connect_cell(url, cell, timeout=seconds)
 
         threading.Thread(target=agent.lease.run, args=(connect, stop), daemon=True).start()
         try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from cellstate.cell import Heartbeat, Membership
 from cellstate.errors import Fenced, OmegaError
-from cellstate.redis import RedisCell
+from cellstate.ports import ExecutorStore
 from omega.live.agent.lease_file import ROOM, now, write
 from omega.live.agent.places import AgentPlaces
 
@@ -41,7 +41,7 @@ class Renewal:
         """The lease in seconds."""
         return self.lease_ms / 1000
 
-    def renew(self, cell: RedisCell) -> Heartbeat:
+    def renew(self, cell: ExecutorStore) -> Heartbeat:
         """Renew the lease and extend the tasks' deadline accordingly. Raises Fenced, StoreError.
 
         Counted from before the request was sent; the server counts from its receipt.
@@ -57,9 +57,9 @@ class Renewal:
                 self._renewed = asked
         return heartbeat
 
-    def run(self, connect: Callable[[float], RedisCell], stop: threading.Event) -> None:
+    def run(self, connect: Callable[[float], ExecutorStore], stop: threading.Event) -> None:
         """Renew whenever a renewal is late, until `stop` is set; `connect` takes the reply timeout in seconds."""
-        own: RedisCell | None = None
+        own: ExecutorStore | None = None
         period = self.seconds / BEATS
         while not stop.wait(max(period / 10, min(self._renewed + LATE * period - now(), period))):
             if now() - self._renewed < LATE * period:

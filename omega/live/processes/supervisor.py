@@ -15,7 +15,7 @@ from pathlib import Path
 from cellstate.cell import executor_of
 from cellstate.errors import StoreError
 from cellstate.model import MachineState
-from cellstate.redis import RedisCell
+from cellstate.ports import Queries
 from omega.live.agent.task_start import STORE_FD
 from omega.live.processes.record import ProcessRecord
 from omega.live.secrets import giving, without_store
@@ -77,7 +77,7 @@ class ProcessSupervisor:
             self.ports[member] = f"{address}:{port + len(self.ports) if port else 0}"
         return {METRICS: self.ports[member]}
 
-    def wait_ready(self, cell: RedisCell) -> None:
+    def wait_ready(self, cell: Queries) -> None:
         """Wait until every member holds its lease and its machines are up; StoreError when one of them ended."""
         wanted = set(self.members)
         deadline = time.monotonic() + STARTING_SECONDS
@@ -128,7 +128,7 @@ class ProcessSupervisor:
         self.members.clear()
 
 
-def _serving(cell: RedisCell, members: Iterable[str]) -> Iterator[str]:
+def _serving(cell: Queries, members: Iterable[str]) -> Iterator[str]:
     """Yield the live simulated executors among members without offline machines."""
     records = cell.executor_records()
     for member in members:
@@ -138,7 +138,7 @@ def _serving(cell: RedisCell, members: Iterable[str]) -> Iterator[str]:
             yield name
 
 
-def _joined(cell: RedisCell, agent: str) -> bool:
+def _joined(cell: Queries, agent: str) -> bool:
     """Return whether the machine of an agent exists."""
     return cell.machine_index(agent) is not None
 

@@ -13,8 +13,8 @@ from itertools import islice
 from cellstate.cell import Membership
 from cellstate.errors import Fenced, StoreError
 from cellstate.model import MachineSpec
+from cellstate.ports import ExecutorStore
 from cellstate.ranges import EMPTY, split
-from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 
 MOST_ENDINGS = 2_500
@@ -39,7 +39,7 @@ class _SimulatedRun:
 class SimulatedExecutor:
     """Simulates the machines of one executor. `now` returns seconds of the wall clock."""
 
-    cell: RedisCell
+    cell: ExecutorStore
     name: str
     now: Callable[[], float]
     speed: float = 1.0

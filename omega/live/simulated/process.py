@@ -7,7 +7,7 @@ from contextlib import suppress
 from uuid import uuid4
 
 from cellstate.errors import Duplicate, Fenced, StoreError
-from cellstate.redis import RedisCell
+from cellstate.ports import ExecutorStore
 from omega.live.metrics import shown
 from omega.live.simulated.executor import SimulatedExecutor
 from schedulers.process.endpoint import METRICS
@@ -36,7 +36,7 @@ class Stop:
         self.told = True
 
 
-def run_simulated_executor(cell: RedisCell, name: str, speed: float, still: Stop, lease_ms: int = LEASE_MS) -> None:
+def run_simulated_executor(cell: ExecutorStore, name: str, speed: float, still: Stop, lease_ms: int = LEASE_MS) -> None:
     """Simulate the machines of the executor `name` until `still` is stopped.
 
     Waits for a cell that is gone, and for the executor in it. Raises Refused when the executor never existed, Duplicate

@@ -1,0 +1,33 @@
+"""The ports of a cell, one for each kind of caller; the store and its in-memory twin implement all of them.
+
+Times are milliseconds of the caller's clock; a cell has no clock except for the expiry of leases.
+"""
+
+from typing import Any, Protocol
+
+from cellstate.ports.executors import ExecutorStore, ShardStore
+from cellstate.ports.housekeeping import Housekeeping
+from cellstate.ports.jobs import JobStore
+from cellstate.ports.operators import OperatorStore
+from cellstate.ports.queries import JobQueries, MachineQueries, Queries
+from cellstate.ports.schedulers import SchedulerStore
+from cellstate.ports.session import Session
+
+__all__ = [
+    "Cell", "ExecutorStore", "Housekeeping", "JobQueries", "JobStore", "MachineQueries", "OperatorStore", "Queries",
+    "SchedulerStore", "Session", "ShardStore", "StoredCell",
+]  # fmt: skip
+
+
+class Cell(SchedulerStore, ExecutorStore, ShardStore, JobStore, OperatorStore, Protocol):
+    """All operations on a cell."""
+
+
+class StoredCell(Cell, Protocol):
+    """A cell on a server."""
+
+    client: Any
+    """The client of the server (redis.Redis), for backups, which read keys as they are."""
+
+    def delete(self) -> None:
+        """Remove the cell and everything in it, a few hundred keys at a time."""

@@ -1,0 +1,72 @@
+"""Calls of executors and of MapReduce workers."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from cellstate.cell import Heartbeat, Membership
+from cellstate.ports.housekeeping import Housekeeping
+from cellstate.ports.parts import JoinMachines
+from cellstate.ports.queries import Queries
+from cellstate.shards import Errand, Worker
+
+
+class ShardStore(Queries, Protocol):
+    """The port of MapReduce workers."""
+
+    def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
+        """Return the next errand of a MapReduce worker; the same one until `end_shard`.
+
+        `maps` and `reduces` are the numbers of shards, from the job's first worker; `at_ms` is the time of the store's
+        clock. Failed shards come last, after a delay (`RETRY_MS`), and on another machine if there is one.
+        """
+
+    def end_shard(
+        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
+        failed_ms: int | None = None,
+    ) -> bool:  # fmt: skip
+        """Record that a worker finished its shard, or failed on it; False when the shard is no longer its own.
+
+        `failed_ms`: time of the failure, by the store's clock. When all shards are done, their mean durations are
+        stored under the job's `name`.
+        """
+
+
+class ExecutorStore(Housekeeping, JoinMachines, Protocol):
+    """The port of agents and simulated executors: lease, messages, ends of tasks."""
+
+    def register_executor(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """Register a simulated executor, and bring its offline machines up; Duplicate while another lives.
+
+        A successor takes over the runs on its machines. `renew_executor` renews the lease; `deregister_executor` gives
+        up the name and the machines.
+        """
+
+    def register_agent(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """Register an agent for its machine; Duplicate while another lives, Refused for a machine of another executor.
+
+        An agent presenting the recorded nonce continues its incarnation and its tasks.
+        """
+
+    def renew_executor(self, membership: Membership, lease_ms: int, machine: int | None) -> Heartbeat:
+        """Renew an executor's lease and return its machine's runs; Fenced when the lease expired."""
+
+    def deregister_executor(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
+        """Requeue the tasks of an executor with an expired lease, or, not `reaped`, of one that leaves; idempotent.
+
+        The machines become offline unless they are drained or down; the machine of an agent that leaves becomes gone.
+        """
+
+    def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
+        """Read messages for an executor, oldest first; waits up to `wait_seconds` for the first one.
+
+        A message stays in the store until this object calls again, which acknowledges what the call before
+        returned. So a lost reply, and a reader that ends, lose nothing (semantics 25); another object reads
+        again what was not acknowledged.
+
+        ``+ placement machine job group tasks duration_ms hold`` starts tasks, ``- placement machine
+        tasks`` ends them, ``!`` says that messages were dropped: read everything afresh. Placements of
+        one group come together, so there may be more than `most` of them.
+        """
+
+    def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:
+        """Store the last output of tasks, by job, group, task and stream; its size is bounded, and it expires."""

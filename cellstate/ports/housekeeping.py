@@ -1,0 +1,29 @@
+"""Housekeeping, by any live process."""
+
+from typing import Protocol
+
+from cellstate.cell import Housekept
+from cellstate.ports.parts import DrainDeadlines, EndTasks, NotifySchedulers
+from cellstate.ports.queries import Queries
+
+
+class Housekeeping(Queries, EndTasks, DrainDeadlines, NotifySchedulers, Protocol):
+    """What any live scheduler or agent does for the whole cell."""
+
+    def housekeep(self, at_ms: int, by: str, most: int = 1_000) -> Housekept:
+        """End tasks of stopped and abandoned jobs, at most `most` runs; queue lost tasks again (semantics 24, 26).
+
+        Any live scheduler calls it, repeatedly while more is due.
+        """
+
+    def retire(self, now_ms: int, most: int = 1_000) -> int:
+        """Delete finished jobs older than the cell keeps them, at most `most`; returns their number.
+
+        `now_ms` is the server's clock (`Session.store_ms`), never a client's (semantics 30).
+        """
+
+    def reap_executors(self, at_ms: int, by: str) -> list[str]:
+        """Put back the tasks of executors whose lease lapsed; returns their names. Whoever notices may do so.
+
+        Not within one lease of a start of the store: after an outage every lease is gone (semantics 17).
+        """

@@ -1,0 +1,84 @@
+"""Operations that several callers have."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from cellstate.model import Job, JobState, MachineSpec
+from cellstate.transaction import Ending
+
+
+class EndTasks(Protocol):
+    """Ends of tasks, reported by executors, or caused by operators and housekeeping."""
+
+    def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
+        """End tasks; returns for each ending the number of tasks it ended."""
+
+
+class JoinMachines(Protocol):
+    """Machines enter a cell: with their executor, or added by an operator."""
+
+    def join(self, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
+        """Add machines, or bring them back; returns their indices.
+
+        They are up when their executor lives, else offline. Refused while one has tasks of another executor.
+        """
+
+
+class StopJobs(Protocol):
+    """Jobs are stopped by users, and abandoned by schedulers."""
+
+    def stop(
+        self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None, *,
+        keep: bool = False,
+    ) -> Job:  # fmt: skip
+        """Stop or abandon a job: unplaced tasks end now, running ones by `housekeep`; Refused for an unknown job.
+
+        With `keep` the running tasks of an abandoned job continue until it is stopped.
+
+        `check`, here and below, is the modify index the caller read: Overtaken when it changed since. A change that is
+        already in effect changes nothing, whatever the index.
+        """
+
+
+class ChangeTotals(Protocol):
+    """Totals of task groups change: by users, by steps of an update, by elastic jobs."""
+
+    def resize(
+        self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
+        seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
+    ) -> Job:  # fmt: skip
+        """Set the totals of task groups by position, 0 or more (semantics 4); returns the job afterwards.
+
+        Added tasks are pending, with the next indices, which no task of the group had before. Pending tasks are removed
+        first, highest index first, then running ones, newest index first: they are stopped (their executor receives
+        ``-``), stay as leaving until their end is acknowledged, and are no longer counted. Totals are absolute, so
+        repeating the call changes nothing; several groups in one call move tasks between them atomically. The store
+        drops tasks of an optional group (`TaskGroup.optional`) when they are evicted, lost or failed: its total falls
+        and nothing becomes pending; call `resize` to add more. Only `total` and `unplaced` of the result, not `placed`,
+        give the new size; a job with only empty groups is done. Refused when the job or a group does not exist, the job
+        has ended, or more tasks have ended than `totals` allows.
+
+        Programs pass `seen`, the totals by group that they decided on: Overtaken when one of them changed. The job's
+        modify index, which marks changes by people, then stays. With `placed`, the placed tasks by group that they
+        decided on, it is Overtaken when these changed as well.
+        """
+
+
+class NotifySchedulers(Protocol):
+    """Notification of schedulers: of room that is freed and of work that is added."""
+
+    def may_wake(self, members: Iterable[str]) -> None:
+        """Learn which schedulers live: they are woken by what is done from here on."""
+
+    def read_live_schedulers(self) -> None:
+        """Learn which schedulers live: they are woken by what is done from here on."""
+
+    def rouse(self, member: str) -> None:
+        """Let a scheduler that sleeps look about, though nobody left work for it."""
+
+
+class DrainDeadlines(Protocol):
+    """Deadlines of drained machines: set by operators, forgotten by housekeeping."""
+
+    def set_deadline(self, machine: int, milliseconds: int | None) -> None:
+        """Let a machine's tasks be moved off after so long, if it is drained then; None forgets that."""

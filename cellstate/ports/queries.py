@@ -1,0 +1,164 @@
+"""Reads of a cell. Every caller may read."""
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Protocol
+
+from cellstate.audited import Audited
+from cellstate.cell import AgentRecord, EpochMark, Fact, KindUse, Reply
+from cellstate.demands import JobDemand
+from cellstate.executors import ExecutorRecord
+from cellstate.lanes import Lane
+from cellstate.model import Described, Job, Machine, MachineState, Run
+from cellstate.pages import JobHead, JobPage, Keep
+from cellstate.pool_records import PoolUse
+from cellstate.pools import Epoch, Pools
+from cellstate.ports.session import Session
+from cellstate.shards import Progress, ShardDurations
+from cellstate.transaction import Position
+
+
+class MachineQueries(Protocol):
+    """Reads of machines, of the runs on them and of executors."""
+
+    def machines(self) -> list[Machine]:
+        """Return every machine that is not gone, by index."""
+
+    def machines_at(self, indices: Sequence[int]) -> list[Machine]:
+        """Return the machines of these indices, in their order, without those that are gone or never existed."""
+
+    def machine_index(self, name: str) -> int | None:
+        """The index of a machine by its name."""
+
+    def machines_of(self, executor: str) -> list[tuple[int, MachineState]]:
+        """Index and state of every machine of an executor, gone ones included, by index."""
+
+    def machine_count(self) -> int:
+        """How many machines ever joined."""
+
+    def described(self, indices: Sequence[int]) -> list[Described]:
+        """Return names and attributes of the given machines, also of gone ones; empty for those that never existed."""
+
+    def runs(self, indices: Sequence[int]) -> list[Run]:
+        """Return the runs on the given machines."""
+
+    def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
+        """Return for (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
+
+    def placed_by(self) -> Sequence[tuple[int, int]]:
+        """Return the last placement id by the minute, as (ms of the server's clock, id), newest first.
+
+        `housekeep` records them, as ages of placements. Of those older than 16 minutes one is kept per eighth of its
+        age, up to a week.
+        """
+
+    def deadlines(self) -> dict[int, int]:
+        """Machines whose tasks are to be moved off, and in how many milliseconds; below 0 when that is over."""
+
+    def agents(self) -> Mapping[str, AgentRecord]:
+        """Return every registered agent by its name."""
+
+    def executor_records(self) -> Mapping[str, ExecutorRecord]:
+        """Return every live executor, agents (``agent/NAME``) included, by its name."""
+
+    def executor_number(self, executor: str) -> int:
+        """The number under which an executor's box is kept; Refused when it never joined a machine."""
+
+
+class JobQueries(Protocol):
+    """Reads of jobs, of the queue and of the output of tasks."""
+
+    def job(self, job_id: str) -> Job | None:
+        """Return a job, or None."""
+
+    def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
+        """Return those of some jobs that are stored, without the parts that only schedulers and executors read."""
+
+    def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the ids of live jobs by name, for those of `names` that exist."""
+
+    def job_id(self, name: str) -> str | None:
+        """Return the id of the live job of a name, or None."""
+
+    def jobs(self) -> list[Job]:
+        """Return every stored job, in order of submission."""
+
+    def job_heads(self) -> list[JobHead]:
+        """Return a summary of every stored job, in no order."""
+
+    def job_page(
+        self, most: int | None = None, before: int | None = None, keep: Keep | None = None, user: str | None = None
+    ) -> JobPage:  # fmt: skip
+        """Return the `most` newest jobs (None: all) before the `before`-th submission, in order of submission.
+
+        Only jobs that `keep` accepts and that `user` submitted. The page's `before` begins the next page.
+        """
+
+    def job_ids(self) -> list[str]:
+        """Ids of every job that is kept, in no order."""
+
+    def job_names(self) -> dict[str, str]:
+        """The names of live jobs, and their ids; read a few thousand at a time."""
+
+    def pending(self, most: int | None = None) -> Mapping[str, list[str]]:
+        """Return ids of pending jobs by kind, in the order of becoming pending; at most `most` of each kind."""
+
+    def queue_depths(self) -> dict[str, int]:
+        """How many jobs of each kind are pending."""
+
+    def lanes(self, numbers: Sequence[int] | None = None) -> Mapping[int, tuple[int, Lane]]:
+        """Return the serials and names of existing lanes (None: all)."""
+
+    def updates(self) -> Mapping[str, str]:
+        """Return unfinished updates by job id: ``rolling``, or ``stalled`` and the reason."""
+
+    def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
+        """Return the last output of a task, if there is any."""
+
+    def progress(self, job_id: str) -> Progress | None:
+        """Return the progress of a MapReduce job; None before its first worker."""
+
+    def durations(self, name: str) -> ShardDurations | None:
+        """Return the stored durations of MapReduce jobs of this name; None before one finished."""
+
+    def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
+        """Return the marks of the workers that finished the first `count` shards of a phase (`Worker.mark`)."""
+
+
+class Queries(MachineQueries, JobQueries, Audited, Session, Protocol):
+    """All reads of a cell."""
+
+    def kinds(self) -> Mapping[str, KindUse]:
+        """Return limits and use by kind."""
+
+    def pools(self) -> Pools:
+        """The pools that operators configured."""
+
+    def demands(self, since: Position) -> tuple[Reply, list[JobDemand]]:
+        """Return what all live jobs hold and want, and machines changed since a position: both at one version."""
+
+    def epoch(self) -> Epoch | None:
+        """Return the published fair shares, if there are any (semantics 34)."""
+
+    def epoch_mark(self) -> EpochMark:
+        """Return what tells whether there is a new epoch, or whether one is due."""
+
+    def pool_use(self) -> Mapping[str, PoolUse]:
+        """Return the use of pools that carry limits, by name."""
+
+    def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
+        """Return the facts of at most `most` versions after `since`; with `kinds` only those with such a first word."""
+
+    def log_length(self) -> int:
+        """How many versions are in the log."""
+
+    def counters(self) -> dict[str, int]:
+        """The cell's version, floor and other counters; what was never counted is 0."""
+
+    def chores(self) -> dict[str, int]:
+        """Jobs that housekeeping has to act on: from when, in ms of the server's clock."""
+
+    def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
+        """Every scheduler on record: incarnation, whether its lease holds, its last figures."""
+
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """The last figures every scheduler left, those that are gone included."""

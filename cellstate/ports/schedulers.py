@@ -1,0 +1,71 @@
+"""Calls of scheduler processes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from cellstate.cell import Membership, Reply
+from cellstate.pools import Epoch
+from cellstate.ports.housekeeping import Housekeeping
+from cellstate.ports.parts import ChangeTotals, StopJobs
+from cellstate.transaction import Intake, Position, Transaction
+
+
+class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
+    """The port of schedulers: lease, transactions, wake-up, updates, housekeeping."""
+
+    def register_scheduler(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
+        """Register a scheduler's name; Duplicate when a live one has it."""
+
+    def renew_scheduler(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
+        """Renew the lease and leave `figures`; returns the live members. Fenced when it lapsed."""
+
+    def deregister_scheduler(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
+        """Deregister, or remove a member with an expired lease."""
+
+    def commit(
+        self,
+        membership: Membership,
+        number: int,
+        transactions: Sequence[Transaction],
+        since: Position,
+        at_ms: int,
+        intake: Intake | None = None,
+        executors: Iterable[int] = (),
+    ) -> Reply:
+        """Validate transactions in order and apply accepted claims. Fenced when the caller may not commit."""
+
+    def begin(
+        self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
+        intake: Intake | None = None, executors: Iterable[int] = (),
+    ) -> None:  # fmt: skip
+        """Send a commit without waiting; `finish` returns its reply. One may be in flight."""
+
+    def resend(self) -> None:
+        """Send the commit in flight once more, on a new connection (semantics 14)."""
+
+    def finish(self) -> Reply:
+        """Wait for the commit in flight. After StoreError, `resend` sends it again without harm."""
+
+    def set_blocked(self, member: str, *, blocked: bool) -> None:
+        """Set whether a scheduler has blocked jobs: if so, freed room and changed machines notify it.
+
+        Clients that free room must know the live members (`may_wake`).
+        """
+
+    def wait_for_work(self, member: str, seconds: float) -> bool:
+        """Sleep until somebody leaves work for this scheduler, at most `seconds`; sync afterwards.
+
+        The token is seen before it is removed, so a lost reply does not lose it (semantics 25).
+        """
+
+    def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:
+        """End a rolling update as done, or as stalled with a `reason`. Returns whether there was one.
+
+        A stalled one is deleted with its job.
+        """
+
+    def publish_epoch(self, epoch: Epoch, period_ms: int, at_ms: int) -> int:
+        """Publish an epoch: the first of its number wins; returns the cell's version then, 0 when it is not taken.
+
+        Nor is it within `period_ms` of the epoch before, or when the pools were changed since it was computed.
+        """
