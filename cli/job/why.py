@@ -27,9 +27,9 @@ WIDTH = 72
 @click.option("--machine", metavar="NAME", help="Check this machine: each demand with the machine's values.")
 @click.pass_obj
 def command(app: App, job: str, machine: str | None) -> None:
-    """Why JOB is pending: what each of its demands excludes, machine by machine, and what would help.
+    """Explain why JOB is pending: the machines that each demand excludes, and changes that would help.
 
-    Nothing is changed: it is decided on a working copy of the cell, as its scheduler would.
+    The decision is made on a working copy of the cell, as a scheduler would make it; nothing is changed.
     """
     cell = app.open()
     found = find_job(cell, job)
@@ -43,69 +43,69 @@ def command(app: App, job: str, machine: str | None) -> None:
     if not waits(found):
         _show_settled(app, settled(cell, found))
         return
-    said = Explained.of(cell, found)
+    explained = Explained.of(cell, found)
     if app.as_json:
-        render.document(said.as_json())
+        render.document(explained.as_json())
     else:
-        _show(app, said)
+        _show(app, explained)
 
 
-def _show_machine(dimensions: Dimensions, said: Mapping[str, Any]) -> None:
+def _show_machine(dimensions: Dimensions, explained: Mapping[str, Any]) -> None:
     """Print the demands of a job on one machine, those that it does not satisfy with their reason."""
-    machine = said["machine"]
+    machine = explained["machine"]
     free = [words.in_use(name, machine["free"][name], machine["capacity"][name]) for name in dimensions.names]
     amounts = " · ".join(f"{name} {text} free" for name, text in zip(dimensions.names, free, strict=True))
     attributes = "".join(f" · {name}={value}" for name, value in machine["attributes"].items())
-    render.line(f"{said['name']} on {machine['name']} ({machine['state']}): {amounts}{attributes}")
-    for group in said["groups"]:
-        if len(said["groups"]) > 1:
+    render.line(f"{explained['name']} on {machine['name']} ({machine['state']}): {amounts}{attributes}")
+    for group in explained["groups"]:
+        if len(explained["groups"]) > 1:
             render.line(f"  group {group['name']}:")
         width = max((len(check["what"]) for check in group["checks"]), default=0)
         for check in group["checks"]:
             render.line(f"  {check['what']:<{width}}  {'ok' if check['holds'] else check['reason']}")
         render.line(f"  {group['fits']:,} of {words.count(group['unplaced'], 'unplaced task')} would fit")
-    if not said["groups"]:
-        render.line("  no task of it is unplaced")
+    if not explained["groups"]:
+        render.line("  no unplaced tasks")
 
 
-def _show_settled(app: App, said: Mapping[str, Any]) -> None:
+def _show_settled(app: App, explained: Mapping[str, Any]) -> None:
     """Print the explanation of a job that does not wait for a machine."""
     from schedulers.constraints.reasons import MEANING
 
     if app.as_json:
-        render.document(said)
+        render.document(explained)
         return
-    waiting = f"{said['unplaced']:,} tasks wait" if said["unplaced"] else "none of its tasks waits"
-    render.line(_headline(f"{said['name']} is {said['state']}: {waiting}", said["reason"]))
-    render.line(f"  {said['detail'] or MEANING[said['reason']]}")
-    for line in loss_lines.lines(said["losses"]):
+    waiting = f"{words.count(explained['unplaced'], 'unplaced task')}" if explained["unplaced"] else "no unplaced tasks"
+    render.line(_headline(f"{explained['name']} is {explained['state']}: {waiting}", explained["reason"]))
+    render.line(f"  {explained['detail'] or MEANING[explained['reason']]}")
+    for line in loss_lines.lines(explained["losses"]):
         render.line(f"  {line}")
-    _show_past(app, said["past_reasons"])
-    if said["reason"] == "HELD":
-        render.line(f"  would be placed after: omega job release {said['name']}")
+    _show_past(app, explained["past_reasons"])
+    if explained["reason"] == "HELD":
+        render.line(f"  would be placed after: omega job release {explained['name']}")
 
 
-def _show(app: App, said: Explained) -> None:
+def _show(app: App, found: Explained) -> None:
     from schedulers.constraints.reasons import MEANING
 
-    total = sum(group.total for group in said.job.groups)
-    begin = f"{said.job.name} is {state(said.job)}: {said.job.unplaced:,} of {words.count(total, 'task')} unplaced"
-    render.line(_headline(begin, said.said.reason))
-    if said.said.detail:
-        render.line(f"  {said.said.detail}")
-    for part in said.said.parts:
-        if len(said.job.groups) > 1:
-            render.line(f"  group {said.groups[part.group]}: {part.unplaced:,} unplaced · {part.reason}")
+    total = sum(group.total for group in found.job.groups)
+    begin = f"{found.job.name} is {state(found.job)}: {found.job.unplaced:,} of {words.count(total, 'task')} unplaced"
+    render.line(_headline(begin, found.explanation.reason))
+    if found.explanation.detail:
+        render.line(f"  {found.explanation.detail}")
+    for part in found.explanation.parts:
+        if len(found.job.groups) > 1:
+            render.line(f"  group {found.groups[part.group]}: {part.unplaced:,} unplaced · {part.reason}")
         if part.fits:
             render.line(f"  {part.fits:,} of them would fit now")
         if part.fits < part.unplaced:
-            _show_steps(part, said.said.machines)
-    if not said.said.parts or said.said.reason in PLAIN:
-        render.line(f"  {MEANING[said.said.reason]}")
-    for line in loss_lines.lines(losses(said.cell, said.job)):
+            _show_steps(part, found.explanation.machines)
+    if not found.explanation.parts or found.explanation.reason in PLAIN:
+        render.line(f"  {MEANING[found.explanation.reason]}")
+    for line in loss_lines.lines(losses(found.cell, found.job)):
         render.line(f"  {line}")
-    _show_past(app, past_reasons(said.cell, said.job.id))
-    if remedies := said.remedies():
+    _show_past(app, past_reasons(found.cell, found.job.id))
+    if remedies := found.remedies():
         render.line("  would fit after: " + " · or ".join(each["text"] for each in remedies))
 
 
@@ -128,18 +128,18 @@ def _show_steps(part: "GroupExplanation", machines: int) -> None:
     steps: Sequence[Step] = part.steps
     width = max((len(step.what) for step in steps), default=0)
     of: Mapping[str, str] = {
-        "NO_MACHINE": "{} {are} not up", "RESOURCES": "no room on {}", "TOO_LARGE": "{} {are} too small",
-        "NO_EXECUTOR": "{} {are} offline", "SIMULATED": "{} only simulate tasks",
+        "NO_MACHINE": "{} unavailable (drained or down)", "RESOURCES": "insufficient on {}",
+        "TOO_LARGE": "{} too small", "NO_EXECUTOR": "{} offline", "SIMULATED": "{} simulated",
     }  # fmt: skip
     before = machines
     for step in steps:
         if not before:
-            break  # nothing is left to exclude
+            break  # no machine remains
         if not step.excludes:
             text = "excludes none"
         elif step.reason in of:
-            rest = "" if step.remaining else ": none is left"
-            text = of[step.reason].format(f"{step.excludes:,}", are="is" if step.excludes == 1 else "are") + rest
+            rest = "" if step.remaining else "; none remains"
+            text = of[step.reason].format(words.count(step.excludes, "machine")) + rest
         elif not step.remaining and before < machines:
             text = f"excludes the remaining {step.excludes:,}"
         else:

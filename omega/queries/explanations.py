@@ -80,7 +80,7 @@ class Explained:
         self.cell, self.job, self.snapshot = cell, job, snapshot
         self.work = Work.of(job)
         look_up(cell, snapshot, [self.work])
-        self.said: Explanation = explain(self.work, snapshot, use, cell.dimensions.names, scheduled=scheduled)
+        self.explanation: Explanation = explain(self.work, snapshot, use, cell.dimensions.names, scheduled=scheduled)
         self.groups = group_names(job)
 
     @classmethod
@@ -88,10 +88,10 @@ class Explained:
         """Explain a job on a copy of the cell as it is now."""
         kind, members = job.kind, cell.members()
         found = cls(cell, job, working_copy(cell), cell.kinds().get(kind), scheduled=kind in kinds_of(members))
-        if found.said.reason == "WAITING" and job.id in delayed_by(members):
+        if found.explanation.reason == "WAITING" and job.id in delayed_by(members):
             from schedulers.constraints.reasons import Reason
 
-            found.said = replace(found.said, reason=Reason.LOCALITY)
+            found.explanation = replace(found.explanation, reason=Reason.LOCALITY)
         return found
 
     def as_json(self) -> dict[str, Any]:
@@ -100,10 +100,11 @@ class Explained:
             {"group": part.group, "name": self.groups[part.group], "unplaced": part.unplaced, "fits": part.fits,
              "reason": part.reason, "steps": [
                  {"reason": step.reason, "what": step.what, "excludes": step.excludes, "remaining": step.remaining}
-                 for step in part.steps]} for part in self.said.parts
+                 for step in part.steps]} for part in self.explanation.parts
         ]  # fmt: skip
         return _head(self.cell, self.job) | {
-            "reason": self.said.reason, "detail": self.said.detail, "machines": self.said.machines, "groups": groups,
+            "reason": self.explanation.reason, "detail": self.explanation.detail, "machines": self.explanation.machines,
+            "groups": groups,
             "losses": losses(self.cell, self.job),
             "past_reasons": past_reasons(self.cell, self.job.id),
             "fits_after": [{name: value for name, value in each.items() if name != "text"} for each in self.remedies()],
@@ -129,7 +130,7 @@ class Explained:
     def _more_machines(self) -> Iterator[dict[str, Any]]:
         from schedulers.remedies import more_machines
 
-        for part in self.said.parts:
+        for part in self.explanation.parts:
             more = more_machines(self.work, part, self.snapshot)
             if more is None:
                 continue

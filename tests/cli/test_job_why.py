@@ -42,7 +42,7 @@ def test_a_pending_job_is_explained_in_counts(omega: Omega, cell: RedisCell) -> 
     assert first.endswith("  reason: SPREAD")
     assert [" ".join(line.split()) for line in rest] == [
         "10 of them would fit now", "constraint platform == 'x86' excludes 4 of 20 machines", "cpu 2 excludes none",
-        "memory 48000Mi no room on 10", "spread rack ≤ 2 excludes the remaining 6",
+        "memory 48000Mi insufficient on 10 machines", "spread rack ≤ 2 excludes the remaining 6",
         "would fit after: 2 more machines like m1 (cpu 16, memory 64Gi), in 1 more rack",
     ]  # fmt: skip
     assert cell.pending() == {"service": ["big"]}, "nothing is changed"
@@ -96,7 +96,7 @@ def test_a_job_that_waits_for_nothing(omega: Omega, cell: RedisCell) -> None:
     omega.run("job", "stop", "a")
     said = omega.json("job", "why", "a")
     assert (said["state"], said["reason"], said["groups"]) == ("stopped", "DONE", [])
-    assert omega.text("job", "why", "a").startswith("a is stopped: none of its tasks waits ")
+    assert omega.text("job", "why", "a").startswith("a is stopped: no unplaced tasks ")
 
 
 def test_a_job_that_runs(omega: Omega, cell: RedisCell) -> None:
@@ -193,7 +193,7 @@ def test_why_a_command_is_not_placed_on_simulated_machines(omega: Omega, cell: R
     join(cell, 2)
     omega.run("job", "run", "--name", "a", "--", "true")
     assert omega.json("job", "why", "a")["reason"] == "SIMULATED"
-    assert "2 only simulate tasks: none is left" in omega.text("job", "why", "a")
+    assert "2 machines simulated; none remains" in omega.text("job", "why", "a")
     assert next(each["reason"] for each in omega.json("job", "list")["jobs"]) == "SIMULATED"
 
 
@@ -203,7 +203,7 @@ def test_why_nothing_is_placed_on_machines_without_an_executor(omega: Omega, cel
     cell.deregister_executor(Membership(executor[0], executor[1].incarnation), 0, "ada", reaped=False)
     omega.run("job", "run", "--name", "a", "--duration", "5s")
     assert omega.json("job", "why", "a")["reason"] == "NO_EXECUTOR"
-    assert "2 are offline: none is left" in omega.text("job", "why", "a")
+    assert "2 machines offline; none remains" in omega.text("job", "why", "a")
     assert next(each["reason"] for each in omega.json("job", "list")["jobs"]) == "NO_EXECUTOR"
     assert [each["state"] for each in omega.json("machine", "list")["machines"]] == ["offline", "offline"]
     assert "offline" in omega.text("machine", "status", "m0")
