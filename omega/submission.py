@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +98,38 @@ def taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:
     )
 
 
+def check_pools(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
+    """Refuse jobs whose pool is configured for others, holds no jobs or is unknown once pools are configured.
+
+    A job without a pool belongs to that of its user, which exists while the user has jobs. The store checks names of
+    pools as well; users are not authenticated beyond what the connection proves (docs/jobs.md).
+    """
+    pools = cell.pools()
+    if not pools.configured:
+        return
+    for spec in specs:
+        pool, user = (str(spec.extra.get(name) or "") for name in ("pool", "user"))
+        name, where = pools.pool_of(pool, user), f"job {spec.name}: pool"
+        below = pools.children.get(name)
+        if below:
+            choice = ", ".join(each.name for each in below)
+            raise Refused(f"{where} {name!r} has pools below it: name one of {choice}")
+        if pool and pool not in pools.by_name:
+            close = get_close_matches(pool, pools.leaves, 1)
+            advice = f"did you mean {close[0]}?" if close else "see omega pool list"
+            raise Refused(f"{where} {pool!r} is not configured; {advice}")
+        if not pools.may_submit(name, user):
+            closed = next(each for each in pools.path(name) if each.users and user not in each.users)
+            raise Refused(
+                f"job {spec.name}: user {user} may not submit to pool {name}; {closed.name} admits"
+                f" {_some(closed.users)}"
+            )
+
+
+def _some(users: "Sequence[str]") -> str:
+    return ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
+
+
 def named(cell: "JobStore", specs: "Sequence[JobSpec]", user: str) -> "list[JobSpec]":
     """Return jobs with their users, after a check that no live job has one of their names. Raises Duplicate."""
     account = cell.account()
@@ -109,6 +142,7 @@ def submit(
     cell: "JobStore", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool = False
 ) -> "Iterator[Submitted]":
     """Submit jobs, and yield the store's answers a call at a time. Raises Refused or Duplicate for one not taken."""
+    check_pools(cell, specs)
     for start in range(0, len(specs), CHUNK):
         chunk = specs[start : start + CHUNK]
         for spec, answer in zip(chunk, cell.submit(chunk, now_ms, by, held=hold), strict=True):

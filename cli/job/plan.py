@@ -8,7 +8,7 @@ from cli import render, words
 from cli.app import App
 from cli.job.reading import read_file
 from omega.queries.plans import Plan, plan_jobs
-from omega.submission import check_names, jobs_of, stamped
+from omega.submission import check_names, check_pools, jobs_of, stamped
 
 FITS, LACKS = 0, 3
 """Exit codes: every task would be placed or exists already; some task would wait."""
@@ -33,6 +33,7 @@ def _plan(app: App, files: Sequence[str], *, verbose: bool) -> int:
     cell = app.open()
     specs = [stamped(app.user, spec) for spec in jobs_of(cell, read)]
     check_names(cell, specs)
+    check_pools(cell, specs)
     with render.busy("planning", quiet=app.as_json):
         plans, document = plan_jobs(cell, specs, scored=verbose)
     if app.as_json:

@@ -1,14 +1,22 @@
-"""``omega pool``: fair shares of pool trees."""
+"""``omega pool``: pools of a cell and fair shares of pool trees."""
 
 import click
 
 from cli.lazy import Lazy
 
 TABLE = {
+    "list": ("cli.pool.list", "List pools with demand, usage, fair share and status."),
+    "show": ("cli.pool.show", "Show the settings, shares and volume of a pool."),
+    "set": ("cli.pool.set", "Create a pool or change its settings."),
+    "remove": ("cli.pool.remove", "Remove pools without jobs."),
+    "plan": ("cli.pool.plan", "Show fair shares before and after an import."),
+    "import": ("cli.pool.import_file", "Replace all pools by those of a file."),
+    "export": ("cli.pool.export", "Print all pools as YAML."),
+    "watch": ("cli.pool.watch", "Print the pools whenever something changes."),
     "compute": ("cli.pool.compute", "Compute fair shares of a pool tree in a file; needs no store."),
 }
 
 
 @click.group(cls=Lazy, table=TABLE)
 def command() -> None:
-    """Compute fair shares of pool trees."""
+    """Configure pools and compute fair shares of pool trees."""

@@ -11,17 +11,14 @@ from dataclasses import dataclass, field
 
 import anyio.to_process
 import anyio.to_thread
-import numpy as np
 
 from cellstate.cell import EpochMark
 from cellstate.errors import OmegaError
-from cellstate.pools import Pools, PoolTree
 from cellstate.ports import SchedulerStore
-from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
 from cellstate.store import connect_cell
-from schedulers.constraints.evaluation import Mask, holds
 from schedulers.epochs import epoch_of
+from schedulers.pool_machines import fetch_attributes, totals_of
 
 PERIOD_MS = 1_000
 """How long an epoch lasts at least, by the server's clock."""
@@ -46,35 +43,6 @@ def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_M
     return mark.now_ms >= mark.at_ms + period_ms * (1 + min(1.0, rank * STAGGER))
 
 
-def masks_of(pools: Pools, snapshot: Snapshot) -> dict[str, Mask]:
-    """Return the machines of each tree, by its name. Attributes were read for formulas.
-
-    A machine that the formulas of several trees select counts to the first of them; one that none selects to the tree
-    without a formula, else to none.
-    """
-    rest = np.ones(snapshot.size, dtype=np.bool_)
-    masks: dict[str, Mask] = {}
-    for tree in pools.trees:
-        if tree.machines:
-            masks[tree.name] = holds(tree.machines, snapshot.attributes) & rest
-            rest = rest & ~masks[tree.name]
-    return {tree.name: masks.get(tree.name, rest) for tree in pools.trees}
-
-
-def totals_of(pools: Pools, snapshot: Snapshot) -> dict[str, Resources]:
-    """Return the capacity of the machines of each tree that are up, by its name."""
-    up, capacity = snapshot.up, snapshot.capacity
-    return {
-        name: tuple(int(amount) for amount in capacity[:, mask & up].sum(axis=1))
-        for name, mask in masks_of(pools, snapshot).items()
-    }
-
-
-def with_formula(trees: Sequence[PoolTree]) -> bool:
-    """Whether attributes of machines decide which tree they belong to."""
-    return any(tree.machines for tree in trees)
-
-
 @dataclass(slots=True)
 class Publisher:
     """Computes and publishes epochs of a cell, with a snapshot of its machines that each epoch brings up to date."""
@@ -92,9 +60,7 @@ class Publisher:
         pools, previous = cell.pools(), cell.epoch()
         reply, jobs = cell.demands(snapshot.position)
         snapshot.apply(reply)
-        if with_formula(pools.trees):
-            machines = snapshot.attributes.wanting(snapshot.rows[2])
-            snapshot.describe(machines, cell.described(machines.tolist()))
+        fetch_attributes(pools, snapshot, cell)
         at_ms = cell.store_ms() if now_ms is None else now_ms
         epoch = epoch_of(
             pools, jobs, totals_of(pools, snapshot), cell.dimensions.names, previous,

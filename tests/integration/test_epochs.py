@@ -8,7 +8,8 @@ from cellstate.cell import EpochMark
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.pools import Integral, Pool, Pools, PoolTree
 from cellstate.snapshot import Snapshot
-from schedulers.process.epochs import EpochReader, Publisher, is_due, totals_of
+from schedulers.pool_machines import totals_of
+from schedulers.process.epochs import EpochReader, Publisher, is_due
 from tests.integration.stage import check, join, made_cell, serve, started_processes, submit, until
 
 pytestmark = pytest.mark.server

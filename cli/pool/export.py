@@ -1,0 +1,19 @@
+"""``omega pool export``."""
+
+import click
+
+from cli import render
+from cli.app import App
+
+
+@click.command()
+@click.pass_obj
+def command(app: App) -> None:
+    """Print all pools and trees as YAML that omega pool import reads, with their version."""
+    from omega.pool_file import as_document, dump
+
+    pools = app.open().pools()
+    if app.as_json:
+        render.document(as_document(pools))
+    else:
+        render.page(dump(pools).rstrip("\n"))

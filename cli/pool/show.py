@@ -1,0 +1,66 @@
+"""``omega pool show``."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from cellstate.errors import Refused
+from cli import render
+from cli.app import App
+from cli.pool import settings
+
+
+@click.command()
+@click.argument("name")
+@click.pass_obj
+def command(app: App, *, name: str) -> None:
+    """Show the settings, shares and volume of a pool."""
+    from omega.queries.pools import pools_json
+
+    cell = app.open()
+    document = pools_json(cell)
+    row = next((row for row in document["pools"] if row["name"] == name), None)
+    if row is None:
+        raise Refused(f"pool {name!r}: neither configured nor in use; see omega pool list")
+    pool = cell.pools().by_name.get(name)
+    if app.as_json:
+        render.document({"cell": cell.name, "version": document["version"], "epoch": document["epoch"], "pool": row})
+        return
+
+    def shares(field: str) -> str:
+        return "  ".join(f"{resource} {settings.percent(share)}" for resource, share in row[field].items())
+
+    satisfaction = row["satisfaction"]
+    render.facts(
+        {
+            "pool": name, "parent": row["parent"], "tree": row["tree"],
+            "kind": "ephemeral, of a user" if row["ephemeral"] else row["mode"], "weight": f"{row['weight']:g}",
+            "guarantee": settings.text_of(row["guarantee"]), "limits": _limits(row),
+            "users": settings.users_of(pool) if pool else "", "reclaim": row["reclaim"],
+            "fair share": shares("fair_share"), "of it guaranteed": shares("strong"),
+            "of it integral": shares("integral") if any(row["integral"].values()) else "",
+            "usage": shares("usage"), "demand": shares("demand"),
+            "satisfaction": f"{satisfaction:.2f}" if isinstance(satisfaction, float) else satisfaction,
+            "dominant resource": row["dominant_resource"] or "", "status": row["status"],
+            "volume": _volume(row) if pool and pool.integral.kind != "none" else "",
+        }
+    )  # fmt: skip
+
+
+def _limits(row: Mapping[str, Any]) -> str:
+    """Limits, each with what is held."""
+    from cellstate.resources import format_amount
+
+    held = row["limited_use"] or {}
+    return "  ".join(
+        f"{name} {format_amount(name, held.get(name, 0))} of {format_amount(name, limit)}"
+        for name, limit in row["limits"].items()
+    )
+
+
+def _volume(row: Mapping[str, Any]) -> str:
+    """The volume in resource × seconds."""
+    from cellstate.resources import format_amount
+
+    return "  ".join(f"{name} {format_amount(name, round(amount))}·s" for name, amount in row["volume"].items())

@@ -1,0 +1,73 @@
+"""Changes of a cell's pools, checked against its machines and sent with the version that was read."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cellstate.errors import BadInput, Overtaken, Refused
+from cellstate.pool_rules import check
+from cellstate.pools import Pool, Pools
+
+if TYPE_CHECKING:
+    from cellstate.ports import OperatorStore
+
+ATTEMPTS = 5
+
+
+def change(
+    cell: "OperatorStore", make: Callable[[Pools], Pools], now_ms: int, by: str, version: int | None = None
+) -> tuple[Pools, Pools]:
+    """Set the pools that `make` returns for the present ones; returns the pools before and afterwards.
+
+    With `version` only if these are of that version (Overtaken); otherwise another change in between repeats it.
+    """
+    for attempt in range(ATTEMPTS):
+        before = cell.pools()
+        wanted = make(before)
+        check_all(cell, wanted)
+        try:
+            return before, cell.set_pools(wanted, before.version if version is None else version, now_ms, by)
+        except Overtaken:
+            if version is not None or attempt == ATTEMPTS - 1:
+                raise
+    raise RuntimeError("out of attempts")
+
+
+def check_all(cell: "OperatorStore", pools: Pools) -> None:
+    """Raise BadInput for pools that break a rule, also one about the cell's machines."""
+    check(pools, cell.dimensions.names)
+    if any(tree.machines for tree in pools.trees):
+        from cellstate.snapshot import Snapshot
+        from cellstate.transaction import Position
+        from schedulers.constraints.grammar import parse
+        from schedulers.pool_machines import check_machines, fetch_attributes
+
+        for tree in pools.trees:
+            if tree.machines:
+                try:
+                    parse(tree.machines)
+                except BadInput as error:
+                    raise BadInput(f"pool tree {tree.name}: machines: {error}") from None
+        snapshot = Snapshot(len(cell.dimensions))
+        snapshot.apply(cell.sync(Position()))
+        fetch_attributes(pools, snapshot, cell)
+        check_machines(pools, snapshot)
+
+
+def with_pool(pools: Pools, pool: Pool) -> Pools:
+    """Return pools with one added or replaced."""
+    others = tuple(pool if each.name == pool.name else each for each in pools.pools)
+    return replace(pools, pools=others if pool.name in pools.by_name else (*pools.pools, pool))
+
+
+def without(pools: Pools, names: "tuple[str, ...]") -> Pools:
+    """Return pools without some. Refused when one is unknown, or has pools below it that stay."""
+    for name in names:
+        if name not in pools.by_name:
+            raise Refused(f"pool {name!r}: not configured; see omega pool list")
+        below = [each.name for each in pools.children.get(name, []) if each.name not in names]
+        if below:
+            raise Refused(f"pool {name}: has pools below it: {', '.join(below)}; remove or move them first")
+    kept = tuple(pool for pool in pools.pools if pool.name not in names)
+    trees = tuple(replace(t, default_parent="<Root>") if t.default_parent in names else t for t in pools.trees)
+    return replace(pools, pools=kept, trees=trees)

@@ -1,0 +1,147 @@
+"""Pools of a cell for front ends: settings, shares, use, status; shares before and after a change."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from cellstate.pools import ROOT, Epoch, Pools, PoolShare
+from cellstate.resources import Resources
+
+if TYPE_CHECKING:
+    from cellstate.pool_records import PoolUse
+    from cellstate.ports import Queries
+
+NORMAL, BELOW = "normal", "below fair share"
+
+
+def shares_now(cell: "Queries", pools: Pools, previous: Epoch | None = None) -> Epoch:
+    """Compute the shares of the cell as it is now, with some pools; volumes are those of an epoch."""
+    from cellstate.snapshot import Snapshot
+    from cellstate.transaction import Position
+    from schedulers.epochs import epoch_of
+    from schedulers.pool_machines import fetch_attributes, totals_of
+
+    snapshot = Snapshot(len(cell.dimensions))
+    reply, jobs = cell.demands(Position())
+    snapshot.apply(reply)
+    fetch_attributes(pools, snapshot, cell)
+    at_ms = previous.at_ms if previous else 0
+    return epoch_of(
+        pools, jobs, totals_of(pools, snapshot), cell.dimensions.names, previous,
+        version=snapshot.position.version, at_ms=at_ms,
+    )  # fmt: skip
+
+
+def order(pools: Pools, shares: Mapping[str, PoolShare]) -> Iterator[tuple[int, str]]:
+    """Yield depth and name of every pool, ephemeral ones included, each after its parent, tree by tree."""
+    below: dict[tuple[str, str], list[str]] = {}
+    for name, share in shares.items():
+        if not name.endswith(f"/{ROOT}"):
+            parent = share.parent if share.parent != ROOT else ""
+            below.setdefault((share.tree, parent), []).append(name)
+
+    def walk(tree: str, parent: str, depth: int) -> Iterator[tuple[int, str]]:
+        for name in below.get((tree, parent), ()):
+            yield depth, name
+            yield from walk(tree, name, depth + 1)
+
+    for tree in pools.trees:
+        yield from walk(tree.name, "", 0)
+
+
+def pools_json(cell: "Queries") -> dict[str, Any]:
+    """Return all pools with their shares: fair shares of the published epoch, use and demand as they are now.
+
+    Without a published epoch of these pools the fair shares are computed.
+    """
+    pools, epoch = cell.pools(), cell.epoch()
+    published = epoch if epoch is not None and epoch.pools_version == pools.version else None
+    now = shares_now(cell, pools, published)
+    use = cell.pool_use()
+    rows = [
+        row(pools, name, now, published, cell.dimensions.names, use.get(name), depth)
+        for depth, name in order(pools, now.pools)
+    ]
+    return {
+        "cell": cell.name, "version": pools.version,
+        "epoch": None if published is None else {"number": published.number, "version": published.version,
+                                                 "at_ms": published.at_ms, "by": published.by},
+        "trees": [
+            {"name": tree.name, "machines": tree.machines,
+             "totals": dict(zip(cell.dimensions.names, now.totals[tree.name], strict=True))} for tree in pools.trees
+        ],
+        "pools": rows,
+    }  # fmt: skip
+
+
+def row(
+    pools: Pools, name: str, now: Epoch, published: Epoch | None, resources: Sequence[str],
+    use: "PoolUse | None" = None, depth: int = 0,
+) -> dict[str, Any]:  # fmt: skip
+    """Return one pool as plain values; shares are parts of the tree's totals, amounts in smallest units."""
+    share = now.pools[name]
+    known = published.pools.get(name) if published else None
+    fair = known.fair_share if known else share.fair_share
+    pool, totals = pools.by_name.get(name), now.totals[share.tree]
+    dominant = max(range(len(resources)), key=lambda d: fair[d]) if any(fair) else None
+    held = (
+        None if use is None else {"jobs": use.jobs, "tasks": use.tasks} | dict(zip(resources, use.amounts, strict=True))
+    )
+    return {
+        "name": name, "parent": share.parent, "tree": share.tree, "depth": depth, "ephemeral": share.ephemeral,
+        "number": pool.number if pool else 0, "mode": pool.mode if pool else "fair_share",
+        "weight": share.weight, "guarantee": dict(pool.guarantee) if pool else {},
+        "limits": dict(pool.limits) if pool else {}, "limited_use": held,
+        "users": list(pool.users) if pool else [], "reclaim": pool.reclaim if pool else "fair-share",
+        "demand": _named(resources, share.demand), "usage": _named(resources, share.usage),
+        "fair_share": _named(resources, fair), "strong": _named(resources, share.guarantee),
+        "integral": _named(resources, (known or share).integral),
+        "demand_amounts": _amounts(resources, share.demand, totals),
+        "usage_amounts": _amounts(resources, share.usage, totals),
+        "fair_share_amounts": {name: share * total for name, share, total in zip(resources, fair, totals, strict=True)},
+        "volume": _named(resources, (known or share).volume),
+        "satisfaction": share.satisfaction if isfinite(share.satisfaction) else "infinite",
+        "dominant_resource": None if dominant is None else resources[dominant],
+        "status": status(pools, name, share, fair),
+    }  # fmt: skip
+
+
+def status(pools: Pools, name: str, share: PoolShare, fair: Sequence[float]) -> str:
+    """Whether a pool stands below its fair share, with the tolerance that is set for it (docs/pools.md, 9)."""
+    import numpy as np
+
+    from schedulers.fairshare.satisfaction import is_below_fair_share
+
+    tolerance = pools.preemption(name).starvation_tolerance or 0.0
+    vectors = (np.array(fair), np.array(share.demand), np.array(share.usage))
+    return BELOW if is_below_fair_share(*vectors, tolerance, job=False) else NORMAL
+
+
+def _named(resources: Sequence[str], values: Sequence[float]) -> dict[str, float]:
+    return dict(zip(resources, values, strict=False))
+
+
+def _amounts(resources: Sequence[str], shares: Sequence[float], totals: Resources) -> dict[str, int]:
+    return {name: round(share * total) for name, share, total in zip(resources, shares, totals, strict=True)}
+
+
+def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
+    """Return the fair share of every pool now and with other pools, for the same jobs."""
+    pools, epoch = cell.pools(), cell.epoch()
+    before, after = shares_now(cell, pools, epoch), shares_now(cell, wanted, epoch)
+    resources, rows = cell.dimensions.names, []
+    names = dict.fromkeys([name for _, name in order(wanted, after.pools)])
+    names |= dict.fromkeys(name for _, name in order(pools, before.pools))
+    for name in names:
+        was, now = before.pools.get(name), after.pools.get(name)
+        shown = now or was
+        rows.append({
+            "name": name,
+            "change": "added" if was is None else "removed" if now is None else
+            "changed" if pools.by_name.get(name) != wanted.by_name.get(name) else "same",
+            "before": None if was is None else _named(resources, was.fair_share),
+            "after": None if now is None else _named(resources, now.fair_share),
+            "usage": _named(resources, shown.usage) if shown else {},
+            "demand": _named(resources, shown.demand) if shown else {},
+        })  # fmt: skip
+    return {"cell": cell.name, "version": pools.version, "pools": rows}

@@ -1,0 +1,182 @@
+"""`omega pool set`, `list`, `show`, `remove`, `plan`, `import`, `export`, `watch`: tables, JSON, refusals."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cellstate.model import MachineSpec
+from cellstate.redis import RedisCell
+from schedulers.process.epochs import Publisher
+from tests.cli.conftest import Omega, join
+
+FILE = """
+trees:
+  - name: main
+  - name: gpu
+    machines: "gpu == 'yes'"
+    preemption: {starvation_timeout: 2}
+pools:
+  - name: production
+    weight: 2
+    guarantee: {cpu: 2, memory: 1Gi}
+    limits: {tasks: 50}
+    users: [ada]
+  - name: api
+    parent: production
+    mode: fifo
+    integral: {type: burst, flow: {}, burst: {cpu: 500m}}
+  - {name: train, tree: gpu}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "pools.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def submit(omega: Omega, name: str, pool: str, count: int = 4) -> None:
+    omega.run("job", "run", "--name", name, "--pool", pool, "--count", str(count), "--cpu", "1", "--", "sleep", "9")
+
+
+def test_a_pool_is_created_changed_and_removed(omega: Omega) -> None:
+    assert "no pools" in omega.run("pool", "list").stderr
+    created = omega.json(
+        "pool", "set", "a", "--weight", "2", "--guarantee", "cpu=1", "--limit", "tasks=9", "--user", "ada"
+    )
+    assert created["pool"] == {
+        "name": "a", "weight": 2.0, "guarantee": {"cpu": "1"}, "limits": {"tasks": "9"}, "users": ["ada"], "number": 1,
+    }  # fmt: skip
+    changed = omega.json(
+        "pool", "set", "a", "--guarantee", "memory=1Gi", "--limit", "tasks=none", "--everybody",
+        "--preemption", "starvation-timeout=3", "--integral", "relaxed", "--flow", "cpu=100m",
+    )  # fmt: skip
+    assert changed["pool"]["guarantee"] == {"cpu": "1", "memory": "1Gi"}
+    assert changed["pool"]["integral"] == {"type": "relaxed", "flow": {"cpu": "100m"}}
+    assert changed["pool"]["preemption"] == {"starvation_timeout": 3.0}
+    assert {"limits", "users"}.isdisjoint(changed["pool"])
+    assert "unchanged" in omega.run("pool", "set", "a").stderr
+    stale = omega.error("pool", "set", "a", "--weight", "3", "--check", str(created["version"]))
+    assert f"not {created['version']}" in stale
+    omega.run("pool", "set", "b", "--parent", "a")
+    assert "has pools below it: b" in omega.error("pool", "remove", "a")
+    assert omega.json("pool", "remove", "a", "b")["removed"] == ["a", "b"]
+    assert "not configured" in omega.error("pool", "remove", "a")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--weight", "0"], "weights are above 0"),
+        (["--parent", "x"], "its parent 'x' is no pool"),
+        (["--guarantee", "gpu=1"], "--guarantee: unknown resource 'gpu'"),
+        (["--limit", "cpu=much"], "--limit: cpu: 'much' is not an amount"),
+        (["--preemption", "patience=1"], "unknown setting 'patience'"),
+        (["--preemption", "aggressive_threshold=2"], "aggressive_threshold 2 is above threshold 1"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_line(omega: Omega, words: list[str], message: str) -> None:
+    assert message in omega.error("pool", "set", "p", *words)
+    assert omega.json("pool", "list")["pools"] == []
+
+
+def test_jobs_name_leaf_pools_and_users_are_checked(omega: Omega, cell: RedisCell) -> None:
+    omega.run("pool", "set", "team", "--user", "ada", "--user", "bob")
+    omega.run("pool", "set", "night", "--parent", "team", "--user", "bob")
+    run = ["job", "run", "--name", "j", "--cpu", "1"]
+    assert "'team' has pools below it" in omega.error(*run, "--pool", "team", "--", "true")
+    assert "'nigth' is not configured; did you mean night?" in omega.error(*run, "--pool", "nigth", "--", "true")
+    assert "user ada may not submit to pool night; night admits bob" in omega.error(
+        *run, "--pool", "night", "--", "true"
+    )
+    omega.user = "bob"
+    omega.run(*run, "--pool", "night", "--", "true")
+    omega.run("job", "run", "--name", "own", "--cpu", "1", "--", "true")
+    rows = {row["name"]: row for row in omega.json("pool", "list")["pools"]}
+    assert rows["bob"]["ephemeral"]
+    assert rows["bob"]["parent"] == "<Root>"
+    assert "has live jobs" in omega.error("pool", "remove", "night")
+
+
+def test_list_and_show_have_what_operators_ask_for(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 2)
+    omega.run("pool", "set", "a", "--weight", "3", "--guarantee", "cpu=2", "--limit", "tasks=50")
+    omega.run("pool", "set", "b", "--integral", "burst", "--flow", "cpu=1", "--burst", "cpu=2")
+    submit(omega, "x", "a", 20)
+    submit(omega, "y", "b", 20)
+    rows = {row["name"]: row for row in omega.json("pool", "list")["pools"]}
+    assert omega.json("pool", "list")["epoch"] is None
+    assert rows["a"]["fair_share"]["cpu"] == pytest.approx(0.25 + 0.75 * 0.75)
+    assert rows["a"]["demand_amounts"]["cpu"] == 20_000
+    assert (rows["a"]["status"], rows["a"]["satisfaction"], rows["a"]["dominant_resource"]) == (
+        "below fair share",
+        0.0,
+        "cpu",
+    )
+    assert rows["a"]["limited_use"] == {"jobs": 0, "tasks": 0, "cpu": 0, "memory": 0}
+    publisher = Publisher(cell)
+    assert publisher.publish("batch/0", 1_000)
+    assert publisher.publish("batch/0", 11_000)
+    shown = omega.json("pool", "show", "b")
+    assert shown["epoch"]["number"] == 2
+    assert shown["pool"]["volume"]["cpu"] == pytest.approx(10_000)
+    table = omega.text("pool", "list").splitlines()
+    headings = "pool weight guarantee limit demand usage fair share satisfaction dominant status"
+    assert table[0].split() == headings.split()
+    assert table[1].split()[:6] == ["a", "3", "cpu", "2", "tasks", "50"]
+    text = omega.text("pool", "show", "b")
+    assert "cpu 10·s" in text
+    assert "tasks 0 of 50" in omega.text("pool", "show", "a")
+    assert "neither configured nor in use" in omega.error("pool", "show", "c")
+    assert [row["name"] for row in omega.json("pool", "list", "-o", "name,status")["pools"]] == ["a", "b"]
+
+
+def test_a_file_is_planned_imported_and_exported(omega: Omega, cell: RedisCell, file: Path, tmp_path: Path) -> None:
+    join(cell, 1)
+    cell.join("here", [MachineSpec("g", (8000, 8192), {"gpu": "yes"})], 1_000)
+    omega.run("pool", "set", "train")
+    submit(omega, "x", "train", 40)
+    plan = {row["name"]: row for row in omega.json("pool", "plan", str(file))["pools"]}
+    assert plan["train"]["before"]["cpu"] == pytest.approx(1.0)
+    assert (plan["train"]["change"], plan["production"]["change"]) == ("changed", "added")
+    assert plan["production"]["before"] is None
+    assert [row["name"] for row in omega.json("pool", "list")["pools"]] == ["train"], "a plan changes nothing"
+    done = omega.json("pool", "import", str(file))
+    assert (done["added"], done["changed"], done["removed"]) == (2, 1, 0)
+    exported = tmp_path / "again.yaml"
+    exported.write_text(omega.text("pool", "export"))
+    assert "2Gi" not in exported.read_text()
+    again = omega.json("pool", "import", str(exported))
+    assert again == {"cell": cell.name, "version": done["version"], "added": 0, "changed": 0, "removed": 0}
+    omega.run("pool", "set", "more", "--tree", "gpu")
+    assert "modified concurrently" in omega.error("pool", "import", str(exported))
+    assert omega.json("cell", "verify")["ok"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("pools: [{name: a, wieght: 2}]", ":1: pools.0.wieght: extra inputs are not permitted"),
+        ("pools:\n - name: a\n - name: b\n   guarantee: {cpu: x}", ":3: guarantee: cpu: 'x' is not an amount"),
+        ("trees: [{name: a, machines: 'gpu =='}]", "pool tree a: machines: "),
+        ("trees: [{name: a, machines: has gpu}, {name: b, machines: has cpus}]", "none selects machine m0"),
+        ("trees: [{name: a, machines: has rack}, {name: b, machines: rack == 'r'}]", "a, b: each selects machine g"),
+    ],
+)
+def test_files_that_break_a_rule_are_refused(
+    omega: Omega, cell: RedisCell, tmp_path: Path, text: str, message: str
+) -> None:
+    join(cell, 1)
+    cell.join("here", [MachineSpec("g", (8000, 8192), {"rack": "r"})], 1_000)
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    for command in ("plan", "import"):
+        assert message in omega.error("pool", command, str(path))
+
+
+def test_watch_prints_what_changed(omega: Omega) -> None:
+    omega.run("pool", "set", "a")
+    result = omega.run("--json", "pool", "watch", "--every", "0.1", "--for", "0.25")
+    assert [json.loads(line)["pools"][0]["name"] for line in result.stdout.splitlines()] == ["a"]
