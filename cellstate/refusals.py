@@ -14,7 +14,7 @@ def refusal(cell: str, job_id: str, status: str, job: Job | None = None) -> Omeg
             f"job {job_id}: modified concurrently, its modify index is now {job.modified}; read it again and retry"
         )
     said = {
-        "ended": f"has ended ({job.state.name.lower()}); submit it again",
+        "ended": "has ended; submit it again",
         "group": f"has {len(job.groups)} task groups, numbered from 0; see omega job status {job_id}",
         "few": "more tasks have ended than it shall have; ask for at least as many",
         "often": f"was updated too often ({len(job.groups)} task groups); submit it again",

@@ -10,7 +10,10 @@ ALIASES = {
     "rm": ("remove", "delete", "stop"),
 }
 """Alias → candidates; a group resolves it to the first candidate that it has."""
-TOP_ALIASES = {"ps": ("job", "list"), "ls": ("job", "list"), "cancel": ("job", "stop")}
+TOP_ALIASES = {
+    "ps": ("job", "list"), "ls": ("job", "list"), "cancel": ("job", "stop"), "delete": ("job", "stop"),
+    "rm": ("job", "stop"),
+}  # fmt: skip
 """Aliases of whole commands at the top level."""
 USUAL = ("job", "machine")
 """Groups searched first for a command given without its group."""
@@ -28,6 +31,11 @@ MEANINGS = {
     "new": ("submit", "create", "add"),
     "start": ("run", "submit", "up"),
     "exec": ("run", "job run"),
+    "stat": ("status", "cell status"),
+    "jobs": ("job list",),
+    "machines": ("machine list",),
+    "schedulers": ("scheduler list",),
+    "cells": ("cell list",),
     "sbatch": ("job submit",),
     "srun": ("job run",),
     "squeue": ("job list",),

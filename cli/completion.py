@@ -4,7 +4,7 @@ Completion never starts a store, never waits long and never fails: unavailable n
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -91,20 +91,19 @@ def _from_store(ask: Callable[[App], Found]) -> Completer:
     return complete
 
 
-def _jobs(cell: "Queries") -> Iterator[tuple[str, str]]:
-    names = cell.job_names()
-    yield from ((name, "live job") for name in names)
-    called = {job_id: name for name, job_id in names.items()}
-    yield from ((job_id, called.get(job_id, "ended job")) for job_id in cell.job_ids())
+def _jobs(cell: "Queries") -> Found:
+    from omega.queries.jobs import names_and_ids
+
+    return names_and_ids(cell)
 
 
-def _machines(cell: "Queries") -> Iterator[tuple[str, str]]:
+def _machines(cell: "Queries") -> Found:
     from omega.queries.machines import state_word
 
     return ((machine.name, state_word(machine)) for machine in cell.machines())
 
 
-def _schedulers(cell: "Queries") -> Iterator[tuple[str, str]]:
+def _schedulers(cell: "Queries") -> Found:
     return ((name, "live" if alive else "lapsed") for name, (_, alive, _) in cell.members().items())
 
 

@@ -58,6 +58,11 @@ class Lazy(click.Group):
 
         known = self.list_commands(ctx)
         top = ctx.parent is None
+        if args[0] == "help" and "help" not in known:
+            if len(args) == 1:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            args = [*args[1:], "--help"]
         if stands_for := alias(args[0], known, top=top):
             args = [*stands_for, *args[1:]]
         try:
@@ -72,15 +77,24 @@ class Lazy(click.Group):
         """Return the suggested command: the same name in a group, the same meaning, or a similar spelling."""
         from difflib import get_close_matches
 
-        from cli.aliases import meanings
+        from cli.aliases import MEANINGS, USUAL, meanings
 
         for name in (word, *meanings(word)):
             if name.split()[0] in known:
                 return name
             if ctx.parent is None and (found := self._in_a_group(ctx, name)):
                 return found
-        near = get_close_matches(word, known, 1)
-        return near[0] if near else None
+        names = {name: name for name in (*MEANINGS, *known)}
+        if ctx.parent is None:  # "joblist", "stat"
+            for group in USUAL:
+                inner = self.get_command(ctx, group)
+                if isinstance(inner, click.Group):
+                    names |= {name: f"{group} {name}" for name in inner.list_commands(ctx) if name not in names}
+                    names |= {f"{group}{name}": f"{group} {name}" for name in inner.list_commands(ctx)}
+        near = get_close_matches(word, names, 1, 0.65)
+        if not near:
+            return None
+        return self._hint(ctx, near[0], known) if near[0] in MEANINGS else names[near[0]]
 
     def _in_a_group(self, ctx: click.Context, name: str) -> str | None:
         """Return the first group that has a command of this name, followed by the name."""

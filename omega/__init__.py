@@ -15,7 +15,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as checkers of types read it; importing typing would take longer than all of this
 if TYPE_CHECKING:
-    from cellstate.errors import BadInput, OmegaError
+    from cellstate.errors import BadInput, Duplicate, OmegaError, Overtaken, Refused, StoreError
     from cellstate.model import After, Gang, JobSpec, MachineSpec, TaskGroup
     from cellstate.residents import Resident
     from cellstate.snapshot import Snapshot
@@ -47,15 +47,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "After", "Arrival", "AsyncClient", "BadInput", "BestFit", "Claim", "Client", "Constrained", "Detection",
-    "FairPools", "Fifo", "Figures", "FirstFit", "Gang", "Instrument", "JobSpec", "MachineSpec", "Mode",
-    "NoPreemption", "OmegaError", "Ordering", "Outcome", "Placement", "PoolSettings", "Precedence",
-    "PrecedenceFifo", "Preemption", "RandomFit", "Rejoin", "Resident", "RetryPolicy", "Scheduler", "Service",
-    "ShortestFirst", "Sizing", "Snapshot", "TaskGroup", "Transaction", "Trial", "Usage", "WeightedFair", "Work",
-    "Workload", "simulate", "testing",
+    "Duplicate", "FairPools", "Fifo", "Figures", "FirstFit", "Gang", "Instrument", "JobSpec", "MachineSpec", "Mode",
+    "NoPreemption", "OmegaError", "Ordering", "Outcome", "Overtaken", "Placement", "PoolSettings", "Precedence",
+    "PrecedenceFifo", "Preemption", "RandomFit", "Refused", "Rejoin", "Resident", "RetryPolicy", "Scheduler",
+    "Service", "ShortestFirst", "Sizing", "Snapshot", "StoreError", "TaskGroup", "Transaction", "Trial", "Usage",
+    "WeightedFair", "Work", "Workload", "simulate", "testing",
 ]  # fmt: skip
 
 _HOMES = {
-    "cellstate.errors": ("BadInput", "OmegaError"),
+    "cellstate.errors": ("BadInput", "Duplicate", "OmegaError", "Overtaken", "Refused", "StoreError"),
     "cellstate.model": ("After", "Gang", "JobSpec", "MachineSpec", "TaskGroup"),
     "cellstate.residents": ("Resident",),
     "cellstate.transaction": ("Claim", "Detection", "Mode", "Outcome", "Transaction"),

@@ -83,6 +83,10 @@ class MemoryReads(MemoryPublish):
         """See Cell.jobs_by_id."""
         return {job_id: self.job_of(self.J[job_id], spec=False) for job_id in ids if job_id in self.J}
 
+    def job_count(self) -> int:
+        """Return how many jobs are stored."""
+        return len(self.J)
+
     def job_ids(self) -> list[str]:
         """Return the ids of all stored jobs, in no order."""
         return list(self.J)

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from cellstate.model import Limits, MachineState
+from cellstate.model import MachineState
 from cellstate.pools import Pools
-from cellstate.ports.parts import DrainDeadlines, EndTasks, JoinMachines
+from cellstate.ports.parts import DrainDeadlines, EndTasks, JoinMachines, SetLimits
 from cellstate.ports.queries import Queries
 from cellstate.resources import Resources
 
 
-class OperatorStore(Queries, EndTasks, DrainDeadlines, JoinMachines, Protocol):
+class OperatorStore(Queries, EndTasks, DrainDeadlines, JoinMachines, SetLimits, Protocol):
     """The port of commands that change machines, limits and pools."""
 
     def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
@@ -28,9 +28,6 @@ class OperatorStore(Queries, EndTasks, DrainDeadlines, JoinMachines, Protocol):
 
     def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
         """Change attributes of a machine; None removes one. Refused when there is no such machine."""
-
-    def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
-        """Set the limits on all jobs of a kind together."""
 
     def set_pools(self, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
         """Replace the pools of the cell; returns them with their numbers and their version.

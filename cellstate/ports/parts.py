@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from cellstate.model import Job, JobState, MachineSpec
+from cellstate.model import Job, JobState, Limits, MachineSpec
 from cellstate.transaction import Ending
 
 
@@ -75,6 +75,13 @@ class NotifySchedulers(Protocol):
 
     def rouse(self, member: str) -> None:
         """Let a scheduler that sleeps look about, though nobody left work for it."""
+
+
+class SetLimits(Protocol):
+    """Limits on jobs: set by operators, with commands or from Python."""
+
+    def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
+        """Set the limits on all jobs of a kind together."""
 
 
 class DrainDeadlines(Protocol):

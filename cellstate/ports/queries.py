@@ -93,6 +93,9 @@ class JobQueries(Protocol):
         Only jobs that `keep` accepts and that `user` submitted. The page's `before` begins the next page.
         """
 
+    def job_count(self) -> int:
+        """How many jobs are kept."""
+
     def job_ids(self) -> list[str]:
         """Ids of every job that is kept, in no order."""
 

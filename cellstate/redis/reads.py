@@ -224,6 +224,10 @@ class RedisReads(RedisCalls):
                     found[job_id] = job
         return found
 
+    def job_count(self) -> int:
+        """How many jobs are kept."""
+        return int(self._plain(self.client.hlen, self._prefix + "jobs"))
+
     def job_ids(self) -> list[str]:
         """Ids of every job that is kept, in no order."""
         return [name.decode() for name in self._plain(self.client.hkeys, self._prefix + "jobs")]

@@ -1,7 +1,7 @@
 """``omega cell limits``: limits on the total use of all jobs of a kind."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,11 +11,11 @@ from cli import render
 from cli.amounts import amount_options, named
 from cli.app import App
 from cli.columns import Columns, answered, columns_option
+from omega.limits import set_limits
 from omega.queries.cells import limits_json
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
-    from cellstate.model import Limits
 
 NONE = "none"
 MOST_DIGITS = 15
@@ -42,9 +42,7 @@ def command(
         raise click.UsageError("missing KIND: omega cell limits KIND …")
     cell = app.open(to_change=True)
     if kind is not None and (clear or changes):
-        now = cell.kinds().get(kind)
-        wanted = _changed(cell.dimensions, None if clear or now is None else now.limits, amounts, jobs, precedence)
-        cell.set_limits(kind, wanted, app.now_ms(), app.by)
+        set_limits(cell, kind, _wanted(amounts, jobs, precedence), app.now_ms(), app.by, clear=clear)
     kinds = {name: use for name, use in cell.kinds().items() if kind in (None, name)}
     limits = {name: limits_json(cell.dimensions, use) for name, use in kinds.items()}
     if columns:
@@ -58,22 +56,16 @@ def command(
         render.note(f"no limits{f' of {kind}' if kind else ''}; set some with omega cell limits KIND --cpu …")
 
 
-def _changed(
-    dimensions: Dimensions, now: "Limits | None", amounts: Mapping[str, str], jobs: str | None, precedence: str | None
-) -> "Limits":
-    """Return the limits with the given values replaced."""
-    from cellstate.model import Limits
-
-    now = now or Limits((None,) * len(dimensions))
-    given = {name: amount for name, amount in amounts.items() if amount != NONE}
-    parsed = dimensions.parse(given)
-    dimensions.parse(dict.fromkeys(amounts, 0))  # reports unknown names among the limits to remove
-    resources = tuple(
-        now_amount if name not in amounts else None if amounts[name] == NONE else parsed[i]
-        for i, (name, now_amount) in enumerate(zip(dimensions.names, now.resources, strict=True))
-    )
-    most = now.jobs if jobs is None else None if jobs == NONE else _whole(jobs, "--jobs")
-    return Limits(resources, most, now.precedence if precedence is None else _range(precedence))
+def _wanted(amounts: Mapping[str, str], jobs: str | None, precedence: str | None) -> dict[str, Any]:
+    """Return the given limits as `omega.limits.changed` takes them."""
+    found: dict[str, Any] = {
+        "resources": {name: None if amount == NONE else amount for name, amount in amounts.items()}
+    }
+    if jobs is not None:
+        found["jobs"] = None if jobs == NONE else _whole(jobs, "--jobs")
+    if precedence is not None:
+        found["precedence"] = None if precedence == NONE else _range(precedence)
+    return found
 
 
 def _whole(text: str, option: str) -> int:
@@ -85,8 +77,6 @@ def _whole(text: str, option: str) -> int:
 def _range(text: str) -> tuple[int, int]:
     from cellstate.model import MOST_PRECEDENCE
 
-    if text == NONE:
-        return 0, MOST_PRECEDENCE
     low, dots, high = text.partition("..")
     if not dots:
         raise BadInput(f"--precedence: {text!r} is not a range; write for example 0..99 or 100..")

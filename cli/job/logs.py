@@ -1,5 +1,6 @@
 """``omega job logs``."""
 
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,9 @@ POLL_SECONDS = 0.2
 
 @click.command()
 @click.argument("job")
-@click.option("--task", default=0, show_default=True, type=click.IntRange(0), metavar="N", help="Which task.")
-@click.option("--group", metavar="NAME", help="Of which task group (default: the first).")
-@click.option("--stderr", is_flag=True, help="Its error stream instead of its output.")
+@click.option("--task", default=0, show_default=True, type=click.IntRange(0), metavar="N", help="Number of the task.")
+@click.option("--group", metavar="NAME", help="Name of its task group (default: the first).")
+@click.option("--stderr", is_flag=True, help="Print its error stream instead of its output.")
 @click.option("--tail", "lines", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
 @click.option("--follow", "-f", is_flag=True, help="Print new output until the task ends or Ctrl-C.")
 @click.pass_obj
@@ -37,6 +38,8 @@ def command(
     if app.as_json:
         render.document(log.as_json(lines))
         return
+    if len(found.groups) > 1 or found.groups[log.group].total > 1 or sys.stderr.isatty():
+        render.note(f"{log.stream} of {log.name}")
     printed = _Printed(log)
     said = printed.show(lines)
     if follow:
@@ -75,11 +78,11 @@ class _Printed:
             time.sleep(POLL_SECONDS)
 
     def silence(self) -> str:
-        """Why there is nothing to read."""
+        """Return why there is nothing to read."""
         log = self.log
         if log.reader is not None:
-            return f"task {log.task} of {log.job.name} said nothing on {log.stream}"
+            return f"{log.name}: no output on {log.stream}"
         return (
-            f"task {log.task} of {log.job.name}: no {log.stream} here nor in the store; it did not run yet, said "
-            "nothing, was played, or its last words have expired"
+            f"{log.name}: no {log.stream} on this computer nor in the store; the task has not run yet, was simulated, "
+            "printed nothing, or its last output has expired"
         )

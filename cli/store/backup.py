@@ -22,7 +22,7 @@ MOST_NAMED = 5
 """Machines that a warning names."""
 
 
-@click.command("backup")
+@click.command("backup", short_help="Write cells to a file.")
 @click.argument("file")
 @click.option("--force", is_flag=True, help="Overwrite an existing FILE.")
 @click.pass_obj
@@ -106,7 +106,7 @@ def _as_json(found: "Backup") -> dict[str, Any]:
     }  # fmt: skip
 
 
-@click.command("restore")
+@click.command("restore", short_help="Write the cells of a backup to the store, and verify them.")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option(
     "--as", "name", metavar="NAME", help="Name of the restored cell; for a file with one cell, or with --cell."

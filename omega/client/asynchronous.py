@@ -1,6 +1,6 @@
 """`omega.AsyncClient`: the calls of `omega.Client` for asyncio and trio."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -120,6 +120,10 @@ class AsyncClient:
     async def limits(self, kind: str | None = None) -> Document:
         """See Client.limits."""
         return await self._read(self._client.limits, kind)
+
+    async def set_limits(self, kind: str, limits: Mapping[str, Any], *, clear: bool = False) -> Document:
+        """See Client.set_limits."""
+        return await self._write(self._client.set_limits, kind, limits, clear=clear)
 
     async def schedulers(self, *, everybody: bool = False) -> Document:
         """See Client.schedulers."""

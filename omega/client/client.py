@@ -11,6 +11,7 @@ from cellstate.model import JobSpec
 from omega import changes, submission
 from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
+from omega.limits import set_limits
 from omega.live import waiting
 from omega.queries import cells, doubts, event_list, events, explanations, jobs, machines, plans, schedulers
 from omega.queries.finding import find_job
@@ -66,9 +67,14 @@ class Client:
     # Jobs
 
     def submit(self, *jobs: JobLike, hold: bool = False) -> Document:
-        """Submit jobs: all of them, or none when a name is taken or something is wrong. See ``omega job submit``.
+        """Submit jobs. See ``omega job submit``.
 
-        Raises BadInput, Duplicate, Refused.
+        All jobs are checked first: none is submitted when one is invalid or a live job has its name. They are then sent
+        500 per call, each an atomic change. When a call fails, or refuses a job because another client took its name
+        since the check, the jobs of earlier calls, and the others of this one, stay submitted. A job with an id that is
+        submitted again unchanged has the status ``unchanged``, so that a submission may be repeated after an error.
+
+        Raises BadInput, Duplicate, Refused, StoreError.
         """
         with self._connections.cell() as cell:
             cell.members()
@@ -95,7 +101,8 @@ class Client:
 
         ``next`` of the answer is the `before` of the next page, None on the last one. See ``omega job list``.
         """
-        _known(state, jobs.STATES)
+        _known("state", state, jobs.STATES)
+        _positive(limit=limit, before=before)
         with self._connections.cell() as cell:
             page = cell.job_page(limit, before, jobs.keep(kind, state), user)
             return jobs.list_jobs(cell, page, _now_ms())
@@ -125,7 +132,7 @@ class Client:
         """
         from omega.live.task_log import TaskLog
 
-        _known(stream, ("stdout", "stderr"))
+        _known("stream", stream, ("stdout", "stderr"))
         with self._connections.cell() as cell:
             return TaskLog.of(cell, find_job(cell, job), task, group, stream).as_json(tail)
 
@@ -202,7 +209,8 @@ class Client:
 
         ``next`` of the answer is the `after` of the next page, None on the last one. See ``omega machine list``.
         """
-        _known(state, machines.STATES)
+        _known("state", state, machines.STATES)
+        _positive(limit=limit)
         with self._connections.cell() as cell:
             return machines.list_machines(cell, machines.page(cell, state, limit, after))
 
@@ -212,6 +220,16 @@ class Client:
             found = {name: cells.limits_json(cell.dimensions, use) for name, use in cell.kinds().items()
                      if kind in (None, name)}  # fmt: skip
             return {"cell": cell.name, "limits": found}
+
+    def set_limits(self, kind: str, limits: Mapping[str, Any], *, clear: bool = False) -> Document:
+        """Change the limits of a kind of job and return them: ``resources`` by name, ``jobs``, ``precedence``.
+
+        Fields that are absent stay, None removes a limit, `clear` removes all others. See ``omega cell limits KIND``.
+        """
+        with self._connections.cell() as cell:
+            cell.members()
+            set_limits(cell, kind, limits, _now_ms(), self._by, clear=clear)
+        return self.limits(kind)
 
     def schedulers(self, *, everybody: bool = False) -> Document:
         """Return the schedulers and their figures, `everybody`: those that left, too. See ``omega scheduler list``."""
@@ -242,28 +260,21 @@ class Client:
     def events(
         self, after: int | None = None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
     ) -> Iterator[Document]:  # fmt: skip
-        """Yield the events of the log, oldest first, of versions above `after` (None: all that the log has).
+        """Return the events of the log, oldest first, of versions above `after` (None: all that the log has).
 
         To resume, pass the ``version`` of the last event that was handled, after all events of that version: several
         may have the same. Versions that the log no longer has are one ``{"gap": {"from", "to"}}``, versions that the
         store lost after they were read one ``{"lost": {"from", "to"}}``. With `follow` it continues with new events
         without end, and begins now unless `after` is given.
         """
-        step = self.begin_events(after, kinds=kinds, job=job, follow=follow)
-        while True:
-            found, at_end = step()
-            yield from found
-            if at_end and not follow:
-                return
-            if at_end:
-                time.sleep(POLL_SECONDS)
+        return _events(self.begin_events(after, kinds=kinds, job=job, follow=follow), follow=follow)
 
     def begin_events(
         self, after: int | None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
     ) -> Callable[[], tuple[list[Document], bool]]:  # fmt: skip
         """Return a function whose calls return the next events, and whether none are left."""
         for kind in kinds:
-            _known(kind, events.KINDS)
+            _known("kind", kind, events.KINDS)
         with self._connections.cell() as cell:
             wanted = event_list.Filter(frozenset(kinds), job and event_list.job_id(cell, job))
             tail = event_list.Tail.begin(cell, after, wanted, newest=follow)
@@ -280,9 +291,25 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _known(word: str | None, words: Sequence[str]) -> None:
+def _events(step: Callable[[], tuple[list[Document], bool]], *, follow: bool) -> Iterator[Document]:
+    while True:
+        found, at_end = step()
+        yield from found
+        if at_end and not follow:
+            return
+        if at_end:
+            time.sleep(POLL_SECONDS)
+
+
+def _positive(**numbers: int | None) -> None:
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise BadInput(f"{name}: {number} is not a number from 1 on")
+
+
+def _known(what: str, word: str | None, words: Sequence[str]) -> None:
     if word is not None and word not in words:
-        raise BadInput(f"{word!r}: there is {', '.join(words)}")
+        raise BadInput(f"{what} {word!r}: is unknown; known are {', '.join(words)}")
 
 
 def _specs(cell: "JobStore", jobs: "Iterable[JobLike]") -> list[JobSpec]:

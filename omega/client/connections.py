@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cellstate import server
-from cellstate.errors import Refused, StoreError
+from cellstate.errors import BadInput, Refused
 from cellstate.ports import JobStore
 from cellstate.store import cells, connect_cell
 from omega.client.defaults import which
@@ -56,15 +56,19 @@ class Connections:
 
     @contextmanager
     def cell(self) -> Iterator[JobStore]:
-        """Lend a cell to one call. After an error of the store its connection is closed and not used again."""
+        """Lend a cell to one call.
+
+        After an error of the store, or an interruption (Ctrl-C may come in the middle of a reply), its connection is
+        closed and not used again; after a refusal the reply was read to its end.
+        """
         lent = self._take()
         try:
             yield lent
-        except StoreError:
-            lent.close()
+        except (BadInput, Refused):
+            self._give_back(lent)
             raise
         except BaseException:
-            self._give_back(lent)
+            lent.close()
             raise
         self._give_back(lent)
 

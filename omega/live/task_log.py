@@ -46,6 +46,12 @@ class TaskLog:
         log.find()
         return log
 
+    @property
+    def name(self) -> str:
+        """The task in words: ``task 0 of crawl``, with its group when the job has several."""
+        group = f", group {group_names(self.job)[self.group]}" if len(self.job.groups) > 1 else ""
+        return f"task {self.task} of {self.job.name}{group}"
+
     def as_json(self, lines: int | None = None) -> dict[str, Any]:
         """Return the output, or its last lines, as plain values."""
         text = b"".join(self.new(lines)).decode(errors="replace")
@@ -54,7 +60,7 @@ class TaskLog:
         return {**about, "stream": self.stream, "source": source, "cut_bytes": self.cut, "text": text}
 
     def find(self) -> None:
-        """Fetch for the files of its newest placement, unless it is on another machine by now."""
+        """Find the files of its newest placement, unless it is on another machine by now."""
         newest = max(
             ((key.placement, places.task(key)) for places in all_places(state_directory(), self.cell.name)
              for key in places.found() if key[:3] == (self.job.id, self.group, self.task)), default=None,
@@ -74,7 +80,7 @@ class TaskLog:
         return max((run.placement for run in mine if self.task in ranges.indices(run.tasks)), default=0)
 
     def new(self, lines: int | None = None) -> Iterator[bytes]:
-        """Yield what it said since the last time, or only the last lines of that."""
+        """Yield its output since the last call, or only the last lines of that."""
         if lines is not None:
             yield last_lines(b"".join(self.new()), lines)
         elif self.reader is not None:

@@ -45,7 +45,7 @@ def explain_machine(cell: "Queries", job: "Job", asked: str) -> dict[str, Any]:
         most = [amount // need for amount, need in zip(free, work.need(group), strict=True) if need]
         fits = max(0, min([work.left[group], *most])) if all(check.holds for check in found) else 0
         groups.append({"group": group, "name": names[group], "unplaced": work.left[group], "fits": fits,
-                       "checks": [check._asdict() for check in found]})  # fmt: skip
+                       "checks": [check._asdict() | {"reason": str(check.reason)} for check in found]})  # fmt: skip
     values = {
         "name": machine.name, "index": machine.index, "state": machine.state.name.lower(),
         "capacity": cell.dimensions.numbers(machine.capacity), "free": cell.dimensions.numbers(free),
@@ -98,12 +98,13 @@ class Explained:
         """The explanation as plain values."""
         groups = [
             {"group": part.group, "name": self.groups[part.group], "unplaced": part.unplaced, "fits": part.fits,
-             "reason": part.reason, "steps": [
-                 {"reason": step.reason, "what": step.what, "excludes": step.excludes, "remaining": step.remaining}
+             "reason": str(part.reason), "steps": [
+                 {"reason": str(step.reason), "what": step.what, "excludes": step.excludes, "remaining": step.remaining}
                  for step in part.steps]} for part in self.explanation.parts
         ]  # fmt: skip
+        found = self.explanation
         return _head(self.cell, self.job) | {
-            "reason": self.explanation.reason, "detail": self.explanation.detail, "machines": self.explanation.machines,
+            "reason": str(found.reason), "detail": found.detail, "machines": found.machines,
             "groups": groups,
             "losses": losses(self.cell, self.job),
             "past_reasons": past_reasons(self.cell, self.job.id),

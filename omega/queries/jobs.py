@@ -1,11 +1,15 @@
 """Lists of jobs in pages."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cellstate.pages import JobPage, Keep
 from omega.queries.job_state import STATES, Room, counts, head_state, state
 
-__all__ = ["STATES", "job_json", "keep", "list_jobs"]
+__all__ = ["STATES", "job_json", "keep", "list_jobs", "names_and_ids"]
+
+MOST_NAMED = 20_000
+"""Jobs of which all names are read for completion: 0.1 s."""
 
 if TYPE_CHECKING:
     from cellstate.model import Job
@@ -17,6 +21,22 @@ def keep(kind: str | None = None, wanted: str | None = None) -> Keep | None:
     if kind is None and wanted is None:
         return None
     return lambda head: kind in (None, head.kind) and wanted in (None, head_state(head))
+
+
+def names_and_ids(cell: "Queries") -> Iterator[tuple[str, str]]:
+    """Yield the names and ids of jobs, each with its state or name, for completion.
+
+    Names of ended jobs are there too, unless the cell keeps more than 20,000 jobs: reading them would take too long.
+    """
+    if cell.job_count() > MOST_NAMED:
+        names = cell.job_names()
+        yield from ((name, "live job") for name in names)
+        called = {job_id: name for name, job_id in names.items()}
+        yield from ((job_id, called.get(job_id, "ended job")) for job_id in cell.job_ids())
+        return
+    for head in cell.job_heads():
+        yield head.name, f"{head_state(head)} job"
+        yield head.id, head.name
 
 
 def list_jobs(cell: "Queries", page: JobPage, now_ms: int) -> dict[str, Any]:
@@ -33,7 +53,7 @@ def job_json(job: "Job", room: Room, now_ms: int) -> dict[str, Any]:
     """A job as plain values; `now_ms` in milliseconds since 1970."""
     return {
         "id": job.id, "name": job.name, "kind": job.kind, "precedence": job.precedence,
-        "gang": job.gang.name.lower(), "state": state(job), "reason": room.reason(job) or None,
+        "gang": job.gang.name.lower(), "state": state(job), "reason": str(room.reason(job)) or None,
         "user": job.spec.get("user"), "user_verified": bool(job.spec.get("verified")),
         "modify_index": job.modified, "held": job.held,
         "after": [wait._asdict() for wait in job.after], "submitted_ms": job.submitted_ms,

@@ -70,7 +70,7 @@ class Plan:
         return {
             "id": self.spec.id, "name": self.spec.name, "kind": self.spec.kind, "tasks": self.spec.total,
             "status": "unchanged" if self.unchanged else "new", "placed": self.placed, "unplaced": self.unplaced,
-            "reason": self.reason or None, "placements": self.placements(), "evictions": self.evictions(),
+            "reason": str(self.reason) or None, "placements": self.placements(), "evictions": self.evictions(),
         }  # fmt: skip
 
 

@@ -28,6 +28,8 @@ def test_every_word_leads_to_a_command_that_exists() -> None:
 
 def test_aliases_run_the_command(omega: Omega) -> None:
     assert omega.json("ls") == omega.json("ps") == omega.json("job", "ls") == omega.json("job", "list")
+    omega.run("job", "submit", "-", "--hold", "--detach", given="{name: web, kind: batch, tasks: [{}]}")
+    assert omega.json("delete", "web")["jobs"][0]["state"] == "stopped"
     assert omega.json("machine", "ls")["machines"] == omega.json("machine", "list")["machines"]
 
 
@@ -42,6 +44,12 @@ def test_aliases_run_the_command(omega: Omega) -> None:
         (("job", "kill"), "did you mean stop?"),
         (("job", "pause"), "did you mean hold?"),
         (("machine", "cordon"), "did you mean drain?"),
+        (("jobs",), "did you mean job list?"),
+        (("stat",), "did you mean job status?"),
+        (("joblist",), "did you mean job list?"),
+        (("kil", "x"), "did you mean job stop?"),
+        (("job", "kil"), "did you mean stop?"),
+        (("job", "staus"), "did you mean status?"),
     ],
 )
 def test_other_words_are_suggested_by_meaning(typed: tuple[str, ...], said: str) -> None:
@@ -62,3 +70,15 @@ def test_output_formats_of_lists(omega: Omega) -> None:
 
 def test_version_is_a_command() -> None:
     assert set(Omega(None).json("version")) == {"omega", "python", "schema"}
+
+
+@pytest.mark.parametrize("words", [(), ("job",), ("job", "list"), ("store", "backup")])
+def test_help_is_a_command_too(words: tuple[str, ...]) -> None:
+    nowhere = Omega(None)
+    assert nowhere.text("help", *words) == nowhere.text(*words, "--help")
+
+
+def test_summaries_of_commands_are_whole() -> None:
+    context = program.make_context("omega", [], resilient_parsing=True)
+    for name in program.list_commands(context):
+        assert "..." not in Omega(None).text(name, "--help").partition("Commands:")[2], name

@@ -27,6 +27,9 @@ def test_names_and_ids_of_jobs(omega: Omega, cell: RedisCell) -> None:
     assert completed(omega, "job", "why", job[:3]) == [job]
     assert completed(omega, "job", "stop", "crawl", "") == sorted(["crawl", job])
     assert completed(omega, "events", "--job", "cr") == ["crawl"]
+    omega.run("job", "stop", "crawl")
+    assert completed(omega, "job", "logs", "cr") == ["crawl"], "ended jobs are offered by name, too"
+    assert completed(omega, "job", "logs", job[:3]) == [job]
 
 
 @pytest.mark.parametrize("name", ["cr$(touch x)", "cr;ls", "cr`id`", "cr x", "cr\x1b[2J", "cr'"])
@@ -34,6 +37,7 @@ def test_what_a_shell_would_run_is_not_offered(omega: Omega, cell: RedisCell, na
     """Whoever may write to the store chooses the names in it."""
     client: Any = cell.client
     client.hset(f"omega:{{{cell.name}}}:jobnames", name, "some-id")
+    client.hset(f"omega:{{{cell.name}}}:jobs", name, f"{name} batch 0 1 0 0 0 0 1 1;0 0 0 1 1 0 0 0 0 0 -")
     assert completed(omega, "job", "status", "cr") == []
 
 

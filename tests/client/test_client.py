@@ -3,7 +3,7 @@
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +116,14 @@ def test_errors_are_those_of_the_commands(omega: Omega, client: Client) -> None:
         (lambda: client.jobs(state="asleep"), BadInput, ()),
         (lambda: client.submit({"name": "x", "tasks": [{"cont": 1}]}), BadInput, ()),
         (lambda: client.submit("/nowhere.yaml"), BadInput, ("job", "submit", "/nowhere.yaml")),
+        (lambda: client.jobs(limit=0), BadInput, ()),
+        (lambda: client.machines(limit=-1), BadInput, ()),
+        (lambda: client.events(kinds=["birth"]), BadInput, ()),  # at once, not with the first event
+        (lambda: client.logs("crawl", stream="stdin"), BadInput, ()),
+        (lambda: client.set_limits("batch", {"cpu": 1}), BadInput, ()),
+        (lambda: client.set_limits("batch", {"jobs": "many"}), BadInput, ()),
+        (lambda: client.set_limits("batch", {"precedence": [9, 1]}), BadInput, ()),
+        (lambda: client.set_limits("batch", {"resources": {"cpux": 1}}), BadInput, ()),
     ]
     for call, error, words in calls:
         with pytest.raises(error) as found:
@@ -180,3 +188,45 @@ def test_a_closed_client_refuses(client: Client) -> None:
     client.close()
     with pytest.raises(Refused, match="closed"):
         client.jobs()
+
+
+def test_limits_are_changed_field_by_field(omega: Omega, client: Client) -> None:
+    client.set_limits("batch", {"resources": {"cpu": "4", "memory": "2Gi"}, "jobs": 3})
+    found = client.set_limits("batch", {"resources": {"memory": None}, "precedence": [0, 99]})
+    assert found == omega.json("cell", "limits", "batch")
+    batch = found["limits"]["batch"]
+    assert (batch["resources"]["cpu"]["limit"], batch["resources"]["memory"]["limit"]) == (4000, None)
+    assert (batch["jobs"]["limit"], batch["precedence"]) == (3, [0, 99])
+    assert client.set_limits("batch", {}, clear=True)["limits"]["batch"]["jobs"]["limit"] is None
+
+
+def test_a_call_that_is_interrupted_gives_no_connection_back(client: Client) -> None:
+    def lent() -> int:
+        return len(client._connections._free)
+
+    client.jobs()
+    assert lent() == 1
+    with pytest.raises(Refused):
+        client.status("nobody")
+    assert lent() == 1, "a refusal was read to its end"
+    with pytest.raises(KeyboardInterrupt), client._connections.cell():
+        raise KeyboardInterrupt
+    assert lent() == 0
+    assert client.jobs()["total"] == 0
+
+
+def test_documents_are_plain_values(client: Client, cell: RedisCell) -> None:
+    join(cell, 1)
+    large = {"name": "large", "tasks": [{"resources": {"cpu": 1000}}]}
+    client.submit(large)
+    for found in (client.plan({**large, "name": "other"}), client.why("large"), client.why("large", machine="m0"),
+                  client.jobs(), client.status("large")):  # fmt: skip
+        assert not list(_others(found))
+
+
+def _others(value: object) -> Iterator[object]:
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _others(each)
+    elif type(value) not in (str, int, float, bool, type(None)):
+        yield value
