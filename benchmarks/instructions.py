@@ -26,6 +26,7 @@ from cellstate.model import BUCKETS, Gang, JobSpec, MachineSpec, TaskGroup
 from cellstate.server import Answer, ping
 from cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Position, Transaction
 from omega.embedded_program import find_server
+from schedulers.queue.intake import LEAST_AT_HAND
 
 CAPACITY, NEED = (64_000, 262_144), (10, 32)
 TASKS = 10
@@ -96,7 +97,7 @@ class _Work:
             self.cell.join(BENCH_EXECUTOR, part, _now_ms())
         self.membership: Membership = self.cell.register_scheduler("bench/0", "bench", LEASE_MS, _now_ms())
         self.position, self.number, self.next_machine, self.jobs = self.cell.sync(Position()).position, 0, 0, 0
-        self.last_arrival = 0
+        self.after = self.at_hand = 0
         residents = int(settings.machines * RESIDENTS_PER_MACHINE)
         self._place(FORMS["packed"], self._submit(FORMS["packed"], residents))
 
@@ -133,19 +134,25 @@ class _Work:
                 self.next_machine += form.machines
                 transactions.append(Transaction(name, tuple(Claim(place, 0, count) for place in places), mode))
             self.number += 1
-            asked = (Ask(1, self.last_arrival, form.per_call),)
-            intake = Intake("bench", asked, form.per_call, "1" * BUCKETS)
+            intake = self._intake(form.per_call)
             reply = self.cell.commit(
                 self.membership, self.number, transactions, self.position, _now_ms(), intake, (1,)
             )  # fmt: skip
-            self.position = reply.position
-            self.last_arrival = max((job.arrival for job in reply.jobs), default=0)
+            self.position, self.at_hand = reply.position, max(0, self.at_hand + len(reply.jobs) - len(part))
+            self.after = max((job.arrival for job in reply.jobs), default=self.after)
             if not all(outcome.accepted for outcome in reply.outcomes):
                 raise StoreError("a claim of the measured cell was rejected; is it a cell of its own?")
             for message in self.cell.receive(1):
                 words = message.split(" ")
                 endings.append(Ending(int(words[2]), int(words[1]), How.FINISHED))
         return endings
+
+    def _intake(self, per_call: int) -> Intake | None:
+        """Ask for jobs as a scheduler does: when few are at hand, for as many as four calls take, and at least 32."""
+        most = max(4 * per_call, 4 * LEAST_AT_HAND)
+        if self.at_hand > most // 2:
+            return None
+        return Intake("bench", (Ask(1, self.after, most - self.at_hand),), most, "1" * BUCKETS)
 
     def _end(self, endings: Sequence[Ending]) -> None:
         if sum(self.cell.end(endings, _now_ms(), BENCH_EXECUTOR)) == 0:

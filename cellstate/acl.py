@@ -20,8 +20,8 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "reader": _READING,
     "submitter": (*_READING, "submit", "hold", "resize", "update", "stop"),
     "scheduler": (
-        *_READING, "register_scheduler", "renew_scheduler", "deregister_scheduler", "deregister_executor", "commit",
-        "end", "housekeep", "machine", "resize", "retire", "settle", "stop",
+        *_READING, "register_scheduler", "renew_scheduler", "deregister_scheduler", "deregister_executor", "attempt",
+        "commit", "end", "housekeep", "machine", "resize", "retire", "settle", "stop",
     ),
     "executor": (
         *_READING, "register_agent", "register_executor", "renew_executor", "deregister_executor", "register_scheduler",

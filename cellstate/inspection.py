@@ -58,6 +58,8 @@ class Change(NamedTuple):
 class Inspection:
     """The directories of a cell. Unreadable records are only in `damaged`."""
 
+    dimensions: int = 0
+    """Number of resources."""
     damaged: list[Damage] = field(default_factory=list)
     version: int = 0
     """The cell's version when the reading began; records with a later version may differ from the cell's state."""

@@ -357,7 +357,7 @@ class Job:
     awaited: tuple[str, ...] = ()
     """Ids of the jobs that wait for it."""
     begun: bool = False
-    """Whether tasks of it were placed and requeued, other than by finishing: its first wait is over."""
+    """Whether its first wait is over: nothing was placed at an attempt, or tasks were taken off again unfinished."""
     lane: int = 0
     """The number of its lane (cellstate/lanes.py); 0 where there is no store."""
     commands: bool = False

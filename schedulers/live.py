@@ -20,7 +20,7 @@ from cellstate.snapshot import Snapshot
 from cellstate.transaction import Detection, Intake, Outcome, Transaction
 from schedulers.constraints.fetching import Fetch, fetch
 from schedulers.instruments import Instrument
-from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Receive, Reread, Sync, Think, attempts
+from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Note, Receive, Reread, Sync, Think, attempts
 from schedulers.policies import machines_of
 from schedulers.queue.intake import Intakes
 from schedulers.resizing import Measure, Resize, measure, resize
@@ -170,6 +170,9 @@ class Live:
             case Commit():
                 self._decided()
                 return self._commit(effect.transactions)
+            case Note():
+                self._patiently(lambda: self.cell.note_attempts(effect.jobs, self._ms(), self.member))
+                return None
             case Reread():
                 self._reread(effect)
                 return None

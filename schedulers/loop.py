@@ -81,7 +81,13 @@ class Reread(NamedTuple):
     abandon: tuple[str, ...]
 
 
-Effect = Receive | Sync | Fetch | Measure | Resize | Think | Commit | Reread
+class Note(NamedTuple):
+    """Jobs of which nothing was placed at their first attempt: the store notes that their wait is over."""
+
+    jobs: tuple[str, ...]
+
+
+Effect = Receive | Sync | Fetch | Measure | Resize | Think | Commit | Reread | Note
 Answer = Arrived | Snapshot | Synced | Measured | Resized | Committed | float | None
 Attempts = Generator[Effect, Answer, None]
 
@@ -154,6 +160,8 @@ def _follow_up(outbox: Outbox) -> Attempts:
         yield Resize(errands.totals)
     if errands.reread or errands.abandon:
         yield Reread(errands.reread, errands.abandon)
+    if errands.tried:
+        yield Note(errands.tried)
 
 
 def _take_in(scheduler: Scheduler, arrived: Arrived) -> None:

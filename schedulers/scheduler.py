@@ -256,6 +256,7 @@ class Scheduler:
 
     def _found_unfit(self, work: Work, now: float) -> None:
         """Nothing of a job could be placed."""
+        self.outbox.note(work)
         self.working.pop(work.id, None)
         if self.retry_policy is not None:
             self._persist(work, self.retry_policy, now)
@@ -282,6 +283,8 @@ class Scheduler:
         verdicts = _count(work, transaction.claims, outcome)
         if self.sizing is not None:
             self._spare(work, now)
+        if not outcome.placed:
+            self.outbox.note(work)
         if not work.remaining:
             for instrument in self.instruments:
                 instrument.placed(work, now)

@@ -53,6 +53,8 @@ class Work:
     """Its number in the queue of ready jobs."""
     notes: dict[str, Any] = field(default_factory=dict)
     """State that policies keep for the job between attempts, each under its own name."""
+    noted: bool = False
+    """Whether the store has the note that its first attempt placed nothing."""
 
     @classmethod
     def of(cls, job: Job) -> "Work":

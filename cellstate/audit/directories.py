@@ -145,6 +145,8 @@ def _unlike(job: Job, entry: JobEntry) -> Iterator[str]:
         yield "was held by a person and is not held"
     if entry.held is False and job.held:
         yield "is held, and was released by a person"
+    if entry.submitted is not None and job.begun != entry.begun:
+        yield f"{'has' if job.begun else 'has not'} begun, by the log it {'has' if entry.begun else 'has not'}"
     left = any(group.unplaced or group.placed for group in job.groups)
     if entry.submitted is not None and entry.ended is None and not left:
         yield f"is {job.state.name.lower()} with nothing left, and no fact says that it is done"

@@ -26,7 +26,7 @@ _LENGTHS = {
     "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
     "stalled": (3, 99), "left": (6, 6), "conflict": (5, 5), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),
     "pool": (4, 4), "trees": (2, 2), "epoch": (4, 4), "restore": (3, 3), "assert": (3, 99),
-    "fail": (5, 5), "requeue": (4, 4), "late": (7, 7),
+    "fail": (5, 5), "requeue": (4, 4), "late": (7, 7), "attempt": (2, 2),
 }  # fmt: skip
 """Minimum and maximum number of a fact's words, without amounts of machines."""
 _MAY_REPEAT = ("conflict", "awaited", "drop", "assert")
@@ -58,6 +58,10 @@ class MachineEntry:
     attributes: int | None = None
 
 
+_BEGINS = frozenset({"attempt", "failed", "lost", "evicted", "stopped"})
+"""Facts after which the first wait of their job is over."""
+
+
 @dataclass(slots=True)
 class JobEntry:
     """A job's facts beside its counts; None where the remaining log has no information."""
@@ -76,6 +80,8 @@ class JobEntry:
     """Its final state and the version in which it ended."""
     awaits: set[str] = field(default_factory=set)
     """Jobs that it waits for."""
+    begun: bool = False
+    """Whether an attempt placed nothing, or tasks were taken off a machine unfinished."""
     totals: dict[int, int] = field(default_factory=dict)
     """Tasks of its groups after the last resize."""
     optional: set[int] = field(default_factory=set)
@@ -243,6 +249,7 @@ class Register:
 
     def _job(self, job: JobEntry, fact: Fact) -> None:
         word, words, version = fact.words[0], fact.words, fact.version
+        job.begun = job.begun or word in _BEGINS
         if word == "submit":
             self.submissions += 1
             _, job_id, name, kind, _, total = words

@@ -16,8 +16,8 @@ import redis
 from cellstate import keys
 from cellstate.errors import StoreError
 from cellstate.ports import StoredCell
+from cellstate.redis.job_records import chunk_fields, decode
 from cellstate.redis.raw_changed_records import RawChangedRecords
-from cellstate.redis.records import chunk_fields
 from cellstate.redis.scripts import script
 from cellstate.resources import Dimensions
 from cellstate.server import translate
@@ -73,13 +73,15 @@ class Backup:
         gone = {job.encode() for job, record, *_ in shot.jobs if not record}
         if gone:
             bulk["jobnames"] = {name: job for name, job in bulk["jobnames"].items() if job not in gone}
+        size = len(self.resources)
         for job, record, _, holder, spec in shot.jobs:
-            for _, chunk in chunk_fields(job, bulk["jobs"].get(job.encode(), b"")):
+            known = bulk["jobs"].get(job.encode())
+            for _, chunk in chunk_fields(job, known, size) if known else ():
                 bulk["placed"].pop(chunk.encode(), None)
             _put(bulk["jobs"], job.encode(), record)
             _put(bulk["specs"], job.encode(), spec)
             if record:
-                _put(bulk["jobnames"], record.partition(b" ")[0], holder)
+                _put(bulk["jobnames"], decode(record, size)["name"].encode(), holder)
         bulk["placed"].update(shot.placed)
         self.version = shot.version
 
@@ -91,10 +93,11 @@ def _put(records: dict[bytes, bytes], name: bytes, value: bytes) -> None:
         records.pop(name, None)
 
 
-class _Reader:
+class Reader:
     """Reads one cell over one client."""
 
     def __init__(self, cell: StoredCell, told: Told) -> None:
+        """Read `cell`, which may be open with any schema."""
         self.client: Any = cell.client
         self.name, self.url, self.told = cell.name, cell.url, told
         self.dimensions: Dimensions = cell.dimensions
@@ -113,6 +116,22 @@ class _Reader:
             backup.log += entries
             self.told(len(entries))
         return backup
+
+    def read_still(self, at_ms: int) -> Backup | None:
+        """Read a cell that nobody changes, whatever its schema is; None when somebody did."""
+        schema, version = self.client.hmget(self.prefix + "meta", "schema", "version")
+        backup = Backup(self.name, self.dimensions.names, int(schema), at_ms, int(version))
+        for name in BULK:
+            self._scan(name, backup.bulk[name])
+        for name, kind in self._small().items():
+            with self.client.pipeline(transaction=False) as pipe:
+                _ask(pipe, kind, self.prefix + name)
+                pipe.pttl(self.prefix + name)
+                value, ttl = pipe.execute()
+            backup.small[name] = Key(kind, _flat(kind, value), ttl if ttl > 0 else None)
+        for entries in self._log(backup.version):
+            backup.log += entries
+        return backup if self.client.hget(self.prefix + "meta", "version") == version else None
 
     def _scan(self, name: str, into: dict[bytes, bytes]) -> None:
         for number, (key, value) in enumerate(self.client.hscan_iter(self.prefix + name, count=CHUNK), 1):
@@ -208,7 +227,7 @@ def read_backup(cell: StoredCell, at_ms: int, told: Told = lambda _: None) -> Ba
     """Read a cell, which schedulers may be changing. Raises StoreError, also when it changes too fast."""
     try:
         for _ in range(ATTEMPTS):
-            found = _Reader(cell, told).read(at_ms)
+            found = Reader(cell, told).read(at_ms)
             if found is not None:
                 return found
     except (redis.RedisError, OSError) as error:

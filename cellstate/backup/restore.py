@@ -7,7 +7,7 @@ import redis
 
 from cellstate import keys, ranges
 from cellstate.backup import CHUNK, NAMES, Backup, Key, Told
-from cellstate.errors import Unsuitable
+from cellstate.backup.upgrade import upgraded
 from cellstate.ports import StoredCell
 from cellstate.redis.records import read_runs
 from cellstate.resources import Dimensions
@@ -19,16 +19,6 @@ AHEAD = {"placements": 1_000_000, "incarnations": 1_000}
 """Increase of these counters. Executors and schedulers that continued after the backup may have newer numbers than it;
 reports with those must not apply to objects that get the same numbers again (semantics 1, 15). The log has a fact for
 it, ``restore VERSION PLACEMENTS``."""
-
-
-def check_schema(backup: Backup) -> None:
-    """Raise Unsuitable when this version cannot write the backup's records."""
-    if backup.schema != keys.SCHEMA:
-        which = "newer" if backup.schema > keys.SCHEMA else "older"
-        raise Unsuitable(
-            f"cell {backup.cell}: was written with schema {backup.schema}, this Omega has schema {keys.SCHEMA}; "
-            f"restore it with the {which} Omega that made the backup"
-        )
 
 
 def without_agent(backup: Backup, live: Container[str]) -> dict[str, int]:
@@ -52,22 +42,23 @@ def restore(
 ) -> StoredCell:  # fmt: skip
     """Write the backup as cell `name`; an existing one is deleted first. Raises StoreError, Unsuitable.
 
+    An older backup is upgraded first.
     The cell exists only once everything is written: an interrupted restore starts again.
     """
-    check_schema(backup)
+    upgraded(backup)
     cell = unread_cell(client, name, Dimensions(backup.resources), url)
     try:
         before = {each: int(_asked(client, name, each) or 0) for each in AHEAD}
-        lease_ms = max([*_leases(backup), *(record.lease_ms for record in cell.executor_records().values())], default=0)
+        lease_ms = max([*leases(backup), *(record.lease_ms for record in cell.executor_records().values())], default=0)
         cell.delete()
-        _write(client, cell, backup, told)
-        _begin(client, cell, _counters(backup, before), at_ms, by, lease_ms)
+        write(client, cell, backup, told)
+        begin(client, cell, counters(backup, before), at_ms, by, lease_ms)
     except (redis.RedisError, OSError) as error:
         raise translate(error, url) from error
     return cell
 
 
-def _leases(backup: Backup) -> Iterator[int]:
+def leases(backup: Backup) -> Iterator[int]:
     """Yield the lengths (ms) of the leases of the executors in a backup."""
     for record in backup.small.get("agents", Key("hash", [])).items[1::2]:
         yield int(record.split(b" ")[2])
@@ -77,7 +68,7 @@ def _asked(client: Any, name: str, counter: str) -> Any:
     return client.hget(keys.prefix(name) + META, counter)
 
 
-def _write(client: Any, cell: StoredCell, backup: Backup, told: Told) -> None:
+def write(client: Any, cell: StoredCell, backup: Backup, told: Told) -> None:
     """Write everything except the counters."""
     prefix = keys.prefix(cell.name)
     names = {static.partition(b"\n")[0]: index for index, static in backup.bulk["static"].items()}
@@ -99,29 +90,29 @@ def _write(client: Any, cell: StoredCell, backup: Backup, told: Told) -> None:
         client.rpush(f"{prefix}box:{executor.decode()}", "!")  # a mark to read everything
 
 
-def _counters(backup: Backup, before: Mapping[str, int]) -> dict[str, bytes]:
+def counters(backup: Backup, before: Mapping[str, int]) -> dict[str, bytes]:
     """Return the counters of the restored cell. The change list is empty: followers read everything."""
     items = backup.small[META].items
-    counters = {name.decode(): value for name, value in zip(items[::2], items[1::2], strict=True)}
+    found = {name.decode(): value for name, value in zip(items[::2], items[1::2], strict=True)}
     for name, ahead in AHEAD.items():
-        counters[name] = b"%d" % (max(before[name], int(counters.get(name, b"0"))) + ahead)
-    counters["version"] = counters["floor"] = b"%d" % (backup.version + 1)
-    return counters
+        found[name] = b"%d" % (max(before[name], int(found.get(name, b"0"))) + ahead)
+    found["version"] = found["floor"] = b"%d" % (backup.version + 1)
+    return found
 
 
-def _begin(client: Any, cell: StoredCell, counters: Mapping[str, bytes], at_ms: int, by: str, lease_ms: int) -> None:
+def begin(client: Any, cell: StoredCell, values: Mapping[str, bytes], at_ms: int, by: str, lease_ms: int) -> None:
     """Write the fact of the restore to the log; with its counters the cell exists.
 
     For the longest lease of an executor no newly placed task starts: disconnected agents may run tasks that the backup
     lists as pending, until their leases expire.
     """
     prefix = keys.prefix(cell.name)
-    version = int(counters["version"])
-    fact = f"restore {version - 1} {counters['placements'].decode()}"
+    version = int(values["version"])
+    fact = f"restore {version - 1} {values['placements'].decode()}"
     client.xadd(prefix + "log", {"at": at_ms, "by": by, "facts": fact}, id=f"{version}-0")
     if lease_ms:
-        client.set(prefix + "settling", counters["placements"], px=lease_ms)
-    client.hset(prefix + META, mapping=dict(counters))
+        client.set(prefix + "settling", values["placements"], px=lease_ms)
+    client.hset(prefix + META, mapping=dict(values))
     client.sadd(keys.CELLS, cell.name)
 
 

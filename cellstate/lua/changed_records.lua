@@ -33,14 +33,14 @@ local function note(list, known, name)
   end
 end
 
-local PLACED = ' %d+ (%d+) [%d,-]+' .. string.rep(' %d+', 1 + R)
+local PLACEMENT = ' %d+ (%d+) [%d,-]+' .. string.rep(' %d+', 1 + R)
 
 local function collect(text)
   for line in gmatch(text, '[^\n]+') do
     local word, first, second, third = match(line, '^(%S+) ?(%S*) ?(%S*) ?(%S*)')
     if word == 'places' then
       note(ids, known_ids, first)
-      for index in gmatch(match(line, '^places %S+ %d+( .*)$') or '', PLACED) do note(indices, known_indices, index) end
+      for index in gmatch(match(line, '^places %S+ %d+( .*)$') or '', PLACEMENT) do note(indices, known_indices, index) end
     elseif OF_TASKS[word] then
       note(indices, known_indices, second)
       note(ids, known_ids, third)
@@ -79,11 +79,13 @@ local seen = walk(version)
 local records, owners, wanted, names = fetch(jobs_key, ids), {}, {}, {}
 local named = {}
 for i = fixed_keys + 1, #KEYS do named[match(KEYS[i], '}:(.*)$')] = KEYS[i] end
+local jobs = {}
 for i = 1, #ids do
-  local name, kind, bucket = match(records[i] or '', '^(%S+) (%S+) %S+ %S+ %S+ %S+ %S+ (%x%x) ')
-  owners[i] = { queue = kind and 'pending:' .. kind, member = kind and bucket .. ids[i] }
-  names[i] = name or ''
-  if kind and not named[owners[i].queue] then wanted[#wanted + 1] = owners[i].queue end
+  local j = records[i] and read_job(ids[i], records[i])
+  jobs[i] = j
+  owners[i] = { queue = j and 'pending:' .. j.kind, member = j and j.bucket .. ids[i] }
+  names[i] = j and j.name or ''
+  if j and not named[owners[i].queue] then wanted[#wanted + 1] = owners[i].queue end
 end
 if #wanted > 0 then return answering({ 'keys' }, missing(wanted, named)) end
 
@@ -97,14 +99,9 @@ local function note_chunks(lead, numbers)
   end
 end
 for i, id in ipairs(ids) do
-  local group = -1
-  for part in gmatch(find(records[i] or '', '#', 1, true) and records[i] or '', '[^;]+') do
-    local live, going = match(part, '#([%d,-]+)!?([%d,-]*)$')
-    if live then
-      note_chunks(id .. ' ' .. group .. ' ', live)
-      note_chunks(id .. ' ' .. group .. ' !', going)
-    end
-    group = group + 1
+  for group, g in ipairs(jobs[i] and jobs[i].groups or {}) do
+    note_chunks(format('%s %d ', id, group - 1), g.live)
+    note_chunks(format('%s %d !', id, group - 1), g.going)
   end
 end
 

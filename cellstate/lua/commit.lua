@@ -97,8 +97,8 @@ local function victims_of(t, i, m)
     if from then
       local victim = J[id]
       local lowly = victim.gang ~= STRICT and optional(victim.groups[group + 1])
-      local rank = lowly and 0 or precedence_of(victim)
-      local refusal = shares.refusal(t, victim, rank < precedence_of(t.job))
+      local rank = lowly and 0 or victim.precedence
+      local refusal = shares.refusal(t, victim, rank < t.job.precedence)
       if refusal then return nil, refusal end
       local left = span_count(tasks) - (t.evicted[v.placement] or 0) - (listed[v.placement] or 0)
       local n = math.min(v.count, left)
@@ -119,8 +119,7 @@ local function admitted(t, g)
   local j, k, most = t.job, t.kind, math.huge
   if t.chain then most = pools.admits(t.chain, g, j.placed == 0 and not t.placing, t.vacated) end
   if not k.limited then return most end
-  local precedence = k.lowest and precedence_of(j)
-  if k.lowest and (precedence < k.lowest or precedence > k.highest) then return 0 end
+  if k.lowest and (j.precedence < k.lowest or j.precedence > k.highest) then return 0 end
   if k.max_jobs and j.placed == 0 and not t.placing then
     local vacated = t.vacated and t.vacated[k] or 0
     if k.jobs - vacated >= k.max_jobs then return 0 end

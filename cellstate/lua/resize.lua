@@ -29,9 +29,9 @@ for i = fixed_args + 1, #ARGV do
   local g = j.groups[number + 1]
   if not g then return { 'group', write_job(j) } end
   asked[g] = tonumber(total)
-  differs = differs or asked[g] ~= total_of(g)
-  grows = grows or asked[g] > total_of(g)
-  changed = changed or (seen ~= '-' and tonumber(seen) ~= total_of(g)) or (placed ~= '-' and tonumber(placed) ~= g[PLACED])
+  differs = differs or asked[g] ~= g[TOTAL]
+  grows = grows or asked[g] > g[TOTAL]
+  changed = changed or (seen ~= '-' and tonumber(seen) ~= g[TOTAL]) or (placed ~= '-' and tonumber(placed) ~= g[PLACED])
 end
 if not differs then return { 'ok', write_job(j) } end
 if changed or overtaken(j, check) then return { 'moved', write_job(j) } end
@@ -62,18 +62,16 @@ end
 
 local newest, large, needs = {}, false, {}
 for i, g in ipairs(j.groups) do
-  local wanted = asked[g] or (total_of(g))
+  local wanted = asked[g] or g[TOTAL]
   sum = sum + wanted
-  local total, indices = total_of(g)
-  large = large or sum >= MOST_TASKS or asked[g] and indices + wanted - total >= MOST_TASKS
+  large = large or sum >= MOST_TASKS or asked[g] and g[INDICES] + wanted - g[TOTAL] >= MOST_TASKS
   for d = 1, R do
     needs[d] = (needs[d] or 0) + g[NEED + d] * wanted
     large = large or grows and step ~= '1' and needs[d] > MOST_TOGETHER
   end
-  local ended = ended_of(g)
-  if wanted < ended[1] + ended[2] + ended[3] then return { 'few', write_job(j) } end
-  if wanted < total_of(g) - g[UNPLACED] then
-    newest[g] = newest_runs(i - 1, g, math.min(total_of(g) - wanted - g[UNPLACED], tonumber(stops)))
+  if wanted < ended_of(g) then return { 'few', write_job(j) } end
+  if wanted < g[TOTAL] - g[UNPLACED] then
+    newest[g] = newest_runs(i - 1, g, math.min(g[TOTAL] - wanted - g[UNPLACED], tonumber(stops)))
   end
 end
 if large then return { 'large', write_job(j) } end
@@ -84,11 +82,11 @@ local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
 
 local function grow(g, count)
-  local total, indices = total_of(g)
+  local indices = g[INDICES]
   local more = count == 1 and format('%d', indices) or format('%d-%d', indices, indices + count - 1)
   g[WAITING] = span_add(waiting_of(g), more)
   g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
-  set_total(g, total + count, indices + count)
+  g[TOTAL], g[INDICES] = g[TOTAL] + count, indices + count
 end
 
 -- Stop so many running tasks, newest index first. Each run is ended once.
@@ -107,8 +105,7 @@ end
 
 local left = tonumber(stops)
 local function shrink(g, count)
-  local total, indices = total_of(g)
-  if count > g[UNPLACED] and g.delayed > 0 then requeue(j, g, math.huge) end
+  if count > g[UNPLACED] and g[DELAYED] > 0 then requeue(j, g, math.huge) end
   local waiting = math.min(count, g[UNPLACED])
   if waiting > 0 then
     local rest, removed = span_take(waiting_of(g), g[UNPLACED] - waiting)
@@ -120,15 +117,15 @@ local function shrink(g, count)
   if stopped > 0 then
     left = left - stopped
     stop_newest(g, stopped)
-    count_ended(g, 3, -stopped)
+    g[STOPPED] = g[STOPPED] - stopped
   end
-  set_total(g, total - waiting - stopped, indices)
+  g[TOTAL] = g[TOTAL] - waiting - stopped
   return waiting, stopped
 end
 
 if step == '1' then touch_job(j) else modify(j) end
 for i, g in ipairs(j.groups) do
-  local total, waiting, stopped = total_of(g), 0, 0
+  local total, waiting, stopped = g[TOTAL], 0, 0
   if asked[g] and asked[g] > total then
     grow(g, asked[g] - total)
     waiting = total - asked[g]
@@ -136,7 +133,7 @@ for i, g in ipairs(j.groups) do
     waiting, stopped = shrink(g, total - asked[g])
   end
   if waiting ~= 0 or stopped ~= 0 then
-    fact(format('resize %s %d %d %d %d', job, i - 1, (total_of(g)), 0 - waiting, stopped))
+    fact(format('resize %s %d %d %d %d', job, i - 1, g[TOTAL], 0 - waiting, stopped))
   end
 end
 if #touched > 0 then meta.transactions = meta.transactions + 1 end

@@ -1,10 +1,10 @@
 -- Submit jobs. The same job again under its id changes nothing.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | pending:* wake:*
--- ARGV   dims tag at by | pairs
--- A pair is "id name kind precedence gang bucket whose links group;group…" and the job's opaque spec; whose: pool,
--- user and class of expected duration, which make its lane (parts/lanes.lua); links: what holds it back
--- (parts/links.lua), or "-"; a group is "need*R duration count[?][xN]" (parts/words.lua).
+-- ARGV   dims tag at by | jobs
+-- A job is four words: its id; its record as it is to be, but for what the store numbers and counts (order, lane, modified,
+-- submitted; links are those that hold it back, parts/links.lua); the name of its lane, which has its kind, precedence,
+-- pool, user and class of expected duration (parts/lanes.lua); its opaque spec.
 -- Reply  {"ok", version, answer…}: "new", "same INDEX" (its modify index), "id" (the id belongs to another
 --        job), "name ID" (a live job has that name), "after ID" (it would wait for a job that is not there: one
 --        that was submitted earlier, or stands earlier in this call, is; so no circle arises) or "never ID" (for
@@ -16,13 +16,11 @@
 --@include lists binary ranges words done pools lanes publish links
 
 local asked, ids, jobnames = {}, {}, {}
-for i = fixed_args + 1, #ARGV, 2 do
-  local id, name, kind, precedence, gang, bucket, whose, links, groups =
-    match(ARGV[i], '^(%S+) (%S+) (%S+) (%d+) (%d) (%x%x) (%S+) (%S+) (.*)$')
-  asked[#asked + 1] = {
-    id = id, name = name, kind = kind, precedence = precedence, gang = gang, bucket = bucket,
-    lane_name = kind .. ' ' .. precedence .. ' ' .. whose, links = links == '-' and '' or links, groups = groups, spec = ARGV[i + 1] }
-  ids[#ids + 1], jobnames[#jobnames + 1] = id, name
+for i = fixed_args + 1, #ARGV, 4 do
+  local a = read_job(ARGV[i], ARGV[i + 1])
+  a.lane_name, a.spec, a.fixed = ARGV[i + 2], ARGV[i + 3], false
+  asked[#asked + 1] = a
+  ids[#ids + 1], jobnames[#jobnames + 1] = a.id, a.name
 end
 local function want_keys()
   local names = {}
@@ -36,17 +34,16 @@ if #names > 0 then return answering({ 'keys' }, names) end
 
 local records, specs, holders = fetch(jobs_key, ids), fetch(specs_key, ids), fetch(jobnames_key, jobnames)
 
--- What stays the same of a record: everything but state, links, counts and ranges.
-local function essence(record)
-  local j = read_job('', record)
-  local parts = { name_of(j), j.kind, format('%d', precedence_of(j)), format('%d', j.gang + (j.commands and COMMANDS or 0)) }
-  for _, g in ipairs(j.groups) do parts[#parts + 1] = g[LEAD] end
+-- What stays the same of a job: everything but state, links, counts and ranges.
+local function essence(j)
+  local parts = { j.name, j.kind, j.precedence, j.gang, j.commands and 1 or 0 }
+  for _, g in ipairs(j.groups) do
+    parts[#parts + 1] = concat({ g[DURATION], g[TOTAL], g[INDICES], g[BUDGET], g[OPTIONAL] }, ' ')
+    parts[#parts + 1] = format(AMOUNTS, unpack(g, NEED + 1, NEED + R))
+  end
   return concat(parts, ';')
 end
 
-local function modified_of(record) return (match(record, '^%S+ %S+ %d+ %d+ %d %d %d+ %x%x %d+ (%d+)')) end
-
-local version = format('%d', meta.version + 1)
 local awaited = {}
 for _, a in ipairs(asked) do
   for id in gmatch(a.links, '<([^<>+*]+)') do awaited[#awaited + 1] = id end
@@ -132,12 +129,7 @@ local function join_lane(a)
   lane_numbers[a.lane_name], a.lane = l.number, l.number
   lanes.change(l)
   l[lanes.LIVE], l[PENDING] = l[lanes.LIVE] + 1, l[PENDING] + 1
-  for part in gmatch(a.groups, '[^;]+') do
-    local need, count = { match(part, '^' .. string.rep('(%d+) ', R)) }, match(part, ' (%d+)%S*$')
-    for d = 1, R do need[d] = tonumber(need[d]) end
-    table.insert(need, 1, 0)
-    lanes.want(l, need, 0, tonumber(count))
-  end
+  for _, g in ipairs(a.groups) do lanes.want(l, g, 0, g[TOTAL]) end
 end
 
 local function enter(a)
@@ -158,11 +150,15 @@ local function enter(a)
 end
 
 for i, a in ipairs(asked) do
-  local known = by_id[a.id] and { by_id[a.id].mine, by_id[a.id].spec, version }
-    or (records[i] and { essence(records[i]), specs[i] or '', modified_of(records[i]) })
-  a.mine = concat({ a.name, a.kind, a.precedence, a.gang }, ';') .. ';' .. a.groups
+  local known, spec = by_id[a.id], specs[i] or ''
   if known then
-    answers[i] = (known[1] == a.mine and known[2] == a.spec) and ('same ' .. known[3]) or 'id'
+    spec = known.spec
+  else
+    known = records[i] and read_job(a.id, records[i])
+  end
+  if known then
+    local same = spec == a.spec and essence(known) == essence(a)
+    answers[i] = same and format('same %d', known.modified) or 'id'
   elseif by_name[a.name] or holders[i] then
     answers[i] = 'name ' .. (by_name[a.name] or holders[i])
   elseif no_leaf[a] then
@@ -171,38 +167,24 @@ for i, a in ipairs(asked) do
     local links, why = open_links(a.links)
     answers[i] = why or 'new'
     if links then
-      a.links = links
+      a.links, a.modified = links, meta.version + 1
       enter(a)
     end
   end
 end
 
--- A new job's record; counts its tasks as well.
-local function record_of(a)
-  local parts, total = {}, 0
-  for part in gmatch(a.groups, '[^;]+') do
-    local lead, count, marks = match(part, '^(.*) (%d+)(%S*)$')
-    total = total + count
-    local waiting = count == '0' and '-' or count == '1' and '0' or format('0-%d', count - 1)
-    parts[#parts + 1] = lead .. ' ' .. count .. marks .. ' ' .. count .. ' 0 0 0 0 ' .. waiting .. ' -'
-  end
-  local state, links = a.links == '' and ACTIVE or HELD, version .. a.links .. a.awaited_by
-  local lead = { a.name, a.kind, a.precedence, a.order, state, a.gang, at, a.bucket, a.lane, links }
-  return concat(lead, ' ') .. ';' .. concat(parts, ';'), total
-end
-
 if #fresh > 0 then
   local rows, opaque, named_rows = {}, {}, {}
   for i, a in ipairs(fresh) do
-    local record, total = record_of(a)
-    rows[2 * i - 1], rows[2 * i] = a.id, record
+    a.state, a.submitted, a.links = a.links == '' and ACTIVE or HELD, tonumber(at), a.links .. a.awaited_by
+    rows[2 * i - 1], rows[2 * i] = a.id, write_job(a)
     named_rows[2 * i - 1], named_rows[2 * i] = a.name, a.id
     if a.spec ~= '' then
       opaque[#opaque + 1] = a.id
       opaque[#opaque + 1] = a.spec
     end
     pend[#pend + 1] = a
-    fact(format('submit %s %s %s %s %d', a.id, a.name, a.kind, a.precedence, total))
+    fact(format('submit %s %s %s %d %d', a.id, a.name, a.kind, a.precedence, a.unplaced))
     for id in gmatch(a.links, '<([^<>+*]+)') do fact('awaited ' .. id .. ' ' .. a.id) end
   end
   for _, j in ipairs(changed_jobs) do

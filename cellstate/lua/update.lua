@@ -4,9 +4,10 @@
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping updates | pending:* wake:*
 -- ARGV   dims tag at by job check most commands whose spec | groups
--- spec: what only schedulers and executors read, of all groups. A group is "need*R duration 0[xN]"; most: groups a job
--- may have; commands: 4 when tasks of the job then run commands, else 0; whose: pool, user and class of expected
--- duration by this spec, which must be those of the job's lane. check: the modify index the caller read, "-"
+-- spec: what only schedulers and executors read, of all groups. A group is the record of one without tasks
+-- (cellstate/schema.py); most: groups a job may have; commands: 1 when tasks of the job then run commands, else 0; whose:
+-- pool, user and class of expected duration by this spec, which must be those of the job's lane. check: the modify index
+-- the caller read, "-"
 -- for any.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"often", record} (too many groups),
 --        {"lane", record}, or {"keys", name…}
@@ -29,9 +30,9 @@ local names = lacking()
 if #names > 0 then return answering({ 'keys' }, names) end
 
 redis.call('HSET', specs_key, job, spec)
-for i = fixed_args + 1, #ARGV do j.groups[#j.groups + 1] = read_group(ARGV[i] .. ' 0 0 0 0 0 - -') end
+for i = fixed_args + 1, #ARGV do j.groups[#j.groups + 1] = group_of(unpack_numbers(group_format(7), ARGV[i])) end
 redis.call('HSET', updates_key, job, 'rolling')
-j.middle, j.commands = string.gsub(j.middle, '^ %d', format(' %d', j.gang + commands), 1), commands ~= '0'
+j.commands = commands == '1'
 modify(j)
 fact('update ' .. job)
 publish(at, by, false)

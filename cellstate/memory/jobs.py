@@ -123,6 +123,19 @@ class MemoryJobs(MemoryTasks, MemoryReads):
             self.publish(at_ms, by)
         return self.job_of(j, spec=False)
 
+    def note_attempts(self, jobs: Sequence[str], at_ms: int, by: str) -> int:
+        """See Cell.note_attempts."""
+        check_author(by)
+        self.open()
+        fresh = [j for j in map(self.J.get, dict.fromkeys(jobs)) if j and not j.begun and j.state <= JobState.HELD]
+        for j in fresh:
+            self.touch_job(j)
+            j.begun = True
+            self.fact("attempt", j.id)
+        if fresh:
+            self.publish(at_ms, by)
+        return len(fresh)
+
     # Changes of a submitted job
 
     def live(self, job_id: str) -> JobRow:

@@ -19,7 +19,7 @@ OF_TASKS = frozenset({"place", "finished", "failed", "lost", "evicted", "stopped
 OF_SPANS = frozenset({"fail", "late", "requeue"})
 OF_JOBS = frozenset(
     {"submit", "stop", "abandon", "done", "hold", "release", "resize", "drop", "awaited", "met", "update", "updated",
-     "stalled", "fail", "requeue"}
+     "stalled", "fail", "requeue", "attempt"}
 )  # fmt: skip
 
 

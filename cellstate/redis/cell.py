@@ -71,6 +71,8 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         values = {"schema": keys.SCHEMA, "resources": resources, "keep_jobs": keep_jobs, "keep_ms": keep_ms}
         status, schema, known = (word.decode() for word in cell._run("create", values))
         cell._check_schema(schema)
+        if status != "new":
+            cell.check_exists()
         if status == "other":
             raise Refused(f"cell {name}: has resources {known}, not {resources}; open it without --resources")
         cell._plain(client.sadd, keys.CELLS, name)
@@ -88,13 +90,17 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
 
     def check_exists(self, *, any_schema: bool = False) -> str:
         """Return the names of its resources; Refused when there is no such cell (any more), Unsuitable as in `open`."""
-        schema, resources = self._plain(self.client.hmget, self._prefix + "meta", "schema", "resources")
+        names = ("schema", "resources", "migrating")
+        schema, resources, migrating = self._plain(self.client.hmget, self._prefix + "meta", names)
         if schema is None:
             there = self._others()
             where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}"
             raise Refused(f"{where}; make one with omega cell create {self.name}")
         if not any_schema:
             self._check_schema(schema.decode())
+            if migrating is not None:
+                repeat = f"wait, or repeat omega store migrate {self.name}"
+                raise Unsuitable(f"cell {self.name}: is being migrated; {repeat}")
         if resources is None:
             raise Unreadable(f"cell {self.name}: names no resources; restore it from a backup")
         return str(resources.decode())
@@ -132,7 +138,7 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
             raise Unreadable(f"cell {self.name}: its schema {schema!r} is no number; restore it from a backup")
         if int(schema) == keys.SCHEMA:
             return
-        older = f"finish its jobs with the older Omega, then omega cell delete {self.name}"
+        older = f"run omega store migrate {self.name}, or finish its jobs with the older Omega"
         remedy = "use the newer Omega" if int(schema) > keys.SCHEMA else older
         raise Unsuitable(
             f"cell {self.name}: written with schema {schema}, this Omega has schema {keys.SCHEMA}; {remedy}, or name "

@@ -15,7 +15,7 @@ from cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
 from cellstate.model import bucket_of, check_executor, check_member
 from cellstate.pool_records import unpack_pool, unpack_trees
 from cellstate.ranges import spans
-from cellstate.redis import records
+from cellstate.redis import job_records, records
 from cellstate.redis.calls import Arguments
 from cellstate.redis.reads import RedisReads
 from cellstate.redis.shard_records import contradiction
@@ -60,9 +60,13 @@ def _machine(_: Inspection, field: str, value: bytes) -> None:
     _want(_number(field) == index, f"is the record of machine {index}")
 
 
-def _job(_: Inspection, field: str, value: bytes) -> None:
+def _job(found: Inspection, field: str, value: bytes) -> None:
     """The rest of a job's record is judged with the picture of the cell."""
-    bucket = value.partition(b";")[0].split(b" ")[7].decode()
+    job = job_records.decode(value, found.dimensions)
+    bucket = job["bucket"]
+    _want(job_records.encode(job) == value, "is not written as records are")
+    leaves = any(job_records.leaves(group) for group in job["groups"])
+    _want(job["leaving"] == leaves, f"says that tasks {'leave' if job['leaving'] else 'do not leave'} machines")
     _want(bucket == f"{bucket_of(field):02x}", f"its bucket is {bucket}, that of its id {bucket_of(field):02x}")
 
 
@@ -197,7 +201,7 @@ class RedisInspection(RedisReads):
 
     def inspect(self) -> Inspection:
         """See Audited.inspect."""
-        found = Inspection()
+        found = Inspection(len(self.dimensions))
         self._inspect_history(found)
         for key in self._every_key():
             self._inspect_key(found, key)

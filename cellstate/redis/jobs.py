@@ -9,7 +9,7 @@ from cellstate.errors import BadInput
 from cellstate.lanes import lane_of
 from cellstate.model import MOST_CLAIMS, MOST_GROUPS, MOST_STOPS, Job, JobSpec, JobState, TaskGroup, runs_commands
 from cellstate.plain_text import check_texts
-from cellstate.redis import records
+from cellstate.redis import job_records, records
 from cellstate.redis.pages import RedisPages
 from cellstate.refusals import refusal
 from cellstate.resources import LARGEST
@@ -29,7 +29,8 @@ class RedisJobs(RedisPages):
                 self._check(f"job {job.name}", group.need)
                 if not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST:
                     raise BadInput(f"job {job.name}: a group's tasks and duration are from 0 to {LARGEST}")
-            rest += records.write_job(job, held=held)
+            record, spec = job_records.new_job(job, held=held)
+            rest += [job.id, record, str(lane_of(job.kind, job.precedence, job.extra)), spec]
         kinds = {f"pending:{job.kind}" for job in jobs}
         reply = self._run("submit", self._values(at_ms, by), rest, extra=kinds | self._wakes())
         answers = []
@@ -81,8 +82,8 @@ class RedisJobs(RedisPages):
         check_texts(extra, f"job {job_id}")
         for group in groups:
             self._check(f"job {job_id}", group.need)
-        texts = [records.write_group(group, 0) for group in groups]
-        commands = records.COMMANDS * runs_commands(extra)
+        texts = [job_records.new_group(group) for group in groups]
+        commands = int(runs_commands(extra))
         whose = str(lane_of("", 0, extra)).rpartition(" ")[2]
         more = {"most": MOST_GROUPS, "commands": commands, "whose": whose, "spec": records.pack(dict(extra))}
         return self._alter("update", job_id, at_ms, by, check, more, texts)
@@ -91,6 +92,10 @@ class RedisJobs(RedisPages):
         """See Cell.settle."""
         values = {**self._values(at_ms, by), "job": job_id, "reason": " ".join(reason.split())}
         return bool(self._run("settle", values)[1])
+
+    def note_attempts(self, jobs: Sequence[str], at_ms: int, by: str) -> int:
+        """See Cell.note_attempts."""
+        return int(self._run("attempt", self._values(at_ms, by), jobs)[1])
 
     def retire(self, now_ms: int, most: int = 1_000) -> int:
         """See Cell.retire."""
@@ -111,7 +116,7 @@ class RedisJobs(RedisPages):
         job = None
         if record:
             apart = self._apart({job_id: record[0]}).get(job_id, {})
-            job = records.read_job(job_id, record[0], b"", len(self.dimensions), apart)
+            job = job_records.read_job(job_id, record[0], b"", len(self.dimensions), apart)
         if job is None or status != b"ok":
             raise refusal(self.name, job_id, status.decode(), job)
         return job

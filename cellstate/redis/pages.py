@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cellstate.model import Job, Machine, MachineState
 from cellstate.pages import JobHead, JobPage, Keep
-from cellstate.redis import records
+from cellstate.redis import job_records, records
 from cellstate.redis.reads import RedisReads
 
 _CHUNK = 5_000
@@ -28,7 +28,7 @@ class RedisPages(RedisReads):
         size, found = len(self.dimensions), []
         for field, record in self._job_records().items():
             job_id = field.decode(errors="replace")
-            head = self._record("jobs", job_id, records.read_head, job_id, record, size)
+            head = self._record("jobs", job_id, job_records.read_head, job_id, record, size)
             if head is not None:
                 found.append(head)
         return found
@@ -50,7 +50,7 @@ class RedisPages(RedisReads):
     def _ordered(self, found: Mapping[bytes, bytes]) -> list[tuple[int, str, bytes]]:
         """Return order of submission, id and record of each job."""
         try:
-            return [(int(record.split(b" ", 4)[3]), field.decode(), record) for field, record in found.items()]
+            return [(job_records.read_order(record), field.decode(), record) for field, record in found.items()]
         except records.UNREADABLE:  # one by one, to note which
             return self._kept(found, lambda _: True)
 
@@ -59,7 +59,7 @@ class RedisPages(RedisReads):
         size, kept = len(self.dimensions), []
         for field, record in found.items():
             job_id = field.decode(errors="replace")
-            head = self._record("jobs", job_id, records.read_head, job_id, record, size)
+            head = self._record("jobs", job_id, job_records.read_head, job_id, record, size)
             if head is not None and keep(head):
                 kept.append((head.order, job_id, record))
         return kept

@@ -9,11 +9,12 @@ from cellstate.demands import JobDemand
 from cellstate.epoch_records import digest, pack_leaves, pack_shares, unpack
 from cellstate.errors import Unreadable
 from cellstate.lanes import Lane
-from cellstate.model import check_author
+from cellstate.model import JobState, check_author
 from cellstate.pool_records import PoolUse, change, read_use, unpack_pool, unpack_trees
 from cellstate.pool_rules import check as check_pools
 from cellstate.pools import Epoch, Pool, Pools, PoolTree
 from cellstate.redis import records
+from cellstate.redis.job_records import decode
 from cellstate.redis.reads import RedisReads
 from cellstate.redis.scripts import script
 from cellstate.refusals import jobs_in_pool, pools_overtaken
@@ -92,7 +93,7 @@ class RedisPools(RedisReads):
                 named[number.decode()] = records.lane_row(record, size)[2]
         for job_id, record in jobs.items():
             name = job_id.decode(errors="replace")
-            demand = self._record("jobs", name, read_demand, name, record.decode(), size, named)
+            demand = self._record("jobs", name, read_demand, name, record, size, named)
             if demand is not None:
                 found.append(demand)
         return sorted(found, key=lambda each: each.order)
@@ -144,22 +145,18 @@ class RedisPools(RedisReads):
         return {name: use for name, use in found.items() if use is not None}
 
 
-def read_demand(job_id: str, record: str, size: int, lanes: Mapping[str, Lane]) -> JobDemand | None:
+def read_demand(job_id: str, record: bytes, size: int, lanes: Mapping[str, Lane]) -> JobDemand | None:
     """Read what a live job holds and wants from its record; None for one that does neither."""
-    head, *texts = record.split(";")
-    _, _, precedence, order, state, gang, _, _, lane, _ = head.split(" ")
-    waits, groups, some = state != "0", [], False
-    for text in texts:
-        words = text.split(" ", size + 4)
-        unplaced, placed = int(words[size + 2]), int(words[size + 3])
+    job = decode(record, size)
+    waits, groups, some = job["state"] != JobState.ACTIVE, [], False
+    for group in job["groups"]:
+        unplaced, placed = group["unplaced"] + group["delayed"], group["placed"]
         some = some or placed > 0 or (unplaced > 0 and not waits)
-        groups.append((tuple(map(int, words[:size])), unplaced, placed))
+        groups.append((group["need"], unplaced, placed))
     if not some:
         return None
-    own = lanes[lane]
-    return JobDemand(
-        job_id, own.pool, own.user, int(precedence), int(order), int(gang) % records.COMMANDS > 0, waits, tuple(groups)
-    )
+    own = lanes[job["lane"]]
+    return JobDemand(job_id, own.pool, own.user, job["precedence"], job["order"], job["gang"] > 0, waits, tuple(groups))
 
 
 def _number(pool: Pool) -> int:

@@ -10,7 +10,7 @@ from cellstate.errors import Refused, StoreError, Unreachable, Unreadable
 from cellstate.keys import ROLES
 from cellstate.lanes import Lane
 from cellstate.model import Described, Job, Machine, MachineState, Run
-from cellstate.redis import records
+from cellstate.redis import job_records, records
 from cellstate.redis.calls import RedisCalls
 from cellstate.redis.raw_changed_records import RawChangedRecords
 from cellstate.transaction import Intake, Position
@@ -200,7 +200,7 @@ class RedisReads(RedisCalls):
 
     def _chunk_fields(self, job_id: str, record: bytes) -> list[tuple[int, str]]:
         try:
-            return list(records.chunk_fields(job_id, record))
+            return list(job_records.chunk_fields(job_id, record, len(self.dimensions)))
         except records.UNREADABLE:
             return []  # the record is noted when the job is read
 
@@ -208,7 +208,7 @@ class RedisReads(RedisCalls):
         """Read a job; one whose specification cannot be read has none, and is noted."""
         if spec and self._record("specs", job_id, records.unpack, spec) is None:
             spec = b""
-        return self._record("jobs", job_id, records.read_job, job_id, record, spec, len(self.dimensions), apart)
+        return self._record("jobs", job_id, job_records.read_job, job_id, record, spec, len(self.dimensions), apart)
 
     def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
         """See Cell.jobs_by_id."""

@@ -1,53 +1,32 @@
 """Records as the scripts write them, read into the words of the cell and back (lua/parts/words.lua)."""
 
-import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import quote
 
 import msgpack
 
-from cellstate import ranges
 from cellstate.cell import Rows
 from cellstate.errors import BadInput
 from cellstate.fairness import Assertion, Threshold
-from cellstate.lanes import BASE, Lane, lane_of
+from cellstate.lanes import BASE, Lane
 from cellstate.model import (
-    BUDGET,
     MOST_PRECEDENCE,
-    RUNS_CHUNK,
-    After,
     Described,
-    Gang,
-    GroupStatus,
-    Job,
-    JobSpec,
-    JobState,
     Limits,
-    Loss,
     Machine,
     MachineState,
     Pairs,
     Run,
-    TaskGroup,
-    bucket_of,
-    ordered,
-    runs_commands,
 )
-from cellstate.pages import Counts, JobHead
-from cellstate.ranges import EMPTY
 from cellstate.transaction import Ending, How, Outcome, Transaction, Verdict
 
 UNREADABLE = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error, msgpack.UnpackException, BadInput,
 )  # fmt: skip
 """What reading a record raises when its text is none."""
-
-
-COMMANDS = 4
-"""Added to the word of the gang in the record of a job that runs commands."""
 
 
 def pack(value: object) -> bytes:
@@ -63,145 +42,6 @@ def unpack(data: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise TypeError(f"a {type(found).__name__}, not a mapping")
     return cast("dict[str, Any]", found)
-
-
-def write_job(spec: JobSpec, *, held: bool) -> tuple[str, bytes]:
-    """Return what submit.lua takes for a job: its line and its opaque spec."""
-    groups = ";".join(write_group(group, group.count) for group in spec.groups)
-    waits = "".join(f"<{wait.job}{'+' if wait.any_end else ''}" for wait in spec.after)
-    links = ("<*" if held else "") + waits or "-"
-    whose = str(lane_of(spec.kind, spec.precedence, spec.extra)).rpartition(" ")[2]
-    whole = opaque(spec.extra, spec.groups)
-    gang = int(spec.gang) + COMMANDS * runs_commands(whole)
-    head = f"{spec.id} {spec.name} {spec.kind} {spec.precedence} {gang} {bucket_of(spec.id):02x} {whose}"
-    return f"{head} {links} {groups}", pack(whole)
-
-
-def write_group(group: TaskGroup, count: int) -> str:
-    """Write a task group of so many tasks as submit.lua and update.lua take it."""
-    marks = "?" if group.optional else ""
-    if group.once:
-        marks += "x-"
-    elif group.budget != BUDGET:
-        marks += f"x{group.budget}"
-    return f"{' '.join(map(str, group.need))} {group.duration_ms} {count}{marks}"
-
-
-def opaque(extra: Mapping[str, Any], groups: Sequence[TaskGroup]) -> dict[str, Any]:
-    """What of a job only schedulers and executors read; empty when nothing was said."""
-    spec: dict[str, Any] = dict(extra)
-    if any(group.extra for group in groups):
-        spec["groups"] = [dict(group.extra) for group in groups]
-    return spec
-
-
-@lru_cache(maxsize=4096)
-def _runs(text: str) -> tuple[tuple[int, int, bool], ...]:
-    runs = []
-    for item in text.split(",")[:-1]:
-        placement, _, machine = item.lstrip("!").partition("@")
-        runs.append((int(placement), int(machine), item[0] == "!"))
-    return tuple(runs)
-
-
-def _all_runs(text: str, apart: str | None, indices: int) -> tuple[tuple[int, int, bool], ...]:
-    runs = () if apart is None or text == EMPTY else _runs(text)
-    if indices <= RUNS_CHUNK:
-        return runs
-    return tuple(ordered(runs + (_runs(apart) if apart else ()), indices))
-
-
-def chunk_fields(job_id: str, record: bytes) -> Iterator[tuple[int, str]]:
-    """The fields of ``placed`` with runs of a job: number of the group, field (lua/parts/placements.lua)."""
-    if b"#" not in record:
-        return
-    for number, text in enumerate(record.decode().split(";")[1:]):
-        live, _, going = text.partition("#")[2].partition("!")
-        for mark, chunks in (("", live), ("!", going)):
-            for chunk in ranges.indices(chunks or "-"):
-                yield number, f"{job_id} {number} {mark}{chunk}"
-
-
-def _group(text: str, dimensions: int, apart: str | None) -> GroupStatus:
-    text = text.partition("#")[0]
-    words = text.split(" ")
-    total, indices, optional, budget, once = _total(words[dimensions + 1])
-    duration, _, unplaced, placed, finished, failed, stopped, waiting, runs = words[dimensions:]
-    losses: tuple[Loss, ...] = ()
-    if "~" in waiting:
-        waiting, losses = _losses(waiting)
-    return GroupStatus(
-        tuple(map(int, words[:dimensions])), int(duration), total, int(unplaced), int(placed), int(finished),
-        int(failed), int(stopped), waiting, _all_runs(runs, apart, indices), optional, indices,
-        budget, once, losses,
-    )  # fmt: skip
-
-
-def _total(word: str) -> tuple[int, int, bool, int, bool]:
-    """Read ``total[/indices][?][xN]``: total, indices, optional, budget of losses, at most once."""
-    if word.isdigit():
-        return int(word), int(word), False, BUDGET, False
-    counts, _, budget = word.partition("x")
-    total, _, indices = counts.rstrip("?").partition("/")
-    once = budget == "-"
-    return int(total), int(indices or total), counts[-1] == "?", BUDGET if once else int(budget or BUDGET), once
-
-
-def _losses(word: str) -> tuple[str, tuple[Loss, ...]]:
-    """Read ``waiting~delayed~tasks:count:due:placement~…`` (lua/parts/losses.lua)."""
-    waiting, _, *entries = word.split("~")
-    split = [entry.split(":") for entry in entries]
-    return waiting, tuple(Loss(tasks, int(n), int(due), int(placement)) for tasks, n, due, placement in split)
-
-
-def _links(word: str) -> tuple[int, bool, tuple[After, ...], tuple[str, ...], bool]:
-    """Read ``modified[*]<ID…>ID…`` (lua/parts/links.lua).
-
-    Returns modify index, held, what it waits for, who waits for it, whether it has begun.
-    """
-    if word.isdigit():
-        return int(word), False, (), (), False
-    modified, *links = re.findall("[<>]?[^<>]+", word)
-    waits = [link[1:] for link in links if link[0] == "<"]
-    after = tuple(After(name.rstrip("+"), name[-1] == "+") for name in waits if name != "*")
-    awaited = tuple(link[1:] for link in links if link[0] == ">")
-    return int(modified.rstrip("*")), "*" in waits, after, awaited, modified[-1] == "*"
-
-
-_STATES = {str(int(state)): state for state in JobState}
-_GANGS = {str(int(gang) + more): gang for gang in Gang for more in (0, COMMANDS)}
-
-
-def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Mapping[int, str] | None = None) -> Job:
-    """Read a job's record.
-
-    `apart`: the runs of its groups that stand in chunks, by the group's number; None leaves all runs out.
-    """
-    head, *groups = record.decode().split(";")
-    name, kind, precedence, order, state, gang, submitted, _, lane, links = head.split(" ")
-    return Job(
-        job_id, name, kind, int(precedence), int(order), _STATES[state], _GANGS[gang], int(submitted),
-        [_group(text, dimensions, None if apart is None else apart.get(i, "")) for i, text in enumerate(groups)],
-        unpack(spec), *_links(links),
-        lane=int(lane), commands=int(gang) >= COMMANDS,
-    )  # fmt: skip
-
-
-def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
-    """Read a job in short from its record."""
-    head, *groups = record.decode().split(";")
-    name, kind, precedence, order, state, _ = head.split(" ", 5)
-    sums, wanted = [0] * 6, [0] * dimensions
-    for text in groups:
-        words = text.split(" ")
-        unplaced = int(words[dimensions + 2])
-        sums[0] += _total(words[dimensions + 1])[0]
-        for i in range(5):
-            sums[1 + i] += int(words[dimensions + 2 + i])
-        if unplaced:
-            for i in range(dimensions):
-                wanted[i] += unplaced * int(words[i])
-    return JobHead(job_id, name, kind, int(precedence), int(order), _STATES[state], Counts._make(sums), tuple(wanted))
 
 
 def row_bytes(dimensions: int) -> int:

@@ -4,7 +4,8 @@ A header line ``-- KEYS   meta machines | box:*`` fixes the order of the keys an
 bar; ``-- ARGV   dims at | texts`` does the same for arguments. The loader writes the matching local
 variables in front of the script, so positions cannot drift between Lua and Python.
 
-``--@include words ranges`` stands for those files of ``lua/parts``. ``--@const UP 0, DOWN 2`` names numbers: they
+``--@include words ranges`` stands for those files of ``lua/parts``, ``--@schema`` for the codec of jobs' records and
+``--@fields`` for its constants alone (cellstate/schema.py). ``--@const UP 0, DOWN 2`` names numbers: they
 are written into the text in place of the names, because Lua has room for 200 local variables in a script and
 looks each one up for every function that uses it, at every call.
 """
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
+
+from cellstate import schema
 
 _FOLDER = files("cellstate") / "lua"
 _CONSTANT = re.compile(r"([A-Z_]+) (\d+)")
@@ -34,7 +37,8 @@ def _include(source: str) -> str:
             lines += [(_FOLDER / "parts" / f"{name}.lua").read_text("utf-8") for name in line.split()[1:]]
         else:
             lines.append(line)
-    return "\n".join(lines)
+    text = "\n".join(lines)
+    return text.replace("--@schema\n", schema.lua()).replace("--@fields\n", f"{schema.constants()}\n")
 
 
 def _with_constants(source: str) -> str:

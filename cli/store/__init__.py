@@ -9,6 +9,7 @@ from cli import render, words
 from cli.app import App
 from cli.store.acl import acl
 from cli.store.backup import backup, restore
+from cli.store.migrate import migrate
 
 SNAPSHOTS, NOWHERE = "snapshots", "none"
 LOSSES = {
@@ -121,3 +122,4 @@ def stop(app: App) -> None:
 command.add_command(acl)
 command.add_command(backup)
 command.add_command(restore)
+command.add_command(migrate)

@@ -119,7 +119,7 @@ def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> Non
     FILE is read and checked completely before anything changes. Running schedulers, agents and machines of a
     restored cell resume from the restored state.
     """
-    from cellstate.backup.restore import check_schema
+    from cellstate.backup.upgrade import check_schema
     from cellstate.store import check_name
 
     app: App = ctx.obj

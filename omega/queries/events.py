@@ -229,7 +229,7 @@ _READERS = {
     "conflict": _conflict, "assert": _assert, "submit": _submit, "stop": _stop, "abandon": _stop, "done": _done,
     "hold": _hold, "release": _hold, "awaited": _hold, "met": _hold,
     "update": _hold, "updated": _hold, "stalled": _stalled, "resize": _resize, "drop": _drop,
-    "fail": _fail, "requeue": _requeue, "late": _late,
+    "attempt": _hold, "fail": _fail, "requeue": _requeue, "late": _late,
     "join": _join, "machine": _machine, "enlist": _member, "leave": _member, "lapse": _member, "limit": _limit,
     "restore": _restore, "pool": _pool, "epoch": _epoch,
 }  # fmt: skip

@@ -130,7 +130,7 @@ class Plans:
 
     def _is_there(self, spec: "JobSpec") -> bool:
         """Return whether the identical job exists; raises Duplicate when its id belongs to another job."""
-        from cellstate.redis.records import opaque
+        from cellstate.redis.job_records import opaque
 
         found = self.cell.job(spec.id)
         if found is None:

@@ -56,7 +56,7 @@ def delayed_by(members: "Members") -> frozenset[str]:
 def as_work(spec: "JobSpec", order: int = 0) -> "Work":
     """Return an unsubmitted job as a scheduler would hold it, with `order` as its submission number."""
     from cellstate.model import GroupStatus, Job, JobState, runs_commands
-    from cellstate.redis.records import opaque
+    from cellstate.redis.job_records import opaque
     from schedulers.work import Work
 
     groups = [

@@ -15,7 +15,7 @@ from cellstate.transaction import Outcome, Transaction
 from omega.simulation.engine import SECOND
 from omega.simulation.world import Answers, World
 from schedulers.constraints.fetching import Fetch, fetch
-from schedulers.loop import Arrived, Commit, Committed, Receive, Reread, Sync, Synced, Think, attempts
+from schedulers.loop import Arrived, Commit, Committed, Note, Receive, Reread, Sync, Synced, Think, attempts
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 
@@ -74,7 +74,8 @@ class SimulatedScheduler:
         self._inbox: list[Work] = []
         self._frees = 0
         self._loop = attempts(scheduler)
-        self._answers: Answers = {Fetch: self._fetch, Reread: self._reread, **world.answers(scheduler.kind, name)}
+        own: Answers = {Fetch: self._fetch, Reread: self._reread, Note: _noted}
+        self._answers: Answers = {**own, **world.answers(scheduler.kind, name)}
         self._attempt: tuple[Sequence[Work], float] | None = None
 
     def start(self) -> None:
@@ -218,3 +219,7 @@ class SimulatedScheduler:
             stands = stands and whole
         copy.settle(stands=stands)
         return results
+
+
+def _noted(effect: Note) -> None:
+    """No scheduler starts again in a simulation, so that no wait could be counted twice."""

@@ -2,15 +2,21 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cellstate.backup import file as backup_file
+from cellstate.backup.restore import write
+from cellstate.keys import SCHEMA
 from cellstate.model import MachineSpec
 from cellstate.redis import RedisCell, cells
 from cellstate.transaction import Claim, Position, Transaction
 from tests.cli.conftest import Omega, join
 
 pytestmark = pytest.mark.server
+OLD = Path(__file__).parents[1] / "data" / "schema2.omega"
+"""A backup that commit 135a323 wrote."""
 
 
 @pytest.fixture
@@ -108,3 +114,23 @@ def test_a_draft_that_somebody_else_made_does_not_receive_the_backup(omega: Omeg
     omega.run("store", "backup", str(tmp_path / "cell.omega"))
     assert elsewhere.read_text() == "theirs"
     assert (tmp_path / "cell.omega").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_older_cell_is_migrated_and_one_of_this_version_is_left(omega: Omega, cell: RedisCell) -> None:
+    old = f"{cell.name}-b"
+    with OLD.open("rb") as stream:
+        backup = backup_file.read(stream, str(OLD))[0]
+    beside = RedisCell(cell.client, old, cell.dimensions)
+    write(cell.client, beside, backup, lambda _: None)
+    items = [word.decode() for word in backup.small["meta"].items]
+    meta = dict(zip(items[::2], items[1::2], strict=True)) | {"floor": str(backup.version)}
+    client: Any = cell.client
+    client.hset(f"omega:{{{old}}}:meta", mapping=meta)
+    cell.client.sadd("omega:cells", old)
+    assert f"run omega store migrate {old}" in Omega(omega.url, old).error("job", "list")
+    assert omega.text("store", "migrate", old, cell.name).splitlines() == [
+        f"cell {old}: migrated from schema 2 to {SCHEMA}", f"cell {cell.name}: has the present schema"]  # fmt: skip
+    found = Omega(omega.url, old).json("store", "migrate")["cells"]
+    assert found == [{"cell": old, "from": SCHEMA, "to": SCHEMA, "migrated": False}]
+    assert "part-name" in Omega(omega.url, old).text("job", "list")
+    assert Omega(omega.url, old).json("cell", "verify")["ok"]

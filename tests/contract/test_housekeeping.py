@@ -85,6 +85,19 @@ def test_entries_without_anything_to_do_are_removed(make: Make) -> None:
     assert cell.chores() == {}
 
 
+def test_a_job_that_was_tried_in_vain_has_begun(cell: AnyCell, member: Member) -> None:
+    del member
+    cell.submit([job("a"), job("b"), job("c")], 0, "ada")
+    cell.stop("c", 1, "ada")
+    assert cell.note_attempts(["a", "c", "gone", "a"], 2, "batch/0") == 1
+    version = cell.counters()["version"]
+    assert cell.note_attempts(["a"], 3, "batch/0") == 0, "it is known"
+    cell.hold("a", 3, "ada")
+    cell.release("a", 4, "ada")
+    assert [kept(cell, name).begun for name in "abc"] == [True, False, False]
+    assert [fact.words for fact in cell.facts() if fact.version == version] == [("attempt", "a")]
+
+
 def test_a_job_that_was_placed_and_evicted_has_begun(cell: AnyCell, member: Member) -> None:
     cell.submit([job("a", count=2), job("b")], 0, "ada")
     member.place("a", (0, 2))

@@ -51,6 +51,9 @@ class JobChanges(RuleBasedStateMachine):
             self.worlds.do(lambda world: world.cell.resize(job_id, totals, at, "ada", check, seen))
         elif what == "update":
             self.update(data, job_id, at, check)
+        elif data.draw(st.integers(0, 3), "attempt at 3") == 3:
+            tried = [job_id, self.some_job(data), job_id]
+            self.worlds.do(lambda world: world.cell.note_attempts(tried, at, "batch/0"))
         elif data.draw(st.booleans(), "hold"):
             self.worlds.do(lambda world: world.cell.hold(job_id, at, "ada", check))
         else:

@@ -1,5 +1,6 @@
--- Numbers as eight bytes each, little-endian, all from 0 to 2^53. A server packs them itself (struct); fakeredis
--- has no struct, there Lua does.
+-- Records as bytes, little-endian. Formats are those of the server's packer (struct): "I4" an unsigned number of so many
+-- bytes, "i8" a number from 0 to 2^53, "c2" a text of two bytes, "I4c0" a text behind its length (both are given to pack,
+-- unpack returns the text alone). Unpack returns where it ended as well. fakeredis has no struct, there Lua does it.
 
 -- How many of a list are unpacked at once: a C function of Lua returns some thousands of values at most.
 --@const AT_ONCE 1500
@@ -10,24 +11,49 @@ do
   if struct then
     pack_numbers, unpack_numbers = struct.pack, struct.unpack
   else
-    pack_numbers = function(_, ...)
-      local bytes = {}
-      for _, value in ipairs({ ... }) do
-        for _ = 1, 8 do
-          bytes[#bytes + 1] = string.char(value % 256)
-          value = math.floor(value / 256)
+    local parsed = {}
+    local function parts_of(layout)
+      local parts = parsed[layout]
+      if not parts then
+        parts = {}
+        for code, size in string.gmatch(layout, '([Iic])(%d+)') do
+          parts[#parts + 1], parts[#parts + 2] = code, tonumber(size)
+        end
+        parsed[layout] = parts
+      end
+      return parts
+    end
+    pack_numbers = function(layout, ...)
+      local bytes, parts = {}, parts_of(layout)
+      for i = 1, #parts, 2 do
+        local value = select((i + 1) / 2, ...)
+        if parts[i] == 'c' then
+          bytes[#bytes + 1] = value
+        else
+          for _ = 1, parts[i + 1] do
+            bytes[#bytes + 1] = string.char(value % 256)
+            value = math.floor(value / 256)
+          end
         end
       end
       return table.concat(bytes)
     end
-    unpack_numbers = function(_, text)
-      local values = {}
-      for at = 1, #text, 8 do
-        local value = 0
-        for i = at + 7, at, -1 do value = value * 256 + string.byte(text, i) end
-        values[#values + 1] = value
+    unpack_numbers = function(layout, text, at)
+      local values, n, parts = {}, 0, parts_of(layout)
+      at = at or 1
+      for i = 1, #parts, 2 do
+        local size, value = parts[i + 1], 0
+        if parts[i] == 'c' then
+          if size == 0 then size, n = values[n], n - 1 end
+          value = string.sub(text, at, at + size - 1)
+        else
+          for k = at + size - 1, at, -1 do value = value * 256 + string.byte(text, k) end
+        end
+        n, at = n + 1, at + size
+        values[n] = value
       end
-      return unpack(values)
+      values[n + 1] = at
+      return unpack(values, 1, n + 1)
     end
   end
 end

@@ -1,3 +1,4 @@
+--@fields
 -- The list of finished jobs, "id version" each, oldest first.
 
 -- Forget the first entries of the list; those whose tasks are still leaving go to the back instead.
@@ -7,7 +8,7 @@ local function forget(oldest)
   for i = 1, #oldest do ids[i] = match(oldest[i], '^%S+') end
   local records = fetch(jobs_key, ids)
   for i = 1, #ids do
-    if find(records[i] or '', '!', 1, true) then
+    if records[i] and string.byte(records[i], LEAVING_AT) == 1 then
       back[#back + 1] = oldest[i]
     else
       gone[#gone + 1] = ids[i]

@@ -1,20 +1,15 @@
 -- What may change of a job after its submission: its modify index, what it waits for, its groups' totals.
--- links is "modified[*]" and then "<*" (a person holds it), "<ID" (waits until that job finished), "<ID+"
--- (until it ended in whatever way), ">ID" (that job waits for this one), in any order.
-
--- Tasks of the job were placed and taken off again: "*" behind the modify index. Its wait is over, whatever waits now.
-local function mark_begun(j)
-  if not find(j.links, '^%d+%*') then j.links = string.gsub(j.links, '^%d+', '%0*') end
-end
+-- links is "<*" (a person holds it), "<ID" (waits until that job finished), "<ID+" (until it ended in whatever way),
+-- ">ID" (that job waits for this one), in any order.
 
 -- A change by a person: the modify index is the version that this call will leave.
 local function modify(j)
-  j.links = string.gsub(j.links, '^%d+', format('%d', meta.version + 1))
+  j.modified = meta.version + 1
   touch_job(j)
 end
 
--- Whether somebody who read another modify index asks ("-": whoever asks does not care).
-local function overtaken(j, check) return check ~= '-' and match(j.links, '^%d+') ~= check end
+-- Whether the caller read another modify index ("-": any will do).
+local function overtaken(j, check) return check ~= '-' and j.modified ~= tonumber(check) end
 
 local function has_link(j, link)
   for found in gmatch(j.links, '[<>][^<>]+') do
@@ -28,7 +23,7 @@ local function drop_link(j, link)
   for found in gmatch(j.links, '[<>][^<>]+') do
     if found ~= link then kept[#kept + 1] = found end
   end
-  j.links = match(j.links, '^%d+%*?') .. concat(kept)
+  j.links = concat(kept)
   touch_job(j)
 end
 
@@ -40,18 +35,7 @@ local function set_free(j)
   touch_job(j)
 end
 
--- A group's total, and how many indices were given out: none is given out twice.
-local function total_of(g)
-  local total, indices = match(g[LEAD], '(%d+)/?(%d*)%??x?[%d-]*$')
-  return tonumber(total), tonumber(indices) or tonumber(total)
-end
-
-local function optional(g) return find(g[LEAD], '?', 1, true) ~= nil end
-
-local function set_total(g, total, indices)
-  local text = total == indices and format('%d', total) or format('%d/%d', total, indices)
-  g[LEAD] = string.gsub(g[LEAD], '%S+$', text .. (match(g[LEAD], '[?x]%S*$') or ''))
-end
+local function optional(g) return g[OPTIONAL] == 1 end
 
 -- Jobs that wait for those read so far, and for these in turn: a call that may end jobs decides about them.
 local function load_awaiting()
@@ -73,7 +57,7 @@ end
 local function finished(j)
   if j.state == JOB_STOPPED or j.state == ABANDONED then return false end
   for _, g in ipairs(j.groups) do
-    if tonumber(ended_of(g)[1]) ~= (total_of(g)) then return false end
+    if g[FINISHED] ~= g[TOTAL] then return false end
   end
   return true
 end
@@ -82,9 +66,9 @@ end
 local function stop_unplaced(j)
   local count = j.unplaced + j.delayed
   for _, g in ipairs(j.groups) do
-    count_ended(g, 3, g[UNPLACED] + g.delayed)
+    g[STOPPED] = g[STOPPED] + g[UNPLACED] + g[DELAYED]
     waiting_of(g)  -- nothing is kept apart any more
-    g[UNPLACED], g[WAITING], g.losses, g.delayed = 0, '-', false, 0
+    g[UNPLACED], g[WAITING], g.losses, g[DELAYED] = 0, '-', false, 0
   end
   j.unplaced, j.delayed = 0, 0
   return count

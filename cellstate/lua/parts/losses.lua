@@ -3,7 +3,7 @@
 -- group. A group's losses are "~tasks:count:due:placement" each; due: the server's time in ms, 0 once they wait;
 -- placement: the id they were lost with, 0 when a later placement ended since.
 
---@const BUDGET 10, FIRST_MS 1000, LONGEST_MS 300000, PROVEN_MS 600000
+--@const FIRST_MS 1000, LONGEST_MS 300000, PROVEN_MS 600000
 -- The server's time in ms; set by the scripts that may lose tasks.
 local lost_at = 0
 local proven_to = nil
@@ -23,7 +23,7 @@ local function keep_losses(j, g, list)
     if loss.due > 0 then delayed = delayed + span_count(loss.tasks) end
   end
   g.losses = #parts > 0 and concat(parts)
-  j.delayed, g.delayed, j.lossy = j.delayed + delayed - g.delayed, delayed, true
+  j.delayed, g[DELAYED], j.lossy = j.delayed + delayed - g[DELAYED], delayed, true
 end
 
 -- The losses of tasks that ended are forgotten; with `unlinked` they are kept, for a placement of no effect any more.
@@ -37,12 +37,6 @@ local function forget_losses(j, g, gone, unlinked)
     end
   end
   keep_losses(j, g, kept)
-end
-
--- How many losses a task survives; -1: none, and no eviction either, it is placed at most once.
-local function budget_of(g)
-  local word = match(g[LEAD], 'x(%S+)$')
-  return word == '-' and -1 or tonumber(word) or BUDGET
 end
 
 -- Whether a placement ran for ten minutes: "ticks" tells the last placement id by the minute, newest first.
@@ -80,7 +74,7 @@ local function lose(j, g, gone, placement)
   end
   count(1, fresh)
   table.sort(counts)
-  local spent, budget = '-', budget_of(g)
+  local spent, budget = '-', g[BUDGET] == NEVER and -1 or g[BUDGET]
   for _, n in ipairs(counts) do
     if n > budget then
       spent = span_add(spent, tasks_of[n])
@@ -133,7 +127,8 @@ local function end_late(j, machine, placement, part, how)
     end
     if taken ~= '-' then
       forget_losses(j, g, taken)
-      count_ended(g, how == 'finished' and 1 or 2, span_count(taken))
+      local ended = how == 'finished' and FINISHED or FAILED
+      g[ended] = g[ended] + span_count(taken)
       touch_job(j)
       fact(format('late %s %s %s %d %s %s', placement, machine, j.id, number - 1, taken, how))
     end

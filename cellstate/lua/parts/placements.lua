@@ -19,7 +19,7 @@ local function add_run(list, item)
   if list.dropped and list.dropped[item .. ','] then runs_of(list) end
   if list.added then
     list.added[#list.added + 1] = item
-  elseif list[RUNS] == '-' then
+  elseif list[RUNS] == '' then
     list[RUNS] = item .. ','
   else
     list.added = { item }
@@ -37,7 +37,7 @@ local function list_of(j, group, g, chunk, leaving)
   if not list then
     local text = redis.call('HGET', placed_key, name)
     list = { name = name, chunk = chunk, group = g, which = leaving and 'going' or 'live', was = text, added = false,
-      dropped = false, [RUNS] = text or '-' }
+      dropped = false, [RUNS] = text or '' }
     if not text then g[list.which] = span_add(g[list.which], format('%d', chunk)) end
     far.lists[name] = list
     far.touched[#far.touched + 1] = list
@@ -104,7 +104,7 @@ function far.write()
   local rows, gone = {}, {}
   for _, list in ipairs(far.touched) do
     local text, g, which = runs_of(list), list.group, list.which
-    if text == '-' then
+    if text == '' then
       g[which] = select(2, span_split(g[which], format('%d', list.chunk)))
       if list.was then gone[#gone + 1] = list.name end
     elseif text ~= list.was then

@@ -295,7 +295,7 @@ do
   local function retire_excess()
     if #retired == 0 then return end
     local names, entries, version = {}, {}, format(' %d', meta.version + 1)
-    for i = 1, #retired do names[i], entries[i] = name_of(retired[i]), retired[i].id .. version end
+    for i = 1, #retired do names[i], entries[i] = retired[i].name, retired[i].id .. version end
     in_chunks('HDEL', jobnames_key, names)
     in_chunks('RPUSH', done_key, entries)
     local excess = math.min(redis.call('LLEN', done_key) - meta.keep_jobs, #retired + 4)

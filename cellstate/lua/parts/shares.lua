@@ -101,7 +101,7 @@ function shares.use()
   local least
   local function operates(j)
     least = least or tonumber(redis.call('HGET', pools_key, 'operators') or '') or math.huge
-    return precedence_of(j) >= least
+    return j.precedence >= least
   end
 
   -- Whether the victim may go as far as pools are concerned; returns the verdict that refuses it, or false.

@@ -19,12 +19,6 @@ local function count_admitted(j, before)
   if chain then pools.hold_job(chain, more) end
 end
 
--- Whether tasks of a group are leaving anywhere.
-local function leaves(g)
-  if g.leaves == nil then g.leaves = g.going ~= '-' or find(runs_of(g), '!', 1, true) ~= nil end
-  return g.leaves
-end
-
 -- The first count tasks of several ranges.
 local function take_queued(g, count)
   local taken = {}
@@ -75,7 +69,7 @@ local function place(j, group, m, count)
   local g = j.groups[group + 1]
   local tasks = take_waiting(g, count)
   -- Starts only when what leaves this machine, or this group elsewhere, is gone (semantics 2).
-  local hold = (find(m.runs, '!', 1, true) or leaves(g)) and '1' or '0'
+  local hold = (find(m.runs, '!', 1, true) or has_leaving(g)) and '1' or '0'
   meta.placements = meta.placements + 1
   local placement = format('%d', meta.placements)
   g[UNPLACED], g[PLACED] = g[UNPLACED] - count, g[PLACED] + count
@@ -87,7 +81,7 @@ local function place(j, group, m, count)
 end
 
 local strict = {}
-local ENDED = { finished = 1, failed = 2, stopped = 3 }
+local ENDED = { finished = FINISHED, failed = FAILED, stopped = STOPPED }
 
 -- Take tasks of a run off its machine. how: finished, failed, lost, evicted, stopped.
 -- Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2). An optional
@@ -117,16 +111,15 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
   g[PLACED], j.placed, freed = g[PLACED] - count, before - count, true
   count_admitted(j, before)
   local dropped = how ~= 'finished' and how ~= 'stopped' and j.state <= HELD and optional(g)
-  local ended, spent = ENDED[how] or (j.state > HELD and ENDED.stopped), '-'
+  local ended, spent = ENDED[how] or (j.state > HELD and STOPPED), '-'
   if dropped then
-    local total, indices = total_of(g)
-    set_total(g, total - count, indices)
+    g[TOTAL] = g[TOTAL] - count
   elseif ended then
-    count_ended(g, ended, count)
+    g[ended] = g[ended] + count
     if g.losses then forget_losses(j, g, gone) end
   elseif how == 'lost' then
     spent = lose(j, g, gone, placement)
-  elseif budget_of(g) < 0 then
+  elseif g[BUDGET] == NEVER then
     spent = gone  -- it has begun, so it is not placed again
   else
     if g.losses then forget_losses(j, g, gone, true) end
@@ -134,8 +127,8 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
     g.back[#g.back + 1] = gone
     g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
   end
-  if spent ~= '-' then count_ended(g, ENDED.failed, span_count(spent)) end
-  if how ~= 'finished' then mark_begun(j) end
+  if spent ~= '-' then g[FAILED] = g[FAILED] + span_count(spent) end
+  if how ~= 'finished' then j.begun = true end
   touch_job(j)
   local line = how .. ' ' .. placement .. ' ' .. m.key .. ' ' .. id .. ' ' .. group .. ' ' .. gone
   fact(with_values(line, m) .. ' ' .. reason)

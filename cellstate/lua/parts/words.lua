@@ -4,14 +4,7 @@
 --            sequence number; state: OFFLINE is a machine that would be up, and whose executor does not live;
 --            executor: its number, odd when it simulates, even when it runs commands (parts/serving.lua)
 --   runs     " placement:job:group:tasks" per run on a machine, " !…" while leaving
---   job      "name kind precedence order state gang submitted bucket lane links;group;group…"
---            gang: 0 no, 1 yes, 2 strict; 4 more when its tasks run commands, so that none is to be simulated
---            links: "modified[*]<ID…>ID…" (parts/links.lua); modified: version of the last change by a person
---   group    "need*R duration total unplaced placed finished failed stopped waiting[~delayed~losses…] runs"
---            total: "total[/indices][?][xN]"; indices: given out so far, where more than the total; "?": optional;
---            N: losses that a task survives, "-" when it is placed at most once
---            unplaced: delayed ones too; waiting: the unplaced tasks that may be placed; losses: losses.lua; runs: "placement@machine," each, "!placement@machine," leaving, and "#chunks[!chunks]" where more of
---            them stand in chunks apart (placements.lua)
+--   job, group  bytes, in the order of the tables of cellstate/schema.py, from which the part "schema" is made
 --   kind     "max_jobs lowest highest max*R jobs used*R"               "-": no limit
 
 local R = tonumber(dims)
@@ -20,17 +13,12 @@ local R = tonumber(dims)
 local USED = CAPACITY + R
 local MACHINE = '<' .. string.rep('i8', 4 + 2 * R)
 local AMOUNTS = string.rep(' %d', R)
--- Where a group's words are; its need is NEED plus the dimension. A record's leading words never change: they are
--- captured whole as well, and written back as they are. ENDS: how many finished, failed, were stopped.
---@const LEAD 1, NEED 1
-local DURATION, UNPLACED, PLACED, ENDS, WAITING, RUNS = R + 2, R + 3, R + 4, R + 5, R + 6, R + 7
-local GROUP = '^(' .. string.rep('(%d+) ', R + 1) .. '%S+) (%d+) (%d+) (%d+ %d+ %d+) (%S+) (%S+)$'
-local HEAD = '^(%S+ (%S+) %d+ %d+ )(%d)( (%d) %d+ (%x%x) (%d+) )([^;]+);(.*)$'
 --@const UP 0, DRAINED 1, DOWN 2, GONE 3, OFFLINE 4
---@const STRICT 2, COMMANDS 4
+--@const STRICT 2
 --@const ACTIVE 0, HELD 1, JOB_STOPPED 2, ABANDONED 3, DONE 4
 local STATES = { [0] = '0', '1', '2', '3', '4' }
 
+--@schema
 local M, J, K = {}, {}, {}
 local touched, changed_jobs = {}, {}
 -- Runs that stand apart from their job's record, and what is done with them: placements.lua.
@@ -52,48 +40,32 @@ local function load_machines(wanted)
   end
 end
 
-local function read_group(text)
+-- A group's numbers and texts, and what this call does to it. live, going: its chunks of runs (placements.lua).
+local function group_of(...)
   local g = {
-    first = false, last = 0, added = false, dropped = false, leaves = nil, losses = false, delayed = 0,
-    wanted = 0, held = 0, queue = false, at = 0, back = false, live = '-', going = '-', match(text, GROUP) }
-  for i = NEED + 1, NEED + R do g[i] = tonumber(g[i]) end
-  g[UNPLACED], g[PLACED] = tonumber(g[UNPLACED]), tonumber(g[PLACED])
-  local apart = find(g[RUNS], '#', 1, true)
-  if apart then
-    g.live, g.going = match(g[RUNS], '^([^!]+)!?(.*)$', apart + 1)
-    g.going, g[RUNS] = g.going == '' and '-' or g.going, sub(g[RUNS], 1, apart - 1)
-  end
-  if find(g[WAITING], '~', 1, true) then
-    local waiting, delayed, losses = match(g[WAITING], '^([^~]+)~(%d+)(.*)$')
-    g[WAITING], g.losses, g.delayed = waiting, losses, tonumber(delayed)
-    g[UNPLACED] = g[UNPLACED] - g.delayed
+    first = false, last = 0, added = false, dropped = false, losses = false, wanted = 0, held = 0,
+    live = '-', going = '-', ... }
+  if g[REST] ~= '' then
+    g.losses, g.live, g.going = match(g[REST], '^(.-)#(.-)!(.*)$')
+    g.losses = g.losses ~= '' and g.losses
   end
   g.wanted, g.held = g[UNPLACED], g[PLACED]
   return g
 end
 
 local function read_job(id, text)
-  local lead, kind, state, middle, gang, bucket, lane, links, rest = match(text, HEAD)
-  local groups, placed, unplaced, delayed, lossy = {}, 0, 0, 0, false
-  if not find(rest, ';', 1, true) then
-    local g = read_group(rest)
-    groups[1], placed, unplaced, delayed, lossy = g, g[PLACED], g[UNPLACED], g.delayed, g.losses and true
-  else
-    for part in gmatch(rest, '[^;]+') do
-      local g = read_group(part)
-      groups[#groups + 1] = g
-      placed, unplaced, delayed = placed + g[PLACED], unplaced + g[UNPLACED], delayed + g.delayed
-      lossy = lossy or g.losses and true
-    end
+  local j, form, at = read_head(id, text)
+  local layout, groups, placed, unplaced, delayed = group_format(form), {}, 0, 0, 0
+  for i = 1, j.size do
+    local g = group_of(unpack_numbers(layout, text, at))
+    at = g[NEED + R + 1]
+    groups[i], placed, unplaced, delayed = g, placed + g[PLACED], unplaced + g[UNPLACED], delayed + g[DELAYED]
+    if g.losses then j.lossy = true end
   end
-  state, gang = tonumber(state), tonumber(gang)
-  return {
-    id = id, kind = kind, state = state, gang = gang % COMMANDS, commands = gang >= COMMANDS, bucket = bucket,
-    lane = lane, lead = lead, middle = middle,
-    links = links, groups = groups, placed = placed, unplaced = unplaced, delayed = delayed, lossy = lossy,
-    was_complete = unplaced + delayed == 0 and placed == 0,
-    was_pending = unplaced > 0 and state <= HELD and (gang % COMMANDS == 0 or delayed == 0), touched = false, returned = false,
-  }
+  j.groups, j.placed, j.unplaced, j.delayed = groups, placed, unplaced, delayed
+  j.was_complete = unplaced + delayed == 0 and placed == 0
+  j.was_pending = unplaced > 0 and j.state <= HELD and (delayed == 0 or j.gang == 0)
+  return j
 end
 
 local function load_jobs(wanted)
@@ -105,19 +77,8 @@ local function load_jobs(wanted)
   end
 end
 
-local function name_of(j) return (match(j.lead, '^%S+')) end
-
-local function precedence_of(j) return tonumber((match(j.lead, '^%S+ %S+ (%d+)'))) end
-
--- How many tasks of a group finished, failed, were stopped.
-local function ended_of(g) return { match(g[ENDS], '^(%d+) (%d+) (%d+)$') } end
-
--- Count tasks of a group as ended: which of finished 1, failed 2, stopped 3.
-local COUNTED = { '^(.-)(%d+)(.*)$', '^(%d+ )(%d+)(.*)$', '^(%d+ %d+ )(%d+)(.*)$' }
-local function count_ended(g, which, count)
-  local before, ended, after = match(g[ENDS], COUNTED[which])
-  g[ENDS] = before .. format('%d', ended + count) .. after
-end
+-- How many tasks of a group ended: finished, failed, stopped.
+local function ended_of(g) return g[FINISHED] + g[FAILED] + g[STOPPED] end
 
 -- The text of a group's runs. What one call adds and drops is kept apart until somebody asks: a job on
 -- thousands of machines has a long text, which would be copied for each of its tasks.
@@ -125,16 +86,21 @@ local function runs_of(g)
   local text = g[RUNS]
   if g.added then
     local more = concat(g.added, ',') .. ','
-    text = text == '-' and more or text .. more
+    text = text .. more
     g.added = false
   end
   if g.dropped then
     text = g.dropped[text] or string.gsub(text, '[^,]+,', g.dropped)
     g.dropped = false
   end
-  if text == '' then text = '-' end
   g[RUNS] = text
   return text
+end
+
+-- Whether tasks of a group are leaving anywhere.
+local function has_leaving(g)
+  if g.leaves == nil then g.leaves = g.going ~= '-' or find(runs_of(g), '!', 1, true) ~= nil end
+  return g.leaves
 end
 
 -- The unplaced tasks as text. What one call takes and puts back is kept apart until somebody asks: first, last: what is
@@ -152,22 +118,42 @@ local function waiting_of(g)
   return g[WAITING]
 end
 
-local function write_group(g)
-  local waiting, unplaced = waiting_of(g), g[UNPLACED]
-  if g.losses then
-    waiting, unplaced = format('%s~%d%s', waiting, g.delayed, g.losses), unplaced + g.delayed
+-- The form of a job's record: how wide its counts and amounts are (cellstate/schema.py).
+local function form_of(groups)
+  local most, wide = 0, 0
+  for i = 1, #groups do
+    local g = groups[i]
+    if g[INDICES] > most then most = g[INDICES] end
+    for d = NEED + 1, NEED + R do
+      if g[d] >= 4294967296 then wide = 4 end
+    end
+    if g[DURATION] >= 4294967296 then wide = 4 end
   end
-  local text = g[LEAD] .. format(' %d %d ', unplaced, g[PLACED]) .. g[ENDS] .. ' ' .. waiting .. ' ' .. runs_of(g)
-  if g.going ~= '-' then return text .. '#' .. g.live .. '!' .. g.going end
-  return g.live == '-' and text or text .. '#' .. g.live
+  return (most < 256 and 0 or most < 65536 and 1 or most < 4294967296 and 2 or 3) + wide
+end
+
+local function write_group(g, form)
+  waiting_of(g)
+  runs_of(g)
+  g[REST] = (g.losses or g.live ~= '-' or g.going ~= '-') and (g.losses or '') .. '#' .. g.live .. '!' .. g.going or ''
+  return write_words(g, form)
 end
 
 local function write_job(j)
-  local head = j.lead .. STATES[j.state] .. j.middle .. j.links .. ';'
-  if #j.groups == 1 then return head .. write_group(j.groups[1]) end
-  local parts = {}
-  for i, g in ipairs(j.groups) do parts[i] = write_group(g) end
-  return head .. concat(parts, ';')
+  local groups = j.groups
+  local form = form_of(groups)
+  j.size, j.leaving = #groups, false
+  local first = write_group(groups[1], form)
+  if #groups > 1 then
+    local parts = { first }
+    for i = 2, #groups do parts[i] = write_group(groups[i], form) end
+    first = concat(parts)
+  end
+  for i = 1, #groups do
+    local g = groups[i]
+    if g.going ~= '-' or find(g[RUNS], '!', 1, true) then j.leaving = true end
+  end
+  return write_head(j, form) .. first
 end
 
 local function load_kinds(names)

@@ -11,7 +11,7 @@ from cellstate.snapshot import Snapshot
 from cellstate.transaction import Outcome, Position, Transaction, Verdict
 from schedulers.constraints.fetching import Fetch
 from schedulers.instruments import Instrument
-from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Receive, Reread, Sync, Think, attempts
+from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Note, Receive, Reread, Sync, Think, attempts
 from schedulers.resizing import Measure, Measured, Resize, Resized
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
@@ -147,7 +147,7 @@ class Driver:
                 return self.now
             case Commit():
                 return self.commit(effect)
-            case Fetch() | Reread():
+            case Fetch() | Reread() | Note():
                 return None
             case Measure():
                 return self.measured

@@ -357,3 +357,19 @@ def test_a_back_off_is_waited_out_exactly() -> None:
     rig.live.answer(Receive(rig.clock.now() - 1))
     rig.live.answer(Receive(0.0))
     assert len(rig.clock.pauses) == before, "due already"
+
+
+def test_the_wait_of_a_job_is_counted_once_by_whoever_tries_it() -> None:
+    """Nothing of it is placed; then it is held and released, and another scheduler starts."""
+    rig = Rig((300, 300))
+    rig.submit(spec("large", need=(400, 400)))
+    rig.until(lambda: rig.scheduler.queue.blocked_jobs > 0)
+    rig.rest()
+    assert (rig.figures.waits.count, rig.left("large")) == (1, 1)
+    rig.other.hold("large", 1, "ada")
+    rig.other.release("large", 2, "ada")
+    rig.rest()
+    second = Rig(server=rig.server, member="batch/1")
+    second.rest()
+    assert (rig.figures.waits.count, second.figures.waits.count) == (1, 0)
+    rig.check()

@@ -36,15 +36,14 @@ UNSEEN: list[tuple[str, str]] = [
     (r"meta field (keep_jobs|keep_ms|resources) .*", "settings of the cell's making: nothing follows from them"),
     (r"meta field (arrivals|lanes|transactions) word 0 changed", "numbers may be left out, so a counter may be ahead"),
     (
-        r"jobs field 1 word (6|11|12|13) \w+|jobs field 0 word (5|12|27|38) changed",
-        "gang, amounts and duration of what is not placed follow from nothing",
+        r"jobs field \d (gang|group (duration|indices|budget|optional)) \w+",
+        "gang, duration, indices beyond the total, and what happens to lost tasks: nothing else is kept of them",
     ),
     (
-        r"jobs field 0 word (20|22) changed",
+        r"jobs field 0 group rest word [24] \w+",
         "how often tasks were lost, and with which placement: only delays and late ends follow from it",
     ),
-    (r"jobs field 0 word 40 changed", "a budget without a number is the default, as without the mark"),
-    (r"jobs field 1 word 9 \w+", "the lane of a job that has ended: it is counted in none"),
+    (r"jobs field 1 lane word 0 \w+", "the lane of a job that has ended: it is counted in none"),
     (r"times .*", "what the clock showed at some versions: it decides only how long finished jobs are kept"),
     (r"housekeeping score .*", "from when housekeeping acts on a job; it acts later or earlier"),
     (r"settling .*", "how far a restored cell is held back: it expires by itself within a lease"),
@@ -111,6 +110,7 @@ def furnish(town: Town) -> None:
     )
     cell.submit([job("late", SMALL, kind="service")], 14, "ada")
     cell.submit([job("later", SMALL, kind="service")], 15, "ada")
+    cell.note_attempts(["later"], 15, "batch/0")
     gone = cell.register_scheduler("batch/9", "nonce-9", LEASE_MS, 15)
     cell.deregister_scheduler(gone, 16)
     cell.retire(17)

@@ -7,11 +7,14 @@ numbers of eight bytes, MessagePack), and no key by name except where a record i
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import msgpack
+
+from cellstate.redis.job_records import decode, encode
 
 WAYS = ("removed", "changed", "duplicated", "moved")
 BINARY = {"machines": 0, "changes": 10, "lanes": 0}
@@ -99,8 +102,36 @@ def packed_of(data: bytes, way: str) -> Iterator[tuple[str, bytes]]:
         yield "entry", msgpack.packb(values)
 
 
+def fields_of(record: bytes, way: str) -> Iterator[tuple[str, bytes]]:
+    """Every field of a job's record, and of its last group, edited in one way; the record cut short, or longer."""
+    job = decode(record, 2)
+    group = job["groups"][-1]
+    if way in ("removed", "duplicated"):
+        yield "bytes", record[:-1] if way == "removed" else record + record[-1:]
+    for lead, fields in (("", job), ("group ", group)):
+        names = [name for name in fields if name not in ("groups", "need", "size")]
+        for at, name in enumerate(names):
+            value, after = fields[name], fields[names[(at + 1) % len(names)]]
+            moved = after if type(after) is type(value) else value
+            edits = list(words_of(value, way)) if isinstance(value, str) else [("", _number(value, moved, way))]
+            for place, now in edits:
+                changed = fields | {name: now}
+                whole = changed if not lead else {**job, "groups": [*job["groups"][:-1], changed]}
+                with suppress(struct.error):  # does not fit its field, so that nothing can write it
+                    if encode(whole) != record:
+                        yield f"{lead}{name} {place}".rstrip(), encode(whole)
+
+
+def _number(value: int, other: int, way: str) -> int:
+    edited = {"removed": 0, "changed": value + 1, "duplicated": 2 * value, "moved": other}[way]
+    return bool(edited % 2) if isinstance(value, bool) else edited
+
+
 def record_of(key: str, value: bytes, way: str) -> Iterator[tuple[str, bytes]]:
     """Every part of a record edited in one way."""
+    if key == "jobs":
+        yield from fields_of(value, way)
+        return
     if key in BINARY and len(value) >= FIRST_ROW + BINARY[key]:
         if key == "lanes":
             for place, name in words_of(value[LANE:].decode(), way):

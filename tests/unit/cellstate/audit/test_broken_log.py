@@ -57,7 +57,7 @@ FACTS: list[tuple[int, str, str, Edit]] = [
     (2, "gang gang", "left 1 unplaced",
      lambda t: t.replace_fact("gang 0 2-3", "gang 0 2")),
     (2, "gang gang", "evicted some of its tasks and left 2 placed",
-     lambda t: [t.end("gang", 4, How.EVICTED, "*", "drain"), t.edit("jobs", "gang", "batch 0 4 0 1", "batch 0 4 0 2")]),
+     lambda t: [t.end("gang", 4, How.EVICTED, "*", "drain"), t.job("gang", gang=2)]),
 ]  # fmt: skip
 
 
@@ -85,9 +85,9 @@ def test_what_remains_of_a_trimmed_log_is_judged(town: Town, start: int) -> None
 # As above, with the oldest version that is left: what began before is known from the records alone.
 TRIMMED: list[tuple[int, int, str, str, Edit]] = [
     (7, 5, "placement 5", "precedence 9 of job low gave way to 9 of high",
-     lambda t: t.edit("jobs", "low", "batch 0", "batch 9")),
+     lambda t: t.job("low", precedence=9)),
     (7, 2, "gang part", "left 3 unplaced",
-     lambda t: t.edit("jobs", "part", "batch 0 1 0 0", "batch 0 1 0 1")),
+     lambda t: t.job("part", gang=1)),
     (7, 1, "machine 3", "placements left [5000, 50] allocated of [4000, 4000]",
      lambda t: t.replace_fact("3 300 30", "3 5000 30", start=7)),
     (15, 5, "placement 3", "tasks 2 ended before",

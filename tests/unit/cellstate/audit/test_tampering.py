@@ -46,13 +46,13 @@ def test_a_key_of_another_type_is_a_violation(everything: Town) -> None:
 def test_a_job_that_a_person_held_is_held(everything: Town) -> None:
     everything.cell.hold("part", 99, "ada")
     assert verify(everything.cell).ok
-    everything.edit("jobs", "part", "<*", "")
+    everything.job("part", links="")
     said = [v.what for v in verify(everything.cell).violations if v.where == "job part"]
     assert "was held by a person and is not held" in said
 
 
 def test_a_job_that_ended_keeps_its_state(everything: Town) -> None:
-    everything.edit("jobs", "done", "batch 0 5 4", "batch 0 5 2")
+    everything.job("done", state=2)
     said = [v.what for v in verify(everything.cell).violations if v.where == "job done"]
     assert "is stopped, and ended as done" in said
 

@@ -10,6 +10,7 @@ from cellstate.cell import Membership
 from cellstate.fairness import Assertion
 from cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from cellstate.redis import RedisCell
+from cellstate.redis.job_records import Fields, decode, encode
 from cellstate.redis.records import fact_words
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 
@@ -128,8 +129,8 @@ class Town:
 
     def queue(self, kind: str, job_id: str, arrival: int | None) -> "Town":
         """Put a job into the queue of a kind, or take it out."""
-        record = self.client.hget(self.prefix + "jobs", job_id)
-        member = (record.decode().split(" ")[7] if record else "00") + job_id
+        there = self.client.hexists(self.prefix + "jobs", job_id)
+        member = (self.fields(job_id)["bucket"] if there else "00") + job_id
         if arrival is None:
             assert self.client.zrem(self.prefix + f"pending:{kind}", member)
         else:
@@ -159,13 +160,30 @@ class Town:
         words[at] = str(value)
         return self.put(key, name, " ".join(words))
 
-    def group(self, job_id: str, at: int, value: object, group: int = 0) -> "Town":
-        """Replace one word of a job's group: need × 2, duration, total, unplaced, placed, …, waiting, runs."""
-        head, *groups = self.text("jobs", job_id).split(";")
-        words = groups[group].split(" ")
-        words[at] = str(value)
-        groups[group] = " ".join(words)
-        return self.put("jobs", job_id, ";".join([head, *groups]))
+    def job(self, job_id: str, **changes: object) -> "Town":
+        """Replace fields of a job's record (cellstate/schema.py)."""
+        return self.put_job(job_id, self.fields(job_id) | changes)
+
+    def group(self, job_id: str, at: int = 0, **changes: object) -> "Town":
+        """Replace fields of one group of a job's record."""
+        fields = self.fields(job_id)
+        fields["groups"][at] |= changes
+        return self.put_job(job_id, fields)
+
+    def shorten_loss(self, job_id: str, at: int, old: str, new: str) -> "Town":
+        """Replace a piece of the losses of a group, which must be there."""
+        rest = self.fields(job_id)["groups"][at]["rest"]
+        assert old in rest, rest
+        return self.group(job_id, at, rest=rest.replace(old, new))
+
+    def fields(self, job_id: str) -> Fields:
+        record = self.client.hget(self.prefix + "jobs", job_id)
+        assert record is not None, job_id
+        return decode(record, len(self.cell.dimensions))
+
+    def put_job(self, job_id: str, fields: Fields) -> "Town":
+        self.client.hset(self.prefix + "jobs", job_id, encode(fields))
+        return self
 
     def rewrite_log(self, change: Callable[[str], str], *, start: int = 0) -> "Town":
         """Change the text of every entry's facts; leave out the versions before `start`."""

@@ -1,0 +1,83 @@
+"""A cell of an older schema brought to the present one on its store.
+
+The cell is read, upgraded as a backup is, and written beside the old keys under a name of its own; one transaction then
+replaces the old keys by the new ones. Until that transaction the old keys are whole, so an interrupted migration is
+simply repeated. From its beginning the schema number is the present one, so that older versions refuse the cell, and a
+mark makes this version refuse it too.
+"""
+
+from typing import Any
+
+import redis
+
+from cellstate import keys
+from cellstate.backup import Reader, Told
+from cellstate.backup.restore import AHEAD, begin, counters, leases, write
+from cellstate.backup.upgrade import upgradable, upgraded
+from cellstate.errors import Refused, StoreError, Unsuitable
+from cellstate.server import translate
+from cellstate.store import open_cell, unread_cell
+
+ASIDE = ".migrating"
+"""What follows the cell's name in that of the keys that are written aside."""
+
+
+def schema_of(client: Any, name: str) -> int:
+    """Return the schema of a cell's records; of one whose migration was interrupted, the old one. 0: no such cell."""
+    schema, migrating = client.hmget(keys.prefix(name) + "meta", "schema", "migrating")
+    return int(migrating or schema or 0)
+
+
+def migrate(
+    client: "redis.Redis", name: str, at_ms: int, by: str, *, url: str = "", told: Told = lambda _: None
+) -> int | None:
+    """Bring a cell to the present schema; returns its old one, None when there is nothing to do.
+
+    Raises Refused while a scheduler or an executor holds a lease, Unsuitable for a schema that has no step.
+    """
+    try:
+        return _migrate(client, name, at_ms, by, url, told)
+    except (redis.RedisError, OSError) as error:
+        raise translate(error, url) from error
+
+
+def _migrate(client: Any, name: str, at_ms: int, by: str, url: str, told: Told) -> int | None:
+    cell = open_cell(client, name, url, any_schema=True)
+    prefix, old = keys.prefix(name), schema_of(client, name)
+    if old == keys.SCHEMA:
+        return None
+    if not upgradable(old):
+        raise Unsuitable(f"cell {name}: has schema {old}, which this Omega cannot migrate; use the Omega that wrote it")
+    if live := sorted(key.decode().partition("}:lease:")[2] for key in _keys(client, f"{prefix}lease:")):
+        raise Refused(f"cell {name}: {', '.join(live)} still at work; stop schedulers and agents, then repeat this")
+    client.hset(prefix + "meta", mapping={"migrating": old, "schema": keys.SCHEMA})
+    backup = Reader(cell, told).read_still(at_ms)
+    if backup is None:
+        raise StoreError(f"cell {name}: somebody changed it meanwhile; stop them, then repeat this")
+    backup.schema = old
+    meta = backup.small["meta"].items
+    at = meta[::2].index(b"migrating")
+    del meta[2 * at : 2 * at + 2]
+    upgraded(backup)
+    aside = unread_cell(client, name + ASIDE, cell.dimensions, url)
+    aside.delete()
+    write(client, aside, backup, told)
+    values = counters(backup, dict.fromkeys(AHEAD, 0))
+    begin(client, aside, values, at_ms, by, max(leases(backup), default=0))
+    _replace(client, prefix, keys.prefix(aside.name))
+    client.srem(keys.CELLS, aside.name)
+    client.sadd(keys.CELLS, name)
+    return old
+
+
+def _replace(client: Any, prefix: str, aside: str) -> None:
+    """Put the new keys in the place of the old ones, all at once."""
+    with client.pipeline(transaction=True) as pipe:
+        pipe.delete(*_keys(client, prefix))
+        for key in _keys(client, aside):
+            pipe.rename(key, prefix + key.decode().removeprefix(aside))
+        pipe.execute()
+
+
+def _keys(client: Any, prefix: str) -> list[bytes]:
+    return sorted(set(client.scan_iter(match=prefix.replace("[", "\\[") + "*", count=500)))

@@ -1,0 +1,23 @@
+-- Jobs were tried and nothing of them was placed: their first wait is over, whoever tries them next.
+--
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping
+-- ARGV   dims tag at by | jobs
+-- Reply  {"ok", jobs of which this was not known}
+-- Types  as in commit.lua
+-- Rules  a job that has begun, or has ended, is left as it is (semantics 14)
+
+--@include lists binary ranges words done pools lanes publish
+
+local ids = {}
+for i = fixed_args + 1, #ARGV do ids[#ids + 1] = ARGV[i] end
+load_jobs(ids)
+for _, id in ipairs(ids) do
+  local j = J[id]
+  if j and not j.begun and j.state <= HELD then
+    j.begun = true
+    touch_job(j)
+    fact('attempt ' .. id)
+  end
+end
+if #changed_jobs > 0 then publish(at, by, false) end
+return { 'ok', #changed_jobs }

@@ -1,0 +1,257 @@
+"""Records of jobs, read and written: bytes in the order of the tables of cellstate/schema.py."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from struct import Struct
+from typing import Any, NamedTuple
+
+from cellstate import ranges, schema
+from cellstate.model import (
+    BUDGET,
+    RUNS_CHUNK,
+    After,
+    Gang,
+    GroupStatus,
+    Job,
+    JobSpec,
+    JobState,
+    Loss,
+    TaskGroup,
+    bucket_of,
+    ordered,
+    runs_commands,
+)
+from cellstate.pages import Counts, JobHead
+from cellstate.ranges import EMPTY
+from cellstate.redis.records import pack, unpack
+from cellstate.schema import AMOUNTS, CHANGING, FIXED, GROUP, NEVER, Field
+
+Fields = dict[str, Any]
+"""A section's values by name: numbers, texts, booleans. A job's has ``groups`` as well, each of which has ``need``."""
+_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+class _Section(NamedTuple):
+    """A section of a record in one form: its numbers as a struct, the lengths of its texts, its names in order."""
+
+    numbers: Struct
+    texts: tuple[int, ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, fields: Sequence[Field], form: int = 0) -> "_Section":
+        codes = [
+            {"?": "?", "h": "2s"}.get(field.form) or _CODES[schema.width(field, form)]
+            for field in fields if not schema.is_text(field)
+        ]  # fmt: skip
+        texts = tuple(schema.width(field, form) for field in fields if schema.is_text(field))
+        return cls(Struct("<" + "".join(codes)), texts, tuple(field.name for field in fields))
+
+    def read(self, record: bytes, at: int) -> tuple[Fields, int]:
+        values = list(self.numbers.unpack_from(record, at))
+        at += self.numbers.size
+        for width in self.texts:
+            start = at + width
+            at = start + int.from_bytes(record[at:start], "little")
+            if at > len(record):
+                raise ValueError("a record that ends within a text")
+            values.append(record[start:at].decode())
+        return dict(zip(self.names, values, strict=True)), at
+
+    def write(self, values: Mapping[str, Any]) -> bytes:
+        numbers = len(self.names) - len(self.texts)
+        parts = [self.numbers.pack(*(values[name] for name in self.names[:numbers]))]
+        for name, width in zip(self.names[numbers:], self.texts, strict=True):
+            text = values[name].encode()
+            parts += [len(text).to_bytes(width, "little"), text]
+        return b"".join(parts)
+
+
+_CHANGING, _FIXED = _Section.of(CHANGING), _Section.of(FIXED)
+_GROUPS = [_Section.of(GROUP, form) for form in range(8)]
+WIDEST = 7
+"""The form that holds every count and amount."""
+
+
+@lru_cache
+def _need(dimensions: int, form: int) -> Struct:
+    return Struct(f"<{dimensions}{_CODES[AMOUNTS[form // 4]]}")
+
+
+def decode(record: bytes, dimensions: int) -> Fields:
+    """Read a record's fields. Raises one of records.UNREADABLE for bytes that are none."""
+    form = record[0]
+    changing, at = _CHANGING.read(record, 1)
+    fixed, at = _FIXED.read(record, at)
+    section, need, groups = _GROUPS[form], _need(dimensions, form), []
+    for _ in range(changing["size"]):
+        group, at = section.read(record, at)
+        group["need"] = need.unpack_from(record, at)
+        groups.append(group)
+        at += need.size
+    if at != len(record) or not groups:
+        raise ValueError(f"{len(record)} bytes, and its fields end at {at}")
+    fields = changing | fixed
+    fields["bucket"], fields["groups"] = fields["bucket"].decode(), groups
+    return fields
+
+
+def leaves(group: Mapping[str, Any]) -> bool:
+    """Whether tasks of a group are leaving a machine."""
+    return "!" in group["runs"] or group["rest"].partition("!")[2].strip(EMPTY) != ""
+
+
+def encode(fields: Mapping[str, Any]) -> bytes:
+    """Write a record; the inverse of `decode`."""
+    groups = fields["groups"]
+    most = max(max(group["duration"], *group["need"]) for group in groups)
+    form = schema.form_of(max(group["indices"] for group in groups), most)
+    changing = _CHANGING.write({**fields, "size": len(groups)})
+    fixed = _FIXED.write({**fields, "bucket": fields["bucket"].encode()})
+    return bytes([form]) + changing + fixed + b"".join(encode_group(group, form) for group in groups)
+
+
+def encode_group(group: Mapping[str, Any], form: int = WIDEST) -> bytes:
+    """Write a group in a record of that form."""
+    return _GROUPS[form].write(group) + _need(len(group["need"]), form).pack(*group["need"])
+
+
+# New jobs, as scripts take them
+
+
+def new_job(spec: JobSpec, *, held: bool) -> tuple[bytes, bytes]:
+    """Return the record and the opaque spec of a job for submit.lua, which fills in what the store numbers."""
+    waits = "".join(f"<{wait.job}{'+' if wait.any_end else ''}" for wait in spec.after)
+    whole = opaque(spec.extra, spec.groups)
+    fields = {
+        "state": 0, "begun": False, "commands": runs_commands(whole), "leaving": False, "modified": 0,
+        "links": ("<*" if held else "") + waits, "gang": int(spec.gang), "bucket": f"{bucket_of(spec.id):02x}",
+        "precedence": spec.precedence, "order": 0, "submitted": 0, "lane": "", "name": spec.name, "kind": spec.kind,
+        "groups": [_new_group(group, group.count) for group in spec.groups],
+    }  # fmt: skip
+    return encode(fields), pack(whole)
+
+
+def new_group(group: TaskGroup) -> bytes:
+    """Return the record of a group that has no tasks yet, as update.lua takes it."""
+    return encode_group(_new_group(group, 0))
+
+
+def _new_group(group: TaskGroup, count: int) -> Fields:
+    waiting = EMPTY if count == 0 else "0" if count == 1 else f"0-{count - 1}"
+    return {
+        "duration": group.duration_ms, "total": count, "indices": count, "unplaced": count, "placed": 0,
+        "finished": 0, "failed": 0, "stopped": 0, "delayed": 0, "budget": NEVER if group.once else group.budget,
+        "optional": group.optional, "waiting": waiting, "runs": "", "rest": "", "need": tuple(group.need),
+    }  # fmt: skip
+
+
+def opaque(extra: Mapping[str, Any], groups: Sequence[TaskGroup]) -> dict[str, Any]:
+    """What of a job only schedulers and executors read; empty when nothing was said."""
+    spec: dict[str, Any] = dict(extra)
+    if any(group.extra for group in groups):
+        spec["groups"] = [dict(group.extra) for group in groups]
+    return spec
+
+
+# Jobs as the cell has them
+
+
+@lru_cache(maxsize=4096)
+def _runs(text: str) -> tuple[tuple[int, int, bool], ...]:
+    runs = []
+    for item in text.split(",")[:-1]:
+        placement, _, machine = item.lstrip("!").partition("@")
+        runs.append((int(placement), int(machine), item[0] == "!"))
+    return tuple(runs)
+
+
+def _all_runs(text: str, apart: str | None, indices: int) -> tuple[tuple[int, int, bool], ...]:
+    runs = () if apart is None or not text else _runs(text)
+    if indices <= RUNS_CHUNK:
+        return runs
+    return tuple(ordered(runs + (_runs(apart) if apart else ()), indices))
+
+
+def chunk_fields(job_id: str, record: bytes, dimensions: int) -> Iterator[tuple[int, str]]:
+    """The fields of ``placed`` with runs of a job: number of the group, field (lua/parts/placements.lua)."""
+    for number, group in enumerate(decode(record, dimensions)["groups"]):
+        live, _, going = group["rest"].partition("#")[2].partition("!")
+        for mark, chunks in (("", live), ("!", going)):
+            for chunk in ranges.indices(chunks or EMPTY):
+                yield number, f"{job_id} {number} {mark}{chunk}"
+
+
+def _group(group: Fields, apart: str | None) -> GroupStatus:
+    budget = group["budget"]
+    once = budget == NEVER
+    rest = group["rest"]
+    return GroupStatus(
+        group["need"], group["duration"], group["total"], group["unplaced"] + group["delayed"], group["placed"],
+        group["finished"], group["failed"], group["stopped"], group["waiting"],
+        _all_runs(group["runs"], apart, group["indices"]), group["optional"], group["indices"],
+        BUDGET if once else budget, once, _losses(rest) if rest else (),
+    )  # fmt: skip
+
+
+def _losses(rest: str) -> tuple[Loss, ...]:
+    """Read ``~tasks:count:due:placement~…#…`` (lua/parts/losses.lua)."""
+    _, *entries = rest.partition("#")[0].split("~")
+    split = [entry.split(":") for entry in entries]
+    return tuple(Loss(tasks, int(n), int(due), int(placement)) for tasks, n, due, placement in split)
+
+
+def _links(text: str) -> tuple[bool, tuple[After, ...], tuple[str, ...]]:
+    """Read ``<ID…>ID…`` (lua/parts/links.lua): held, what it waits for, who waits for it."""
+    if not text:
+        return False, (), ()
+    links = re.findall("[<>][^<>]+", text)
+    if "".join(links) != text:
+        raise ValueError(f"{text!r} is not a list of links")
+    waits = [link[1:] for link in links if link[0] == "<"]
+    after = tuple(After(name.rstrip("+"), name[-1] == "+") for name in waits if name != "*")
+    return "*" in waits, after, tuple(link[1:] for link in links if link[0] == ">")
+
+
+def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Mapping[int, str] | None = None) -> Job:
+    """Read a job's record.
+
+    `apart`: the runs of its groups that stand in chunks, by the group's number; None leaves all runs out.
+    """
+    job = decode(record, dimensions)
+    held, after, awaited = _links(job["links"])
+    return Job(
+        job_id, job["name"], job["kind"], job["precedence"], job["order"], JobState(job["state"]), Gang(job["gang"]),
+        job["submitted"],
+        [_group(group, None if apart is None else apart.get(i, "")) for i, group in enumerate(job["groups"])],
+        unpack(spec), job["modified"], held, after, awaited, job["begun"], int(job["lane"]), job["commands"],
+    )  # fmt: skip
+
+
+_LINKS_AT = 1 + _CHANGING.numbers.size
+_ORDER_AT = _Section.of(FIXED[: _FIXED.names.index("order")]).numbers.size
+
+
+def read_order(record: bytes) -> int:
+    """Read the position of a job's submission from its record, alone."""
+    at = _LINKS_AT + 4 + int.from_bytes(record[_LINKS_AT : _LINKS_AT + 4], "little") + _ORDER_AT
+    if at + 8 > len(record):
+        raise ValueError("a record that ends within its fixed fields")
+    return int.from_bytes(record[at : at + 8], "little")
+
+
+def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
+    """Read a job in short from its record."""
+    job = decode(record, dimensions)
+    sums, wanted = [0] * 6, [0] * dimensions
+    for group in job["groups"]:
+        unplaced = group["unplaced"] + group["delayed"]
+        counts = (group["total"], unplaced, group["placed"], group["finished"], group["failed"], group["stopped"])
+        sums = [sum(pair) for pair in zip(sums, counts, strict=True)]
+        if unplaced:
+            wanted = [amount + unplaced * need for amount, need in zip(wanted, group["need"], strict=True)]
+    return JobHead(
+        job_id, job["name"], job["kind"], job["precedence"], job["order"], JobState(job["state"]),
+        Counts._make(sums), tuple(wanted),
+    )  # fmt: skip

@@ -1,0 +1,44 @@
+"""``omega store migrate``."""
+
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import click
+
+from cli import render
+from cli.app import App
+
+
+@click.command()
+@click.argument("names", metavar="[CELL]...", nargs=-1)
+@click.pass_obj
+def migrate(app: App, names: tuple[str, ...]) -> None:
+    """Bring cells that an older Omega version wrote to the present form of records (default: all cells).
+
+    Stop schedulers and agents first. Repeat the command after an interruption; until it is complete no version opens
+    the cell. The events of a migrated cell begin anew.
+    """
+    from cellstate.backup.migrate import migrate as bring
+    from cellstate.keys import SCHEMA
+    from cellstate.server import connect
+    from cellstate.store import check_name
+
+    chosen = [check_name(name) for name in names or ([app.cell_name] if app.cell_name else app.cells())]
+    done: list[dict[str, Any]] = []
+    with closing(connect(app.url, timeout=60.0)) as client, render.progress(quiet=app.as_json) as bars:
+        for name in chosen:
+            bar = bars.add_task(f"migrating {name}", total=None, more="records")
+            told = partial(_advance, bars, bar)
+            old = bring(client, name, app.now_ms(), app.by, url=app.shown_url, told=told)
+            done.append({"cell": name, "from": old or SCHEMA, "to": SCHEMA, "migrated": old is not None})
+    if app.as_json:
+        render.document({"cells": done})
+        return
+    for each in done:
+        what = f"migrated from schema {each['from']} to {each['to']}" if each["migrated"] else "has the present schema"
+        render.line(f"cell {each['cell']}: {what}")
+
+
+def _advance(bars: Any, bar: Any, count: int) -> None:
+    bars.update(bar, advance=count)

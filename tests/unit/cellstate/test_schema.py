@@ -1,0 +1,95 @@
+"""The table of a record's fields, and the codecs that are made of it."""
+
+from typing import Any
+
+import fakeredis
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cellstate import schema
+from cellstate.model import BUDGET, JobSpec, TaskGroup
+from cellstate.redis import RedisCell
+from cellstate.redis.job_records import Fields, decode, encode, new_job, read_head, read_job, read_order
+from cellstate.redis.records import UNREADABLE
+from cellstate.schema import CHANGING, FIXED, GROUP, Field
+
+_MOST = {"1": 255, "2": 65_535, "4": 2**32 - 1, "8": 2**53, "a": 10**14, "c": 10**14}
+_TEXT = st.text("ab<>*!@,-0123456789", max_size=40)
+
+
+def _value(field: Field) -> st.SearchStrategy[Any]:
+    if field.form == "?":
+        return st.booleans()
+    if field.form == "h":
+        return st.sampled_from(["00", "1f"])
+    if schema.is_text(field):
+        return _TEXT
+    return st.one_of(st.integers(0, min(300, _MOST[field.form])), st.integers(0, _MOST[field.form]))
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Fields:
+    groups = []
+    for _ in range(draw(st.integers(1, 3))):
+        group = {field.name: draw(_value(field)) for field in GROUP}
+        counts = [field.name for field in GROUP if field.form == "c"]
+        group["indices"] = max(group[name] for name in counts)
+        group["need"] = tuple(draw(st.lists(_value(GROUP[0]), min_size=2, max_size=2)))
+        groups.append(group)
+    fields = {field.name: draw(_value(field)) for field in (*CHANGING, *FIXED)}
+    return {**fields, "size": len(groups), "groups": groups}
+
+
+@given(records())
+def test_a_record_is_read_as_it_was_written(fields: Fields) -> None:
+    record = encode(fields)
+    assert decode(record, 2) == fields
+    assert read_order(record) == fields["order"]
+    for cut in (record[:-1], record + b"x", record[: len(record) // 2], b""):
+        with pytest.raises(UNREADABLE):
+            decode(cut, 2)
+
+
+@settings(max_examples=30)
+@given(records())
+def test_scripts_read_and_write_the_same_bytes(fields: Fields) -> None:
+    """Hold changes state, links and modify index; the rest is written as it was read."""
+    fields |= {"state": 0, "links": "", "leaving": False, "lane": "1", "gang": fields["gang"] % 3}
+    for group in fields["groups"]:
+        group |= {"runs": "", "rest": "", "waiting": group["waiting"] or "-"}
+    fields["groups"][0]["placed"] = 1  # it has not ended
+    client = fakeredis.FakeRedis()
+    cell = RedisCell.create(client, "c")
+    client.hset("omega:{c}:jobs", "a", encode(fields))
+    client.hset("omega:{c}:kinds", "batch", "- - - - - 1 0 0")
+    cell.hold("a", 1, "ada")
+    record: Any = client.hget("omega:{c}:jobs", "a")
+    found = decode(record, 2)
+    assert found == fields | {"state": 1, "links": "<*", "modified": 1}
+
+
+def test_numbers_stand_before_texts() -> None:
+    for section in (CHANGING, FIXED, GROUP):
+        texts = [schema.is_text(field) for field in section]
+        assert texts == sorted(texts)
+        assert len({field.name for field in section}) == len(section)
+
+
+def test_a_form_holds_its_largest_numbers() -> None:
+    for form in range(8):
+        counts, amounts = schema.COUNTS[form % 4], schema.AMOUNTS[form // 4]
+        assert schema.form_of((1 << 8 * counts) - 1, (1 << 8 * amounts) - 1) == form
+    with pytest.raises(StopIteration):
+        schema.form_of(1 << 64, 0)
+
+
+def test_a_new_job_is_read_as_submitted() -> None:
+    spec = JobSpec("a", "name", "batch", (TaskGroup((5, 7), 3, 9, {"x": 1}),), precedence=4)
+    record, whole = new_job(spec, held=True)
+    job = read_job("a", encode(decode(record, 2) | {"lane": "1"}), whole, 2)
+    assert (job.name, job.kind, job.precedence, job.held) == ("name", "batch", 4, True)
+    assert job.spec == {"groups": [{"x": 1}]}
+    (group,) = job.groups
+    assert (group.need, group.total, group.unplaced, group.waiting, group.budget) == ((5, 7), 3, 3, "0-2", BUDGET)
+    assert read_head("a", record, 2).wanted == (15, 21)
