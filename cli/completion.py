@@ -132,7 +132,7 @@ COMPLETERS: dict[tuple[str, str], Completer] = {
 }  # fmt: skip
 """Completers by the command's noun and the parameter's name."""
 NEW = ("add", "create")
-"""Commands whose names do not exist yet."""
+"""Commands with names that do not exist yet."""
 
 
 def completer(ctx: click.Context, parameter: click.Parameter) -> Completer | None:

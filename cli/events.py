@@ -65,7 +65,7 @@ class _Teller:
         self.names = Names(cell)
 
     def tell(self, found: Sequence[Event | Gap | Lost]) -> None:
-        """Print events, and what is missing between them."""
+        """Print events, and the gaps between them."""
         if self.as_json:
             for each in found:
                 render.json_line(each.as_json())

@@ -80,7 +80,7 @@ class Omega(Lazy):
 
 
 def _usage(error: click.ClickException) -> str:
-    """Return a usage error in one line, with the command whose help to read."""
+    """Return a usage error in one line, with the command that prints the help."""
     message = error.format_message().rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"{context.command_path}: {message}; see {context.command_path} --help" if context else message

@@ -52,7 +52,7 @@ class Pace:
 
 @contextmanager
 def ticking(tell: Callable[[float], None], every: float = TICK_SECONDS) -> Iterator[None]:
-    """Call `tell` repeatedly with the seconds since the start, from a thread of its own."""
+    """Call `tell` repeatedly with the seconds since the start, from its own thread."""
     over, began = threading.Event(), time.monotonic()
 
     def tick() -> None:

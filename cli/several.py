@@ -7,7 +7,7 @@ import click
 
 
 class Several(click.Command):
-    """A command whose options named in `several` take all words up to the next option."""
+    """A command with options, named in `several`, that take all words up to the next option."""
 
     def __init__(self, *arguments: Any, several: Sequence[str] = (), **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -71,7 +71,7 @@ def amount(name: str, value: int) -> str:
 
 
 def in_use(name: str, used: int, capacity: int) -> str:
-    """``3.5/16`` cores, ``12/64Gi``: what is in use of what there is."""
+    """Return use and capacity: ``3.5/16`` cores, ``12/64Gi``."""
     if name == "cpu":
         return f"{_short(used / 1000)}/{_short(capacity / 1000)}"
     if name == "memory" and capacity >= 1024:

@@ -1,4 +1,4 @@
-"""Second floor: workloads, simulation, live cells; and all that somebody writes who has a scheduler of their own.
+"""Layer 2: workloads, simulation, live cells; and the public names for authors of schedulers.
 
     import omega
 

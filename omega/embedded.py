@@ -1,7 +1,7 @@
 """The store people get without asking: one Valkey server per user, shared by all commands.
 
 It listens on a unix socket in the user's state directory, logs every write to append-only files and
-outlives the command that started it. Whether it lives is told by a lock, not by a pid: the server
+outlives the command that started it. A lock, not a pid, shows whether it runs: the server
 inherits the locked file, so the kernel gives the lock back the moment the server is gone, kill -9
 included. Two servers can therefore never write the same files, and a starter needs no other guard.
 """
@@ -224,7 +224,7 @@ def _launch(places: Places, lock: int) -> int:
 def _last_program(places: Places) -> Path | None:
     """Return the program that served the data last; None for a new store.
 
-    Another program may be older and not read the files. Of a store whose program is not recorded, any is the last.
+    Another program may be older and not read the files. A store without a recorded program accepts any.
     """
     try:
         return Path(places.program.read_text("utf-8").strip())

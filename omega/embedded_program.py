@@ -116,7 +116,7 @@ def server_environment(program: Program) -> dict[str, str]:
 
 
 def allocator_of(pid: int, reported: str) -> str:
-    """Return the allocator that process `pid` of this computer runs with; `reported` is what INFO says.
+    """Return the allocator that process `pid` of this computer runs with; `reported` is the field of INFO.
 
     INFO names the allocator that the program was built with, also when another one was preloaded, so the files
     that the process has mapped are looked at.

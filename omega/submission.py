@@ -87,7 +87,7 @@ def refusal(spec: "JobSpec", answer: "Submitted") -> Refused:
 
 
 def taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:
-    """Return the error for a job whose name or id another job has."""
+    """Return the error for a job with the name or id of another job."""
     if by_id:
         return Duplicate(
             f"job {spec.name}: the id {holder} is that of another job, or of this one with other contents; "
@@ -146,7 +146,7 @@ def submit(
     for start in range(0, len(specs), CHUNK):
         chunk = specs[start : start + CHUNK]
         for spec, answer in zip(chunk, cell.submit(chunk, now_ms, by, held=hold), strict=True):
-            if answer.status not in WORDS:  # somebody took it since it was checked
+            if answer.status not in WORDS:  # it was taken since the check
                 raise refusal(spec, answer)
             yield answer
 

@@ -68,13 +68,13 @@ def simulate(  # noqa: PLR0913 - all but two by name
 ) -> Trial:  # fmt: skip
     """Simulate a scheduler, or several of different kinds, beside one service and `batch` batch schedulers.
 
-    `cluster` is a cell of the Omega paper (A, B, C), the path of a file.csv, or a workload; `machines` makes a
-    cell of the paper smaller. A scheduler of a kind of its own decides on the jobs of that kind; when the workload has
-    none, on a `share` of the jobs of the kind it `takes` (several share that equally). Which ones depends on their ids
-    alone, so the rest is a fair comparison. One of the kind batch or service decides on all jobs of that kind, as that
-    many schedulers as `batch` says. `architecture` is one of ``omega sim run``; a single scheduler can be the
-    monolithic one. Decisions take the scheduler's own `t_job` and `t_task`, or the paper's when it has none, and are
-    made one by one. The schedulers themselves are left as they are.
+    `cluster` is a cell of the Omega paper (A, B, C), the path of a file.csv, or a workload; `machines` makes a cell of
+    the paper smaller. A scheduler with its own kind decides on the jobs of that kind; when the workload has none, on a
+    `share` of the jobs of the kind it `takes` (several share that equally), selected by their ids alone, so that the
+    rest is a fair comparison. One of the kind batch or service decides on all jobs of that kind, as `batch` schedulers.
+    `architecture` is one of ``omega sim run``; a single scheduler can be the monolithic one. Decisions take the
+    scheduler's own `t_job` and `t_task`, or the paper's when it has none, and are made one by one. The schedulers
+    themselves are not changed.
 
     Raises BadInput when a value makes no sense.
     """

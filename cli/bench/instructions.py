@@ -20,7 +20,7 @@ from cli.bench.harness import Listed, foot, measure, stated
 def command(app: App, /, **settings: Any) -> None:
     """Count the instructions that the server executes for a job of ten tasks.
 
-    Needs valgrind. The count includes what a scheduler and an executor ask of the server from the job's receipt to its
+    Needs valgrind. The count includes the calls of a scheduler and an executor from the job's receipt to its
     end, and varies by a few per mille on the same server program, however busy the computer is.
     """
     document = measure(app, "instructions", stated(**settings), stored=False)

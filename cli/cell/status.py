@@ -33,7 +33,7 @@ def command(app: App, name: str | None) -> None:
 
 
 def _by_word(found: Mapping[str, int], *always: str) -> str:
-    """``3 pending, 12 running``; what is 0 is left out unless it is always to be said."""
+    """Return counts such as ``3 pending, 12 running``; zero counts are left out unless they are always shown."""
     return ", ".join(f"{number:,} {word}" for word, number in found.items() if number or word in always)
 
 
@@ -68,7 +68,7 @@ def _show(
 
 
 def _wanted(wanted: Mapping[str, int], use: Mapping[str, Mapping[str, float]]) -> str:
-    """What waits wants together, and how much of all there is that would be."""
+    """Return the sum of the pending tasks' needs, and its share of the capacity."""
     amounts = [
         f"{name} {words.amount(name, wanted[name])} ({words.percent(wanted[name], each['capacity'])} of all)"
         for name, each in use.items() if wanted[name]

@@ -1,7 +1,7 @@
-"""The exit code of a job that was run: that of the first of its tasks that failed.
+"""The exit code of `omega job run`: that of the first of its tasks that failed.
 
-As shells have it: what a signal ended has 128 and the signal's number, a command that was not found 127, one that
-cannot be run 126, a time limit 124 (as ``timeout``). What has no code of its own (stopped, abandoned, lost) has 1.
+As in shells: 128 plus the signal's number for a signal, 127 for an unknown command, 126 for one that cannot be run, 124
+for a time limit (as ``timeout``). A task without an exit code (stopped, abandoned, lost) counts as 1.
 """
 
 import re
@@ -9,7 +9,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from cellstate import ranges
-from omega.live.waiting import OTHERWISE, fate
+from omega.live.waiting import OTHERWISE, exit_status
 from omega.queries.events import events, extent, since_time
 from omega.queries.job_state import state
 
@@ -37,7 +37,7 @@ def code_of(reason: str) -> int:
 def exit_code(cell: "Queries", job: "Job") -> int:
     """Return 0 when all of a job finished, else the code of the first task, by group and index, that failed."""
     if state(job) != "failed":
-        return fate([job])
+        return exit_status([job])
     kept = extent(cell)
     failed = (
         ((event.more["group"], ranges.indices(event.more["tasks"])[0]), event.more.get("reason", ""))

@@ -7,7 +7,7 @@ from cli import render, words
 from cli.app import App
 from cli.job.exit_code import exit_code
 from cli.job.story import Story, sums
-from omega.live.waiting import fate, watch
+from omega.live.waiting import exit_status, watch
 from omega.queries.events import events, extent, since_time
 from omega.queries.job_state import Room, counts, ended, state, tally
 from omega.queries.mapreduce import progress
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_BEHIND = 5_000
 """Versions of the log after which the story goes on without its details."""
 EXPLAIN_MS = 2_000
-"""How long a job may be pending until it is told why, and how often that is looked at again."""
+"""Time a job is pending before its reason is printed, and the interval of further checks."""
 MOST_ROWS = 20
 ENDS = ("total", "finished", "failed", "stopped")
 
@@ -46,7 +46,7 @@ def follow_all(
         _table(cell, jobs)
     elif isinstance(watcher, _One) and (hint := watcher.hint()):
         render.note(hint)
-    return exit_code(cell, jobs[0]) if of_tasks else fate(jobs)
+    return exit_code(cell, jobs[0]) if of_tasks else exit_status(jobs)
 
 
 def as_json(job: "Job", status: str) -> dict[str, Any]:

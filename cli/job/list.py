@@ -81,6 +81,6 @@ def _show(cell: "Queries", shown: "Sequence[Job]", now_ms: int) -> None:
 
 
 def shown_user(job: "Job") -> str:
-    """The user of a job; a question mark after it when only the submitter says so."""
+    """Return the user of a job, followed by a question mark when only the submitter claims it."""
     user = str(job.spec.get("user", ""))
     return user if job.spec.get("verified") or not user else f"{user}?"

@@ -12,7 +12,7 @@ def follow_options(function: F) -> F:
     """Add --follow and --detach: what holds without them depends on whether stdout is a terminal."""
     return click.option(
         "--follow/--detach", "follow", default=None,
-        help="Follow to the end and exit with the jobs' fate, or return at once (default: follow on a terminal).",
+        help="Follow the jobs to their end; the exit status reflects their results (default: on a terminal).",
     )(function)  # fmt: skip
 
 

@@ -23,7 +23,7 @@ def command(ctx: click.Context, files: Sequence[str], verbose: bool) -> None:
     """Plan the jobs in FILEs (- for stdin) as if they were submitted now; nothing is submitted.
 
     The schedulers' own policies decide on a working copy of the cell, job after job in the files' order. Exits with
-    0 when every task fits (or is there already), 3 when some task would wait, 1 on an error.
+    0 when every task fits or the job exists unchanged, 3 when tasks would be pending, 1 on an error.
     """
     ctx.exit(_plan(ctx.obj, files, verbose=verbose))
 
@@ -48,9 +48,9 @@ def _plan(app: App, files: Sequence[str], *, verbose: bool) -> int:
 
 
 def _show(plan: Plan, most: int | None) -> None:
-    """Print the plan; at most so many machines, with None all and their scores."""
+    """Print the plan; at most `most` machines, with None all and their scores."""
     if plan.unchanged:
-        render.line(f"{plan.spec.name}: is there already just so; nothing would change")
+        render.line(f"{plan.spec.name}: an identical job exists; nothing would change")
         return
     placements, evictions = plan.placements(), plan.evictions()
     told = f"{plan.spec.name}: {plan.placed:,} of {words.count(plan.spec.total, 'task')} would be placed"

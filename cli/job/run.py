@@ -77,7 +77,7 @@ def command(
     from schedulers.constraints.demands import read_constraint
 
     if not words and name is None:
-        raise click.UsageError("say what to run after --, or give the job a --name")
+        raise click.UsageError("give a command after --, or a --name")
     app: App = ctx.obj
     cell = app.open(to_change=True)
     need = vector(cell.dimensions, named(cpu, memory, others))

@@ -53,13 +53,13 @@ def submit(
 ) -> None:  # fmt: skip
     """Submit jobs, print the answers, and follow them if asked. Duplicate when a name or id is taken.
 
-    Without a word on following, jobs are followed on a terminal. `of_tasks`: exit with the code of the first task
-    that failed instead of the jobs' fate.
+    Without an option, jobs are followed on a terminal. `of_tasks`: exit with the code of the first failed task instead
+    of the result of the jobs.
     """
     app: App = ctx.obj
     if len(specs) > 1:
         specs = named(cell, specs, app.user)
-    else:  # of a single job the store's own answer says all
+    else:  # for a single job the store's answer is enough
         specs = [stamped(app.user, spec, cell.account()) for spec in specs]
     answers = []
     with render.progress(quiet=app.as_json) as bars:

@@ -29,11 +29,11 @@ PAUSE_SECONDS = 0.25
 @follow_options
 @click.pass_context
 def command(ctx: click.Context, file: str, check: int | None, follow: bool | None, force: bool) -> None:
-    """Make a running job what FILE (- for stdin) says, task by task: the schedulers of its kind see to it.
+    """Replace the tasks of a running job step by step by those in FILE (- for stdin).
 
-    At most `update: {max_down: N}` tasks of a group are down at once. A new task counts when it has stayed up for
-    `health: {healthy_after: 10s}`. When new tasks fail, or nothing moves for `progress_deadline: 10m` longer, the
-    update stops where it is. Exits with 1 when it did.
+    The schedulers of its kind replace at most `update: {max_down: N}` tasks of a group at once. A new task counts when
+    it has been up for `health: {healthy_after: 10s}`. The update stops when new tasks fail, or without progress for
+    `progress_deadline: 10m` beyond that; the exit status is then 1.
     """
     app: App = ctx.obj
     read = read_file(file)

@@ -8,7 +8,7 @@ import click
 
 from cli import render, words
 from cli.app import App
-from omega.live.waiting import TIMED_OUT, fate, patiently, waited_json, watch
+from omega.live.waiting import TIMED_OUT, exit_status, patiently, waited_json, watch
 from omega.queries.finding import find_job
 from omega.queries.job_state import counts, state
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("job")
-@click.option("--timeout", metavar="TIME", help="Give up after so long, such as 30s or 5m; then exit with 124.")
+@click.option("--timeout", metavar="TIME", help="Maximum time to wait, such as 30s or 5m; the exit status is then 124.")
 @click.pass_context
 def command(ctx: click.Context, job: str, timeout: str | None) -> None:
-    """Wait until the JOB has ended, and exit with its fate.
+    """Wait until JOB has ended; the exit status reflects its result.
 
-    0: all of it finished. 1: something failed, was stopped or abandoned. 124: the time is over.
+    0: all tasks finished. 1: some failed, or the job was stopped or abandoned. 124: the time is over.
     """
     from omega.jobfile.reader import parse_duration
 
@@ -40,7 +40,7 @@ def command(ctx: click.Context, job: str, timeout: str | None) -> None:
             bars.update(bar, total=now["total"], completed=now["finished"] + now["failed"] + now["stopped"])
 
         jobs = watch(cell, [found.id], see, seconds)
-    code, waited = fate(jobs), time.monotonic() - began
+    code, waited = exit_status(jobs), time.monotonic() - began
     last, now = jobs[0], counts(jobs[0].groups)
     if app.as_json:
         render.document(waited_json(cell, last, waited))

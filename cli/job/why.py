@@ -117,7 +117,7 @@ def _show_past(app: App, found: Sequence[Mapping[str, Any]]) -> None:
 
 
 PLAIN = ("WAITING", "LOCALITY", "NO_SCHEDULER", "NO_MACHINE", "NO_EXECUTOR", "SIMULATED")
-"""Reasons whose meaning is the complete answer."""
+"""Reasons that need no details."""
 
 
 def _headline(begin: str, reason: str) -> str:

@@ -42,7 +42,7 @@ def command(
     check_executor(executor)
     amounts = named(cpu, memory, others)
     if not amounts:
-        raise click.UsageError("say what each machine has, such as --cpu 16 --memory 64Gi")
+        raise click.UsageError("give the resources of each machine, such as --cpu 16 --memory 64Gi")
     if count is not None and len(names) > 1:
         raise click.UsageError("with --count there is one NAME, the beginning of all names")
     cell = app.open(to_change=True)
@@ -60,7 +60,7 @@ def command(
         added = [spec.name for spec in fresh]
         render.document({"cell": cell.name, "added": added, "unchanged": same, "executor_lives": serves})
         return
-    there = f" · {same:,} there already" if same else ""
+    there = f" · {same:,} unchanged" if same else ""
     render.line(f"{words.count(len(fresh), 'machine')} added · {words.amounts(cell.dimensions, capacity)} each{there}")
     if not serves:
         note_offline(executor)

@@ -17,7 +17,7 @@ from omega.queries.machines import find_machines
 def command(app: App, name: str, changes: Sequence[str]) -> None:
     """Change attributes of the machine NAME: KEY=VALUE sets one, KEY= removes one. Running tasks stay.
 
-    Blocked jobs whose constraints the change may satisfy are retried.
+    Blocked jobs with constraints that the change may satisfy are retried.
     """
     asked = _read(changes)
     cell = app.open(to_change=True)

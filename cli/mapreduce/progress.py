@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def facts(cell: "Queries", job: "Job") -> dict[str, str]:
-    """What ``job status`` says of a MapReduce job beside its tasks; nothing for any other."""
+    """Return the lines of ``job status`` for a MapReduce job's progress; none for other jobs."""
     found = progress(cell, job)
     if found is None:
         return {}

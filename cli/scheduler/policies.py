@@ -56,7 +56,7 @@ def _described(offer: "RegistryEntry") -> dict[str, Any]:
 
 
 def _about(found: object) -> str:
-    """The first sentence of what it says of itself; of a scheduler that is an object, what it is composed of."""
+    """Return the first sentence of its docstring; for a scheduler object, its policies."""
     from schedulers.scheduler import Scheduler
 
     if isinstance(found, Scheduler):

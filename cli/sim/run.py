@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cellstate.ports import StoredCell
 
 PLAIN = 2
-"""Schedulers of a run of which the table of kinds says everything."""
+"""Schedulers of a run that need no table of their own."""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ LEAST_BAR, MOST_BAR, LEAST_CURVE = 12, 60, 10
 
 
 def head(overview: Overview, width: int, said: str = "") -> "list[Text]":
-    """Return the lines, each at most `width` characters; `said` is right-aligned in the first (paused, or an error)."""
+    """Return the lines, each at most `width` characters; `said`, a state or an error, is right-aligned in the first."""
     from rich.text import Text
 
     return [_title(overview, width, said), Text(cut(_machines(overview), width)), *_use(overview, width),

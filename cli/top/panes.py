@@ -26,7 +26,7 @@ class Column:
     weight: int = 9
     """When there is no room, the column of the least weight goes first."""
     least: int = 0
-    """A column that may be cut keeps so many characters; 0 is never cut."""
+    """Minimum width of a column that may be cut; 0 is never cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _opens(each: Change) -> str:
 
 
 def chosen(pane: Pane, column: int | None, *, reverse: bool, wanted: str, most: int) -> list[Any]:
-    """What a pane lists, sorted by a column, only what has the text `wanted` in any of its columns, at most so many."""
+    """Return the rows of a pane with the text `wanted` in any column, sorted by a column, at most `most`."""
     things = list(pane.things)
     if wanted:
         things = [each for each in things if wanted in " ".join(one.show(each) for one in pane.columns).lower()]

@@ -1,1 +1,1 @@
-"""The Python client: the commands as calls that return what the commands print with ``--json``."""
+"""The Python client: commands as calls that return the documents of ``--json``."""

@@ -40,7 +40,7 @@ class AsyncClient:
 
     @property
     def user(self) -> str:
-        """The user in whose name jobs are submitted and changed."""
+        """The user of submitted and changed jobs."""
         return self._client.user
 
     async def _read(self, call: Callable[..., T], *arguments: Any, **options: Any) -> T:

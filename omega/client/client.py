@@ -176,7 +176,7 @@ class Client:
         return self._change([job], check, change, force=force)
 
     def update(self, job: JobLike, *, check: int | None = None, force: bool = False) -> Document:
-        """Make a running job what `job` says, task by task. See ``omega job update``."""
+        """Replace the tasks of a running job step by step by those of `job`. See ``omega job update``."""
         with self._connections.cell() as cell:
             cell.members()
             specs = _specs(cell, [job])
@@ -232,7 +232,7 @@ class Client:
         return self.limits(kind)
 
     def schedulers(self, *, everybody: bool = False) -> Document:
-        """Return the schedulers and their figures, `everybody`: those that left, too. See ``omega scheduler list``."""
+        """Return the schedulers and their figures, with `everybody` also past ones. See ``omega scheduler list``."""
         with self._connections.cell() as cell:
             return {"cell": cell.name, "schedulers": schedulers.describe(cell, everybody)}
 
@@ -272,7 +272,7 @@ class Client:
     def begin_events(
         self, after: int | None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
     ) -> Callable[[], tuple[list[Document], bool]]:  # fmt: skip
-        """Return a function whose calls return the next events, and whether none are left."""
+        """Return a function that returns the next events, and whether none are left."""
         for kind in kinds:
             _known("kind", kind, events.KINDS)
         with self._connections.cell() as cell:

@@ -127,7 +127,7 @@ def nothing(_: Form) -> list[Configuration]:
 
 
 def where(records: Sequence[Record], **values: Any) -> list[Record]:
-    """Return the records whose configuration has these values."""
+    """Return the records with these values in their configuration."""
     return [
         record for record in records if all(record["configuration"][name] == value for name, value in values.items())
     ]

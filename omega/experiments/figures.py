@@ -1,4 +1,4 @@
-"""The figures of the paper that the lightweight simulator draws: what is simulated for each, at which size."""
+"""The figures of the paper that the lightweight simulator draws: their simulations and sizes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class PaperFigure:
         """The form with other days, or `scale` times its own, cells or sizes of them. BadInput for another cell."""
         for name in cells:
             preset(name)
-        if self.sweep is nothing:  # what is read off a workload is read off all of it
+        if self.sweep is nothing:  # figures of a workload use all of it
             return self.form.but(cells=cells)
         return self.form.but(days, cells, machines, scale=scale)
 

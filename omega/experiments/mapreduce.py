@@ -28,7 +28,7 @@ POLICIES: dict[str, Sizing] = {
 }  # fmt: skip
 STEP_SECONDS = 20.0
 GAIN = 1.01
-"""A job that is so many times as fast as asked benefits."""
+"""A job with at least this speed-up benefits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class _Running:
         return more
 
     def go_on(self, seconds: float) -> float | None:
-        """Work for so long; returns how much of that was left when the job ended, None when it goes on."""
+        """Work for `seconds`; return the rest of them when the job ended, None when it continues."""
         for i, phase in enumerate(self.job.phases):
             if self.left[i] and phase.seconds:
                 speed = min(self.has, phase.activities) / phase.seconds

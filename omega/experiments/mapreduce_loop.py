@@ -22,7 +22,7 @@ from schedulers.scheduler import Scheduler
 def looped(
     workload: Workload, seed: int, days: float, policies: Iterable[str] = POLICIES
 ) -> Iterator[tuple[str, Mapping[str, float], Result]]:
-    """Simulate a workload whose MapReduce jobs are sized by each policy: how long each job took that ended (seconds).
+    """Simulate a workload with MapReduce jobs sized by each policy; yield the durations of ended jobs (seconds).
 
     A job runs from its arrival to the end of its last shard.
     """
@@ -47,5 +47,5 @@ def loop_outcomes(workload: Workload, seed: int, days: float) -> Iterator[Policy
 
 
 def speedups(took: Mapping[str, float], asked: Mapping[str, float]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    """How many times as fast as asked each job was that ended both ways."""
+    """Return the speed-ups of jobs that ended in both simulations."""
     return np.array([asked[job] / took[job] for job in asked if job in took])

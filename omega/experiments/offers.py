@@ -1,4 +1,4 @@
-"""Two-level scheduling: offers that hold everything while one scheduler thinks (Omega §4.2)."""
+"""Two-level scheduling: offers that hold everything while one scheduler decides (Omega §4.2)."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The page that sets every claim of the paper beside what was measured."""
+"""The page of the paper's claims and the measured results."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -91,7 +91,7 @@ Simulate = Callable[[Sequence[Configuration]], Sequence[Record]]
 
 
 def carried_out(experiment: Experiment, form: Form, simulate: Simulate) -> Trial:
-    """Simulate for an experiment and judge it."""
+    """Simulate an experiment and evaluate its claim."""
     records = simulate(experiment.simulations(form))
     finding, longer = experiment.judge(records, form), experiment.lengthened(form)
     if longer is None:
@@ -188,7 +188,7 @@ def _size(form: Form) -> str:
 
 
 def _runs(trials: Sequence[Trial]) -> list[str]:
-    """For each group of claims that were tested alike: the command, what was simulated, and how stable verdicts are."""
+    """Return for each group of equally tested claims the command, the simulation and the stability of verdicts."""
     alike: dict[str, list[Trial]] = {}
     for trial in trials:
         if trial.finding.verdict is not Conclusion.UNKNOWN:

@@ -50,8 +50,8 @@ def load(
 ) -> list[JobSpec]:
     """Return the jobs of all `files`, in their order, but those that others wait for before these.
 
-    A job without an id gets one from `new_id`; `find_job` finds those that are waited for and are there already.
-    Raises BadInput for the first job with errors: ``FILE:LINE: FIELD: what; what is allowed``, at most four of them.
+    A job without an id gets one from `new_id`; `find_job` finds existing jobs that others wait for.
+    Raises BadInput for the first job with errors: ``FILE:LINE: FIELD: error; allowed values``, at most four of them.
     """
     entries_read: list[tuple[Document, Path, JobEntry, str]] = []
     taken: dict[tuple[str, str], str] = {}

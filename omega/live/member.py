@@ -34,7 +34,7 @@ def main(environment: Mapping[str, str]) -> int:
     return 0
 
 
-# Each imports what it needs and no more: imports are most of what a start costs.
+# Each function imports only its own needs: imports are most of the start time.
 
 
 def _simulated_executor(environment: Mapping[str, str]) -> None:

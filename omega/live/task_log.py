@@ -33,7 +33,7 @@ class TaskLog:
 
     @property
     def cut(self) -> int:
-        """How many bytes before what was shown are not there any more."""
+        """Number of bytes before the shown part that are no longer stored."""
         return self.reader.cut if self.reader is not None else 0
 
     @classmethod
@@ -88,7 +88,7 @@ class TaskLog:
         else:
             last = patiently(lambda: self.cell.tail(self.job.id, self.group, self.task, self.stream)) or b""
             if last != self._last:
-                # Not all of it is there; what was shown already is left out.
+                # Some of it is no longer stored; skip the part that was shown.
                 known = next((n for n in range(len(last), 0, -1) if self._last.endswith(last[:n])), 0)
                 self._last = last
                 yield last[known:]

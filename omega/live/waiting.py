@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from cellstate.ports import Queries
 
 FINISHED, OTHERWISE, TIMED_OUT = 0, 1, 124
-"""Exit codes of who waits for jobs: all of it finished; something failed, was stopped or abandoned; time is over."""
+"""Exit statuses of waiting commands: all tasks finished; failed, stopped or abandoned; time-out."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
 TIMEOUT_SECONDS = 5.0
-"""How long a store may be away while somebody waits."""
+"""Time a store may be unavailable during a wait."""
 ONE_BY_ONE = 64
 """More jobs than this are read all together."""
 T = TypeVar("T")
@@ -71,8 +71,8 @@ def watch(
         pause = min(LONGEST_PAUSE, pause * 1.5)
 
 
-def fate(jobs: "Sequence[Job]") -> int:
-    """The exit code that the jobs' ends call for."""
+def exit_status(jobs: "Sequence[Job]") -> int:
+    """Return the exit status for the results of jobs."""
     if not all(ended(job) for job in jobs):
         return TIMED_OUT
     return FINISHED if all(state(job) == "finished" for job in jobs) else OTHERWISE
@@ -81,4 +81,4 @@ def fate(jobs: "Sequence[Job]") -> int:
 def waited_json(cell: "Queries", job: "Job", seconds: float) -> dict[str, Any]:
     """Return a job that was waited for, as plain values."""
     return {"cell": cell.name, "id": job.id, "name": job.name, "state": state(job), "counts": counts(job.groups),
-            "timed_out": fate([job]) == TIMED_OUT, "waited_seconds": seconds}  # fmt: skip
+            "timed_out": exit_status([job]) == TIMED_OUT, "waited_seconds": seconds}  # fmt: skip

@@ -17,7 +17,7 @@ Partition = list[bytes]
 
 
 class Damaged(OmegaError):
-    """An intermediate file differs from what was written."""
+    """An intermediate file differs from the written one."""
 
 
 def partition(lines: Iterable[bytes], reduces: int) -> list[Partition]:

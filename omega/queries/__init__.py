@@ -1,1 +1,1 @@
-"""Read models of a cell: what the command line, the Python client and other front ends render. Nothing here prints."""
+"""Read models of a cell for the command line, the Python client and other front ends. Nothing here prints."""

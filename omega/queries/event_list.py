@@ -60,7 +60,7 @@ def job_id(cell: "Queries", asked: str) -> str:
 
 @dataclass(slots=True)
 class EventList:
-    """Events of a part of the log; `at` is the version up to which they were read, `gap` what the log lacks before."""
+    """Events of a part of the log; `at` is the last version read, `gap` the number of missing versions before."""
 
     events: list[Event]
     first_version: int

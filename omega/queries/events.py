@@ -25,14 +25,14 @@ KINDS = (
 )  # fmt: skip
 """Every kind of event, as ``omega events --kind`` takes it."""
 UNREADABLE = "unreadable"
-"""The kind of an event whose fact cannot be read."""
+"""The kind of an event with an unreadable fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One fact: under which version, when (ms, the clock of who did it), by whom, what.
+    """One fact: version, time (ms, the author's clock), author, kind and details.
 
-    `job` is an id and `machine` an index where the event has one; `count` says how many tasks.
+    `job` is an id and `machine` an index where the event has one; `count` is the number of tasks.
     """
 
     version: int
@@ -71,12 +71,12 @@ def events(cell: "Queries", after: int, to: int, kinds: Iterable[str] | None = N
         most = min(CHUNK, to - after)
         facts = [fact for fact in cell.facts(after, most, words) if fact.version <= to]
         yield from (event(fact, cell.dimensions) for fact in facts)
-        # Trimmed meanwhile: what came is newer than what was asked for, and must not come again.
+        # Trimmed meanwhile: these are newer than requested, and must not be returned twice.
         after = max(after + most, facts[-1].version if facts else 0)
 
 
 def since_time(cell: "Queries", at_ms: int, kept: Extent) -> int:
-    """Return a version at or before the first change after a time, for the clocks of those who make changes."""
+    """Return a version at or before the first change after a time, given the clocks of the authors."""
     low, high = kept.first - 1, kept.newest
     while high - low > CHUNK // 4:
         middle = (low + high) // 2
@@ -100,7 +100,7 @@ def event(fact: "Fact", dimensions: "Dimensions") -> Event:
 
 
 _KINDS = {"done": "ended"}
-"""Kinds of events that the log has under another word. A job that ended by itself finished or failed; see its state."""
+"""Kinds of events that the log has under another word. The end of a job is finished or failed; see its state."""
 _WORDS = {kind: word for word, kind in _KINDS.items()}
 
 _Read = tuple[str | None, int | None, int | None, dict[str, Any]]

@@ -167,7 +167,7 @@ def past_reasons(cell: "Queries", job_id: str) -> list[dict[str, object]]:
     """Return the last reasons of a job, oldest first, as its schedulers left them with their heartbeats.
 
     Each has the time (ms since 1970) from which it held. A scheduler lists the 128 jobs of which a reason changed
-    last, and the last five reasons of each; it begins anew when it is started again.
+    last, and the last five reasons of each; it starts empty after a restart.
     """
     found = [
         (int(at_ms), member, str(reason))

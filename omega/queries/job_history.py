@@ -1,4 +1,4 @@
-"""What the log says of a job: attempts, conflicts and who won them, evictions, losses, and what people changed."""
+"""A job's history from the log: attempts, conflicts and their winners, evictions, losses, changes by people."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ class Past:
             self._hear_eviction(event)
         if event.job == self.job.id:
             self._hear_own(event)
-        # Room goes to who places; a machine's own change moves its number as well.
+        # Room goes to placements; a machine's own change raises its number as well.
         if event.machine is not None and event.kind in ("place", "machine", "join"):
             self._last[event.machine] = event
 

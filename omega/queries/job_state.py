@@ -152,7 +152,7 @@ class Room:
         return self._snapshot is not None and bool(self._snapshot.simulated[self._snapshot.up].all())
 
     def _demanding(self, job: Job) -> bool:
-        """Whether it demands more than room, and that can be told of it at once."""
+        """Return whether it demands more than room, known from its record alone."""
         from schedulers.constraints.demands import NONE, demands
 
         waits = (i for i, group in enumerate(job.groups) if group.unplaced)

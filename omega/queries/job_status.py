@@ -122,7 +122,7 @@ def _after_one(run: "Run", leaving: "Sequence[Run]") -> bool:
 
 
 def waits_for(cell: "Queries", job: "Job") -> str:
-    """What it waits for; of one that was stopped for it, what did not come true."""
+    """Return the jobs it waits for; for a job stopped because of them, those that cannot satisfy it."""
     names = Names(cell)
     if ended(job):
         return ", ".join(f"{names.job(wait.job)}, which did not finish" for wait in job.after)
@@ -130,7 +130,7 @@ def waits_for(cell: "Queries", job: "Job") -> str:
 
 
 def progress(job: "Job", state: str) -> dict[str, Any]:
-    """How far the update of a job is: what is still to be replaced, of how many."""
+    """Return the progress of a job's update: tasks still to be replaced, of how many."""
     aims = targets(job)
     left = sum(going(job.groups[number]) for target in aims for number in target.older)
     word, _, reason = state.partition(" ")

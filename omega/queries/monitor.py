@@ -75,7 +75,7 @@ class Monitor:
     """Reads one cell again and again. One object serves one thread."""
 
     def __init__(self, cell: "Queries", store: str, tell: Tell) -> None:
-        """Read `cell`; `store` is the printed name of its store, `tell` writes the text of events."""
+        """Read `cell`; `store` is the printed name of its store, `tell` formats events."""
         self.cell, self.store, self.names, self._tell = cell, store, Names(cell), tell
         self._snapshot = Snapshot(len(cell.dimensions))
         self._machines: dict[int, Machine] = {}

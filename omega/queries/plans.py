@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Plan:
-    """What would become of one job. `scores` are points by group, what they are for, and machine."""
+    """The plan of one job. `scores` are points by group, criterion and machine."""
 
     spec: "JobSpec"
     planned: "Planned"

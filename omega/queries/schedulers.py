@@ -13,7 +13,7 @@ PLAIN = ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "bl
 
 
 def describe(cell: "Queries", everybody: bool = False) -> list[dict[str, Any]]:
-    """Return every live scheduler as plain values, with `everybody` also those that left. Times in seconds.
+    """Return every live scheduler as plain values, with `everybody` also past ones. Times in seconds.
 
     The figures are those of its last heartbeat, null before the first.
     """

@@ -1,4 +1,4 @@
-"""A simulated cell with evictions and with jobs whose sizes change.
+"""A simulated cell with evictions and with jobs of changing sizes.
 
 For schedulers that evict or resize. The simulated machines acknowledge evictions at once; the
 schedulers of the affected jobs are notified at the same instant, as by the store.

@@ -28,7 +28,7 @@ class Engine:
         self._queue: list[Event] = []
         self._asked = 0
         self._until = -inf
-        # Fed events: their times, what they bring, how many were processed, and when the next one is due.
+        # Events from a feed: their times and contents, how many were processed, and when the next one is due.
         self._times: Sequence[int] = ()
         self._brought: Sequence[Any] = ()
         self._fed, self._due = 0, NEVER

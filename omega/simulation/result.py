@@ -73,7 +73,7 @@ class OfKind:
     attempts: int
     no_fit_attempts: int
     tasks_evicted: int = 0
-    """Tasks of the kind that were evicted, for jobs of whatever kind."""
+    """Tasks of the kind that were evicted, for jobs of any kind."""
 
     def as_json(self) -> dict[str, Any]:
         """Return a flat document with stable names."""

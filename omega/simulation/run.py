@@ -44,7 +44,7 @@ SPREAD = 256
 REFERENCE_RETRIES = RetryPolicy(seconds=1.0, attempts=1_001, fruitless=101)
 """Given up after more than 1,000 attempts, or more than 100 with nothing placed (the authors' simulator)."""
 OFFERS_RETRIES = RetryPolicy(seconds=0.0, attempts=1_000)
-"""A scheduler that sees only offers cannot know what to wait for; 1,000 attempts a job (Omega §4.2)."""
+"""A scheduler that sees only offers cannot wait for room: 1,000 attempts a job (Omega §4.2)."""
 PLACEMENT: Mapping[str, Callable[[], Placement]] = {
     "random": RandomFit, "first-fit": RandomFirstFit, "best-fit": lambda: BestFit(apart=1),
 }  # fmt: skip
@@ -77,7 +77,7 @@ class Simulation:
 
     `cell`, an empty cell on a real store, keeps the authoritative state instead of the twin in memory; the result
     is the same. `progress` is called with the share of time that passed, a hundred times. `own` are
-    schedulers of somebody's own, of different kinds: each decides on the jobs of its kind, beside the others or in
+    other schedulers, of different kinds: each decides on the jobs of its kind, beside the others or in
     place of one; a single one may be the monolithic scheduler, which decides on all jobs.
     """
 
@@ -97,7 +97,7 @@ class Simulation:
         self.workload, self.settings, self._progress = workload, settings, progress
         moves = settings.releases_move
         evicts, sizes = any(each.preemption.evicts for each in owned), any(each.sizing is not None for each in owned)
-        # Whoever evicts knows by the number that what it saw on a machine is still there.
+        # A scheduler that evicts needs numbers to detect that a machine's tasks are unchanged.
         numbered = evicts or Detection.COARSE in (settings.detection, *(each.detection for each in owned))
         counted = any(each.counts_use for each in owned)
         self.store: SimulatedStore = (
@@ -109,7 +109,7 @@ class Simulation:
         self.world.ends_abandoned = not settings.reference_rules
         self.tally = Tally()
         self._written = self._arrived = 0
-        # Whoever asks for jobs that wait, or what users want, is not to see any before it arrives.
+        # Measurements of pending jobs and demand must not include jobs before their arrival.
         self._ahead = 1 if any(each.counts_use or each.sizing is not None for each in owned) else JOBS_PER_CALL
         self.architecture = self._architecture()
         self.simulated_schedulers = self._simulated()
@@ -278,6 +278,6 @@ def spread_of(job_id: str) -> int:
 
 
 def _owners(simulated_schedulers: list[SimulatedScheduler]) -> list[SimulatedScheduler]:
-    """The scheduler of each part of the jobs, by rendezvous hashing as live, but finer: nobody keeps lanes here."""
+    """The scheduler of each part of the jobs, by rendezvous hashing as live, but finer: there are no lanes here."""
     by_name = {simulated.name: simulated for simulated in simulated_schedulers}
     return [by_name[name] for name in rendezvous(tuple(sorted(by_name)), SPREAD)]

@@ -52,7 +52,7 @@ class OrderingContract:
     @settings(for_all, max_examples=20)
     @given(asked=jobs)
     def test_a_job_has_one_place(self, asked: list[Asked]) -> None:
-        """Keys and ranks are numbers, a key stays while the job is queued, and lanes can be told apart."""
+        """Keys and ranks are numbers, a key is constant while the job is queued, and lanes are distinct."""
         for policy in map(deepcopy, self.each()):
             copy = snapshot((ROOM, ROOM))
             for found in made(asked):
@@ -80,7 +80,7 @@ class OrderingContract:
     @settings(for_all, max_examples=20)
     @given(asked=jobs)
     def test_freed_room_follows_the_policy_in_a_full_cell(self, asked: list[Asked]) -> None:
-        """Every job was tried in vain; room that is freed goes to the job that the policy prefers at that time."""
+        """All jobs are blocked; freed room goes to the job that the policy prefers at that time."""
         for policy in self.each():
             play = Play(policy, asked)
             play.admit()
@@ -92,7 +92,7 @@ class OrderingContract:
     @settings(for_all, max_examples=20)
     @given(asked=jobs)
     def test_raised_limits_follow_the_policy(self, asked: list[Asked]) -> None:
-        """A limit keeps every job out; what it admits then goes to the job that the policy prefers at that time."""
+        """A limit blocks all jobs; room below it then goes to the job that the policy prefers at that time."""
         for policy in self.each():
             play = Play(policy, asked)
             play.free(ROOM)
@@ -160,8 +160,8 @@ class Play:
             if self.left != before:
                 break
         gone = [name for name, left in self.left.items() if left < before[name]]
-        assert len(gone) == 1, f"{gone} got what was free for one"
-        assert gone[0] in expected, f"the policy prefers {expected}, and {gone[0]} got what was free"
+        assert len(gone) == 1, f"{gone} got room for one"
+        assert gone[0] in expected, f"the policy prefers {expected}, and {gone[0]} got the room"
         self.run_until_blocked()
 
     def _commit(self, transactions: Sequence[Transaction]) -> None:

@@ -66,7 +66,7 @@ class PlacementContract:
         assert (found.left, found.placed) == ([count for _, count in asked], 0), "the job is not the policy's to change"
         counts = self._sound(claims, copy, before)
         left = less(before, uses(claims, found, copy))
-        assert room(copy) == left, "the copy lacks what was claimed and nothing else: snapshot.take for each claim"
+        assert room(copy) == left, "exactly the claims are deducted: call snapshot.take for each"
         assert all(amount >= 0 for amounts, was in zip(left, before, strict=True) for amount in _taken(amounts, was))
         assert all(counts[group] <= count for group, (_, count) in enumerate(asked)), "more tasks than were left"
         missing = [need for group, (need, count) in enumerate(asked) if counts[group] < count]
@@ -88,7 +88,7 @@ class PlacementContract:
             counts[claim.group] += claim.count
             assert claim.count > 0, "a claim is for one task at least"
             assert before[0][claim.machine] >= 0, "that machine takes nothing"
-            assert claim.evict == (), "placement evicts nobody"
+            assert claim.evict == (), "placement evicts no tasks"
             number = FIRST_NUMBER + claim.machine
             assert int(copy.number[claim.machine]) == number
             assert claim.seen in (number, *packed), "seen is snapshot.number[machine]"
@@ -97,7 +97,7 @@ class PlacementContract:
     def _nothing_fits(self, missing: Sequence[Need], left: list[list[int]], size: int) -> None:
         for machine in range(size):
             fits = [all(row[machine] >= amount for row, amount in zip(left, need, strict=True)) for need in missing]
-            assert not (any(fits) and left[0][machine] >= 0), f"machine {machine} had room for what was left out"
+            assert not (any(fits) and left[0][machine] >= 0), f"machine {machine} had room for tasks that were left out"
 
     def _marked(self, claims: Sequence[Claim], found: Work, copy: Snapshot, before: list[list[int]]) -> None:
         """Marks match the claims one by one and in order: undoing removes the last claim."""
@@ -125,7 +125,7 @@ class PlacementContract:
             assert (room(copy), copy.mark()) == (before, mark)
             copy.take(0, (1, 1), 1)
             assert list(policy.place(work(((1, 1), 7), gang=True), copy, Random(1))) == []
-            assert copy.free[0][0] == 1, "what was claimed before it is still claimed"
+            assert copy.free[0][0] == 1, "earlier claims are kept"
             claims = policy.place(work(((1, 1), 1), ((2, 2), 1), gang=True), copy, Random(1))
             assert sum(claim.count for claim in claims) in ({2} if self.greedy else {0, 2})
 

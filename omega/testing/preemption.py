@@ -64,7 +64,7 @@ class Town:
         return Work.of(found)
 
     def snapshot(self, work: Work, *, looked: bool = True) -> Snapshot:
-        """A working copy; `looked`: somebody looked up what runs where."""
+        """Return a snapshot of the cell for a job; `looked`: with its running tasks."""
         snapshot = Snapshot(2)
         snapshot.apply(self.cell.sync(Position()))
         if (asked := wanted([work], snapshot)) is not None:
@@ -99,7 +99,7 @@ gangs = st.sampled_from([Gang.NO, Gang.NO, Gang.YES, Gang.STRICT])
 
 
 def residents(most: int) -> st.SearchStrategy[list[Resident]]:
-    """What runs on so many machines."""
+    """Return a strategy for the running tasks of `most` machines."""
     machine, count, precedence = st.integers(0, most - 1), st.integers(1, 3), st.integers(3, 6)
     return st.lists(st.tuples(machine, amounts, count, precedence, gangs), max_size=12)
 

@@ -98,7 +98,7 @@ def test_names_after_commands(command: str, name: str) -> None:
 
 def test_run_without_a_command_or_a_name(omega: Omega) -> None:
     said = omega.error("job", "run", "--count", "3", code=2)
-    assert said == "omega job run: say what to run after --, or give the job a --name; see omega job run --help"
+    assert said == "omega job run: give a command after --, or a --name; see omega job run --help"
 
 
 def test_a_job_larger_than_any_machine_is_taken_with_a_warning(omega: Omega, cell: RedisCell) -> None:

@@ -60,7 +60,7 @@ def test_add_another_under_a_taken_name(omega: Omega) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("a",), 2, ("omega machine add: say what each machine has, such as --cpu 16 --memory 64Gi; "
+        (("a",), 2, ("omega machine add: give the resources of each machine, such as --cpu 16 --memory 64Gi; "
                     "see omega machine add --help")),
         (("a", "b", "--cpu", "1", "--count", "2"), 2,
          "omega machine add: with --count there is one NAME, the beginning of all names; see omega machine add --help"),

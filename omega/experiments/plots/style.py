@@ -114,7 +114,7 @@ def key(figure: Figure, architectures: Iterable[str], *, kinds: bool = True, cro
 
 
 def titled(figure: Figure, title: str, details: str) -> None:
-    """Make room above all panels and say there what is shown and, smaller, what was simulated for it."""
+    """Make room above all panels for a title and, smaller, the parameters of the simulation."""
     width, height = figure.get_size_inches()
     lines = fill(details, int(CHARACTERS * width), break_on_hyphens=False)
     room = 0.28 + 0.16 * (lines.count("\n") + 1)

@@ -1,4 +1,4 @@
-"""An agent: one executor, one machine, whose tasks are processes.
+"""An agent: one executor of one machine; its tasks are processes.
 
 Each iteration renews the lease; the reply of the same call lists the runs of the machine. Missing runs are
 started, runs that are not listed are stopped. The agent therefore needs no state of its own: a message in its
@@ -40,11 +40,11 @@ LEASE_MS = 20_000
 MOST_STARTS, MOST_ASKED = 32, 1_000
 """Maximum of tasks started, and of runs queried, per iteration."""
 OWN_KINDS = ("mapreduce",)
-"""Job types whose tasks run a command of Omega itself."""
+"""Job types with tasks that run a command of Omega itself."""
 LATE_SECONDS = 1.0
 """Ends reported later than this carry the time of the end."""
 KEPT_ENDED = 200
-"""Number of ended tasks whose directories and output are kept."""
+"""Number of ended tasks with stored directories and output."""
 KEPT_BYTES = 256 << 20
 """Maximum total size of their output in bytes."""
 
@@ -184,7 +184,7 @@ class Agent:
         return listed
 
     def _reconcile(self) -> Heartbeat:
-        """Start and stop tasks to match the listed runs; does not restart tasks whose end was just reported."""
+        """Start and stop tasks to match the listed runs; does not restart tasks with an end that was just reported."""
         heartbeat = self.renew()
         listed = self._compare(heartbeat.runs)
         for kept in self.kept.values():

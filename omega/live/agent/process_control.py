@@ -21,7 +21,7 @@ def _prctl(option: int, argument: int | bytes) -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose parent process ends."""
+    """Become the parent of every descendant that loses its parent process."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 

@@ -75,7 +75,7 @@ def start(
 
 
 def _enter(directory: str) -> None:
-    """Change to the directory as the task's user, who may have fewer rights than the agent."""
+    """Change to the directory as the task's user, which may have fewer rights than the agent."""
     try:
         os.chdir(directory)
     except OSError as error:
