@@ -11,7 +11,7 @@ bN          limits and use of a pool that carries limits (lua/parts/pools.lua)
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
 from zlib import crc32
@@ -105,11 +105,15 @@ def limits_words(pool: Pool, resources: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PoolUse:
-    """Use of a pool that carries limits: jobs with running tasks, running tasks, amounts."""
+    """Use of a pool that carries limits: jobs with running tasks, running tasks, amounts.
+
+    `limits` are in the same order, None where there is none.
+    """
 
     jobs: int
     tasks: int
     amounts: tuple[int, ...]
+    limits: tuple[int | None, ...] = field(default=(), compare=False)
 
 
 def read_use(text: str, dimensions: int) -> PoolUse:
@@ -118,7 +122,8 @@ def read_use(text: str, dimensions: int) -> PoolUse:
     if len(words) != 2 * (2 + dimensions):
         raise ValueError(f"{text!r} has {len(words)} words, not {2 * (2 + dimensions)}")
     jobs, tasks, *amounts = (int(word) for word in words[2 + dimensions :])
-    return PoolUse(jobs, tasks, tuple(amounts))
+    limits = tuple(None if word == "-" else int(word) for word in words[: 2 + dimensions])
+    return PoolUse(jobs, tasks, tuple(amounts), limits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,6 +144,16 @@ class Pools:
         return bool(self.pools)
 
     @cached_property
+    def divided(self) -> bool:
+        """Whether attributes of machines decide which tree they belong to."""
+        return any(tree.machines for tree in self.trees)
+
+    @cached_property
+    def limited(self) -> bool:
+        """Whether some pool carries limits."""
+        return any(pool.limits for pool in self.pools)
+
+    @cached_property
     def by_name(self) -> dict[str, Pool]:
         """The pools by their names."""
         return {pool.name: pool for pool in self.pools}

@@ -15,6 +15,7 @@ from cellstate.attributes import Attributes
 from cellstate.cell import KindUse, Reply, Rows, StaleSnapshot
 from cellstate.lanes import Lanes
 from cellstate.model import Described, MachineState
+from cellstate.pool_records import PoolUse
 from cellstate.pools import Epoch, Pools
 from cellstate.residents import Residents
 from cellstate.resources import Resources
@@ -45,6 +46,7 @@ class Snapshot:
         self.usage = Usage(dimensions)
         self.lanes = Lanes(dimensions, self.usage)
         self.pools = Pools()
+        self.pool_use: Mapping[str, PoolUse] = {}
         self.epoch: Epoch | None = None
         self.position = Position()
         self.size = 0

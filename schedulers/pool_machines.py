@@ -8,37 +8,24 @@ from cellstate.pools import Pools
 from cellstate.ports import MachineQueries
 from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
-from schedulers.constraints.evaluation import Mask, holds
+from schedulers.constraints.evaluation import holds, tree_machines
 
 
 def fetch_attributes(pools: Pools, snapshot: Snapshot, cell: MachineQueries) -> None:
     """Fetch the attributes of new and changed machines if a formula needs any."""
-    if any(tree.machines for tree in pools.trees):
+    if pools.divided:
         machines = snapshot.attributes.wanting(snapshot.rows[2])
         snapshot.describe(machines, cell.described(machines.tolist()))
-
-
-def masks_of(pools: Pools, snapshot: Snapshot) -> dict[str, Mask]:
-    """Return the machines of each tree, by its name. Attributes were read for formulas.
-
-    A machine that the formulas of several trees select counts to the first of them; one that none selects to the tree
-    without a formula, else to none.
-    """
-    rest = np.ones(snapshot.size, dtype=np.bool_)
-    masks: dict[str, Mask] = {}
-    for tree in pools.trees:
-        if tree.machines:
-            masks[tree.name] = holds(tree.machines, snapshot.attributes) & rest
-            rest = rest & ~masks[tree.name]
-    return {tree.name: masks.get(tree.name, rest) for tree in pools.trees}
 
 
 def totals_of(pools: Pools, snapshot: Snapshot) -> dict[str, Resources]:
     """Return the capacity of the machines of each tree that are up, by its name."""
     up, capacity = snapshot.up, snapshot.capacity
     return {
-        name: tuple(int(amount) for amount in capacity[:, mask & up].sum(axis=1))
-        for name, mask in masks_of(pools, snapshot).items()
+        tree.name: tuple(
+            int(amount) for amount in capacity[:, tree_machines(pools, tree.name, snapshot) & up].sum(axis=1)
+        )
+        for tree in pools.trees
     }
 
 

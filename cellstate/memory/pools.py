@@ -79,7 +79,7 @@ class MemoryPools(MemoryPublish):
         """See Cell.pool_use."""
         named = {pool.number: pool.name for pool in self._pools.pools}
         return {
-            named[number]: PoolUse(book.held[0], book.held[1], tuple(book.held[2:]))
+            named[number]: PoolUse(book.held[0], book.held[1], tuple(book.held[2:]), tuple(book.limit))
             for number, book in sorted(self._books.items())
         }
 

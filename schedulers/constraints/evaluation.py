@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cellstate.attributes import MACHINE, Attributes
+from cellstate.pools import Pools
 from cellstate.snapshot import Snapshot
 from schedulers.constraints.demands import Relation, demands
 from schedulers.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value
@@ -84,7 +85,32 @@ def permitted(work: Work, group: int, snapshot: Snapshot) -> Mask | None:
     masks += [related(relation, snapshot) for relation in wants.near if relation.required]
     masks += [~related(relation, snapshot) for relation in wants.apart]
     masks += [~snapshot.simulated] if kept_from_simulated(work, snapshot) else []
+    if snapshot.pools.divided:
+        tree = snapshot.pools.tree_of(snapshot.pools.pool_of(work.pool, work.user))
+        masks.append(tree_machines(snapshot.pools, tree.name, snapshot))
     return reduce(operator.and_, masks) if masks else None
+
+
+def tree_machines(pools: Pools, name: str, snapshot: Snapshot) -> Mask:
+    """Return the machines of a pool tree.
+
+    A machine that the formulas of several trees select belongs to the first of them; one that none selects to the tree
+    without a formula, else to none.
+    """
+
+    def divide() -> dict[str, Mask]:
+        rest = np.ones(snapshot.size, dtype=np.bool_)
+        masks: dict[str, Mask] = {}
+        for tree in pools.trees:
+            if tree.machines:
+                masks[tree.name] = holds(tree.machines, snapshot.attributes) & rest
+                rest = rest & ~masks[tree.name]
+        return {tree.name: masks.get(tree.name, rest) for tree in pools.trees}
+
+    if not pools.divided:
+        return np.ones(snapshot.size, dtype=np.bool_)
+    formulas = tuple((tree.name, tree.machines) for tree in pools.trees)
+    return snapshot.attributes.keep(("pool trees", formulas), divide)[name]
 
 
 def all_hold(texts: tuple[str, ...], attributes: Attributes) -> Mask:

@@ -41,6 +41,7 @@ def wanted(works: Iterable[Work], snapshot: Snapshot, *, always: bool = False) -
     `always`: a policy needs attributes whatever the jobs demand.
     """
     asking = [work for work in works if work.job.spec]
+    always = always or snapshot.pools.divided
     if not asking and not always:
         return None
     attributes, placed, others = always, set[str](), set[str]()
@@ -74,6 +75,7 @@ def fetch(asked: Fetch, cell: Queries, snapshot: Snapshot) -> None:
         snapshot.residents.learn(asked.residents, snapshot.number, _residents(asked.residents, cell, snapshot.now))
     if asked.use:
         snapshot.use = cell.kinds().get(asked.use)
+        snapshot.pool_use = cell.pool_use() if snapshot.pools.limited else {}
     if asked.placed:
         snapshot.placed = {job_id: _running(cell, cell.job(job_id)) for job_id in asked.placed}
     if asked.others:

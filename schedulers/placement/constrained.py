@@ -26,11 +26,12 @@ class Constrained:
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """See Placement.place."""
-        if not work.job.spec:
+        if not work.job.spec and not snapshot.pools.divided:
             return self.inner.place(work, snapshot, rng)
         groups = [group for group, left in enumerate(work.left) if left]
         wants = [demands(work.job, group) for group in groups]
-        if all(each is NONE for each in wants) and not kept_from_simulated(work, snapshot):
+        anywhere = not (kept_from_simulated(work, snapshot) or snapshot.pools.divided)
+        if all(each is NONE for each in wants) and anywhere:
             return self.inner.place(work, snapshot, rng)
         if not all(each.plain for each in wants):
             return self.careful.place(work, snapshot, rng)

@@ -216,7 +216,8 @@ class Sharing:
 
 def _of_use(work: Work, group: int, snapshot: Snapshot, machines: Machines) -> Mask | None:
     """Return the machines that a group may run on, as far as known; None for all of them."""
-    may = permitted(work, group, snapshot) if work.job.spec and snapshot.attributes.used else None
+    bound = work.job.spec or snapshot.pools.divided
+    may = permitted(work, group, snapshot) if bound and snapshot.attributes.used else None
     found = None if may is None else may[machines] | snapshot.attributes.stale[machines]
     if not kept_from_simulated(work, snapshot):
         return found

@@ -1,8 +1,9 @@
-"""Jobs blocked by the limits of their kind: requeued, in the policy's order, when limits or use admit some."""
+"""Jobs blocked by limits of their kind or of pools: requeued, in the policy's order, when limits or use admit some."""
 
 from collections.abc import Hashable
 
 from cellstate.cell import KindUse
+from schedulers.queue.pool_room import PoolRoom
 from schedulers.queue.ranks import Place, Promise, Ranks
 from schedulers.queue.shapes import Alike, ByShape
 from schedulers.work import Work
@@ -17,7 +18,7 @@ class Limited(ByShape):
     def __init__(self, ranks: Ranks) -> None:
         """Create an empty set."""
         super().__init__(ranks)
-        self._seen: KindUse | None = None
+        self._seen: object = None
 
     def shape_of(self, work: Work) -> Hashable:
         """Return the shape, and whether the job has running tasks: it is then admitted, and only amounts matter."""
@@ -41,11 +42,15 @@ class Limited(ByShape):
         """Check again after a requeued job was tried: it may have left its part to others."""
         self._seen = None
 
-    def wake(self, use: KindUse, promise: Promise | None = None) -> list[Work]:
-        """Remove and return, in the policy's order, the jobs that the limits admit together; none without a change."""
-        if use == self._seen:
+    def wake(self, use: KindUse, promise: Promise | None = None, room: PoolRoom | None = None) -> list[Work]:
+        """Remove and return, in the policy's order, the jobs that the limits admit together; none without a change.
+
+        `room`: what the limits of pools admit, None when no pool carries any.
+        """
+        now = use, room and room.state
+        if now == self._seen:
             return []
-        self._seen = use
+        self._seen = now
         low, high = use.limits.precedence
         jobs = None if use.limits.jobs is None else use.limits.jobs - use.jobs
         pairs = zip(use.limits.resources, use.used, strict=True)
@@ -55,18 +60,21 @@ class Limited(ByShape):
         while places:
             alike = min(places, key=places.__getitem__)
             work = self.first(alike)
-            fresh = _fresh(work) or work.notes.get(REFUSED_AT) == use
+            fresh = _fresh(work) or work.notes.get(REFUSED_AT) == now
             within = low <= work.job.precedence <= high and not (fresh and jobs is not None and jobs <= 0)
-            admitted = _admit(work, left) if within else None
+            tasks = list(work.left) if room is None or not within else room.admits(work, work.left, fresh=fresh)
+            admitted = _admit(work, left, tasks) if within else None
             if admitted is None:
                 del places[alike]
                 continue
+            if room is not None:
+                room.take(work, admitted, fresh=fresh)
             if fresh and jobs is not None:
                 jobs -= 1
             woken.append(work)
             self.discard(work.id)
             work.woken, work.admitted = self, admitted
-            work.notes[REQUEUED_AT] = use
+            work.notes[REQUEUED_AT] = now
             if alike not in self.groups:
                 del places[alike]
             if promise is not None:
@@ -85,10 +93,10 @@ def _fresh(work: Work) -> bool:
     return not (work.placed or any(group.placed for group in work.job.groups))
 
 
-def _admit(work: Work, left: list[int | None]) -> list[int] | None:
-    """Return the admitted tasks by group, of a gang all; None when none is. Deducts them from `left`."""
-    rest, admitted = list(left), [0] * len(work.left)
-    for group, tasks in enumerate(work.left):
+def _admit(work: Work, left: list[int | None], wanted: list[int]) -> list[int] | None:
+    """Return the admitted ones of the wanted tasks by group, of a gang all; None when none is. Deducts from `left`."""
+    rest, admitted = list(left), [0] * len(wanted)
+    for group, tasks in enumerate(wanted):
         need = work.need(group)
         fits = [most // amount for most, amount in zip(rest, need, strict=True) if most is not None and amount]
         admitted[group] = count = max(0, min([tasks, *fits]))

@@ -15,6 +15,7 @@ from schedulers.constraints.fetching import Fetch, lacking
 from schedulers.policies import Ordering, Preemption
 from schedulers.queue.blocked import Blocked
 from schedulers.queue.limited import Limited
+from schedulers.queue.pool_room import PoolRoom
 from schedulers.queue.ranks import Place, Ranks
 from schedulers.queue.ready import Ready
 from schedulers.work import Work
@@ -178,7 +179,8 @@ class Queue:
             woken += self.blocked.wake_near(snapshot, snapshot.moved, promise)
             snapshot.moved = set()
         if snapshot.use is not None:
-            woken += self.limited.wake(snapshot.use, promise)
+            room = PoolRoom(snapshot.pools, snapshot.pool_use) if snapshot.pools.limited else None
+            woken += self.limited.wake(snapshot.use, promise, room)
             snapshot.use = None
         while self._until and self._until[0][0] <= now:
             until, job_id = heappop(self._until)

@@ -4,8 +4,11 @@ import pytest
 
 from cellstate.cell import KindUse
 from cellstate.model import Gang, Limits
+from cellstate.pool_records import PoolUse
+from cellstate.pools import Pool, Pools
 from schedulers.ordering.fifo import Fifo
 from schedulers.queue.limited import Limited
+from schedulers.queue.pool_room import PoolRoom
 from schedulers.queue.ranks import Ranks
 from schedulers.work import Work
 from tests.unit.schedulers.drive import group, work
@@ -59,3 +62,28 @@ def test_the_range_of_precedence(low: int, high: int, names: list[str]) -> None:
     jobs = [work(name, precedence=precedence) for name, precedence in (("low", 1), ("high", 50))]
     limited = kept_out(*jobs)
     assert woken(limited, KindUse(Limits((None, None), None, (low, high)), 0, (0, 0))) == names
+
+
+def in_pool(name: str, pool: str, order: int = 0, count: int = 2) -> Work:
+    return work(name, group((2, 1), count), order=order, spec={"pool": pool, "user": "ada"})
+
+
+def test_limits_of_pools_admit_what_all_pools_of_a_chain_leave() -> None:
+    pools = Pools((
+        Pool("top", number=1, limits={"cpu": 10}), Pool("a", "top", number=2, limits={"tasks": 3}),
+        Pool("b", "top", number=3), Pool("c", number=4),
+    ), version=5)  # fmt: skip
+    names = ("xa", "a"), ("yb", "b"), ("zc", "c"), ("va", "a"), ("ub", "b")
+    limited = kept_out(*(in_pool(name, pool, at) for at, (name, pool) in enumerate(names)))
+
+    def left(top: int, a: int) -> PoolRoom:
+        uses = PoolUse(1, 1, (top, 0), (None, None, 10, None)), PoolUse(1, a, (0, 0), (None, 3, None, None))
+        return PoolRoom(pools, dict(zip(("top", "a"), uses, strict=True)))
+
+    def now(top: int, a: int) -> list[tuple[str, list[int] | None]]:
+        return [(found.id, found.admitted) for found in limited.wake(use(None), None, left(top, a))]
+
+    assert now(10, 3) == [("zc", [2])], "it is in no pool that carries limits"
+    assert now(10, 3) == [], "nothing changed"
+    assert now(4, 2) == [("xa", [1]), ("yb", [2])], "one task by the limit of a, three by that of top"
+    assert now(6, 2) == [("va", [1]), ("ub", [1])], "what is requeued together fits together"

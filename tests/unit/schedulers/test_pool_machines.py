@@ -1,0 +1,70 @@
+"""Machines of pool trees: what each tree has, which jobs run there, and formulas that overlap or leave machines out."""
+
+from random import Random
+
+import pytest
+
+from cellstate.errors import BadInput
+from cellstate.memory import MemoryCell
+from cellstate.model import MachineSpec
+from cellstate.pools import Pool, Pools, PoolTree
+from cellstate.snapshot import Snapshot
+from cellstate.transaction import Position
+from schedulers.constraints.fetching import wanted
+from schedulers.placement.constrained import Constrained
+from schedulers.placement.first_fit import RandomFirstFit
+from schedulers.placement.service import Service
+from schedulers.policies import Placement
+from schedulers.pool_machines import check_machines, fetch_attributes, totals_of
+from tests.unit.schedulers.drive import group, work
+
+TREES = PoolTree(), PoolTree("gpu", "gpu == 'yes'")
+POOLS = Pools((Pool("cpu only"), Pool("g", tree="gpu")), TREES, 1)
+
+
+def seen(pools: Pools = POOLS) -> Snapshot:
+    cell = MemoryCell()
+    cell.register_executor("e", "n", 60_000, 0)
+    cell.join("e", [MachineSpec(f"m{i}", (4, 8), {"gpu": "yes"} if i % 2 else {"zone": "z"}) for i in range(4)], 0)
+    snapshot = Snapshot(2)
+    snapshot.apply(cell.sync(Position()))
+    snapshot.pools = pools
+    fetch_attributes(pools, snapshot, cell)
+    return snapshot
+
+
+@pytest.mark.parametrize("placement", [Constrained(RandomFirstFit()), Service()])
+@pytest.mark.parametrize(("pool", "machines"), [("g", {1, 3}), ("cpu only", {0, 2}), ("", {0, 2})])
+def test_a_job_runs_on_machines_of_its_pools_tree(placement: Placement, pool: str, machines: set[int]) -> None:
+    found = work("j", group((1, 1), 20), spec={"pool": pool, "user": "ada"} if pool else {})
+    claims = placement.place(found, seen(), Random(1))
+    assert {claim.machine for claim in claims} == machines
+    assert sum(claim.count for claim in claims) == 8
+
+
+def test_without_formulas_a_job_runs_anywhere_and_no_attribute_is_read() -> None:
+    whole = seen(Pools((Pool("g"),)))
+    assert not whole.attributes.used
+    assert len({claim.machine for claim in Constrained().place(work("j", group((1, 1), 16)), whole, Random(1))}) == 4
+    assert totals_of(whole.pools, whole) == {"default": (16, 32)}
+
+
+def test_attributes_are_fetched_where_trees_have_formulas() -> None:
+    snapshot = Snapshot(2)
+    assert wanted([work("j")], snapshot) is None
+    snapshot.pools = POOLS
+    asked = wanted([work("j")], snapshot)
+    assert asked is not None
+    assert asked.attributes
+
+
+def test_each_machine_is_in_one_tree() -> None:
+    snapshot = seen()
+    check_machines(POOLS, snapshot)
+    assert totals_of(POOLS, snapshot) == {"default": (8, 16), "gpu": (8, 16)}
+    twice = Pools((), (PoolTree("a", "has gpu"), PoolTree("b", "gpu == 'yes' or has zone")))
+    with pytest.raises(BadInput, match="pool trees a, b: each selects machine m1 and 1 more"):
+        check_machines(twice, snapshot)
+    nowhere = Pools((), (PoolTree("a", "has gpu"), PoolTree("b", "has rack")))
+    with pytest.raises(BadInput, match="none selects machine m0 and 1 more"):
+        check_machines(nowhere, snapshot)
