@@ -4,6 +4,7 @@ A directory is read at another version than the rest. The audit therefore report
 independent readings show it at the same place.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -63,7 +64,7 @@ class Inspection:
     damaged: list[Damage] = field(default_factory=list)
     version: int = 0
     """The cell's version when the reading began; records with a later version may differ from the cell's state."""
-    counters: dict[str, int] = field(default_factory=dict)
+    counters: Counter[str] = field(default_factory=Counter)
     """The numbers of ``meta``, read in one piece with `changes`."""
     meta: set[str] = field(default_factory=set)
     """The fields of ``meta``."""

@@ -54,7 +54,7 @@ def _queues(inspection: Inspection, cell_state: CellState) -> Iterator[Violation
             yield Violation(6, f"is queued in lane {entry.lane} and belongs to {job.lane}", f"job {entry.job}")
         last[entry.lane] = max(last[entry.lane], int(entry.arrival))
     for number, lane in inspection.lanes.items():
-        if not last[number] <= lane.arrival <= inspection.counters.get("arrivals", 0):
+        if not last[number] <= lane.arrival <= inspection.counters["arrivals"]:
             yield Violation(6, f"its last arrival is {lane.arrival}, in its queue {last[number]}", f"lane {number}")
 
 
@@ -71,7 +71,7 @@ def _names(inspection: Inspection) -> Iterator[Violation]:
         yield Violation(6, f"numbers of lanes and free ones are {numbers}", "lanes spare")
     serials = Counter(lane.serial for lane in inspection.lanes.values())
     for serial, count in serials.items():
-        if count > 1 or not 0 < serial <= inspection.counters.get("lanes", 0):
+        if count > 1 or not 0 < serial <= inspection.counters["lanes"]:
             yield Violation(6, f"serial {serial} is of {count} lanes, or was never given out", "lanes")
 
 

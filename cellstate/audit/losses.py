@@ -37,7 +37,8 @@ class Losses:
         elif word in ENDS:
             self._ended = (word, *words[3:6])
             if word == "lost":
-                self._lost[int(words[1])] = words[3:5], words[5]
+                _, already = self._lost.get(int(words[1]), ((), ranges.EMPTY))
+                self._lost[int(words[1])] = words[3:5], ranges.add(already, words[5])
                 self._delay(words[3], words[4], words[5])
         elif word in ("fail", "drop"):
             yield from self._at_once(words, before)

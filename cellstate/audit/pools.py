@@ -38,8 +38,8 @@ def pools_follow_from_jobs_and_log(
             what = f"leads to pools {found.get(name)!r}, by the tree {expected.get(name)!r}"
             yield Violation(6, what, f"pools field {name}")
     state = pools.configured + any(pool.limits for pool in pools.pools)
-    if inspection.counters.get("pools", 0) != state:
-        yield Violation(6, f"is {inspection.counters.get('pools', 0)}, by the pools {state}", "meta field pools")
+    if inspection.counters["pools"] != state:
+        yield Violation(6, f"is {inspection.counters['pools']}, by the pools {state}", "meta field pools")
     numbers = {pool.number for pool in pools.pools}
     if max(numbers, default=0) >= int(fields.get("next", b"1")) or len(numbers) != len(pools.pools):
         yield Violation(6, f"have the numbers {sorted(numbers)}, the next is {fields.get('next')!r}", "pools")

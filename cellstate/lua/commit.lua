@@ -381,8 +381,8 @@ if tonumber(number) < tonumber(last) then return { 'stale' } end
 
 local transactions, machines, ids, evicting = read_transactions(fixed_args + 1)
 load(transactions, machines, ids, evicting)
-local names = lacking()
-if #names > 0 then return answering({ 'keys' }, names) end
+local lack = lacking()
+if lack then return lack end
 
 local answers = {}
 for i = 1, #transactions do

@@ -31,8 +31,8 @@ end
 load_jobs_on(mine)
 load_awaiting()
 load_kinds_of_jobs()
-local names = #mine > 0 and lacking() or {}
-if #names > 0 then return answering({ 'keys' }, names) end
+local lack = #mine > 0 and lacking()
+if lack then return lack end
 
 redis.call('HDEL', meta_key, '-')
 local began = step == 'begin' or step == 'whole'

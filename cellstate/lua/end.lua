@@ -30,8 +30,8 @@ load_jobs(ids)
 if evicting then load_strict_gangs() end
 load_awaiting()
 load_kinds_of_jobs()
-local names = lacking()
-if #names > 0 then return answering({ 'keys' }, names) end
+local lack = lacking()
+if lack then return lack end
 
 lost_at = tonumber(now)
 local counts, any = {}, false

@@ -17,8 +17,8 @@ if j.state > HELD then return { 'ended', write_job(j) } end
 local held = has_link(j, '<*')
 if held == (action == 'hold') then return { 'ok', write_job(j) } end
 if overtaken(j, check) then return { 'moved', write_job(j) } end
-local names = lacking()
-if #names > 0 then return answering({ 'keys' }, names) end
+local lack = lacking()
+if lack then return lack end
 
 modify(j)
 if action == 'hold' then

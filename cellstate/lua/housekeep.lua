@@ -37,8 +37,8 @@ for i, run in ipairs(runs) do machines[i] = run[2] end
 load_machines(machines)
 load_awaiting()
 load_kinds_of_jobs()
-local names = lacking()
-if #names > 0 then return answering({ 'keys' }, names) end
+local lack = lacking()
+if lack then return lack end
 
 redis.call('HDEL', meta_key, '-')
 

@@ -29,7 +29,7 @@ load_machines(wanted)
 local statics = fetch(static_key, wanted)
 for i, index in ipairs(wanted) do M[index].static = statics[i] end
 local lack = lacking()
-if #lack > 0 then return answering({ 'keys' }, lack) end
+if lack then return lack end
 for i, name in ipairs(names) do
   local m = known[i] and M[known[i]]
   if m and m[EXECUTOR] ~= owner and m.runs ~= '' then return { 'busy', name } end

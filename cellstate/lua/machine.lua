@@ -26,8 +26,8 @@ load_jobs_on({ index })
 load_strict_gangs()
 load_awaiting()
 load_kinds_of_jobs()
-local names = lacking()
-if #names > 0 then return answering({ 'keys' }, names) end
+local lack = lacking()
+if lack then return lack end
 
 lost_at = tonumber(now)
 

@@ -16,8 +16,8 @@ if redis.call('GET', lease_key) ~= incarnation then return { 'fenced' } end
 local owner, wanted = tonumber(redis.call('HGET', executors_key, member)), {}
 for i = fixed_args + 1, #ARGV do wanted[#wanted + 1] = ARGV[i] end
 load_machines(wanted)
-local names = lacking()
-if #names > 0 then return answering({ 'keys' }, names) end
+local lack = lacking()
+if lack then return lack end
 
 for _, index in ipairs(wanted) do
   local m = M[index]

@@ -78,8 +78,8 @@ if large then return { 'large', write_job(j) } end
 if j.gang > 0 and sum > tonumber(most) then return { 'many', write_job(j) } end
 load_awaiting()
 load_kinds_of_jobs()
-local names = lacking()
-if #names > 0 then return answering({ 'keys' }, names) end
+local lack = lacking()
+if lack then return lack end
 
 local function grow(g, count)
   local indices = g[INDICES]

@@ -16,8 +16,8 @@ local kept = j.state == ABANDONED and state == '2' and j.placed > 0 and not redi
 if j.state > HELD and not kept then return { 'ok', write_job(j) } end
 if overtaken(j, check) then return { 'moved', write_job(j) } end
 load_awaiting()
-local names = lacking()
-if #names > 0 then return answering({ 'keys' }, names) end
+local lack = lacking()
+if lack then return lack end
 local stopped = stop_unplaced(j)
 j.state = tonumber(state)
 if j.state == ABANDONED then touch_job(j) else modify(j) end -- no person abandons

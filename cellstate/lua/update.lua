@@ -26,8 +26,8 @@ if #j.groups + #ARGV - fixed_args > tonumber(most) then return { 'often', write_
 lanes.load({ j.lane })
 local lane = L[j.lane].name
 if match(lane, '%S+$') ~= whose and lane ~= j.kind .. ' 0 ,,' then return { 'lane', write_job(j) } end
-local names = lacking()
-if #names > 0 then return answering({ 'keys' }, names) end
+local lack = lacking()
+if lack then return lack end
 
 redis.call('HSET', specs_key, job, spec)
 for i = fixed_args + 1, #ARGV do j.groups[#j.groups + 1] = group_of(unpack_numbers(group_format(7), ARGV[i])) end

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgpack
 
 from cellstate.cell import Submitted
-from cellstate.errors import BadInput
+from cellstate.errors import BadInput, OmegaError
 from cellstate.lanes import lane_of
 from cellstate.memory.ranges import NONE, Spans, span_add, span_tail
 from cellstate.memory.reads import MemoryReads
@@ -144,13 +144,17 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         if j is None:
             raise refusal(self.name, job_id, "unknown")
         if j.state > JobState.HELD:
-            raise refusal(self.name, job_id, "ended", self.job_of(j, spec=False))
+            raise self.refused(j, "ended")
         return j
+
+    def refused(self, j: JobRow, status: str) -> OmegaError:
+        """Why a job is left as it is."""
+        return refusal(self.name, j.id, status, self.job_of(j, spec=False))
 
     def overtaken(self, j: JobRow, check: int | None) -> None:
         """Raise Overtaken when the caller read another modify index."""
         if check is not None and check != j.modified:
-            raise refusal(self.name, j.id, "moved", self.job_of(j, spec=False))
+            raise self.refused(j, "moved")
 
     def hold(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
         """See Cell.hold."""
@@ -202,25 +206,25 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         """Make one call of the script; return whether another one is needed."""
         j = self.live(job_id)
         if any(number >= len(j.groups) for number in totals):
-            raise refusal(self.name, job_id, "group", self.job_of(j, spec=False))
+            raise self.refused(j, "group")
         asked = {j.groups[number]: total for number, total in totals.items()}
         if all(g.total == total for g, total in asked.items()):
             return False
         groups = {number: j.groups[number] for number in totals}
         if any(g.total != seen.get(i, g.total) or g.placed != placed.get(i, g.placed) for i, g in groups.items()):
-            raise refusal(self.name, job_id, "moved", self.job_of(j, spec=False))
+            raise self.refused(j, "moved")
         self.overtaken(j, check)
         if any(total < g.finished + g.failed + g.stopped for g, total in asked.items()):
-            raise refusal(self.name, job_id, "few", self.job_of(j, spec=False))
+            raise self.refused(j, "few")
         if sum(asked.get(g, g.total) for g in j.groups) > LARGEST or any(
             g.indices + total - g.total > LARGEST for g, total in asked.items()
         ):
-            raise refusal(self.name, job_id, "large", self.job_of(j, spec=False))
+            raise self.refused(j, "large")
         grows = any(total > g.total for g, total in asked.items())
         if grows and not step and together((g.amounts, asked.get(g, g.total)) for g in j.groups) > MOST_TOGETHER:
-            raise refusal(self.name, job_id, "large", self.job_of(j, spec=False))
+            raise self.refused(j, "large")
         if j.gang and sum(asked.get(g, g.total) for g in j.groups) > MOST_CLAIMS:
-            raise refusal(self.name, job_id, "many", self.job_of(j, spec=False))
+            raise self.refused(j, "many")
         self.open()
         (self.touch_job if step else self.modify)(j)
         left = most = MOST_STOPS

@@ -132,7 +132,7 @@ class MemoryTasks(MemoryLosses):
             del m.runs[-placement], g.runs[-placement]
             g.leaving -= 1
             m.leaving -= 1
-            self.touch_job(g.job)
+        self.touch_job(g.job)
         self.fact("left", placement, m.index, g, gone)
         return count
 

@@ -1,7 +1,7 @@
 """Updates of jobs in the twin: ``lua/update.lua`` and ``lua/settle.lua``."""
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from cellstate.lanes import Lane, lane_of
@@ -9,7 +9,6 @@ from cellstate.memory.jobs import MemoryJobs, plain
 from cellstate.memory.words import Group
 from cellstate.model import MOST_GROUPS, Job, TaskGroup, check_author, runs_commands
 from cellstate.plain_text import check_texts
-from cellstate.refusals import refusal
 
 
 class MemoryUpdates(MemoryJobs):
@@ -34,10 +33,10 @@ class MemoryUpdates(MemoryJobs):
         if j.spec != spec:
             self.overtaken(j, check)
             if len(j.groups) + len(groups) > MOST_GROUPS:
-                raise refusal(self.name, job_id, "often", self.job_of(j, spec=False))
+                raise self.refused(j, "often")
             lane = lane_of(j.kind.name, j.precedence, spec)
             if j.lane.lane not in (lane, Lane(j.kind.name, 0)):
-                raise refusal(self.name, job_id, "lane", self.job_of(j, spec=False))
+                raise self.refused(j, "lane")
             self.open()
             j.spec, j.commands = spec, runs_commands(spec)
             j.groups += [Group(j, i, group, 0) for i, group in enumerate(groups, len(j.groups))]
@@ -79,5 +78,5 @@ class MemoryUpdates(MemoryJobs):
             if ms <= now - self.keep_ms:
                 limit = version
                 self._times = marks[i:]
-        old = [j for j, since in islice(self._done, most) if since <= limit]
+        old = list(takewhile(lambda entry: entry[1] <= limit, islice(self._done, most)))
         return self.forget(len(old))

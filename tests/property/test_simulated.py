@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 from cellstate.errors import OmegaError
 from cellstate.memory import MemoryCell
-from cellstate.model import Gang, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
+from cellstate.model import After, Gang, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.packing import packed
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Outcome, Placed, Position, Singles, Transaction
@@ -80,7 +80,11 @@ class Simulated(RuleBasedStateMachine):
         self.jobs += 1
         groups = [TaskGroup(data.draw(needs), data.draw(st.integers(1, 6))) for _ in range(data.draw(one_or_two))]
         gang, precedence = data.draw(st.sampled_from([Gang.NO, Gang.NO, *Gang])), data.draw(st.integers(0, 2))
-        spec = JobSpec(f"j{self.jobs}", f"j{self.jobs}", "batch", tuple(groups), precedence, gang)
+        live = [job.id for job in self.port.jobs() if job.state is JobState.ACTIVE]
+        after: tuple[After, ...] = ()
+        if live and data.draw(st.integers(0, 3)) == 2:
+            after = (After(data.draw(st.sampled_from(live)), data.draw(st.booleans())),)
+        spec = JobSpec(f"j{self.jobs}", f"j{self.jobs}", "batch", tuple(groups), precedence, gang, after=after)
         at = self.tick()
         self.both(lambda cell: cell.submit([spec], at, "ada"))
 

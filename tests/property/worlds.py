@@ -117,11 +117,12 @@ class World:
 class Worlds:
     """A twin that judges the long way, one that takes the short way, and the scripts."""
 
-    def __init__(self) -> None:
-        client = fakeredis.FakeRedis(server=fakeredis.FakeServer())
-        short, long = (MemoryCell("c", DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS) for _ in range(2))
+    def __init__(self, client: Any = None, name: str = "c") -> None:
+        """`client`: the server that runs the scripts, a fake one by default."""
+        client = client or fakeredis.FakeRedis(server=fakeredis.FakeServer())
+        short, long = (MemoryCell(name, DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS) for _ in range(2))
         long.shortcut = False
-        self.store = RedisCell.create(client, "c", DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS)
+        self.store = RedisCell.create(client, name, DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS)
         self.store.store_older_than = lambda milliseconds: milliseconds > 0  # type: ignore[method-assign]
         self.now = 0
         self.store.store_ms = lambda: self.now  # type: ignore[method-assign]
@@ -134,7 +135,7 @@ class Worlds:
         self.store.members()  # the wake keys of live members are hints of the client
         answers = [world.answer(operation) for world in self.all]
         assert answers[1] == answers[0], "the short way differs from the long way"
-        assert answers[2] == answers[0], "the scripts differ from the twin"
+        assert answers[2] == answers[0], f"the scripts differ from the twin: {answers[2]} and {answers[0]}"
         return answers[0]
 
     def compare(self) -> None:

@@ -29,6 +29,7 @@ local freed = false
 
 -- What this call would write but was not given: reported before anything is judged, so that the
 -- caller sends it again with those keys. Checked first, because nothing is rolled back (semantics 12).
+-- Returns the reply {"keys", name…}, or nil when nothing is lacking.
 local function lacking()
   local names, seen = {}, {}
   local function want(name)
@@ -48,7 +49,7 @@ local function lacking()
     end
   end
   table.sort(names)
-  return names
+  return names[1] and answering({ 'keys' }, names)
 end
 
 local function box_of(executor)

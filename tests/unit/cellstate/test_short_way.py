@@ -1,7 +1,9 @@
 """What the simulator's short way leaves to the long one: machines that are over, tasks that leave, unknown jobs."""
 
+import pytest
+
 from cellstate.memory import MemoryCell
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from cellstate.model import After, JobSpec, JobState, MachineSpec, TaskGroup
 from cellstate.resources import Dimensions
 from cellstate.transaction import Claim, Ending, How, Position, Singles, Transaction, Verdict
 
@@ -66,3 +68,31 @@ def test_ends_in_short_note_the_same_facts() -> None:
         noted.append([fact.words for fact in cell.facts()])
     assert noted[0] == noted[1]
     assert sum(words[0] == "finished" for words in noted[0]) == 2
+
+
+@pytest.mark.parametrize("keep_jobs", [0, 9])
+def test_a_job_with_lost_tasks_does_not_end_with_its_running_ones(keep_jobs: int) -> None:
+    cell = MemoryCell("c", Dimensions(("cpu", "memory")), keep_jobs=keep_jobs, log=False, boxes=False)
+    cell.register_executor("e0", "n", 600_000, 0)
+    cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
+    _, placed = cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)
+    _, rest = cell.carry_out("batch/0", Transaction("a", Singles([1])), None, 0)
+    assert cell.end([Ending(1, run.placement, How.LOST) for run in cell.runs([1])], 1, "e0") == [1]
+    assert cell.finish_placed(placed[0], 2) == 1
+    (job,) = cell.jobs()
+    assert (job.state, job.groups[0].delayed, job.groups[0].finished, len(rest)) == (JobState.ACTIVE, 1, 1, 1)
+
+
+@pytest.mark.parametrize("keep_jobs", [0, 9])
+def test_the_end_of_a_job_queues_those_that_wait_for_it(keep_jobs: int) -> None:
+    cell = MemoryCell("c", Dimensions(("cpu", "memory")), keep_jobs=keep_jobs, log=False, boxes=False)
+    cell.register_executor("e0", "n", 600_000, 0)
+    cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 1),))], 0, "ada")
+    cell.submit([JobSpec("b", "b", "batch", (TaskGroup((2, 2), 1),), after=(After("a"),))], 0, "ada")
+    _, placed = cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)
+    assert cell.counters()["arrivals"] == 2
+    assert cell.finish_placed(placed[0], 1) == 1
+    assert cell.counters()["arrivals"] == 3, "it arrives anew"
+    assert [(job.id, job.state) for job in cell.jobs() if job.id == "b"] == [("b", JobState.ACTIVE)]

@@ -61,6 +61,7 @@ UNSEEN: list[tuple[str, str]] = [
         r"log evicted word [78] changed",
         "amounts between two facts of one job in one call: it may have sent more transactions",
     ),
+    (r"done item moved", "a job with tasks that still leave goes to the end of the list when its turn comes"),
     (r"meta field ticks .*", "the age of placements is kept nowhere else: from it follows which losses count"),
 ]
 """What the audit cannot find, as patterns of rows, and why."""

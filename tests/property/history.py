@@ -1,0 +1,291 @@
+"""A random history of a cell: most calls of a scheduler or an executor do something, so much happens in few calls."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from cellstate import ranges
+from cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, Run, TaskGroup
+from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from tests.property.worlds import EVERY_BUCKET, MEMBERS, World, Worlds
+
+EXECUTORS, NAMES, LEASE_MS = ("e0", "e1"), ("m0", "m1", "m2", "m3"), 60_000
+CALLS: tuple[tuple[str, int], ...] = (
+    ("submit", 14), ("place", 40), ("end", 30), ("leave", 12), ("lose", 8), ("tend", 8), ("resize", 6), ("hold", 4),
+    ("update", 4), ("stop", 3), ("machine", 6), ("limit", 2), ("executor", 4), ("member", 3), ("again", 2), ("look", 3),
+)  # fmt: skip
+"""What may happen, and how often."""
+
+
+class History:
+    """Calls drawn from a seeded generator, made on every cell at once."""
+
+    def __init__(self, worlds: Worlds, rng: Random) -> None:
+        self.worlds, self.twin, self.rng = worlds, worlds.twin, rng
+        self.jobs = self.number = 0
+        self.last: tuple[int, list[Transaction], int] | None = None
+        for executor in EXECUTORS:
+            self.register(executor, "first")
+        sizes = [rng.choice([(8, 8), (12, 6), (5, 20), (30, 30)]) for _ in NAMES]
+        machines = [MachineSpec(name, size) for name, size in zip(NAMES, sizes, strict=True)]
+        self.do(lambda world: world.cell.join("e0", machines, 0))
+        self.register_scheduler("first")
+
+    def run(self, calls: int) -> None:
+        """Make so many calls; compare all records every 25th."""
+        words, weights = [word for word, _ in CALLS], [weight for _, weight in CALLS]
+        for call, word in enumerate(self.rng.choices(words, weights, k=calls), 1):
+            getattr(self, word)()
+            if call % 25 == 0:
+                self.worlds.compare()
+
+    def do(self, operation: Callable[[World], Any]) -> tuple[str, Any]:
+        return self.worlds.do(operation)
+
+    def tick(self, most: int = 5) -> int:
+        self.worlds.now += self.rng.randint(1, most)
+        return self.worlds.now
+
+    def often(self) -> bool:
+        return self.rng.random() < 0.85
+
+    def a_job(self) -> str:
+        waiting = [job_id for ids in self.twin.pending().values() for job_id in ids]
+        return self.rng.choice([*waiting * 3, *self.twin.J, "absent"])
+
+    def a_part(self, tasks: str) -> str:
+        """All of the tasks, or some."""
+        numbers = ranges.indices(tasks)
+        if self.rng.random() < 0.4:
+            return self.rng.choice(["*", tasks])
+        return ranges.gather(sorted(self.rng.sample(numbers, self.rng.randint(1, len(numbers)))))
+
+    def runs(self, *, leaving: bool) -> list[Run]:
+        return [run for run in self.twin.runs(list(self.twin.M)) if run.leaving == leaving]
+
+    # Jobs
+
+    def submit(self) -> None:
+        rng = self.rng
+        self.jobs += 1
+        groups = tuple(
+            TaskGroup(
+                rng.choice([(1, 1), (2, 1), (1, 3), (0, 1), (4, 4), (0, 0)]), rng.randint(1, 9), rng.choice([0, 5]),
+                optional=i > 0 and rng.random() < 0.4, budget=rng.choice([10, 10, 1, 0]), once=rng.random() < 0.1,
+            )
+            for i in range(rng.choice([1, 1, 2]))
+        )  # fmt: skip
+        after = tuple(After(job, rng.random() < 0.5) for job in list(self.twin.J)[-2:] if rng.random() < 0.12)
+        extra = {"user": rng.choice(["u1", "u2"]), "pool": rng.choice(["", "p"])}
+        name = f"j{self.jobs}"
+        job = JobSpec(name, name, rng.choice(["batch", "batch", "service"]), groups, rng.randint(0, 3),
+                      rng.choice([Gang.NO] * 4 + [Gang.YES, Gang.STRICT]), extra, after)  # fmt: skip
+        at, held = self.tick(), rng.random() < 0.05
+        self.do(lambda world: world.cell.submit([job], at, "ada", held=held))
+
+    def resize(self) -> None:
+        job_id, at, rng = self.a_job(), self.tick(), self.rng
+        groups = self.twin.J[job_id].groups if job_id in self.twin.J else []
+        totals = {g.number: max(0, g.total + rng.randint(-4, 3)) for g in groups if self.often()} or {0: 3}
+        seen = {g.number: g.total for g in groups} if rng.random() < 0.3 else None
+        self.do(lambda world: world.cell.resize(job_id, totals, at, "ada", None, seen))
+
+    def hold(self) -> None:
+        held, at = [j.id for j in self.twin.J.values() if "*" in j.waits], self.tick()
+        if held and self.often():
+            self.do(lambda world: world.cell.release(held[0], at, "ada"))
+        else:
+            job_id = self.a_job()
+            self.do(lambda world: world.cell.hold(job_id, at, "ada"))
+
+    def update(self) -> None:
+        job_id, at, rng = self.a_job(), self.tick(), self.rng
+        if rng.random() < 0.5:
+            reason = rng.choice(["", "its tasks fail"])
+            self.do(lambda world: world.cell.settle(job_id, reason, at, "batch/0"))
+            return
+        spec = self.twin.J[job_id].spec if job_id in self.twin.J else {}
+        groups = [TaskGroup((1, 1), 0, 7)] * rng.randint(0, 1)
+        extra = {**spec, "turn": rng.randint(0, 3)}
+        self.do(lambda world: world.cell.update(job_id, groups, extra, at, "ada"))
+
+    def stop(self) -> None:
+        job_id, at = self.a_job(), self.tick()
+        state, keep = self.rng.choice(
+            [(JobState.STOPPED, False), (JobState.ABANDONED, False), (JobState.ABANDONED, True)]
+        )
+        self.do(lambda world: world.cell.stop(job_id, at, "ada", state, keep=keep))
+
+    # Placements
+
+    def transaction(self) -> Transaction:
+        rng, job_id = self.rng, self.a_job()
+        job = self.twin.job(job_id)
+        up = [m.index for m in self.twin.M.values() if m.state is MachineState.UP] or [0]
+        claims = []
+        for number, group in enumerate(job.groups if job else ()):
+            left = group.unplaced
+            while left > 0 and (self.often() or (job and job.gang)):
+                count = rng.randint(1, left)
+                machine = rng.choice(up if self.often() else [*self.twin.M, 99])
+                claims.append(self.claim(machine, number, count + (rng.random() < 0.05)))
+                left -= count
+        gang = bool(job and job.gang) if self.often() else rng.random() < 0.5
+        detection = rng.choice([Detection.FINE, Detection.FINE, Detection.COARSE])
+        whole = tuple(claims) or (Claim(0, rng.randint(0, 1), 1),)
+        return Transaction(job_id, whole, Mode.GANG if gang else Mode.INCREMENTAL, detection)
+
+    def claim(self, machine: int, group: int, count: int) -> Claim:
+        rng, row = self.rng, self.twin.M.get(machine)
+        seen = row.number if row and self.often() else 0
+        there = [run.placement for run in self.twin.runs([machine])] if row else []
+        victims = rng.choices([*there * 4, 99], k=rng.randint(1, 4)) if rng.random() < 0.35 else []
+        return Claim(machine, group, count, seen, tuple((victim, rng.randint(1, 4)) for victim in victims))
+
+    def place(self) -> None:
+        self.number += 1
+        self.last = self.number, [self.transaction() for _ in range(self.rng.choice([1, 1, 2, 3]))], self.tick()
+        self.commit()
+
+    def commit(self) -> None:
+        if self.last is None:
+            return
+        number, transactions, at = self.last
+        name = MEMBERS[0]
+
+        def operation(world: World) -> Any:
+            asked = world.intake(name, 3, EVERY_BUCKET)
+            since = world.positions[name][-1] if self.worlds.now % 5 else Position()
+            reply = world.cell.commit(world.memberships[name], number, transactions, since, at, asked)
+            return world.take(name, reply, latest=since == world.positions[name][-1])
+
+        self.do(operation)
+
+    def again(self) -> None:
+        """The last call is sent again, or an older one."""
+        self.commit()
+        if self.last and self.rng.random() < 0.5:
+            self.last = self.last[0] - 1, *self.last[1:]
+            self.commit()
+
+    # Tasks
+
+    def endings(self, *, leaving: bool, hows: list[How]) -> list[Ending]:
+        there = self.runs(leaving=leaving)
+        chosen = self.rng.choices(there, k=self.rng.randint(1, 3)) if there else []
+        return [
+            Ending(run.machine if self.often() else 0, run.placement, self.rng.choice(hows), self.a_part(run.tasks),
+                   "drain", run.job if self.often() else "")
+            for run in chosen
+        ]  # fmt: skip
+
+    def end_all(self, endings: list[Ending]) -> None:
+        at = self.tick()
+        self.do(lambda world: world.cell.end(endings, at, "e0"))
+
+    def end(self) -> None:
+        self.end_all(
+            self.endings(leaving=False, hows=[How.FINISHED, How.FINISHED, How.FAILED, How.EVICTED, How.STOPPED])
+        )
+
+    def leave(self) -> None:
+        self.end_all(self.endings(leaving=True, hows=[How.LEFT]))
+
+    def lose(self) -> None:
+        """Some are lost; of these, some are reported late, before or after they are queued again."""
+        lost = self.endings(leaving=False, hows=[How.LOST])
+        self.end_all(lost)
+        if self.rng.random() < 0.5:
+            self.tend()
+        told = [each._replace(how=self.rng.choice([How.FINISHED, How.FAILED])) for each in lost]
+        if self.rng.random() < 0.5:
+            self.end_all(told)
+
+    def tend(self) -> None:
+        at, most = self.tick(self.rng.choice([5, 2_000, 700_000])), self.rng.choice([1, 2, 1_000])
+        self.do(lambda world: world.cell.housekeep(at, "batch/0", most))
+        if self.rng.random() < 0.3:
+            self.do(lambda world: world.cell.retire(at, 2))
+
+    # Machines, executors, schedulers
+
+    def machine(self) -> None:
+        rng, index, at = self.rng, self.rng.choice([*self.twin.M, 99]), self.tick()
+        size = rng.choice([(8, 8), (12, 6), (3, 3), (30, 30)])
+        what = rng.choice(["join", "state", "state", "capacity", "attributes"])
+        if what == "join":
+            specs = [MachineSpec(name, size) for name in rng.sample(NAMES, 2)]
+            executor = rng.choice(EXECUTORS)
+            self.do(lambda world: world.cell.join(executor, specs, at))
+        elif what == "state":
+            state = rng.choice([MachineState.UP] * 4 + [MachineState.DRAINED, MachineState.DOWN, MachineState.GONE])
+            self.do(lambda world: world.cell.set_machine_state(index, state, at, "ada"))
+        elif what == "capacity":
+            victims = tuple((run.placement, rng.randint(1, 3)) for run in self.twin.runs([index]))
+            self.do(lambda world: world.cell.set_machine_capacity(index, size, at, "ada", victims))
+        else:
+            changes = {"rack": rng.choice(["r1", "r2", None])}
+            self.do(lambda world: world.cell.set_machine_attributes(index, changes, at, "ada"))
+
+    def limit(self) -> None:
+        rng, at = self.rng, self.tick()
+        limits = rng.choice(
+            [Limits((None, None))] * 3 + [Limits((9, None)), Limits((None, None), 2), Limits((20, 5), 3, (0, 2))]
+        )
+        self.do(lambda world: world.cell.set_limits("batch", limits, at, "ada"))
+
+    def register(self, name: str, nonce: str) -> None:
+        def operation(world: World) -> Any:
+            world.memberships[name] = world.cell.register_executor(name, nonce, LEASE_MS, at)
+            return world.memberships[name]
+
+        at = self.tick()
+        self.do(operation)
+
+    def executor(self) -> None:
+        name, at, nonce = self.rng.choice(EXECUTORS), self.tick(), self.rng.choice(["first", "second"])
+        if self.rng.random() < 0.4:
+            if self.rng.random() < 0.7 and name in self.twin.agents_known:
+                self.do(lambda world: world.expire_lease(name))
+            reaped = self.rng.random() < 0.7
+            self.do(lambda world: world.cell.deregister_executor(world.memberships[name], at, "x", reaped=reaped))
+            self.do(lambda world: world.cell.renew_executor(world.memberships[name], LEASE_MS, None))
+        for each in EXECUTORS:
+            if self.often():
+                self.register(each, nonce)
+
+    def register_scheduler(self, nonce: str) -> None:
+        def operation(world: World) -> Any:
+            before = world.memberships.get(MEMBERS[0])
+            world.memberships[MEMBERS[0]] = world.cell.register_scheduler(MEMBERS[0], nonce, LEASE_MS, at)
+            return before == world.memberships[MEMBERS[0]]
+
+        at = self.tick()
+        if self.do(operation) == ("ok", False):
+            self.number, self.last = 0, None
+
+    def member(self) -> None:
+        name, at = MEMBERS[0], self.tick()
+        if self.rng.random() < 0.5 and name in self.twin.schedulers:
+            self.do(lambda world: world.expire_lease(name))
+            self.commit()
+        reaped = self.rng.random() < 0.5
+        self.do(lambda world: world.cell.deregister_scheduler(world.memberships[name], at, reaped=reaped))
+        self.register_scheduler(self.rng.choice(["first", "second"]))
+
+    def look(self) -> None:
+        asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.M))]
+        self.do(lambda world: world.cell.may_start([*asked, (0, 1), (99, 1)]))
+        since = self.rng.randint(0, self.twin.version)
+
+        def operation(world: World) -> Any:
+            seen = world.cell.changed_records(since, 6)
+            return (
+                seen.version,
+                seen.seen,
+                sorted(seen.rows.tolist()),
+                sorted(map(str, seen.jobs)),
+                sorted(map(str, seen.runs)),
+            )
+
+        self.do(operation)

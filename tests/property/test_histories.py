@@ -1,0 +1,32 @@
+"""Random histories that are crowded with events leave the same on the twin and on a server (invariant 6)."""
+
+import os
+from random import Random
+from uuid import uuid4
+
+import pytest
+
+from cellstate.server import connect
+from tests.property.history import History
+from tests.property.worlds import Worlds
+
+
+def live_through(store_url: str, seed: int, calls: int) -> None:
+    client = connect(store_url)
+    worlds = Worlds(client, f"history-{uuid4().hex[:8]}")
+    try:
+        History(worlds, Random(f"{seed}/history")).run(calls)
+    finally:
+        worlds.store.delete()
+        client.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_twin_and_server_agree(store_url: str, seed: int) -> None:
+    live_through(store_url, seed, 200)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("seed", range(int(os.environ.get("EXAMPLES", "300")) // 5))
+def test_twin_and_server_agree_at_length(store_url: str, seed: int) -> None:
+    live_through(store_url, 100 + seed, 400)
