@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from cellstate.cell import Rows
+from cellstate.fairness import leaf_of
 from cellstate.resources import Resources
 from cellstate.usage import Usage
 
@@ -92,6 +93,7 @@ class Lanes:
         self.states: dict[int, LaneState] = {}
         self.names: dict[int, Lane] = {}
         self._serials: dict[int, int] = {}
+        self._latest = 0
 
     def apply(self, rows: Rows, *, full: bool) -> None:
         """Apply changed rows, or all rows (`full`)."""
@@ -101,6 +103,7 @@ class Lanes:
                 self._forget(number)
         for index, serial, pending, arrival, *amounts in rows.tolist():
             number = index - BASE
+            self._latest = max(self._latest, serial)
             wanted, held = tuple(amounts[:size]), tuple(amounts[size:])
             self._forget(number)
             if pending or any(wanted) or any(held):
@@ -135,6 +138,18 @@ class Lanes:
                 self._count(number, 1)
         for number in self.names.keys() - self.states.keys():
             del self.names[number], self._serials[number]
+
+    def of_leaf(self, leaf: str) -> list[int]:
+        """The lanes of a leaf pool (`fairness.leaf_of`) in which jobs hold or want something."""
+        names = self.names
+        known = (number for number in self.states if self.known(number))
+        return [number for number in known if leaf_of(names[number].pool, names[number].user) == leaf]
+
+    @property
+    def complete_to(self) -> int:
+        """The serial up to which every lane that holds or wants something is known by name."""
+        unknown = [self.states[number].serial for number in self.unknown()]
+        return min([self._latest, *(serial - 1 for serial in unknown)])
 
     def of_kind(self, kind: str) -> list[int]:
         """Return the lanes of a kind with pending jobs."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from cellstate.fairness import leaf_of
 from cellstate.resources import Resources
 
 Whose = tuple[str, str]
@@ -25,6 +26,7 @@ class Usage:
         self._wanted: dict[Whose, Resources] = {}
         self._users: dict[str, list[int]] = {}
         self._pools: dict[str, list[int]] = {}
+        self._leaves: dict[str, list[int]] = {}
         self._open: list[Booking] = []
         self._flights: list[list[Booking]] = []
         self._promised: list[Booking] = []
@@ -38,6 +40,18 @@ class Usage:
     def of_pool(self, pool: str) -> Resources:
         """Return the amounts held by a pool's jobs."""
         return tuple(self._pools.get(pool, self._nothing))
+
+    def of_leaf(self, leaf: str) -> Resources:
+        """What the jobs of a leaf pool hold; a leaf is a pool, or the user of jobs without one (`fairness.leaf_of`)."""
+        return tuple(self._leaves.get(leaf, self._nothing))
+
+    def leaves(self) -> list[str]:
+        """The leaf pools that hold or want something."""
+        return sorted({leaf_of(*whose) for whose in (*self._stored, *self._wanted)} | set(self._leaves))
+
+    def wanted_by_leaf(self, leaf: str) -> Resources:
+        """What the tasks of a leaf pool that are not placed need together, as the store last said."""
+        return self._sum(amounts for whose, amounts in self._wanted.items() if leaf_of(*whose) == leaf)
 
     def users(self) -> list[str]:
         """Return the users with use or demand."""
@@ -96,7 +110,7 @@ class Usage:
 
     def _add(self, whose: Whose, amounts: Resources, sign: int) -> None:
         pool, user = whose
-        for sums, name in ((self._pools, pool), (self._users, user)):
+        for sums, name in ((self._pools, pool), (self._users, user), (self._leaves, pool or user)):
             held = sums.setdefault(name, [0] * len(amounts))
             for d, amount in enumerate(amounts):
                 held[d] += sign * amount

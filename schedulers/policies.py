@@ -6,7 +6,7 @@ construction.
 """
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from random import Random
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cellstate.errors import BadInput
+from cellstate.fairness import Assertion
 from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
+from cellstate.transaction import Claim, Outcome, Transaction
 from schedulers.sizing.model import Profile, Totals
 from schedulers.work import Work
 
@@ -51,6 +52,13 @@ class Ordering:
 
     def key(self, work: Work) -> float:
         """Return the key of a job in its lane, smallest first. It may not change while the job is queued."""
+        return 0.0
+
+    def wait(self, work: Work, here: Collection[Hashable]) -> float:
+        """Return for how long (seconds) a job leaves freed room to jobs of other schedulers, before it may take it.
+
+        `here` are the lanes with jobs of this scheduler. Asked only of a policy with `observe`.
+        """
         return 0.0
 
 
@@ -101,6 +109,27 @@ class Preemption(Protocol):
         As Placement.place, but claims may exceed the free room. Victims are in the order of eviction, and only from
         fetched machines (`snapshot.residents`).
         """
+
+
+@runtime_checkable
+class Asserting(Protocol):
+    """A preemption whose evictions are legal only while pools stand as it saw them (semantics 33)."""
+
+    @abstractmethod
+    def observe(self, snapshot: Snapshot, now: float) -> None:
+        """Record how pools stand (`snapshot.pools`, `epoch`, `usage`) at a time (seconds), before jobs are chosen."""
+
+    @abstractmethod
+    def stirred(self) -> Collection[str]:
+        """Return, once, the leaf pools whose blocked jobs are to be tried again: new shares may entitle them."""
+
+    @abstractmethod
+    def assertion(self, work: Work) -> Assertion | None:
+        """Return what the transaction asserts that takes the claims which `place` returned just now for a job."""
+
+    @abstractmethod
+    def settled(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
+        """The store answered a transaction with an assertion."""
 
 
 @runtime_checkable

@@ -16,16 +16,22 @@ BATCH_JOBS = 32
 
 def batch(seed: str = "0") -> Scheduler:
     """Return a fast scheduler: randomised first fit where constraints allow, several jobs per round trip."""
-    return Scheduler("batch", placement=Constrained(RandomFirstFit()), batch=BATCH_JOBS, rng=Random(seed))
+    return Scheduler(
+        "batch", placement=Constrained(RandomFirstFit()), batch=BATCH_JOBS, follows_pools=True, rng=Random(seed)
+    )
 
 
 def service(seed: str = "0") -> Scheduler:
     """Return a careful scheduler: constraints, failure domains, scored machines, one job at a time, preemption."""
     prepare()
-    return Scheduler("service", placement=Service(), preemption=Precedence(), batch=1, rng=Random(seed))
+    return Scheduler(
+        "service", placement=Service(), preemption=Precedence(), batch=1, follows_pools=True, rng=Random(seed)
+    )
 
 
 def mapreduce(seed: str = "0") -> Scheduler:
     """Return a scheduler of elastic jobs: up to four times the requested workers while there is room (Omega §6)."""
     placement = Constrained(RandomFirstFit())
-    return Scheduler("mapreduce", placement=placement, sizing=RelativeSize(), batch=1, rng=Random(seed))
+    return Scheduler(
+        "mapreduce", placement=placement, sizing=RelativeSize(), batch=1, follows_pools=True, rng=Random(seed)
+    )

@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from random import Random
+from typing import cast
 
 from cellstate.cell import PendingJob
 from cellstate.model import MOST_CLAIMS, Gang, JobState
@@ -22,12 +23,15 @@ from cellstate.transaction import (
 )
 from schedulers.constraints.fetching import Fetch, wanted
 from schedulers.instruments import Instrument
+from schedulers.ordering.fair_pools import FairPools
 from schedulers.ordering.precedence import PrecedenceFifo
 from schedulers.outbox import Outbox
 from schedulers.placement.arranging import arranged
 from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.policies import Ordering, Placement, Preemption, Sizing, claims_of
+from schedulers.policies import Asserting, Ordering, Placement, Preemption, Sizing, claims_of
+from schedulers.preemption.fair_share import FairShare
 from schedulers.preemption.none import NoPreemption
+from schedulers.preemption.precedence import Precedence
 from schedulers.queue.queue import Queue
 from schedulers.resizing import Elastic, Measured
 from schedulers.retry_policy import RetryPolicy
@@ -70,6 +74,10 @@ class Scheduler:
     """Other (t_job, t_task) for jobs of some kinds: the fast and the slow path of a monolithic scheduler."""
     retry_policy: RetryPolicy | None = None
     """If set, every attempt counts, and a job that fits nowhere is retried instead of blocked."""
+    follows_pools: bool = False
+    """Whether the tree's ordering and preemption between pools are used as soon as the cell has pools."""
+    peers: tuple[int, int] = (0, 1)
+    """Its number among the live schedulers of its kind, and how many they are."""
     rng: Random = field(default_factory=lambda: Random(0))
     instruments: list[Instrument] = field(default_factory=list)
     queue: Queue = field(init=False)
@@ -82,10 +90,18 @@ class Scheduler:
     counts_use: bool = field(default=False, init=False)
     """Whether a policy may read the use of users and pools."""
     _reads_attributes: bool = field(default=False, init=False)
+    _asserting: Asserting | None = field(default=None, init=False)
+    _without_pools: tuple[Ordering, Preemption] | None = field(default=None, init=False)
+    """The policies of its own, while those of the cell's pools are in use."""
 
     def __post_init__(self) -> None:
         self.queue, self.elastic = Queue(self.ordering), Elastic(self.sizing)
+        self._take_note()
+
+    def _take_note(self) -> None:
+        """Keep what is asked of the policies for each job."""
         self.counts_use = self.queue.follows_use or self.preemption.evicts
+        self._asserting = self.preemption if isinstance(self.preemption, Asserting) else None
         self._reads_attributes = reads_attributes(self.placement) or reads_attributes(self.preemption)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -153,11 +169,32 @@ class Scheduler:
         queue = self.queue
         return queue.asks(self.kind, snapshot, now) if queue.blocked.groups or queue.limited.groups else None
 
+    def _follow(self, *, pools: bool) -> None:
+        """Use the policies of the cell's pools, or its own again; jobs in the queue stay in it."""
+        if pools:
+            self._without_pools = self.ordering, self.preemption
+            within = self.preemption if isinstance(self.preemption, Precedence) else None
+            ordering, preemption = cast("Ordering", FairPools()), cast("Preemption", FairShare(within))
+        elif self._without_pools is not None:
+            (ordering, preemption), self._without_pools = self._without_pools, None
+        else:
+            return
+        object.__setattr__(self, "ordering", ordering)
+        object.__setattr__(self, "preemption", preemption)
+        self.queue.follow(ordering)
+        self._take_note()
+
     def wake(self, snapshot: Snapshot, now: float) -> None:
         """Let the policies see the copy and the time, and make the blocked jobs ready that may be placed now."""
+        if self.follows_pools and snapshot.pools.configured != (self._without_pools is not None):
+            self._follow(pools=snapshot.pools.configured)
         if self.counts_use:
             snapshot.usage.capacity = snapshot.total()
         self.queue.observe(snapshot, now)
+        if self._asserting is not None:
+            if isinstance(self.preemption, FairShare):
+                self.preemption.members = self.peers
+            self._asserting.observe(snapshot, now)
         self.queue.wake(snapshot, self.preemption, self.rng, now)
 
     def targets(self, measured: Measured, snapshot: Snapshot, now: float) -> dict[str, dict[int, int]]:
@@ -229,7 +266,8 @@ class Scheduler:
             mark = snapshot.mark()
             claims = claims_of(self.preemption, self.preemption.place(work, snapshot, self.placement, self.rng))
             if claims:
-                transactions.append(self._transaction(work, claims, snapshot, mark))
+                asserted = self._asserting.assertion(work) if self._asserting is not None else None
+                transactions.append(self._transaction(work, claims, snapshot, mark)._replace(assertion=asserted))
             elif self.preemption.suspects(work, snapshot, self.rng):
                 self.working.pop(work.id, None)
                 work.not_before = now  # behind those that are due
@@ -275,6 +313,8 @@ class Scheduler:
         """
         for instrument in self.instruments:
             instrument.committed(transaction, outcome, now)
+        if self._asserting is not None and transaction.assertion is not None:
+            self._asserting.settled(transaction, outcome, now)
         work = self.working.pop(transaction.job, None)
         if work is None:
             return

@@ -77,6 +77,16 @@ class Work:
         self.notes["until"] = seconds
 
     @property
+    def again(self) -> float:
+        """The time at which a blocked job is tried again although no room was freed (seconds); 0 for no such time."""
+        again: float = self.notes.get("again", 0.0)
+        return again
+
+    @again.setter
+    def again(self, seconds: float) -> None:
+        self.notes["again"] = seconds
+
+    @property
     def user(self) -> str:
         """The job's user, ``""`` when it has none."""
         return _word(self.job.spec.get("user"))

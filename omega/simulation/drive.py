@@ -66,7 +66,7 @@ class SimulatedScheduler:
         self.meter = world.meter()
         scheduler.instruments.append(self.meter)
         self.copy = architecture.copy(self)
-        self.copy.wants_use = scheduler.counts_use
+        self.copy.wants_use = scheduler.counts_use or (scheduler.follows_pools and world.pools.configured)
         self.until = 0
         """End of the current decision time (microseconds)."""
         self.idle = False
@@ -204,6 +204,7 @@ class SimulatedScheduler:
     def refresh(self, copy: PackedSnapshot) -> PackedSnapshot:
         """Bring a copy up to date; while jobs are blocked, record the changes."""
         copy.watching = bool(self.scheduler.queue.blocked.groups)
+        copy.pools, copy.epoch = self.world.pools, self.world.epoch
         self.world.store.refresh(copy)
         copy.changes += 1
         return copy

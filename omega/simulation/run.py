@@ -9,6 +9,7 @@ from zlib import crc32
 
 from cellstate.errors import BadInput
 from cellstate.model import GroupStatus, Job, JobSpec, JobState
+from cellstate.pools import Pools
 from cellstate.ports import Cell
 from cellstate.transaction import Detection, Mode, Transaction
 from omega.simulation.changing import ChangingWorld
@@ -16,6 +17,7 @@ from omega.simulation.drive import Architecture, SimulatedScheduler
 from omega.simulation.engine import SECOND
 from omega.simulation.monolithic import Monolithic
 from omega.simulation.partitioned import Partitioned, parts
+from omega.simulation.pools import PoolClock
 from omega.simulation.result import Result, Tally, summed_up
 from omega.simulation.settings import KINDS, Settings
 from omega.simulation.shared import Shared
@@ -25,6 +27,7 @@ from omega.simulation.world import World
 from omega.workload.workload import DIMENSIONS, Workload, stream
 from schedulers.draws import Draws
 from schedulers.ordering.fifo import Fifo
+from schedulers.ordering.precedence import PrecedenceFifo
 from schedulers.ordering.rejoin import Rejoin
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.random_fit import RandomFit
@@ -78,12 +81,13 @@ class Simulation:
     `cell`, an empty cell on a real store, keeps the authoritative state instead of the twin in memory; the result
     is the same. `progress` is called with the share of time that passed, a hundred times. `own` are
     other schedulers, of different kinds: each decides on the jobs of its kind, beside the others or in
-    place of one; a single one may be the monolithic scheduler, which decides on all jobs.
+    place of one; a single one may be the monolithic scheduler, which decides on all jobs. `pools` are those of the
+    workload when not given; with pools all schedulers follow the tree.
     """
 
     def __init__(
         self, workload: Workload, settings: Settings, *, own: Scheduler | Sequence[Scheduler] | None = None,
-        cell: Cell | None = None, progress: Progress | None = None,
+        cell: Cell | None = None, progress: Progress | None = None, pools: Pools | None = None,
     ) -> None:  # fmt: skip
         """Raises BadInput when the workload has jobs that no scheduler is for, or an architecture cannot take one."""
         owned = [] if own is None else [own] if isinstance(own, Scheduler) else list(own)
@@ -96,10 +100,13 @@ class Simulation:
             raise BadInput(f"workload: jobs of kind {kinds}; there are schedulers for {', '.join(self.kinds)}")
         self.workload, self.settings, self._progress = workload, settings, progress
         moves = settings.releases_move
-        evicts, sizes = any(each.preemption.evicts for each in owned), any(each.sizing is not None for each in owned)
+        self.pools = workload.pools if pools is None else pools
+        pooled = self.pools.configured
+        evicts = pooled or any(each.preemption.evicts for each in owned)
+        sizes = any(each.sizing is not None for each in owned)
         # A scheduler that evicts needs numbers to detect that a machine's tasks are unchanged.
         numbered = evicts or Detection.COARSE in (settings.detection, *(each.detection for each in owned))
-        counted = any(each.counts_use for each in owned)
+        counted = pooled or any(each.counts_use for each in owned)
         self.store: SimulatedStore = (
             TwinStore("simulation", DIMENSIONS, release_moves_number=moves, numbered=numbered, counted=counted)
             if cell is None
@@ -110,7 +117,9 @@ class Simulation:
         self.tally = Tally()
         self._written = self._arrived = 0
         # Measurements of pending jobs and demand must not include jobs before their arrival.
-        self._ahead = 1 if any(each.counts_use or each.sizing is not None for each in owned) else JOBS_PER_CALL
+        self._ahead = 1 if counted or sizes else JOBS_PER_CALL
+        self.world.pools = self.pools
+        self.clock = PoolClock(self.world, self.store, self.pools, workload.capacity)
         self.architecture = self._architecture()
         self.simulated_schedulers = self._simulated()
         self._route = self._routes()
@@ -133,6 +142,8 @@ class Simulation:
         world, engine = self.world, self.world.engine
         self.store.join(self.workload.machines)
         self._place_residents()
+        if self.pools.configured:
+            self.clock.start()
         if isinstance(self.architecture, TwoLevel):
             self.architecture.open()
             world.on_end = self.architecture.ended
@@ -180,6 +191,8 @@ class Simulation:
         own = next(iter(self.own.values()), None) if kind == "monolithic" else self.own.get(kind)
         if own is not None:
             found = own.fresh(f"{settings.seed}/{name}")
+            found.follows_pools = found.follows_pools or type(found.ordering) is PrecedenceFifo
+            found.peers = self._peers(name)
             if settings.architecture == "two-level":
                 found.retry_policy, found.detection = found.retry_policy or OFFERS_RETRIES, Detection.FINE
             return found
@@ -190,8 +203,13 @@ class Simulation:
             kind, ordering=Rejoin() if retry_policy else Fifo(), placement=PLACEMENT[settings.placement](),
             mode=settings.commit, detection=Detection.FINE if offers else settings.detection,  # no offer conflicts
             batch=1_000_000 if offers and settings.offered.several_jobs else 1, paths=paths, retry_policy=retry_policy,
-            rng=Draws(f"{settings.seed}/{name}"),
+            rng=Draws(f"{settings.seed}/{name}"), follows_pools=retry_policy is None, peers=self._peers(name),
         )  # fmt: skip
+
+    def _peers(self, name: str) -> tuple[int, int]:
+        """The number of a scheduler among those of its kind, and how many they are."""
+        kind, _, number = name.partition("/")
+        return int(number or 0), self.settings.batch if kind == "batch" else 1
 
     def _shares(self) -> dict[str, float]:
         """The parts of a partitioned cell; a kind of one's own has a mean one."""

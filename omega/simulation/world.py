@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 from cellstate import ranges
 from cellstate.model import Job, Run
 from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.packing import packed_need
+from cellstate.pools import Epoch, Pools
 from cellstate.resources import Resources
 from cellstate.transaction import PLACED_ONE, Ending, How, Outcome, Placed, Singles, Transaction
 from omega.simulation.digest import Digest
@@ -42,6 +43,8 @@ class World:
         self.on_end: Ended | None = None
         self.evicted: Counter[str] = Counter()
         """Tasks that were evicted, by kind."""
+        self.pools, self.epoch = Pools(), cast("Epoch | None", None)
+        """The cell's pools, and the fair shares in force."""
         self.frees = 0
         """Number of times that resources were freed."""
         self.watching: dict[int, Callable[[], None]] = {}

@@ -5,7 +5,7 @@ from a stream of its own name, so that one more draw here never shifts another t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from math import ceil, floor
 from random import Random
@@ -13,6 +13,7 @@ from random import Random
 import numpy as np
 
 from cellstate.model import JobSpec, MachineSpec
+from cellstate.pools import Pools
 from cellstate.resources import Dimensions, Resources
 
 DIMENSIONS = Dimensions(("cpu", "memory"))
@@ -60,14 +61,15 @@ class Arrival:
 class Workload:
     """Machines, residents (jobs running at 0 s, with their remaining durations) and arrivals.
 
-    Arrivals are in order of submission. `about` describes in lines the source of the workload and
-    left out, capped or guessed values.
+    Arrivals are in order of submission. `pools` are the pools that jobs name, none by default. `about` describes in
+    lines the source of the workload and left out, capped or guessed values.
     """
 
     machines: Sequence[MachineSpec]
     residents: Sequence[Arrival]
     arrivals: Sequence[Arrival]
     about: str
+    pools: Pools = field(default_factory=Pools)
 
     @property
     def tasks(self) -> int:

@@ -116,9 +116,10 @@ class Starvation:
             self._since.pop(name)
             self._status.pop(name, None)
         for name, stand in stands.items():
-            self._one(now, name, stand)
+            self.update_one(now, name, stand)
 
-    def _one(self, now: float, name: str, stand: Stand) -> None:
+    def update_one(self, now: float, name: str, stand: Stand) -> None:
+        """Take over how one element stands at `now` (seconds)."""
         tolerance, timeout, aggressive = self.rules.get(name, DEFAULTS)
         job = stand.pending is not None
         starves = self._status.get(name, Status.NORMAL) > Status.NORMAL
@@ -145,6 +146,17 @@ class Starvation:
     def lowest(self, path: Sequence[str]) -> str | None:
         """The first starving element of a path from an element up to the root; None when none starves."""
         return next((name for name in path if self.status(name) > Status.NORMAL), None)
+
+    def due(self, name: str) -> float | None:
+        """When an element that is below its share becomes starving (seconds); None when it is not, or starves."""
+        since = self._since.get(name)
+        if since is None or self.status(name) is not Status.NORMAL:
+            return None
+        return since + self.rules.get(name, DEFAULTS)[1]
+
+    def followed(self) -> list[str]:
+        """The elements that are below their shares."""
+        return list(self._since)
 
     def next_change(self) -> float | None:
         """When an element that is below its share becomes starving (seconds), unless it changes before."""

@@ -1,12 +1,16 @@
 """Fair sharing among the pools of a tree: the least satisfied pool comes first (docs/pools.md)."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from cellstate.errors import BadInput
+from cellstate.fairness import is_below, leaf_of
+from cellstate.pools import NOBODY
+from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
 from cellstate.usage import Usage
+from schedulers.fairshare.standings import EpochShares, StandingsOf
 from schedulers.fairshare.tree import ROOT, Job, Pool, Tree
 from schedulers.fairshare.update import fair_shares
 from schedulers.policies import Ordering
@@ -15,6 +19,8 @@ from schedulers.work import Work
 UNNAMED = "<none>"
 """The pool of jobs that name none."""
 _SMALL = 1e-9
+WAIT_SECONDS = 0.05
+"""For how long freed room is left to pools below their shares (docs/pools.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +35,13 @@ class PoolSettings:
 
 @dataclass(slots=True)
 class FairPools(Ordering):
-    """The next task is for the least satisfied pool: usage ÷ fair share; a pool's jobs by precedence, then FIFO.
+    """The next task goes to the least satisfied pool: usage ÷ fair share; a pool's jobs by precedence, then FIFO.
 
-    `pools` by name; a job of an unknown pool belongs to a pool of that name below the root, of weight 1.
-    `resources` names the cell's resources in their order. Fair shares are computed from what pools hold and want
-    once per `period` (seconds), satisfaction after every chosen job.
+    Shares are those of the cell's published epoch once pools are configured in the cell. Before that, `pools` by name
+    are those of a scheduler file: a job of an unknown pool belongs to a pool of that name below the root, of weight 1,
+    `resources` names the cell's resources in their order, and fair shares are computed from what pools hold and want
+    once per `period` (seconds). Satisfaction is computed after every chosen job, over the resources that the job needs:
+    a pool that borrows much of one resource keeps its place for another.
     """
 
     portion: ClassVar[int | None] = 16
@@ -44,6 +52,11 @@ class FairPools(Ordering):
     _computed: float | None = field(default=None, repr=False)
     _shares: dict[str, tuple[list[float], list[bool]]] = field(default_factory=dict, repr=False)
     """Fair share of each pool, and by resource whether it is below the pool's demand."""
+    _standings: StandingsOf = field(default_factory=StandingsOf, repr=False)
+    _epoch: EpochShares | None = field(default=None, repr=False)
+    _hungry: list[str] | None = field(default=None, repr=False)
+    _in_vain: dict[str, Resources] = field(default_factory=dict, repr=False)
+    """What pools held when room was left to them, and they did not take it."""
 
     def __post_init__(self) -> None:
         if self.period <= 0:
@@ -53,29 +66,88 @@ class FairPools(Ordering):
     def observe(self, snapshot: Snapshot, now: float) -> None:
         """See Ordering.observe."""
         self._usage = snapshot.usage
-        if self._computed is None or now >= self._computed + self.period:
+        self._epoch, self._hungry = self._standings.shares(snapshot), None
+        if self._epoch is None and (self._computed is None or now >= self._computed + self.period):
             self._compute(now)
 
     def lane(self, work: Work) -> Hashable:
-        """See Ordering.lane."""
-        return work.pool or UNNAMED
+        """See Ordering.lane: the pool, the user of a job without one, and the resources that its tasks need."""
+        needs = [work.need(group) for group, left in enumerate(work.left) if left]
+        needed = tuple(any(need[d] for need in needs) for d in range(len(needs[0]))) if needs else ()
+        return work.pool, "" if work.pool else work.user, needed
 
     def rank(self, lane: Hashable) -> float:
         """See Ordering.rank: satisfaction as in docs/pools.md, rule 8."""
-        name = str(lane)
         usage = self._usage
         if usage is None:
             return 0.0
+        pool, user, needed = lane if isinstance(lane, tuple) else ("" if lane == UNNAMED else str(lane), "", ())
+        if self._epoch is not None:
+            return self._of_epoch(self._epoch, usage, leaf_of(pool, user), needed)
+        name = pool or UNNAMED
         if name not in self._shares and self._computed is not None:
             self._compute(self._computed, name)
         share, open_ = self._shares[name]
-        held = usage.of_pool("" if name == UNNAMED else name)
+        held = usage.of_pool(pool)
         used = [has / most if most else 0.0 for has, most in zip(held, usage.capacity, strict=True)]
         return _satisfaction(share, open_, used)
+
+    @staticmethod
+    def _of_epoch(epoch: EpochShares, usage: Usage, leaf: str, needed: Sequence[bool]) -> float:
+        name = leaf or NOBODY
+        known, used = epoch.of(name), usage.of_leaf(leaf)
+        if known is None:  # its first jobs came after the epoch: it is served until the next one knows its share
+            return 0.0 if not any(used) else 1.0
+        share, demand = epoch.amounts(name), epoch.amounts(name, "demand")
+        at = [d for d, needs in enumerate(needed) if needs] or range(len(share))
+        open_ = [share[d] < demand[d] * (1 - _SMALL) for d in at]
+        return _satisfaction([share[d] for d in at], open_, [float(used[d]) for d in at])
 
     def key(self, work: Work) -> float:
         """See Ordering.key."""
         return -work.job.precedence
+
+    def wait(self, work: Work, here: Collection[Hashable]) -> float:
+        """See Ordering.wait: room that lifts a pool above its share is left to pools below theirs for a moment.
+
+        Only to pools with jobs of other schedulers alone; one that left room unused is not waited for again until it
+        starts a task.
+        """
+        usage, epoch = self._usage, self._epoch
+        if usage is None or epoch is None:
+            return 0.0
+        leaf = leaf_of(work.pool, work.user)
+        need = next((work.need(group) for group, left in enumerate(work.left) if left), ())
+        after = [has + more for has, more in zip(usage.of_leaf(leaf), need, strict=True)] if need else []
+        share = epoch.amounts(leaf or NOBODY)
+        if all(not more or has <= part for has, part, more in zip(after, share, need, strict=False)):
+            return 0.0
+        mine = {leaf_of(lane[0], lane[1]) for lane in here if isinstance(lane, tuple)} | {leaf}
+        waited = False
+        for name in self._below(usage, epoch):
+            if name in mine:
+                continue
+            held = usage.of_leaf(name)
+            if self._in_vain.get(name) == held:
+                continue
+            if work.notes.get("left room") == name:
+                self._in_vain[name] = held
+                continue
+            work.notes["left room"], waited = name, True
+            break
+        if not waited:
+            work.notes.pop("left room", None)
+        return WAIT_SECONDS if waited else 0.0
+
+    def _below(self, usage: Usage, epoch: EpochShares) -> list[str]:
+        """The leaf pools that want tasks and stand below their shares in all that they want."""
+        if self._hungry is None:
+            self._hungry = [
+                leaf for leaf in usage.leaves()
+                if any(wanted := usage.wanted_by_leaf(leaf))
+                and is_below(usage.of_leaf(leaf), epoch.amounts(leaf or NOBODY), wanted)
+            ]  # fmt: skip
+        return self._hungry
 
     def _compute(self, now: float, also: str | None = None) -> None:
         """Compute the fair shares of all pools that hold or want something."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cellstate.fairness import leaf_of
 from cellstate.model import MachineState
 from cellstate.residents import Resident
 from cellstate.resources import Resources
@@ -44,7 +45,7 @@ class Precedence(Preemption):
         """See Preemption.suspects."""
         if not work.job.precedence:
             return None  # no task is less important
-        might = _might_hold(work, snapshot)
+        might = might_hold(work, snapshot)
         if not might.any():
             return None
         unknown = np.flatnonzero(might & ~snapshot.residents.known(snapshot.number))
@@ -69,19 +70,31 @@ class Precedence(Preemption):
         return _Trial(work, snapshot, prey, levels[low]).fewest_machines(placement, rng)
 
     def _prey(self, work: Work, snapshot: Snapshot, rng: Random) -> Prey:
-        known = np.flatnonzero(_might_hold(work, snapshot) & snapshot.residents.known(snapshot.number))
+        known = np.flatnonzero(might_hold(work, snapshot) & snapshot.residents.known(snapshot.number))
         if len(known) > self.most:
             dice = np.random.Generator(np.random.PCG64(rng.getrandbits(64)))
             known = np.sort(dice.choice(known, self.most, replace=False))
         below = work.job.precedence
         prey = {
-            int(machine): [each for each in snapshot.residents.on(int(machine)) if each.precedence < below]
+            int(machine): [
+                each
+                for each in snapshot.residents.on(int(machine))
+                if each.precedence < below and may_evict(work, each, snapshot)
+            ]
             for machine in known
         }
         return {machine: residents for machine, residents in prey.items() if residents}
 
 
-def _might_hold(work: Work, snapshot: Snapshot) -> NDArray[np.bool_]:
+def may_evict(work: Work, resident: Resident, snapshot: Snapshot) -> bool:
+    """Whether precedence decides between a job and a task: with pools, within one and for operators (semantics 33)."""
+    pools = snapshot.pools
+    if not pools.configured or leaf_of(work.pool, work.user) == leaf_of(resident.pool, resident.user):
+        return True
+    return pools.operators_from is not None and work.job.precedence >= pools.operators_from
+
+
+def might_hold(work: Work, snapshot: Snapshot) -> NDArray[np.bool_]:
     """Return the machines that are not empty and would hold a task of the job if they were."""
     might = np.zeros(snapshot.size, dtype=np.bool_)
     for group, left in enumerate(work.left):

@@ -200,6 +200,8 @@ class Process:
             return
         before, live.owned = live.owned, owned(self.member, members)
         self._members = list(members)
+        mine = sorted(name for name in {*members, self.member} if name.partition("/")[0] == self.scheduler.kind)
+        self.scheduler.peers = mine.index(self.member), len(mine)
         if live.owned != before:
             cell.rouse(self.member)  # it may own jobs of a lost scheduler now
         live.cell.may_wake(members)

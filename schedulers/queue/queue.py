@@ -5,14 +5,15 @@ or attributes, by tasks that would have to be evicted, or until a time that a po
 orders all of it, live and simulated: intake, freed room, raised limits (semantics 32).
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from heapq import heappop, heappush
 from itertools import islice
 from random import Random
 
+from cellstate.fairness import leaf_of
 from cellstate.snapshot import Snapshot
 from schedulers.constraints.fetching import Fetch, lacking
-from schedulers.policies import Ordering, Preemption
+from schedulers.policies import Asserting, Ordering, Preemption
 from schedulers.queue.blocked import Blocked
 from schedulers.queue.limited import Limited
 from schedulers.queue.pool_room import PoolRoom
@@ -49,6 +50,16 @@ class Queue:
         """The place of the best job that may still be in the store: none behind it is chosen, unless it was before."""
         self._held_back = False
 
+    def follow(self, ordering: Ordering) -> None:
+        """Use another ordering for the jobs that are queued and those to come."""
+        works = [*self.ready.clear(), *self.blocked.clear(), *self.limited.clear()]
+        self.ordering = self.ranks.ordering = ordering
+        self.ranks.forget()
+        self.follows_use = type(ordering).observe is not Ordering.observe
+        for work in sorted(works, key=lambda each: each.job.order):
+            work.woken = None
+            self.ready.add(work)
+
     # Contents
 
     @property
@@ -59,7 +70,11 @@ class Queue:
     def delayed(self, most: int) -> dict[str, float]:
         """Return blocked jobs that a policy delays and their times (seconds), earliest first, at most `most`."""
         times = sorted(self._until[:])  # another thread may call it
-        return dict(islice(((job_id, until) for until, job_id in times if self._waits(until, job_id)), most))
+        return dict(islice(((job_id, until) for until, job_id in times if self._delays(until, job_id)), most))
+
+    def _delays(self, until: float, job_id: str) -> bool:
+        work = self.blocked.get(job_id)
+        return work is not None and work.until == until
 
     def discard(self, job_id: str) -> Work | None:
         """Remove and return a job; None when it is not queued."""
@@ -67,8 +82,9 @@ class Queue:
 
     def block(self, work: Work) -> None:
         """Block a job that did not fit: it waits for room, or for a time that a policy set (`Work.until`)."""
-        if work.until > 0:
-            heappush(self._until, (work.until, work.id))
+        for time in (work.until, work.again):
+            if time > 0:
+                heappush(self._until, (time, work.id))
         by_limit = work.woken is self.limited
         self.blocked.add(work)
         if by_limit:
@@ -123,7 +139,7 @@ class Queue:
 
     def _waits(self, until: float, job_id: str) -> bool:
         work = self.blocked.get(job_id)
-        return work is not None and work.until == until
+        return work is not None and until in (work.until, work.again)
 
     @property
     def left_over(self) -> bool:
@@ -187,9 +203,21 @@ class Queue:
             if self._waits(until, job_id) and (work := self.blocked.discard(job_id)) is not None:
                 woken.append(work)
         woken += self._scan_preemption(snapshot, preemption, rng, now)
+        if isinstance(preemption, Asserting) and (leaves := preemption.stirred()):
+            woken += self._of_leaves(leaves)
+        here = {*self.ready.lanes_with_jobs(), *(alike[0] for alike in self.blocked.groups)} if self.follows_use else ()
         for work in woken:
-            work.not_before = 0.0
+            seconds = self.ordering.wait(work, here) if self.follows_use else 0.0
+            work.not_before = now + seconds if seconds else 0.0
             self.ready.add(work)
+
+    def _of_leaves(self, leaves: Collection[str]) -> list[Work]:
+        """Remove and return the first blocked job of each group of these leaf pools."""
+        firsts = [self.blocked.first(alike) for alike in self.blocked.groups]
+        found = [work for work in firsts if leaf_of(work.pool, work.user) in leaves]
+        for work in found:
+            self.blocked.discard(work.id)
+        return found
 
     def _promise(self, work: Work, tasks: Sequence[int]) -> None:
         """Count tasks as placed until the next decision."""
@@ -237,6 +265,7 @@ class Queue:
         while len(chosen) < most and (work := self.ready.pop(now, bound)) is not None:
             work.not_before = 0.0
             work.notes.pop("until", None)
+            work.notes.pop("again", None)
             chosen.append(work)
             if self.follows_use:
                 whole = portion is None or work.gang or work.admitted is not None
@@ -259,6 +288,7 @@ class Queue:
             work.not_before = 0.0
             if work.notes:
                 work.notes.pop("until", None)
+                work.notes.pop("again", None)
             chosen.append(work)
         self._held_back = bound is not None and not chosen
         return chosen

@@ -168,6 +168,10 @@ class Ready:
         """Number of lanes with due jobs."""
         return len(self._lanes) + (self._only is not None)
 
+    def lanes_with_jobs(self) -> list[Hashable]:
+        """The lanes that have jobs that are due, and perhaps some that had."""
+        return list(self._lanes)
+
     def clear(self) -> list[Work]:
         """Remove and return all jobs, in the order in which they joined."""
         works = sorted(self._works.values(), key=lambda work: work.joined)

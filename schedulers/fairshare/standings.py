@@ -1,0 +1,158 @@
+"""How the pools of a cell stand for one decision: the shares of the published epoch and what pools hold now.
+
+Shares are read from the epoch (semantics 34); what pools hold comes from the snapshot, work in flight included, so
+satisfaction follows every placement. Amounts are in the cell's smallest units.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from cellstate.fairness import Threshold, amounts_of, is_below
+from cellstate.pools import NOBODY, ROOT, Epoch, Pools, PoolShare
+from cellstate.resources import Resources
+from cellstate.snapshot import Snapshot
+from schedulers.fairshare.starvation import Stand, stand_of
+
+Path = tuple[str, ...]
+"""A leaf pool and its ancestors below the root, upward."""
+
+
+class EpochShares:
+    """What does not change within an epoch: shares as amounts, and the paths of leaf pools."""
+
+    def __init__(self, pools: Pools, epoch: Epoch) -> None:
+        """Read nothing yet."""
+        self.pools, self.epoch = pools, epoch
+        self._shares: dict[tuple[str, str], tuple[float, ...]] = {}
+        self._paths: dict[str, Path] = {}
+
+    def path(self, leaf: str) -> Path:
+        """The path of a leaf; `leaf` as `leaf_of` names it."""
+        found = self._paths.get(leaf)
+        if found is None:
+            names, at = list[str](), leaf or NOBODY
+            while at != ROOT and at not in names:
+                names.append(at)
+                at = self.pools.parent_of(at)
+            found = self._paths[leaf] = tuple(names)
+        return found
+
+    def of(self, name: str) -> PoolShare | None:
+        """What the epoch says of a pool; None for one that it does not know yet."""
+        return self.epoch.pools.get(name)
+
+    def amounts(self, name: str, what: str = "fair_share") -> tuple[float, ...]:
+        """The share of a pool as amounts (`what`: a vector of PoolShare); nothing for an unknown pool."""
+        found = self._shares.get((name, what))
+        if found is None:
+            share = self.of(name)
+            size = len(next(iter(self.epoch.totals.values())))
+            found = (0.0,) * size
+            if share is not None:
+                found = amounts_of(getattr(share, what), self.epoch.totals[share.tree])
+            self._shares[name, what] = found
+        return found
+
+
+class Standings:
+    """See the module's first lines. One is made for a decision and follows what the decision takes."""
+
+    def __init__(self, shares: EpochShares, snapshot: Snapshot) -> None:
+        """Sum nothing yet."""
+        self.shares, self.snapshot = shares, snapshot
+        self._used: dict[str, list[int]] = {}
+
+    @cached_property
+    def below(self) -> dict[str, list[str]]:
+        """The leaves of every pool, by its name; leaves as `leaf_of` names them."""
+        found: dict[str, list[str]] = {}
+        configured = {name for name in self.shares.pools.leaves if name != NOBODY}
+        for leaf in sorted({*self.snapshot.usage.leaves(), *configured}):
+            for name in self.shares.path(leaf):
+                found.setdefault(name, []).append(leaf)
+        return found
+
+    def used(self, name: str) -> Resources:
+        """What the jobs of a pool and of the pools below it hold."""
+        found = self._used.get(name)
+        if found is None:
+            sums = [0] * self.snapshot.dimensions
+            for leaf in self.below.get(name, ()):
+                for d, amount in enumerate(self.snapshot.usage.of_leaf(leaf)):
+                    sums[d] += amount
+            found = self._used[name] = sums
+        return tuple(found)
+
+    def move(self, path: Sequence[str], amounts: Resources, sign: int = 1) -> None:
+        """Count amounts as held by a leaf and its ancestors, or (-1) no longer."""
+        for name in path:
+            self.used(name)
+            for d, amount in enumerate(amounts):
+                self._used[name][d] += sign * amount
+
+    def share(self, name: str) -> tuple[float, ...]:
+        """The share that a pool may claim by evictions: as its mode of reclaiming says (docs/pools.md)."""
+        pool = self.shares.pools.by_name.get(name)
+        if pool is not None and pool.reclaim == "never":
+            return (0.0,) * self.snapshot.dimensions
+        fair = self.shares.amounts(name)
+        if pool is not None and pool.reclaim == "guarantee":
+            return tuple(map(min, fair, self.shares.amounts(name, "guarantee")))
+        return fair
+
+    def fair_share(self, name: str) -> tuple[float, ...]:
+        """The fair share of a pool."""
+        return self.shares.amounts(name)
+
+    def stand(self, name: str, unit: Sequence[float]) -> Stand:
+        """How a pool stands for starvation; `unit` is the least that one of its jobs wants next."""
+        share, used, known = self.share(name), self.used(name), self.shares.of(name)
+        wanted = [float(has) for has in used]
+        for leaf in self.below.get(name, ()):
+            wanted = [has + more for has, more in zip(wanted, self.snapshot.usage.wanted_by_leaf(leaf), strict=True)]
+        if known is not None:
+            totals = self.shares.epoch.totals[known.tree]
+            wanted = [max(want, part * all_) for want, part, all_ in zip(wanted, known.demand, totals, strict=True)]
+        return stand_of(share, wanted, used, unit)
+
+    def stands_below(self, name: str, need: Resources) -> bool:
+        """Whether a pool stands below the share that it may claim, for one more task of this need."""
+        return is_below(self.used(name), self.share(name), need)
+
+    def pair(self, evictor: Path, victim: Path) -> tuple[str, str] | None:
+        """The children of the lowest common ancestor of two leaves; None when they are the same leaf."""
+        mine, theirs = evictor[::-1], victim[::-1]
+        for a, b in zip(mine, theirs, strict=False):
+            if a != b:
+                return a, b
+        return None
+
+    def threshold(self, name: str, share: Sequence[float]) -> Threshold:
+        """What a transaction asserts of a pool."""
+        leaves = tuple(self.below.get(name, ()))
+        lanes = self.snapshot.lanes
+        numbers = tuple(number for leaf in leaves for number in lanes.of_leaf(leaf))
+        return Threshold(leaves, tuple(share), numbers)
+
+
+class StandingsOf:
+    """Makes standings from snapshots; what belongs to an epoch is kept until the next one."""
+
+    def __init__(self) -> None:
+        """No epoch is known."""
+        self._shares: EpochShares | None = None
+
+    def shares(self, snapshot: Snapshot) -> EpochShares | None:
+        """The shares in force; None while no pool is configured, or no epoch published."""
+        pools, epoch = snapshot.pools, snapshot.epoch
+        if epoch is None or not pools.configured:
+            return None
+        known = self._shares
+        if known is None or known.epoch is not epoch or known.pools is not pools:
+            known = self._shares = EpochShares(pools, epoch)
+        return known
+
+    def of(self, snapshot: Snapshot) -> Standings | None:
+        """How the pools stand now."""
+        shares = self.shares(snapshot)
+        return None if shares is None else Standings(shares, snapshot)

@@ -1,0 +1,120 @@
+"""A simulated cell of equal slots with pools: who holds how many at which time, and what was evicted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from cellstate.pools import Pool, Pools, PoolTree, Preemption
+from omega.simulation import Settings, Simulation
+from omega.simulation.run import SPREAD, spread_of
+from omega.workload.workload import Arrival, Workload
+from schedulers.ordering.fair_pools import FairPools
+from schedulers.placement.first_fit import RandomFirstFit
+from schedulers.preemption.fair_share import FairShare
+from schedulers.scheduler import Scheduler
+from schedulers.sharing import rendezvous
+
+SLOT = 1000
+QUICK = Preemption(starvation_timeout=2.0, starvation_tolerance=1.0, backoff=0.5)
+"""The settings under which 2 % in 10 s is wanted."""
+
+
+@dataclass
+class Ground:
+    """Pools over machines of so many slots each; times in seconds, amounts in slots."""
+
+    pools: Sequence[Pool]
+    machines: int = 20
+    slots: int = 4
+    schedulers: int = 1
+    preemption: Preemption = QUICK
+    jobs: list[Arrival] = field(default_factory=list)
+    memory: int = 0
+    """Memory of a machine, in MiB."""
+    newest_first: bool = True
+    decision: float = 0.006
+    """Seconds of a decision."""
+
+    def job(
+        self, pool: str, tasks: int, *, at: float = 0.0, seconds: float = 1e6, slots: float = 1, gang: Gang = Gang.NO,
+        precedence: int = 0, memory: int = 0, owner: int | None = None,
+    ) -> str:  # fmt: skip
+        """Submit a job, perhaps one that belongs to a certain scheduler; returns its id."""
+        name = f"{pool}-{len(self.jobs)}"
+        owners = rendezvous(tuple(sorted(f"batch/{i}" for i in range(self.schedulers))), SPREAD)
+        while owner is not None and owners[spread_of(name)] != f"batch/{owner}":
+            name += "x"
+        group = TaskGroup((round(slots * SLOT), memory), tasks, round(seconds * 1000))
+        spec = JobSpec(name, name, "batch", (group,), precedence, gang, {"pool": pool})
+        self.jobs.append(Arrival(at, spec))
+        return name
+
+    def run(self, until: float, seed: int = 0, watch: Sequence[float] = ()) -> "Story":
+        """Simulate; the schedulers are batch schedulers with short decision times."""
+        specs = [MachineSpec(f"m{i}", (self.slots * SLOT, self.memory)) for i in range(self.machines)]
+        jobs = sorted(self.jobs, key=lambda each: each.at_seconds)
+        pools = Pools(tuple(self.pools), (PoolTree(preemption=self.preemption),))
+        workload = Workload(specs, [], jobs, "slots", pools)
+        settings = Settings(days=until / 86_400, seed=seed, batch=self.schedulers)
+        own = Scheduler(
+            "batch", FairPools(), RandomFirstFit(), FairShare(None, newest_first=self.newest_first), batch=8,
+            t_job=self.decision,
+        )  # fmt: skip
+        simulation = Simulation(workload, settings, own=own)
+        story = Story(simulation, self.machines * self.slots)
+        for at in watch:
+            simulation.world.engine.at(round(at * 1e6), story.look, at)
+        simulation.run()
+        return story
+
+
+@dataclass
+class Story:
+    """What became of it."""
+
+    simulation: Simulation
+    slots: int
+    seen: dict[float, dict[str, int]] = field(default_factory=dict)
+    """Running tasks by job, at the times that were watched."""
+    evictions: dict[float, int] = field(default_factory=dict)
+    """Tasks evicted until then."""
+
+    def look(self, at: float) -> None:
+        """Record what runs now."""
+        self.evictions[at] = self.evicted
+        self.seen[at] = {job.id: sum(group.placed for group in job.groups) for job in self.simulation.store.cell.jobs()}
+
+    def held(self, pool: str, at: float | None = None) -> float:
+        """Slots that a pool held at the epoch that began last before a time, or at the end."""
+        samples = [each for each in self.simulation.clock.samples[pool] if at is None or each.at <= at]
+        return samples[-1].usage[0] * self.slots
+
+    def share(self, pool: str) -> float:
+        """The fair share of a pool at the end, in slots."""
+        return self.simulation.clock.samples[pool][-1].fair_share[0] * self.slots
+
+    def peak(self, pool: str) -> float:
+        """The most that a pool held above its share at the end, in slots."""
+        return max(each.usage[0] for each in self.simulation.clock.samples[pool]) * self.slots - self.share(pool)
+
+    def within(self, shares: Mapping[str, float], tolerance: float = 0.02) -> float:
+        """The time from which on every pool holds its share within a part of it, or one slot; infinite for never."""
+        since = float("inf")
+        series = [self.simulation.clock.samples[pool] for pool in shares]
+        for row in zip(*series, strict=False):
+            fits = all(
+                abs(each.usage[0] * self.slots - share) <= max(1.0, tolerance * share) + 1e-9
+                for each, share in zip(row, shares.values(), strict=True)
+            )
+            since = min(since, row[0].at) if fits else float("inf")
+        return since
+
+    @property
+    def evicted(self) -> int:
+        """Tasks that were evicted."""
+        return sum(self.simulation.world.evicted.values())
+
+    def placed(self, job: str) -> int:
+        """Running tasks of a job at the end."""
+        found = self.simulation.store.cell.job(job)
+        return 0 if found is None else sum(group.placed for group in found.groups)

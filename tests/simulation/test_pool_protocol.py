@@ -1,0 +1,134 @@
+"""Fair sharing by several schedulers at once, without a central allocator: what a model of the protocol showed."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from cellstate.model import Gang
+from cellstate.pools import Pool
+from tests.simulation.pool_ground import QUICK, Ground
+
+CHAOS = pytest.mark.chaos
+SEVERAL = pytest.mark.parametrize("schedulers", [pytest.param(1, marks=CHAOS), 4, pytest.param(8, marks=CHAOS)])
+ORDERS = pytest.mark.parametrize("newest_first", [True, False], ids=["newest first", "spread"])
+
+
+def equal(pools: int, slots: float) -> Mapping[str, float]:
+    return {f"p{i}": slots / pools for i in range(pools)}
+
+
+@pytest.mark.parametrize(("schedulers", "slots"), [
+    (1, 60), (4, 60), (8, 60), *(pytest.param(n, 400, marks=CHAOS) for n in (1, 4, 8)),
+])  # fmt: skip
+@ORDERS
+def test_late_burst(schedulers: int, slots: int, newest_first: bool) -> None:
+    """Three pools, one holds all slots until the others come: shares within 10 s, and nothing is undone."""
+    ground = Ground([Pool(f"p{i}") for i in range(3)], slots // 4, schedulers=schedulers, newest_first=newest_first)
+    for i in range(3):
+        for _ in range(4):
+            ground.job(f"p{i}", slots, at=3.3 if i else 0.0)
+    story = ground.run(14)
+    assert story.within(equal(3, slots)) <= 3.3 + 10
+    assert slots * 2 // 3 - 1 <= story.evicted <= slots * 2 // 3 + 4
+    assert max(story.peak("p1"), story.peak("p2")) <= 2
+
+
+@SEVERAL
+def test_half_of_many_pools_come_late(schedulers: int) -> None:
+    ground = Ground([Pool(f"p{i}") for i in range(12)], 15, schedulers=schedulers)
+    for i in range(12):
+        for _ in range(3):
+            ground.job(f"p{i}", 30, at=0.0 if i < 6 else 5.3)
+    story = ground.run(14, watch=[5.2])
+    assert story.within(equal(12, 60)) <= 5.3 + 10
+    assert story.evicted - story.evictions[5.2] <= 32, "30 for the late pools"
+
+
+@SEVERAL
+@ORDERS
+def test_small_shares(schedulers: int, newest_first: bool) -> None:
+    """Pools with a share of 1.5 slots: each holds one or two."""
+    ground = Ground([Pool(f"p{i}") for i in range(12)], 6, 3, schedulers=schedulers, newest_first=newest_first)
+    for i in range(12):
+        ground.job(f"p{i}", 5, at=0.0 if i < 6 else 5.3)
+    story = ground.run(13, watch=[5.2])
+    assert {round(story.held(f"p{i}")) for i in range(12)} == {1, 2}
+    assert story.evicted - story.evictions[5.2] <= 12
+
+
+@SEVERAL
+def test_shares_below_one_task_are_no_reason_to_change_places(schedulers: int) -> None:
+    ground = Ground([Pool(f"p{i}") for i in range(10)], 8, 1, schedulers=schedulers)
+    for i in range(10):
+        ground.job(f"p{i}", 1 if i < 8 else 2, at=0.0 if i < 8 else 3.3)
+    assert ground.run(10).evicted == 0
+
+
+@SEVERAL
+def test_a_strict_gang_is_evicted_as_a_whole(schedulers: int) -> None:
+    """Evicting a gang of eight for one task leaves room that evictions do not fill above the share."""
+    ground = Ground([Pool("gangs"), Pool("single")], 10, 4, schedulers=schedulers)
+    for _ in range(5):
+        ground.job("gangs", 8, gang=Gang.STRICT)
+    for _ in range(4):
+        ground.job("single", 20, at=3.3)
+    story = ground.run(14)
+    assert story.held("gangs") in (16, 24), "a multiple of the gang, less than one gang below its share"
+    assert story.held("single") == 40 - story.held("gangs")
+    assert story.evicted <= 32
+
+
+@SEVERAL
+def test_a_tolerance_does_not_end_starvation(schedulers: int) -> None:
+    loose = replace(QUICK, starvation_tolerance=0.8)
+    ground = Ground([Pool("p0"), Pool("p1")], 10, schedulers=schedulers, preemption=loose)
+    ground.job("p0", 80)
+    ground.job("p1", 80, at=3.3)
+    assert ground.run(10).within(equal(2, 40)) <= 10
+
+
+@SEVERAL
+def test_short_tasks_reach_their_share_from_free_room(schedulers: int) -> None:
+    """All jobs of p1 belong to one scheduler; tasks end all the time, so its share needs no eviction."""
+    slow = replace(QUICK, starvation_timeout=30.0)
+    ground = Ground([Pool("p0"), Pool("p1")], 10, schedulers=schedulers, preemption=slow)
+    for i in range(40):
+        ground.job("p0", 20, seconds=1.1 + 0.037 * i)
+    for i in range(8):
+        ground.job("p1", 60, at=4.0, seconds=1.2 + 0.09 * i, owner=0)
+    story = ground.run(12)
+    held = [each.usage[0] * 40 for each in story.simulation.clock.samples["p1"] if each.at > 6]
+    assert sum(held) / len(held) == pytest.approx(20, abs=3)
+    assert story.evicted == 0
+
+
+@CHAOS
+def test_flickering_demand_moves_nobody_twice() -> None:
+    ground = Ground([Pool("p0"), Pool("p1")], 25, schedulers=4)
+    ground.job("p0", 400)
+    for at in (5, 25, 45):
+        ground.job("p1", 60, at=at, seconds=10)
+    story = ground.run(60)
+    assert story.evicted <= 3 * 52
+    assert story.held("p0") + story.held("p1") == 100
+
+
+@SEVERAL
+def test_damping_does_not_keep_a_pool_from_its_share(schedulers: int) -> None:
+    """Tasks run for 5 s at least, and a pool loses at most 40 tasks a minute: its share is 20."""
+    damped = replace(QUICK, minimum_runtime=5.0, evictions_per_minute=40)
+    ground = Ground([Pool("p0"), Pool("p1")], 10, schedulers=schedulers, preemption=damped)
+    ground.job("p0", 80)
+    ground.job("p1", 80, at=8.3)
+    story = ground.run(24)
+    assert story.within(equal(2, 40)) <= 8.3 + 14
+    assert story.evicted <= 21
+
+
+def test_a_budget_bounds_evictions() -> None:
+    tight = replace(QUICK, evictions_per_minute=6)
+    ground = Ground([Pool("p0"), Pool("p1")], 10, preemption=tight)
+    ground.job("p0", 80)
+    ground.job("p1", 80, at=3.3)
+    assert ground.run(30).evicted == 6
