@@ -21,10 +21,11 @@ from cellstate.transaction import Detection, Intake, Outcome, Transaction
 from schedulers.constraints.fetching import Fetch, fetch
 from schedulers.instruments import Instrument
 from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Note, Receive, Reread, Sync, Think, attempts
+from schedulers.outcomes import rebase
 from schedulers.policies import machines_of
 from schedulers.queue.intake import Intakes
 from schedulers.resizing import Measure, Resize, measure, resize
-from schedulers.scheduler import Scheduler, rebase
+from schedulers.scheduler import Scheduler
 from schedulers.sharing import owned
 from schedulers.work import keeps_running
 

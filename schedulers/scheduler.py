@@ -1,7 +1,6 @@
 """A scheduler: the composition of its policies, its queue, and the processing of outcomes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from random import Random
@@ -12,7 +11,6 @@ from cellstate.model import MOST_CLAIMS, Gang, JobState
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import (
     CONFLICTS,
-    PLACED_ONE,
     Claim,
     Detection,
     Mode,
@@ -26,6 +24,7 @@ from schedulers.instruments import Instrument
 from schedulers.ordering.fair_pools import FairPools
 from schedulers.ordering.precedence import PrecedenceFifo
 from schedulers.outbox import Outbox
+from schedulers.outcomes import admitted, claimed_tasks, count
 from schedulers.placement.arranging import arranged
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.policies import Asserting, Ordering, Placement, Preemption, Sizing, claims_of
@@ -42,7 +41,6 @@ RETRY_LIMIT = 1_000
 
 _STALE = frozenset({Verdict.UNKNOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE})
 """Verdicts of a job that changed in the store: it is read again."""
-_PLACED = frozenset({Verdict.PLACED})
 
 CALL_CLAIMS = 2_000
 """Claims after which a call to the store takes no further job: about 30 ms of the server's time."""
@@ -238,7 +236,7 @@ class Scheduler:
                 continue
             work.attempts += 1
             mark = snapshot.mark()
-            claims = arranged(self.placement, work if work.admitted is None else _admitted(work), snapshot, self.rng)
+            claims = arranged(self.placement, work if work.admitted is None else admitted(work), snapshot, self.rng)
             if count := len(claims):
                 transactions.append(self._transaction(work, claims, snapshot, mark))
                 left -= count
@@ -286,7 +284,7 @@ class Scheduler:
             number = snapshot.number
             claims.seen = [int(number[machine]) for machine in claims.machines]
         if self.counts_use:
-            for group, tasks in _tasks(claims):
+            for group, tasks in claimed_tasks(claims):
                 snapshot.usage.take(work.user, work.pool, tuple(amount * tasks for amount in work.need(group)))
         job = work.job
         mode = self.mode if job.gang is Gang.NO else Mode.GANG
@@ -311,16 +309,13 @@ class Scheduler:
         A job never goes to sleep here: the room that is free by now was perhaps freed since it was
         decided, so it is tried once more, and that attempt puts it to sleep when nothing fits.
         """
-        for instrument in self.instruments:
-            instrument.committed(transaction, outcome, now)
-        if self._asserting is not None and transaction.assertion is not None:
-            self._asserting.settled(transaction, outcome, now)
+        self._announce(transaction, outcome, now)
         work = self.working.pop(transaction.job, None)
         if work is None:
             return
         if work.woken is not None:
             self.queue.tried(work)
-        verdicts = _count(work, transaction.claims, outcome)
+        verdicts = count(work, transaction.claims, outcome)
         if self.sizing is not None:
             self._spare(work, now)
         if not outcome.placed:
@@ -350,6 +345,12 @@ class Scheduler:
             self.queue.ready.add(work)
         else:
             self.queue.ready.add(work)
+
+    def _announce(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
+        for instrument in self.instruments:
+            instrument.committed(transaction, outcome, now)
+        if self._asserting is not None and transaction.assertion is not None:
+            self._asserting.settled(transaction, outcome, now)
 
     def _spare(self, work: Work, now: float) -> bool:
         """Give up surplus workers that found no machine; return whether there were any."""
@@ -384,55 +385,9 @@ class Scheduler:
             instrument.abandoned(work, now)
 
 
-def _tasks(claims: Sequence[Claim]) -> Iterable[tuple[int, int]]:
-    """Yield claimed tasks by group."""
-    if isinstance(claims, Singles):
-        return [(claims.group, len(claims))]
-    counts: dict[int, int] = {}
-    for claim in claims:
-        counts[claim.group] = counts.get(claim.group, 0) + claim.count
-    return counts.items()
-
-
 def reads_attributes(policy: object) -> bool:
     """Return whether a policy, or one that it wraps, needs names and attributes of machines."""
     if getattr(policy, "reads_attributes", False):
         return True
     inner = [getattr(policy, each.name, None) for each in fields(policy)] if is_dataclass(policy) else []
     return any(reads_attributes(each) for each in inner if is_dataclass(each))
-
-
-def _admitted(work: Work) -> Work:
-    """Return the part of a job that it may place now; a limit of one group does not exclude the others."""
-    left, work.admitted = [min(pair) for pair in zip(work.left, work.admitted or work.left, strict=True)], None
-    return replace(work, left=left)
-
-
-def _count(work: Work, claims: Sequence[Claim], outcome: Outcome) -> AbstractSet[Verdict]:
-    """Apply accepted claims; return the verdicts of the others, and PLACED when some or all were accepted."""
-    if isinstance(claims, Singles):
-        judged = outcome.claims
-        placed = judged.count(PLACED_ONE)
-        work.left[claims.group] -= placed
-        work.placed += placed
-        return _PLACED if placed == len(judged) else {verdict for _, verdict in judged}
-    verdicts = set()
-    for claim, (placed, verdict) in zip(claims, outcome.claims, strict=True):
-        verdicts.add(verdict)
-        if placed:
-            work.left[claim.group] -= placed
-            work.placed += placed
-            work.places[claim.machine] = work.places.get(claim.machine, 0) + placed
-    return verdicts
-
-
-def rebase(transaction: Transaction, own: dict[int, int]) -> Transaction:
-    """Raise the numbers that a coarse transaction saw by the scheduler's own accepted transactions since.
-
-    `own` counts, per machine, accepted transactions of the commit that was in flight when this one was decided.
-    Changes by others are not counted, so they still show as a move.
-    """
-    if transaction.detection is Detection.FINE or not own:
-        return transaction
-    claims: list[Claim] = [claim._replace(seen=claim.seen + own.get(claim.machine, 0)) for claim in transaction.claims]
-    return transaction._replace(claims=tuple(claims))

@@ -6,10 +6,11 @@ import pytest
 
 from cellstate.model import MOST_CLAIMS, Gang, JobState
 from cellstate.transaction import Claim, Detection, Transaction, Verdict
+from schedulers.outcomes import rebase
 from schedulers.placement.scored import BestFit
 from schedulers.placement.service import Service
 from schedulers.presets import BATCH_JOBS, batch, service
-from schedulers.scheduler import CALL_CLAIMS, Scheduler, rebase
+from schedulers.scheduler import CALL_CLAIMS, Scheduler
 from schedulers.work import Work
 from tests.unit.schedulers.drive import Heard, copy, group, job, outcome, pending, room, say
 
