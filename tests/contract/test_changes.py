@@ -148,7 +148,7 @@ def test_a_change_of_what_moved_meanwhile_is_refused(cell: AnyCell, change: str)
         "stop": lambda check: cell.stop("a", 2, "ada", check=check),
     }  # fmt: skip
     before = kept(cell, "a")
-    with pytest.raises(Overtaken, match=f"its modify index is {before.modified} now"):
+    with pytest.raises(Overtaken, match=f"its modify index is now {before.modified};"):
         changes[change](index)
     assert kept(cell, "a") == before
     changes[change](before.modified)

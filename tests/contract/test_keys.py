@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from cellstate import keys
+from cellstate.pools import Pool
 from cellstate.redis import RedisCell, cells
 from cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import Make, Member, RedisStand, job
+from tests.contract.test_epochs import next_epoch
+from tests.contract.test_pools import put
 from tests.contract.test_resend import history
 
 pytestmark = pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
@@ -32,6 +35,8 @@ def used(make: Make) -> RedisStand:
     stand.cell.submit([job("mine", kind="mine", extra={"user": "ada"})], 0, "ada")
     stand.cell.submit([job("wide", (0, 0), 300)], 0, "ada")
     Member(stand.cell, "batch/8").place("wide", (0, 300))
+    put(stand.cell, Pool("a"))
+    stand.cell.publish_epoch(next_epoch(stand.cell, 5_000), 1_000, 7)
     return stand
 
 
