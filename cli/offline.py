@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from cli import render
-from omega.live.executors import DEFAULT_EXECUTOR
+from omega.live.simulated import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
     from cellstate.ports import Queries

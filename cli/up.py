@@ -13,7 +13,7 @@ from cli.attributes import Dealt, attribute_option, of_machine
 from cli.process_options import process_options
 from cli.scheduler_choice import further
 from omega.client.defaults import DEFAULT_CELL
-from omega.live.executors import DEFAULT_EXECUTOR
+from omega.live.simulated import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
     from cellstate.ports import StoredCell

@@ -6,7 +6,6 @@ inherits the locked file, so the kernel gives the lock back the moment the serve
 included. Two servers can therefore never write the same files, and a starter needs no other guard.
 """
 
-import fcntl
 import os
 import re
 import subprocess
@@ -19,6 +18,7 @@ from cellstate.errors import StoreError, Unreachable
 from cellstate.server import Answer
 from omega.embedded_places import Places, state_directory
 from omega.embedded_program import allocator_of, find_server, server_environment
+from omega.file_lock import held, take_lock
 
 TIMEOUT_SECONDS = 120.0
 """How long to wait for a server that starts, reads its files or stops."""
@@ -80,7 +80,7 @@ def ensure(directory: Path | None = None, *, timeout: float = TIMEOUT_SECONDS) -
     limit = time.monotonic() + timeout
     started, log_start = False, 0
     while (answer := server.ping(places.url, timeout=_PING_SECONDS)) is not Answer.READY:
-        lock = _take_lock(places) if answer is Answer.ABSENT else None
+        lock = take_lock(places.lock) if answer is Answer.ABSENT else None
         if lock is not None and started:
             os.close(lock)
             raise StoreError(f"the embedded store ended while starting: {_last_words(places, log_start)}")
@@ -142,7 +142,7 @@ def stop(directory: Path | None = None, *, timeout: float = TIMEOUT_SECONDS) -> 
     asked = False
     while True:
         answer = server.ping(places.url, timeout=_PING_SECONDS)
-        if answer is Answer.ABSENT and not _held(places):
+        if answer is Answer.ABSENT and not held(places.lock):
             return asked
         if asked and answer is not Answer.ABSENT:
             return True  # ours closed its connection, so another was started since
@@ -159,33 +159,12 @@ def _answers(places: Places) -> bool:
     """Whether a server answers, if only that it is reading its data. Raises Unreachable when a silent one lives."""
     limit = time.monotonic() + _PING_SECONDS
     while (answer := server.ping(places.url, timeout=_PING_SECONDS)) not in (Answer.READY, Answer.LOADING):
-        if answer is Answer.ABSENT and not _held(places):
+        if answer is Answer.ABSENT and not held(places.lock):
             return False
         if time.monotonic() >= limit:
             raise _too_slow(places, answer, _PING_SECONDS)
         time.sleep(_PAUSE_SECONDS)  # it may be just starting or just ending
     return True
-
-
-def _take_lock(places: Places, kind: int = fcntl.LOCK_EX) -> int | None:
-    """Return the locked file, or None while a server lives or another command starts one."""
-    handle = os.open(places.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, kind | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _held(places: Places) -> bool:
-    """Whether a server lives, or is being started."""
-    if not places.lock.exists():
-        return False
-    lock = _take_lock(places, fcntl.LOCK_SH)
-    if lock is not None:
-        os.close(lock)
-    return lock is None
 
 
 def _launch(places: Places, lock: int) -> int:

@@ -252,16 +252,7 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         return counts
 
     def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
-        """Read messages for an executor, oldest first; waits up to `wait_seconds` for the first one.
-
-        A message stays in the store until this object calls again, which acknowledges what the call before
-        returned. So a lost reply, and a reader that ends, lose nothing (semantics 25); another object reads
-        again what was not acknowledged.
-
-        ``+ placement machine job group tasks duration_ms hold`` starts tasks, ``- placement machine
-        tasks`` ends them, ``!`` says that messages were dropped: read everything afresh. Placements of
-        one group come together, so there may be more than `most` of them.
-        """
+        """See Cell.receive."""
         found = self._read_box(executor, most)
         if not found and wait_seconds > 0:
             key = f"{self._prefix}box:{executor}"

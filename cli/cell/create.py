@@ -9,7 +9,7 @@ from cli import render, words
 from cli.amounts import amount_options, named, vector
 from cli.app import App
 from cli.offline import lives, note_offline
-from omega.live.executors import DEFAULT_EXECUTOR
+from omega.live.simulated import DEFAULT_EXECUTOR
 
 JOIN_CHUNK = 1_000
 

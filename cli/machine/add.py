@@ -12,7 +12,7 @@ from cli.app import App
 from cli.attributes import Dealt, attribute_option, of_machine
 from cli.cell.create import JOIN_CHUNK
 from cli.offline import lives, note_offline
-from omega.live.executors import DEFAULT_EXECUTOR
+from omega.live.simulated import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
     from cellstate.model import MachineSpec

@@ -7,7 +7,7 @@ import click
 from cli import render
 from cli.app import App
 from cli.process_options import process_options
-from omega.live.executors import DEFAULT_EXECUTOR
+from omega.live.simulated import DEFAULT_EXECUTOR
 
 
 @click.command()

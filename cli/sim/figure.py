@@ -9,6 +9,7 @@ from cli import render
 from cli.app import App
 from cli.several import Several
 from cli.sim.executor import executor_options, finish, writable
+from cli.sim.options import machines_of_figure
 
 FORMS = (".svg", ".png")
 
@@ -23,12 +24,7 @@ FORMS = (".svg", ".png")
     type=click.FloatRange(0, 10_000, min_open=True),
     help="Simulated days (default: a part of one, which takes minutes; the paper has 7). Error bars need two.",
 )
-@click.option(
-    "--machines",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Number of machines per cell: fewer is faster. Jobs arrive as often, with proportionally shorter tasks.",
-)
+@machines_of_figure
 @click.option(
     "--output",
     default="figures",

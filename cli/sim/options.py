@@ -13,6 +13,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 SECONDS = click.FloatRange(min=0)
 
 
+machines_of_figure = click.option(
+    "--machines", type=click.IntRange(1), metavar="N",
+    help="Number of machines per cell: fewer is faster. Jobs arrive as often, with proportionally shorter tasks.",
+)  # fmt: skip
+
+
 def configuration_options(function: F) -> F:
     """Add an option for every parameter of a Configuration; omitted options keep their defaults."""
     for option in reversed((

@@ -11,6 +11,7 @@ from cli import render, words
 from cli.app import App
 from cli.several import Several
 from cli.sim.executor import executor_options, finish, writable
+from cli.sim.options import machines_of_figure
 
 if TYPE_CHECKING:
     from omega.experiments.figures import PaperFigure
@@ -38,12 +39,7 @@ def _of(what: "PaperFigure", cells: Sequence[str]) -> Sequence[str]:
 @click.option(
     "--cluster", "cells", multiple=True, metavar="A|B|C …", help="Cells of the paper to include (default: all)."
 )
-@click.option(
-    "--machines",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Number of machines per cell: fewer is faster. Jobs arrive as often, with proportionally shorter tasks.",
-)
+@machines_of_figure
 @click.option(
     "--output",
     default="docs/reproduction.md",

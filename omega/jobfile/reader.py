@@ -5,9 +5,10 @@ only some schedulers and executors understand (constraints, spread, locality, po
 form and travel in `extra`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,12 +17,14 @@ from cellstate.errors import BadInput, OmegaError
 from cellstate.model import After, JobSpec
 from cellstate.plain_text import cleaned, problems
 from cellstate.resources import Dimensions, Resources, shown
-from omega.jobfile.form import JobEntry, Tasks, fields_at, parse_duration
+from omega.jobfile.form import JobEntry, Tasks, Wait, fields_at, parse_duration
 from omega.jobfile.lines import Document, Path, joined, parse
 from omega.jobfile.mapreduce import MapReduceEntry
-from omega.jobfile.order import FindJob, in_order, resolved
 
 __all__ = ["JobFile", "load", "parse_duration"]
+
+FindJob = Callable[[str], str]
+"""Return the id of an existing job by name or id; raises Refused when there is none."""
 
 _BOUNDS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
 _WANTED = {
@@ -166,3 +169,22 @@ def _reason(error: Any, job: type[JobEntry]) -> str:
     if kind in _WANTED:
         return f"{shown(value)} is not {_WANTED[kind]}"
     return f"{shown(value)}: {error['msg']}"
+
+
+def resolved(waits: Sequence[Wait], own: Mapping[str, str], find_job: FindJob) -> tuple[After, ...]:
+    """Return the ids a job waits for; `own` are jobs of the same submission by name and id. Raises Refused."""
+    asked = {own.get(wait.job) or find_job(wait.job): wait.outcome for wait in waits}
+    return tuple(After(job_id, outcome == "any") for job_id, outcome in asked.items())
+
+
+def in_order(specs: Sequence[JobSpec]) -> list[JobSpec]:
+    """Return jobs after those that they wait for, otherwise in their order. Raises BadInput for a circle."""
+    by_id = {spec.id: spec for spec in specs}
+    graph = {spec.id: [wait.job for wait in spec.after if wait.job in by_id] for spec in specs}
+    if not any(graph.values()):
+        return list(specs)
+    try:
+        return [by_id[job_id] for job_id in TopologicalSorter(graph).static_order()]
+    except CycleError as error:
+        circle = " waits for ".join(by_id[job_id].name for job_id in reversed(error.args[1]))
+        raise BadInput(f"job {circle}: a circle, none of them would ever begin; take one out of after") from None

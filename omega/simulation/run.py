@@ -12,15 +12,13 @@ from cellstate.model import GroupStatus, Job, JobSpec, JobState
 from cellstate.pools import Pools
 from cellstate.ports import Cell
 from cellstate.transaction import Detection, Mode, Transaction
+from omega.simulation.architectures import Monolithic, Partitioned, Shared, parts
 from omega.simulation.changing import ChangingWorld
 from omega.simulation.drive import Architecture, SimulatedScheduler
 from omega.simulation.engine import SECOND
-from omega.simulation.monolithic import Monolithic
-from omega.simulation.partitioned import Partitioned, parts
 from omega.simulation.pools import PoolClock
 from omega.simulation.result import Result, Tally, summed_up
 from omega.simulation.settings import KINDS, Settings
-from omega.simulation.shared import Shared
 from omega.simulation.simulated_store import ServerStore, SimulatedStore, TwinStore
 from omega.simulation.two_level import TwoLevel
 from omega.simulation.world import World

@@ -20,7 +20,7 @@ import pytest
 
 from cellstate.model import JobSpec
 from cellstate.redis import RedisCell
-from omega.live.agent.lease_file import held
+from omega.file_lock import held
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process_tree import processes
 from omega.live.processes.supervisor import ProcessSupervisor

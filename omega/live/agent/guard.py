@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omega.live.agent.lease_file import KILLED, Lease, held, now, read_lease, take_lock
+from omega.file_lock import held, take_lock
+from omega.live.agent.lease_file import KILLED, Lease, now, read_lease
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process
 from omega.live.agent.process_tree import Table, below, kill_all, kill_cgroup, marked, processes
 from omega.live.agent.supervisor import supervise

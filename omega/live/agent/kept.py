@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from cellstate.transaction import How
+from omega.file_lock import held
 from omega.live.agent.guard import mark
 from omega.live.agent.guard_line import GuardLine
-from omega.live.agent.lease_file import held, now
+from omega.live.agent.lease_file import now
 from omega.live.agent.places import Key
 from omega.live.agent.process_tree import kill_all, marked, started
 

@@ -1,10 +1,8 @@
-"""The files shared by agent, guard and task supervisors: the lease of the tasks, and locks of live processes.
+"""The files shared by agent, guard and task supervisors: above all the lease of the tasks.
 
 Standard library only.
 """
 
-import fcntl
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -55,24 +53,3 @@ def write(path: Path, text: str, room: int = 0) -> None:
             raise
         with path.open("r+b", buffering=0) as file:
             file.write(data)
-
-
-def take_lock(path: Path, kind: int = fcntl.LOCK_EX) -> int | None:
-    """Return the locked file, open; None while another process holds it."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, kind | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def held(path: Path) -> bool:
-    """Return whether a living process holds a file's lock. Concurrent calls do not affect each other."""
-    if not path.exists():
-        return False
-    lock = take_lock(path, fcntl.LOCK_SH)
-    if lock is not None:
-        os.close(lock)
-    return lock is None

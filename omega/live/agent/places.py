@@ -16,7 +16,8 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from cellstate.errors import BadInput, Duplicate, StoreError
-from omega.live.agent.lease_file import take_lock, write
+from omega.file_lock import take_lock
+from omega.live.agent.lease_file import write
 
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from omega.file_lock import held
 from omega.live.agent.kept import Kept
-from omega.live.agent.lease_file import held, write
+from omega.live.agent.lease_file import write
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process_tree import processes, send, started
 

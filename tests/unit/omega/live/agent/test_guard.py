@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from omega.file_lock import held, take_lock
 from omega.live.agent import lease_file
 from omega.live.agent.guard import LOCK
 from omega.live.agent.guard_line import GuardLine
-from omega.live.agent.lease_file import held, take_lock
 from omega.live.agent.process_tree import processes
 from omega.live.agent.task_start import account
 

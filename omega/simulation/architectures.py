@@ -1,10 +1,36 @@
-"""Statically partitioned: each kind has its own machines and one scheduler for them (Omega §3.2)."""
+"""Architectures without an allocator: shared state, monolithic, statically partitioned (Omega §3.1, §3.2, §3.4)."""
 
 from collections.abc import Mapping, Sequence
 
 from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.snapshot import Snapshot
 from omega.simulation.drive import Architecture, SimulatedScheduler
+
+
+class Shared(Architecture):
+    """Shared state: the snapshot is the cell's state at the beginning of the attempt; a commit may conflict."""
+
+    def sync(self, simulated: SimulatedScheduler) -> Snapshot:
+        """See Architecture.sync."""
+        return simulated.refresh(simulated.copy)
+
+
+class Monolithic(Architecture):
+    """One scheduler decides on the authoritative state at the moment of the decision, so conflicts cannot occur.
+
+    Single-path and multi-path differ only in the scheduler: one decision time for all jobs, or one per kind. In both,
+    jobs wait in one queue behind slow ones.
+    """
+
+    def sync(self, simulated: SimulatedScheduler) -> Snapshot:
+        """See Architecture.sync."""
+        if len(simulated.scheduler.queue.blocked):
+            simulated.refresh(simulated.copy)
+        return simulated.copy
+
+    def ready(self, simulated: SimulatedScheduler) -> None:
+        """Apply tasks that ended during the decision time."""
+        simulated.refresh(simulated.copy)
 
 
 class Slice(PackedSnapshot):
@@ -40,8 +66,8 @@ def parts(machines: int, shares: Mapping[str, float]) -> dict[str, range]:
     return cut
 
 
-class Partitioned(Architecture):
-    """Each scheduler decides alone on its partition's state at that moment."""
+class Partitioned(Monolithic):
+    """Each kind has its own machines and a scheduler that decides on them alone, as a monolithic one."""
 
     def __init__(self, of_scheduler: Mapping[int, range]) -> None:
         """`of_scheduler`: the partition of each scheduler, by number."""
@@ -50,13 +76,3 @@ class Partitioned(Architecture):
     def copy(self, simulated: SimulatedScheduler) -> PackedSnapshot:
         """See Architecture.copy."""
         return Slice(simulated.world.dimensions, self.of_scheduler[simulated.number], numbered=simulated.world.numbered)
-
-    def sync(self, simulated: SimulatedScheduler) -> Snapshot:
-        """See Architecture.sync."""
-        if len(simulated.scheduler.queue.blocked):
-            simulated.refresh(simulated.copy)
-        return simulated.copy
-
-    def ready(self, simulated: SimulatedScheduler) -> None:
-        """Apply tasks that ended during the decision time."""
-        simulated.refresh(simulated.copy)
