@@ -1,6 +1,6 @@
 """Values that operations on a cell take and return; the operations themselves are in `cellstate.ports`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -21,6 +21,19 @@ if TYPE_CHECKING:
 Rows: TypeAlias = "NDArray[np.int64]"
 """Machine records: one row a machine; columns index, number, state, executor, capacity × R,
 allocated × R, in the smallest units of the cell's dimensions."""
+
+
+ANY_JOB = "*"
+MOST_AWAITED = 64
+"""Names of jobs of which a scheduler awaits placements; one that awaits more is notified of the placements of any."""
+Awaited: TypeAlias = tuple[str, ...]
+"""Names of jobs whose placements may let blocked jobs be placed, or ANY_JOB."""
+
+
+def awaited_of(names: Iterable[str]) -> Awaited:
+    """Return what the store keeps of some names."""
+    listed = tuple(sorted(names))
+    return listed if len(listed) <= MOST_AWAITED else (ANY_JOB,)
 
 
 class PendingJob(NamedTuple):

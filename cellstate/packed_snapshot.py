@@ -138,6 +138,7 @@ class PackedSnapshot(Snapshot):
         elif reply.position.version < self.position.version:
             raise StaleSnapshot
         if len(reply.rows):
+            self.changes += 1
             self._grow(int(reply.rows[:, 0].max()) + 1)
             self._take_in(reply.rows)
             size, rest, numbers = self.dimensions, self.rest, self.numbers

@@ -12,7 +12,7 @@ from random import Random
 from typing import TypeVar
 from uuid import uuid4
 
-from cellstate.cell import Membership, PendingJob, Reply
+from cellstate.cell import Awaited, Membership, PendingJob, Reply
 from cellstate.errors import Fenced, Refused, StoreError
 from cellstate.model import JobState, bucket_of
 from cellstate.ports import SchedulerStore
@@ -73,7 +73,7 @@ class Live:
     _buckets: str = ""
     _jobs: list[PendingJob] = field(default_factory=list)
     _fresh: bool = False
-    _blocked: bool = False
+    _awaited: Awaited | None = None
     """Whether the store notifies this scheduler of freed room."""
     _renewed: bool = False
     _flight: tuple[Transaction, ...] | None = None
@@ -117,7 +117,7 @@ class Live:
 
     def _begin_anew(self, membership: Membership) -> None:
         self.membership = membership
-        self._number, self._flight, self._blocked = 0, None, False
+        self._number, self._flight, self._awaited = 0, None, None
         self._intakes.reset()
         self._fresh, self._renewed = False, True
         self.snapshot.forget()
@@ -133,7 +133,7 @@ class Live:
             self.steps += 1
         for transaction, outcome in self._land():
             self.scheduler.settle(transaction, outcome, self.now())
-        if self._blocked:
+        if self._awaited is not None:
             self.cell.set_blocked(self.member, blocked=False)
         self.cell.deregister_scheduler(self.membership, self._ms())
         for each in self._listeners:
@@ -250,11 +250,12 @@ class Live:
 
         Returns whether the request is new: room freed before caused no notification, so the snapshot was synchronised.
         """
-        blocked = self.scheduler.queue.blocked_jobs > 0
-        if blocked == self._blocked:
+        awaited = self.scheduler.awaited()
+        if awaited == self._awaited:
             return False
-        self._patiently(lambda: self.cell.set_blocked(self.member, blocked=blocked))
-        self._blocked = blocked
+        blocked = awaited is not None
+        self._patiently(lambda: self.cell.set_blocked(self.member, blocked=blocked, awaited=awaited or ()))
+        self._awaited = awaited
         if blocked:
             self._sync()
         return blocked

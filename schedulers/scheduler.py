@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from random import Random
 from typing import cast
 
-from cellstate.cell import PendingJob
+from cellstate.cell import Awaited, PendingJob
 from cellstate.model import MOST_CLAIMS, Gang, JobState
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import (
@@ -161,6 +161,10 @@ class Scheduler:
             return due
         sized = self.elastic.next_due()
         return sized if due is None else due if sized is None else min(due, sized)
+
+    def awaited(self) -> Awaited | None:
+        """See Queue.awaited."""
+        return self.queue.awaited(self.preemption)
 
     def asks(self, snapshot: Snapshot, now: float) -> Fetch | None:
         """What is to be looked up for blocked jobs; None when there is nothing."""

@@ -281,6 +281,7 @@ do
     end
     count_admitted(j, before)
     touch_job(j)
+    gained[#gained + 1] = j
     if t.taken then evict_gangs(reason, stamp) end
   end
 end

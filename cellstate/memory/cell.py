@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from cellstate.cell import Membership, PendingJob, Reply
+from cellstate.cell import Awaited, Membership, PendingJob, Reply
 from cellstate.errors import BadInput, Duplicate, Fenced
 from cellstate.memory.agents import MemoryAgents
 from cellstate.memory.housekeeping import MemoryHousekeeping
@@ -221,12 +221,12 @@ class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, Mem
         self.wakes.discard(member)
         return found
 
-    def set_blocked(self, member: str, *, blocked: bool) -> None:
+    def set_blocked(self, member: str, *, blocked: bool, awaited: Awaited = ()) -> None:
         """See Cell.set_blocked."""
         if blocked:
-            self.blocked.add(member)
+            self.blocked[member] = awaited
         else:
-            self.blocked.discard(member)
+            self.blocked.pop(member, None)
 
     # Limits
 

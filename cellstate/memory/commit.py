@@ -258,6 +258,7 @@ class MemoryCommit(MemoryPlain):
         if plain and j is not None and j.state is JobState.ACTIVE and not self.diverged:
             outcome = self.plainly(transaction, j)
             if outcome is not None:
+                self.gained.append(j)
                 return outcome
         t = Judging(transaction, j)
         t.incomplete = j is not None and j.gang > 0 and (j.delayed > 0 or not self.covers(t, j))
@@ -278,5 +279,6 @@ class MemoryCommit(MemoryPlain):
                 self.fact("conflict", t.id, c.machine, int(v), c.count - n)
         if j is not None and any(t.placed):
             self.transactions += 1
+            self.gained.append(j)
             self.apply(t, j, stamp)
         return Outcome(tuple(zip(t.placed, t.verdicts, strict=True)))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cellstate.cell import Rows
+from cellstate.cell import ANY_JOB, Awaited, Rows
 from cellstate.memory.lanes import MemoryLanes
 from cellstate.memory.words import JobRow, MachineRow, numbered
 from cellstate.model import JobState, MachineState
@@ -69,7 +69,7 @@ class MemoryPublish(MemoryLanes):
         self.wakes: set[str] = set()
         # When the tasks of drained machines are to be moved off (ms of the store's clock).
         self.drains: dict[int, int] = {}
-        self.blocked: set[str] = set()
+        self.blocked: dict[str, Awaited] = {}
         self.freed = False
         self._log: deque[tuple[int, int, str, list[Line]]] = deque(maxlen=LOG_KEPT)
         self._box: dict[int, list[Line]] = {}
@@ -107,6 +107,7 @@ class MemoryPublish(MemoryLanes):
         self.changed_jobs: list[JobRow] = []
         self.pend: list[JobRow] = []
         self.retired: list[JobRow] = []
+        self.gained: list[JobRow] = []
         self.freed = False
 
     def fact(self, *line: object) -> None:
@@ -176,8 +177,11 @@ class MemoryPublish(MemoryLanes):
                 self.wakes.add(name)
 
     def notify_blocked(self) -> None:
-        """Leave a token for every live scheduler with blocked jobs."""
-        self.wakes |= {name for name in self.blocked if name in self.schedulers and self.schedulers[name].lives}
+        """Notify live schedulers with blocked jobs: all of room, those that wait for it of a placement."""
+        for name, awaited in self.blocked.items():
+            lives = name in self.schedulers and self.schedulers[name].lives
+            if lives and (self.freed or any(j.name in awaited or ANY_JOB in awaited for j in self.gained)):
+                self.wakes.add(name)
 
     def write_boxes(self) -> None:
         """Deliver messages; an overfull mailbox is replaced by a mark to read everything."""
@@ -243,7 +247,7 @@ class MemoryPublish(MemoryLanes):
             self.write_pending()
         if self.left_lanes:
             self.write_lanes()
-        if self.freed:
+        if self.blocked and (self.freed or self.gained):
             self.notify_blocked()
         if self.messages_now:
             self.write_boxes()

@@ -51,6 +51,7 @@ class MemorySimulated(MemoryCommit):
         if at == end and copy.followed >= 0:
             return
         copy.followed = self._cut + end
+        copy.changes += 1
         rest, free, numbers = copy.rest, self.free, self.numbers
         if copy.redescribed != self.redescribed:
             copy.redescribed, at = self.redescribed, -1
@@ -155,6 +156,7 @@ class MemorySimulated(MemoryCommit):
         placed = self.note(j, g, machines, None, total)
         if not (copy.watching or copy.numbered):
             copy.followed = self._cut + len(self._trail)
+            copy.changes += 1
         return all_placed(total), [placed]
 
     def takes_all(self, g: Group, machines: Sequence[int], counts: Sequence[int] | None) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from cellstate.cell import Membership, Reply
+from cellstate.cell import Awaited, Membership, Reply
 from cellstate.pools import Epoch
 from cellstate.ports.housekeeping import Housekeeping
 from cellstate.ports.parts import ChangeTotals, StopJobs
@@ -46,9 +46,10 @@ class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
     def finish(self) -> Reply:
         """Wait for the commit in flight. After StoreError, `resend` sends it again without harm."""
 
-    def set_blocked(self, member: str, *, blocked: bool) -> None:
+    def set_blocked(self, member: str, *, blocked: bool, awaited: Awaited = ()) -> None:
         """Set whether a scheduler has blocked jobs: if so, freed room and changed machines notify it.
 
+        Placements of the jobs `awaited`, by name, do so as well.
         Clients that free room must know the live members (`may_wake`).
         """
 

@@ -7,7 +7,7 @@ from typing import Any
 import redis
 
 from cellstate import keys
-from cellstate.cell import Membership, PendingJob, Reply
+from cellstate.cell import Awaited, Membership, PendingJob, Reply
 from cellstate.errors import BadInput, CellGone, Duplicate, Fenced, Refused, StoreError, Unreadable, Unsuitable
 from cellstate.model import (
     MOST_CLAIMS,
@@ -165,9 +165,7 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
             if not 0 < len(transaction.claims) <= MOST_CLAIMS:
                 many = len(transaction.claims)
                 raise BadInput(f"job {transaction.job}: {many} claims in a transaction; want 1 to {MOST_CLAIMS}")
-        names = [f"box:{executor}" for executor in executors]
-        if any(claim.evict for transaction in transactions for claim in transaction.claims):
-            names += self._wakes()
+        names = [*(f"box:{executor}" for executor in executors), *self._wakes()]
         kinds = self._known.setdefault("pending", set())
         if intake is not None:
             kinds.add(f"pending:{intake.kind}")
@@ -310,11 +308,11 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         """Let a scheduler that sleeps look about, though nobody left work for it."""
         self._plain(self.client.rpush, f"{self._prefix}wake:{member}", "1")
 
-    def set_blocked(self, member: str, *, blocked: bool) -> None:
+    def set_blocked(self, member: str, *, blocked: bool, awaited: Awaited = ()) -> None:
         """See Cell.set_blocked."""
         key = self._prefix + "asleep"
         if blocked:
-            self._plain(self.client.hset, key, member, 1)
+            self._plain(self.client.hset, key, member, " ".join(awaited))
         else:
             self._plain(self.client.hdel, key, member)
 

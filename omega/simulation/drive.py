@@ -7,7 +7,7 @@ answered and how long a decision takes.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cellstate.cell import PendingJob
+from cellstate.cell import Awaited, PendingJob
 from cellstate.model import Job
 from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.snapshot import Snapshot
@@ -72,7 +72,10 @@ class SimulatedScheduler:
         self.idle = False
         self.alarm = -1
         self._inbox: list[Work] = []
-        self._frees = 0
+        self._frees = self._placements = 0
+        # The placements of others that blocked jobs wait for, and whether one was made since the last check.
+        self._awaited: Awaited = ()
+        self._notified = False
         self._loop = attempts(scheduler)
         own: Answers = {Fetch: self._fetch, Reread: self._reread, Note: _noted}
         self._answers: Answers = {**own, **world.answers(scheduler.kind, name)}
@@ -138,7 +141,7 @@ class SimulatedScheduler:
             if self._attempt is not None and kind is not Fetch:
                 self._over([])
             if kind is Sync:
-                self._frees = self.world.frees
+                self._frees, self._placements = self.world.frees, self.world.placements
                 snapshot = self.architecture.sync(self)
                 if snapshot is None:
                     return
@@ -158,7 +161,7 @@ class SimulatedScheduler:
                 until = effect.until
                 # A job that was blocked on an old copy may fit now: check again, as live (semantics 19).
                 blocked = bool(self.scheduler.queue.blocked.groups)
-                missed = blocked and self.world.frees != self._frees
+                missed = (blocked and self.world.frees != self._frees) or self._missed_placement()
                 if not (self._inbox or missed) and (until is None or round(until * SECOND) > engine.now):
                     self.idle, self.alarm = True, -1
                     if until is not None:
@@ -172,6 +175,34 @@ class SimulatedScheduler:
                 effect = send(_new(Arrived, (at, (), None, False, works)))
             else:
                 effect = send(self._answers[kind](effect))
+
+    def _missed_placement(self) -> bool:
+        """Register the placements that blocked jobs wait for; return whether one was made since the last sync."""
+        awaited = self.scheduler.awaited() or ()
+        if not (awaited or self._awaited):
+            return False
+        missed = self._notified or (awaited != self._awaited and self.world.placements != self._placements)
+        self._awaited, self._notified = awaited, False
+        if not awaited:
+            self.world.awaiting.pop(self.number, None)
+            return False
+        self.world.awaiting[self.number] = awaited, self._placed
+        if missed:
+            self.scheduler.queue.look_now()
+        return missed
+
+    def _placed(self) -> None:
+        """Tasks were placed that blocked jobs wait for: check them, unless this happens anyway."""
+        if not self._notified:
+            self._notified = True
+            if self.idle:
+                self.engine.at(self.engine.now, self._check)
+
+    def _check(self, _: Any) -> None:
+        if self.idle and self._notified:
+            self._notified = False
+            self.scheduler.queue.look_now()
+            self.nudge()
 
     def _fetch(self, effect: Fetch) -> None:
         fetch(effect, self.world.store.cell, self.copy)
@@ -206,7 +237,6 @@ class SimulatedScheduler:
         copy.watching = bool(self.scheduler.queue.blocked.groups)
         copy.pools, copy.epoch = self.world.pools, self.world.epoch
         self.world.store.refresh(copy)
-        copy.changes += 1
         return copy
 
     def carry_out(self, transactions: Sequence[Transaction], copy: PackedSnapshot) -> Results:

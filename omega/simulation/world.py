@@ -6,6 +6,7 @@ from itertools import repeat
 from typing import Any, cast
 
 from cellstate import ranges
+from cellstate.cell import ANY_JOB, Awaited
 from cellstate.model import Job, Run
 from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.packing import packed_need
@@ -49,6 +50,10 @@ class World:
         """Number of times that resources were freed."""
         self.watching: dict[int, Callable[[], None]] = {}
         """By scheduler number: callbacks of idle schedulers with blocked jobs, called when resources are freed."""
+        self.placements = 0
+        """Number of transactions that placed tasks."""
+        self.awaiting: dict[int, tuple[Awaited, Callable[[], None]]] = {}
+        """By scheduler number: the placements that blocked jobs wait for, and a callback."""
 
     def copy(self) -> PackedSnapshot:
         """Return an empty working copy."""
@@ -70,11 +75,22 @@ class World:
         outcome, placed = self.store.commit(member, transaction, copy, now // 1000)
         for each in placed:
             self._start(number, job, each)
+        if placed:
+            self.placements += 1
+            if self.awaiting:
+                self._notify_of(job)
         if isinstance(claims, Singles) and outcome.claims.count(PLACED_ONE) == len(outcome.claims):
             self.digest.placed(now, number, job.order, claims.group, claims.machines)
             return outcome, True
         self.digest.decided(now, number, job.order, transaction, outcome)
         return outcome, outcome.accepted
+
+    def _notify_of(self, job: Job) -> None:
+        """Call back the schedulers whose blocked jobs wait for a placement of this job."""
+        for number in sorted(self.awaiting):
+            awaited, notify = self.awaiting[number]
+            if job.name in awaited or ANY_JOB in awaited:
+                notify()
 
     def _start(self, number: int, job: Job, placed: Placed) -> None:
         group, now = job.groups[placed.group], self.engine.now

@@ -5,11 +5,13 @@ all groups share the room of these machines in the policy's order (semantics 32)
 Once all jobs requeued for some machines have been tried, the room left there is offered to the others.
 """
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cellstate.cell import Awaited, awaited_of
 from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
 from schedulers.constraints.demands import demands
@@ -45,19 +47,38 @@ class Blocked(ByShape):
         self._again: list[Machines] = []
         """Machines with room left after all jobs requeued for them have been tried."""
         self._others: dict[Alike, frozenset[str]] = {}
+        self._nearby: dict[Alike, frozenset[str]] = {}
+        # Names of jobs whose runs matter to groups, and of those near which groups must run, with how many groups.
+        self._names, self._near = Counter[str](), Counter[str]()
 
     def add(self, work: Work) -> Alike:
         """Add a job that did not fit."""
         alike = super().add(work)
         line = self._put(alike)
+        if len(self.groups[alike].works) == 1:
+            self._index(alike, work)
         if work.woken is not None:
             self._lines.unfit[line] = True
             self.tried(work)
-        wants = [demands(work.job, group) for group, left in enumerate(work.left) if left]
-        others = frozenset(relation.job for each in wants for relation in (*each.near, *each.apart))
-        if others:
-            self._others[alike] = others
         return alike
+
+    def _index(self, alike: Alike, work: Work) -> None:
+        """Count what a new group waits for."""
+        if not work.job.spec:
+            return
+        wants = [demands(work.job, group) for group, left in enumerate(work.left) if left]
+        near = frozenset(relation.job for each in wants for relation in each.near)
+        if others := near.union(relation.job for each in wants for relation in each.apart):
+            self._others[alike] = others
+            self._names.update(others)
+            self._near.update(near)
+            self._nearby[alike] = near
+
+    def _drop(self, alike: Alike) -> None:
+        """Forget a group that is empty."""
+        self._lines.drop(alike)
+        _count_off(self._names, self._others.pop(alike, ()))
+        _count_off(self._near, self._nearby.pop(alike, ()))
 
     def _put(self, alike: Alike) -> int:
         key, tie, first = self.groups[alike].first()
@@ -79,18 +100,22 @@ class Blocked(ByShape):
             if alike in self.groups:
                 self._put(alike)
             else:
-                self._lines.drop(alike)
-                self._others.pop(alike, None)
+                self._drop(alike)
         return work
 
     def clear(self) -> list[Work]:
-        """Remove and return every job."""
-        self._lines, self._again, self._others = Lines(), [], {}
+        """Take out every job."""
+        self._lines, self._again, self._others, self._nearby = Lines(), [], {}, {}
+        self._names, self._near = Counter(), Counter()
         return super().clear()
 
     def others(self) -> set[str]:
-        """Return the names of jobs to which blocked jobs have a relation."""
-        return set().union(*self._others.values())
+        """Return the names of the jobs whose runs matter to a job here."""
+        return set(self._names)
+
+    def awaited(self) -> Awaited:
+        """Return the names of the jobs whose placements may let a job here be placed: those near which one must run."""
+        return awaited_of(self._near) if self._near else ()
 
     @property
     def left_over(self) -> bool:
@@ -239,3 +264,11 @@ def _take(room: Amounts, need: Resources, mask: Mask | None, count: int) -> None
         fits = _units(room, need, mask)
         taken = np.clip(count - (np.cumsum(fits) - fits), 0, fits)
         room -= np.array(need, dtype=np.int64)[:, None] * taken
+
+
+def _count_off(counts: Counter[str], each: Iterable[str]) -> None:
+    """Count each of these once less, and leave out those that nobody counts any more."""
+    for one in each:
+        counts[one] -= 1
+        if not counts[one]:
+            del counts[one]

@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from random import Random
 
+from cellstate.cell import ANY_JOB, Awaited
 from cellstate.fairness import leaf_of
 from cellstate.snapshot import Snapshot
 from schedulers.constraints.fetching import Fetch, lacking
@@ -22,9 +23,9 @@ from schedulers.queue.ready import Ready
 from schedulers.work import Work
 
 LOOK_SECONDS = 0.2
-"""Interval of fetches of other jobs while a job waits for their machines."""
+"""Minimum time between two fetches of other jobs' runs, or of the use of a kind, for blocked jobs."""
 SCAN_SECONDS = 0.5
-"""Interval of scans for preemption by blocked jobs after other jobs were placed."""
+"""Minimum time between two scans for preemption by blocked jobs, after other jobs were placed."""
 MOST_SCANNED = 8
 """Maximum number of groups of blocked jobs in one scan."""
 
@@ -45,7 +46,8 @@ class Queue:
         self._until: list[tuple[float, str]] = []
         self._look_at = self._scan_at = 0.0
         self._scanned = self._to_scan = 0
-        self._changes = -1
+        # Changes of the snapshot at the last scan for victims, and when other jobs' runs were fetched last.
+        self._changes = self._fetched = -1
         self.bound: Callable[[], Place | None] | None = None
         """The place of the best job that may still be in the store: none behind it is chosen, unless it was before."""
         self._held_back = False
@@ -127,7 +129,7 @@ class Queue:
         if not (self.blocked.groups or self.limited.groups):
             return ready
         due = [ready]
-        if self.limited.unknown or self.blocked.others():
+        if self.limited.unknown or self._others_may_have_moved():
             due.append(self._look_at)
         if self._to_scan and len(self.blocked):
             due.append(self._scan_at)
@@ -136,6 +138,22 @@ class Queue:
         if self._until:
             due.append(self._until[0][0])
         return min((each for each in due if each is not None), default=None)
+
+    def _others_may_have_moved(self) -> bool:
+        """Whether machines changed since the runs of the jobs were fetched to which blocked jobs have relations."""
+        return bool(self.blocked.others()) and self._snapshot is not None and self._snapshot.changes != self._fetched
+
+    def awaited(self, preemption: Preemption) -> Awaited | None:
+        """Return the jobs whose placements are to notify this scheduler, as freed room does; None: no job is blocked.
+
+        A placement does not help to evict by precedence: what is free on a machine and what may be evicted there stay
+        the same together. It may help other policies, because shares change.
+        """
+        if not (self.blocked.groups or self.limited.groups):
+            return None
+        if preemption.evicts and preemption.by != "precedence" and self.blocked.groups:
+            return (ANY_JOB,)
+        return self.blocked.awaited()
 
     def _waits(self, until: float, job_id: str) -> bool:
         work = self.blocked.get(job_id)
@@ -162,7 +180,9 @@ class Queue:
         others, use = set[str](), ""
         if now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
-            others, use = self.blocked.others(), kind if len(self.limited) else ""
+            use = kind if len(self.limited) else ""
+            if snapshot.changes != self._fetched:
+                others, self._fetched = self.blocked.others(), snapshot.changes
         if not (attributes or others or use):
             return None
         return Fetch(attributes, others=tuple(sorted(others)), use=use)

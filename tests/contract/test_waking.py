@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from cellstate.cell import MOST_AWAITED, Awaited, awaited_of
 from cellstate.memory.publish import BOX_MOST
 from cellstate.model import Limits, MachineSpec, MachineState
 from cellstate.redis import RedisCell
@@ -97,6 +98,25 @@ def test_room_beside_an_eviction_wakes(cell: AnyCell, members: list[Member]) -> 
     woken(cell)
     members[2].place("t", (0, 1), evict=((1, 1),))
     assert "batch/1" in woken(cell)
+
+
+@pytest.mark.parametrize(
+    ("awaited", "notified"),
+    [
+        ((), []), (("b", "aa"), []), (("a", "b"), ["service/0"]), (("b", "a"), ["service/0"]),
+        (awaited_of(map(str, range(MOST_AWAITED + 1))), ["service/0"]),
+    ],
+)  # fmt: skip
+def test_a_placement_notifies_who_waits_for_it(
+    cell: AnyCell, members: list[Member], awaited: Awaited, notified: list[str]
+) -> None:
+    cell.submit([job("a", (1, 1)), job("c", (9, 9))], 0, "ada")
+    woken(cell)
+    cell.set_blocked("service/0", blocked=True, awaited=awaited)
+    members[0].place("c", (0, 1))
+    assert woken(cell) == [], "it does not fit"
+    members[0].place("a", (0, 1))
+    assert woken(cell) == notified
 
 
 def test_the_dead_are_not_woken(stand: Stand, cell: AnyCell, members: list[Member]) -> None:

@@ -14,7 +14,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from cellstate.cell import Membership
+from cellstate.cell import Membership, awaited_of
 from cellstate.fairness import Assertion, Threshold, leaf_of
 from cellstate.memory.ranges import spell
 from cellstate.model import (
@@ -367,7 +367,8 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges):
         elif what == "wake":
             self.worlds.do(lambda world: world.cell.wait_for_work(name, 0.01))
         elif what == "asleep":
-            self.worlds.do(lambda world: world.cell.set_blocked(name, blocked=self.now % 2 == 0))
+            awaited = awaited_of([f"n{self.now % 7}"] if self.now % 11 else map(str, range(70)))
+            self.worlds.do(lambda world: world.cell.set_blocked(name, blocked=self.now % 2 == 0, awaited=awaited))
         else:
             at = self.tick(KEEP_MS // 3)
             self.worlds.do(lambda world: world.cell.retire(at, 3))

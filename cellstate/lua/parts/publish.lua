@@ -25,6 +25,8 @@ local facts, boxes, pend, unpend, retired = {}, {}, {}, {}, {}
 local chores, settled = {}, {}
 -- Whether room was freed, or a machine came or changed: jobs that fitted nowhere may fit now.
 local freed = false
+-- Jobs of which this call placed tasks: blocked jobs may wait for them.
+local gained = {}
 --@const CHANGES_KEPT 8192, LOG_KEPT 50000, BOX_MOST 200000
 
 -- What this call would write but was not given: reported before anything is judged, so that the
@@ -268,13 +270,22 @@ do
     return concat(records)
   end
 
-  -- Schedulers with jobs that fit nowhere; the others look when they have work.
+  -- Whether blocked jobs wait for one of the placements of this call, by the names of jobs; "*": of any job.
+  local function awaits(names)
+    names = ' ' .. names .. ' '
+    for i = 1, #gained do
+      if find(names, ' ' .. name_of(gained[i]) .. ' ', 1, true) then return true end
+    end
+    return find(names, ' * ', 1, true) ~= nil
+  end
+
+  -- Schedulers with blocked jobs: freed room notifies all of them, a placement those that wait for it.
   local function notify_blocked()
-    if not freed or not named.asleep then return end
-    local asleep = redis.call('HKEYS', named.asleep)
-    for i = 1, #asleep do
+    if not named.asleep or not (freed or #gained > 0) then return end
+    local asleep = redis.call('HGETALL', named.asleep)
+    for i = 1, #asleep, 2 do
       local key = named['wake:' .. asleep[i]]
-      if key then wake(key) end
+      if key and (freed or awaits(asleep[i + 1])) then wake(key) end
     end
   end
 
