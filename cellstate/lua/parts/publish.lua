@@ -274,7 +274,7 @@ do
   local function awaits(names)
     names = ' ' .. names .. ' '
     for i = 1, #gained do
-      if find(names, ' ' .. name_of(gained[i]) .. ' ', 1, true) then return true end
+      if find(names, ' ' .. gained[i].name .. ' ', 1, true) then return true end
     end
     return find(names, ' * ', 1, true) ~= nil
   end
