@@ -31,7 +31,7 @@ Redis Cluster.
     stats       hash    kind/instance → figures of a scheduler (MessagePack)
     box:E       list    mailbox of executor number E
     wake:S      list    at most one token: scheduler S has work
-    asleep      hash    kind/instance → "name…": it has blocked jobs; freed room and placements of these jobs notify it
+    asleep      hash    kind/instance → "name…" or "-": has blocked jobs; freed room, placements of these jobs notify it
     output      hash    job, group, task, stream → the last words of a task; expires
     outputs     list    the fields of output, the oldest first; expires
     updates     hash    job id → "rolling", or "stalled" and why: updates of jobs that are not done

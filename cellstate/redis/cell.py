@@ -312,7 +312,7 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         """See Cell.set_blocked."""
         key = self._prefix + "asleep"
         if blocked:
-            self._plain(self.client.hset, key, member, " ".join(awaited))
+            self._plain(self.client.hset, key, member, " ".join(awaited) or "-")
         else:
             self._plain(self.client.hdel, key, member)
 
