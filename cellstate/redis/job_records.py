@@ -176,6 +176,8 @@ def _all_runs(text: str, apart: str | None, indices: int) -> tuple[tuple[int, in
 
 def chunk_fields(job_id: str, record: bytes, dimensions: int) -> Iterator[tuple[int, str]]:
     """The fields of ``placed`` with runs of a job: number of the group, field (lua/parts/placements.lua)."""
+    if b"#" not in record:  # true of most jobs, whose runs stand in the record
+        return
     for number, group in enumerate(decode(record, dimensions)["groups"]):
         live, _, going = group["rest"].partition("#")[2].partition("!")
         for mark, chunks in (("", live), ("!", going)):
@@ -241,17 +243,24 @@ def read_order(record: bytes) -> int:
     return int.from_bytes(record[at : at + 8], "little")
 
 
+_STATES = {int(state): state for state in JobState}
+"""A call of the enumeration takes longer than all else that is read of a state."""
+
+
 def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
     """Read a job in short from its record."""
     job = decode(record, dimensions)
-    sums, wanted = [0] * 6, [0] * dimensions
+    total = unplaced = placed = finished = failed = stopped = 0
+    wanted = [0] * dimensions
     for group in job["groups"]:
-        unplaced = group["unplaced"] + group["delayed"]
-        counts = (group["total"], unplaced, group["placed"], group["finished"], group["failed"], group["stopped"])
-        sums = [sum(pair) for pair in zip(sums, counts, strict=True)]
-        if unplaced:
-            wanted = [amount + unplaced * need for amount, need in zip(wanted, group["need"], strict=True)]
+        waiting = group["unplaced"] + group["delayed"]
+        total, unplaced, placed = total + group["total"], unplaced + waiting, placed + group["placed"]
+        finished, failed = finished + group["finished"], failed + group["failed"]
+        stopped += group["stopped"]
+        if waiting:
+            for d, need in enumerate(group["need"]):
+                wanted[d] += waiting * need
     return JobHead(
-        job_id, job["name"], job["kind"], job["precedence"], job["order"], JobState(job["state"]),
-        Counts._make(sums), tuple(wanted),
+        job_id, job["name"], job["kind"], job["precedence"], job["order"], _STATES[job["state"]],
+        Counts(total, unplaced, placed, finished, failed, stopped), tuple(wanted),
     )  # fmt: skip

@@ -33,7 +33,11 @@ def command(
     app: App, *, kind: str | None, cpu: str | None, memory: str | None, others: Mapping[str, str],
     jobs: str | None, precedence: str | None, clear: bool, columns: Columns,
 ) -> None:  # fmt: skip
-    """Show the limits, or change those of KIND. Limits that are not given stay; the value none removes one."""
+    """Show the limits, or change those of KIND. Limits that are not given stay; the value none removes one.
+
+    A limit below the present use ends nothing: no task of the kind starts until enough have ended. To free the
+    difference at once, stop jobs (omega job stop).
+    """
     amounts = named(cpu, memory, others)
     changes = bool(amounts or jobs or precedence)
     if clear and changes:
@@ -89,16 +93,14 @@ def _range(text: str) -> tuple[int, int]:
 def show(dimensions: Dimensions, kinds: "Mapping[str, KindUse]") -> None:
     """Print use and limits by kind as ``used / limit``."""
 
-    def pair(used: str, limit: str | None) -> str:
-        return f"{used} / {limit or '–'}"
+    def pair(name: str, used: int, limit: int | None) -> str:
+        over = f" (over by {format_amount(name, used - limit)})" if limit is not None and used > limit else ""
+        return f"{format_amount(name, used)} / {'–' if limit is None else format_amount(name, limit)}{over}"
 
     rows = []
     for kind, use in kinds.items():
-        amounts = [
-            pair(format_amount(name, used), None if limit is None else format_amount(name, limit))
-            for name, used, limit in zip(dimensions.names, use.used, use.limits.resources, strict=True)
-        ]
-        jobs = pair(f"{use.jobs:,}", None if use.limits.jobs is None else f"{use.limits.jobs:,}")
+        amounts = [pair(*each) for each in zip(dimensions.names, use.used, use.limits.resources, strict=True)]
+        jobs = pair("jobs", use.jobs, use.limits.jobs)
         low, high = use.limits.precedence
         rows.append((kind, jobs, *amounts, f"{low}..{high}"))
     render.table(("kind", ">jobs used / limit", *(f">{name}" for name in dimensions.names), "precedence"), rows)

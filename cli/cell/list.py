@@ -7,15 +7,22 @@ from cli.app import App
 from cli.columns import Columns, answered, columns_option
 from omega.queries.cells import list_cells
 
+UNREADABLE = 3
+"""Exit status when a cell cannot be read."""
+
 
 @click.command()
 @columns_option
 @click.pass_obj
 def command(app: App, columns: Columns) -> None:
-    """List the cells of the store: resources, machines, live jobs and schedulers."""
+    """List the cells of the store: resources, machines, live jobs and schedulers.
+
+    A cell that cannot be read has the error in its line; the exit status is 3 then.
+    """
     found = list_cells(app.cells(), app.open)
+    code = UNREADABLE if any(each["note"] for each in found) else 0
     if answered(app, {"store": app.shown_url, "cells": found}, "cells", columns):
-        return
+        click.get_current_context().exit(code)
     if not found:
         render.note("no cells; create one with omega cell create NAME")
         return
@@ -25,3 +32,4 @@ def command(app: App, columns: Columns) -> None:
         for each in found
     ]
     render.table(("cell", "resources", ">machines", ">live jobs", ">schedulers", ""), rows)
+    click.get_current_context().exit(code)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cellstate.resources import Dimensions
+from cellstate.resources import Dimensions, format_amount
 from cli import render, words
 from cli.app import App
 from cli.event_words import clock
@@ -100,6 +100,7 @@ def _show(app: App, found: Explained) -> None:
             render.line(f"  {part.fits:,} of them would fit now")
         if part.fits < part.unplaced:
             _show_steps(part, found.explanation.machines)
+            _show_lacking(found.lacking(part))
     if not found.explanation.parts or found.explanation.reason in PLAIN:
         render.line(f"  {MEANING[found.explanation.reason]}")
     for line in loss_lines.lines(losses(found.cell, found.job)):
@@ -107,6 +108,15 @@ def _show(app: App, found: Explained) -> None:
     _show_past(app, past_reasons(found.cell, found.job.id))
     if remedies := found.remedies():
         render.line("  would fit after: " + " · or ".join(each["text"] for each in remedies))
+
+
+def _show_lacking(lacking: Sequence[Mapping[str, Any]]) -> None:
+    """Print resources that are free in all and not on one machine."""
+    for each in lacking:
+        name = each["resource"]
+        need, free, most, largest = (format_amount(name, each[key]) for key in ("need", "free", "most_free", "largest"))
+        never = "" if each["need"] <= each["largest"] else f", and no machine has more than {largest}"
+        render.line(f"  {name}: {free} free in all, at most {most} on one machine; a task needs {need}{never}")
 
 
 def _show_past(app: App, found: Sequence[Mapping[str, Any]]) -> None:

@@ -55,6 +55,7 @@ def _limits(row: Mapping[str, Any]) -> str:
     held = row["limited_use"] or {}
     return "  ".join(
         f"{name} {format_amount(name, held.get(name, 0))} of {format_amount(name, limit)}"
+        + (f" (over by {format_amount(name, held[name] - limit)})" if held.get(name, 0) > limit else "")
         for name, limit in row["limits"].items()
     )
 

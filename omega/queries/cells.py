@@ -64,10 +64,15 @@ def limits_json(dimensions: Dimensions, use: "KindUse") -> dict[str, Any]:
     """Limits and use of a kind; null means no limit."""
     rows = zip(dimensions.names, use.used, use.limits.resources, strict=True)
     return {
-        "jobs": {"used": use.jobs, "limit": use.limits.jobs},
-        "resources": {name: {"used": used, "limit": limit} for name, used, limit in rows},
+        "jobs": _use(use.jobs, use.limits.jobs),
+        "resources": {name: _use(used, limit) for name, used, limit in rows},
         "precedence": list(use.limits.precedence),
     }
+
+
+def _use(used: int, limit: int | None) -> dict[str, int | None]:
+    """Use and limit of a resource; `over` when the limit was lowered below what is in use."""
+    return {"used": used, "limit": limit, "over": 0 if limit is None else max(0, used - limit)}
 
 
 def list_cells(names: Iterable[str], connect: "Callable[[str], Queries]") -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellstate.model import JobState
 from omega.queries import wording
-from omega.queries.job_state import Room, group_names, state
+from omega.queries.job_state import PoolLimits, Room, group_names, state
 from omega.queries.job_status import waits_for
 from omega.queries.losses import losses
 from omega.queries.machines import find_machines
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cellstate.model import Job
     from cellstate.ports import Queries
     from cellstate.snapshot import Snapshot
-    from schedulers.constraints.explanation import Explanation
+    from schedulers.constraints.explanation import Explanation, GroupExplanation
 
 
 MOST_PAST_REASONS = 8
@@ -80,7 +80,9 @@ class Explained:
         self.cell, self.job, self.snapshot = cell, job, snapshot
         self.work = Work.of(job)
         look_up(cell, snapshot, [self.work])
-        self.explanation: Explanation = explain(self.work, snapshot, use, cell.dimensions.names, scheduled=scheduled)
+        self.explanation: Explanation = explain(
+            self.work, snapshot, use, cell.dimensions.names, scheduled=scheduled, pool_limit=PoolLimits(cell).of(job)
+        )
         self.groups = group_names(job)
 
     @classmethod
@@ -100,16 +102,37 @@ class Explained:
             {"group": part.group, "name": self.groups[part.group], "unplaced": part.unplaced, "fits": part.fits,
              "reason": str(part.reason), "steps": [
                  {"reason": str(step.reason), "what": step.what, "excludes": step.excludes, "remaining": step.remaining}
-                 for step in part.steps]} for part in self.explanation.parts
+                 for step in part.steps], "lacking": self.lacking(part)} for part in self.explanation.parts
         ]  # fmt: skip
         found = self.explanation
         return _head(self.cell, self.job) | {
-            "reason": str(found.reason), "detail": found.detail, "machines": found.machines,
+            "reason": str(found.reason), "detail": found.detail, "limit": found.limit and found.limit.as_json(),
+            "machines": found.machines,
             "groups": groups,
             "losses": losses(self.cell, self.job),
             "past_reasons": past_reasons(self.cell, self.job.id),
             "fits_after": [{name: value for name, value in each.items() if name != "text"} for each in self.remedies()],
         }  # fmt: skip
+
+    def lacking(self, part: "GroupExplanation") -> list[dict[str, Any]]:
+        """Return the resources of which no single machine that is up has enough free for a task, in smallest units.
+
+        ``free`` is what all these machines have free together, ``most_free`` and ``largest`` the most that one has free
+        and has at all: a task of more than `largest` needs a larger machine.
+        """
+        from cellstate.model import MachineState
+
+        rows, size = self.snapshot.rows, len(self.cell.dimensions)
+        up = rows[:, rows[2] == MachineState.UP]
+        if part.fits >= part.unplaced or not up.shape[1]:
+            return []
+        capacity, free = up[4 : 4 + size], up[4 : 4 + size] - up[4 + size : 4 + 2 * size]
+        return [
+            {"resource": name, "need": need, "free": int(free[d].clip(min=0).sum()),
+             "most_free": int(free[d].max().clip(min=0)), "largest": int(capacity[d].max())}
+            for d, (name, need) in enumerate(zip(self.cell.dimensions.names, self.work.need(part.group), strict=True))
+            if need > free[d].max()
+        ]  # fmt: skip
 
     def remedies(self) -> list[dict[str, Any]]:
         """What would let the rest fit, each with its ``text``."""

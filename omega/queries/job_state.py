@@ -11,6 +11,7 @@ state   pending     no task is placed                  finished   every task fin
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from cellstate.model import GroupStatus, Job, JobState, MachineState
@@ -20,8 +21,11 @@ from omega.queries.working_copy import Members, delayed_by, kinds_of, look_up, w
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
+    from cellstate.pool_records import PoolUse
+    from cellstate.pools import Pools
     from cellstate.ports import Queries
     from cellstate.snapshot import Snapshot
+    from schedulers.limits import ReachedLimit
 
 STATES = ("pending", "running", "held", "finished", "failed", "stopped", "abandoned")
 MOST_EXPLAINED = 200
@@ -81,6 +85,28 @@ def group_names(job: Job) -> list[str]:
     return [name or str(i) for i, name in zip(range(len(job.groups)), names, strict=False)]
 
 
+class PoolLimits:
+    """The limits of the pools of a cell; they are read once, when first needed."""
+
+    def __init__(self, cell: "Queries") -> None:
+        """Take a cell."""
+        self.cell = cell
+
+    @cached_property
+    def _pools(self) -> "tuple[Pools, Mapping[str, PoolUse]] | None":
+        pools = self.cell.pools()
+        return (pools, self.cell.pool_use()) if any(pool.limits for pool in pools.pools) else None
+
+    def of(self, job: Job) -> "ReachedLimit | None":
+        """Return the limit of its pool, or of an ancestor, that excludes every task of a job."""
+        from schedulers.limits import pool_limit_reached
+
+        if self._pools is None:
+            return None
+        left = [group.ready for group in job.groups]
+        return pool_limit_reached(job, left, *self._pools, self.cell.dimensions.names)
+
+
 @dataclass
 class Room:
     """Capacity and free resources of a cell's machines, to explain why a job is pending."""
@@ -94,6 +120,10 @@ class Room:
     _lacks: dict[Resources, str | None] = field(default_factory=dict)
     _snapshot: "Snapshot | None" = None
     _reasons: dict[Hashable, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read limits of pools when they are needed."""
+        self._pool_limits = PoolLimits(self.cell)
 
     def reason(self, job: Job) -> str:
         """The word for why a job is as it is; empty when there is nothing to explain."""
@@ -109,8 +139,6 @@ class Room:
         return self._pending(job)
 
     def _pending(self, job: Job) -> str:
-        from schedulers.limits import limit_reached
-
         self._read()
         if self._demanding(job):
             return self._explained(job)
@@ -123,12 +151,22 @@ class Room:
             return "TOO_LARGE"
         if job.kind not in self._live:
             return "NO_SCHEDULER"
-        use, left = (self._kinds or {}).get(job.kind), [group.ready for group in job.groups]
-        if use is not None and limit_reached(job, left, use, self.cell.dimensions.names):
+        if self._limited(job):
             return "LIMIT"
         if any(self.room(group.need) < group.unplaced for group in waiting):
             return "RESOURCES"
         return "LOCALITY" if job.id in self._delayed else "WAITING"
+
+    def _limited(self, job: Job) -> bool:
+        """Whether a limit of its kind or of its pool excludes every task of a job."""
+        from schedulers.limits import limit_reached, precedence_excluded
+
+        use, left = (self._kinds or {}).get(job.kind), [group.ready for group in job.groups]
+        if use is not None and (
+            precedence_excluded(job, use) or limit_reached(job, left, use, self.cell.dimensions.names)
+        ):
+            return True
+        return self._pool_limits.of(job) is not None
 
     @classmethod
     def of(cls, snapshot: "Snapshot", cell: "Queries", kinds: "Mapping[str, KindUse]", members: Members) -> "Room":
@@ -164,13 +202,14 @@ class Room:
         from schedulers.work import Work
 
         work = Work.of(job)
-        key = job.kind, job.precedence, work.shape()
+        limit = self._pool_limits.of(job)
+        key = job.kind, job.precedence, work.shape(), limit and limit.owner
         if key not in self._reasons:
             assert self._snapshot is not None  # noqa: S101 - read before
             look_up(self.cell, self._snapshot, [work])
             use, scheduled = (self._kinds or {}).get(job.kind), job.kind in self._live
             self._reasons[key] = explain(
-                work, self._snapshot, use, self.cell.dimensions.names, scheduled=scheduled
+                work, self._snapshot, use, self.cell.dimensions.names, scheduled=scheduled, pool_limit=limit
             ).reason
         found = self._reasons[key]
         return "LOCALITY" if found == "WAITING" and job.id in self._delayed else found

@@ -18,7 +18,7 @@ from cellstate.snapshot import Snapshot
 from schedulers.constraints.demands import Demands, demands
 from schedulers.constraints.evaluation import Mask, holds, related
 from schedulers.constraints.reasons import FOR_GOOD, Reason
-from schedulers.limits import limit_reached
+from schedulers.limits import ReachedLimit, limit_reached, precedence_excluded
 from schedulers.placement.domains import closed, levels, most_on_machine, places_of, tasks_of
 from schedulers.placement.service import Service
 from schedulers.work import Work
@@ -56,6 +56,8 @@ class Explanation:
     parts: tuple[GroupExplanation, ...] = ()
     detail: str = ""
     """The limit that concerns the whole job; empty when there is none."""
+    limit: ReachedLimit | None = None
+    """The limit of its job type or of a pool that excludes all of its tasks."""
 
     @property
     def unplaced(self) -> int:
@@ -115,12 +117,13 @@ def _waited_for(job: Job) -> str:
 
 
 def explain(
-    work: Work, snapshot: Snapshot, use: KindUse | None = None, names: tuple[str, ...] = (), *, scheduled: bool = True
-) -> Explanation:
+    work: Work, snapshot: Snapshot, use: KindUse | None = None, names: tuple[str, ...] = (), *, scheduled: bool = True,
+    pool_limit: ReachedLimit | None = None,
+) -> Explanation:  # fmt: skip
     """Explain why `work` is pending on `snapshot`, which is left unchanged.
 
     `use` has the limits and the use of the job's type, when there are limits; `names` are the cell's resources;
-    `scheduled` is whether a scheduler of its type is live.
+    `scheduled` is whether a scheduler of its type is live; `pool_limit` is the limit of a pool that excludes it.
     """
     known = int((snapshot.rows[2] != MachineState.GONE).sum())
     if work.job.state is JobState.HELD:
@@ -142,12 +145,15 @@ def explain(
         if left
     )
     snapshot.undo(mark)
-    detail = "" if use is None else limit_reached(work.job, work.left, use, names)
+    detail, limit = "", pool_limit
+    if use is not None:
+        detail, limit = precedence_excluded(work.job, use), limit_reached(work.job, work.left, use, names) or limit
+    detail = detail or (limit.text if limit else "")
     lacking = [part.reason for part in parts if part.reason is not Reason.WAITING]
     for_good = [reason for reason in lacking if reason in FOR_GOOD]
     others = [] if scheduled else [Reason.NO_SCHEDULER]
     others += [Reason.LIMIT] if detail else []
-    return Explanation([*for_good, *others, *lacking, Reason.WAITING][0], known, parts, detail)
+    return Explanation([*for_good, *others, *lacking, Reason.WAITING][0], known, parts, detail, limit)
 
 
 def _dry_run(work: Work, snapshot: Snapshot, here: dict[int, int]) -> dict[int, int]:

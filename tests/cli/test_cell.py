@@ -91,7 +91,7 @@ def test_list(store_url: str, omega: Omega, cell: RedisCell) -> None:
 
 def test_list_shows_a_cell_of_a_newer_omega_and_the_rest(store_url: str, cell: RedisCell) -> None:
     cell.client.hset(f"omega:{{{cell.name}}}:meta", "schema", 99)
-    found = {each["name"]: each["note"] for each in Omega(store_url).json("cell", "list")["cells"]}
+    found = {each["name"]: each["note"] for each in Omega(store_url).json("cell", "list", code=3)["cells"]}
     assert "written with schema 99" in found[cell.name]
 
 
@@ -115,8 +115,8 @@ def test_a_cell_of_an_older_omega_can_only_be_deleted(omega: Omega, cell: RedisC
     cell.client.hset(f"omega:{{{cell.name}}}:meta", "schema", 1)
     cell.client.hset(f"omega:{{{cell.name}}}:machines", "0", "0 1 text of another schema")
     assert omega.error("machine", "list") == (
-        f"cell {cell.name}: written with schema 1, this Omega has schema {SCHEMA}; finish its jobs with the older "
-        f"Omega, then omega cell delete {cell.name}, or name another cell with --cell"
+        f"cell {cell.name}: written with schema 1, this Omega has schema {SCHEMA}; run omega store migrate {cell.name},"
+        " or finish its jobs with the older Omega, or name another cell with --cell"
     )
     assert omega.json("cell", "delete", "--yes") == {"cell": cell.name, "deleted": True, "machines": 2, "jobs": 0}
 
@@ -139,7 +139,7 @@ def test_status_counts_what_there_is(omega: Omega, cell: RedisCell) -> None:
     assert found["demand"] == {"tasks": 7, "cpu": 7, "memory": 7}
     assert "7 tasks: cpu 0.0 (0 % of all), memory 7 MiB (0 % of all)" in text
     assert found["schedulers"] == {"live": ["batch/0"], "lapsed": []}
-    assert found["limits"]["batch"]["resources"]["cpu"] == {"used": 1000, "limit": None}
+    assert found["limits"]["batch"]["resources"]["cpu"] == {"used": 1000, "limit": None, "over": 0}
     assert "4 · 2 up, 1 drained, 1 down" in text
     assert "cpu 17 % (1 of 6)" in text
     assert "2 · 1 pending, 1 running" in text
@@ -149,8 +149,8 @@ def test_status_counts_what_there_is(omega: Omega, cell: RedisCell) -> None:
 def test_limits_are_set_one_by_one_and_lifted(omega: Omega) -> None:
     assert omega.json("cell", "limits") == {"cell": omega.cell, "limits": {}}
     expected = {
-        "jobs": {"used": 0, "limit": 5},
-        "resources": {"cpu": {"used": 0, "limit": 2500}, "memory": {"used": 0, "limit": None}},
+        "jobs": {"used": 0, "limit": 5, "over": 0},
+        "resources": {"cpu": {"used": 0, "limit": 2500, "over": 0}, "memory": {"used": 0, "limit": None, "over": 0}},
         "precedence": [0, 1_000_000],
     }
     words = ("cell", "limits", "batch")

@@ -136,8 +136,8 @@ def test_groups_are_explained_one_by_one() -> None:
     [
         (Limits((None, None)), 9, (9, 9), ""),
         (Limits((10, None)), 1, (9, 9), ""),
-        (Limits((10, None)), 1, (10, 9), "cpu: kind service holds 10m of at most 10m, a task needs 1m"),
-        (Limits((None, None), jobs=3), 3, (0, 0), "3 jobs of kind service are admitted, the most there may be"),
+        (Limits((10, None)), 1, (10, 9), "kind service, cpu: 10m of at most 10m in use, a task needs 1m; 1m short"),
+        (Limits((None, None), jobs=3), 3, (0, 0), "kind service, jobs: 3 of at most 3 in use, a job needs 1; 1 short"),
         (Limits((None, None), precedence=(0, 5)), 0, (0, 0), "precedence 7 is not within 0 to 5 of kind service"),
     ],
 )
