@@ -22,7 +22,8 @@ def pack_shares(epoch: Epoch) -> bytes:
 
 def pack_leaves(epoch: Epoch) -> bytes:
     """Write the leaves and their shares."""
-    return cast("bytes", msgpack.packb([{name: list(each) for name, each in epoch.leaves.items()}, epoch.leaf_shares]))
+    leaves = {name: list(each) for name, each in epoch.leaves.items()}
+    return cast("bytes", msgpack.packb([leaves, dict(epoch.leaf_shares)]))
 
 
 def digest(shares: bytes, leaves: bytes) -> str:

@@ -9,13 +9,13 @@ from cellstate.pool_rules import check
 from cellstate.pools import Pool, Pools
 
 if TYPE_CHECKING:
-    from cellstate.ports import OperatorStore
+    from cellstate.ports import JobStore, OperatorStore, Queries
 
 ATTEMPTS = 5
 
 
 def change(
-    cell: "OperatorStore", make: Callable[[Pools], Pools], now_ms: int, by: str, version: int | None = None
+    cell: "JobStore | OperatorStore", make: Callable[[Pools], Pools], now_ms: int, by: str, version: int | None = None
 ) -> tuple[Pools, Pools]:
     """Set the pools that `make` returns for the present ones; returns the pools before and afterwards.
 
@@ -33,7 +33,7 @@ def change(
     raise RuntimeError("out of attempts")
 
 
-def check_all(cell: "OperatorStore", pools: Pools) -> None:
+def check_all(cell: "Queries", pools: Pools) -> None:
     """Raise BadInput for pools that break a rule, also one about the cell's machines."""
     check(pools, cell.dimensions.names)
     if any(tree.machines for tree in pools.trees):

@@ -126,6 +126,11 @@ def from_document(document: Document, dimensions: Dimensions) -> tuple[Pools, in
     return Pools(pools, trees), found.version
 
 
+def from_values(values: Mapping[str, Any], dimensions: Dimensions) -> tuple[Pools, int | None]:
+    """Return the pools of plain values in the form of a file, and the version that they name."""
+    return from_document(Document("pools", values, None), dimensions)
+
+
 def amounts(given: Mapping[str, str | int | float], dimensions: Dimensions, what: str) -> dict[str, int]:
     """Return amounts in smallest units; ``tasks`` and ``jobs`` are plain counts. Raises BadInput."""
     found = {}

@@ -75,6 +75,7 @@ class SchedulerMetrics(Collector):
             yield gauge
         yield self._rejections(names, values)
         yield self._utilisation(names, values)
+        yield from self._pools(names, values)
 
     def _rejections(self, names: list[str], values: list[str]) -> Metric:
         about = "Claims rejected as moved or full since the start, by machine; repeated ones indicate a fault"
@@ -85,6 +86,30 @@ class SchedulerMetrics(Collector):
         if others := sum(count for _, count in worst[MOST_MACHINES:]):
             found.add_metric([*values, "other"], others)
         return found
+
+    def _pools(self, names: list[str], values: list[str]) -> Iterator[Metric]:
+        """Yield shares of pools by the published epoch, as parts of their tree's machines."""
+        live = self.live()
+        epoch = live.snapshot.epoch if live is not None else None
+        if live is None or epoch is None:
+            return
+        for name, about in (
+            ("fair_share", "Fair share of a pool"), ("usage", "Part that the jobs of a pool hold"),
+            ("demand", "Part that the jobs of a pool hold or want"), ("guarantee", "Strong guarantee of a pool"),
+        ):  # fmt: skip
+            found = GaugeMetricFamily(f"omega_pool_{name}", about, labels=[*names, "pool", "resource"])
+            for share in epoch.pools.values():
+                vector = getattr(share, name)
+                for resource, part in zip(live.cell.dimensions.names, vector, strict=True):
+                    found.add_metric([*values, share.name, resource], part)
+            yield found
+        satisfaction = GaugeMetricFamily(
+            "omega_pool_satisfaction", "Usage ÷ fair share; +Inf without a share", labels=[*names, "pool"]
+        )
+        for share in epoch.pools.values():
+            satisfaction.add_metric([*values, share.name], share.satisfaction)
+        yield satisfaction
+        yield GaugeMetricFamily("omega_epoch", "Number of the epoch of fair shares in use", value=epoch.number)
 
     def _utilisation(self, names: list[str], values: list[str]) -> Metric:
         about = "Allocated share of the cell's capacity that is up, as this scheduler's copy has it"

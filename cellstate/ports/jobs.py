@@ -5,12 +5,12 @@ from typing import Any, Protocol
 
 from cellstate.cell import Submitted
 from cellstate.model import Job, JobSpec, TaskGroup
-from cellstate.ports.parts import ChangeTotals, EndTasks, SetLimits, StopJobs
+from cellstate.ports.parts import ChangeTotals, EndTasks, SetLimits, SetPools, StopJobs
 from cellstate.ports.queries import Queries
 
 
-class JobStore(Queries, EndTasks, StopJobs, ChangeTotals, SetLimits, Protocol):
-    """The port of clients and commands that change jobs and their limits."""
+class JobStore(Queries, EndTasks, StopJobs, ChangeTotals, SetLimits, SetPools, Protocol):
+    """The port of clients and commands that change jobs, their limits and pools."""
 
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
         """Submit jobs; a job already stored under its id changes nothing.

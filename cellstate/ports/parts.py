@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from cellstate.model import Job, JobState, Limits, MachineSpec
+from cellstate.pools import Pools
 from cellstate.transaction import Ending
 
 
@@ -89,3 +90,16 @@ class DrainDeadlines(Protocol):
 
     def set_deadline(self, machine: int, milliseconds: int | None) -> None:
         """Let a machine's tasks be moved off after so long, if it is drained then; None forgets that."""
+
+
+class SetPools(Protocol):
+    """Changing pools."""
+
+    def set_pools(self, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
+        """Replace the pools of the cell; returns them with their numbers and their version.
+
+        `check` is the version of the pools that the caller read: Overtaken when they were modified since. Refused when
+        a pool with live jobs would be removed or get pools below it; BadInput for pools that break a rule of
+        pool_rules.py. A pool that moves takes its running tasks along: its use counts below its new ancestors at once,
+        and an ancestor above its limit takes nothing until the limit is met again. Equal pools change nothing.
+        """

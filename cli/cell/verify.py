@@ -1,9 +1,26 @@
 """``omega cell verify``."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from cli import render, words
 from cli.app import App
+
+if TYPE_CHECKING:
+    from cellstate.audit import Report
+    from cellstate.ports import Queries
+
+
+def with_epoch(cell: "Queries", report: "Report") -> "Report":
+    """Add pools whose published fair share is not the one that the epoch's input gives."""
+    from dataclasses import replace
+
+    from cellstate.audit import Violation
+    from omega.queries.pools import wrong_epoch
+
+    wrong = [Violation(6, what, f"pool {name}") for name, what in wrong_epoch(cell)]
+    return replace(report, violations=(*report.violations, *wrong)) if wrong else report
 
 
 @click.command()
@@ -21,7 +38,7 @@ def command(ctx: click.Context, name: str | None) -> None:
     cell = app.open(name)
     check_suitable(server_info(app.url))
     with render.busy(f"verifying {cell.name}", quiet=app.as_json):
-        report = verify(cell)
+        report = with_epoch(cell, verify(cell))
     if app.as_json:
         render.document(report.as_json())
     else:

@@ -14,6 +14,7 @@ from omega.queries.explanations import Explained, explain_machine, past_reasons,
 from omega.queries.finding import find_job
 from omega.queries.job_state import state
 from omega.queries.losses import losses
+from omega.queries.pool_standing import lines
 
 if TYPE_CHECKING:
     from schedulers.constraints.explanation import GroupExplanation, Step
@@ -103,6 +104,8 @@ def _show(app: App, found: Explained) -> None:
             _show_lacking(found.lacking(part))
     if not found.explanation.parts or found.explanation.reason in PLAIN:
         render.line(f"  {MEANING[found.explanation.reason]}")
+    for line in lines(found.pool) if found.pool else ():
+        render.line(f"  {line}")
     for line in loss_lines.lines(losses(found.cell, found.job)):
         render.line(f"  {line}")
     _show_past(app, past_reasons(found.cell, found.job.id))

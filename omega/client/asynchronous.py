@@ -125,6 +125,22 @@ class AsyncClient:
         """See Client.set_limits."""
         return await self._write(self._client.set_limits, kind, limits, clear=clear)
 
+    async def pools(self) -> Document:
+        """See Client.pools."""
+        return await self._read(self._client.pools)
+
+    async def export_pools(self) -> Document:
+        """See Client.export_pools."""
+        return await self._read(self._client.export_pools)
+
+    async def import_pools(self, document: Mapping[str, Any], *, version: int | None = None) -> Document:
+        """See Client.import_pools."""
+        return await self._write(self._client.import_pools, document, version=version)
+
+    async def plan_pools(self, document: Mapping[str, Any]) -> Document:
+        """See Client.plan_pools."""
+        return await self._read(self._client.plan_pools, document)
+
     async def schedulers(self, *, everybody: bool = False) -> Document:
         """See Client.schedulers."""
         return await self._read(self._client.schedulers, everybody=everybody)

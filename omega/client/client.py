@@ -14,6 +14,7 @@ from omega.client.defaults import account_name, author
 from omega.limits import set_limits
 from omega.live import waiting
 from omega.queries import cells, doubts, event_list, events, explanations, jobs, machines, plans, schedulers
+from omega.queries import pools as pool_queries
 from omega.queries.finding import find_job
 from omega.queries.job_status import JobStatus, progress
 from omega.queries.recent import recently
@@ -230,6 +231,42 @@ class Client:
             cell.members()
             set_limits(cell, kind, limits, _now_ms(), self._by, clear=clear)
         return self.limits(kind)
+
+    def pools(self) -> Document:
+        """Return the pools with settings, demand, usage, fair share and status. See ``omega pool list``."""
+        with self._connections.cell() as cell:
+            return pool_queries.pools_json(cell)
+
+    def export_pools(self) -> Document:
+        """Return pools and trees as `import_pools` takes them. See ``omega pool export``."""
+        from omega.pool_file import as_document
+
+        with self._connections.cell() as cell:
+            return as_document(cell.pools())
+
+    def import_pools(self, document: Mapping[str, Any], *, version: int | None = None) -> Document:
+        """Replace all pools and trees by those of a document, and return them as `export_pools` does.
+
+        Raises Overtaken when the pools are not of `version`, or else of the version that the document names, if any;
+        BadInput and Refused as ``omega pool import`` does.
+        """
+        from omega import pool_changes, pool_file
+
+        with self._connections.cell() as cell:
+            cell.members()
+            wanted, named = pool_file.from_values(document, cell.dimensions)
+            known = named if version is None else version
+            _, after = pool_changes.change(cell, lambda _: wanted, _now_ms(), self._by, known)
+            return pool_file.as_document(after)
+
+    def plan_pools(self, document: Mapping[str, Any]) -> Document:
+        """Return the fair shares before and after an import of a document. See ``omega pool plan``."""
+        from omega import pool_changes, pool_file
+
+        with self._connections.cell() as cell:
+            wanted, _ = pool_file.from_values(document, cell.dimensions)
+            pool_changes.check_all(cell, wanted)
+            return pool_queries.plan_json(cell, wanted)
 
     def schedulers(self, *, everybody: bool = False) -> Document:
         """Return the schedulers and their figures, with `everybody` also past ones. See ``omega scheduler list``."""

@@ -10,6 +10,7 @@ from omega.queries.job_state import PoolLimits, Room, group_names, state
 from omega.queries.job_status import waits_for
 from omega.queries.losses import losses
 from omega.queries.machines import find_machines
+from omega.queries.pool_standing import standing
 from omega.queries.working_copy import delayed_by, kinds_of, look_up, working_copy
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Explained:
             self.work, snapshot, use, cell.dimensions.names, scheduled=scheduled, pool_limit=PoolLimits(cell).of(job)
         )
         self.groups = group_names(job)
+        self.pool = standing(cell, job)
 
     @classmethod
     def of(cls, cell: "Queries", job: "Job") -> "Explained":
@@ -110,6 +112,7 @@ class Explained:
             "machines": found.machines,
             "groups": groups,
             "losses": losses(self.cell, self.job),
+            "pool": self.pool,
             "past_reasons": past_reasons(self.cell, self.job.id),
             "fits_after": [{name: value for name, value in each.items() if name != "text"} for each in self.remedies()],
         }  # fmt: skip

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from cellstate.pool_records import PoolUse
     from cellstate.ports import Queries
 
+TOLERANCE = 1e-9
+"""Fair shares that differ by less are equal."""
 NORMAL, BELOW = "normal", "below fair share"
 
 
@@ -145,3 +147,21 @@ def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
             "demand": _named(resources, shown.demand) if shown else {},
         })  # fmt: skip
     return {"cell": cell.name, "version": pools.version, "pools": rows}
+
+
+def wrong_epoch(cell: "Queries") -> list[tuple[str, str]]:
+    """Compute the published epoch again from the input that it names; return (pool, what) for each that differs."""
+    from schedulers.epochs import recomputed
+
+    epoch, pools = cell.epoch(), cell.pools()
+    if epoch is None or epoch.pools_version != pools.version:
+        return []  # its pools were changed since
+    again, found = recomputed(epoch, pools, cell.dimensions.names), []
+    for name in sorted(again.keys() | epoch.pools.keys()):
+        published, computed = epoch.pools.get(name), again.get(name)
+        if published is None or computed is None:
+            found.append((name, f"is in epoch {epoch.number} and its input does not give it, or conversely"))
+        elif any(abs(a - b) > TOLERANCE for a, b in zip(published.fair_share, computed.fair_share, strict=True)):
+            what = f"has the fair share {published.fair_share} in epoch {epoch.number}, computed {computed.fair_share}"
+            found.append((name, what))
+    return found

@@ -1,12 +1,14 @@
 """`omega pool set`, `list`, `show`, `remove`, `plan`, `import`, `export`, `watch`: tables, JSON, refusals."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cellstate.model import MachineSpec
+from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
+from cellstate.transaction import Claim, Position, Transaction
 from schedulers.process.epochs import Publisher
 from tests.cli.conftest import Omega, join
 
@@ -180,3 +182,43 @@ def test_watch_prints_what_changed(omega: Omega) -> None:
     omega.run("pool", "set", "a")
     result = omega.run("--json", "pool", "watch", "--every", "0.1", "--for", "0.25")
     assert [json.loads(line)["pools"][0]["name"] for line in result.stdout.splitlines()] == ["a"]
+
+
+def test_why_says_how_the_pool_stands(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("pool", "set", "a", "--limit", "tasks=1", "--reclaim", "never")
+    omega.run("pool", "set", "b")
+    for name, pool, count in (("x", "b", 4), ("y", "a", 2)):
+        group = TaskGroup((1000, 64), count)
+        cell.submit([JobSpec(name, name, "batch", (group,), extra={"pool": pool, "user": "ada"})], 0, "ada")
+    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
+    job = cell.job(cell.job_id("x") or "")
+    assert job is not None
+    cell.commit(member, 1, [Transaction(job.id, (Claim(0, 0, 4),))], Position(), 0)
+    stands = omega.json("job", "why", "y")["pool"]
+    assert (stands["name"], stands["status"], stands["reclaim"]) == ("a", "below fair share", "never")
+    assert stands["limits"] == []
+    assert stands["holders"] == [{"pool": "b", "over": {"cpu": 2000}}]
+    text = omega.text("job", "why", "y")
+    assert "pool a: holds cpu 0 of its fair share 2 (below fair share)" in text
+    assert "above their fair share: b (cpu 2)" in text
+    assert "reclaim is never: it waits until their tasks end" in text
+    omega.run("pool", "set", "a", "--limit", "tasks=0")
+    assert "limit of pool a reached: tasks 0 of 0" in omega.text("job", "why", "y")
+
+
+def test_verify_computes_the_published_epoch_again(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("pool", "set", "a")
+    submit(omega, "x", "a", 40)
+    assert Publisher(cell).publish("batch/0", 1_000)
+    assert omega.json("cell", "verify")["ok"]
+    epoch = cell.epoch()
+    assert epoch is not None
+    wrong = replace(epoch, number=2, at_ms=9_000, pools={
+        name: replace(share, fair_share=(0.5, 0.5)) for name, share in epoch.pools.items()
+    })  # fmt: skip
+    assert cell.publish_epoch(wrong, 1_000, 9_000)
+    found = omega.json("cell", "verify", code=1)["violations"]
+    assert [each["where"] for each in found] == ["pool a", "pool default/<Root>"]
+    assert "epoch 2" in found[0]["what"]

@@ -42,6 +42,8 @@ def test_answers_are_those_of_the_commands(omega: Omega, client: Client, cell: R
         (client.machines(), ("machine", "list")),
         (client.machines(limit=1, after=0), ("machine", "list", "--limit", "1", "--after", "0")),
         (client.limits(), ("cell", "limits")),
+        (client.pools(), ("pool", "list")),
+        (client.export_pools(), ("pool", "export")),
         (client.schedulers(), ("scheduler", "list")),
         (client.cell_status(), ("cell", "status")),
         ({"events": list(client.events())}, ("events",)),
@@ -230,3 +232,20 @@ def _others(value: object) -> Iterator[object]:
             yield from _others(each)
     elif type(value) not in (str, int, float, bool, type(None)):
         yield value
+
+
+def test_pools_are_planned_and_replaced_with_their_version(omega: Omega, client: Client, cell: RedisCell) -> None:
+    join(cell, 1)
+    document = {"pools": [{"name": "a", "weight": 2, "guarantee": {"cpu": "500m"}}, {"name": "b"}]}
+    assert {row["name"]: row["change"] for row in client.plan_pools(document)["pools"]} == {"a": "added", "b": "added"}
+    stored = client.import_pools(document)
+    assert stored["pools"] == [{"name": "a", "weight": 2.0, "guarantee": {"cpu": "500m"}}, {"name": "b"}]
+    assert client.import_pools(stored) == stored, "equal pools change nothing"
+    omega.run("pool", "set", "c")
+    with pytest.raises(Overtaken):
+        client.import_pools(stored)
+    with pytest.raises(BadInput, match="weights are above 0"):
+        client.import_pools({"pools": [{"name": "a", "weight": 0}]})
+    assert [row["name"] for row in client.pools()["pools"]] == ["a", "b", "c"]
+    with pytest.raises(Refused, match="not configured"):
+        client.submit({**JOB, "pool": "d"})

@@ -73,7 +73,7 @@ def test_the_store_has_no_public_method_outside_the_ports() -> None:
 @pytest.mark.parametrize(
     ("port", "foreign"),
     [
-        (JobStore, {"commit", "register_scheduler", "receive", "set_machine_state", "set_pools", "housekeep"}),
+        (JobStore, {"commit", "register_scheduler", "receive", "set_machine_state", "housekeep"}),
         (OperatorStore, {"commit", "submit", "receive", "housekeep", "claim_shard"}),
         (SchedulerStore, {"submit", "hold", "receive", "set_machine_state", "set_pools", "join", "keep_tails"}),
         (ExecutorStore, {"submit", "hold", "commit", "set_machine_state", "set_pools", "settle", "stop"}),

@@ -9,9 +9,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from cellstate.errors import BadInput
+from cellstate.pools import Pool, Pools
 from cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.live.metrics import ExecutorMetrics, shown
 from omega.testing import snapshot, work
+from schedulers.epochs import epoch_of
 from schedulers.instruments import BOUNDS, DurationHistogram, Figures, Instrument
 from schedulers.live import Live
 from schedulers.loop import Receive
@@ -205,3 +207,15 @@ def test_numbers_of_an_executor() -> None:
     assert registry.get_sample_value("omega_simulated_executor_tasks_ended_total", labels) == 5
     with shown(None, "c", "simulated/here", numbers) as url:
         assert url is None
+
+
+def test_shares_of_pools_are_those_of_the_epoch() -> None:
+    cell = SimpleNamespace(dimensions=SimpleNamespace(names=("cpu", "memory")))
+    live = SimpleNamespace(snapshot=snapshot((4, 4)), cell=cell)
+    before = registered(Figures(), of=cast("Live", live))
+    assert value(before, "omega_pool_fair_share", pool="a", resource="cpu") is None
+    live.snapshot.epoch = epoch_of(Pools((Pool("a"),)), [], {"default": (4, 4)}, ("cpu", "memory"), at_ms=1)
+    registry = registered(Figures(), of=cast("Live", live))
+    assert value(registry, "omega_pool_fair_share", pool="a", resource="cpu") == 0
+    assert value(registry, "omega_pool_satisfaction", pool="a") == float("inf")
+    assert registry.get_sample_value("omega_epoch") == 1

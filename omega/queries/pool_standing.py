@@ -1,0 +1,105 @@
+"""How the pool of a job stands: its share, what it holds, and which pools hold what it lacks."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cellstate.pools import Pools
+from cellstate.resources import format_amount
+from omega.queries.pools import BELOW, pools_json
+
+if TYPE_CHECKING:
+    from cellstate.model import Job
+    from cellstate.ports import Queries
+
+MOST_HOLDERS = 3
+"""Pools above their fair share that are named."""
+_SMALL = 1e-9
+
+
+def standing(cell: "Queries", job: "Job") -> dict[str, Any] | None:
+    """Return how the pool of a job stands, as plain values; None when no pools are configured.
+
+    ``limits`` are those of the pool and its ancestors that leave no room for one more task of the job; ``holders`` the
+    leaf pools of its tree that hold most beyond their fair share of a resource that the job needs.
+    """
+    pools = cell.pools()
+    if not pools.configured:
+        return None
+    document = pools_json(cell)
+    rows = {row["name"]: row for row in document["pools"]}
+    lane = cell.lanes([job.lane]).get(job.lane)
+    name = pools.pool_of(lane[1].pool, lane[1].user) if lane else ""
+    own = rows.get(name)
+    if own is None:
+        return None
+    needs = {
+        resource: amount
+        for group in job.groups if group.ready
+        for resource, amount in zip(cell.dimensions.names, group.need, strict=True) if amount
+    }  # fmt: skip
+    kept = ("name", "parent", "tree", "mode", "ephemeral", "weight", "guarantee", "reclaim", "fair_share", "usage",
+            "demand", "satisfaction", "dominant_resource", "status", "fair_share_amounts", "usage_amounts")  # fmt: skip
+    return {field: own[field] for field in kept} | {
+        "epoch": document["epoch"] and document["epoch"]["number"],
+        "limits": list(_limits(cell, pools, name, needs)),
+        "holders": _holders(pools, own, rows, needs),
+    }
+
+
+def _limits(cell: "Queries", pools: Pools, name: str, needs: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    use = cell.pool_use()
+    for pool in pools.chain(name):
+        held = {"jobs": use[pool.name].jobs, "tasks": use[pool.name].tasks} | dict(
+            zip(cell.dimensions.names, use[pool.name].amounts, strict=True)
+        )
+        for resource, limit in pool.limits.items():
+            more = needs.get(resource, 0 if resource in cell.dimensions.names else 1)
+            if more and held[resource] + more > limit:
+                yield {"pool": pool.name, "resource": resource, "held": held[resource], "limit": limit}
+
+
+def _holders(
+    pools: Pools, own: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]], needs: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    found = []
+    for row in rows.values():
+        if row["name"] == own["name"] or row["tree"] != own["tree"] or row["name"] in pools.children:
+            continue
+        over = {
+            resource: round(row["usage_amounts"][resource] - row["fair_share_amounts"][resource])
+            for resource in needs if row["usage"][resource] > row["fair_share"][resource] + _SMALL
+        }  # fmt: skip
+        if over:
+            most = max(row["usage"][resource] - row["fair_share"][resource] for resource in over)
+            found.append((most, {"pool": row["name"], "over": over}))
+    found.sort(key=lambda each: -each[0])
+    return [each for _, each in found[:MOST_HOLDERS]]
+
+
+def lines(stands: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how a pool stands, for people."""
+    dominant = stands["dominant_resource"]
+    at = dominant or next(iter(stands["usage"]), "")
+    used, fair = (
+        format_amount(at, stands["usage_amounts"][at]),
+        format_amount(at, round(stands["fair_share_amounts"][at])),
+    )
+    kind = "ephemeral pool" if stands["ephemeral"] else "pool"
+    guarantee = stands["guarantee"].get(at)
+    more = f", guaranteed {format_amount(at, guarantee)}" if guarantee else ""
+    yield f"{kind} {stands['name']}: holds {at} {used} of its fair share {fair}{more} ({stands['status']})"
+    for limit in stands["limits"]:
+        name = limit["resource"]
+        held, most = format_amount(name, limit["held"]), format_amount(name, limit["limit"])
+        yield f"limit of pool {limit['pool']} reached: {name} {held} of {most}"
+    if stands["status"] == BELOW and stands["holders"]:
+        who = ", ".join(f"{each['pool']} ({_text(each['over'])})" for each in stands["holders"])
+        yield f"above their fair share: {who}"
+        if stands["reclaim"] == "never":
+            yield "reclaim is never: it waits until their tasks end"
+        elif stands["reclaim"] == "guarantee":
+            yield "reclaim is guarantee: it evicts only up to its guarantee, else it waits until their tasks end"
+
+
+def _text(amounts: Mapping[str, int]) -> str:
+    return " ".join(f"{name} {format_amount(name, amount)}" for name, amount in amounts.items())
