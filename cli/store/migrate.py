@@ -14,10 +14,10 @@ from cli.app import App
 @click.argument("names", metavar="[CELL]...", nargs=-1)
 @click.pass_obj
 def migrate(app: App, names: tuple[str, ...]) -> None:
-    """Bring cells that an older Omega version wrote to the present form of records (default: all cells).
+    """Migrate cells written by an older version (default: all cells).
 
     Stop schedulers and agents first. Repeat the command after an interruption; until it is complete no version opens
-    the cell. The events of a migrated cell begin anew.
+    the cell. The log of a migrated cell starts empty.
     """
     from cellstate.backup.migrate import migrate as bring
     from cellstate.keys import SCHEMA
