@@ -50,11 +50,9 @@ do
       end
       local t = {
         id = ARGV[i], gang = numbers[1] == 1, coarse = numbers[2] == 1, n = n, at = i + 2, numbers = numbers,
-        evict = evict, taken = evict and {}, units = evict and {}, evicted = evict and {}, gone = evict and {},
-        vacated = evict and {}, share = share, job = false, kind = false,
-        chain = false, limited = false,
-        claimed = n > 1 and {} or NONE, placed = {}, verdicts = false, incomplete = false, placing = false,
+        share = share, job = false, kind = false, claimed = n > 1 and {} or NONE, placed = {}, placing = false,
       }
+      if evict then t.evict, t.taken, t.units, t.evicted, t.gone, t.vacated = evict, {}, {}, {}, {}, {} end
       ids[#ids + 1], list[#list + 1] = t.id, t
       for k = i + 3, i + 2 + n do
         all = all + 1

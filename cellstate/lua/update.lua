@@ -30,7 +30,7 @@ local lack = lacking()
 if lack then return lack end
 
 redis.call('HSET', specs_key, job, spec)
-for i = fixed_args + 1, #ARGV do j.groups[#j.groups + 1] = group_of(unpack_numbers(group_format(7), ARGV[i])) end
+for i = fixed_args + 1, #ARGV do j.groups[#j.groups + 1] = group_of(group_format(7), ARGV[i], 1) end
 redis.call('HSET', updates_key, job, 'rolling')
 j.commands = commands == '1'
 modify(j)

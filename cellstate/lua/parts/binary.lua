@@ -59,9 +59,13 @@ do
 end
 
 -- All numbers of a text, as a list.
+local layouts = {}
 local function unpack_list(text)
   local n = #text / 8
-  if n <= AT_ONCE then return { unpack_numbers('<' .. string.rep('i8', n), text) } end
+  if n <= AT_ONCE then
+    layouts[n] = layouts[n] or '<' .. string.rep('i8', n)
+    return { unpack_numbers(layouts[n], text) }
+  end
   local list = {}
   for from = 0, n - 1, AT_ONCE do
     local count = math.min(AT_ONCE, n - from)

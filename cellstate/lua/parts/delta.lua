@@ -32,8 +32,8 @@ do
     local found, open, few = {}, {}, math.min(want, math.floor(2 * want / #buckets) + 1)
     local function read(bucket, skip, count)
       local base = lane * 274877906944 + bucket * 8589934592
-      local entries = redis.call('ZRANGEBYSCORE', key, string.format('(%.0f', base + after),
-        string.format('(%.0f', base + 8589934592), 'WITHSCORES', 'LIMIT', skip, count)
+      local entries = redis.call('ZRANGEBYSCORE', key, string.format('(%d', base + after),
+        string.format('(%d', base + 8589934592), 'WITHSCORES', 'LIMIT', skip, count)
       for i = 1, #entries, 2 do found[#found + 1] = { tonumber(entries[i + 1]) - base, entries[i] } end
       return #entries == 2 * count and found[#found][1]
     end
@@ -74,12 +74,12 @@ do
       end
       counts[#counts + 1] = want > 0 and string.format('%d', given) or '-'
     end
-    reply[#reply + 1] = string.format('%.0f', arrivals)
+    reply[#reply + 1] = string.format('%d', arrivals)
     reply[#reply + 1] = concat(counts, ',')
     local records, specs = fetch(jobs_key, ids), fetch(specs_key, ids)
     for i = 1, #ids do
       local at = #reply
-      reply[at + 1], reply[at + 2] = ids[i], string.format('%.0f', when[i])
+      reply[at + 1], reply[at + 2] = ids[i], string.format('%d', when[i])
       reply[at + 3], reply[at + 4] = records[i] or '', specs[i] or ''
     end
   end

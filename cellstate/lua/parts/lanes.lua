@@ -69,7 +69,7 @@ do
   end
 
   function lanes.score(j, arrival)
-    return format('%.0f', tonumber(j.lane) * LANE_SPAN + tonumber(j.bucket, 16) * BUCKET_SPAN + arrival)
+    return format('%d', tonumber(j.lane) * LANE_SPAN + tonumber(j.bucket, 16) * BUCKET_SPAN + arrival)
   end
 
   -- Write the lanes that changed; returns their rows. One without live jobs is forgotten, and its number free.

@@ -121,7 +121,7 @@ local function announce_place(j, group, duration, hold, m, placement, tasks)
   local o = open
   if o.n == 0 or o.job ~= j or o.group ~= group or o.hold ~= hold or o.executor ~= m[EXECUTOR] then
     close()
-    o.job, o.group, o.duration, o.hold, o.executor = j, group, duration, hold, m[EXECUTOR]
+    o.job, o.group, o.duration, o.hold, o.executor = j, group, format('%d', duration), hold, m[EXECUTOR]
   end
   local item, n = placement .. ' ' .. m.key .. ' ' .. tasks, o.n + 1
   o.n, o.items[n], o.facts[n] = n, item, with_values(item, m)

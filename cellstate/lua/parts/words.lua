@@ -41,10 +41,8 @@ local function load_machines(wanted)
 end
 
 -- A group's numbers and texts, and what this call does to it. live, going: its chunks of runs (placements.lua).
-local function group_of(...)
-  local g = {
-    first = false, last = 0, added = false, dropped = false, losses = false, wanted = 0, held = 0,
-    live = '-', going = '-', ... }
+local function group_of(layout, text, at)
+  local g = { first = false, losses = false, wanted = 0, held = 0, live = '-', going = '-', unpack_numbers(layout, text, at) }
   if g[REST] ~= '' then
     g.losses, g.live, g.going = match(g[REST], '^(.-)#(.-)!(.*)$')
     g.losses = g.losses ~= '' and g.losses
@@ -57,7 +55,7 @@ local function read_job(id, text)
   local j, form, at = read_head(id, text)
   local layout, groups, placed, unplaced, delayed = group_format(form), {}, 0, 0, 0
   for i = 1, j.size do
-    local g = group_of(unpack_numbers(layout, text, at))
+    local g = group_of(layout, text, at)
     at = g[NEED + R + 1]
     groups[i], placed, unplaced, delayed = g, placed + g[PLACED], unplaced + g[UNPLACED], delayed + g[DELAYED]
     if g.losses then j.lossy = true end
