@@ -362,6 +362,8 @@ class Job:
     """The number of its lane (cellstate/lanes.py); 0 where there is no store."""
     commands: bool = False
     """Whether its tasks run commands, so that no simulated machine takes them."""
+    submitter: str = ""
+    """Author of its submission in the log; "" for jobs that an older version submitted."""
 
     @property
     def unplaced(self) -> int:

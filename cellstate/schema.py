@@ -46,6 +46,7 @@ FIXED = (
     Field("lane", "t", "number of its lane (lua/parts/lanes.lua)"),
     Field("name", "t", ""),
     Field("kind", "t", ""),
+    Field("submitter", "t", "who submitted it, as the log has its author"),
 )
 """Fields of a job that never change after its submission."""
 

@@ -137,6 +137,8 @@ def _unlike(job: Job, entry: JobEntry) -> Iterator[str]:
         if (job.name, job.kind, job.submitted_ms) != (name, kind, at_ms):
             what = (job.name, job.kind, job.submitted_ms)
             yield f"is {what}, and was submitted as {(name, kind, at_ms)} (name, kind, time)"
+        if job.submitter != entry.submitter:
+            yield f"was submitted by {job.submitter!r}, by the log by {entry.submitter!r}"
     if entry.order is not None and entry.order != job.order:
         yield f"is number {job.order}, and was submitted as number {entry.order}"
     if entry.surely and job.modified not in entry.modified:

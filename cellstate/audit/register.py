@@ -68,6 +68,7 @@ class JobEntry:
 
     submitted: tuple[str, str, int, int] | None = None
     """Name, kind, total and time (ms)."""
+    submitter: str = ""
     order: int | None = None
     modified: set[int] = field(default_factory=set)
     """Versions that may be its modify index."""
@@ -253,7 +254,7 @@ class Register:
         if word == "submit":
             self.submissions += 1
             _, job_id, name, kind, _, total = words
-            job = self.jobs[job_id] = JobEntry((name, kind, int(total), fact.at_ms), held=None)
+            job = self.jobs[job_id] = JobEntry((name, kind, int(total), fact.at_ms), fact.by, held=None)
             job.order = self.submissions if self.complete else None
             job.modified, job.surely, job.arrived, job.update = {version}, True, (version, version), ""
         elif word in ("hold", "update") or (word == "stop" and len(words) == 3):

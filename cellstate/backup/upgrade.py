@@ -107,7 +107,7 @@ def _job_of_2(job_id: str, record: str, spec: Mapping[str, Any], size: int) -> d
         "commands": runs_commands(spec), "leaving": False, "size": len(fields), "modified": int(modified),
         "links": links.removeprefix(modified), "gang": int(gang), "bucket": f"{bucket_of(job_id):02x}",
         "precedence": int(precedence), "order": int(order), "submitted": int(submitted), "lane": "0", "name": name,
-        "kind": kind, "groups": fields,
+        "kind": kind, "submitter": "", "groups": fields,
     }  # fmt: skip
 
 

@@ -176,6 +176,7 @@ end
 if #fresh > 0 then
   local rows, opaque, named_rows = {}, {}, {}
   for i, a in ipairs(fresh) do
+    a.submitter = by
     a.state, a.submitted, a.links = a.links == '' and ACTIVE or HELD, tonumber(at), a.links .. a.awaited_by
     rows[2 * i - 1], rows[2 * i] = a.id, write_job(a)
     named_rows[2 * i - 1], named_rows[2 * i] = a.name, a.id

@@ -57,6 +57,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
             else:
                 answers.append(Submitted(spec.id, "new", "", self.version + 1))
                 self.pend.append(self.enter(spec, at_ms, held=held))
+                self.pend[-1].submitter = by
         if self.pend:
             self.write_pending()
             self.announce(at_ms, by)

@@ -71,7 +71,7 @@ class MemoryReads(MemoryPublish):
             j.id, j.name, j.kind.name, j.precedence, j.order, j.state, j.gang, j.submitted,
             [_group(g, g.runs if runs else {}) for g in j.groups], j.spec if spec else {}, j.modified, "*" in j.waits,
             tuple(After(wait.rstrip("+"), wait[-1] == "+") for wait in j.waits if wait != "*"), tuple(j.awaited),
-            j.begun, j.lane.number, j.commands,
+            j.begun, j.lane.number, j.commands, j.submitter,
         )  # fmt: skip
 
     def job(self, job_id: str) -> Job | None:

@@ -118,13 +118,14 @@ class JobRow:
 
     __slots__ = ("arrival", "awaited", "begun", "bucket", "call", "commands", "complete", "delayed", "gang", "groups",
                  "id", "kind", "lane", "lossy", "modified", "name", "order", "placed", "precedence", "returned", "spec",
-                 "state", "submitted", "unplaced", "waits")  # fmt: skip
+                 "state", "submitted", "submitter", "unplaced", "waits")  # fmt: skip
 
     def __init__(self, id: str, name: str, kind: "KindRow", precedence: int, state: JobState, gang: Gang) -> None:
         """A job without groups."""
         self.id, self.name, self.kind, self.precedence, self.state, self.gang = id, name, kind, precedence, state, gang
         self.groups: list[Group] = []
         self.spec: Mapping[str, Any] = {}
+        self.submitter = ""
         self.bucket = self.order = self.submitted = self.arrival = self.placed = self.unplaced = 0
         self.call = self.modified = 0
         self.delayed = 0

@@ -127,7 +127,8 @@ def new_job(spec: JobSpec, *, held: bool) -> tuple[bytes, bytes]:
     fields = {
         "state": 0, "begun": False, "commands": runs_commands(whole), "leaving": False, "modified": 0,
         "links": ("<*" if held else "") + waits, "gang": int(spec.gang), "bucket": f"{bucket_of(spec.id):02x}",
-        "precedence": spec.precedence, "order": 0, "submitted": 0, "lane": "", "name": spec.name, "kind": spec.kind,
+        "precedence": spec.precedence, "order": 0, "submitted": 0, "lane": "", "submitter": "",
+        "name": spec.name, "kind": spec.kind,
         "groups": [_new_group(group, group.count) for group in spec.groups],
     }  # fmt: skip
     return encode(fields), pack(whole)
@@ -228,6 +229,7 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Ma
         job["submitted"],
         [_group(group, None if apart is None else apart.get(i, "")) for i, group in enumerate(job["groups"])],
         unpack(spec), job["modified"], held, after, awaited, job["begun"], int(job["lane"]), job["commands"],
+        job["submitter"],
     )  # fmt: skip
 
 

@@ -57,5 +57,6 @@ def job_json(job: "Job", room: Room, now_ms: int) -> dict[str, Any]:
         "user": job.spec.get("user"), "user_verified": bool(job.spec.get("verified")),
         "modify_index": job.modified, "held": job.held,
         "after": [wait._asdict() for wait in job.after], "submitted_ms": job.submitted_ms,
+        "submitted_by": job.submitter or None,
         "age_seconds": max(0, now_ms - job.submitted_ms) / 1000, "counts": counts(job.groups),
     }  # fmt: skip

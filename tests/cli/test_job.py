@@ -136,6 +136,7 @@ def test_list(omega: Omega, cell: RedisCell) -> None:
         "id": "one", "name": "first", "kind": "batch", "precedence": 5, "gang": "yes", "state": "pending",
         "reason": "NO_SCHEDULER", "user": None, "user_verified": False, "modify_index": 3, "held": False, "after": [],
         "submitted_ms": 1000,
+        "submitted_by": "ada",
         "counts": NOTHING | {"total": 3, "pending": 3},
     }  # fmt: skip
     header, row = omega.text("job", "list").splitlines()
@@ -200,6 +201,7 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
     found = omega.json("job", "status", "crawl")
     runs, history = found.pop("runs"), found.pop("history")
     assert found.pop("age_seconds") >= 0
+    assert found.pop("submitted_by") == "ada"
     assert found.pop("submitted_ms") > 0
     assert found == {
         "cell": omega.cell, "id": "crawl-1", "name": "crawl", "kind": "batch", "precedence": 100, "gang": "no",
