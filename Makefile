@@ -30,7 +30,7 @@ lint: $(DEV)  ## only the checks of the text: ruff, mypy, import-linter, tidy, d
 	@$(BIN)/pytest -q -n $(WORKERS) tests/architecture $(ARGS)
 
 chaos: $(DEV)  ## the long forms of the fault and load tests, a minute or two each; the simulator against its peer, ten seeds
-	@$(BIN)/pytest -m chaos tests/chaos tests/simulation $(ARGS)
+	@$(BIN)/pytest -m chaos tests/chaos tests/property tests/simulation $(ARGS)
 
 bench: $(RUN)  ## what the store and the schedulers do per second here: omega bench commit, then conflict
 	@$(BIN)/omega bench commit $(ARGS)
