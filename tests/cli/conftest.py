@@ -141,8 +141,11 @@ def at_work(cell: RedisCell) -> Iterator[Callable[..., None]]:
     """Start machines and schedulers for the rest of the test: `at_work(machines=3, members=["batch/0"])`."""
     with ExitStack() as stack:
 
-        def start(machines: int = 3, members: Sequence[str] = ("batch/0",), *, simulated: bool = True) -> None:
-            join(cell, machines)
+        def start(
+            machines: int = 3, members: Sequence[str] = ("batch/0",), *, simulated: bool = True,
+            capacity: tuple[int, ...] = (4000, 4096),
+        ) -> None:  # fmt: skip
+            join(cell, machines, capacity)
             for member in members:
                 stack.enter_context(scheduler(cell, member))
             if simulated:
