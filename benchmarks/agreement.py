@@ -24,8 +24,11 @@ from omega.workload.workload import Workload
 
 MACHINES, CAPACITY = 1_000, (4_000, 16 * 1024)
 ARCHITECTURES = {
-    "omega": "shared-state", "mono-multi": "monolithic-multi", "mono-single": "monolithic-single", "mesos": "two-level",
-}  # fmt: skip
+    "omega": "shared-state",
+    "mono-multi": "monolithic-multi",
+    "mono-single": "monolithic-single",
+    "mesos": "two-level",
+}
 DETECTIONS = {None: Detection.FINE, "resource-fit": Detection.FINE, "sequence-numbers": Detection.COARSE}
 MODES = {None: Mode.INCREMENTAL, "incremental": Mode.INCREMENTAL, "all-or-nothing": Mode.GANG}
 FIGURES: Mapping[str, Callable[[OfKind], float]] = {
@@ -108,10 +111,16 @@ def _part(path: Path | None, name: str) -> Sequence[Mapping[str, Any]]:
 def settings_of(row: Mapping[str, Any], seed: int) -> Settings:
     """Return the configuration of a row for our simulator."""
     return Settings(
-        architecture=ARCHITECTURES[row["arch"]], seed=seed, batch=row["n_batch_schedulers"],
-        t_job_batch=row["t_job_batch"], t_job_service=row["t_job_service"], t_task=row["t_task"],
-        detection=DETECTIONS[row["conflict_mode"]], commit=MODES[row["transaction_mode"]], reference_rules=True,
-    )  # fmt: skip
+        architecture=ARCHITECTURES[row["arch"]],
+        seed=seed,
+        batch=row["n_batch_schedulers"],
+        t_job_batch=row["t_job_batch"],
+        t_job_service=row["t_job_service"],
+        t_task=row["t_task"],
+        detection=DETECTIONS[row["conflict_mode"]],
+        commit=MODES[row["transaction_mode"]],
+        reference_rules=True,
+    )
 
 
 def figures_of(result: Result) -> dict[str, float]:

@@ -91,9 +91,12 @@ def measure(settings: Settings) -> Document:
                 runs.append(_run(store, settings, empty, clients, size))
                 _tell(runs[-1])
         return {
-            "cell": {"machines": settings.machines}, "runs": runs, "store": store.describe(), "computer": about,
+            "cell": {"machines": settings.machines},
+            "runs": runs,
+            "store": store.describe(),
+            "computer": about,
             "settings": {"seconds": settings.seconds, "rounds": settings.rounds},
-        }  # fmt: skip
+        }
 
 
 def _run(store: Store, settings: Settings, empty: Saved, clients: int, size: int) -> dict[str, object]:

@@ -18,9 +18,12 @@ def computer() -> dict[str, object]:
             model = line.partition(":")[2].strip()
             break
     return {
-        "processors": os.cpu_count(), "model": model, "system": platform.system(), "python": platform.python_version(),
+        "processors": os.cpu_count(),
+        "model": model,
+        "system": platform.system(),
+        "python": platform.python_version(),
         "load": round(os.getloadavg()[0], 2),
-    }  # fmt: skip
+    }
 
 
 def wait_calm(most_seconds: float) -> None:

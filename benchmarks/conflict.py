@@ -30,9 +30,17 @@ CHOSEN = ("need", "tasks", "groups", "duration_ms", "jobs_per_call", "seconds", 
 SETTING = ("batch", "service", "fullness", "gang", "detection", "commit")
 """What configurations differ in."""
 MEDIANS = (
-    "conflict_fraction", "tasks_per_second", "jobs_per_second", "gangs_per_second", "transactions", "accepted",
-    "conflicts", "tasks_placed", "server_cpu", "server_us_per_task",
-)  # fmt: skip
+    "conflict_fraction",
+    "tasks_per_second",
+    "jobs_per_second",
+    "gangs_per_second",
+    "transactions",
+    "accepted",
+    "conflicts",
+    "tasks_placed",
+    "server_cpu",
+    "server_us_per_task",
+)
 Run = dict[str, object]
 """The figures of one run, as they stand in the document."""
 
@@ -69,10 +77,18 @@ PRESETS: dict[str, dict[str, object]] = {
     # and leave room there: two claims for one machine often both fit, which only coarse detection holds against
     # them. Tasks are short, so that the cell stays as full as it began.
     "contended": {
-        "batch": (4,), "detection": ("fine", "coarse"), "commit": ("incremental", "gang"), "fullness": (0.9,),
-        "groups": 10, "need": (800, 2_048), "duration_ms": 50, "jobs_per_call": 8, "repeat": 5, "pairs": True,
+        "batch": (4,),
+        "detection": ("fine", "coarse"),
+        "commit": ("incremental", "gang"),
+        "fullness": (0.9,),
+        "groups": 10,
+        "need": (800, 2_048),
+        "duration_ms": 50,
+        "jobs_per_call": 8,
+        "repeat": 5,
+        "pairs": True,
     },
-}  # fmt: skip
+}
 
 
 def chosen(preset: str = "", **options: Any) -> Settings:

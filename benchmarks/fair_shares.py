@@ -57,9 +57,7 @@ def measure_fair_shares() -> list[Document]:
     """Time updates; milliseconds are medians, `spread` the least and the most."""
     cases = [("tree", number, jobs, tree(number, jobs)) for number, jobs in SIZES]
     cases.append(("fifo", 1, LONG_QUEUE, queue(LONG_QUEUE)))
-    return [
-        {"shape": shape, "pools": number, "jobs": jobs, **_timed(made)} for shape, number, jobs, made in cases
-    ]  # fmt: skip
+    return [{"shape": shape, "pools": number, "jobs": jobs, **_timed(made)} for shape, number, jobs, made in cases]
 
 
 def _timed(made: pools.Tree) -> Document:

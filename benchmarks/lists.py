@@ -74,9 +74,12 @@ def _timed(store: Store, question: str, ask: Callable[[], object], calls: int) -
         for values, first, last in zip((clock, own, server), began, ended, strict=True):
             values.append(1_000 * (last - first))
     row = {
-        "question": question, "milliseconds": round(median(clock), 1), "spread": [round(min(clock), 1),
-        round(max(clock), 1)], "client_cpu_ms": round(median(own), 1), "server_cpu_ms": round(median(server), 1),
-    }  # fmt: skip
+        "question": question,
+        "milliseconds": round(median(clock), 1),
+        "spread": [round(min(clock), 1), round(max(clock), 1)],
+        "client_cpu_ms": round(median(own), 1),
+        "server_cpu_ms": round(median(server), 1),
+    }
     progress(f"lists: {question}: {row['milliseconds']} ms")
     return row
 

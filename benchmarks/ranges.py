@@ -49,9 +49,14 @@ class Range:
         """Return the figure, the recorded value, and whether it is within the margin."""
         within = value >= self.limit if self.more_is_better else value <= self.limit
         return {
-            "name": self.name, "value": value, "measured": self.measured, "limit": round(self.limit, 4),
-            "target": self.target, "unit": self.unit, "within": within,
-        }  # fmt: skip
+            "name": self.name,
+            "value": value,
+            "measured": self.measured,
+            "limit": round(self.limit, 4),
+            "target": self.target,
+            "unit": self.unit,
+            "within": within,
+        }
 
 
 @cache

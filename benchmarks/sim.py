@@ -96,17 +96,24 @@ def _speeds(settings: Settings, workload: Workload | None, results: Path) -> Ite
         if chosen is None or (is_large and name == "two-level"):
             continue  # theirs takes 43 s for the latter, and offers are measured on the small day
         run = Run(
-            architecture=name, reference_rules=True, detection=DETECTIONS[theirs["conflict_mode"]],
+            architecture=name,
+            reference_rules=True,
+            detection=DETECTIONS[theirs["conflict_mode"]],
             commit=MODES[theirs["transaction_mode"]],
-        )  # fmt: skip
+        )
         seconds, result = _timed(chosen, run, settings.repeat)
         yield {
-            "architecture": name, "detection": run.detection.name.lower(), "commit": run.commit.name.lower(),
-            "machines": len(chosen.machines), "jobs": len(chosen.arrivals),
+            "architecture": name,
+            "detection": run.detection.name.lower(),
+            "commit": run.commit.name.lower(),
+            "machines": len(chosen.machines),
+            "jobs": len(chosen.arrivals),
             "tasks": sum(kind.tasks_scheduled for kind in result.kinds.values()),
-            "wall_seconds": median(seconds), "spread": [min(seconds), max(seconds)], "digest": result.digest,
+            "wall_seconds": median(seconds),
+            "spread": [min(seconds), max(seconds)],
+            "digest": result.digest,
             "reference": {"cold": theirs["cold_wall_s"], "warm": theirs["warm_wall_s_median"]},
-        }  # fmt: skip
+        }
         progress(f"sim: {name} on {len(chosen.machines):,} machines: {median(seconds):.2f} s")
 
 
@@ -128,20 +135,26 @@ def _agreement(settings: Settings, workload: Workload, results: Path) -> Iterato
             "agrees": all(figure.agrees for figure in figures),
             "figures": [
                 {
-                    "name": each.name, "ours": each.ours, "ours_sd": each.ours_sd, "reference": each.reference,
-                    "reference_sd": each.reference_sd, "tolerance": each.tolerance, "agrees": each.agrees,
+                    "name": each.name,
+                    "ours": each.ours,
+                    "ours_sd": each.ours_sd,
+                    "reference": each.reference,
+                    "reference_sd": each.reference_sd,
+                    "tolerance": each.tolerance,
+                    "agrees": each.agrees,
                 }
                 for each in figures
             ],
-        }  # fmt: skip
+        }
         progress(f"sim: {' '.join(str(word) for word in _named(row).values())} compared")
 
 
 def _named(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "architecture": ARCHITECTURES[row["arch"]], "commit": MODES[row["transaction_mode"]].name.lower(),
+        "architecture": ARCHITECTURES[row["arch"]],
+        "commit": MODES[row["transaction_mode"]].name.lower(),
         "t_job_service": row["t_job_service"],
-    }  # fmt: skip
+    }
 
 
 if __name__ == "__main__":

@@ -56,9 +56,7 @@ def head_of(job: Job) -> JobHead:
     return JobHead(job.id, job.name, job.kind, job.precedence, job.order, job.state, counts, wanted)
 
 
-def page_of(
-    jobs: Iterable[Job], most: int | None, before: int | None, keep: Keep | None, user: str | None
-) -> JobPage:  # fmt: skip
+def page_of(jobs: Iterable[Job], most: int | None, before: int | None, keep: Keep | None, user: str | None) -> JobPage:
     """Return a page of jobs that are all at hand, in order of submission: `Cell.job_page`."""
     found = [job for job in jobs if (keep is None or keep(head_of(job))) and user in (None, job.spec.get("user"))]
     older = [job for job in found if before is None or job.order < before]

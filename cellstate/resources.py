@@ -27,8 +27,9 @@ BYTES = {
     "B": 1,
     **{f"{unit}{b}": 1000**i for i, unit in enumerate("KMGTP", 1) for b in ("", "B")},
     **{f"{unit}i{b}": 1024**i for i, unit in enumerate("KMGTP", 1) for b in ("", "B")},
-    "k": 1000, "kB": 1000,
-}  # fmt: skip
+    "k": 1000,
+    "kB": 1000,
+}
 """Bytes per unit: `1G` and `1GB` are 10^9 (SI), `1Gi` and `1GiB` are 2^30 (IEC 80000-13)."""
 _MOST_EXPONENT = 30
 _COUNT = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3}

@@ -22,15 +22,26 @@ LEAST_LEASE_MS = 1_000
 @click.option("--name", metavar="NAME", help="Name of the machine (default: this computer's host name).")
 @amount_options("to offer (default: what this computer has)")
 @attribute_option("attributes", single=True)
-@click.option("--lease", default="20s", show_default=True, metavar="TIME",
-              help="Time without a heartbeat after which the machine is marked down.")  # fmt: skip
+@click.option(
+    "--lease",
+    default="20s",
+    show_default=True,
+    metavar="TIME",
+    help="Time without a heartbeat after which the machine is marked down.",
+)
 @click.option("--run-as", metavar="USER", help="User that runs the tasks (default: the agent's user); needs root.")
 @process_options
 @click.pass_obj
 def command(
-    app: App, name: str | None, cpu: str | None, memory: str | None, others: Mapping[str, str],
-    attributes: Mapping[str, str], lease: str, run_as: str | None,
-) -> None:  # fmt: skip
+    app: App,
+    name: str | None,
+    cpu: str | None,
+    memory: str | None,
+    others: Mapping[str, str],
+    attributes: Mapping[str, str],
+    lease: str,
+    run_as: str | None,
+) -> None:
     """Offer this computer to a cell, and run the tasks that are placed on it, until Ctrl-C.
 
     Cores and memory are detected, container limits included. Ctrl-C stops the tasks, which are then placed

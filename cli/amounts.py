@@ -15,11 +15,17 @@ def amount_options(what: str) -> Callable[[F], F]:
 
     def add(function: F) -> F:
         for option in (
-            click.option("--resource", "others", metavar="NAME=AMOUNT", multiple=True, callback=pairs,
-                         help=f"Another resource of the cell {what}; repeatable."),
+            click.option(
+                "--resource",
+                "others",
+                metavar="NAME=AMOUNT",
+                multiple=True,
+                callback=pairs,
+                help=f"Another resource of the cell {what}; repeatable.",
+            ),
             click.option("--memory", metavar="AMOUNT", help=f"Memory {what}, such as 256Mi or 1Gi."),
             click.option("--cpu", metavar="AMOUNT", help=f"Cores {what}, such as 2 or 500m."),
-        ):  # fmt: skip
+        ):
             function = option(function)
         return function
 

@@ -38,9 +38,13 @@ def attribute_option(parameter: str, *, single: bool = False) -> Callable[[F], F
     """Add --attribute to a command: for several machines, which get the values in turn, or for a `single` one."""
     text = "Attribute for constraints" if single else "Attribute for constraints; machines get its values in turn"
     return click.option(
-        "--attribute", parameter, metavar="NAME=VALUE" if single else "NAME=VALUE,…", multiple=True,
-        callback=_one if single else _dealt, help=f"{text}; repeatable.",
-    )  # fmt: skip
+        "--attribute",
+        parameter,
+        metavar="NAME=VALUE" if single else "NAME=VALUE,…",
+        multiple=True,
+        callback=_one if single else _dealt,
+        help=f"{text}; repeatable.",
+    )
 
 
 def of_machine(dealt: Dealt, number: int) -> dict[str, str]:

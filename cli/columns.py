@@ -31,9 +31,14 @@ def _split(ctx: click.Context, _: click.Parameter, text: str | None) -> Columns:
 def columns_option(command: Command) -> Command:
     """Add --output NAME,… to a command, which receives `columns`."""
     return click.option(
-        "--output", "--columns", "-o", "columns", metavar="json|wide|name|FIELD,…", callback=_split,
+        "--output",
+        "--columns",
+        "-o",
+        "columns",
+        metavar="json|wide|name|FIELD,…",
+        callback=_split,
         help="Output: JSON, all fields, ids or names only, or a list of fields (inner ones with dots).",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def answered(app: App, document: Mapping[str, Any], rows: str, columns: Columns) -> bool:

@@ -18,12 +18,17 @@ def scheduler_table(figures: Mapping[str, Mapping[str, Any]]) -> None:
     """Print the figures of each scheduler."""
     rows = [
         (
-            member, each["jobs"], each["tasks"], each["transactions"],
+            member,
+            each["jobs"],
+            each["tasks"],
+            each["transactions"],
             f"{seconds(each['wait_mean'])} / {seconds(each['wait_p90'])}",
-            f"{each['busyness']:.2f}", f"{each['conflict_fraction']:.3f}", each["abandoned"],
+            f"{each['busyness']:.2f}",
+            f"{each['conflict_fraction']:.3f}",
+            each["abandoned"],
         )
         for member, each in sorted(figures.items())
-    ]  # fmt: skip
+    ]
     counts = (">jobs", ">tasks", ">transactions")
     render.table(("scheduler", *counts, ">wait mean / p90", ">busy", ">conflict fraction", ">abandoned"), rows)
 

@@ -152,9 +152,16 @@ def _pool(element: ElementFields) -> Pool:
 
 def _job(element: ElementFields) -> Job:
     return Job(
-        element.id, element.parent, element.demand, element.usage, element.limits, element.weight, element.gang,
-        element.start_time, element.pending_job_count,
-    )  # fmt: skip
+        element.id,
+        element.parent,
+        element.demand,
+        element.usage,
+        element.limits,
+        element.weight,
+        element.gang,
+        element.start_time,
+        element.pending_job_count,
+    )
 
 
 def _options(options: OptionFields) -> Options:

@@ -19,10 +19,13 @@ _RESOLVED = (
     (NULL, "~|null|Null|NULL|", ["~", "n", "N", ""]),
     (BOOLEAN, "true|True|TRUE|false|False|FALSE", list("tTfF")),
     (INTEGER, r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
-    (FLOAT, r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
-     list("-+0123456789.")),
+    (
+        FLOAT,
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        list("-+0123456789."),
+    ),
     (MERGE, "<<", ["<"]),
-)  # fmt: skip
+)
 """Tag, plain scalars that have it, their first characters. The first match counts (YAML 1.2.2, section 10.3.2)."""
 _FORMS = {tag: re.compile(f"(?:{form})", re.ASCII) for tag, form, _ in _RESOLVED}
 _BASES = {"0o": 8, "0x": 16}

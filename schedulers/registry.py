@@ -18,8 +18,11 @@ from schedulers.policies import Ordering, Placement, Preemption, Sizing
 from schedulers.scheduler import Scheduler
 
 PROTOCOLS: Mapping[str, type] = {
-    "ordering": Ordering, "placement": Placement, "preemption": Preemption, "sizing": Sizing,
-}  # fmt: skip
+    "ordering": Ordering,
+    "placement": Placement,
+    "preemption": Preemption,
+    "sizing": Sizing,
+}
 """The axes of a decision, and the base of each axis's policies."""
 SCHEDULERS = "schedulers"
 AXES = (SCHEDULERS, *PROTOCOLS)

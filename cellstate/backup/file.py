@@ -34,8 +34,14 @@ def write(backup: Backup, to: BinaryIO, by: str) -> int:
         digest.update(data)
         return to.write(data)
 
-    header = {"cell": backup.cell, "resources": list(backup.resources), "schema": backup.schema,
-              "at_ms": backup.at_ms, "version": backup.version, "by": by}  # fmt: skip
+    header = {
+        "cell": backup.cell,
+        "resources": list(backup.resources),
+        "schema": backup.schema,
+        "at_ms": backup.at_ms,
+        "version": backup.version,
+        "by": by,
+    }
     size += put([MAGIC, FORMAT, header])
     for name, key in _keys(backup):
         for start in range(0, len(key.items), 2 * CHUNK):

@@ -41,8 +41,11 @@ class MemoryMachines(MemoryTasks):
             if m and m.state is MachineState.GONE:
                 m.number = max(m.number, self.transactions)
             elif m and (m.state, m.executor, m.capacity, m.attributes) == (
-                state, owner, tuple(machine.capacity), dict(machine.attributes)
-            ):  # fmt: skip
+                state,
+                owner,
+                tuple(machine.capacity),
+                dict(machine.attributes),
+            ):
                 found.append(m.index)
                 continue
             elif not m:

@@ -129,9 +129,16 @@ class MemoryShards(MemoryPublish):
         return g is not None and g.job.id == job_id and span_split(tasks, (worker.task, worker.task))[0] != NONE
 
     def end_shard(
-        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
+        self,
+        job_id: str,
+        name: str,
+        worker: Worker,
+        phase: str,
+        shard: int,
+        milliseconds: int,
+        *,
         failed_ms: int | None = None,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """See Cell.end_shard."""
         table = self.tables.get(job_id)
         if table is None:

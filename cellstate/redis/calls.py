@@ -63,9 +63,13 @@ class RedisCalls:
             raise translate(error, self.url) from error
 
     def _record(
-        self, key: str, field: str | bytes, read: Callable[Arguments, Read], *args: Arguments.args,
+        self,
+        key: str,
+        field: str | bytes,
+        read: Callable[Arguments, Read],
+        *args: Arguments.args,
         **options: Arguments.kwargs,
-    ) -> Read | None:  # fmt: skip
+    ) -> Read | None:
         """Read a record with `read`; None when that fails, which is noted in `unreadable`."""
         try:
             return read(*args, **options)
@@ -74,8 +78,16 @@ class RedisCalls:
             self.unreadable[key, name] = str(error) or type(error).__name__
             return None
 
-    def _run(self, name: str, values: Mapping[str, object], rest: Sequence[object] = (), *, member: str = "",
-             extra: Iterable[str] = (), own: Mapping[str, str] | None = None) -> list[Any]:  # fmt: skip
+    def _run(
+        self,
+        name: str,
+        values: Mapping[str, object],
+        rest: Sequence[object] = (),
+        *,
+        member: str = "",
+        extra: Iterable[str] = (),
+        own: Mapping[str, str] | None = None,
+    ) -> list[Any]:
         """Call a script, giving it further keys when it asks for them; raises StoreError.
 
         `own`: what those of the script's keys are called that belong to one job, or one name.

@@ -29,9 +29,13 @@ class RawChangedRecords(NamedTuple):
         end = 9 + _OF_MACHINE * machines
         last = end + _OF_JOB * jobs
         return cls(
-            version, seen, first, length, placements,
+            version,
+            seen,
+            first,
+            length,
+            placements,
             [tuple(reply[i : i + _OF_MACHINE]) for i in range(9, end, _OF_MACHINE)],
             [(reply[i].decode(), *reply[i + 1 : i + _OF_JOB]) for i in range(end, last, _OF_JOB)],
             [(reply[i], reply[i + 1]) for i in range(last, last + 2 * chunks, 2)],
             [(reply[i], reply[i + 1]) for i in range(last + 2 * chunks, len(reply), 2)],
-        )  # fmt: skip
+        )

@@ -27,25 +27,43 @@ class RedisShards(RedisReads):
     def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
         """See Cell.claim_shard."""
         values = {
-            "dims": len(self.dimensions), "job": job_id, "maps": maps, "reduces": reduces, "at": at_ms,
-            "most": MOST_IN_A_ROW, "expire_ms": KEPT_MS,
-        }  # fmt: skip
+            "dims": len(self.dimensions),
+            "job": job_id,
+            "maps": maps,
+            "reduces": reduces,
+            "at": at_ms,
+            "most": MOST_IN_A_ROW,
+            "expire_ms": KEPT_MS,
+        }
         own = {"shards": f"shards:{job_id}"}
         what, *more = self._run("claim_shard", values | worker._asdict(), own=own)
         shard = int(more[0]) if more else -1
         return Errand(what.decode(), shard, more[1].decode() if len(more) > 1 else "")
 
     def end_shard(
-        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
+        self,
+        job_id: str,
+        name: str,
+        worker: Worker,
+        phase: str,
+        shard: int,
+        milliseconds: int,
+        *,
         failed_ms: int | None = None,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """See Cell.end_shard."""
         values = {
-            "dims": len(self.dimensions), "phase": phase, "shard": shard,
-            "how": "done" if failed_ms is None else "failed", "at": failed_ms or 0,
+            "dims": len(self.dimensions),
+            "phase": phase,
+            "shard": shard,
+            "how": "done" if failed_ms is None else "failed",
+            "at": failed_ms or 0,
             "milliseconds": min(max(0, milliseconds), LARGEST),
-            "most": TRIES, "wait_ms": RETRY_MS, "expire_ms": KEPT_MS, "learnt_ms": LEARNT_MS,
-        }  # fmt: skip
+            "most": TRIES,
+            "wait_ms": RETRY_MS,
+            "expire_ms": KEPT_MS,
+            "learnt_ms": LEARNT_MS,
+        }
         own = {"shards": f"shards:{job_id}", "durations": f"durations:{name}"}
         return bool(self._run("end_shard", values | worker._asdict(), own=own)[0] == b"ok")
 

@@ -13,9 +13,12 @@ from cli.bench.harness import NUMBERS, append_only_option, foot, machines_option
 @click.option("--clients", type=NUMBERS, metavar="N,…", help="Number of client processes (default: 1,2,4).")
 @click.option("--size", "sizes", type=NUMBERS, metavar="N,…", help="Claims per transaction (default: 1,10,100).")
 @click.option(
-    "--in-flight", "--per-call", "per_call", type=click.IntRange(min=1),
+    "--in-flight",
+    "--per-call",
+    "per_call",
+    type=click.IntRange(min=1),
     help="Transactions per round trip (default: as the batch scheduler).",
-)  # fmt: skip
+)
 @click.option("--seconds", type=click.FloatRange(min=0.01), help="Length of a round in seconds (default: 0.5).")
 @click.option("--rounds", type=click.IntRange(min=1), help="Number of alternating rounds of each kind (default: 5).")
 @machines_option

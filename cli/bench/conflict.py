@@ -34,9 +34,11 @@ from cli.bench.harness import (
     help="Conflict detection (default: fine).",
 )
 @click.option(
-    "--commit", type=Listed(click.Choice(["incremental", "gang"])), metavar="incremental,gang",
+    "--commit",
+    type=Listed(click.Choice(["incremental", "gang"])),
+    metavar="incremental,gang",
     help="Commit mode (default: incremental).",
-)  # fmt: skip
+)
 @click.option("--fullness", type=SHARES, metavar="0,0.9,…", help="Initial share of the cell in use (default: 0).")
 @click.option("--gang", is_flag=True, help="Gang jobs: all tasks of a job or none.")
 @click.option("--tasks", type=click.IntRange(min=1), help="Number of tasks per job (default: 10).")
@@ -95,8 +97,17 @@ def command(app: App, /, gang: bool, **settings: Any) -> None:
 def _contest(row: Mapping[str, Any]) -> Sequence[object]:
     rates, fractions = row["spread"]["tasks_per_second"], row["spread"]["conflict_fraction"]
     return [
-        row["batch"], row["service"], row["detection"], row["commit"], f"{row['fullness']:.0%}",
-        "gang" if row["gang"] else "", row["repeats"], round(row["tasks_per_second"]), *map(round, rates),
-        round(row["gangs_per_second"]) if row["gang"] else "", f"{row['conflict_fraction']:.3f}",
-        *(f"{each:.3f}" for each in fractions), f"{row['server_cpu']:.2f}",
-    ]  # fmt: skip
+        row["batch"],
+        row["service"],
+        row["detection"],
+        row["commit"],
+        f"{row['fullness']:.0%}",
+        "gang" if row["gang"] else "",
+        row["repeats"],
+        round(row["tasks_per_second"]),
+        *map(round, rates),
+        round(row["gangs_per_second"]) if row["gang"] else "",
+        f"{row['conflict_fraction']:.3f}",
+        *(f"{each:.3f}" for each in fractions),
+        f"{row['server_cpu']:.2f}",
+    ]

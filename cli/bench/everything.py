@@ -27,9 +27,16 @@ def command(app: App, /, **settings: Any) -> None:
     render.table(
         ["figure", ">now", ">before", ">limit", ">to reach", "unit", "within"],
         [
-            [row["name"], row["value"], row["measured"], row["limit"], row["target"] or "", row["unit"],
-             "ok" if row["within"] else "no"]
+            [
+                row["name"],
+                row["value"],
+                row["measured"],
+                row["limit"],
+                row["target"] or "",
+                row["unit"],
+                "ok" if row["within"] else "no",
+            ]
             for row in document["ranges"]
         ],
-    )  # fmt: skip
+    )
     foot(document, f"before: {document['measured']['machine']}, {document['measured']['date']}")

@@ -11,9 +11,12 @@ from cli.bench.harness import Listed, foot, measure, stated
 
 @click.command()
 @click.option(
-    "--form", "forms", type=Listed(click.STRING), metavar="FORM,…",
+    "--form",
+    "forms",
+    type=Listed(click.STRING),
+    metavar="FORM,…",
     help="packed, spread, one per call, gangs (default: all).",
-)  # fmt: skip
+)
 @click.option("--machines", type=click.IntRange(min=10), help="Machines in the cell (default: 1000).")
 @click.option("--jobs", type=click.IntRange(min=1), help="Jobs of each form (default: 320).")
 @click.pass_obj

@@ -28,8 +28,10 @@ def command(app: App, /, **settings: Any) -> None:
         return
     render.table(
         ["question", ">ms", ">from", ">to", ">client cpu ms", ">server cpu ms"],
-        [[row["question"], row["milliseconds"], *row["spread"], row["client_cpu_ms"], row["server_cpu_ms"]]
-         for row in document["questions"]],
-    )  # fmt: skip
+        [
+            [row["question"], row["milliseconds"], *row["spread"], row["client_cpu_ms"], row["server_cpu_ms"]]
+            for row in document["questions"]
+        ],
+    )
     chosen = document["chosen"]
     foot(document, f"{chosen['jobs']:,} jobs, {chosen['machines']:,} machines")

@@ -41,9 +41,12 @@ def _place(app: App, **settings: Any) -> None:
 
 
 _parts = click.option(
-    "--part", "parts", type=Listed(click.Choice(["placement", "sync", "memory", "fair-shares"])), metavar="PART,…",
+    "--part",
+    "parts",
+    type=Listed(click.Choice(["placement", "sync", "memory", "fair-shares"])),
+    metavar="PART,…",
     help="Parts to measure: placement, sync, memory, fair-shares (default: all).",
-)  # fmt: skip
+)
 _sizes = click.option("--machines", type=NUMBERS, metavar="N,…", help="Cell sizes (default: 1000,10000,100000).")
 
 

@@ -11,9 +11,12 @@ from cli.bench.harness import Listed, foot, measure, stated
 
 @click.command()
 @click.option(
-    "--part", "parts", type=Listed(click.Choice(["speed", "agreement"])), metavar="PART,…",
+    "--part",
+    "parts",
+    type=Listed(click.Choice(["speed", "agreement"])),
+    metavar="PART,…",
     help="Parts to measure: speed, agreement (default: both).",
-)  # fmt: skip
+)
 @click.option(
     "--seeds", type=click.IntRange(min=1), help="Number of runs of each compared configuration (default: 10)."
 )
@@ -53,11 +56,16 @@ def command(app: App, /, **settings: Any) -> None:
         render.table(
             ["architecture", "commit", ">t_job service", ">figures", ">agree", "apart"],
             [
-                [row["architecture"], row["commit"], row["t_job_service"], len(row["figures"]),
-                 sum(figure["agrees"] for figure in row["figures"]),
-                 ", ".join(figure["name"] for figure in row["figures"] if not figure["agrees"]) or "-"]
+                [
+                    row["architecture"],
+                    row["commit"],
+                    row["t_job_service"],
+                    len(row["figures"]),
+                    sum(figure["agrees"] for figure in row["figures"]),
+                    ", ".join(figure["name"] for figure in row["figures"] if not figure["agrees"]) or "-",
+                ]
                 for row in document["agreement"]
             ],
-        )  # fmt: skip
+        )
         render.line(f"{document['figures_that_agree']} of {document['figures']} figures agree")
     foot(document, "")

@@ -15,9 +15,15 @@ from cli.experiment.run import experiment_options, found, show
 @experiment_options
 @click.pass_context
 def command(
-    ctx: click.Context, names: Sequence[str], small: bool, days: float | None, seeds: int | None, results: Path,
-    where: str | None, workers: int | None,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    names: Sequence[str],
+    small: bool,
+    days: float | None,
+    seeds: int | None,
+    results: Path,
+    where: str | None,
+    workers: int | None,
+) -> None:
     """Check the claims of the experiments NAME (default: all).
 
     Exits 1 when a claim does not hold. A claim that cannot be measured does not count.

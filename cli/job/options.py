@@ -11,9 +11,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 def follow_options(function: F) -> F:
     """Add --follow and --detach: what holds without them depends on whether stdout is a terminal."""
     return click.option(
-        "--follow/--detach", "follow", default=None,
+        "--follow/--detach",
+        "follow",
+        default=None,
         help="Follow the jobs to their end; the exit status reflects their results (default: on a terminal).",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def hold_option(function: F) -> F:
@@ -24,9 +26,12 @@ def hold_option(function: F) -> F:
 def check_option(function: F) -> F:
     """Add --check-index: refuse the change if the job was changed since."""
     return click.option(
-        "--check-index", "check", type=click.IntRange(0), metavar="N",
+        "--check-index",
+        "check",
+        type=click.IntRange(0),
+        metavar="N",
         help="Only when this is still the job's modify index, as submit, status and list --json print it.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def force_option(function: F) -> F:

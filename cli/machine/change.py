@@ -24,10 +24,17 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline
     if app.as_json:
         deadline = {} if deadline_ms is None else {"deadline_ms": deadline_ms}
         found = [
-            {"name": machine.name, "index": machine.index, "before": machine.state.name.lower(),
-             "state": to.name.lower(), "put_back": put_back, "tasks": left.get(machine.index, 0), **deadline}
+            {
+                "name": machine.name,
+                "index": machine.index,
+                "before": machine.state.name.lower(),
+                "state": to.name.lower(),
+                "put_back": put_back,
+                "tasks": left.get(machine.index, 0),
+                **deadline,
+            }
             for machine, put_back in answers
-        ]  # fmt: skip
+        ]
         render.document({"cell": cell.name, "machines": found})
         return
     for machine, put_back in answers:

@@ -18,15 +18,17 @@ MOST_ROWS = 50
 
 @click.command()
 @click.option("--state", type=click.Choice(machines.STATES), help="Only machines in this state.")
-@click.option("--limit", type=click.IntRange(1), metavar="N",
-              help=f"At most N machines (default: {MOST_ROWS}; with --json or --output all).")  # fmt: skip
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help=f"At most N machines (default: {MOST_ROWS}; with --json or --output all).",
+)
 @click.option("--after", type=click.IntRange(0), metavar="INDEX", help="Only machines above this index: the next page.")
 @click.option("--verbose", "-v", is_flag=True, help="With what went wrong on each lately.")
 @columns_option
 @click.pass_obj
-def command(
-    app: App, state: str | None, limit: int | None, after: int | None, verbose: bool, columns: Columns
-) -> None:  # fmt: skip
+def command(app: App, state: str | None, limit: int | None, after: int | None, verbose: bool, columns: Columns) -> None:
     """List the machines by index: state, resources in use and in total, number of tasks."""
     cell = app.open()
     past = recently(cell, app.now_ms()) if verbose else None

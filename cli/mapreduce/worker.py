@@ -44,9 +44,17 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
     if plan is None:
         raise BadInput(f"job {job.name}: is not a MapReduce job; submit one of kind mapreduce")
     worker = ShardWorker(
-        cell, job.id, job.name, plan, Worker(index, placement, task), surroundings, time.monotonic, time.sleep,
-        render.warning, surplus=group == "surplus",
-    )  # fmt: skip
+        cell,
+        job.id,
+        job.name,
+        plan,
+        Worker(index, placement, task),
+        surroundings,
+        time.monotonic,
+        time.sleep,
+        render.warning,
+        surplus=group == "surplus",
+    )
     done = worker.run()
     if app.as_json:
         render.document({"cell": cell.name, "job": job.id, "task": task, "shards": done})

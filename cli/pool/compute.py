@@ -15,9 +15,12 @@ METHODS = ("pool-tree", "drf", "naive-hdrf", "min-satisfaction-hdrf")
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option(
-    "--method", type=click.Choice(METHODS), default=METHODS[0], show_default=True,
+    "--method",
+    type=click.Choice(METHODS),
+    default=METHODS[0],
+    show_default=True,
     help="Algorithm: pool tree as in YTsaurus, flat dominant resource fairness, or one of its hierarchical forms.",
-)  # fmt: skip
+)
 @click.pass_obj
 def command(app: App, *, file: Path, method: str) -> None:
     """Compute the fair share of every pool and job in FILE.

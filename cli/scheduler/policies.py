@@ -50,9 +50,15 @@ def _described(offer: "RegistryEntry") -> dict[str, Any]:
     except BadInput as broken:
         error = str(broken)
     return {
-        "axis": offer.axis, "name": offer.name, "package": offer.package, "version": offer.version,
-        "target": offer.target, "about": about, "parameters": known, "error": error,
-    }  # fmt: skip
+        "axis": offer.axis,
+        "name": offer.name,
+        "package": offer.package,
+        "version": offer.version,
+        "target": offer.target,
+        "about": about,
+        "parameters": known,
+        "error": error,
+    }
 
 
 def _about(found: object) -> str:
@@ -72,9 +78,11 @@ def _parameter(parameter: "Parameter") -> dict[str, Any]:
     default = parameter.default
     plain = default is None or isinstance(default, bool | int | float | str)
     return {
-        "name": parameter.name, "type": parameter.type, "required": default is MISSING,
+        "name": parameter.name,
+        "type": parameter.type,
+        "required": default is MISSING,
         "default": None if default is MISSING else default if plain else repr(default),
-    }  # fmt: skip
+    }
 
 
 def _told(each: dict[str, Any], own: str) -> tuple[str, ...]:

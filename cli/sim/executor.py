@@ -127,9 +127,14 @@ def writable(path: Path) -> None:
 
 
 def finish(
-    configurations: "Sequence[Configuration]", path: Path, where: str | None, workers: int | None, *, quiet: bool,
+    configurations: "Sequence[Configuration]",
+    path: Path,
+    where: str | None,
+    workers: int | None,
+    *,
+    quiet: bool,
     check: "Callable[[Record], None]" = lambda _: None,
-) -> "list[Record]":  # fmt: skip
+) -> "list[Record]":
     """Run the points missing from `path` and return all records; finished ones are kept even on failure.
 
     `check` is called with each finished record and may raise BadInput.

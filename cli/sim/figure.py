@@ -42,9 +42,17 @@ FORMS = (".svg", ".png")
 @executor_options
 @click.pass_obj
 def command(
-    app: App, *, number: int, cells: Sequence[str], days: float | None, machines: int | None, output: Path,
-    results: Path | None, where: str | None, workers: int | None,
-) -> None:  # fmt: skip
+    app: App,
+    *,
+    number: int,
+    cells: Sequence[str],
+    days: float | None,
+    machines: int | None,
+    output: Path,
+    results: Path | None,
+    where: str | None,
+    workers: int | None,
+) -> None:
     """Simulate and draw figure NUMBER of the Omega paper: 2 to 10, 15 or 16.
 
     Finished simulations are not run again: figures 5 and 6 share theirs, and an interrupted command
@@ -62,10 +70,16 @@ def command(
     with render.busy("drawing", quiet=app.as_json):
         draw(what, records, form, *paths)
     if app.as_json:
-        render.document({
-            "figure": number, "title": what.title, "clusters": list(form.cells), "days": form.lengths,
-            "simulations": len(records), "files": [str(path) for path in paths],
-        })  # fmt: skip
+        render.document(
+            {
+                "figure": number,
+                "title": what.title,
+                "clusters": list(form.cells),
+                "days": form.lengths,
+                "simulations": len(records),
+                "files": [str(path) for path in paths],
+            }
+        )
         return
     for path in paths:
         render.line(str(path))

@@ -19,11 +19,19 @@ FILLS = (0.5, 1.0, 1.25)
     "--machines", type=click.IntRange(1), metavar="N", help="Number of machines of a smaller cell of the same kind."
 )
 @click.option(
-    "--fill", "fills", multiple=True, type=click.FloatRange(0, 1.6), metavar="SHARE",
+    "--fill",
+    "fills",
+    multiple=True,
+    type=click.FloatRange(0, 1.6),
+    metavar="SHARE",
     help=f"Use by other jobs, as a multiple of the measured use; repeatable (default: {FILLS}).",
-)  # fmt: skip
-@click.option("--loop", is_flag=True, help="Simulate the scheduler on single machines instead of the aggregate model: "
-"slow, for some hundredths of a day.")  # fmt: skip
+)
+@click.option(
+    "--loop",
+    is_flag=True,
+    help="Simulate the scheduler on single machines instead of the aggregate model: "
+    "slow, for some hundredths of a day.",
+)
 @click.pass_obj
 def command(
     app: App, *, workload: str, days: float, seed: int, machines: int | None, fills: Sequence[float], loop: bool

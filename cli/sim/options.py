@@ -14,9 +14,11 @@ SECONDS = click.FloatRange(min=0)
 
 
 machines_of_figure = click.option(
-    "--machines", type=click.IntRange(1), metavar="N",
+    "--machines",
+    type=click.IntRange(1),
+    metavar="N",
     help="Number of machines per cell: fewer is faster. Jobs arrive as often, with proportionally shorter tasks.",
-)  # fmt: skip
+)
 
 
 def configuration_options(function: F) -> F:

@@ -15,9 +15,10 @@ from omega.workload.quantiles import quantiles
 PAPER = {"A": 2.5, "B": 6.0, "C": 9.5}
 """Where the paper saw saturation, in times the arrivals (Omega §4.3, fig. 8)."""
 RATES = {
-    "A": (1.0, 1.5, 2.0, 2.25, 2.5, 2.75, 3.0), "B": (1.0, 2.0, 3.0, 4.0, 5.0, 5.5, 6.0, 6.5, 7.0),
+    "A": (1.0, 1.5, 2.0, 2.25, 2.5, 2.75, 3.0),
+    "B": (1.0, 2.0, 3.0, 4.0, 5.0, 5.5, 6.0, 6.5, 7.0),
     "C": (1.0, 2.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.5, 11.0),
-}  # fmt: skip
+}
 SCHEDULERS = (1, 2, 4, 8, 16, 32)
 LOADS = (1.0, 2.0, 4.0)
 SMALL = Form(days=0.02, points=2, cells=("A",), machines=100)
@@ -94,9 +95,11 @@ def _saturates(records: Sequence[Record], _: int) -> Seen:
             jobs = record["result"]["batch"]
             found.say(
                 f"at {at(record, 'rate'):g}x {{:.1%}} of the batch jobs are scheduled, busyness {{:.2f}}, {{:.0%}} of "
-                "the cell in use on average", jobs["jobs_scheduled"] / jobs["jobs_submitted"],
-                of(record, "batch", "busyness"), max(record["result"]["utilisation"].values()),
-            )  # fmt: skip
+                "the cell in use on average",
+                jobs["jobs_scheduled"] / jobs["jobs_submitted"],
+                of(record, "batch", "busyness"),
+                max(record["result"]["utilisation"].values()),
+            )
         found.say(f"decision times alone allow {by_decisions(cell):.1f}x")
     return found.seen(REASONS.get(cells_in(records)[0], ""))
 
@@ -121,14 +124,20 @@ def _pays(records: Sequence[Record], _: int) -> Seen:
     found = Measured()
     for cell in cells_in(records):
         line = along(where(records, workload=cell), "rate")
-        busy, tries = ([of(r, kind, name) for r in (line[0], line[-1])] for kind, name in (
-            ("batch", "busyness"), ("service", "conflict_fraction"),
-        ))  # fmt: skip
+        busy, tries = (
+            [of(r, kind, name) for r in (line[0], line[-1])]
+            for kind, name in (
+                ("batch", "busyness"),
+                ("service", "conflict_fraction"),
+            )
+        )
         found.want(busy[1] > 1.5 * busy[0] and tries[1] > tries[0])
         found.say(
             f"{cell}, 1x and {at(line[-1], 'rate'):g}x: batch busyness {{:.2f}} and {{:.2f}}, service conflict "
-            "fraction {:.4f} and {:.4f}", *busy, *tries,
-        )  # fmt: skip
+            "fraction {:.4f} and {:.4f}",
+            *busy,
+            *tries,
+        )
     return found.seen(FEW)
 
 
@@ -150,9 +159,11 @@ def _many(records: Sequence[Record], _: int) -> Seen:
     line = along(where(records, rate=highest), "batch")
     found.say(
         f"at {highest:g}x, 1 to {at(line[-1], 'batch')} schedulers: conflict fraction "
-        + ", ".join("{:.4f}" for _ in line) + "; busyness " + ", ".join("{:.3f}" for _ in line),
+        + ", ".join("{:.4f}" for _ in line)
+        + "; busyness "
+        + ", ".join("{:.3f}" for _ in line),
         *(of(record, "batch", name) for name in ("conflict_fraction", "busyness") for record in line),
-    )  # fmt: skip
+    )
     return found.seen(
         "the conflict fraction rises with the first few schedulers and then stays about the same: the more there are, "
         "the less each of them decides on, and the less it meets of what others do meanwhile"
@@ -169,9 +180,9 @@ def _shorter_wait(records: Sequence[Record], _: int) -> Seen:
     highest = max(at(record, "rate") for record in records)
     line = along(where(records, rate=highest), "batch")
     found.say(
-        f"at {highest:g}x, 1 to {at(line[-1], 'batch')} schedulers: " + ", ".join("{:.2g}" for _ in line)
-        + " s", *(of(record, "batch", "wait") for record in line),
-    )  # fmt: skip
+        f"at {highest:g}x, 1 to {at(line[-1], 'batch')} schedulers: " + ", ".join("{:.2g}" for _ in line) + " s",
+        *(of(record, "batch", "wait") for record in line),
+    )
     return found.seen()
 
 
@@ -180,11 +191,19 @@ def _saturation(cell: str, rate: float) -> Experiment:
     days, longer = (FULL.days, 0.0) if fitted else (0.15, 5 / 3)
     above = f", saturated at {_times(1.1, cell):g}x" if fitted else ""
     return Experiment(
-        f"saturation-{cell.lower()}", f"Shared state on {cell} keeps up with {rate:g} times the batch jobs",
-        "Omega §4.3, fig. 8", 8, "jobs scheduled, busyness",
-        f"not saturated at {_times(0.9, cell):g}x{above}", around, _saturates,
-        replace(SMALL, days=0.006, cells=(cell,)), replace(FULL, cells=(cell,), days=days), fitted, longer,
-    )  # fmt: skip
+        f"saturation-{cell.lower()}",
+        f"Shared state on {cell} keeps up with {rate:g} times the batch jobs",
+        "Omega §4.3, fig. 8",
+        8,
+        "jobs scheduled, busyness",
+        f"not saturated at {_times(0.9, cell):g}x{above}",
+        around,
+        _saturates,
+        replace(SMALL, days=0.006, cells=(cell,)),
+        replace(FULL, cells=(cell,), days=days),
+        fitted,
+        longer,
+    )
 
 
 def _of(name: str, claim: str, metric: str, expectation: str, judge: Judge) -> Experiment:

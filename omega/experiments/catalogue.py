@@ -7,10 +7,8 @@ from omega.experiments import arrivals, decision_time, mix, offers, sizing, surf
 from omega.experiments.experiment import Experiment
 
 EXPERIMENTS = {
-    each.name: each
-    for module in (mix, decision_time, offers, arrivals, surface, sizing)
-    for each in module.EXPERIMENTS
-}  # fmt: skip
+    each.name: each for module in (mix, decision_time, offers, arrivals, surface, sizing) for each in module.EXPERIMENTS
+}
 
 
 def find(names: Sequence[str]) -> list[Experiment]:

@@ -91,9 +91,7 @@ def _saturation(records: Sequence[Record], _: int) -> Seen:
     for cell in cells_in(records):
         low, high = (of(record, "batch", "busyness") for record in _line(records, cell, "monolithic-single")[-2:])
         found.want(low < 0.97 <= high)
-        found.say(
-            f"{cell}: busyness {{:.3f}} at 0.9 and {{:.3f}} at 1.1 times {saturation(cell):.2f} s", low, high
-        )  # fmt: skip
+        found.say(f"{cell}: busyness {{:.3f}} at 0.9 and {{:.3f}} at 1.1 times {saturation(cell):.2f} s", low, high)
     return found.seen("jobs come in bursts and differ in size; a run as short as this may bring more or fewer")
 
 
@@ -133,8 +131,9 @@ def _misses_slo(records: Sequence[Record], _: int) -> Seen:
         found.want(cell != "B" or wait > SLO_SECONDS)
         found.say(
             f"{cell}: {{:.2f}} s at t_job = {at(default, 't_job_service'):g} s, above 30 s first at {{:g}} s",
-            wait, min(missed, default=float("inf")),
-        )  # fmt: skip
+            wait,
+            min(missed, default=float("inf")),
+        )
     return found.seen(
         "the paper does not give the decision time at which B misses it. Here B is calibrated to keep up with 6 times "
         "its batch jobs at 0.1 s (fig. 8), so the jobs of B do not overload one scheduler at 0.1 s: both statements "
@@ -164,9 +163,7 @@ def _blocks(records: Sequence[Record], _: int) -> Seen:
         multi, shared = (_line(records, cell, name) for name in ("monolithic-multi", "shared-state"))
         calm, slow, free = (of(r, "batch", "wait") for r in (multi[0], multi[-1], shared[-1]))
         found.want(slow > 5 * calm and slow > 5 * free)
-        found.say(
-            f"{cell}: batch wait {{:.2g}} s rises to {{:,.1f}} s; shared state {{:.2g}} s", calm, slow, free
-        )  # fmt: skip
+        found.say(f"{cell}: batch wait {{:.2g}} s rises to {{:,.1f}} s; shared state {{:.2g}} s", calm, slow, free)
     return found.seen()
 
 
@@ -178,9 +175,10 @@ def _independent(records: Sequence[Record], _: int) -> Seen:
             values = [of(record, "batch", name) for record in shared]
             found.equal(values[0], values[1:], most)
             found.say(
-                f"{cell}: {name} {{:{form}}}, at most {{:.2%}} away", values[0],
+                f"{cell}: {name} {{:{form}}}, at most {{:.2%}} away",
+                values[0],
                 max(abs(value - values[0]) for value in values) / values[0],
-            )  # fmt: skip
+            )
     return found.seen()
 
 
@@ -206,16 +204,20 @@ def _all_scheduled(records: Sequence[Record], _: int) -> Seen:
         lost = max(unscheduled(record) for record in shared)
         abandoned = sum(record["result"]["jobs"]["abandoned"] for record in shared)
         found.want(abandoned == 0 and lost < 0.01)
-        found.say(
-            f"{cell}: {{:.0f}} abandoned, at most {{:.2%}} not yet scheduled when the run ends", abandoned, lost
-        )  # fmt: skip
+        found.say(f"{cell}: {{:.0f}} abandoned, at most {{:.2%}} not yet scheduled when the run ends", abandoned, lost)
     return found.seen("the jobs that are missing were being decided on, or queued, when the run ended")
 
 
 def _of(
-    name: str, figure: int, claim: str, source: str, metric: str, expectation: str, judge: Judge,
+    name: str,
+    figure: int,
+    claim: str,
+    source: str,
+    metric: str,
+    expectation: str,
+    judge: Judge,
     over: Sweeping = sweep,
-) -> Experiment:  # fmt: skip
+) -> Experiment:
     return Experiment(name, claim, source, figure, metric, expectation, over, judge, SMALL, FULL, longer=LONGER)
 
 

@@ -50,9 +50,13 @@ class Form:
         return start.but(others)
 
     def but(
-        self, days: float | None = None, cells: Sequence[str] = (), machines: int | None = None,
-        seeds: int | None = None, scale: float = 1.0,
-    ) -> "Form":  # fmt: skip
+        self,
+        days: float | None = None,
+        cells: Sequence[str] = (),
+        machines: int | None = None,
+        seeds: int | None = None,
+        scale: float = 1.0,
+    ) -> "Form":
         """Replace the values that are given; `days` are then those of each cell, and `scale` multiplies them."""
         same = replace(
             self, cells=tuple(cells) or self.cells, machines=machines or self.machines, seeds=seeds or self.seeds
@@ -91,14 +95,23 @@ class Experiment:
     def as_json(self) -> dict[str, Any]:
         """Return the description of the experiment."""
         return {
-            "name": self.name, "figure": self.figure, "claim": self.claim, "source": self.source,
-            "metric": self.metric, "expectation": self.expectation, "fitted": self.fitted,
-        }  # fmt: skip
+            "name": self.name,
+            "figure": self.figure,
+            "claim": self.claim,
+            "source": self.source,
+            "metric": self.metric,
+            "expectation": self.expectation,
+            "fitted": self.fitted,
+        }
 
     def sized(
-        self, days: float | None = None, cells: Sequence[str] = (), machines: int | None = None,
-        seeds: int | None = None, scale: float = 1.0,
-    ) -> Form:  # fmt: skip
+        self,
+        days: float | None = None,
+        cells: Sequence[str] = (),
+        machines: int | None = None,
+        seeds: int | None = None,
+        scale: float = 1.0,
+    ) -> Form:
         """Return the form with other values, as Form.but; an experiment that simulates nothing keeps its days."""
         if self.sweep is nothing:
             return self.form.but(seeds=seeds if self.form.seeds > 1 else None)

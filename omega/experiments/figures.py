@@ -50,7 +50,7 @@ FIGURES = {
         PaperFigure(15, "MapReduce jobs: how many times as fast", nothing, sizing.NONE),
         PaperFigure(16, "MapReduce jobs: utilisation of the cell", nothing, sizing.NONE),
     )
-}  # fmt: skip
+}
 
 
 def figure(number: int) -> PaperFigure:

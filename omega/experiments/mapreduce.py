@@ -23,9 +23,11 @@ from schedulers.sizing.model import Phase, Profile, Totals
 from schedulers.sizing.relative_size import RelativeSize
 
 POLICIES: dict[str, Sizing] = {
-    "as-asked": AsAsked(), "max-parallelism": MaxParallelism(), "relative-size": RelativeSize(),
+    "as-asked": AsAsked(),
+    "max-parallelism": MaxParallelism(),
+    "relative-size": RelativeSize(),
     "global-cap": GlobalCap(),
-}  # fmt: skip
+}
 STEP_SECONDS = 20.0
 GAIN = 1.01
 """A job with at least this speed-up benefits."""
@@ -52,13 +54,15 @@ class PolicyResult:
     def as_json(self) -> dict[str, object]:
         """Figures as plain values."""
         return {
-            "policy": self.policy, "jobs": len(self.speedups), "benefit": self.benefit,
+            "policy": self.policy,
+            "jobs": len(self.speedups),
+            "benefit": self.benefit,
             **{f"speedup_p{share}": self.quantile(share / 100) for share in (50, 80, 95)},
             "utilisation": {
                 name: {"mean": float(use.mean()), **({"deviation": float(use.std())} if len(use) > 1 else {})}
                 for name, use in zip(DIMENSIONS.names, self.use.T, strict=True)
             },
-        }  # fmt: skip
+        }
 
 
 @dataclass(slots=True)

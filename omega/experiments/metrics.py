@@ -8,19 +8,26 @@ from omega.experiments.results import Record
 
 KINDS = ("batch", "service")
 SHORT = {
-    "wait": "wait_mean", "busyness": "busyness_median", "abandoned": "jobs_abandoned",
-    "useful": "busyness_useful_median", "wasted": "busyness_wasted_median",
+    "wait": "wait_mean",
+    "busyness": "busyness_median",
+    "abandoned": "jobs_abandoned",
+    "useful": "busyness_useful_median",
+    "wasted": "busyness_wasted_median",
     "no_conflict": "busyness_no_conflict_median",
-}  # fmt: skip
+}
 SPREAD = {
     name: name.replace("_median", "_mad")
     for name in ("busyness_median", "busyness_useful_median", "busyness_wasted_median", "busyness_no_conflict_median")
 } | {"conflict_fraction": "conflict_fraction_mad"}
 """The median absolute deviation of daily values that belongs to a median of them."""
 UNITS = {
-    "wait_mean": "mean wait (s)", "wait_p90": "wait, 90th percentile (s)", "busyness_median": "busyness",
-    "conflict_fraction": "conflict fraction", "jobs_abandoned": "jobs abandoned", "utilisation": "share in use",
-}  # fmt: skip
+    "wait_mean": "mean wait (s)",
+    "wait_p90": "wait, 90th percentile (s)",
+    "busyness_median": "busyness",
+    "conflict_fraction": "conflict fraction",
+    "jobs_abandoned": "jobs abandoned",
+    "utilisation": "share in use",
+}
 SATURATED_BUSYNESS = 0.99
 UNSCHEDULED = 0.05
 

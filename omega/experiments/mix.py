@@ -78,8 +78,11 @@ def _longer(_records: Sequence[Record], _seed: int) -> Seen:
     found = Measured(runs[1] > runs[0] and tasks[1] < tasks[0] and gaps[1] > gaps[0])
     found.say(
         "C, batch and service: tasks run {:,.0f} and {:,.0f} s (median), jobs have {:.1f} and {:.1f} tasks and come "
-        "every {:.2f} and {:,.0f} s (means)", *runs, *tasks, *gaps,
-    )  # fmt: skip
+        "every {:.2f} and {:,.0f} s (means)",
+        *runs,
+        *tasks,
+        *gaps,
+    )
     return found.seen()
 
 
@@ -104,14 +107,24 @@ def _gaps(_records: Sequence[Record], _seed: int) -> Seen:
 def _sizes(_records: Sequence[Record], _seed: int) -> Seen:
     table = quantiles("batch_tasks_per_job")
     half, p95, p99 = (table.quantile(share) for share in (0.5, 0.95, 0.99))
-    close = all(abs(ours / theirs - 1) <= most for ours, theirs, most in zip(
-        (p95, p99, table.mean), (100, 967, 31), SIZES_WITHIN, strict=True,
-    ))  # fmt: skip
+    close = all(
+        abs(ours / theirs - 1) <= most
+        for ours, theirs, most in zip(
+            (p95, p99, table.mean),
+            (100, 967, 31),
+            SIZES_WITHIN,
+            strict=True,
+        )
+    )
     found = Measured(half == 1 and close)
     found.say(
-        "C, 7 hours: p50 {:.0f}, p95 {:.0f}, p99 {:.0f}, most {:,.0f}, mean {:.1f}", half, p95, p99,
-        float(table.values[-1]), table.mean,
-    )  # fmt: skip
+        "C, 7 hours: p50 {:.0f}, p95 {:.0f}, p99 {:.0f}, most {:,.0f}, mean {:.1f}",
+        half,
+        p95,
+        p99,
+        float(table.values[-1]),
+        table.mean,
+    )
     return found.seen()
 
 

@@ -41,8 +41,12 @@ def _busy(records: Sequence[Record], _: int) -> Seen:
         found.want(slow > 1.5 * calm and slow > 1.5 * free)
         found.say(
             f"{cell}: batch busyness {{:.2f}} at 0.01 s, {{:.2f}} at 100 s; shared state {{:.2f}}, multi-path {{:.2f}} "
-            "(batch and service together)", calm, slow, free, multi,
-        )  # fmt: skip
+            "(batch and service together)",
+            calm,
+            slow,
+            free,
+            multi,
+        )
     return found.seen()
 
 
@@ -64,8 +68,10 @@ def _abandons(records: Sequence[Record], _: int) -> Seen:
         some += sum(abandoned)
         found.say(
             f"{cell}: {{:.0f}} of {{:,.0f}} jobs at 100 s, {{:.0f}} at shorter t_job together",
-            abandoned[-1], ours[-1]["submitted"], sum(abandoned[:-1]),
-        )  # fmt: skip
+            abandoned[-1],
+            ours[-1]["submitted"],
+            sum(abandoned[:-1]),
+        )
     shared = sum(record["result"]["jobs"]["abandoned"] for record in where(records, architecture="shared-state"))
     found.want(some > 0 and not shared)
     found.say("shared state {:.0f}", shared)

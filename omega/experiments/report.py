@@ -164,8 +164,9 @@ def _section(part: ReportSection, figures: PurePosixPath) -> str:
     lines += ["", *_runs(part.trials)]
     lines += [
         f"* `{trial.experiment.name}` {trial.verdict}: {trial.finding.reason}."
-        for trial in part.trials if trial.finding.reason
-    ]  # fmt: skip
+        for trial in part.trials
+        if trial.finding.reason
+    ]
     return "\n".join([*lines, ""])
 
 

@@ -36,11 +36,16 @@ def simulated(parameters: Mapping[str, Any], clock: Callable[[], float]) -> dict
     began = clock()
     result = configuration.run()
     return {
-        "key": key, "configuration": configuration.as_json(), "seed": configuration.seed,
-        "version": program_version(), "sources": sources_digest(), "digest": result.digest,
+        "key": key,
+        "configuration": configuration.as_json(),
+        "seed": configuration.seed,
+        "version": program_version(),
+        "sources": sources_digest(),
+        "digest": result.digest,
         "seconds": round(clock() - began, 3),
-        "workload": workload.about.partition("\n")[0], "result": result.as_json(),
-    }  # fmt: skip
+        "workload": workload.about.partition("\n")[0],
+        "result": result.as_json(),
+    }
 
 
 class Results:
@@ -95,9 +100,10 @@ class Results:
         wanted = {_parameters(configuration.as_json()) for configuration in configurations}
         ours = sources_digest()
         return [
-            record for record in self
+            record
+            for record in self
             if record.get("sources") != ours and _parameters(record["configuration"]) in wanted
-        ]  # fmt: skip
+        ]
 
     def __iter__(self) -> Iterator[Record]:
         """All records, oldest first."""

@@ -65,9 +65,13 @@ def _cap(_: Sequence[Record], seed: int) -> Seen:
     found.want(capped < most and full.benefit < 0.1)
     found.equal(most, [capped], 0.1)
     found.say(
-        "{:.2f}x beside {:.2f}x where {:.0%} is used; {:.0%} of the jobs gain where {:.0%} is", capped, most, use[0],
-        full.benefit, use[1],
-    )  # fmt: skip
+        "{:.2f}x beside {:.2f}x where {:.0%} is used; {:.0%} of the jobs gain where {:.0%} is",
+        capped,
+        most,
+        use[0],
+        full.benefit,
+        use[1],
+    )
     return found.seen(
         "where little is used the cap is never reached: both policies decide alike, which confirms nothing. That "
         "nobody gains above 60 % is the rule itself"

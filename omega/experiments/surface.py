@@ -37,8 +37,12 @@ def _surface(records: Sequence[Record], _: int) -> Seen:
     found.want(single > multi > shared and two_level > shared)
     found.say(
         f"points of {len(where(records, architecture=ARCHITECTURES[0]))} with jobs left unscheduled: single-path "
-        "{:.0f}, multi-path {:.0f}, two-level {:.0f}, shared state {:.0f}", single, multi, two_level, shared,
-    )  # fmt: skip
+        "{:.0f}, multi-path {:.0f}, two-level {:.0f}, shared state {:.0f}",
+        single,
+        multi,
+        two_level,
+        shared,
+    )
     return found.seen("two-level leaves as few unscheduled as shared state: see surface-two-level")
 
 
@@ -62,9 +66,10 @@ def _batch_flat(records: Sequence[Record], _: int) -> Seen:
     busy = [of(record, "batch", "busyness") for record in where(records, architecture="shared-state")]
     found.equal(busy[0], busy[1:], 0.05)
     found.say(
-        "batch busyness {:.4f}, at most {:.2%} away up to t_job = 100 s and t_task = 1 s", busy[0],
+        "batch busyness {:.4f}, at most {:.2%} away up to t_job = 100 s and t_task = 1 s",
+        busy[0],
         max(abs(value - busy[0]) for value in busy) / busy[0],
-    )  # fmt: skip
+    )
     return found.seen()
 
 

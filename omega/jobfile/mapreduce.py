@@ -102,9 +102,14 @@ class MapReduceEntry(JobEntry):
     def groups(self, need: Need) -> tuple[TaskGroup, ...]:
         """The workers that were asked for and, none yet, the surplus that a scheduler may add."""
         tasks = Tasks(
-            name="workers", count=self.workers, resources=self.resources, command=WORKER, duration=self.duration,
-            constraints=self.constraints, restart=RESTART,
-        )  # fmt: skip
+            name="workers",
+            count=self.workers,
+            resources=self.resources,
+            command=WORKER,
+            duration=self.duration,
+            constraints=self.constraints,
+            restart=RESTART,
+        )
         workers = replace(tasks.group(need((), tasks)), once=self.requeue == "never")
         return workers, replace(workers, count=0, extra={**workers.extra, "name": "surplus"}, optional=True)
 
@@ -119,10 +124,15 @@ class MapReduceEntry(JobEntry):
             raise BadInput(f"output: {output} holds the answer of an earlier run; remove it or name another directory")
         numbers, files = self.input.ranges, _found(self.input.files)
         plan = Plan(
-            self.map.command, self.reduce.command, self.reduce.count or min(self.workers, MOST_SHARDS),
+            self.map.command,
+            self.reduce.command,
+            self.reduce.count or min(self.workers, MOST_SHARDS),
             self.input.shard or (SHARD_BYTES if files else SHARD_NUMBERS),
-            str(output), str(Path(self.scratch).absolute() if self.scratch else output / ".scratch"), files, numbers,
-        )  # fmt: skip
+            str(output),
+            str(Path(self.scratch).absolute() if self.scratch else output / ".scratch"),
+            files,
+            numbers,
+        )
         if plan.maps > MOST_SHARDS:
             raise BadInput(f"input: {plan.maps} shards, the most is {MOST_SHARDS}; make shard larger")
         return plan

@@ -28,12 +28,16 @@ FindJob = Callable[[str], str]
 
 _BOUNDS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
 _WANTED = {
-    "string_type": "text; put it in quotes", "int_type": "a whole number", "int_from_float": "a whole number",
-    "list_type": "a list; write [a, b]", "dict_type": "a mapping of names to values",
+    "string_type": "text; put it in quotes",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "list_type": "a list; write [a, b]",
+    "dict_type": "a mapping of names to values",
     "model_type": "a mapping of fields",
-    "too_short": "a list with something in it", "invalid_key": "text; put the name in quotes",
+    "too_short": "a list with something in it",
+    "invalid_key": "text; put the name in quotes",
     "bool_type": "true or false",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)

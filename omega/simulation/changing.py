@@ -160,8 +160,10 @@ class ChangingWorld(World):
             return 0
         leaving = [
             Ending(machine, placement, How.LEFT)
-            for group in after.groups for placement, machine, leaves in group.runs if leaves
-        ]  # fmt: skip
+            for group in after.groups
+            for placement, machine, leaves in group.runs
+            if leaves
+        ]
         self.store.finish(leaving, self.engine.now // 1000)
         for group, tasks in zip(after.groups, lost, strict=True):
             self.hold(group.need, -tasks)

@@ -16,7 +16,7 @@ class Day:
     """Seconds of decision time that led to a transaction without a conflict (`useful`), to one with a conflict
     (`wasted`) and to none (`fruitless`); of all these, those of first attempts (`first`); and
     transactions without and with a conflict.
-    """  # fmt: skip
+    """
 
     useful: float = 0.0
     wasted: float = 0.0

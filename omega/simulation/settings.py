@@ -52,9 +52,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         for what, value, known in (
-            ("architecture", self.architecture, ARCHITECTURES), ("placement", self.placement, PLACEMENTS),
+            ("architecture", self.architecture, ARCHITECTURES),
+            ("placement", self.placement, PLACEMENTS),
             ("sharing", self.sharing or SHARINGS[0], SHARINGS),
-        ):  # fmt: skip
+        ):
             if value not in known:
                 raise BadInput(f"simulation: unknown {what} {value!r}; there is {', '.join(known)}")
         times = {"t_job_batch": self.t_job_batch, "t_job_service": self.t_job_service, "t_task": self.t_task}

@@ -21,6 +21,11 @@ from omega.testing.scheduler import SchedulerContract
 from omega.testing.sizing import SizingContract
 
 __all__ = [
-    "OrderingContract", "PlacementContract", "PreemptionContract", "SchedulerContract", "SizingContract", "snapshot",
+    "OrderingContract",
+    "PlacementContract",
+    "PreemptionContract",
+    "SchedulerContract",
+    "SizingContract",
+    "snapshot",
     "work",
-]  # fmt: skip
+]

@@ -87,9 +87,11 @@ def submitted(jobs: Sequence[MapReduceJob]) -> list[Arrival]:
 def _spec(name: str, job: MapReduceJob) -> JobSpec:
     maps, reduces = job.phases
     plan = {
-        "maps": maps.activities, "reduces": reduces.activities,
-        "map_ms": round(1000 * (maps.seconds or 0)), "reduce_ms": round(1000 * (reduces.seconds or 0)),
-    }  # fmt: skip
+        "maps": maps.activities,
+        "reduces": reduces.activities,
+        "map_ms": round(1000 * (maps.seconds or 0)),
+        "reduce_ms": round(1000 * (reduces.seconds or 0)),
+    }
     groups = (TaskGroup(job.need, job.asked), TaskGroup(job.need, 0, optional=True))
     return JobSpec(name, name, PLAN, groups, extra={PLAN: plan})
 

@@ -64,10 +64,7 @@ class Preset:
         return f"{self.name} ({'measured' if self.saturates_at is None else 'calibrated'})"
 
 
-PRESETS = {
-    preset.name: preset
-    for preset in (Preset("A", pace(2.5), 2.5), Preset("B", pace(6.0), 6.0), Preset("C"))
-}  # fmt: skip
+PRESETS = {preset.name: preset for preset in (Preset("A", pace(2.5), 2.5), Preset("B", pace(6.0), 6.0), Preset("C"))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +95,13 @@ def draw(name: str, seed: int, days: float, *, rate: float = 1.0, size: Size | N
     """
     size, chosen = size or Size(), preset(name)
     mix = Mix(
-        seconds=days * DAY, rate=chosen.pace * rate, service_rate=1 / rate,
+        seconds=days * DAY,
+        rate=chosen.pace * rate,
+        service_rate=1 / rate,
         duration=size.machines / MACHINES * chosen.duration,
-        largest_cpu=size.largest_cpu, largest_memory=size.largest_memory,
-    )  # fmt: skip
+        largest_cpu=size.largest_cpu,
+        largest_memory=size.largest_memory,
+    )
     drawn = google_mix(seed, size.machines, mix)
     recent = _recent(seed, size.machines, replace(mix, rate=chosen.pace, service_rate=1.0))
     lasting = _lasting(seed, drawn.machines, recent, mix, ends_ms=round((days + 1) * DAY * 1000))

@@ -16,9 +16,7 @@ from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.resources import LARGEST, Resources
 from omega.workload.workload import Arrival, Workload
 
-COLUMNS = (
-    "job_id", "workload", "submit_s", "num_tasks", "task_duration_s", "cpus_per_task", "mem_gb_per_task"
-)  # fmt: skip
+COLUMNS = ("job_id", "workload", "submit_s", "num_tasks", "task_duration_s", "cpus_per_task", "mem_gb_per_task")
 PREFILL = "Prefill"
 KINDS = {PREFILL: "prefill", "Batch": "batch", "Service": "service"}
 T = TypeVar("T")

@@ -45,8 +45,14 @@ _WORDS = {
     "NOT": "not", "TEXT": "a text in quotes", "NUMBER": "a number", "LSQB": "[", "RSQB": "]", "COMMA": "a comma",
     "AND": "and", "OR": "or", "RPAR": ")", "$END": "the end",
 }  # fmt: skip
-_HINTS = {"=": "write ==", "&": "write and", "|": "write or", "!": "write not", "'": "close the quote",
-          '"': "close the quote"}  # fmt: skip
+_HINTS = {
+    "=": "write ==",
+    "&": "write and",
+    "|": "write or",
+    "!": "write not",
+    "'": "close the quote",
+    '"': "close the quote",
+}
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
 
 

@@ -114,6 +114,8 @@ class Partition:
         """Tasks of this list and of those beyond it, the most preemptible and newest first."""
         found = [task for task in self._of if self._of[task] >= least]
         return [
-            task for kind in (Preemptible.YES, Preemptible.AGGRESSIVELY) for task in reversed(found)
+            task
+            for kind in (Preemptible.YES, Preemptible.AGGRESSIVELY)
+            for task in reversed(found)
             if self._of[task] is kind
-        ]  # fmt: skip
+        ]

@@ -109,9 +109,16 @@ class Service:
         return fits
 
     def _spread(
-        self, work: Work, group: int, snapshot: Snapshot, here: Mapping[int, int], over: list[Level], found: Found,
-        fits: NDArray[np.int64], dice: np.random.Generator,
-    ) -> list[tuple[int, int]]:  # fmt: skip
+        self,
+        work: Work,
+        group: int,
+        snapshot: Snapshot,
+        here: Mapping[int, int],
+        over: list[Level],
+        found: Found,
+        fits: NDArray[np.int64],
+        dice: np.random.Generator,
+    ) -> list[tuple[int, int]]:
         """Return (machine, tasks) for as many of the remaining tasks as fit."""
         left = work.left[group]
         points = sum(self._scores(work, group, snapshot, here, found).values(), _TIE * dice.random(len(found)))

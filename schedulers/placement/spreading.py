@@ -33,9 +33,15 @@ class Spreading:
     """
 
     def __init__(
-        self, found: NDArray[np.intp], fits: NDArray[np.int64], points: Points, patches: Patches,
-        levels: Sequence[Level], apart: float, spread: float,
-    ) -> None:  # fmt: skip
+        self,
+        found: NDArray[np.intp],
+        fits: NDArray[np.int64],
+        points: Points,
+        patches: Patches,
+        levels: Sequence[Level],
+        apart: float,
+        spread: float,
+    ) -> None:
         """Sort the machines; assign nothing."""
         of = patches.of[found]
         order = np.lexsort((-points, of))

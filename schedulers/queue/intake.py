@@ -103,9 +103,10 @@ class Intakes:
         """Return the place of the best job that may still be in the store: no job behind it is next by the policy."""
         ready, ranks = self._queue.ready, self._queue.ranks
         places = [
-            ranks.place(stream.last) for number, stream in self._streams.items()
+            ranks.place(stream.last)
+            for number, stream in self._streams.items()
             if stream.more and stream.last is not None and not ready.count(number)
-        ]  # fmt: skip
+        ]
         return min(places, default=None)
 
 

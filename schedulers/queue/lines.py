@@ -83,9 +83,7 @@ class Lines:
         if not rest.any():
             return int(lines[best]), None
         rival = lines[rest][_first(rank[rest], self.key[lines[rest]], self.tie[lines[rest]])]
-        return int(lines[best]), (
-            float(self._rank[self.lane[rival]]), float(self.key[rival]), int(self.tie[rival])
-        )  # fmt: skip
+        return int(lines[best]), (float(self._rank[self.lane[rival]]), float(self.key[rival]), int(self.tie[rival]))
 
 
 def _first(rank: NDArray[np.float64], key: NDArray[np.float64], tie: NDArray[np.int64]) -> int:

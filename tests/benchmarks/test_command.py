@@ -84,10 +84,19 @@ def test_the_store_of_other_commands_is_not_measured(asked: list[tuple[str, dict
 
 
 CONTENDED = {
-    "batch": 4, "service": 0, "detection": "coarse", "commit": "gang", "fullness": 0.9, "gang": True, "repeats": 5,
-    "tasks_per_second": 1234.0, "gangs_per_second": 123.0, "conflict_fraction": 0.5, "server_cpu": 0.9,
+    "batch": 4,
+    "service": 0,
+    "detection": "coarse",
+    "commit": "gang",
+    "fullness": 0.9,
+    "gang": True,
+    "repeats": 5,
+    "tasks_per_second": 1234.0,
+    "gangs_per_second": 123.0,
+    "conflict_fraction": 0.5,
+    "server_cpu": 0.9,
     "spread": {"tasks_per_second": [1000.0, 2000.0], "conflict_fraction": [0.4, 0.6]},
-}  # fmt: skip
+}
 ON = {
     "computer": {"processors": 2, "model": "test", "load": 0.1},
     "store": {"product": "valkey", "version": "9", "transport": "unix", "append_only": False, "allocator": "libc"},

@@ -32,8 +32,10 @@ def test_the_ceiling_is_the_better_way_and_the_ratio_of_medians(store: Store) ->
     assert (found["ceiling_claims_per_second"], found["ceiling_kind"]) == (100, "unchecked")
     assert (found["ratio"], found["ratio_to_packed"]) == (0.5, 0.25)
     assert found["spread"] == {
-        "claims_per_second": [40, 90], "ceiling_claims_per_second": [60, 120], "ratio": [0.5, 0.75],
-    }  # fmt: skip
+        "claims_per_second": [40, 90],
+        "ceiling_claims_per_second": [60, 120],
+        "ratio": [0.5, 0.75],
+    }
 
 
 @pytest.mark.server

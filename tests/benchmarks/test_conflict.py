@@ -16,10 +16,18 @@ CONTEST = Contest(2, 0, "fine", "incremental", 0.0, gang=True, tasks=10, jobs_pe
 def reading(seconds: float, times: int) -> dict[str, Any]:
     """What a scheduler has counted after some seconds: `times` as much as after the first."""
     return {
-        "seconds": seconds, "busy_seconds": 0.5 * seconds, "transactions": 10 * times, "accepted": 8 * times,
-        "conflicts": 2 * times, "tasks": 100 * times, "jobs": 10 * times, "jobs_placed": 9 * times, "abandoned": 0,
-        "wait_mean": float(times), "wait_p90": 2.0,
-    }  # fmt: skip
+        "seconds": seconds,
+        "busy_seconds": 0.5 * seconds,
+        "transactions": 10 * times,
+        "accepted": 8 * times,
+        "conflicts": 2 * times,
+        "tasks": 100 * times,
+        "jobs": 10 * times,
+        "jobs_placed": 9 * times,
+        "abandoned": 0,
+        "wait_mean": float(times),
+        "wait_p90": 2.0,
+    }
 
 
 def test_figures_are_the_difference_of_two_readings_each_over_its_own_time() -> None:
@@ -51,9 +59,12 @@ def test_without_an_accepted_transaction_the_fraction_is_the_conflicts() -> None
 
 def test_runs_are_compared_with_those_of_the_same_repeat() -> None:
     fractions = {
-        (0, "fine", "incremental"): 0.1, (0, "coarse", "incremental"): 0.4, (0, "fine", "gang"): 0.2,
-        (1, "fine", "incremental"): 0.2, (1, "coarse", "incremental"): 0.4,
-    }  # fmt: skip
+        (0, "fine", "incremental"): 0.1,
+        (0, "coarse", "incremental"): 0.4,
+        (0, "fine", "gang"): 0.2,
+        (1, "fine", "incremental"): 0.2,
+        (1, "coarse", "incremental"): 0.4,
+    }
     fixed = {"batch": 4, "service": 0, "fullness": 0.9, "gang": False}
     runs = [
         fixed | {"repeat": repeat, "detection": detection, "commit": commit, "conflict_fraction": fraction}
@@ -100,15 +111,25 @@ def test_a_scheduler_process_commits_as_the_contest_says() -> None:
 @pytest.mark.server
 def test_real_schedulers_are_watched_and_counted(store_url: str) -> None:
     settings = chosen(
-        store=store_url, machines=200, batch=(1,), service=(1,), fullness=(0.5,), seconds=0.2, calm_seconds=0.0,
+        store=store_url,
+        machines=200,
+        batch=(1,),
+        service=(1,),
+        fullness=(0.5,),
+        seconds=0.2,
+        calm_seconds=0.0,
         duration_ms=20,
-    )  # fmt: skip
+    )
     document: dict[str, Any] = measure(settings)
     assert document["cell"]["machines"] == 200
     (run,) = document["runs"]
     assert {name: run[name] for name in ("batch", "service", "detection", "commit", "fullness")} == {
-        "batch": 1, "service": 1, "detection": "fine", "commit": "incremental", "fullness": 0.5,
-    }  # fmt: skip
+        "batch": 1,
+        "service": 1,
+        "detection": "fine",
+        "commit": "incremental",
+        "fullness": 0.5,
+    }
     assert run["accepted"] + run["conflicts"] == run["transactions"] > 0
     assert run["tasks_placed"] > 0
     assert run["tasks_per_second"] > 0

@@ -81,10 +81,16 @@ class Disorder:
 
     def _act(self) -> None:
         acts: list[tuple[int, Callable[[], None]]] = [
-            (30, self._kill_scheduler), (20, self._halt_scheduler), (10, self._stop), (12, self._kill_executor),
-            (8, self._halt_executor), (6, self._kill_all), (10, self._kill_store), (8, self._halt_store),
+            (30, self._kill_scheduler),
+            (20, self._halt_scheduler),
+            (10, self._stop),
+            (12, self._kill_executor),
+            (8, self._halt_executor),
+            (6, self._kill_all),
+            (10, self._kill_store),
+            (8, self._halt_store),
             (6 if self.machines else 0, self._machine),
-        ]  # fmt: skip
+        ]
         weights, functions = zip(*acts, strict=True)
         # However few acts there is time for: an executor dies, and everybody at once.
         first = (self._kill_executor, self._kill_all)[self._acts : self._acts + 1]
@@ -112,9 +118,10 @@ class Disorder:
     def _some(self, *, executors: bool) -> Iterator[str]:
         """One of those that are awake, if there is one."""
         awake = [
-            member for member in self.members
+            member
+            for member in self.members
             if (member in SCHEDULERS) is not executors and member not in self._halted and self._works(member)
-        ]  # fmt: skip
+        ]
         if awake:
             yield self.rng.choice(awake)
 

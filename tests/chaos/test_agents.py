@@ -50,9 +50,16 @@ def run(seed: str, seconds: float, place: Path, monkeypatch: pytest.MonkeyPatch)
         started_processes(cell, store.url, logs, *MEMBERS, lease_ms=LEASE_MS) as group,
     ):
         disorder = Disorder(
-            store, cell, group, Random(f"{seed}/chaos/agents"), MEMBERS, partial(commands, book), wave_seconds=0.3,
-            machines=0, executor_halt_seconds=3 * LEASE_MS / 1000 * 2,
-        )  # fmt: skip
+            store,
+            cell,
+            group,
+            Random(f"{seed}/chaos/agents"),
+            MEMBERS,
+            partial(commands, book),
+            wave_seconds=0.3,
+            machines=0,
+            executor_halt_seconds=3 * LEASE_MS / 1000 * 2,
+        )
         try:
             disorder.run(seconds)
             check_book(book, cell, disorder.jobs)

@@ -28,9 +28,10 @@ from tests.chaos.book import Book, rounds
 from tests.integration.stage import check, made_cell, started_processes, submit, unfinished, until
 
 pytestmark = [
-    pytest.mark.server, pytest.mark.chaos,
+    pytest.mark.server,
+    pytest.mark.chaos,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc"),
-]  # fmt: skip
+]
 LEASE_MS = 500
 """A scheduler's; an agent's is four times as long, 2 s."""
 HALT_SECONDS = 6.0
@@ -40,9 +41,10 @@ KILL, HALT = signal.SIGKILL, signal.SIGSTOP
 AGENT, GUARD, SUPERVISORS = "agent", "guard", "supervisors"
 
 HELD = [
-    (how, parts) for how in ("kill", "halt")
+    (how, parts)
+    for how in ("kill", "halt")
     for parts in ((AGENT,), (GUARD,), (SUPERVISORS,), (AGENT, SUPERVISORS), (AGENT, GUARD), (GUARD, SUPERVISORS))
-]  # fmt: skip
+]
 """Faults under which no task may run twice at a time."""
 NAMED = [("kill", (AGENT, GUARD, SUPERVISORS)), ("halt", (AGENT, GUARD, SUPERVISORS))]
 """Faults of which the documentation says that tasks may run on: nobody is left to end them."""

@@ -146,10 +146,17 @@ def mode(name: str) -> Callable[[World], None]:
 
 
 FAULTS = {
-    "store_kill": store_kill, "store_stop": store_stop, "store_flush": store_flush, "older_backup": older_backup,
-    "full_disk": full_disk, "full_memory": full_memory, "proxy_cut": cuts, "proxy_drop": mode("drop"),
-    "proxy_delay": mode("delay"), "proxy_half_open": mode("half-open"),
-}  # fmt: skip
+    "store_kill": store_kill,
+    "store_stop": store_stop,
+    "store_flush": store_flush,
+    "older_backup": older_backup,
+    "full_disk": full_disk,
+    "full_memory": full_memory,
+    "proxy_cut": cuts,
+    "proxy_drop": mode("drop"),
+    "proxy_delay": mode("delay"),
+    "proxy_half_open": mode("half-open"),
+}
 
 
 def settle(world: World) -> None:

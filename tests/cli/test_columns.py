@@ -11,11 +11,14 @@ from tests.cli.conftest import Omega, eventually, join
 def test_fields_within_fields_in_the_order_asked(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
     assert omega.text("machine", "list", "--output", "tasks,name,capacity.cpu").splitlines() == [
-        "tasks  name  capacity.cpu", "    0  m0            4000", "    0  m1            4000",
-    ]  # fmt: skip
+        "tasks  name  capacity.cpu",
+        "    0  m0            4000",
+        "    0  m1            4000",
+    ]
     assert omega.json("machine", "list", "--columns", "name,capacity")["machines"][1] == {
-        "name": "m1", "capacity": {"cpu": 4000, "memory": 4096},
-    }  # fmt: skip
+        "name": "m1",
+        "capacity": {"cpu": 4000, "memory": 4096},
+    }
 
 
 def test_of_every_list(omega: Omega, cell: RedisCell, at_work: Callable[..., None]) -> None:

@@ -43,8 +43,12 @@ class TestEmbeddedStore:
         assert up["persistence"].startswith("append-only files")
         os.kill(up["pid"], 0)
         assert self.omega.json("store", "start") == {
-            "url": up["url"], "directory": str(state), "pid": up["pid"], "version": up["version"], "started": False,
-        }  # fmt: skip
+            "url": up["url"],
+            "directory": str(state),
+            "pid": up["pid"],
+            "version": up["version"],
+            "started": False,
+        }
         assert self.omega.json("store", "stop") == {"url": up["url"], "stopped": True}
         assert self.omega.json("machine", "list")["total"] == 2
         assert self.omega.json("store", "status")["pid"] != up["pid"]

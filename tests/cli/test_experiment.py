@@ -49,8 +49,10 @@ def test_a_figure_is_two_files(sim: Omega, tmp_path: Path) -> None:
     assert found["clusters"] == ["A", "C"]
     assert found["simulations"] == len((tmp_path / "out" / "results.jsonl").read_text().splitlines()) == 10
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "figure-8.png", "figure-8.svg", "results.jsonl",
-    ]  # fmt: skip
+        "figure-8.png",
+        "figure-8.svg",
+        "results.jsonl",
+    ]
 
 
 def test_wrong_figures_and_cells(sim: Omega) -> None:

@@ -46,9 +46,15 @@ def test_placements_with_scores_and_nothing_submitted(omega: Omega, ready: Redis
     (job,) = said["jobs"]
     assert (said["changes"], said["warnings"]) == (True, [])
     assert {name: job[name] for name in ("id", "name", "kind", "tasks", "status", "placed", "unplaced", "reason")} == {
-        "id": "web-1", "name": "web", "kind": "service", "tasks": 4, "status": "new", "placed": 4, "unplaced": 0,
+        "id": "web-1",
+        "name": "web",
+        "kind": "service",
+        "tasks": 4,
+        "status": "new",
+        "placed": 4,
+        "unplaced": 0,
         "reason": None,
-    }  # fmt: skip
+    }
     assert {each["machine"]: each["tasks"] for each in job["placements"]} == {"m1": 2, "m3": 2}
     for each in job["placements"]:
         assert set(each["scores"]) == {"fit", "balance"}
@@ -98,8 +104,10 @@ def test_jobs_of_a_file_share_the_room_and_what_waits_has_its_reason(
     text = "".join(f"- {{name: j{i}, tasks: [{{count: 3, resources: {{cpu: 4}}}}]}}\n" for i in range(3))
     jobs = planned(omega, tmp_path, text, 3)["jobs"]
     assert [(job["placed"], job["unplaced"], job["reason"]) for job in jobs] == [
-        (3, 0, None), (1, 2, "RESOURCES"), (0, 3, "RESOURCES"),
-    ]  # fmt: skip
+        (3, 0, None),
+        (1, 2, "RESOURCES"),
+        (0, 3, "RESOURCES"),
+    ]
     machines = [each["machine"] for job in jobs for each in job["placements"]]
     assert sorted(machines) == ["m0", "m1", "m2", "m3"]
 

@@ -18,15 +18,22 @@ def test_every_step_of_a_job(omega: Omega, cell: RedisCell, tmp_path: Path) -> N
     (tmp_path / "ü.yaml").write_text(JOB, encoding="utf-8")
     environment = os.environ | LOCALE | {"OMEGA_STORE": str(omega.url), "OMEGA_CELL": cell.name}
     for words in (
-        ("machine", "set", "m0", "rack=rück→"), ("job", "submit", "--detach", str(tmp_path / "ü.yaml")),
-        ("job", "status", "a"), ("store", "backup", str(tmp_path / "ü.bak")), ("--json", "events"),
-    ):  # fmt: skip
+        ("machine", "set", "m0", "rack=rück→"),
+        ("job", "submit", "--detach", str(tmp_path / "ü.yaml")),
+        ("job", "status", "a"),
+        ("store", "backup", str(tmp_path / "ü.bak")),
+        ("--json", "events"),
+    ):
         if words[:2] == ("machine", "set"):
             omega.run("machine", "add", "m0", "--cpu", "1", "--attribute", "rack=rück→")
         done = subprocess.run(
-            [sys.executable, "-m", "cli.main", *words], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
-            capture_output=True, check=False,
-        )  # fmt: skip
+            [sys.executable, "-m", "cli.main", *words],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
         assert b"Traceback" not in done.stderr
         refused = b"is not valid UTF-8; write it in UTF-8" in done.stderr
         assert done.returncode == (1 if refused else 0), done.stderr

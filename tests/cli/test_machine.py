@@ -13,9 +13,17 @@ from tests.cli.conftest import Omega, eventually, join, scheduler
 def machine(name: str, index: int, **other: object) -> dict[str, object]:
     """What the list says of a machine of 4 cores and 4 GiB that joined first and alone."""
     return {
-        "name": name, "index": index, "state": "up", "over": False, "capacity": {"cpu": 4000, "memory": 4096},
-        "allocated": {"cpu": 0, "memory": 0}, "tasks": 0, "number": 1, "executor": 1, "attributes": {},
-    } | other  # fmt: skip
+        "name": name,
+        "index": index,
+        "state": "up",
+        "over": False,
+        "capacity": {"cpu": 4000, "memory": 4096},
+        "allocated": {"cpu": 0, "memory": 0},
+        "tasks": 0,
+        "number": 1,
+        "executor": 1,
+        "attributes": {},
+    } | other
 
 
 def placed(cell: RedisCell, job_id: str) -> bool:
@@ -29,12 +37,14 @@ def test_list_and_add(omega: Omega) -> None:
     assert omega.json(*words) == {"cell": omega.cell, "added": ["a", "b"], "unchanged": 0, "executor_lives": False}
     assert omega.json(*words) == {"cell": omega.cell, "added": [], "unchanged": 2, "executor_lives": False}
     assert omega.json("machine", "list") == {
-        "cell": omega.cell, "total": 2, "next": None,
+        "cell": omega.cell,
+        "total": 2,
+        "next": None,
         "machines": [
             machine("a", 0, state="offline", attributes={"rack": "r1"}),
             machine("b", 1, state="offline", attributes={"rack": "r1"}),
         ],
-    }  # fmt: skip
+    }
     assert omega.text("machine", "list").splitlines() == [
         "machine  index  state    cpu  memory  tasks  attributes",
         "a            0  offline  0/4   0/4Gi      0  rack=r1",

@@ -24,9 +24,14 @@ HEAVY = ("redis", "numpy", "rich", "pydantic", "yaml", "anyio", "cellstate.redis
 def start(*words: str, within: Path = ROOT, **environment: str) -> "subprocess.Popen[str]":
     """Start the program as a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "cli.main", *words], cwd=within, env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "cli.main", *words],
+        cwd=within,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -84,8 +89,12 @@ def imported(*words: str, names: tuple[str, ...]) -> str:
         f"print([name for name in {names!r} if name in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", check, *words], cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", check, *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return done.stderr
 
 

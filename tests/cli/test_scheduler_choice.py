@@ -25,10 +25,11 @@ def test_a_value_is_a_name_a_module_or_a_file_each_with_a_number() -> None:
     assert further(["batch=3", "own_schedulers:mine=2", "a=b.toml"]) == (
         {"batch": 3, "mine": 2, "tight": 1},
         {
-            "batch": {"OMEGA_SCHEDULER": "batch"}, "mine": {"OMEGA_SCHEDULER": "own_schedulers:mine"},
+            "batch": {"OMEGA_SCHEDULER": "batch"},
+            "mine": {"OMEGA_SCHEDULER": "own_schedulers:mine"},
             "tight": {"OMEGA_SCHEDULER_FILE": "a=b.toml"},
         },
-    )  # fmt: skip
+    )
     assert further([]) == ({}, {})
 
 

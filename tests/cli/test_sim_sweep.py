@@ -30,9 +30,13 @@ def test_every_combination_is_a_row(sim: Omega, results: Path, tmp_path: Path) -
     )  # fmt: skip
     assert [(row["batch"], row["rate"]) for row in found["points"]] == [(1, 1.0), (1, 2.0), (2, 1.0), (2, 2.0)]
     assert set(found["points"][0]) == {
-        "batch", "rate", "batch.conflict_fraction", "service.conflict_fraction", "batch.busyness_median",
+        "batch",
+        "rate",
+        "batch.conflict_fraction",
+        "service.conflict_fraction",
+        "batch.busyness_median",
         "service.busyness_median",
-    }  # fmt: skip
+    }
     assert "conflict fraction" in plot.read_text()
     assert len(results.read_text().splitlines()) == 4
 

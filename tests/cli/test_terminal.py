@@ -24,9 +24,13 @@ class Terminal:
         plain = {name: value for name, value in os.environ.items() if name not in ours}
         shared = ("--store", str(omega.url), "--cell", str(omega.cell))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "cli.main", *shared, *words], cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs,
+            [sys.executable, "-m", "cli.main", *shared, *words],
+            cwd=ROOT,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
             env=plain | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"} | environment,
-        )  # fmt: skip
+        )
         os.close(theirs)
 
     def read(self, until: str = "") -> str:

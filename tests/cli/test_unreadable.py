@@ -21,14 +21,20 @@ LISTS = (
 @pytest.mark.parametrize(
     ("key", "field", "record"),
     [
-        ("jobs", "bad", b"no record"), ("jobs", "bad", b"\xff\xfe;1"), ("specs", "bad", b"\xc1"),
-        ("static", "0", b"\xff"), ("kinds", "batch", b"1 2 3"), ("machines", "0", b"short"),
-        ("schedulers", "batch/0", b"?"), ("stats", "batch/0", b"\x01"), ("runs", "0", b"what runs"),
+        ("jobs", "bad", b"no record"),
+        ("jobs", "bad", b"\xff\xfe;1"),
+        ("specs", "bad", b"\xc1"),
+        ("static", "0", b"\xff"),
+        ("kinds", "batch", b"1 2 3"),
+        ("machines", "0", b"short"),
+        ("schedulers", "batch/0", b"?"),
+        ("stats", "batch/0", b"\x01"),
+        ("runs", "0", b"what runs"),
     ],
-)  # fmt: skip
+)
 def test_lists_leave_out_what_cannot_be_read(
     omega: Omega, cell: RedisCell, key: str, field: str, record: bytes
-) -> None:  # fmt: skip
+) -> None:
     join(cell, 2)
     for name in ("good", "bad"):
         cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1),))], 1, "ada")

@@ -101,9 +101,13 @@ class Member:
         return reply.outcomes
 
     def place(
-        self, job: str, *claims: tuple[int, int], mode: Mode = Mode.INCREMENTAL, detection: Detection = Detection.FINE,
+        self,
+        job: str,
+        *claims: tuple[int, int],
+        mode: Mode = Mode.INCREMENTAL,
+        detection: Detection = Detection.FINE,
         evict: tuple[tuple[int, int], ...] = (),
-    ) -> Outcome:  # fmt: skip
+    ) -> Outcome:
         """Claim tasks of a job's first group: (machine, count) each."""
         made = tuple(Claim(machine, 0, count, self.seen(machine), evict) for machine, count in claims)
         return self.transact(Transaction(job, made, mode, detection))[0]

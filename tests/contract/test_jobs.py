@@ -102,8 +102,11 @@ def test_submitting_again(cell: AnyCell) -> None:
     taken = JobSpec("c", "name", "batch", mine.groups)
     answers = cell.submit([mine, job("a"), taken, job("b", count=3)], 0, "ada")
     assert [(answer.status, answer.holder) for answer in answers] == [
-        ("same", ""), ("id", ""), ("name", "a"), ("id", ""),
-    ]  # fmt: skip
+        ("same", ""),
+        ("id", ""),
+        ("name", "a"),
+        ("id", ""),
+    ]
     assert cell.counters()["version"] == version
     found = kept(cell, "a")
     assert (found.name, found.precedence, found.gang, found.submitted_ms) == ("name", 7, Gang.YES, 0)

@@ -44,9 +44,12 @@ def test_parts_of_a_run_end_once(cell: AnyCell, member: Member) -> None:
     member.place("a", (0, 4))
     run = placement(cell, "a")
     endings = [
-        Ending(0, run, How.FINISHED, "1"), Ending(0, run, How.FINISHED, "0-2"), Ending(0, run, How.FAILED, "1,3"),
-        Ending(0, run, How.FINISHED, "7-9"), Ending(0, run, How.FINISHED, "-"),
-    ]  # fmt: skip
+        Ending(0, run, How.FINISHED, "1"),
+        Ending(0, run, How.FINISHED, "0-2"),
+        Ending(0, run, How.FAILED, "1,3"),
+        Ending(0, run, How.FINISHED, "7-9"),
+        Ending(0, run, How.FINISHED, "-"),
+    ]
     assert cell.end(endings, 1, "e0") == [1, 2, 1, 0, 0]
     assert counts(cell, "a") == (0, 0, 3, 1, 0)
     assert cell.runs([0]) == []
@@ -62,8 +65,10 @@ def test_evicted_leaves_until_acknowledged(cell: AnyCell, member: Member) -> Non
     assert cell.machines()[0].allocated == (4, 4), "what leaves has given its amounts up"
     assert [(run.placement, run.leaving) for run in cell.runs([0])] == [(victim, True), (high, False)]
     assert cell.receive(1) == [
-        f"+ {victim} 0 low 0 0-1 0 0", f"- {victim} 0 0-1", f"+ {high} 0 high 0 0 0 1",
-    ]  # fmt: skip
+        f"+ {victim} 0 low 0 0-1 0 0",
+        f"- {victim} 0 0-1",
+        f"+ {high} 0 high 0 0 0 1",
+    ]
     assert cell.may_start([(0, high), (0, victim), (1, high)]) == ["wait", "gone", "gone"]
     assert end(cell, 0, victim, How.LEFT, "0") == 1
     assert cell.may_start([(0, high)]) == ["wait"], "one of two is gone"
@@ -127,8 +132,10 @@ def test_victims_are_the_last_tasks_of_a_run(cell: AnyCell, member: Member) -> N
     member.place("low", (0, 4))
     member.place("high", (0, 1), evict=((placement(cell, "low"), 4),))
     assert [(run.job, run.tasks, run.leaving) for run in cell.runs([0])] == [
-        ("low", "0-1", False), ("low", "2-3", True), ("high", "0", False),
-    ]  # fmt: skip
+        ("low", "0-1", False),
+        ("low", "2-3", True),
+        ("high", "0", False),
+    ]
 
 
 def test_evicting_one_of_a_gang_leaves_the_rest(cell: AnyCell, member: Member) -> None:

@@ -262,8 +262,9 @@ def test_facts_are_read_by_version(cell: AnyCell, member: Member) -> None:
     facts = cell.facts()
     version = member.position.version
     assert [(fact.version, fact.at_ms, fact.by) for fact in facts[-2:]] == [
-        (version - 2, 5, "ada"), (version - 1, 0, "batch/0"),
-    ]  # fmt: skip
+        (version - 2, 5, "ada"),
+        (version - 1, 0, "batch/0"),
+    ]
     assert facts[-1].words == ("place", "1", "1", "a", "0", "0", "2", "1", "2")
     assert cell.facts(version - 2) == facts[-1:], "the last call left no fact"
     assert cell.facts(0, 1) == [fact for fact in facts if fact.version == 1]

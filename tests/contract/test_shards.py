@@ -128,8 +128,9 @@ def test_a_machine_that_goes_gives_its_shards_back(cell: AnyCell, workers: list[
     cell.set_machine_state(0, MachineState.DOWN, 1, "ada")
     assert end(cell, workers[2], "map", 2)
     assert [errand for errand in finish_all(cell, workers[2]) if errand.what == "map"] == [
-        Errand("map", 0), Errand("map", 1),
-    ]  # fmt: skip
+        Errand("map", 0),
+        Errand("map", 1),
+    ]
 
 
 def test_a_worker_of_another_job_is_fenced(cell: AnyCell, member: Member, workers: list[Worker]) -> None:

@@ -34,9 +34,7 @@ def states(cell: AnyCell) -> dict[str, str]:
 def test_a_waiting_job_is_not_placed_and_is_released_by_the_end_of_the_other(cell: AnyCell, member: Member) -> None:
     submit(cell, "a")
     assert submit(cell, "b", ("a", OK)) == "new"
-    assert (kept(cell, "b").state, kept(cell, "b").held, kept(cell, "b").after) == (
-        JobState.HELD, False, (After("a"),)
-    )  # fmt: skip
+    assert (kept(cell, "b").state, kept(cell, "b").held, kept(cell, "b").after) == (JobState.HELD, False, (After("a"),))
     assert kept(cell, "a").awaited == ("b",)
     assert member.place("b", (0, 1)).claims == ((0, Verdict.UNKNOWN),)
     before = arrivals(cell)[-1][0]
@@ -50,9 +48,14 @@ def test_a_waiting_job_is_not_placed_and_is_released_by_the_end_of_the_other(cel
 
 @pytest.mark.parametrize(
     ("how", "outcome", "state"),
-    [(How.FINISHED, OK, "active"), (How.FAILED, OK, "stopped"), (How.FAILED, ANY, "active"),
-     (How.STOPPED, OK, "stopped"), (How.STOPPED, ANY, "active")],
-)  # fmt: skip
+    [
+        (How.FINISHED, OK, "active"),
+        (How.FAILED, OK, "stopped"),
+        (How.FAILED, ANY, "active"),
+        (How.STOPPED, OK, "stopped"),
+        (How.STOPPED, ANY, "active"),
+    ],
+)
 def test_how_the_other_ends_decides(cell: AnyCell, member: Member, how: How, outcome: bool, state: str) -> None:
     submit(cell, "a")
     submit(cell, "b", ("a", outcome))

@@ -123,20 +123,23 @@ def as_records(**figures: tuple[float, ...]) -> list[Record]:
     columns = zip(*figures.values(), strict=True)
     return [
         {
-            "seed": 0, "configuration": {"rate": 1.0, "batch": 2**i},
+            "seed": 0,
+            "configuration": {"rate": 1.0, "batch": 2**i},
             "result": {"batch": {**dict(zip(figures, column, strict=True)), "jobs_submitted": 9, "jobs_scheduled": 9}},
         }
         for i, column in enumerate(columns)
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(
     ("conflicts", "busy", "verdict"),
     [
-        ((0.0, 0.1, 0.2), (0.5, 0.3, 0.1), Conclusion.HOLDS), ((0.0, 0.2, 0.2), (0.5, 0.3, 0.1), Conclusion.FAILS),
-        ((0.0, 0.0, 0.0), (0.5, 0.3, 0.1), Conclusion.FAILS), ((0.0, 0.1, 0.2), (0.5, 0.5, 0.1), Conclusion.FAILS),
+        ((0.0, 0.1, 0.2), (0.5, 0.3, 0.1), Conclusion.HOLDS),
+        ((0.0, 0.2, 0.2), (0.5, 0.3, 0.1), Conclusion.FAILS),
+        ((0.0, 0.0, 0.0), (0.5, 0.3, 0.1), Conclusion.FAILS),
+        ((0.0, 0.1, 0.2), (0.5, 0.5, 0.1), Conclusion.FAILS),
     ],
-)  # fmt: skip
+)
 def test_ties_confirm_nothing(conflicts: tuple[float, ...], busy: tuple[float, ...], verdict: Conclusion) -> None:
     records = as_records(conflict_fraction=conflicts, busyness_median=busy)
     assert EXPERIMENTS["many-schedulers"].judge(records).verdict is verdict

@@ -33,11 +33,18 @@ SMALL: dict[int, tuple[Sweeping, Form]] = {
     16: (nothing, sizing.NONE),
 }
 SAYS = {
-    2: ["C (measured)", "memory × time"], 3: ["A (calibrated)", "gap between jobs (s)"], 4: ["tasks per job"],
-    5: ["mean job wait (s)", "SLO 30 s", "shared state (Omega)"], 6: ["busyness"], 7: ["jobs abandoned"],
-    8: ["paper 2.5×"], 9: ["conflict fraction", "32 schedulers"], 10: ["t_task(service) (s)", "two-level (Mesos)"],
-    15: ["times as fast as asked", "global-cap"], 16: ["memory in use", "hours"],
-}  # fmt: skip
+    2: ["C (measured)", "memory × time"],
+    3: ["A (calibrated)", "gap between jobs (s)"],
+    4: ["tasks per job"],
+    5: ["mean job wait (s)", "SLO 30 s", "shared state (Omega)"],
+    6: ["busyness"],
+    7: ["jobs abandoned"],
+    8: ["paper 2.5×"],
+    9: ["conflict fraction", "32 schedulers"],
+    10: ["t_task(service) (s)", "two-level (Mesos)"],
+    15: ["times as fast as asked", "global-cap"],
+    16: ["memory in use", "hours"],
+}
 
 
 @pytest.mark.parametrize("number", FIGURES)
@@ -77,8 +84,11 @@ def test_the_page_has_every_claim_and_its_command(small: Small) -> None:
     assert "commit 0123456" in text
     fitted = [trial for part in parts for trial in part.trials if trial.experiment.fitted]
     assert {trial.experiment.name for trial in fitted} == {
-        "saturation-a", "saturation-b", "mapreduce-benefit", "mapreduce-faster",
-    }  # fmt: skip
+        "saturation-a",
+        "saturation-b",
+        "mapreduce-benefit",
+        "mapreduce-faster",
+    }
     assert f"of {len(EXPERIMENTS) - len(fitted)} claims" in text
     assert f"{len(fitted)} more are no evidence" in text
 

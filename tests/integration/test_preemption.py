@@ -47,7 +47,7 @@ def test_a_more_important_job_takes_a_full_cell_and_the_victims_come_back(store_
         evicted = seen(cell, "evicted")
         assert {(fact.words[3], fact.words[-1], fact.by) for fact in evicted} == {
             ("low", "precedence:high", "service/0"),
-        }  # fmt: skip
+        }
         assert sum(ledger.returned.values()) == 12, "as many as were in the way and no more"
         assert all(words_of(group, member) == [] for member in group.members)
 

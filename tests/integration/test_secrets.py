@@ -126,8 +126,11 @@ def test_a_store_file_that_others_reach_is_refused(tmp_path: Path, mode: int, sa
     store.chmod(mode)
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "--store-file", str(store), "cell", "list"],
-        check=False, capture_output=True, text=True, env={**os.environ, "OMEGA_STORE_FILE": "/nowhere"},
-    )  # fmt: skip
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMEGA_STORE_FILE": "/nowhere"},
+    )
     assert done.returncode == 1
     assert said in done.stderr
     assert "hunter2" not in done.stderr

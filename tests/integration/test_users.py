@@ -109,21 +109,33 @@ def test_readers_read_everything_and_change_nothing(guarded: Guarded, tmp_path: 
     person.run("cell", "create", "prod", "--machines", "2", "--cpu", "4", "--memory", "4Gi")
     person.run("job", "run", "--name", "crawl", "--count", "3", "--detach")
     for words in (
-        ("cell", "status"), ("cell", "list"), ("cell", "verify"), ("machine", "list", "--verbose"),
-        ("machine", "status", "m0", "--verbose"), ("job", "list"), ("job", "status", "crawl"), ("job", "why", "crawl"),
-        ("scheduler", "list", "--all"), ("events",), ("top", "--once"), ("store", "status"),
+        ("cell", "status"),
+        ("cell", "list"),
+        ("cell", "verify"),
+        ("machine", "list", "--verbose"),
+        ("machine", "status", "m0", "--verbose"),
+        ("job", "list"),
+        ("job", "status", "crawl"),
+        ("job", "why", "crawl"),
+        ("scheduler", "list", "--all"),
+        ("events",),
+        ("top", "--once"),
+        ("store", "status"),
         ("store", "backup", str(tmp_path / "prod.omega")),
-    ):  # fmt: skip
+    ):
         reader.run(*words)
     # The configuration holds passwords of the server: no role reads it, and `store status` does without.
     assert guarded.denied() <= {("omega-reader", "config|get"), ("omega-reader", "config")}
     before = person.json("cell", "status")
     refused = "does not permit this to the user in the URL; ask for the missing permission"
     changes: tuple[tuple[str, ...], ...] = (
-        ("job", "run", "--name", "more", "--detach"), ("job", "stop", "crawl"), ("machine", "drain", "m0"),
-        ("cell", "limits", "batch", "--jobs", "1"), ("cell", "delete", "--yes"),
+        ("job", "run", "--name", "more", "--detach"),
+        ("job", "stop", "crawl"),
+        ("machine", "drain", "m0"),
+        ("cell", "limits", "batch", "--jobs", "1"),
+        ("cell", "delete", "--yes"),
         ("store", "restore", str(tmp_path / "prod.omega"), "--force"),
-    )  # fmt: skip
+    )
     for change in changes:
         assert refused in reader.run(*change, code=1).stderr, change
     assert person.json("cell", "status") == before

@@ -30,8 +30,11 @@ def program(*words: str, state: Path, store: Path) -> Iterator["subprocess.Popen
     with (state / f"{words[0]}.log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "cli.main", "--store-file", str(store), "--cell", "secret", *words],
-            env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-        )  # fmt: skip
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
     try:
         yield process
     finally:

@@ -59,9 +59,15 @@ class Crowd:
         self.job = f"job{next(_numbers)}"
         files = [(str(path), path.stat().st_size) for path in self.files]
         self.plan = Plan(
-            self.map, self.reduce, self.reduces, self.shard, str(self.output), str(self.folder / "scratch"), files,
+            self.map,
+            self.reduce,
+            self.reduces,
+            self.shard,
+            str(self.output),
+            str(self.folder / "scratch"),
+            files,
             self.numbers,
-        )  # fmt: skip
+        )
         group = TaskGroup((1000, 100), self.workers)
         spec = JobSpec(self.job, "words", "mapreduce", (group,), extra={PLAN: self.plan.write()})
         self.cell.submit([spec], 0, "ada")
@@ -114,9 +120,17 @@ class Crowd:
         environment = {**os.environ, **self.environment, "OMEGA_TASK": str(task)}
         own = RedisCell.connect(self.url, self.cell.name)
         return ShardWorker(
-            own, self.job, "words", self.plan, self.worker(task), environment, time.monotonic,
-            _hastened(own) if hasten else time.sleep, self.said.append, surplus=surplus,
-        )  # fmt: skip
+            own,
+            self.job,
+            "words",
+            self.plan,
+            self.worker(task),
+            environment,
+            time.monotonic,
+            _hastened(own) if hasten else time.sleep,
+            self.said.append,
+            surplus=surplus,
+        )
 
     def thread(self, task: int, *, hasten: bool = False) -> "Running":
         """A worker in a thread."""
@@ -128,9 +142,11 @@ class Crowd:
         said = {"JOB": self.job, "MACHINE": f"m{machine}", "PLACEMENT": placement, "TASK": task, "STORE": self.url}
         surroundings = {f"OMEGA_{name}": str(value) for name, value in {**said, "CELL": self.cell.name}.items()}
         process = subprocess.Popen(
-            [sys.executable, "-m", "cli.main", "mapreduce", "worker"], stdout=subprocess.DEVNULL,
-            env={**os.environ, **self.environment, **surroundings}, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, "-m", "cli.main", "mapreduce", "worker"],
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, **self.environment, **surroundings},
+            start_new_session=True,
+        )
         self.processes[task] = process
         return process
 

@@ -23,12 +23,20 @@ POLL_SECONDS = 10_000.0
 LATE_MS = 10**13
 """A time at which every lost task is due: its delay is not what is tested here."""
 EXTRAS: tuple[dict[str, Any], ...] = (
-    {}, {}, {}, {"constraints": ["rack == 'a'"]}, {"different_machines": True}, {"spread": ["rack"]},
-)  # fmt: skip
+    {},
+    {},
+    {},
+    {"constraints": ["rack == 'a'"]},
+    {"different_machines": True},
+    {"spread": ["rack"]},
+)
 LIMITS = (
-    Limits((None, None)), Limits((None, None)), Limits((300, None)), Limits((None, None), 1),
+    Limits((None, None)),
+    Limits((None, None)),
+    Limits((300, None)),
+    Limits((None, None), 1),
     Limits((None, None), None, (1, 3)),
-)  # fmt: skip
+)
 
 
 class People:

@@ -185,9 +185,15 @@ class Racing(MemoryCell):
         self.world = world
 
     def resize(
-        self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
-        seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
-    ) -> Job:  # fmt: skip
+        self,
+        job_id: str,
+        totals: Mapping[int, int],
+        at_ms: int,
+        by: str,
+        check: int | None = None,
+        seen: Mapping[int, int] | None = None,
+        placed: Mapping[int, int] | None = None,
+    ) -> Job:
         """Resize; a step of an update is raced by one event and judged by the oracle."""
         world = self.world
         if seen is None:

@@ -46,10 +46,11 @@ def test_a_tolerance_is_the_most_of_three() -> None:
     row = {
         name: {"mean": mean, "sd": sd}
         for name, mean, sd in (
-            ("jobs_fully_scheduled_batch", 10_000, 0.0), ("wasted_busyness_batch", 0.0, 0.0),
+            ("jobs_fully_scheduled_batch", 10_000, 0.0),
+            ("wasted_busyness_batch", 0.0, 0.0),
             ("busyness_batch", 1.0, 0.1),
         )
-    }  # fmt: skip
+    }
     result = Simulation(day(), settings_of(ROWS[0], 0)).run()
     found = {figure.name: figure for figure in compare(row, [result])}
     tolerances = [found[name].tolerance for name in row]

@@ -36,12 +36,17 @@ def some_settings(rng: Random, architecture: str) -> Settings:
     """Decision times with which jobs are blocked while others are decided on; every way to judge and to place."""
     most = 3 if architecture in ("two-level", "shared-state") else 1
     return Settings(
-        architecture=architecture, days=90 / 86_400, seed=rng.randrange(1_000), batch=rng.randint(1, most),
-        t_job_batch=rng.choice((0.1, 0.5, 1.5)), t_job_service=rng.choice((0.1, 4.0, 12.0)),
+        architecture=architecture,
+        days=90 / 86_400,
+        seed=rng.randrange(1_000),
+        batch=rng.randint(1, most),
+        t_job_batch=rng.choice((0.1, 0.5, 1.5)),
+        t_job_service=rng.choice((0.1, 4.0, 12.0)),
         detection=rng.choice((Detection.FINE, Detection.FINE, Detection.COARSE)),
         commit=rng.choice((Mode.INCREMENTAL, Mode.INCREMENTAL, Mode.GANG)),
-        placement=rng.choice(("random", "random", "first-fit")), reference_rules=rng.random() < 0.2,
-    )  # fmt: skip
+        placement=rng.choice(("random", "random", "first-fit")),
+        reference_rules=rng.random() < 0.2,
+    )
 
 
 def on_a_store(url: str, workload: Workload, how: Settings) -> Result:

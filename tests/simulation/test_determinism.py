@@ -21,10 +21,12 @@ WAYS: list[dict[str, Any]] = [
 WAYS += [
     {"batch": 3, "detection": detection, "commit": commit, "release_moves_number": moves}
     for detection, commit, moves in (
-        (Detection.COARSE, Mode.INCREMENTAL, True), (Detection.COARSE, Mode.GANG, False),
-        (Detection.FINE, Mode.GANG, True), (Detection.FINE, Mode.INCREMENTAL, True),
+        (Detection.COARSE, Mode.INCREMENTAL, True),
+        (Detection.COARSE, Mode.GANG, False),
+        (Detection.FINE, Mode.GANG, True),
+        (Detection.FINE, Mode.INCREMENTAL, True),
     )
-]  # fmt: skip
+]
 WAYS += [{"batch": 2, "placement": "first-fit"}, {"batch": 2, "placement": "best-fit", "detection": Detection.COARSE}]
 
 EARLY = Workload(TINY.machines, TINY.residents, [each for each in TINY.arrivals if each.at_seconds < 900], TINY.about)

@@ -89,12 +89,15 @@ def job(name: str, kind: str, at: float, tasks: int, cpu: int, seconds: float) -
 
 
 STARVING = Workload(
-    [MachineSpec(f"m{i}", (4_000, 16_384)) for i in range(4)], [],
+    [MachineSpec(f"m{i}", (4_000, 16_384)) for i in range(4)],
+    [],
     [
-        job("scrap", "batch", 0.0, 1, 250, 10), job("slow", "service", 1.0, 1, 1_000, 1_000),
+        job("scrap", "batch", 0.0, 1, 250, 10),
+        job("slow", "service", 1.0, 1, 1_000, 1_000),
         job("large", "batch", 5.0, 10, 1_000, 60),
-    ], "what a job of 10 tasks is offered while service thinks is the room of one small task",
-)  # fmt: skip
+    ],
+    "what a job of 10 tasks is offered while service thinks is the room of one small task",
+)
 
 
 def test_two_level_abandons_what_starves_and_shared_state_nothing() -> None:
@@ -116,9 +119,11 @@ def test_two_level_abandons_what_starves_and_shared_state_nothing() -> None:
 def test_gangs_that_hoard_can_deadlock() -> None:
     """Two-level, all-or-nothing: two schedulers each keep half the cell and want three quarters (§3.3)."""
     jobs = [
-        job("first", "batch", 0.0, 2, 4_000, 10), job("second", "batch", 0.0, 2, 4_000, 20),
-        job("b", "batch", 1.0, 3, 4_000, 50), job("s", "service", 1.0, 3, 4_000, 50),
-    ]  # fmt: skip
+        job("first", "batch", 0.0, 2, 4_000, 10),
+        job("second", "batch", 0.0, 2, 4_000, 20),
+        job("b", "batch", 1.0, 3, 4_000, 50),
+        job("s", "service", 1.0, 3, 4_000, 50),
+    ]
     settings = Settings(architecture="two-level", days=10_000 / 86_400, commit=Mode.GANG)
     cell = Workload(STARVING.machines, [], jobs, "")
     hoarding = Simulation(cell, settings).run().kinds

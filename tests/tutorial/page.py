@@ -68,9 +68,14 @@ def _masked(line: str) -> str:
 def at_work(words: Sequence[str], folder: Path, environment: dict[str, str]) -> Iterator[None]:
     """A process in the background; the block begins when it is ready, and ends it."""
     process = subprocess.Popen(
-        words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        words,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-    )  # fmt: skip
+    )
     timer = threading.Timer(SECONDS, process.kill)
     timer.start()
     try:

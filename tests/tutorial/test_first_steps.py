@@ -59,8 +59,17 @@ def test_a_cell_a_job_and_a_transaction_by_hand(store_url: str) -> None:
 
     # Everything that happened is in the log, and an audit finds the cell as its rules say.
     assert [fact.words[0] for fact in cell.facts()] == [
-        "enlist", "join", "join", "submit", "enlist", "place", "place", "finished", "finished", "done",
-    ]  # fmt: skip
+        "enlist",
+        "join",
+        "join",
+        "submit",
+        "enlist",
+        "place",
+        "place",
+        "finished",
+        "finished",
+        "done",
+    ]
     assert verify(cell).ok
     cell.delete()
     cell.close()

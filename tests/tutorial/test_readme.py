@@ -37,9 +37,13 @@ class Follower(Reader):
         ours, theirs = pty.openpty()
         seen, deadline = b"", time.monotonic() + SECONDS
         with subprocess.Popen(
-            ["omega", "top"], cwd=self.folder, stdin=theirs, stdout=theirs, stderr=theirs,
+            ["omega", "top"],
+            cwd=self.folder,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
             env=self.environment | {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"},
-        ) as process:  # fmt: skip
+        ) as process:
             os.close(theirs)
             while b"version" not in seen and time.monotonic() < deadline:
                 seen += os.read(ours, 65536)
@@ -66,10 +70,16 @@ class Follower(Reader):
 @pytest.fixture
 def reader(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Follower:
     monkeypatch.chdir(tmp_path)
-    return Follower(tmp_path, os.environ | {
-        "OMEGA_STORE": store_url, "OMEGA_USER": "ada", "OMEGA_STATE": str(tmp_path / "state"),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-    })  # fmt: skip
+    return Follower(
+        tmp_path,
+        os.environ
+        | {
+            "OMEGA_STORE": store_url,
+            "OMEGA_USER": "ada",
+            "OMEGA_STATE": str(tmp_path / "state"),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        },
+    )
 
 
 @pytest.mark.server

@@ -72,9 +72,15 @@ class Reader:
                 raise done.exception
             return done.exit_code, done.output
         ran = subprocess.run(
-            ["bash", "-c", command], cwd=self.folder, env=self.environment, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False,
-        )  # fmt: skip
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
         return ran.returncode, ran.stdout
 
 
@@ -83,10 +89,16 @@ def test_the_tour(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     folder = tmp_path / "tour"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    reader = Reader(folder, os.environ | {
-        "OMEGA_STORE": store_url, "OMEGA_USER": "ada", "OMEGA_STATE": str(tmp_path / "state"),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-    })  # fmt: skip
+    reader = Reader(
+        folder,
+        os.environ
+        | {
+            "OMEGA_STORE": store_url,
+            "OMEGA_USER": "ada",
+            "OMEGA_STATE": str(tmp_path / "state"),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        },
+    )
     port = str(free_port())
     page = [(language, text.replace("9100", port)) for language, text in blocks("tour.md")]
     try:
@@ -115,5 +127,8 @@ def test_what_a_page_shows_is_compared() -> None:
 def test_what_needs_a_shell() -> None:
     text = "omega job run -- sh -c 'echo $A'  # a comment\nomega a | b\ncat > f <<'END'\nx\nEND\nomega b \\\n  -c\n"
     assert [plain(command) for command in commands(text)] == [
-        ["omega", "job", "run", "--", "sh", "-c", "echo $A"], None, None, ["omega", "b", "-c"],
-    ]  # fmt: skip
+        ["omega", "job", "run", "--", "sh", "-c", "echo $A"],
+        None,
+        None,
+        ["omega", "b", "-c"],
+    ]

@@ -24,10 +24,12 @@ FIRST_LINE = re.compile(r"# (\S+\.\w+)\n")
 @pytest.mark.server
 def test_the_page_holds(store_url: str, tmp_path: Path) -> None:
     environment = os.environ | {
-        "OMEGA_STORE": store_url, "OMEGA_CELL": f"page-{uuid4().hex[:8]}", "OMEGA_STATE": str(tmp_path / "state"),
+        "OMEGA_STORE": store_url,
+        "OMEGA_CELL": f"page-{uuid4().hex[:8]}",
+        "OMEGA_STATE": str(tmp_path / "state"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTEST_ADDOPTS": "-p no:valkey -p no:cacheprovider",
-    }  # fmt: skip
+    }
     with ExitStack() as background:
         for language, text in blocks(PAGE):
             if language in ("python", "toml"):

@@ -23,9 +23,15 @@ from omega.experiments.results import Record
 
 MARKERS = "osD^vP*"
 UNIT = {
-    "t_job_batch": "s", "t_job_service": "s", "t_task": "s", "t_task_service": "s", "rate": "times the arrivals",
-    "machines": "", "days": "simulated", "batch": "schedulers",
-}  # fmt: skip
+    "t_job_batch": "s",
+    "t_job_service": "s",
+    "t_task": "s",
+    "t_task_service": "s",
+    "rate": "times the arrivals",
+    "machines": "",
+    "days": "simulated",
+    "batch": "schedulers",
+}
 
 
 def draw_sweep(records: Sequence[Record], names: Sequence[str], metrics: Sequence[str], path: Path) -> None:
@@ -81,8 +87,15 @@ def _line(axes: Any, along: str, members: Sequence[Record], what: tuple[str, str
         points.sort(key=lambda point: float(point[0]))
     spreads = [spread(record, kind, name) if kind else 0.0 for _, _, record in points]
     full = [saturated(record, kind) if kind else False for _, _, record in points]
-    series(axes, [x for x, _, _ in points], [y for _, y, _ in points], style=style, kind=kind or "batch",
-           spread=spreads, full=full)  # fmt: skip
+    series(
+        axes,
+        [x for x, _, _ in points],
+        [y for _, y, _ in points],
+        style=style,
+        kind=kind or "batch",
+        spread=spreads,
+        full=full,
+    )
 
 
 def _scale(axes: Any, values: Sequence[Any]) -> None:

@@ -41,17 +41,27 @@ def _busyness(record: Record, kind: str) -> float:
 
 
 def _lines(
-    axes: Any, line: Sequence[Record], parameter: str, value: Value, style: Style, *,
-    kinds: Sequence[str] = KINDS, metric: str | None = None,
-) -> None:  # fmt: skip
+    axes: Any,
+    line: Sequence[Record],
+    parameter: str,
+    value: Value,
+    style: Style,
+    *,
+    kinds: Sequence[str] = KINDS,
+    metric: str | None = None,
+) -> None:
     """A line for each kind of job; error bars when `metric` has daily values."""
     for kind in kinds:
         shown = _until_saturated(line, kind) if value is _wait else line
         series(
-            axes, [at(record, parameter) for record in shown], [value(record, kind) for record in shown],
-            style=style, kind=kind, full=[saturated(record, kind) for record in shown],
+            axes,
+            [at(record, parameter) for record in shown],
+            [value(record, kind) for record in shown],
+            style=style,
+            kind=kind,
+            full=[saturated(record, kind) for record in shown],
             spread=[spread(record, kind, metric) for record in shown] if metric else None,
-        )  # fmt: skip
+        )
 
 
 def _until_saturated(line: Sequence[Record], kind: str) -> Sequence[Record]:
@@ -83,9 +93,14 @@ def decision_times(records: Sequence[Record], *, busyness: bool) -> Figure:
             line = along(where(records, workload=cell, architecture=architecture), "t_job_service")
             if busyness:
                 _lines(
-                    axes, line, "t_job_service", _busyness, STYLES[architecture], metric="busyness",
+                    axes,
+                    line,
+                    "t_job_service",
+                    _busyness,
+                    STYLES[architecture],
+                    metric="busyness",
                     kinds=_served_by(architecture),
-                )  # fmt: skip
+                )
             else:
                 _lines(axes, line, "t_job_service", _wait, STYLES[architecture])
         axes.set_xscale("log")
@@ -144,9 +159,17 @@ def more_jobs(records: Sequence[Record]) -> Figure:
         slo(grid[0][column])
         grid[1][column].set_ylim(0, 1.05)
         grid[0][column].annotate(
-            f"paper {arrivals.PAPER[cell]:g}×", (arrivals.PAPER[cell], 0.4), xycoords=("data", "axes fraction"),
-            xytext=(-3, 0), color=GREY, fontsize=8, textcoords="offset points", ha="right", va="center", rotation=90,
-        )  # fmt: skip
+            f"paper {arrivals.PAPER[cell]:g}×",
+            (arrivals.PAPER[cell], 0.4),
+            xycoords=("data", "axes fraction"),
+            xytext=(-3, 0),
+            color=GREY,
+            fontsize=8,
+            textcoords="offset points",
+            ha="right",
+            va="center",
+            rotation=90,
+        )
     _columns(grid, cells, "batch jobs, times the cell's own", ["mean job wait (s)", "busyness (median of days)"])
     key(figure, ["shared-state"], crosses=True)
     return figure

@@ -66,16 +66,29 @@ def sheet(rows: int, columns: int, *, width: float = 3.4, height: float = 2.7, *
 
 
 def series(
-    axes: Axes, x: Sequence[float], y: Sequence[float], *, style: Style, kind: str = "batch",
-    spread: Sequence[float] | None = None, full: Sequence[bool] = (),
-) -> None:  # fmt: skip
+    axes: Axes,
+    x: Sequence[float],
+    y: Sequence[float],
+    *,
+    style: Style,
+    kind: str = "batch",
+    spread: Sequence[float] | None = None,
+    full: Sequence[bool] = (),
+) -> None:
     """Draw one line with its markers and error bars; crosses where the scheduler was saturated (`full`)."""
     filled = style.colour if kind == "batch" else "white"
     shown = spread if spread is not None and any(spread) else None
     axes.errorbar(
-        x, y, yerr=shown, color=style.colour, linestyle=LINES[kind], marker=style.marker, markerfacecolor=filled,
-        elinewidth=1.0, capsize=2,
-    )  # fmt: skip
+        x,
+        y,
+        yerr=shown,
+        color=style.colour,
+        linestyle=LINES[kind],
+        marker=style.marker,
+        markerfacecolor=filled,
+        elinewidth=1.0,
+        capsize=2,
+    )
     lost = [(a, b) for a, b, is_full in zip(x, y, full, strict=False) if is_full]
     if lost:
         axes.plot(*zip(*lost, strict=True), linestyle="", marker="x", color=RED, markersize=8, zorder=5)

@@ -31,11 +31,26 @@ def maps(records: Sequence[Record]) -> Figure:
             column, row = x.index(at(record, "t_job_service")), y.index(at(record, "t_task_service"))
             busy = of(record, "service", "busyness")
             values[row, column] = busy
-            axes.text(column, row, f"{busy:.2f}", ha="center", va="center", fontsize=8.5,
-                      color="white" if busy > 0.75 else "#222222")  # fmt: skip
+            axes.text(
+                column,
+                row,
+                f"{busy:.2f}",
+                ha="center",
+                va="center",
+                fontsize=8.5,
+                color="white" if busy > 0.75 else "#222222",
+            )
             if unscheduled(record) > LOST:
-                axes.plot(column, row, marker="s", markersize=25, markerfacecolor="none", markeredgecolor=RED,
-                          markeredgewidth=2, linestyle="")  # fmt: skip
+                axes.plot(
+                    column,
+                    row,
+                    marker="s",
+                    markersize=25,
+                    markerfacecolor="none",
+                    markeredgecolor=RED,
+                    markeredgewidth=2,
+                    linestyle="",
+                )
         image = axes.imshow(values, origin="lower", aspect="auto", cmap=SHADES, vmin=0, vmax=1)
         axes.grid(visible=False)
         axes.set_title(STYLES[architecture].label)

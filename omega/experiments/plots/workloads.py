@@ -44,10 +44,13 @@ def _percent(share: float) -> str:
 
 def times(cells: Sequence[str]) -> Figure:
     """Figure 3: distributions of task run times and of gaps between jobs."""
-    return _distributions(cells, {
-        "task run time (s)": ("task_seconds", lambda each: each.duration),
-        "gap between jobs (s)": ("interarrival_seconds", lambda each: 1 / each.pace),
-    })  # fmt: skip
+    return _distributions(
+        cells,
+        {
+            "task run time (s)": ("task_seconds", lambda each: each.duration),
+            "gap between jobs (s)": ("interarrival_seconds", lambda each: 1 / each.pace),
+        },
+    )
 
 
 def sizes(cells: Sequence[str]) -> Figure:

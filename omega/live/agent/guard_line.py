@@ -84,9 +84,13 @@ class GuardLine:
         try:
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", PROGRAM, str(ROOT), str(self.top), str(theirs.fileno())],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(theirs.fileno(),), start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
                 env={"PATH": os.environ.get("PATH", os.defpath)},
-            )  # fmt: skip
+            )
         finally:
             theirs.close()
             os.close(log)

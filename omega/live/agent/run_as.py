@@ -42,6 +42,11 @@ def may_enter(directory: str, user: dict[str, Any] | None) -> bool:
     if not directory or "\0" in directory or not Path(directory).is_absolute():
         return False
     return not subprocess.run(
-        ["test", "-d", directory, "-a", "-x", directory], check=False, cwd="/", env={"PATH": os.defpath},
-        user=user["uid"], group=user["gid"], extra_groups=user["groups"],
-    ).returncode  # fmt: skip
+        ["test", "-d", directory, "-a", "-x", directory],
+        check=False,
+        cwd="/",
+        env={"PATH": os.defpath},
+        user=user["uid"],
+        group=user["gid"],
+        extra_groups=user["groups"],
+    ).returncode

@@ -42,9 +42,14 @@ def become(user: Mapping[str, Any] | None) -> None:
 
 
 def start(
-    order: Mapping[str, Any], command: Sequence[str], environment: Mapping[str, str], lease_end: float,
-    store: str = "", *, output: int = subprocess.PIPE,
-) -> "subprocess.Popen[bytes]":  # fmt: skip
+    order: Mapping[str, Any],
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    lease_end: float,
+    store: str = "",
+    *,
+    output: int = subprocess.PIPE,
+) -> "subprocess.Popen[bytes]":
     """Start `command` in a new session. `store` is a URL that it may read once from a socket.
 
     Raises OSError and ValueError when it cannot be started.
@@ -68,10 +73,17 @@ def start(
         given, environment = (theirs.fileno(),), {**environment, STORE_FD: str(theirs.fileno())}
     with theirs:
         return subprocess.Popen(
-            command, cwd=order["directory"] if order["user"] is None else "/", env=environment,
-            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, pass_fds=given,
-            umask=order["umask"], preexec_fn=confine,  # noqa: PLW1509 - a supervisor has one thread
-        )  # fmt: skip
+            command,
+            cwd=order["directory"] if order["user"] is None else "/",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            pass_fds=given,
+            umask=order["umask"],
+            preexec_fn=confine,  # noqa: PLW1509 - a supervisor has one thread
+        )
 
 
 def _enter(directory: str) -> None:

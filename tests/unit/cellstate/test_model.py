@@ -86,10 +86,17 @@ def test_a_machine_is_over_in_any_dimension() -> None:
     assert [machine(*amounts).over for amounts in ((2, 2), (3, 0), (0, 3))] == [False, True, True]
 
 
-@pytest.mark.parametrize(("state", "unplaced", "pending"), [
-    (JobState.ACTIVE, 1, True), (JobState.HELD, 1, True), (JobState.ACTIVE, 0, False), (JobState.STOPPED, 1, False),
-    (JobState.ABANDONED, 1, False), (JobState.DONE, 0, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("state", "unplaced", "pending"),
+    [
+        (JobState.ACTIVE, 1, True),
+        (JobState.HELD, 1, True),
+        (JobState.ACTIVE, 0, False),
+        (JobState.STOPPED, 1, False),
+        (JobState.ABANDONED, 1, False),
+        (JobState.DONE, 0, False),
+    ],
+)
 def test_pending(state: JobState, unplaced: int, pending: bool) -> None:
     group = GroupStatus((1,), 0, 1, unplaced, 0, 0, 0, 0, "-", ())
     assert Job("a", "a", "batch", 0, 1, state, Gang.NO, 0, [group]).pending is pending

@@ -121,8 +121,16 @@ def test_which_characters() -> None:
     for code in range(sys.maxunicode + 1):
         letter = chr(code)
         if unicodedata.category(letter) in CATEGORIES or unicodedata.bidirectional(letter) in {
-            "LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI",
-        }:  # fmt: skip
+            "LRE",
+            "RLE",
+            "PDF",
+            "LRO",
+            "RLO",
+            "LRI",
+            "RLI",
+            "FSI",
+            "PDI",
+        }:
             assert cleaned(letter) == ""
         elif cleaned(letter) == "":
             assert unicodedata.category(letter) in {"Cf", "Cn", "Lo", "Mn"}, hex(code)

@@ -44,10 +44,16 @@ def test_refused(name: str, text: str | float, said: str) -> None:
 @pytest.mark.parametrize(
     ("name", "amount", "text"),
     [
-        ("cpu", 2000, "2"), ("cpu", 1500, "1500m"), ("cpu", 0, "0"), ("memory", 512, "512Mi"), ("memory", 2048, "2Gi"),
-        ("memory", 3 * 1024**2, "3Ti"), ("memory", 0, "0Mi"), ("gpu", 1000, "1000"),
+        ("cpu", 2000, "2"),
+        ("cpu", 1500, "1500m"),
+        ("cpu", 0, "0"),
+        ("memory", 512, "512Mi"),
+        ("memory", 2048, "2Gi"),
+        ("memory", 3 * 1024**2, "3Ti"),
+        ("memory", 0, "0Mi"),
+        ("gpu", 1000, "1000"),
     ],
-)  # fmt: skip
+)
 def test_written(name: str, amount: int, text: str) -> None:
     assert format_amount(name, amount) == text
 

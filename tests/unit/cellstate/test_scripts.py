@@ -34,8 +34,13 @@ def test_every_key_is_given_by_its_name(name: str) -> None:
 
 
 def test_every_part_is_used() -> None:
-    used = {part for name in NAMES for line in (FOLDER / f"{name}.lua").read_text().splitlines()
-            if line.startswith("--@include") for part in line.split()[1:]}  # fmt: skip
+    used = {
+        part
+        for name in NAMES
+        for line in (FOLDER / f"{name}.lua").read_text().splitlines()
+        if line.startswith("--@include")
+        for part in line.split()[1:]
+    }
     assert used == {path.stem for path in (FOLDER / "parts").glob("*.lua")}
 
 

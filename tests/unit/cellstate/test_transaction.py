@@ -7,9 +7,18 @@ from cellstate.transaction import CONFLICTS, Ending, How, Outcome, Position, Ver
 
 def test_the_order_of_verdicts_is_their_precedence() -> None:
     assert [verdict.name for verdict in Verdict] == [
-        "PLACED", "UNKNOWN", "DOWN", "DUPLICATE", "INCOMPLETE", "LIMIT", "SHARE", "PRECEDENCE", "MOVED", "FULL",
+        "PLACED",
+        "UNKNOWN",
+        "DOWN",
+        "DUPLICATE",
+        "INCOMPLETE",
+        "LIMIT",
+        "SHARE",
+        "PRECEDENCE",
+        "MOVED",
+        "FULL",
         "ABORTED",
-    ]  # fmt: skip
+    ]
 
 
 def test_an_outcome_is_accepted_when_all_of_it_stands() -> None:

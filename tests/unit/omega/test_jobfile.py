@@ -59,13 +59,19 @@ def refused(text: str, name: str = "jobs.yaml") -> str:
 
 def test_every_field() -> None:
     fetch: dict[str, Any] = {
-        "name": "fetch", "command": ["sleep", "30"], "spread": ["rack", {"domain": "zone", "share": 0.5}],
+        "name": "fetch",
+        "command": ["sleep", "30"],
+        "spread": ["rack", {"domain": "zone", "share": 0.5}],
         "constraints": ["platform == 'x86'", "zone in ['a','b']", {"prefer": "has ssd", "weight": 80}],
-        "different_machines": True, "near": "db", "apart_from": [{"job": "noisy", "domain": "rack"}],
+        "different_machines": True,
+        "near": "db",
+        "apart_from": [{"job": "noisy", "domain": "rack"}],
         "locality": {"machines": ["m1", "m7"], "wait_ms": [5000, 10_000]},
-        "restart": {"attempts": 3, "delay": 500, "factor": 1.5}, "time_limit": 3_600_000, "grace": 0,
+        "restart": {"attempts": 3, "delay": 500, "factor": 1.5},
+        "time_limit": 3_600_000,
+        "grace": 0,
         "log_limit": 65_536,
-    }  # fmt: skip
+    }
     groups = (TaskGroup((500, 256), 40, 30_000, fetch), TaskGroup((2000, 2), 1))
     extra = {"pool": "analytics/adhoc", "user": "ada", "environment": {"LANG": "C"}, "directory": "/data"}
     assert read(FULL) == [JobSpec("crawl-1", "crawl", "service", groups, 100, Gang.STRICT, extra)]
@@ -78,8 +84,11 @@ def test_the_least_a_job_says() -> None:
 def test_json_and_yaml_say_the_same() -> None:
     job = {"name": "a", "gang": True, "tasks": [{"count": 2, "resources": {"cpu": 0.5}, "duration": 1.5}]}
     from_json = read(json.dumps([job], indent="\t"), "jobs.json")
-    assert from_json == read(json.dumps([job])) == read("- {name: a, gang: true, tasks: [{count: 2, resources: "
-                                                        "{cpu: 0.5}, duration: 1.5}]}")  # fmt: skip
+    assert (
+        from_json
+        == read(json.dumps([job]))
+        == read("- {name: a, gang: true, tasks: [{count: 2, resources: {cpu: 0.5}, duration: 1.5}]}")
+    )
     assert from_json[0].gang is Gang.YES
     assert from_json[0].groups == (TaskGroup((500, 0), 2, 1500),)
 
@@ -266,9 +275,18 @@ def test_limits_of_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("text", "milliseconds"),
-    [("30s", 30_000), ("250ms", 250), ("1h30m", 5_400_000), ("1.5s", 1500), ("2d", 172_800_000), (5, 5000), (0.25, 250),
-     ("0", 0), (" 7 ", 7000)],
-)  # fmt: skip
+    [
+        ("30s", 30_000),
+        ("250ms", 250),
+        ("1h30m", 5_400_000),
+        ("1.5s", 1500),
+        ("2d", 172_800_000),
+        (5, 5000),
+        (0.25, 250),
+        ("0", 0),
+        (" 7 ", 7000),
+    ],
+)
 def test_durations(text: str | float, milliseconds: int) -> None:
     assert parse_duration(text) == milliseconds
 

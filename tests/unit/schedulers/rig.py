@@ -98,9 +98,13 @@ class Rig:
     """One live scheduler step by step, and `other`, through whom everybody else acts."""
 
     def __init__(
-        self, *machines: tuple[int, int], scheduler: Scheduler | None = None, pipelined: bool = True,
-        server: fakeredis.FakeServer | None = None, member: str = "batch/0",
-    ) -> None:  # fmt: skip
+        self,
+        *machines: tuple[int, int],
+        scheduler: Scheduler | None = None,
+        pipelined: bool = True,
+        server: fakeredis.FakeServer | None = None,
+        member: str = "batch/0",
+    ) -> None:
         self.clock, self.server = Clock(), server or fakeredis.FakeServer()
         self.client = fakeredis.FakeRedis(server=self.server)
         self.other = RedisCell.create(fakeredis.FakeRedis(server=self.server), "c")

@@ -55,14 +55,18 @@ def test_what_is_left_out_is_as_ever(tmp_path: Path) -> None:
     [
         ("apart = 2", 'apart = "x"', "16: placement.inner.apart: 'x' is not allowed: input should be a valid integer"),
         ("apart = 2", "apart = true", "16: placement.inner.apart: True is not allowed: input should be a valid"),
-        ("apart = 2", "appart = 2",
-         "16: placement.inner.appart: no parameter of placement 'best-fit'; did you mean apart?"),
+        (
+            "apart = 2",
+            "appart = 2",
+            "16: placement.inner.appart: no parameter of placement 'best-fit'; did you mean apart?",
+        ),
         ('"best-fit"', '"best"', "15: placement.inner.policy: placement 'best': did you mean best-fit"),
         ('policy = "best-fit"', "", "14: placement.inner: want the name of a policy, or a table with policy"),
         ("fit = 0.5", "fit = []", "13: placement.careful.fit: [] is not allowed: input should be a valid number"),
         ('"coarse"', '"rough"', "6: detection: 'rough' is not allowed; want fine or coarse"),
         (
-            "seconds = 1.5", "second = 1.5",
+            "seconds = 1.5",
+            "second = 1.5",
             "8: retry_policy.second: no parameter of retry_policy; did you mean seconds?",
         ),
         ("fruitless = 3", "fruitless = 3.5", "8: retry_policy.fruitless: 3.5 is not allowed"),
@@ -74,7 +78,7 @@ def test_what_is_left_out_is_as_ever(tmp_path: Path) -> None:
         ('kind = "cold"', "", " kind: is missing"),
         ("batch = 4", "batch 4", " not readable as TOML: Expected '=' after a key"),
     ],
-)  # fmt: skip
+)
 def test_complaints_say_where(old: str, new: str, said: str) -> None:
     assert old in WHOLE
     with pytest.raises(BadInput) as error:

@@ -68,11 +68,15 @@ def pass_looks(found: Rig, seconds: float = 3 * LOOK_SECONDS) -> None:
 @pytest.mark.parametrize(
     ("sizing", "surplus"),
     [
-        (AsAsked(), 0), (RelativeSize(), 15), (RelativeSize(2), 5), (GlobalCap(), 55), (GlobalCap(30), 25),
+        (AsAsked(), 0),
+        (RelativeSize(), 15),
+        (RelativeSize(2), 5),
+        (GlobalCap(), 55),
+        (GlobalCap(30), 25),
         (MaxParallelism(), 55),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_job_is_sized_when_it_is_submitted(sizing: Sizing, surplus: int) -> None:
     found = rig(sizing)
     found.submit(job())

@@ -97,9 +97,12 @@ def test_all_tasks_are_replaced_one_after_the_other() -> None:
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
-    before=st.integers(1, 9), after=st.integers(1, 9), spare=st.integers(0, 3), max_down=st.integers(1, 4),
+    before=st.integers(1, 9),
+    after=st.integers(1, 9),
+    spare=st.integers(0, 3),
+    max_down=st.integers(1, 4),
     healthy=st.sampled_from([0, 2_500]),
-)  # fmt: skip
+)
 def test_enough_tasks_stay_up_whatever_the_numbers(
     before: int, after: int, spare: int, max_down: int, healthy: int
 ) -> None:

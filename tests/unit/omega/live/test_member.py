@@ -15,7 +15,11 @@ ENVIRONMENT = {"OMEGA_STORE": "redis://nowhere", "OMEGA_CELL": "c", "OMEGA_MEMBE
 def test_without_words_it_is_the_preset() -> None:
     found = choice.scheduler({}, "batch", "s")
     assert (found.kind, found.detection, found.mode, found.batch) == (
-        "batch", Detection.FINE, Mode.INCREMENTAL, BATCH_JOBS)  # fmt: skip
+        "batch",
+        Detection.FINE,
+        Mode.INCREMENTAL,
+        BATCH_JOBS,
+    )
     assert choice.scheduler({}, "batch", "s").rng.random() == found.rng.random()
 
 

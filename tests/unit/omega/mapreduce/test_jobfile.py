@@ -69,9 +69,14 @@ def test_every_field(here: Path) -> None:
     assert workers.extra["restart"]["attempts"] == 3
     plan = Plan.read(spec.extra)
     assert plan == Plan(
-        ["python3", "split.py"], ["python3", "add.py"], 3, 1024, str(here / "counts"), str(here / "counts/.scratch"),
+        ["python3", "split.py"],
+        ["python3", "add.py"],
+        3,
+        1024,
+        str(here / "counts"),
+        str(here / "counts/.scratch"),
         [(str(here / "texts/a.txt"), 1500), (str(here / "texts/b.txt"), 1000)],
-    )  # fmt: skip
+    )
     assert plan.maps == 3
 
 
@@ -110,7 +115,7 @@ def test_defaults() -> None:
         ("cpu: 500m", "gpu: 1", "jobs.yaml:5: resources.gpu: unknown resource 'gpu'; this cell has cpu, memory"),
         ("workers: 4", "worker: 4", "jobs.yaml:4: worker: unknown field; did you mean workers?"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong(line: str, instead: str, said: str) -> None:
     assert line in WORDS
     assert refused(WORDS.replace(line, instead)).startswith(said)

@@ -38,11 +38,15 @@ def test_every_form() -> None:
     [
         ({"constraints": "has a"}, "constraints: 'has a' is not a list"),
         ({"constraints": [3]}, "3 is not a constraint; write a text or {prefer: text, weight: 1 to 100}"),
-        ({"constraints": [{"weight": 3}]},
-         "{'weight': 3} is not a constraint; write a text or {prefer: text, weight: 1 to 100}"),
+        (
+            {"constraints": [{"weight": 3}]},
+            "{'weight': 3} is not a constraint; write a text or {prefer: text, weight: 1 to 100}",
+        ),
         ({"constraints": [{"prefer": "a"}]}, "constraint 'a': position 2: .* found the end"),
-        ({"constraints": [{"prefer": "has a", "weight": 0}]},
-         "weight 0 is not allowed; want a whole number from 1 to 100"),
+        (
+            {"constraints": [{"prefer": "has a", "weight": 0}]},
+            "weight 0 is not allowed; want a whole number from 1 to 100",
+        ),
         ({"constraints": [{"prefer": "has a", "weight": True}]}, "weight True is not allowed"),
         ({"spread": "rack"}, "spread: 'rack' is not a list"),
         ({"spread": [["rack"]]}, r"\['rack'\] is not a failure domain; write an attribute, {domain: rack, most: 2}"),
@@ -57,7 +61,7 @@ def test_every_form() -> None:
         ({"apart_from": {"job": "db", "domain": "a rack"}}, "'a rack' is not the name of a machine's attribute"),
         ({"apart_from": [["x" * 1_000]]}, r"\['x+… is not a job"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(said: dict[str, Any], reason: str) -> None:
     with pytest.raises(BadInput, match=reason) as caught:
         read_demands(said)
@@ -66,12 +70,21 @@ def test_what_is_refused(said: dict[str, Any], reason: str) -> None:
 
 
 PLAIN: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=3)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.binary(max_size=3)
     | st.sampled_from(["rack", "has a", "domain", "most"]),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["domain", "most", "share", "prefer", "job"]) | st.integers(), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["domain", "most", "share", "prefer", "job"]) | st.integers(), inner, max_size=3
+        )
+    ),
     max_leaves=6,
-)  # fmt: skip
+)
 FIELDS = st.sampled_from(["constraints", "spread", "different_machines", "near", "apart_from", "name"])
 
 

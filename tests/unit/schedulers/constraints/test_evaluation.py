@@ -18,8 +18,12 @@ from tests.unit.schedulers.constraints.site import asking, describe, site
 
 Machine = dict[str, str]
 ORDERS: dict[str, Callable[[float, float], bool]] = {
-    "==": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "==": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def naive(expression: Expression, machine: dict[str, str]) -> bool:
@@ -146,8 +150,14 @@ def test_an_empty_cell() -> None:
 
 def test_whoever_demands_nothing_of_machines_may_use_any() -> None:
     snapshot = site({}, {})
-    for extra in ({}, {"name": "x", "command": ["a"]}, {"different_machines": True}, {"spread": ["rack"]},
-                  {"constraints": [{"prefer": "has gpu"}]}, {"near": "db"}):  # fmt: skip
+    for extra in (
+        {},
+        {"name": "x", "command": ["a"]},
+        {"different_machines": True},
+        {"spread": ["rack"]},
+        {"constraints": [{"prefer": "has gpu"}]},
+        {"near": "db"},
+    ):
         assert permitted(asking(extra), 0, snapshot) is None
 
 
@@ -161,8 +171,15 @@ def test_every_hard_constraint_must_hold_and_preferred_ones_need_not() -> None:
 
 def test_what_cannot_be_read_may_use_no_machine_and_stops_nobody() -> None:
     snapshot = site({"rack": "a"})
-    for extra in ({"constraints": ["rack = 'a'"]}, {"constraints": "rack"}, {"spread": [{"most": 1}]}, {"near": [3]},
-                  {"different_machines": "yes"}, {"constraints": [{1: 2}]}, {"constraints": [b"x"]}):  # fmt: skip
+    for extra in (
+        {"constraints": ["rack = 'a'"]},
+        {"constraints": "rack"},
+        {"spread": [{"most": 1}]},
+        {"near": [3]},
+        {"different_machines": "yes"},
+        {"constraints": [{1: 2}]},
+        {"constraints": [b"x"]},
+    ):
         may = permitted(asking(extra), 0, snapshot)
         assert may is not None
         assert not may.any()

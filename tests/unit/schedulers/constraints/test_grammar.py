@@ -47,14 +47,16 @@ def test_what_a_constraint_means(text: str, meaning: object) -> None:
     [
         ("", "position 1: expected an attribute, has, ( or not, found the end"),
         ("platform = 'x86'", "position 10: expected ==, !=, <, <=, >, >=, in or not, found '='; write =="),
-        ("platform == x86",
-         "position 13: expected a text in quotes or a number, found 'x86'; text needs quotes: 'x86'"),
+        (
+            "platform == x86",
+            "position 13: expected a text in quotes or a number, found 'x86'; text needs quotes: 'x86'",
+        ),
         ("platform", "position 9: expected ==, !=, <, <=, >, >=, in or not, found the end"),
         ("version < 'b'", "position 11: expected a number, found \"'b'\""),
         ("zone in []", "position 10: expected a text in quotes or a number, found ']'"),
         ("zone in ['a' 'b']", "position 14: expected ] or a comma, found \"'b'\""),
         ("zone in 'a'", "position 9: expected [, found \"'a'\""),
-        ("zone == 'a", "position 9: expected a text in quotes or a number, found \"'\"; close the quote"),
+        ("zone == 'a", 'position 9: expected a text in quotes or a number, found "\'"; close the quote'),
         ("zone == 'a' && has b", "position 13: expected and, or or the end, found '&'; write and"),
         ("zone == 'a' || has b", "position 13: expected and, or or the end, found '|'; write or"),
         ("!has a", "position 1: expected an attribute, has, ( or not, found '!'; write not"),
@@ -66,7 +68,7 @@ def test_what_a_constraint_means(text: str, meaning: object) -> None:
         ("a not 3", "position 7: expected in, found '3'"),
         ("7 == a", "position 1: expected an attribute, has, ( or not, found '7'"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_pointed_at(text: str, reason: str) -> None:
     with pytest.raises(BadInput) as caught:
         parse(text)

@@ -56,9 +56,13 @@ def test_newest_first_and_moving_bounds() -> None:
 
 
 @given(
-    st.lists(st.integers(0, 20), max_size=12), st.integers(0, 100), st.integers(0, 100), st.integers(0, 100),
-    st.integers(0, 200), st.integers(0, 60),
-)  # fmt: skip
+    st.lists(st.integers(0, 20), max_size=12),
+    st.integers(0, 100),
+    st.integers(0, 100),
+    st.integers(0, 100),
+    st.integers(0, 200),
+    st.integers(0, 60),
+)
 def test_it_agrees_with_the_function(
     tasks: list[int], share: int, more: int, aggressive: int, plain: int, guard: int
 ) -> None:
@@ -66,9 +70,11 @@ def test_it_agrees_with_the_function(
     found = split(share / 100, (share + more) / 100, [task / 100 for task in tasks], thresholds)
     element = (np.array([share / 100]), np.array([(share + more) / 100]), np.array([sum(tasks) / 100]))
     first, second = partition(
-        np.array([[task / 100] for task in tasks]).reshape(-1, 1), element, (thresholds.aggressive, thresholds.plain),
+        np.array([[task / 100] for task in tasks]).reshape(-1, 1),
+        element,
+        (thresholds.aggressive, thresholds.plain),
         np.array([guard / 100]),
-    )  # fmt: skip
+    )
     assert (found.count(N), found.count(A)) == (first, second)
 
 

@@ -62,9 +62,14 @@ def test_jobs_without_demands_are_shown_the_copy_itself() -> None:
 
 @pytest.mark.parametrize(
     "extra",
-    [{"spread": ["rack"]}, {"different_machines": True}, {"near": "x"}, {"apart_from": "x"},
-     {"constraints": [{"prefer": "has a"}]}],
-)  # fmt: skip
+    [
+        {"spread": ["rack"]},
+        {"different_machines": True},
+        {"near": "x"},
+        {"apart_from": "x"},
+        {"constraints": [{"prefer": "has a"}]},
+    ],
+)
 def test_what_no_choice_of_single_machines_answers_goes_to_the_careful_one(extra: dict[str, Any]) -> None:
     snapshot, inner, careful = site({"rack": "a"}), Seen(), Seen(Service())
     assert Constrained(inner, careful).place(asking(extra), snapshot, Random(1))

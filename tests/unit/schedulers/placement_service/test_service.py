@@ -130,20 +130,37 @@ def test_domains_that_overlap_do_not_lead_into_a_dead_end() -> None:
 
 
 MACHINES = st.lists(
-    st.fixed_dictionaries({}, optional={"rack": st.sampled_from("abc"), "power": st.sampled_from("xy"),
-                                        "gpu": st.just("1")}), min_size=1, max_size=12,
-)  # fmt: skip
+    st.fixed_dictionaries(
+        {}, optional={"rack": st.sampled_from("abc"), "power": st.sampled_from("xy"), "gpu": st.just("1")}
+    ),
+    min_size=1,
+    max_size=12,
+)
 BOUNDS = st.lists(
-    st.sampled_from([{"domain": "rack", "most": 1}, {"domain": "rack", "most": 3}, {"domain": "power", "share": 0.5},
-                     {"domain": "machine", "most": 2}, "rack", "power"]), max_size=3,
-)  # fmt: skip
+    st.sampled_from(
+        [
+            {"domain": "rack", "most": 1},
+            {"domain": "rack", "most": 3},
+            {"domain": "power", "share": 0.5},
+            {"domain": "machine", "most": 2},
+            "rack",
+            "power",
+        ]
+    ),
+    max_size=3,
+)
 
 
 @given(MACHINES, BOUNDS, st.integers(1, 15), st.booleans(), st.booleans(), st.integers(0, 9), st.data())
 def test_whatever_is_asked_nothing_is_broken_and_no_machine_that_would_do_is_left(
-    machines: list[dict[str, str]], spread: list[Any], tasks: int, different: bool, gpu: bool, seed: int,
+    machines: list[dict[str, str]],
+    spread: list[Any],
+    tasks: int,
+    different: bool,
+    gpu: bool,
+    seed: int,
     data: st.DataObject,
-) -> None:  # fmt: skip
+) -> None:
     snapshot = site(*machines, free=(2, 2))
     asked = {"spread": spread, "different_machines": different, "constraints": ["has gpu"] if gpu else []}
     found = asking(asked, tasks)

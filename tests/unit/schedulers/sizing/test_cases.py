@@ -14,8 +14,11 @@ from tests.contract.table import Case, read
 
 CASES = read(Path(__file__).with_name("cases.txt"))
 POLICIES: dict[str, Sizing] = {
-    "as-asked": AsAsked(), "max": MaxParallelism(), "relative": RelativeSize(), "cap": GlobalCap(),
-}  # fmt: skip
+    "as-asked": AsAsked(),
+    "max": MaxParallelism(),
+    "relative": RelativeSize(),
+    "cap": GlobalCap(),
+}
 NEED = (500, 1024)
 
 

@@ -169,17 +169,24 @@ def test_the_kernel_takes_it(real: tuple[Path, tuple[str, ...]], tmp_path: Path)
 
     said = order() | {
         "command": ["sh", "-c", "cat /proc/self/cgroup; (setsid sleep 60 &); sleep 60"],
-        "directory": str(tmp_path), "restart": {"attempts": 0, "delay_ms": 0, "factor": 1}, "time_limit_ms": 0,
-        "grace_ms": 100, "log_bytes": 4096, "lease": str(tmp_path / "lease"), "incarnation": 1,
-        "environment": {"PATH": os.environ["PATH"]}, "user": None,
-    }  # fmt: skip
+        "directory": str(tmp_path),
+        "restart": {"attempts": 0, "delay_ms": 0, "factor": 1},
+        "time_limit_ms": 0,
+        "grace_ms": 100,
+        "log_bytes": 4096,
+        "lease": str(tmp_path / "lease"),
+        "incarnation": 1,
+        "environment": {"PATH": os.environ["PATH"]},
+        "user": None,
+    }
     cgroups.make("t1", said)
     assert said["cgroup"] == str(place / "omega-h1/t1")
     limits = {file: (place / "omega-h1/t1" / file) for file in LIMITS}
     assert [path.read_text().strip() for path in limits.values() if path.exists()] == [
-        value for file, value in zip(LIMITS, ("150000 100000", str(64 << 20), "0", "1"), strict=True)
+        value
+        for file, value in zip(LIMITS, ("150000 100000", str(64 << 20), "0", "1"), strict=True)
         if limits[file].exists()
-    ]  # fmt: skip
+    ]
     (tmp_path / "lease").write_text(f"{lease_file.now() + 600} {lease_file.now() + 700} 1")
     (tmp_path / "order.json").write_text(json.dumps(said))
     process = start(tmp_path)
@@ -188,7 +195,12 @@ def test_the_kernel_takes_it(real: tuple[Path, tuple[str, ...]], tmp_path: Path)
     process.kill()
     process.wait()
     cgroups.remove("t1")
-    until(lambda: "populated 0" in (place / "cgroup.events").read_text() or not (place / "omega-h1/t1").exists()
-          or (place / "omega-h1/t1/cgroup.procs").read_text() == "")  # fmt: skip
+    until(
+        lambda: (
+            "populated 0" in (place / "cgroup.events").read_text()
+            or not (place / "omega-h1/t1").exists()
+            or (place / "omega-h1/t1/cgroup.procs").read_text() == ""
+        )
+    )
     cgroups.remove("t2")
     assert not (place / "omega-h1/t1").exists()

@@ -55,11 +55,19 @@ class Yard:
         place = self.top / "tasks" / name
         (place / "work").mkdir(parents=True)
         order = {
-            "command": ["sh", "-c", script], "directory": str(place / "work"), "grace_ms": 100,
+            "command": ["sh", "-c", script],
+            "directory": str(place / "work"),
+            "grace_ms": 100,
             "environment": {"PATH": os.environ["PATH"], "OMEGA_TASK_DIRECTORY": str(place)},
-            "restart": {"attempts": 0, "delay_ms": 10, "factor": 2.0}, "time_limit_ms": 0, "log_bytes": 1 << 16,
-            "memory_bytes": 0, "cgroup": "", "lease": str(self.top / "lease"), "incarnation": 5, "user": None,
-        }  # fmt: skip
+            "restart": {"attempts": 0, "delay_ms": 10, "factor": 2.0},
+            "time_limit_ms": 0,
+            "log_bytes": 1 << 16,
+            "memory_bytes": 0,
+            "cgroup": "",
+            "lease": str(self.top / "lease"),
+            "incarnation": 5,
+            "user": None,
+        }
         (place / "order.json").write_text(json.dumps(order | more))
         self.line.start(place, "")
         if waits:

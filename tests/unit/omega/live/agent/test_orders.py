@@ -39,9 +39,13 @@ def test_a_job_that_says_little() -> None:
 
 def test_a_job_that_says_all() -> None:
     said = {
-        "name": "work", "command": ["a", "b"], "restart": {"attempts": 3, "delay": 5, "factor": 1.5},
-        "time_limit": 9, "grace": 0, "log_limit": 4096,
-    }  # fmt: skip
+        "name": "work",
+        "command": ["a", "b"],
+        "restart": {"attempts": 3, "delay": 5, "factor": 1.5},
+        "time_limit": 9,
+        "grace": 0,
+        "log_limit": 4096,
+    }
     found = ordered({"groups": [{}, said], "environment": {"A": "1", "PATH": "/mine"}}, PATH="/bin")
     assert (found["command"], found["restart"]) == (["a", "b"], {"attempts": 3, "delay_ms": 5, "factor": 1.5})
     assert (found["time_limit_ms"], found["grace_ms"], found["log_bytes"]) == (9, 0, 4096)

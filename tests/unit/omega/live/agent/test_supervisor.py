@@ -28,11 +28,19 @@ def order(tmp_path: Path) -> Order:
     def write(*command: str, lease: tuple[float, float] = (600.0, 700.0), **more: Any) -> Path:
         (tmp_path / "work").mkdir(exist_ok=True)
         said = {
-            "command": command, "environment": {"PATH": os.environ["PATH"]}, "directory": str(tmp_path / "work"),
-            "restart": {"attempts": 0, "delay_ms": 10, "factor": 2.0}, "time_limit_ms": 0, "grace_ms": 200,
-            "log_bytes": 1 << 20, "memory_bytes": 0, "cgroup": "", "lease": str(tmp_path / "lease"), "incarnation": 5,
+            "command": command,
+            "environment": {"PATH": os.environ["PATH"]},
+            "directory": str(tmp_path / "work"),
+            "restart": {"attempts": 0, "delay_ms": 10, "factor": 2.0},
+            "time_limit_ms": 0,
+            "grace_ms": 200,
+            "log_bytes": 1 << 20,
+            "memory_bytes": 0,
+            "cgroup": "",
+            "lease": str(tmp_path / "lease"),
+            "incarnation": 5,
             "user": None,
-        }  # fmt: skip
+        }
         (tmp_path / "lease").write_text(" ".join(str(lease_file.now() + seconds) for seconds in lease) + " 5")
         (tmp_path / "order.json").write_text(json.dumps(said | more))
         return tmp_path
@@ -104,9 +112,7 @@ def test_what_works_in_the_end_has_finished(order: Order) -> None:
 
 
 def test_a_time_limit_holds_for_all_attempts_together(order: Order) -> None:
-    place = order(
-        "sh", "-c", "exit 1", time_limit_ms=300, restart={"attempts": 9_999, "delay_ms": 20, "factor": 1}
-    )  # fmt: skip
+    place = order("sh", "-c", "exit 1", time_limit_ms=300, restart={"attempts": 9_999, "delay_ms": 20, "factor": 1})
     assert kept(place) == ("failed", "time limit of 0.3 s")
 
 
