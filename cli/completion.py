@@ -98,13 +98,15 @@ def _jobs(cell: "Queries") -> Found:
 
 
 def _machines(cell: "Queries") -> Found:
-    from omega.queries.machines import state_word
+    from omega.queries.machines import names_and_states
 
-    return ((machine.name, state_word(machine)) for machine in cell.machines())
+    return names_and_states(cell)
 
 
 def _schedulers(cell: "Queries") -> Found:
-    return ((name, "live" if alive else "lapsed") for name, (_, alive, _) in cell.members().items())
+    from omega.queries.schedulers import names_and_states
+
+    return names_and_states(cell)
 
 
 def _kinds(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:

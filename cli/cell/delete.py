@@ -7,6 +7,7 @@ import click
 from cellstate.errors import Refused
 from cli import render, words
 from cli.app import App
+from omega.queries.cells import contents
 
 
 @click.command()
@@ -16,13 +17,13 @@ from cli.app import App
 def command(app: App, name: str | None, yes: bool) -> None:
     """Delete the cell NAME (or the one given by --cell) and everything in it."""
     cell = app.open(name or app.which(surely=True), any_schema=True)
-    live = [member for member, (_, alive, _) in cell.members().items() if alive]
+    found = contents(cell)
+    live, machines, jobs = found.schedulers, found.machines, found.live_jobs
     if live:
         raise Refused(
             f"cell {cell.name}: {words.count(len(live), 'scheduler')} running ({words.listing(live)}); stop them first "
             "(the lease of a killed one expires after a few seconds)"
         )
-    machines, jobs = cell.machine_count(), len(cell.job_names())
     what = f"cell {cell.name} with {words.count(machines, 'machine')} and {words.count(jobs, 'live job')}"
     if not yes:
         if not sys.stdin.isatty():

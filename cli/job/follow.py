@@ -8,7 +8,7 @@ from cli.app import App
 from cli.job.exit_code import exit_code
 from cli.job.story import Story, sums
 from omega.live.waiting import exit_status, watch
-from omega.queries.events import events, extent, since_time
+from omega.queries.event_list import JobTail
 from omega.queries.job_state import Room, counts, ended, state, tally
 from omega.queries.mapreduce import progress
 
@@ -62,7 +62,7 @@ class _One:
     def __init__(self, app: App, cell: "Queries", job_id: str, bars: "Progress") -> None:
         self.app, self.cell, self.bars = app, cell, bars
         self.story: Story | None = None
-        self.at = 0
+        self.tail: JobTail | None = None
         self.explain_ms = app.now_ms() + EXPLAIN_MS
         self.job_id = job_id
         self.placed = bars.add_task("placed", total=None, more="tasks")
@@ -73,9 +73,9 @@ class _One:
         job = jobs[0]
         if self.story is None:
             self.story = Story(job)
-            kept = extent(self.cell)
-            self.at = since_time(self.cell, job.submitted_ms, kept)
-        self._listen(self.story)
+            self.tail = JobTail(self.cell, job.id, job.submitted_ms, MOST_BEHIND)
+        for event in self.tail.read() if self.tail else ():
+            self.story.hear(event)
         told = self.story.look(job, self.app.now_ms())
         told += self._explain(self.story, job)
         found = counts(job.groups)
@@ -105,15 +105,6 @@ class _One:
             return []
         self.explain_ms = now_ms + EXPLAIN_MS
         return story.wait(Room(self.cell).reason(job), now_ms) if job.pending else []
-
-    def _listen(self, story: Story) -> None:
-        """Print the job's events; skips events that arrive faster than they can be read."""
-        newest = self.cell.counters()["version"]
-        self.at = max(self.at, newest - MOST_BEHIND)
-        for event in events(self.cell, self.at, newest):
-            if event.job == self.job_id:
-                story.hear(event)
-        self.at = newest
 
 
 class _Many:

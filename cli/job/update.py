@@ -13,7 +13,7 @@ from cli.app import App
 from cli.job.options import check_option, follow_options, force_option
 from cli.job.reading import read_file
 from omega.changes import update
-from omega.queries.job_status import progress
+from omega.queries.job_status import progress, update_progress
 from omega.submission import jobs_of
 
 if TYPE_CHECKING:
@@ -43,14 +43,15 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
         raise BadInput(f"{file}: {len(specs)} jobs; update one at a time")
     job, change = update(cell, specs[0], check, app.user, app.now_ms, app.by, force=force)
     following = follow if follow is not None else sys.stdout.isatty() and not app.as_json
-    state = _follow(cell, job.id, quiet=app.as_json) if following else cell.updates().get(job.id, "")
+    now = _follow(cell, job.id, quiet=app.as_json) if following else update_progress(cell, job.id)
+    now = now or progress(job, "")  # retired meanwhile
     if app.as_json:
         found = {"id": job.id, "name": job.name, "replaces": change.replaced, "modify_index": job.modified}
-        render.document({"cell": cell.name, "jobs": [found | progress(cell.job(job.id) or job, state)]})
+        render.document({"cell": cell.name, "jobs": [found | now]})
     elif not following:
         what = f"{words.count(change.replaced, 'task')} to be replaced" if change.replaced else "nothing to be replaced"
         render.line(f"job  {job.id}  {job.name}  {what} · modify index {job.modified} · see omega job status {job.id}")
-    if following and state.startswith("stalled"):
+    if following and now.get("update") == "stalled":
         ctx.exit(1)
 
 
@@ -60,15 +61,15 @@ def told(now: Mapping[str, Any]) -> str:
     return {"rolling": f"rolling: {done}", "stalled": f"stalled: {now['reason']}"}.get(now["update"], "")
 
 
-def _follow(cell: "JobStore", job_id: str, *, quiet: bool) -> str:
-    """Print the progress until the job is no longer rolling; returns its last state."""
+def _follow(cell: "JobStore", job_id: str, *, quiet: bool) -> dict[str, Any] | None:
+    """Print the progress until the job is no longer rolling; returns the last one."""
     began, last = time.monotonic(), ""
     while True:
-        state, job = cell.updates().get(job_id, ""), cell.job(job_id)
-        said = told(progress(job, state)) or "updated" if job is not None else "the job is gone"
+        now = update_progress(cell, job_id)
+        said = told(now) or "updated" if now is not None else "the job is gone"
         if said != last and not quiet:
             render.line(f"  {words.seconds(time.monotonic() - began):<7} {said}")
             last = said
-        if state != "rolling":
-            return state
+        if now is None or now["update"] != "rolling":
+            return now
         time.sleep(PAUSE_SECONDS)

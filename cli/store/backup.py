@@ -81,8 +81,10 @@ def _write(app: App, names: Sequence[str], stream: BinaryIO) -> list[dict[str, A
 
 def _size(cell: "Queries") -> int:
     """Return the approximate number of records of a cell, for the progress bar."""
-    machines, jobs = cell.machine_count(), len(cell.job_ids())
-    return 3 * machines + 2 * jobs + cell.log_length()
+    from omega.queries.cells import contents
+
+    found = contents(cell)
+    return 3 * found.machines + 2 * found.jobs + found.versions
 
 
 def _bar(bars: Any, text: str, total: int) -> "Told":
@@ -164,11 +166,11 @@ def _read(file: str) -> "list[Backup]":
 
 def _about(app: App, name: str) -> str:
     """Return a description of the cell that a restore would overwrite."""
-    cell = app.open(name)
-    live = [member for member, (_, alive, _) in cell.members().items() if alive]
-    jobs = len(cell.job_names())
-    text = f"exists, with {words.count(cell.machine_count(), 'machine')} and {words.count(jobs, 'live job')}"
-    return text + (f"; running: {words.listing(live)}" if live else "")
+    from omega.queries.cells import contents
+
+    found = contents(app.open(name))
+    text = f"exists, with {words.count(found.machines, 'machine')} and {words.count(found.live_jobs, 'live job')}"
+    return text + (f"; running: {words.listing(found.schedulers)}" if found.schedulers else "")
 
 
 def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str]) -> None:

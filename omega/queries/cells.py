@@ -1,7 +1,7 @@
 """A cell at a glance."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellstate.errors import OmegaError
 from cellstate.model import JobState
@@ -68,6 +68,22 @@ def limits_json(dimensions: Dimensions, use: "KindUse") -> dict[str, Any]:
         "resources": {name: _use(used, limit) for name, used, limit in rows},
         "precedence": list(use.limits.precedence),
     }
+
+
+class Contents(NamedTuple):
+    """What a cell has: machines, live jobs, kept jobs, versions in the log, and the names of live schedulers."""
+
+    machines: int
+    live_jobs: int
+    jobs: int
+    versions: int
+    schedulers: list[str]
+
+
+def contents(cell: "Queries") -> Contents:
+    """Count what a cell has, for whoever deletes, writes or restores it."""
+    live = [member for member, (_, alive, _) in cell.members().items() if alive]
+    return Contents(cell.machine_count(), len(cell.job_names()), cell.job_count(), cell.log_length(), live)
 
 
 def _use(used: int, limit: int | None) -> dict[str, int | None]:

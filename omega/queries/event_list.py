@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from cellstate.errors import Refused
-from omega.queries.events import CHUNK, Event, events, extent
+from omega.queries.events import CHUNK, Event, events, extent, since_time
 from omega.queries.finding import find_job
 
 if TYPE_CHECKING:
@@ -108,6 +108,23 @@ def _windows(oldest: int, newest: int) -> Iterator[tuple[int, int]]:
         yield max(oldest, newest - width), newest
         newest -= width
         width = min(WINDOW, 2 * width)
+
+
+class JobTail:
+    """Continues to read the events of a job since a time; versions that come faster than they are read are skipped."""
+
+    def __init__(self, cell: "Queries", job: str, since_ms: int, most_behind: int) -> None:
+        """Begin at `since_ms`, at most `most_behind` versions before the newest."""
+        self.cell, self.job, self.most_behind = cell, job, most_behind
+        self.at = since_time(cell, since_ms, extent(cell))
+
+    def read(self) -> list[Event]:
+        """Return the next events of the job."""
+        newest = self.cell.counters()["version"]
+        self.at = max(self.at, newest - self.most_behind)
+        found = [event for event in events(self.cell, self.at, newest) if event.job == self.job]
+        self.at = newest
+        return found
 
 
 @dataclass(slots=True)

@@ -65,8 +65,10 @@ def settled(cell: "Queries", job: "Job") -> dict[str, Any]:
     reason = Room(cell).reason(job) or ("PLACED" if state(job) == "running" else "DONE")
     detail = f"waits for {waits_for(cell, job)}" if reason == "DEPENDENCY" else ""
     found = losses(cell, job)
-    return _head(cell, job) | {"reason": reason, "detail": detail, "groups": [], "fits_after": [], "losses": found,
-                              "past_reasons": past_reasons(cell, job.id)}  # fmt: skip
+    return _head(cell, job) | {
+        "reason": reason, "detail": detail, "limit": None, "groups": [], "fits_after": [], "losses": found,
+        "past_reasons": past_reasons(cell, job.id),
+    }  # fmt: skip
 
 
 class Explained:

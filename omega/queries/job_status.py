@@ -129,6 +129,12 @@ def waits_for(cell: "Queries", job: "Job") -> str:
     return ", ".join(f"{names.job(wait.job)} to {'end' if wait.any_end else 'finish'}" for wait in job.after)
 
 
+def update_progress(cell: "Queries", job_id: str) -> dict[str, Any] | None:
+    """Read how far the update of a job is; None when the job is gone."""
+    state, job = cell.updates().get(job_id, ""), cell.job(job_id)
+    return None if job is None else progress(job, state)
+
+
 def progress(job: "Job", state: str) -> dict[str, Any]:
     """Return the progress of a job's update: tasks still to be replaced, of how many."""
     aims = targets(job)

@@ -1,6 +1,6 @@
 """Machines: one by its name, pages of them, sums over all of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellstate.errors import Refused
@@ -51,6 +51,11 @@ def _unknown(cell: str, text: str, near: Sequence[str]) -> str:
         begin = f"{len(near):,} machines of cell {cell} begin so ({listing(near)})"
         return f"machine {text!r}: {begin}; write more of the name"
     return f"machine {text!r}: not in cell {cell}; see omega machine list"
+
+
+def names_and_states(cell: "Queries") -> "Iterator[tuple[str, str]]":
+    """Yield the names of machines with their states, for completion."""
+    return ((machine.name, state_word(machine)) for machine in cell.machines())
 
 
 class MachinePage(NamedTuple):

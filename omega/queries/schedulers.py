@@ -1,6 +1,6 @@
 """Schedulers of a cell and their figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellstate.errors import Refused
@@ -22,6 +22,11 @@ def describe(cell: "Queries", everybody: bool = False) -> list[dict[str, Any]]:
         as_plain(member, *members.get(member, (None, False, figures.get(member, {}))))
         for member in sorted({*members, *figures})
     ]
+
+
+def names_and_states(cell: "Queries") -> Iterator[tuple[str, str]]:
+    """Yield the schedulers that did not leave, live or lapsed, for completion."""
+    return ((name, "live" if alive else "lapsed") for name, (_, alive, _) in cell.members().items())
 
 
 def as_plain(member: str, incarnation: int | None, alive: bool, own: Mapping[str, Any]) -> dict[str, Any]:

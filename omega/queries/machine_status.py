@@ -1,0 +1,88 @@
+"""One machine in full: what runs on it, its agent, its last events, who rejects claims on it."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from cellstate.model import MachineState
+from omega.queries.events import Event, events, extent
+from omega.queries.machines import machine_json, tasks_on
+
+if TYPE_CHECKING:
+    from cellstate.model import Job, Machine, Run
+    from cellstate.ports import Queries
+
+MOST_EVENTS, MOST_VERSIONS = 20, 2_000
+"""Events of a machine, and versions at the end of the log that are searched for them."""
+
+
+class MachineStatus:
+    """A machine with all its stored data; each part is read once, on first use."""
+
+    def __init__(self, cell: "Queries", machine: "Machine") -> None:
+        """Take a machine of a cell as it was read."""
+        self.cell, self.machine = cell, machine
+
+    @cached_property
+    def runs(self) -> "list[Run]":
+        """The runs on it, those that are leaving too."""
+        return self.cell.runs([self.machine.index])
+
+    @cached_property
+    def jobs(self) -> "Mapping[str, Job]":
+        """The jobs of its runs by id."""
+        return self.cell.jobs_by_id(sorted({run.job for run in self.runs}))
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks run on it."""
+        return tasks_on(self.runs).get(self.machine.index, 0)
+
+    @cached_property
+    def deadline_ms(self) -> int | None:
+        """Milliseconds until the tasks of a drained machine are moved off; None without a deadline."""
+        drained = self.machine.state is MachineState.DRAINED
+        return self.cell.deadlines().get(self.machine.index) if drained else None
+
+    @cached_property
+    def agent(self) -> Any:
+        """The agent that offers it, None when it has none."""
+        return self.cell.agents().get(self.machine.name)
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """Its last events, oldest first, as far as the end of the log has them."""
+        kept = extent(self.cell)
+        found = events(self.cell, max(kept.first - 1, kept.newest - MOST_VERSIONS), kept.newest)
+        return [each for each in found if each.machine == self.machine.index][-MOST_EVENTS:]
+
+    @cached_property
+    def rejected(self) -> dict[str, int]:
+        """Rejected claims on it by scheduler; each scheduler reports the machines that reject most."""
+        found = {}
+        for member, figures in self.cell.figures().items():
+            for index, count, *_ in figures.get("rejecting_machines", []):
+                if index == self.machine.index:
+                    found[member] = int(count)
+        return found
+
+    def as_json(self, *, verbose: bool) -> dict[str, Any]:
+        """Return the machine as plain values; `verbose` adds needs of tasks, rejections and events."""
+        agent = self.agent
+        found = {"cell": self.cell.name} | machine_json(self.cell.dimensions, self.machine, self.tasks) | {
+            "agent": None if agent is None else {"incarnation": agent.incarnation, "live": agent.lives},
+            "deadline_ms": self.deadline_ms, "runs": [self._run(run, verbose=verbose) for run in self.runs],
+        }  # fmt: skip
+        if verbose:
+            found |= {"rejections": self.rejected, "events": [event.as_json() for event in self.events]}
+        return found
+
+    def _run(self, run: "Run", *, verbose: bool) -> dict[str, Any]:
+        job = self.jobs.get(run.job)
+        plain = {"placement": run.placement, "job": run.job, "name": job.name if job else "", "group": run.group,
+                 "tasks": run.tasks, "leaving": run.leaving}  # fmt: skip
+        if not verbose or job is None:
+            return plain
+        return plain | {
+            "precedence": job.precedence, "need": self.cell.dimensions.numbers(job.groups[run.group].need),
+        }  # fmt: skip
