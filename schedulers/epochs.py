@@ -134,7 +134,8 @@ def pool_shares(found: Sequence[Computed], pools: Pools) -> dict[str, PoolShare]
             shares[key] = PoolShare(
                 key, parent, tree.name, float(computed.weights[number]), _vector(computed.pools[number]),
                 _vector(computed.pool_demand[number]), _vector(computed.pool_usage[number]),
-                _vector(computed.strong[number]), _vector(computed.integral[number]), _vector(computed.limits[number]),
+                _vector(computed.guaranteed[number]), _vector(computed.integral[number]),
+                _vector(computed.limits[number]),
                 _vector(computed.promised_pools[number]), _vector(computed.estimated[number]), float(least[number]),
                 _vector(computed.volume[number]), float(computed.integral[number].max(initial=0.0)),
                 ephemeral=name != ROOT and name not in pools.by_name,

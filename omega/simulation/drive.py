@@ -102,6 +102,7 @@ class SimulatedScheduler:
 
     def nudge(self) -> None:
         """Resources were freed: retry blocked jobs."""
+        self.scheduler.queue.look_now()
         self._receive(self.engine.seconds, [], last=False)
 
     def grant(self, snapshot: Snapshot) -> None:
@@ -160,7 +161,7 @@ class SimulatedScheduler:
                 now = engine.seconds
                 until = effect.until
                 # A job that was blocked on an old copy may fit now: check again, as live (semantics 19).
-                blocked = bool(self.scheduler.queue.blocked.groups)
+                blocked = self.scheduler.queue.blocked_jobs > 0
                 missed = (blocked and self.world.frees != self._frees) or self._missed_placement()
                 if not (self._inbox or missed) and (until is None or round(until * SECOND) > engine.now):
                     self.idle, self.alarm = True, -1
@@ -171,7 +172,8 @@ class SimulatedScheduler:
                         self.world.watching[self.number] = self.nudge
                     return
                 works, self._inbox = self._inbox, []
-                at = now if until is None else max(now, until)
+                # A time that is due may be a rounding error ahead; a later one has not come.
+                at = now if until is None or round(until * SECOND) > engine.now else max(now, until)
                 effect = send(_new(Arrived, (at, (), None, False, works)))
             else:
                 effect = send(self._answers[kind](effect))

@@ -24,6 +24,7 @@ class EpochShares:
         """Read nothing yet."""
         self.pools, self.epoch = pools, epoch
         self._shares: dict[tuple[str, str], tuple[float, ...]] = {}
+        self._due: dict[str, tuple[float, ...]] = {}
         self._paths: dict[str, Path] = {}
 
     def path(self, leaf: str) -> Path:
@@ -51,6 +52,21 @@ class EpochShares:
             if share is not None:
                 found = amounts_of(getattr(share, what), self.epoch.totals[share.tree])
             self._shares[name, what] = found
+        return found
+
+    def due(self, name: str) -> tuple[float, ...]:
+        """What is due to a pool: its fair share, and in each resource at least its guarantee as far as it wants it.
+
+        A fair share stops at the first resource that is short, so a pool that borrows one resource may have a
+        smaller fair share of another than it is guaranteed.
+        """
+        found = self._due.get(name)
+        if found is None:
+            fair, sure = self.amounts(name), self.amounts(name, "guarantee")
+            wanted = self.amounts(name, "demand")
+            found = self._due[name] = tuple(
+                max(part, min(least, most)) for part, least, most in zip(fair, sure, wanted, strict=True)
+            )
         return found
 
 
@@ -95,14 +111,13 @@ class Standings:
         pool = self.shares.pools.by_name.get(name)
         if pool is not None and pool.reclaim == "never":
             return (0.0,) * self.snapshot.dimensions
-        fair = self.shares.amounts(name)
         if pool is not None and pool.reclaim == "guarantee":
-            return tuple(map(min, fair, self.shares.amounts(name, "guarantee")))
-        return fair
+            return tuple(map(min, self.shares.due(name), self.shares.amounts(name, "guarantee")))
+        return self.shares.due(name)
 
-    def fair_share(self, name: str) -> tuple[float, ...]:
-        """The fair share of a pool."""
-        return self.shares.amounts(name)
+    def due(self, name: str) -> tuple[float, ...]:
+        """See EpochShares.due."""
+        return self.shares.due(name)
 
     def stand(self, name: str, unit: Sequence[float]) -> Stand:
         """How a pool stands for starvation; `unit` is the least that one of its jobs wants next."""

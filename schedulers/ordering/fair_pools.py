@@ -98,7 +98,7 @@ class FairPools(Ordering):
         known, used = epoch.of(name), usage.of_leaf(leaf)
         if known is None:  # its first jobs came after the epoch: it is served until the next one knows its share
             return 0.0 if not any(used) else 1.0
-        share, demand = epoch.amounts(name), epoch.amounts(name, "demand")
+        share, demand = epoch.due(name), epoch.amounts(name, "demand")
         at = [d for d, needs in enumerate(needed) if needs] or range(len(share))
         open_ = [share[d] < demand[d] * (1 - _SMALL) for d in at]
         return _satisfaction([share[d] for d in at], open_, [float(used[d]) for d in at])
@@ -119,7 +119,7 @@ class FairPools(Ordering):
         leaf = leaf_of(work.pool, work.user)
         need = next((work.need(group) for group, left in enumerate(work.left) if left), ())
         after = [has + more for has, more in zip(usage.of_leaf(leaf), need, strict=True)] if need else []
-        share = epoch.amounts(leaf or NOBODY)
+        share = epoch.due(leaf or NOBODY)
         if all(not more or has <= part for has, part, more in zip(after, share, need, strict=False)):
             return 0.0
         mine = {leaf_of(lane[0], lane[1]) for lane in here if isinstance(lane, tuple)} | {leaf}
@@ -145,7 +145,7 @@ class FairPools(Ordering):
             self._hungry = [
                 leaf for leaf in usage.leaves()
                 if any(wanted := usage.wanted_by_leaf(leaf))
-                and is_below(usage.of_leaf(leaf), epoch.amounts(leaf or NOBODY), wanted)
+                and is_below(usage.of_leaf(leaf), epoch.due(leaf or NOBODY), wanted)
             ]  # fmt: skip
         return self._hungry
 

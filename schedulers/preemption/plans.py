@@ -80,7 +80,7 @@ class Plan:
         found = self.found
         return Assertion(
             found.threshold(self.own, found.share(self.own)),
-            tuple(found.threshold(name, found.fair_share(name)) for name in self.pools),
+            tuple(found.threshold(name, found.due(name)) for name in self.pools),
             found.snapshot.lanes.complete_to,
         )
 
@@ -149,7 +149,7 @@ class Plan:
                 missing -= 1
             if missing <= 0:
                 break
-        sets = [Loss(held[name], self.found.fair_share(name), units) for name, units in losses.items()]
+        sets = [Loss(held[name], self.found.due(name), units) for name, units in losses.items()]
         if missing > 0 or not sets or not is_legal(used, self.found.share(self.own), taken, sets):
             return 0
         return wanted
@@ -206,8 +206,10 @@ class Plan:
             resident, leaf, self.found, self.lost_tasks.get(leaf, 0)
         ):
             return False
-        unit = self._unit(resident) or resident.need
-        used, share = self.found.used(pair[1]), self.found.fair_share(pair[1])
+        unit = self._unit(resident)
+        if unit is None:
+            return True  # the rest of a gang that goes already
+        used, share = self.found.used(pair[1]), self.found.due(pair[1])
         return any(amount > 0 and has > part for has, part, amount in zip(used, share, unit, strict=True))
 
     def _unit(self, resident: Resident) -> Resources | None:
@@ -250,7 +252,7 @@ class Plan:
             unit = self._unit(resident)
             if pair is not None and unit is not None:
                 units.setdefault(pair[1], []).extend([unit] * (1 if resident.together else count))
-        losses = [Loss(found.used(name), found.fair_share(name), each) for name, each in units.items()]
+        losses = [Loss(found.used(name), found.due(name), each) for name, each in units.items()]
         if not is_legal(found.used(self.own), found.share(self.own), self.need, losses):
             return None
         for resident, count in chosen:
