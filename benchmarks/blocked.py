@@ -16,11 +16,11 @@ from benchmarks.contest import Contest, Course, Dry, hold
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import CAPACITY, chunks, fill, join, queue_jobs
 from benchmarks.store import Saved, Store, measured_store
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.cell import PendingJob, Reply
 from cellstate.errors import StoreError
 from cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, TaskGroup
 from cellstate.ports import StoredCell
-from cellstate.snapshot import Snapshot
 from cellstate.transaction import Outcome, Position, Transaction, Verdict
 from schedulers.presets import BATCH_JOBS, batch
 
@@ -155,7 +155,7 @@ def blocked_jobs(number: int, shapes: int) -> Iterator[JobSpec]:
 
 def measure_waking(sleepers: int, machines: int) -> dict[str, object]:
     """Attempts that one freed machine costs a scheduler beside so many sleeping jobs, each of a shape of its own."""
-    scheduler, snapshot = batch("waking"), Snapshot(len(CAPACITY))
+    scheduler, snapshot = batch("waking"), ArraySnapshot(len(CAPACITY))
     rows = np.array([(i, 1, 0, 1, *CAPACITY, *CAPACITY) for i in range(machines)], dtype=np.int64)
     snapshot.apply(Reply(Position(1, "full"), full=True, rows=rows))
     jobs = (_pending(i) for i in range(sleepers))

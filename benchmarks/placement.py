@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.cell import Reply
 from cellstate.model import Gang, GroupStatus, Job, JobState
 from cellstate.snapshot import Snapshot
@@ -66,7 +67,7 @@ def snapshot_of(machines: int, fullness: float, rng: "np.random.Generator") -> S
     goal = np.clip(fullness + rng.uniform(-0.3, 0.3, machines), 0, 1)
     rows[:, 6] = goal * CAPACITY[0]
     rows[:, 7] = goal * CAPACITY[1]
-    snapshot = Snapshot(2)
+    snapshot = ArraySnapshot(2)
     snapshot.apply(Reply(Position(1, "-" * 10), full=True, rows=rows))
     return snapshot
 

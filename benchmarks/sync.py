@@ -6,6 +6,7 @@ from random import Random
 from benchmarks.computer import middle, spread
 from benchmarks.residents import CALL, CLAIMS, Filler, chunks, join
 from benchmarks.store import Saved, Store
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.cell import Reply
 from cellstate.ports import StoredCell
 from cellstate.snapshot import Snapshot
@@ -27,7 +28,7 @@ def measure_sync(store: Store, empty: Saved, sizes: list[int], changes: list[int
         empty.restore()
         cell = store.open_cell()
         join(cell, size)
-        snapshot = Snapshot(len(cell.dimensions))
+        snapshot = ArraySnapshot(len(cell.dimensions))
         snapshot.apply(cell.sync(Position()))
         if size == sizes[0]:
             filler = Filler(cell, "sync")

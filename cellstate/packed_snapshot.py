@@ -1,6 +1,6 @@
 """The simulator's snapshot: one packed integer per machine, updated by changes.
 
-It is a `Snapshot` that creates its arrays on demand. A commit in the simulator is validated before the next decision,
+It creates the arrays of a `Snapshot` on demand. A commit in the simulator is validated before the next decision,
 so no claims are in flight: open claims are either accepted or undone.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cellstate.array_snapshot import narrow, relieve
 from cellstate.cell import Reply, Rows, StaleSnapshot
 from cellstate.model import MachineState
 from cellstate.packing import FIELD, GUARD, MASK, fields, packed, packed_need
@@ -33,6 +34,7 @@ class PackedSnapshot(Snapshot):
 
     def __init__(self, dimensions: int, *, numbered: bool = True) -> None:
         """Create an empty snapshot."""
+        super().__init__(dimensions)
         self.guards = packed([GUARD] * dimensions)
         # Without guards, and large enough in each field that no need borrows: 0 less a need is negative, all bits set.
         self.nothing = packed([GUARD >> 1] * dimensions)
@@ -45,40 +47,27 @@ class PackedSnapshot(Snapshot):
         self.changed: list[int] = []
         self._claimed: list[Open] = []
         self._dense = False
-        self._words: list[array[int]] = []
-        self._rooms: list[NDArray[np.int64]] = []
-        super().__init__(dimensions)
+        self._words: list[array[int]] = [array("q") for _ in range(dimensions)]
+        self._rooms: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64) for _ in range(dimensions)]
 
     # The arrays of a Snapshot
 
     @property
-    def free(self) -> list["array[int]"]:
+    def free(self) -> Sequence["array[int]"]:
         """See Snapshot; created on the first access, then kept up to date."""
         self._make_dense()
         return self._words
 
-    @free.setter
-    def free(self, words: list["array[int]"]) -> None:
-        self._words = words
-
     @property
-    def room(self) -> list[NDArray[np.int64]]:
+    def room(self) -> Sequence[NDArray[np.int64]]:
         """See Snapshot; as `free`."""
         self._make_dense()
         return self._rooms
-
-    @room.setter
-    def room(self, rooms: list[NDArray[np.int64]]) -> None:
-        self._rooms = rooms
 
     @property
     def number(self) -> Any:
         """See Snapshot; a list, all 0 when this copy is not `numbered`."""
         return self.numbers
-
-    @number.setter
-    def number(self, numbers: Any) -> None:
-        """Ignored: it is kept as a list."""
 
     @property
     def _described(self) -> int:
@@ -94,10 +83,6 @@ class PackedSnapshot(Snapshot):
         free = fields(rest, self.dimensions) - GUARD
         free[(free < 0).any(axis=1)] = -1
         return np.ascontiguousarray(free.T)
-
-    @base.setter
-    def base(self, base: NDArray[np.int64]) -> None:
-        """Ignored: it is computed on access."""
 
     @property
     def allocated(self) -> NDArray[np.int64]:
@@ -201,7 +186,19 @@ class PackedSnapshot(Snapshot):
         """See Snapshot.forget_freed."""
         self.changed.clear()
 
+    def _gained(self, machines: Sequence[int]) -> None:
+        if self.watching:
+            self.changed += machines
+
     # Decisions
+
+    def narrow(self, mask: NDArray[np.bool_]) -> Snapshot:
+        """See Snapshot.narrow."""
+        return narrow(self, mask)
+
+    def relieve(self, extra: NDArray[np.int64], disturbs: NDArray[np.float64]) -> Snapshot:
+        """See Snapshot.relieve."""
+        return relieve(self, extra, disturbs)
 
     def take(self, machine: int, need: Resources, count: int) -> None:
         """See Snapshot.take."""
@@ -215,24 +212,30 @@ class PackedSnapshot(Snapshot):
     def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:
         """See Snapshot.take_each."""
         amounts, rest, guards = packed_need(need), self.rest, self.guards
-        stood: list[int] = [] if onto is None else onto
+        stood: list[int] = []
         for machine in machines:
             left = rest[machine] - amounts
             if left & guards == guards:
                 rest[machine] = left
                 stood.append(machine)
-        if onto is None:
-            self._claimed.append((stood, amounts))
         if self._dense:
             self._spread(stood)
-        return stood
+        if onto is None:
+            self._claimed.append((stood, amounts))
+            return stood[:]  # the caller's list may change; what was claimed does not
+        claimed = self._claimed[-1][0]
+        if not isinstance(claimed, list):
+            raise TypeError("take_each onto claims of take")
+        claimed += stood
+        onto += stood
+        return onto
 
     def took(self, machines: Sequence[int], amounts: int) -> bool:
-        """Return whether `take_each` claimed these amounts (packed) on exactly these machines, and no others are open.
+        """Return whether the open claims are those of `take_each` for these packed amounts and machines, by value.
 
-        Compares the list object itself: it was filled claim by claim, and each claim fitted.
+        Each of its claims fitted: claims of `take`, which are not checked, are tuples and equal no list.
         """
-        return len(self._claimed) == 1 and self._claimed[0][0] is machines and self._claimed[0][1] == amounts
+        return len(self._claimed) == 1 and self._claimed[0] == (machines, amounts)
 
     def mark(self) -> int:
         """See Snapshot.mark."""
@@ -262,7 +265,7 @@ class PackedSnapshot(Snapshot):
     def amounts(self, machines: NDArray[np.int64]) -> NDArray[np.int64]:
         """See Snapshot.amounts."""
         if self._dense:
-            return super().amounts(machines)
+            return np.stack([room[machines] for room in self._rooms])
         free = fields([self.rest[machine] for machine in machines.tolist()], self.dimensions) - GUARD
         free[(free < 0).any(axis=1)] = -1
         return np.ascontiguousarray(free.T)

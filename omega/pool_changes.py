@@ -37,7 +37,7 @@ def check_all(cell: "Queries", pools: Pools) -> None:
     """Raise BadInput for pools that break a rule, also one about the cell's machines."""
     check(pools, cell.dimensions.names)
     if any(tree.machines for tree in pools.trees):
-        from cellstate.snapshot import Snapshot
+        from cellstate.array_snapshot import ArraySnapshot
         from cellstate.transaction import Position
         from schedulers.constraints.grammar import parse
         from schedulers.pool_machines import check_machines, fetch_attributes
@@ -48,7 +48,7 @@ def check_all(cell: "Queries", pools: Pools) -> None:
                     parse(tree.machines)
                 except BadInput as error:
                     raise BadInput(f"pool tree {tree.name}: machines: {error}") from None
-        snapshot = Snapshot(len(cell.dimensions))
+        snapshot = ArraySnapshot(len(cell.dimensions))
         snapshot.apply(cell.sync(Position()))
         fetch_attributes(pools, snapshot, cell)
         check_machines(pools, snapshot)

@@ -12,11 +12,11 @@ from random import Random
 from typing import TypeVar
 from uuid import uuid4
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.cell import Awaited, Membership, PendingJob, Reply
 from cellstate.errors import Fenced, Refused, StoreError
 from cellstate.model import JobState, bucket_of
 from cellstate.ports import SchedulerStore
-from cellstate.snapshot import Snapshot
 from cellstate.transaction import Detection, Intake, Outcome, Transaction
 from schedulers.constraints.fetching import Fetch, fetch
 from schedulers.instruments import Instrument
@@ -57,7 +57,7 @@ class Live:
     pause: Callable[[float], None]
     lease_ms: int = LEASE_MS
     pipelined: bool = True
-    snapshot: Snapshot = field(init=False)
+    snapshot: ArraySnapshot = field(init=False)
     membership: Membership = field(init=False)
     owned: str = field(init=False)
     stopping: bool = False
@@ -89,7 +89,7 @@ class Live:
 
     def __post_init__(self) -> None:
         """Register the scheduler's name."""
-        self.snapshot = Snapshot(len(self.cell.dimensions))
+        self.snapshot = ArraySnapshot(len(self.cell.dimensions))
         self.owned = owned(self.member, [self.member])
         self._rng = Random(self.member)
         self._intakes = Intakes(self.scheduler.kind, self.scheduler.batch, self.scheduler.queue)

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.cell import PendingJob, Reply
 from cellstate.errors import Refused
 from cellstate.model import BUCKETS, Job, JobState, Machine, MachineState
 from cellstate.pages import JobHead
-from cellstate.snapshot import Snapshot
 from cellstate.transaction import Ask, Intake
 from omega.queries.events import Event, event
 from omega.queries.job_state import Room
@@ -77,7 +77,7 @@ class Monitor:
     def __init__(self, cell: "Queries", store: str, tell: Tell) -> None:
         """Read `cell`; `store` is the printed name of its store, `tell` formats events."""
         self.cell, self.store, self.names, self._tell = cell, store, Names(cell), tell
-        self._snapshot = Snapshot(len(cell.dimensions))
+        self._snapshot = ArraySnapshot(len(cell.dimensions))
         self._machines: dict[int, Machine] = {}
         self._ranks: dict[int, Rank] = {}
         self._members: dict[str, _Past] = {}

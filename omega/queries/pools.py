@@ -18,12 +18,12 @@ NORMAL, BELOW = "normal", "below fair share"
 
 def shares_now(cell: "Queries", pools: Pools, previous: Epoch | None = None) -> Epoch:
     """Compute the shares of the cell as it is now, with some pools; volumes are those of an epoch."""
-    from cellstate.snapshot import Snapshot
+    from cellstate.array_snapshot import ArraySnapshot
     from cellstate.transaction import Position
     from schedulers.epochs import epoch_of
     from schedulers.pool_machines import fetch_attributes, totals_of
 
-    snapshot = Snapshot(len(cell.dimensions))
+    snapshot = ArraySnapshot(len(cell.dimensions))
     reply, jobs = cell.demands(Position())
     snapshot.apply(reply)
     fetch_attributes(pools, snapshot, cell)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 def working_copy(cell: "Queries", *, empty: bool = False) -> "Snapshot":
     """The machines as they are now; `empty`: as if nothing were placed on them."""
-    from cellstate.snapshot import Snapshot
+    from cellstate.array_snapshot import ArraySnapshot
     from cellstate.transaction import Position
 
-    snapshot, reply = Snapshot(len(cell.dimensions)), cell.sync(Position())
+    snapshot, reply = ArraySnapshot(len(cell.dimensions)), cell.sync(Position())
     if empty:
         reply.rows = reply.rows.copy()  # the rows read must not be changed
         reply.rows[:, 4 + len(cell.dimensions) :] = 0

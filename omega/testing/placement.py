@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.cell import Reply
 from cellstate.model import MachineState
 from cellstate.packed_snapshot import PackedSnapshot
@@ -18,7 +19,7 @@ from omega.testing.scenes import FIRST_NUMBER, Need, filled, for_all, less, room
 from schedulers.policies import Placement, machines_of
 from schedulers.work import Work
 
-COPIES: tuple[Callable[[int], Snapshot], ...] = (Snapshot, PackedSnapshot)
+COPIES: tuple[Callable[[int], Snapshot], ...] = (ArraySnapshot, PackedSnapshot)
 """The working copies of a live and of a simulated scheduler."""
 
 
@@ -111,7 +112,7 @@ class PlacementContract:
     def test_an_empty_cell_and_a_full_one_give_no_claims(self) -> None:
         """No claims and no marks without requests or resources."""
         for policy in self.each():
-            for copy in (Snapshot(2), snapshot((0, 0), (0, 5)), snapshot((9, 9), state=MachineState.DRAINED)):
+            for copy in (ArraySnapshot(2), snapshot((0, 0), (0, 5)), snapshot((9, 9), state=MachineState.DRAINED)):
                 before = room(copy)
                 assert list(policy.place(work(((1, 1), 2)), copy, Random(1))) == []
                 assert room(copy) == before

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.memory import MemoryCell
 from cellstate.model import Gang, JobSpec, MachineSpec, Run, TaskGroup
 from cellstate.snapshot import Snapshot
@@ -65,7 +66,7 @@ class Town:
 
     def snapshot(self, work: Work, *, looked: bool = True) -> Snapshot:
         """Return a snapshot of the cell for a job; `looked`: with its running tasks."""
-        snapshot = Snapshot(2)
+        snapshot = ArraySnapshot(2)
         snapshot.apply(self.cell.sync(Position()))
         if (asked := wanted([work], snapshot)) is not None:
             fetch(asked, self.cell, snapshot)

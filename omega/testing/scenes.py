@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 from hypothesis import HealthCheck, settings
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.cell import Reply
 from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
 from cellstate.snapshot import Snapshot
@@ -42,9 +43,9 @@ def work(  # noqa: PLR0913 - one per property of a job
     return found
 
 
-def snapshot(*free: Need, used: int = 0, state: int = MachineState.UP) -> Snapshot:
+def snapshot(*free: Need, used: int = 0, state: int = MachineState.UP) -> ArraySnapshot:
     """Return a working copy of machines with these free and used resources; a free -1 takes no tasks."""
-    return filled(Snapshot(len(free[0]) if free else 1), free, used, state)
+    return filled(ArraySnapshot(len(free[0]) if free else 1), free, used, state)
 
 
 def filled(copy: Copy, free: Sequence[Need], used: int = 0, state: int = MachineState.UP) -> Copy:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import anyio.to_process
 import anyio.to_thread
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.cell import EpochMark
 from cellstate.errors import OmegaError
 from cellstate.ports import SchedulerStore
@@ -52,7 +53,7 @@ class Publisher:
 
     def __post_init__(self) -> None:
         """No machine is known yet."""
-        self.snapshot = Snapshot(len(self.cell.dimensions))
+        self.snapshot = ArraySnapshot(len(self.cell.dimensions))
 
     def publish(self, by: str, now_ms: int | None = None, period_ms: int = PERIOD_MS) -> int:
         """Publish the next epoch; returns the cell's version then, 0 when another scheduler was first."""

@@ -2,10 +2,10 @@
 
 import pytest
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.audit import verify
 from cellstate.errors import BadInput, Refused
 from cellstate.model import MachineSpec, MachineState
-from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Detection, Ending, How, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Member, job
 
@@ -161,7 +161,7 @@ def test_attributes_are_changed_one_by_one(cell: AnyCell) -> None:
 def test_a_copy_notices_other_attributes_whatever_else_happens_on_the_machine(
     cell: AnyCell, member: Member, how: str
 ) -> None:
-    snapshot = Snapshot(2)
+    snapshot = ArraySnapshot(2)
     snapshot.apply(cell.sync(Position()))
     snapshot.describe([0, 1, 2], cell.described([0, 1, 2]))
     cell.submit([job("a", count=3)], 0, "ada")

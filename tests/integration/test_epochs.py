@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.cell import EpochMark
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.pools import Integral, Pool, Pools, PoolTree
-from cellstate.snapshot import Snapshot
 from schedulers.pool_machines import totals_of
 from schedulers.process.epochs import EpochReader, Publisher, is_due
 from tests.integration.stage import check, join, made_cell, serve, started_processes, submit, until
@@ -66,7 +66,7 @@ def test_readers_take_over_pools_and_epochs(store_url: str) -> None:
     with made_cell(store_url, "readers") as cell:
         serve(cell)
         join(cell, [MachineSpec("m", (4000, 8 * GB))])
-        reader, snapshot = EpochReader(store_url, cell.name, "batch/0"), Snapshot(2)
+        reader, snapshot = EpochReader(store_url, cell.name, "batch/0"), ArraySnapshot(2)
         assert not reader.read(snapshot).configured
         stored = cell.set_pools(Pools((Pool("a"),)), 0, 0, "ada")
         reader.read(snapshot)

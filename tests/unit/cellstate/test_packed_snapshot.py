@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.cell import Reply
 from cellstate.model import MachineState
 from cellstate.packed_snapshot import PackedSnapshot
+from cellstate.packing import packed_need
+from cellstate.snapshot import Snapshot
 from cellstate.transaction import Position
 
 
@@ -32,3 +35,40 @@ def test_a_machine_takes_what_it_has() -> None:
     assert copy.take_each((9, 8), [0]) == [0]
     assert copy.take_each((0, 0), [0]) == [0]
     assert copy.take_each((0, 1), [0]) == []
+
+
+def test_what_was_claimed_is_compared_by_value() -> None:
+    """A list that somebody changed, or one that was never claimed, is no proof that its claims fit."""
+    need = packed_need((4, 4))
+    copy = copy_of(MachineState.UP, MachineState.UP)
+    stood = copy.take_each((4, 4), [0, 1])
+    assert copy.took(stood, need)
+    assert copy.took([0, 1], need), "another list of the same machines"
+    assert not copy.took([1, 0], need)
+    assert not copy.took(stood, packed_need((4, 3)))
+    stood.append(0)
+    assert not copy.took(stood, need), "nobody checked whether that fits"
+    stood.pop()
+    assert copy.take_each((4, 4), [0, 0], stood) == [0, 1, 0]
+    assert copy.took(stood, need)
+    copy.take(1, (4, 4), 1)
+    assert not copy.took(stood, need), "something else is open"
+    copy.undo(0)
+    copy.take(0, (4, 4), 1)
+    assert not copy.took([0], need), "take does not check"
+
+
+def test_no_attribute_of_a_snapshot_can_be_set_without_effect() -> None:
+    for kind in (ArraySnapshot, PackedSnapshot):
+        for name in ("free", "room", "base", "number", "allocated", "capacity"):
+            with pytest.raises(AttributeError):
+                setattr(kind(2), name, [])
+
+
+def test_both_kinds_implement_the_same_snapshot() -> None:
+    names = {name for name in dir(Snapshot) if not name.startswith("_")}
+    assert names <= set(dir(ArraySnapshot)) & set(dir(PackedSnapshot))
+    assert {name for name in names if getattr(getattr(Snapshot, name), "__isabstractmethod__", False)} >= {
+        "free", "room", "base", "number", "apply", "freed", "take", "take_each", "mark", "undo", "holding", "amounts",
+        "narrow", "relieve",
+    }  # fmt: skip

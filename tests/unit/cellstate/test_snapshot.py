@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from cellstate.array_snapshot import ArraySnapshot, Take
 from cellstate.cell import Reply, StaleSnapshot
 from cellstate.model import MachineState
-from cellstate.snapshot import Snapshot, Take
 from cellstate.transaction import Position
 
 UP, DRAINED, DOWN = MachineState.UP, MachineState.DRAINED, MachineState.DOWN
@@ -29,23 +29,23 @@ def reply(version: int, *rows: Record, full: bool = False) -> Reply:
     return Reply(Position(version, f"tag{version}"), full, records)
 
 
-def room(snapshot: Snapshot) -> list[tuple[int, ...]]:
+def room(snapshot: ArraySnapshot) -> list[tuple[int, ...]]:
     """The working amounts, machine by machine; the two ways of reading them are one memory."""
     read = [tuple(int(amounts[machine]) for amounts in snapshot.room) for machine in range(snapshot.size)]
     assert read == [tuple(word[machine] for word in snapshot.free) for machine in range(snapshot.size)]
     return read
 
 
-def copy(*free: tuple[int, int]) -> Snapshot:
+def copy(*free: tuple[int, int]) -> ArraySnapshot:
     """A copy of so many machines, all of them up, with nothing freed since."""
-    snapshot = Snapshot(2)
+    snapshot = ArraySnapshot(2)
     snapshot.apply(reply(1, *(row(index, amounts) for index, amounts in enumerate(free)), full=True))
     snapshot.freed()
     return snapshot
 
 
 def test_it_starts_empty_and_grows_with_the_rows_it_is_given() -> None:
-    snapshot = Snapshot(2)
+    snapshot = ArraySnapshot(2)
     assert (snapshot.size, room(snapshot), snapshot.utilisation()) == (0, [], [0.0, 0.0])
     snapshot.apply(reply(1, row(0, (4, 4))))
     snapshot.take(0, (1, 2), 1)
@@ -82,7 +82,7 @@ def test_a_machine_that_is_over_in_one_dimension_takes_nothing_in_any() -> None:
 
 
 def test_columns_and_utilisation_read_what_the_store_said() -> None:
-    snapshot = Snapshot(2)
+    snapshot = ArraySnapshot(2)
     snapshot.apply(
         reply(1, row(0, (3, 3), (1, 0)), row(1, (4, 4), state=DOWN), row(2, (0, 5), (4, 3), number=9), full=True)
     )
@@ -199,12 +199,12 @@ def test_forgetting_restores_what_the_store_said() -> None:
 # What became free
 
 
-def freed(snapshot: Snapshot) -> list[int]:
+def freed(snapshot: ArraySnapshot) -> list[int]:
     return [int(machine) for machine in snapshot.freed()]
 
 
 def test_machines_that_gained_room_are_told_once() -> None:
-    snapshot = Snapshot(2)
+    snapshot = ArraySnapshot(2)
     snapshot.apply(reply(1, row(0, (4, 4)), row(1, (4, 4)), row(2, (4, 4), state=DRAINED), full=True))
     assert freed(snapshot) == [0, 1]
     assert freed(snapshot) == []
@@ -289,7 +289,7 @@ class Histories(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.store, self.snapshot = Store(), Snapshot(2)
+        self.store, self.snapshot = Store(), ArraySnapshot(2)
         self.said: dict[int, int] = {}
         self.open: list[Take] = []
         self.flights: deque[tuple[list[Take], int]] = deque()

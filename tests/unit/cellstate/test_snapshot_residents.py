@@ -1,13 +1,13 @@
 """What a working copy keeps of the runs on machines."""
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.residents import Resident
-from cellstate.snapshot import Snapshot
 from tests.unit.cellstate.test_snapshot import reply, row
 
 
 def test_a_full_read_forgets_what_ran_on_machines() -> None:
     """A store that went back in time may have other runs under the same sequence number (semantics 16)."""
-    snapshot = Snapshot(2)
+    snapshot = ArraySnapshot(2)
     snapshot.apply(reply(5, row(0, (4, 4), number=3), full=True))
     snapshot.residents.learn([0], snapshot.number, [Resident(0, 1, "a", 0, (1, 1), 1)])
     assert snapshot.residents.known(snapshot.number).tolist() == [True]

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.cell import PendingJob, Reply
 from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
 from cellstate.snapshot import Snapshot
@@ -49,9 +50,9 @@ def rows(free: Sequence[tuple[int, ...]], start: int = 0, state: int = MachineSt
     return np.array(records, dtype=np.int64)
 
 
-def copy(*free: tuple[int, ...]) -> Snapshot:
+def copy(*free: tuple[int, ...]) -> ArraySnapshot:
     """A working copy of so many machines, with nothing freed since."""
-    snapshot = Snapshot(len(free[0]))
+    snapshot = ArraySnapshot(len(free[0]))
     snapshot.apply(Reply(Position(1, "t"), full=True, rows=rows(free)))
     snapshot.freed()
     return snapshot
@@ -109,7 +110,7 @@ class Driver:
     """
 
     def __init__(
-        self, scheduler: Scheduler, snapshot: Snapshot, *, judge: Callable[[Transaction], Outcome] = judged,
+        self, scheduler: Scheduler, snapshot: ArraySnapshot, *, judge: Callable[[Transaction], Outcome] = judged,
         in_flight: bool = False,
     ) -> None:  # fmt: skip
         self.scheduler, self.snapshot, self.judge, self.in_flight = scheduler, snapshot, judge, in_flight

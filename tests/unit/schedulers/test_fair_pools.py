@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.errors import BadInput
-from cellstate.snapshot import Snapshot
 from schedulers.ordering.fair_pools import FairPools, PoolSettings
 
 CELL = (60, 60)
@@ -14,7 +14,7 @@ CELL = (60, 60)
 
 def filled(policy: FairPools, each: Mapping[str, tuple[int, int]], tasks: int = 1_000) -> Counter[str]:
     """Fill the cell task by task with endless demand of pools, each of tasks of one size; how many each holds."""
-    copy = Snapshot(2)
+    copy = ArraySnapshot(2)
     usage = copy.usage
     usage.capacity = CELL
     for pool, need in each.items():
@@ -56,7 +56,7 @@ def test_two_resources_are_divided_by_dominant_share() -> None:
 
 def test_pools_that_start_together_are_served_in_turn() -> None:
     """The poorest pool is served again only when it is the poorest still: 2 and 2 of 4, not 3 and 1."""
-    copy = Snapshot(2)
+    copy = ArraySnapshot(2)
     copy.usage.capacity = (4, 4)
     for pool in "ab":
         copy.usage.state((pool, ""), (2, 2) if pool == "a" else (0, 0), (5, 5))
@@ -71,7 +71,7 @@ def test_pools_that_start_together_are_served_in_turn() -> None:
 
 
 def test_a_pool_that_appears_gets_its_share() -> None:
-    copy = Snapshot(2)
+    copy = ArraySnapshot(2)
     copy.usage.capacity = CELL
     copy.usage.state(("a", ""), (60, 60), (0, 0))
     policy = FairPools(period=1.0)

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.errors import BadInput
 from cellstate.memory import MemoryCell
 from cellstate.model import MachineSpec
@@ -26,7 +27,7 @@ def seen(pools: Pools = POOLS) -> Snapshot:
     cell = MemoryCell()
     cell.register_executor("e", "n", 60_000, 0)
     cell.join("e", [MachineSpec(f"m{i}", (4, 8), {"gpu": "yes"} if i % 2 else {"zone": "z"}) for i in range(4)], 0)
-    snapshot = Snapshot(2)
+    snapshot = ArraySnapshot(2)
     snapshot.apply(cell.sync(Position()))
     snapshot.pools = pools
     fetch_attributes(pools, snapshot, cell)
@@ -50,7 +51,7 @@ def test_without_formulas_a_job_runs_anywhere_and_no_attribute_is_read() -> None
 
 
 def test_attributes_are_fetched_where_trees_have_formulas() -> None:
-    snapshot = Snapshot(2)
+    snapshot = ArraySnapshot(2)
     assert wanted([work("j")], snapshot) is None
     snapshot.pools = POOLS
     asked = wanted([work("j")], snapshot)

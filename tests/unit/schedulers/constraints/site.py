@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.cell import Reply
 from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
 from cellstate.snapshot import Snapshot
@@ -14,9 +15,9 @@ Attributes = Mapping[str, str]
 ROOM = (100, 100)
 
 
-def site(*machines: Attributes, free: tuple[int, ...] = ROOM, state: int = MachineState.UP) -> Snapshot:
+def site(*machines: Attributes, free: tuple[int, ...] = ROOM, state: int = MachineState.UP) -> ArraySnapshot:
     """A working copy of machines m0, m1, … with these attributes, all with so much free."""
-    snapshot = Snapshot(len(free))
+    snapshot = ArraySnapshot(len(free))
     snapshot.apply(Reply(Position(1, "t"), full=True, rows=rows([free] * len(machines), state=state)))
     describe(snapshot, *machines)
     snapshot.freed()

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.attributes import MOST_KEPT, Attributes, number_of
 from cellstate.cell import Reply
 from cellstate.memory import MemoryCell
@@ -40,7 +41,7 @@ def cell() -> MemoryCell:
 @pytest.fixture
 def snapshot(cell: MemoryCell) -> Snapshot:
     """Up to date, everything looked up."""
-    copy = Snapshot(2)
+    copy = ArraySnapshot(2)
     follow(copy, cell)
     look_up(copy, cell)
     copy.freed()
@@ -48,7 +49,7 @@ def snapshot(cell: MemoryCell) -> Snapshot:
 
 
 def test_a_copy_that_nobody_asks_reads_nothing(cell: MemoryCell) -> None:
-    copy = Snapshot(2)
+    copy = ArraySnapshot(2)
     follow(copy, cell)
     assert not copy.attributes.used
     assert wanting(copy) == [0, 1, 2]

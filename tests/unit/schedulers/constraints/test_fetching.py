@@ -5,6 +5,7 @@ from random import Random
 import fakeredis
 import pytest
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.memory import MemoryCell
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
@@ -35,7 +36,7 @@ def cell(request: pytest.FixtureRequest) -> AnyCell:
 
 
 def copy(cell: AnyCell) -> Snapshot:
-    snapshot = Snapshot(2)
+    snapshot = ArraySnapshot(2)
     snapshot.apply(cell.sync(Position()))
     return snapshot
 
@@ -56,13 +57,13 @@ def taken_up(cell: AnyCell, name: str) -> Work:
 
 def test_jobs_that_demand_nothing_want_nothing() -> None:
     for found in (work("a"), asking({"name": "x"}), asking({"different_machines": True})):
-        assert wanted([found], Snapshot(2)) is None
+        assert wanted([found], ArraySnapshot(2)) is None
 
 
 def test_attributes_are_wanted_until_they_are_known() -> None:
     for extra in ({"constraints": ["has a"]}, {"constraints": [{"prefer": "has a"}]}, {"spread": ["rack"]},
                   {"near": {"job": "db", "domain": "rack"}}):  # fmt: skip
-        asked = wanted([work("a"), asking(extra)], Snapshot(2))
+        asked = wanted([work("a"), asking(extra)], ArraySnapshot(2))
         assert asked is not None
         assert asked.attributes
     assert wanted([asking({"constraints": ["has a"]})], site({"a": "1"})) is None
@@ -71,7 +72,7 @@ def test_attributes_are_wanted_until_they_are_known() -> None:
 def test_groups_with_nothing_left_want_nothing() -> None:
     found = asking({"constraints": ["has a"]})
     found.left = [0]
-    assert wanted([found], Snapshot(2)) is None
+    assert wanted([found], ArraySnapshot(2)) is None
 
 
 def test_other_jobs_are_wanted_each_time() -> None:
