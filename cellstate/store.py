@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from cellstate.ports import StoredCell
 from cellstate.redis import RedisCell, cells, check_name
 from cellstate.redis.cell import KEEP_JOBS, KEEP_MS
 from cellstate.resources import Dimensions
@@ -10,15 +9,17 @@ from cellstate.resources import Dimensions
 if TYPE_CHECKING:
     import redis
 
+    from cellstate.ports import StoredCell  # not imported when a command runs
+
 __all__ = ["cells", "check_name", "connect_cell", "create_cell", "open_cell", "unread_cell"]
 
 
-def connect_cell(url: str, name: str, *, timeout: float | None = 5.0, any_schema: bool = False) -> StoredCell:
+def connect_cell(url: str, name: str, *, timeout: float | None = 5.0, any_schema: bool = False) -> "StoredCell":
     """Open the cell `name` on the store at `url` with connections of its own; see `open_cell`."""
     return RedisCell.connect(url, name, timeout=timeout, any_schema=any_schema)
 
 
-def open_cell(client: "redis.Redis", name: str, url: str = "", *, any_schema: bool = False) -> StoredCell:
+def open_cell(client: "redis.Redis", name: str, url: str = "", *, any_schema: bool = False) -> "StoredCell":
     """Open a cell over a client. Raises Refused when it does not exist, Unsuitable when it has another schema.
 
     With `any_schema` it is opened all the same, to be counted and deleted.
@@ -29,7 +30,7 @@ def open_cell(client: "redis.Redis", name: str, url: str = "", *, any_schema: bo
 def create_cell(
     client: "redis.Redis", name: str, dimensions: Dimensions | None = None, *,
     keep_jobs: int = KEEP_JOBS, keep_ms: int = KEEP_MS, url: str = "",
-) -> StoredCell:  # fmt: skip
+) -> "StoredCell":  # fmt: skip
     """Create a cell; one that exists with the same resources is opened. Raises Refused when it has others.
 
     It keeps `keep_jobs` finished jobs, for `keep_ms` milliseconds.
@@ -37,6 +38,6 @@ def create_cell(
     return RedisCell.create(client, name, dimensions, keep_jobs=keep_jobs, keep_ms=keep_ms, url=url)
 
 
-def unread_cell(client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> StoredCell:
+def unread_cell(client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> "StoredCell":
     """Return a cell without reading whether it exists, for whoever deletes it or writes it anew."""
     return RedisCell(client, name, dimensions, url)

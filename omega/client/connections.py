@@ -4,12 +4,15 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from cellstate import server
 from cellstate.errors import BadInput, Refused
-from cellstate.ports import JobStore
 from cellstate.store import cells, connect_cell
 from omega.client.defaults import which
+
+if TYPE_CHECKING:
+    from cellstate.ports import JobStore
 
 
 class Connections:
@@ -55,7 +58,7 @@ class Connections:
             client.close()
 
     @contextmanager
-    def cell(self) -> Iterator[JobStore]:
+    def cell(self) -> "Iterator[JobStore]":
         """Lend a cell to one call.
 
         After an error of the store, or an interruption (Ctrl-C may come in the middle of a reply), its connection is
@@ -72,7 +75,7 @@ class Connections:
             raise
         self._give_back(lent)
 
-    def _take(self) -> JobStore:
+    def _take(self) -> "JobStore":
         with self._lock:
             if self._closed:
                 raise Refused("the client is closed; make another one")
@@ -80,11 +83,11 @@ class Connections:
                 return self._free.pop()
         return self.open(self._cell or which(self.cells(), self.shown_url))
 
-    def open(self, name: str) -> JobStore:
+    def open(self, name: str) -> "JobStore":
         """Open a cell on a connection of its own. Raises Refused when there is none of that name."""
         return connect_cell(self.url, name)
 
-    def _give_back(self, lent: JobStore) -> None:
+    def _give_back(self, lent: "JobStore") -> None:
         with self._lock:
             self.unreadable |= lent.unreadable
             lent.unreadable.clear()
