@@ -47,7 +47,7 @@ FIGURES = {
         PaperFigure(8, "Shared state: more batch jobs", arrivals.sweep, Form(0.08, 5, ALL, even=True)),
         PaperFigure(9, "Shared state: more batch schedulers", arrivals.shared_sweep, Form(0.12, 6, ("B",), even=True)),
         PaperFigure(10, "Busyness over t_job and t_task of service", surface.sweep, Form(0.12, 3, ("B",), even=True)),
-        PaperFigure(15, "MapReduce jobs: how many times as fast", nothing, sizing.NONE),
+        PaperFigure(15, "Speed-up of MapReduce jobs", nothing, sizing.NONE),
         PaperFigure(16, "MapReduce jobs: utilisation of the cell", nothing, sizing.NONE),
     )
 }

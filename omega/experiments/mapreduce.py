@@ -35,7 +35,7 @@ GAIN = 1.01
 
 @dataclass(frozen=True, slots=True)
 class PolicyResult:
-    """How a policy did: how many times as fast each job was that ended, and the cell's use step by step."""
+    """Result of a policy: the speed-up of each ended job, and the cell's utilisation step by step."""
 
     policy: str
     speedups: NDArray[np.float64]
@@ -48,7 +48,7 @@ class PolicyResult:
         return float((self.speedups >= GAIN).mean()) if len(self.speedups) else 0.0
 
     def quantile(self, share: float) -> float:
-        """How many times as fast the job at this share of them was; 1 without jobs."""
+        """Return the speed-up at this quantile of the jobs; 1 without jobs."""
         return float(np.quantile(self.speedups, share)) if len(self.speedups) else 1.0
 
     def as_json(self) -> dict[str, object]:

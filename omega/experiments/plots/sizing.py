@@ -30,9 +30,9 @@ def faster() -> Figure:
         axes.set_xticks([1, 2, 4, 10, 20], ["1", "2", "4", "10", "20"])
         axes.minorticks_off()
         axes.axhline(0.8, color="#666666", linestyle=":", linewidth=1.0)
-        axes.set_xlabel("times as fast as asked")
+        axes.set_xlabel("speed-up over requested workers")
         axes.set_ylim(0, 1.02)
-    grid[0][0].set_ylabel("share of jobs not above")
+    grid[0][0].set_ylabel("cumulative fraction of jobs")
     below(figure, [_handle(policy) for policy in POLICIES if policy != "as-asked"])
     return figure
 

@@ -69,7 +69,7 @@ def _distributions(cells: Sequence[str], panels: Mapping[str, tuple[str, Scale]]
         axes.set_xscale("log")
         axes.set_xlabel(x_label)
         axes.set_ylim(0, 1.01)
-    grid[0][0].set_ylabel("share not above")
+    grid[0][0].set_ylabel("cumulative fraction")
     handles = [Line2D([], [], color=CELLS[cell], label=label or preset(cell).label) for cell in cells]
     handles += [
         Line2D([], [], color=GREY, linestyle=style, label=f"{kind} (28 jobs seen)" if kind == "service" else kind)
