@@ -7,7 +7,7 @@ tables. A new field is one line here, plus its use. Older records do not have it
 
 A record is bytes: form, the changing fields of the job, its fixed fields, then its groups. All numbers are unsigned and
 little-endian; a text has its length in front. The fields of a section stand in the order of its table, numbers before
-texts. The form says how wide counts and amounts of the groups are: 1, 2, 4 or 8 bytes for counts, 4 or 8 for amounts.
+texts. The form is the width of the groups' counts and amounts: 1, 2, 4 or 8 bytes for counts, 4 or 8 for amounts.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Field(NamedTuple):
-    """A field: its name, its form, and what it means.
+    """A field: its name, its form and its meaning.
 
     Forms: ``1 2 4 8`` a number of so many bytes, ``?`` yes or no, ``c`` a count, ``a`` an amount, ``h`` two
     hexadecimal digits, ``t`` a text of at most 255 bytes, ``T`` a longer one.
@@ -33,7 +33,7 @@ CHANGING = (
     Field("leaving", "?", "tasks of it are leaving a machine"),
     Field("size", "2", "number of groups"),
     Field("modified", "8", "version of the last change by a person"),
-    Field("links", "T", "what holds it back and what waits for it (lua/parts/links.lua)"),
+    Field("links", "T", "jobs that it waits for and that wait for it (lua/parts/links.lua)"),
 )
 """Fields of a job that change after its submission."""
 
@@ -46,7 +46,7 @@ FIXED = (
     Field("lane", "t", "number of its lane (lua/parts/lanes.lua)"),
     Field("name", "t", ""),
     Field("kind", "t", ""),
-    Field("submitter", "t", "who submitted it, as the log has its author"),
+    Field("submitter", "t", "author of its submission, as in the log"),
 )
 """Fields of a job that never change after its submission."""
 
@@ -66,7 +66,7 @@ GROUP = (
     Field("runs", "T", '"placement@machine," each, "!placement@machine," leaving; without those in chunks'),
     Field("rest", "T", '"losses#live!going" where there is any (lua/parts/losses.lua, placements.lua)'),
 )
-"""Fields of a task group. What a task needs, an amount of each resource, follows the texts."""
+"""Fields of a task group. The needs of a task, an amount of each resource, follow the texts."""
 
 NEVER = 65_535
 """A budget of losses: none is survived, and no eviction either."""
@@ -76,7 +76,7 @@ COUNTS, AMOUNTS = (1, 2, 4, 8), (4, 8)
 
 
 def form_of(indices: int, amount: int) -> int:
-    """Return the form of a record whose largest counts and amounts are these; counts never exceed the indices."""
+    """Return the form of a record for its largest counts and amounts; counts never exceed the indices."""
     counts = next(i for i, width in enumerate(COUNTS) if indices < 1 << 8 * width)
     return counts + 4 * next(i for i, width in enumerate(AMOUNTS) if amount < 1 << 8 * width)
 

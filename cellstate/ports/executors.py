@@ -59,13 +59,12 @@ class ExecutorStore(Housekeeping, JoinMachines, Protocol):
     def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
         """Read messages for an executor, oldest first; waits up to `wait_seconds` for the first one.
 
-        A message stays in the store until this object calls again, which acknowledges what the call before
-        returned. So a lost reply, and a reader that ends, lose nothing (semantics 25); another object reads
-        again what was not acknowledged.
+        A message stays in the store until this object calls again, which acknowledges the previous result. So a lost
+        reply, and a reader that ends, lose nothing (semantics 25); another object reads unacknowledged messages again.
 
-        ``+ placement machine job group tasks duration_ms hold`` starts tasks, ``- placement machine
-        tasks`` ends them, ``!`` says that messages were dropped: read everything afresh. Placements of
-        one group come together, so there may be more than `most` of them.
+        ``+ placement machine job group tasks duration_ms hold`` starts tasks, ``- placement machine tasks`` ends them,
+        ``!`` marks dropped messages: read everything. Placements of one group come together, so there may be more than
+        `most` of them.
         """
 
     def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:

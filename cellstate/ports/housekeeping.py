@@ -23,7 +23,7 @@ class Housekeeping(Queries, EndTasks, DrainDeadlines, NotifySchedulers, Protocol
         """
 
     def reap_executors(self, at_ms: int, by: str) -> list[str]:
-        """Put back the tasks of executors whose lease lapsed; returns their names. Whoever notices may do so.
+        """Requeue the tasks of executors with expired leases; return their names. Any process may call it.
 
-        Not within one lease of a start of the store: after an outage every lease is gone (semantics 17).
+        Not within one lease of a start of the store: after an outage every lease has expired (semantics 17).
         """

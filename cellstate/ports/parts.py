@@ -69,13 +69,13 @@ class NotifySchedulers(Protocol):
     """Notification of schedulers: of room that is freed and of work that is added."""
 
     def may_wake(self, members: Iterable[str]) -> None:
-        """Learn which schedulers live: they are woken by what is done from here on."""
+        """Set the live schedulers, which later calls notify."""
 
     def read_live_schedulers(self) -> None:
-        """Learn which schedulers live: they are woken by what is done from here on."""
+        """Read the live schedulers, which later calls notify."""
 
     def rouse(self, member: str) -> None:
-        """Let a scheduler that sleeps look about, though nobody left work for it."""
+        """Notify a waiting scheduler without new work."""
 
 
 class SetLimits(Protocol):
@@ -89,7 +89,7 @@ class DrainDeadlines(Protocol):
     """Deadlines of drained machines: set by operators, forgotten by housekeeping."""
 
     def set_deadline(self, machine: int, milliseconds: int | None) -> None:
-        """Let a machine's tasks be moved off after so long, if it is drained then; None forgets that."""
+        """Set the time (ms from now) at which a drained machine's tasks are evicted; None removes it."""
 
 
 class SetPools(Protocol):

@@ -52,7 +52,7 @@ class MachineQueries(Protocol):
         """
 
     def deadlines(self) -> dict[int, int]:
-        """Machines whose tasks are to be moved off, and in how many milliseconds; below 0 when that is over."""
+        """Return the drained machines with a deadline for their tasks, and milliseconds until it; below 0 when past."""
 
     def agents(self) -> Mapping[str, AgentRecord]:
         """Return every registered agent by its name."""
@@ -61,7 +61,7 @@ class MachineQueries(Protocol):
         """Return every live executor, agents (``agent/NAME``) included, by its name."""
 
     def executor_number(self, executor: str) -> int:
-        """The number under which an executor's box is kept; Refused when it never joined a machine."""
+        """Return the number of an executor's mailbox; Refused when it never joined a machine."""
 
 
 class JobQueries(Protocol):
@@ -143,7 +143,7 @@ class Queries(MachineQueries, JobQueries, Audited, Session, Protocol):
         """Return the published fair shares, if there are any (semantics 34)."""
 
     def epoch_mark(self) -> EpochMark:
-        """Return what tells whether there is a new epoch, or whether one is due."""
+        """Return number, time and versions of the last epoch, to detect a new or a due one."""
 
     def pool_use(self) -> Mapping[str, PoolUse]:
         """Return the use of pools that carry limits, by name."""
@@ -155,7 +155,7 @@ class Queries(MachineQueries, JobQueries, Audited, Session, Protocol):
         """How many versions are in the log."""
 
     def counters(self) -> dict[str, int]:
-        """The cell's version, floor and other counters; what was never counted is 0."""
+        """Return the cell's version, floor and other counters; a missing one is 0."""
 
     def chores(self) -> dict[str, int]:
         """Jobs that housekeeping has to act on: from when, in ms of the server's clock."""
@@ -164,4 +164,4 @@ class Queries(MachineQueries, JobQueries, Audited, Session, Protocol):
         """Every scheduler on record: incarnation, whether its lease holds, its last figures."""
 
     def figures(self) -> dict[str, dict[str, Any]]:
-        """The last figures every scheduler left, those that are gone included."""
+        """Return the last figures of every scheduler, also of those that left."""

@@ -49,14 +49,14 @@ class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
     def set_blocked(self, member: str, *, blocked: bool, awaited: Awaited = ()) -> None:
         """Set whether a scheduler has blocked jobs: if so, freed room and changed machines notify it.
 
-        Placements of the jobs `awaited`, by name, do so as well.
-        Clients that free room must know the live members (`may_wake`).
+        Placements of the jobs `awaited`, by name, notify it as well. Clients that free room must know the live members
+        (`may_wake`).
         """
 
     def wait_for_work(self, member: str, seconds: float) -> bool:
-        """Sleep until somebody leaves work for this scheduler, at most `seconds`; sync afterwards.
+        """Wait for work for this scheduler, at most `seconds`; sync afterwards.
 
-        The token is seen before it is removed, so a lost reply does not lose it (semantics 25).
+        The token is read before it is removed, so a lost reply does not lose it (semantics 25).
         """
 
     def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:

@@ -29,7 +29,7 @@ class Session(Protocol):
         """The server's clock, the one that all agents share, in milliseconds since 1970."""
 
     def store_run(self) -> str:
-        """What tells one run of the server from the next; another one may have less data (semantics 16)."""
+        """Return the id of the server's run; another run may have less data (semantics 16)."""
 
     def store_older_than(self, milliseconds: int) -> bool:
-        """Whether the server has been up for so long, and the cell was not restored just now."""
+        """Return whether the server has been up for so long, and the cell was not restored recently."""

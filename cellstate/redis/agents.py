@@ -1,4 +1,4 @@
-"""Agents on a server: leases of those who run commands, last words of tasks, deadlines of drained machines."""
+"""Agents on a server: leases of executors that run commands, last output of tasks, deadlines of drained machines."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,11 +9,11 @@ from cellstate.redis import records
 from cellstate.redis.executors import RedisExecutors
 
 TAILS, TAIL_MS = 1_000, 24 * 3600 * 1000
-"""Last words that are kept, and for how long after the newest of them."""
+"""Maximum number of outputs kept, and time after the newest at which they expire (ms)."""
 
 
 class RedisAgents(RedisExecutors):
-    """What agents do, and what is done when one is gone."""
+    """Operations of agents, and the requeueing after their loss."""
 
     def register_agent(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
         """See Cell.register_agent."""
@@ -43,14 +43,14 @@ class RedisAgents(RedisExecutors):
         return Heartbeat(int(agents), state, [] if machine is None else records.read_runs(machine, runs.decode()))
 
     def read_live_schedulers(self) -> None:
-        """Learn which schedulers live: they are woken by what is done from here on."""
+        """See NotifySchedulers.read_live_schedulers."""
         known = self._plain(self.client.hkeys, self._prefix + "schedulers")
         self.may_wake(self._leases([name.decode() for name in known]))
 
-    # Last words
+    # Last output
 
     def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
-        """For (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
+        """Return for (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
         texts = [f"{machine} {placement}" for machine, placement in asked]
         return [answer.decode() for answer in self._run("start", {"dims": len(self.dimensions)}, texts)]
 
@@ -70,14 +70,14 @@ class RedisAgents(RedisExecutors):
     # Deadlines of drained machines
 
     def set_deadline(self, machine: int, milliseconds: int | None) -> None:
-        """Let a machine's tasks be moved off after so long, if it is drained then; None forgets that."""
+        """See DrainDeadlines.set_deadline."""
         if milliseconds is None:
             self._plain(self.client.hdel, self._prefix + "drains", machine)
         else:
             self._plain(self.client.hset, self._prefix + "drains", machine, self.store_ms() + milliseconds)
 
     def deadlines(self) -> dict[int, int]:
-        """Machines whose tasks are to be moved off, and in how many milliseconds; below 0 when that is over."""
+        """See Queries.deadlines."""
         found = self._plain(self.client.hgetall, self._prefix + "drains")
         now = self.store_ms() if found else 0
         read = {machine: self._record("drains", machine, int, until) for machine, until in found.items()}

@@ -1,4 +1,4 @@
-"""Calling a cell's scripts on a server: keys, arguments, tags, errors in clear words."""
+"""Calls of a cell's scripts on a server: keys, arguments, tags, errors as messages."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
@@ -19,7 +19,7 @@ Arguments = ParamSpec("Arguments")
 
 
 def _tags() -> Callable[[], str]:
-    """Client-random tags of ten characters, one per call that changes anything (semantics 16)."""
+    """Return a generator of random tags of ten characters, one per changing call (semantics 16)."""
     nonce, count = uuid4().int % 36**6, 0
     digits = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -44,22 +44,22 @@ class RedisCalls:
     """The scripts of one cell over one client. One object serves one thread."""
 
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
-        """Speak to the cell `name` over `client`; `url` is for messages."""
+        """Use the cell `name` over `client`; `url` is for messages."""
         self.client, self.name, self.dimensions, self.url = client, name, dimensions, url
         self._prefix = keys.prefix(name)
         self._tag = _tags()
         self._known: dict[str, set[str]] = {}
         self._members: list[str] = []
         self.unreadable: dict[tuple[str, str], str] = {}
-        """Records that were left out of an answer because they cannot be read: (key, field), and why."""
+        """Records that were left out of a result because they cannot be read: (key, field) → reason."""
 
     def _plain(self, command: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Run a command of the client; its errors in clear words. None when the server ended a wait early."""
+        """Run a command of the client and translate its errors. None when the server ended a wait early."""
         try:
             return command(*arguments, **options)
         except (redis.RedisError, OSError) as error:
             if str(error).startswith("UNBLOCKED"):
-                return None  # it became a replica, or somebody unblocked us: the next command tells which
+                return None  # it became a replica, or the wait was unblocked: the next command shows which
             raise translate(error, self.url) from error
 
     def _record(
@@ -70,7 +70,7 @@ class RedisCalls:
         *args: Arguments.args,
         **options: Arguments.kwargs,
     ) -> Read | None:
-        """Read a record with `read`; None when that fails, which is noted in `unreadable`."""
+        """Return `read` of a record; None when that fails, which is noted in `unreadable`."""
         try:
             return read(*args, **options)
         except UNREADABLE as error:
@@ -88,9 +88,9 @@ class RedisCalls:
         extra: Iterable[str] = (),
         own: Mapping[str, str] | None = None,
     ) -> list[Any]:
-        """Call a script, giving it further keys when it asks for them; raises StoreError.
+        """Call a script, again with further keys when it requests them. Raises StoreError.
 
-        `own`: what those of the script's keys are called that belong to one job, or one name.
+        `own`: names of those of the script's keys that belong to one job, or one name.
         """
         chosen, names = script(name), set(extra)
         arguments = chosen.pack_arguments(values, rest)
@@ -124,18 +124,18 @@ class RedisCalls:
         return {"dims": len(self.dimensions), "tag": self._tag(), "at": at_ms, "by": check_author(by)}
 
     def _check(self, what: str, amounts: Sequence[int], most: int = LARGEST) -> None:
-        """Refuse what the scripts cannot read: nothing is rolled back when one fails (semantics 12)."""
+        """Refuse amounts that the scripts cannot read: an error in a script would not be rolled back (semantics 12)."""
         if len(amounts) != len(self.dimensions):
             raise BadInput(f"{what}: {len(amounts)} amounts; want one for each of {', '.join(self.dimensions.names)}")
         if any(not 0 <= amount <= most for amount in amounts):
             raise BadInput(f"{what}: amounts {list(amounts)}; each is from 0 to {most}")
 
     def _hints(self) -> set[str]:
-        """Keys that freed or new work may need: boxes and queues met before, live members to wake."""
+        """Return keys that freed or new work may need: known mailboxes and queues, tokens of live members."""
         return self._known.get("box", set()) | self._known.get("pending", set()) | self._wakes()
 
     def may_wake(self, members: Iterable[str]) -> None:
-        """Learn which schedulers live: they are woken by what is done from here on."""
+        """See NotifySchedulers.may_wake."""
         self._members = sorted(members)
 
     def _wakes(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""The store as a whole: one cell on a server, its transactions, members and limits."""
+"""The complete store: one cell on a server, its transactions, members and limits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -35,13 +35,13 @@ KEEP_MS = 24 * 3600 * 1000
 
 
 def cells(client: "redis.Redis") -> list[str]:
-    """The names of the cells on a store."""
+    """Return the names of the cells on a store."""
     members: Any = client.smembers(keys.CELLS)
     return sorted(name.decode() for name in members)
 
 
 def check_name(name: str) -> str:
-    """Return the name of a cell; raises BadInput when it is not of its form."""
+    """Return the name of a cell. Raises BadInput when it is invalid."""
     if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
         raise BadInput(f"cell name {name!r}: use letters, digits, . _ -")
     return name
@@ -57,14 +57,14 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         self._read: dict[int, tuple[int, bytes]] = {}
         self._flight: tuple[dict[str, object], Sequence[Transaction], list[str], Intake | None] | None = None
 
-    # Making and finding a cell
+    # Creating and opening a cell
 
     @classmethod
     def create(
         cls, client: "redis.Redis", name: str, dimensions: Dimensions | None = None, *,
         keep_jobs: int = KEEP_JOBS, keep_ms: int = KEEP_MS, url: str = "",
     ) -> "RedisCell":  # fmt: skip
-        """Make a cell; one that exists with the same resources is opened. Refused with others."""
+        """Create a cell, or open an existing one with the same resources. Refused with others."""
         dimensions = dimensions or Dimensions()
         cell = cls(client, check_name(name), dimensions, url)
         resources = ",".join(dimensions.names)
@@ -80,9 +80,9 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
 
     @classmethod
     def open(cls, client: "redis.Redis", name: str, url: str = "", *, any_schema: bool = False) -> "RedisCell":
-        """Find a cell; Refused when there is none, Unsuitable when an Omega of another schema wrote it.
+        """Open a cell; Refused when there is none, Unsuitable when an Omega of another schema wrote it.
 
-        With `any_schema` it is found all the same, to be counted and deleted.
+        With `any_schema` it is opened all the same, to be counted and deleted.
         """
         cell = cls(client, name, Dimensions(), url)
         cell.dimensions = Dimensions(tuple(cell.check_exists(any_schema=any_schema).split(",")))
@@ -106,20 +106,20 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         return str(resources.decode())
 
     def _others(self) -> str:
-        """The names of the cells on the store, for a message; a user of one cell may not see them."""
+        """Return the names of the cells on the store, for a message; a user of one cell may not read them."""
         try:
             return ", ".join(self._plain(cells, self.client)) or "none"
         except StoreError:
             return "cells that this user may not list"
 
     def check_there(self) -> None:
-        """Raise CellGone, which a process at work waits for, when there is no such cell now, or not one like it."""
+        """Raise CellGone, for which processes wait, when there is no such cell now, or one with other resources."""
         try:
             resources = self.check_exists()
         except (Refused, Unsuitable) as error:
             raise CellGone(str(error)) from error
         if resources != ",".join(self.dimensions.names):
-            raise CellGone(f"cell {self.name}: has other resources now, {resources}; start this process anew")
+            raise CellGone(f"cell {self.name}: has other resources now, {resources}; restart this process")
 
     @classmethod
     def connect(
@@ -146,7 +146,7 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         )
 
     def delete(self) -> None:
-        """Remove the cell and everything in it, a few hundred keys at a time."""
+        """Delete the cell with all its keys, a few hundred at a time."""
         self._plain(self.client.srem, keys.CELLS, self.name)
         found = self.client.scan_iter(match=self._prefix.replace("[", "\\[") + "*", count=500)
         while chunk := self._plain(list, islice(found, 500)):
@@ -181,7 +181,7 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         self._link.send(commit, self._keys(commit, str(values["member"]), names), commit.pack_arguments(values, words))
 
     def finish(self) -> Reply:
-        """Wait for the commit in flight. After StoreError, `resend` sends it again without harm."""
+        """Return the reply of the commit in flight. After StoreError, `resend` sends it again without harm."""
         if self._flight is None:
             raise RuntimeError("no commit in flight")
         values, transactions, names, intake = self._flight
@@ -195,13 +195,13 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
             self._flight = None
             who = f"scheduler {values['member']}: incarnation {values['incarnation']}"
             raise Fenced(f"{who} may no longer commit; register again")
-        # A full read may follow, and fail: until that is done the commit can be sent again.
+        # A full read may follow, and fail: until it is done the commit can be sent again.
         answer = self._reply(reply, intake, transactions)
         self._flight = None
         return answer
 
     def resend(self) -> None:
-        """Send the commit in flight once more, on a new connection (semantics 14)."""
+        """Send the commit in flight again, on a new connection (semantics 14)."""
         self._link.close()
         self._plain(self._launch)
 
@@ -222,7 +222,7 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         _, version, tag, outcomes, mode, text = reply[:6]
         position, full = Position(int(version), tag.decode()), mode == b"full"
         size = len(self.dimensions)
-        full = full or len(text) % records.row_bytes(size) != 0  # the change list is damaged: nothing rests on it
+        full = full or len(text) % records.row_bytes(size) != 0  # the change list is damaged; read everything
         position, rows = self._read_all(position) if full else (position, records.read_rows(text, size))
         rows, lanes = records.apart(rows)
         answer = Reply(position, full, rows, records.read_outcomes(outcomes, transactions), lanes=lanes)
@@ -254,7 +254,7 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         found = self._read_box(executor, most)
         if not found and wait_seconds > 0:
             key = f"{self._prefix}box:{executor}"
-            # The first message takes its own place: nothing moves, the call only waits for it.
+            # The first message is moved to its own place: the call only waits for it.
             if self._plain(self.client.blmove, key, key, wait_seconds, "LEFT", "LEFT"):
                 found = self._read_box(executor, most)
         return [message for line in found for message in records.messages(line.decode())]
@@ -278,7 +278,7 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         return Membership(member, int(reply[1]))
 
     def renew_scheduler(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
-        """Renew the lease and leave `figures`; returns the live members. Fenced when it lapsed."""
+        """Renew the lease and store `figures`; return the live members. Fenced when it expired."""
         known = self._plain(self.client.hkeys, self._prefix + "schedulers")
         leases = {f"lease:{name.decode()}" for name in known}
         values = {**membership._asdict(), "lease_ms": lease_ms, "figures": records.pack(dict(figures))}
@@ -294,9 +294,9 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         return bool(self._run("deregister_scheduler", values, member=membership.member)[1])
 
     def wait_for_work(self, member: str, seconds: float) -> bool:
-        """Sleep until somebody leaves work for this scheduler, at most `seconds`; sync afterwards.
+        """Wait for work for this scheduler, at most `seconds`; sync afterwards.
 
-        The token is seen before it is removed, so a lost reply does not lose it (semantics 25).
+        The token is read before it is removed, so a lost reply does not lose it (semantics 25).
         """
         key = f"{self._prefix}wake:{member}"
         if not self._plain(self.client.blmove, key, key, seconds, "LEFT", "LEFT"):
@@ -305,7 +305,7 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         return True
 
     def rouse(self, member: str) -> None:
-        """Let a scheduler that sleeps look about, though nobody left work for it."""
+        """See NotifySchedulers.rouse."""
         self._plain(self.client.rpush, f"{self._prefix}wake:{member}", "1")
 
     def set_blocked(self, member: str, *, blocked: bool, awaited: Awaited = ()) -> None:

@@ -1,4 +1,4 @@
-"""Executors on a server: their names and leases, and what becomes of their machines when they come and go."""
+"""Executors on a server: their names and leases, and the state of their machines."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ from cellstate.model import MachineState, check_executor, check_nonce
 from cellstate.redis.reads import RedisReads
 
 _CHUNK = 1_000
-"""Machines brought up in one call."""
+"""Number of machines brought up in one call."""
 
 
 class RedisExecutors(RedisReads):
-    """What simulated executors do, and how any executor is given up."""
+    """Registration of simulated executors, and deregistration of all."""
 
     def register_executor(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
         """See Cell.register_executor."""
@@ -39,7 +39,7 @@ class RedisExecutors(RedisReads):
                 raise Fenced(f"executor {membership.member}: its lease lapsed; its tasks go elsewhere")
 
     def machines_of(self, executor: str) -> list[tuple[int, MachineState]]:
-        """Index and state of every machine of an executor, gone ones included, by index."""
+        """Return index and state of every machine of an executor, also of gone ones, by index."""
         number = self.executor_number(executor)
         _, rows = self._read_all()
         latest = {int(row[0]): row for row in rows}
@@ -91,9 +91,9 @@ class RedisExecutors(RedisReads):
         }
 
     def reap_executors(self, at_ms: int, by: str) -> list[str]:
-        """Put back the tasks of executors whose lease lapsed; returns their names. Whoever notices may do so.
+        """Requeue the tasks of executors with expired leases; return their names. Any process may call it.
 
-        Not within one lease of a start of the store: after an outage every lease is gone (semantics 17).
+        Not within one lease of a start of the store: after an outage every lease has expired (semantics 17).
         """
         gone = {name: record for name, record in self.executor_records().items() if not record.lives}
         return [
@@ -104,20 +104,20 @@ class RedisExecutors(RedisReads):
         ]
 
     def store_older_than(self, milliseconds: int) -> bool:
-        """Whether the server has been up for so long, and the cell was not restored just now."""
+        """Return whether the server has been up for so long, and the cell was not restored recently."""
         if self._plain(self.client.exists, self._prefix + "settling"):
             return False
         return int(self._plain(self.client.info, "server")["uptime_in_seconds"]) * 1000 > milliseconds
 
     def _leases(self, members: list[str]) -> set[str]:
-        """Which of these hold their lease; one command when all do."""
+        """Return those of the members that hold their lease, with one command when all do."""
         keys = [f"{self._prefix}lease:{member}" for member in members]
         if not keys or self._plain(self.client.exists, *keys) == len(keys):
             return set(members)
         return {name for name, key in zip(members, keys, strict=True) if self._plain(self.client.exists, key)}
 
     def store_ms(self) -> int:
-        """The server's clock, the one that all agents share, in milliseconds since 1970."""
+        """Return the server's clock, which all agents share, in milliseconds since 1970."""
         seconds, micros = self._plain(self.client.time)
         return int(seconds) * 1000 + int(micros) // 1000
 

@@ -1,4 +1,4 @@
-"""What any live process does for a whole cell on a server."""
+"""Housekeeping of a cell on a server, by any live process."""
 
 from cellstate.cell import Housekept
 from cellstate.redis.agents import RedisAgents
@@ -14,7 +14,7 @@ class RedisHousekeeping(RedisAgents):
         return Housekept(int(ended), int(queued), bool(more))
 
     def chores(self) -> dict[str, int]:
-        """Jobs that housekeeping has to act on: from when, in ms of the server's clock."""
+        """Return the jobs that are due for housekeeping: from when, in ms of the server's clock."""
         found = self._plain(self.client.zrange, self._prefix + "housekeeping", 0, -1, withscores=True)
         return {job_id.decode(): int(when) for job_id, when in found}
 

@@ -55,13 +55,13 @@ def _meta(found: Inspection, field: str, value: bytes) -> None:
 
 
 def _machine(_: Inspection, field: str, value: bytes) -> None:
-    """The rest of a machine's record is judged with the picture of the cell."""
+    """The rest of a machine's record is checked with the state of the cell."""
     index = int.from_bytes(value[:8], "little")
     _want(_number(field) == index, f"is the record of machine {index}")
 
 
 def _job(found: Inspection, field: str, value: bytes) -> None:
-    """The rest of a job's record is judged with the picture of the cell."""
+    """The rest of a job's record is checked with the state of the cell."""
     job = job_records.decode(value, found.dimensions)
     bucket = job["bucket"]
     _want(job_records.encode(job) == value, "is not written as records are")
@@ -116,13 +116,13 @@ def _scheduler(found: Inspection, field: str, value: bytes) -> None:
 
 
 def _holder(name: str) -> str:
-    """The name of who holds a lease: a scheduler, an agent or a simulated executor."""
+    """Return the name of a lease's holder: a scheduler, an agent or a simulated executor."""
     return check_member(name) if "/" in name else check_executor(name)
 
 
 def _agent(found: Inspection, field: str, value: bytes) -> None:
     if _LAPSING.fullmatch(value.decode()):
-        _holder(field)  # its machines are being given up, the log says so already
+        _holder(field)  # its machines are being given up, which is in the log
         return
     parts = _AGENT.fullmatch(value.decode())
     _want(parts, "not incarnation, nonce and length of lease")
@@ -164,7 +164,7 @@ def _lane_name(found: Inspection, field: str, value: bytes) -> None:
 
 
 def _pool(found: Inspection, field: str, value: bytes) -> None:
-    """What pools that carry limits hold, and the chains, are judged with the rest of the fields."""
+    """The use of pools with limits, and the chains, are checked with the other fields."""
     if field in ("version", "next"):
         _number(value)
     elif field == "trees":
@@ -193,11 +193,11 @@ FIELDS: Mapping[str, Field] = {
 """Readers of hashes, one field at a time."""
 
 READ_ELSEWHERE = frozenset({"jobnames", "kinds", "log"})
-"""Keys that only the picture of the cell and its log are made of (cellstate/audit/reading.py)."""
+"""Keys that only the state of the cell and its log consist of (cellstate/audit/reading.py)."""
 
 
 class RedisInspection(RedisReads):
-    """What `Audited.inspect` asks of a cell on a server."""
+    """The reads of `Audited.inspect` on a server."""
 
     def inspect(self) -> Inspection:
         """See Audited.inspect."""
@@ -261,7 +261,7 @@ class RedisInspection(RedisReads):
     # Keys that are not hashes, and those that one job or member has
 
     def _inspect_history(self, found: Inspection) -> None:
-        """The change list and the counters of one moment."""
+        """Read the change list and the counters at one moment."""
         with self.client.pipeline() as pipe:
             pipe.hmget(self._prefix + "meta", ["version", "floor"])
             pipe.lrange(self._prefix + "changes", 0, -1)

@@ -98,7 +98,7 @@ def decode(record: bytes, dimensions: int) -> Fields:
 
 
 def leaves(group: Mapping[str, Any]) -> bool:
-    """Whether tasks of a group are leaving a machine."""
+    """Return whether tasks of a group are leaving a machine."""
     return "!" in group["runs"] or group["rest"].partition("!")[2].strip(EMPTY) != ""
 
 
@@ -121,7 +121,7 @@ def encode_group(group: Mapping[str, Any], form: int = WIDEST) -> bytes:
 
 
 def new_job(spec: JobSpec, *, held: bool) -> tuple[bytes, bytes]:
-    """Return the record and the opaque spec of a job for submit.lua, which fills in what the store numbers."""
+    """Return the record and the opaque spec of a job for submit.lua, which fills in the numbers."""
     waits = "".join(f"<{wait.job}{'+' if wait.any_end else ''}" for wait in spec.after)
     whole = opaque(spec.extra, spec.groups)
     fields = {
@@ -149,7 +149,7 @@ def _new_group(group: TaskGroup, count: int) -> Fields:
 
 
 def opaque(extra: Mapping[str, Any], groups: Sequence[TaskGroup]) -> dict[str, Any]:
-    """What of a job only schedulers and executors read; empty when nothing was said."""
+    """Return a job's fields for schedulers and executors; empty when there are none."""
     spec: dict[str, Any] = dict(extra)
     if any(group.extra for group in groups):
         spec["groups"] = [dict(group.extra) for group in groups]
@@ -176,8 +176,8 @@ def _all_runs(text: str, apart: str | None, indices: int) -> tuple[tuple[int, in
 
 
 def chunk_fields(job_id: str, record: bytes, dimensions: int) -> Iterator[tuple[int, str]]:
-    """The fields of ``placed`` with runs of a job: number of the group, field (lua/parts/placements.lua)."""
-    if b"#" not in record:  # true of most jobs, whose runs stand in the record
+    """Yield the fields of ``placed`` with runs of a job: number of the group, field (lua/parts/placements.lua)."""
+    if b"#" not in record:  # most jobs have their runs in the record
         return
     for number, group in enumerate(decode(record, dimensions)["groups"]):
         live, _, going = group["rest"].partition("#")[2].partition("!")
@@ -206,7 +206,7 @@ def _losses(rest: str) -> tuple[Loss, ...]:
 
 
 def _links(text: str) -> tuple[bool, tuple[After, ...], tuple[str, ...]]:
-    """Read ``<ID…>ID…`` (lua/parts/links.lua): held, what it waits for, who waits for it."""
+    """Read ``<ID…>ID…`` (lua/parts/links.lua): held, the jobs it waits for, the jobs that wait for it."""
     if not text:
         return False, (), ()
     links = re.findall("[<>][^<>]+", text)
@@ -246,7 +246,7 @@ def read_order(record: bytes) -> int:
 
 
 _STATES = {int(state): state for state in JobState}
-"""A call of the enumeration takes longer than all else that is read of a state."""
+"""A table, because a call of the enumeration takes longer than the rest of reading a state."""
 
 
 def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:

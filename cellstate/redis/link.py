@@ -1,7 +1,7 @@
 """One connection to the store that can have one script call in flight.
 
-Sending and receiving are apart, so that a scheduler decides its next transactions while the store
-judges the last ones. Every script is idempotent: after a lost reply the same call is sent again.
+Sending and receiving are separate, so that a scheduler decides its next transactions while the store validates the last
+ones. Every script is idempotent: after a lost reply the same call is sent again.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class Link:
     """A connection of `client`'s pool, owned by one thread."""
 
     def __init__(self, client: "redis.Redis") -> None:
-        """Take the client's way to connect; nothing is opened yet."""
+        """Use the client's connection settings; nothing is opened yet."""
         self._client = client
         self._connection: Any = None
         self._loaded: set[str] = set()

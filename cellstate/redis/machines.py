@@ -1,4 +1,4 @@
-"""Machines on a server: they come, change and go; ``lua/join.lua``, ``lua/machine.lua`` and ``lua/describe.lua``."""
+"""Machines on a server join, change and leave; ``lua/join.lua``, ``lua/machine.lua`` and ``lua/describe.lua``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -22,7 +22,7 @@ from cellstate.transaction import Position
 
 
 class RedisPools(RedisReads):
-    """What operators do with pools; see `Cell` for the methods of the port."""
+    """Operations on pools; see `Cell` for the methods of the port."""
 
     def _pool_fields(self) -> dict[str, bytes]:
         found = self._plain(self.client.hgetall, self._prefix + "pools")
@@ -38,7 +38,7 @@ class RedisPools(RedisReads):
             found = [unpack_pool(data) for name, data in fields.items() if name[0] == "p"]
             return Pools(tuple(sorted(found, key=_number)), trees, int(fields.get("version", b"0")))
         except records.UNREADABLE as error:
-            raise Unreadable(f"cell {self.name}: its pools cannot be read ({error}); import them anew") from error
+            raise Unreadable(f"cell {self.name}: its pools cannot be read ({error}); import them again") from error
 
     def set_pools(self, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
         """See Cell.set_pools."""
@@ -146,7 +146,7 @@ class RedisPools(RedisReads):
 
 
 def read_demand(job_id: str, record: bytes, size: int, lanes: Mapping[str, Lane]) -> JobDemand | None:
-    """Read what a live job holds and wants from its record; None for one that does neither."""
+    """Return the use and demand of a live job from its record; None when it has neither."""
     job = decode(record, size)
     waits, groups, some = job["state"] != JobState.ACTIVE, [], False
     for group in job["groups"]:

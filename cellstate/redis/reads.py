@@ -1,4 +1,4 @@
-"""Looking at a cell on a server: machines, jobs, members, facts. Nothing here changes anything."""
+"""Reads of a cell on a server: machines, jobs, members, facts. Nothing here changes anything."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -16,11 +16,11 @@ from cellstate.redis.raw_changed_records import RawChangedRecords
 from cellstate.transaction import Intake, Position
 
 _CHUNK = 10_000
-"""Machines per chunk of a full read, about: 3 ms of the server's time."""
+"""Approximate number of machines per chunk of a full read: 3 ms of the server's time."""
 
 
 class RedisReads(RedisCalls):
-    """What can be asked of a cell without changing it."""
+    """Queries of a cell that do not change it."""
 
     def _since(self, since: Position, intake: Intake | None) -> dict[str, object]:
         kind, lanes, most, owned = intake or ("-", (), 0, "-")
@@ -29,9 +29,9 @@ class RedisReads(RedisCalls):
                 "kind": kind, "asked": asked, "most": most, "owned": owned}  # fmt: skip
 
     def _read_all(self, position: Position | None = None) -> tuple[Position, Any]:
-        """A full read: chunks, then the delta since `position`, the present one or a little older (semantics 18).
+        """Read everything: chunks, then the delta since `position`, the present one or a little older (semantics 18).
 
-        The chunks are plain reads: a script's language would make a string of its own of each record first.
+        The chunks are plain reads: a script would first create a string of each record.
         """
         while True:
             if position is not None:
@@ -43,9 +43,9 @@ class RedisReads(RedisCalls):
             position = present
 
     def _chunks(self) -> Iterator[bytes]:
-        """The records of all machines, a chunk of them one after another; of one that comes twice the later is newer.
+        """Yield the records of all machines in chunks; of a machine that occurs twice the later record is newer.
 
-        A scan names no machine, so that a chunk costs half of what asking for each of them does.
+        A scan needs no names of machines, which halves the cost of a chunk.
         """
         cursor = None
         while cursor != 0:
@@ -57,7 +57,7 @@ class RedisReads(RedisCalls):
             yield whole
 
     def _whole_rows(self, found: Mapping[bytes, bytes], width: int) -> Iterator[bytes]:
-        """The records of machines that have the length of one; others are noted as unreadable."""
+        """Yield the records of machines with the right length; others are noted as unreadable."""
         for index, record in found.items():
             if len(record) == width:
                 yield record
@@ -65,18 +65,18 @@ class RedisReads(RedisCalls):
                 self.unreadable["machines", index.decode(errors="replace")] = f"{len(record)} bytes, not {width}"
 
     def account(self) -> str:
-        """The connection's user of the server when it is one person's; "" for the default and for roles."""
+        """Return the connection's user of the server if it belongs to a person; "" for the default and for roles."""
         try:
             name: bytes = self._plain(self.client.execute_command, "ACL WHOAMI")
         except Unreachable:
             raise
         except StoreError:
-            return ""  # the user may not ask
+            return ""  # the user has no permission
         user = name.decode()
         return "" if user in ("default", *(f"omega-{role}" for role in ROLES)) else user
 
     def _lane_rows(self) -> Iterator[bytes]:
-        """The rows of all lanes."""
+        """Yield the rows of all lanes."""
         found = self._plain(self.client.hgetall, self._prefix + "lanes")
         size = len(self.dimensions)
         read = (
@@ -103,11 +103,11 @@ class RedisReads(RedisCalls):
         return lanes
 
     def store_run(self) -> str:
-        """What tells one run of the server from the next; another one may have less data (semantics 16)."""
+        """See Session.store_run."""
         return str(self._plain(self.client.info, "server").get("run_id", ""))
 
     def executor_number(self, executor: str) -> int:
-        """The number under which an executor's box is kept; Refused when it never joined a machine."""
+        """See MachineQueries.executor_number."""
         number = self._plain(self.client.hget, self._prefix + "executors", executor)
         if number is None:
             raise Refused(f"executor {executor!r}: no machine of this cell belongs to it")
@@ -151,15 +151,15 @@ class RedisReads(RedisCalls):
         return found
 
     def machine_count(self) -> int:
-        """How many machines ever joined."""
+        """Return the number of machines that ever joined."""
         return int(self._plain(self.client.hlen, self._prefix + "names"))
 
     def log_length(self) -> int:
-        """How many versions are in the log."""
+        """Return the number of versions in the log."""
         return int(self._plain(self.client.xlen, self._prefix + "log"))
 
     def machine_index(self, name: str) -> int | None:
-        """The index of a machine by its name."""
+        """Return the index of a machine by its name."""
         index = self._plain(self.client.hget, self._prefix + "names", name)
         return None if index is None else int(index)
 
@@ -189,7 +189,7 @@ class RedisReads(RedisCalls):
         return job
 
     def _apart(self, jobs: Mapping[str, bytes]) -> dict[str, dict[int, str]]:
-        """The runs of jobs that stand in chunks apart from these records, by job and group."""
+        """Return the runs of jobs in chunks outside these records, by job and group."""
         wanted = [(job_id, *each) for job_id, record in jobs.items() for each in self._chunk_fields(job_id, record)]
         found: dict[bytes, bytes] = {}
         for start in range(0, len(wanted), 1000):
@@ -205,7 +205,7 @@ class RedisReads(RedisCalls):
             return []  # the record is noted when the job is read
 
     def _job(self, job_id: str, record: bytes, spec: bytes, apart: Mapping[int, str] | None = None) -> Job | None:
-        """Read a job; one whose specification cannot be read has none, and is noted."""
+        """Read a job; without its specification when that cannot be read, which is noted."""
         if spec and self._record("specs", job_id, records.unpack, spec) is None:
             spec = b""
         return self._record("jobs", job_id, job_records.read_job, job_id, record, spec, len(self.dimensions), apart)
@@ -225,11 +225,11 @@ class RedisReads(RedisCalls):
         return found
 
     def job_count(self) -> int:
-        """How many jobs are kept."""
+        """Return the number of stored jobs."""
         return int(self._plain(self.client.hlen, self._prefix + "jobs"))
 
     def job_ids(self) -> list[str]:
-        """Ids of every job that is kept, in no order."""
+        """Return the ids of all stored jobs, in no order."""
         return [name.decode() for name in self._plain(self.client.hkeys, self._prefix + "jobs")]
 
     def jobs(self) -> list[Job]:
@@ -254,7 +254,7 @@ class RedisReads(RedisCalls):
         return found
 
     def queue_depths(self) -> dict[str, int]:
-        """How many jobs of each kind are pending."""
+        """Return the number of pending jobs of each kind."""
         keys = self._plain(list, self.client.scan_iter(match=self._prefix + "pending:*", count=500))
         start = len(self._prefix) + len("pending:")
         return {key.decode()[start:]: self._plain(self.client.zcard, key) for key in sorted(keys)}
@@ -269,7 +269,7 @@ class RedisReads(RedisCalls):
         return found
 
     def job_id(self, name: str) -> str | None:
-        """The id of the live job of a name."""
+        """Return the id of the live job of a name."""
         found = self._plain(self.client.hget, self._prefix + "jobnames", name)
         return None if found is None else found.decode()
 
@@ -281,7 +281,7 @@ class RedisReads(RedisCalls):
         return {name: job_id.decode() for name, job_id in zip(names, found, strict=True) if job_id is not None}
 
     def job_names(self) -> dict[str, str]:
-        """The names of live jobs, and their ids; read a few thousand at a time."""
+        """Return the names of live jobs, and their ids; reads a few thousand at a time."""
         scan = self.client.hscan_iter(self._prefix + "jobnames", count=2000)
         found: dict[str, str] = {}
         while chunk := self._plain(dict, islice(scan, 2000)):
@@ -310,7 +310,7 @@ class RedisReads(RedisCalls):
         )  # fmt: skip
 
     def counters(self) -> dict[str, int]:
-        """The cell's version, floor and other counters; what was never counted is 0."""
+        """Return the cell's version, floor and other counters; a missing one is 0."""
         found = self._plain(self.client.hgetall, self._prefix + "meta")
         read = {
             name.decode(): self._record("meta", name, int, value)
@@ -320,7 +320,7 @@ class RedisReads(RedisCalls):
         return dict.fromkeys(("version", "floor", "placements", "arrivals", "transactions", "jobs", "lanes"), 0) | known
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
-        """Every scheduler on record: incarnation, whether its lease holds, its last figures."""
+        """Return every registered scheduler: incarnation, whether its lease holds, its last figures."""
         known = self._plain(self.client.hgetall, self._prefix + "schedulers")
         figures = self._plain(self.client.hgetall, self._prefix + "stats")
         found = {}
@@ -334,7 +334,7 @@ class RedisReads(RedisCalls):
         return found
 
     def figures(self) -> dict[str, dict[str, Any]]:
-        """The last figures every scheduler left, those that are gone included."""
+        """Return the last figures of every scheduler, also of those that left."""
         left = self._plain(self.client.hgetall, self._prefix + "stats")
         return {name.decode(): self._figures(name, data) for name, data in sorted(left.items())}
 
@@ -361,7 +361,7 @@ def _facts(key: bytes, fields: Mapping[bytes, bytes], size: int, kinds: Containe
     if not lines:
         return []
     found = lines.split("\n")
-    if kinds is not None:  # most lines of a log are passed over: do not read them
+    if kinds is not None:  # most lines of a log are skipped without parsing
         found = [line for line in found if _kind_of(line) in kinds]
     return [Fact(version, at, by, words) for line in found for words in records.fact_words(line, size)]
 

@@ -26,7 +26,7 @@ from cellstate.transaction import Ending, How, Outcome, Transaction, Verdict
 UNREADABLE = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error, msgpack.UnpackException, BadInput,
 )  # fmt: skip
-"""What reading a record raises when its text is none."""
+"""Errors of reading an invalid record."""
 
 
 def pack(value: object) -> bytes:
@@ -92,7 +92,7 @@ def read_described(static: bytes) -> Described:
 
 
 def read_runs(machine: int, text: str) -> list[Run]:
-    """Read what runs, or leaves, on a machine."""
+    """Read the running and leaving tasks of a machine."""
     runs = []
     for item in text.split():
         placement, job, group, tasks = item.split(":")
@@ -147,7 +147,7 @@ def _outcome(text: str) -> Outcome:
 
 
 def read_outcomes(text: bytes, transactions: Sequence[Transaction]) -> list[Outcome]:
-    """Read the outcomes of a call's transactions; ``+`` says that every claim of one stands."""
+    """Read the outcomes of a call's transactions; ``+`` is a completely accepted one."""
     if not text:
         return []
     return [
@@ -169,7 +169,7 @@ def fact_words(line: str, dimensions: int) -> list[tuple[str, ...]]:
 
 
 def messages(line: str) -> list[str]:
-    """The messages in what a script put into an executor's box: several placements share one."""
+    """Return the messages in one entry of a mailbox: several placements share one."""
     if line[0] != "+":
         return ["!" if line[0] == "!" else line]
     _, job, group, duration, hold, *items = line.split(" ")

@@ -75,7 +75,7 @@ def _locals(names: list[str], suffix: str, table: str) -> str:
 
 @cache
 def script(name: str) -> Script:
-    """Load ``lua/<name>.lua`` with what it includes."""
+    """Load ``lua/<name>.lua`` with its included parts."""
     source = (_FOLDER / f"{name}.lua").read_text("utf-8")
     keys, arguments = _header(source, "KEYS"), _header(source, "ARGV")
     text = (

@@ -1,4 +1,4 @@
-"""The shards of a MapReduce job as stored (lua/parts/shards.lua), judged by what they say of one another."""
+"""The shards of a MapReduce job as stored (lua/parts/shards.lua), checked for consistency."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _OTHERS = ("held", "failures", "failed", "machines")
 
 
 def contradiction(fields: Mapping[str, str]) -> str:
-    """What is wrong with the shards of a job, "" when nothing is. Raises ValueError for what cannot be read."""
+    """Return the first contradiction in the shards of a job, "" when there is none. Raises ValueError if unreadable."""
     if not fields:
         return ""
     finished: dict[str, set[int]] = {phase: set() for phase in PHASES}

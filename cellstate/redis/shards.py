@@ -22,7 +22,7 @@ _CHUNK = 4_000
 
 
 class RedisShards(RedisReads):
-    """What the workers of MapReduce jobs ask of the store."""
+    """Operations of MapReduce workers."""
 
     def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
         """See Cell.claim_shard."""

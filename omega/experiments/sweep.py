@@ -64,7 +64,7 @@ class Sweep:
     """
 
     def __init__(self, configurations: Sequence[Configuration], results: Results) -> None:
-        """Fetch up finished simulations."""
+        """Look up finished simulations."""
         self.configurations, self.results = configurations, results
         unique = dict.fromkeys(configurations)
         self.left = [configuration for configuration in unique if results.get(configuration) is None]

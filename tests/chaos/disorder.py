@@ -45,7 +45,7 @@ def played(rng: Random, name: str) -> list[JobSpec]:
 class Disorder:
     """Who breaks things. `rng` decides what and when; what was done is told in `done`.
 
-    Members are schedulers, and executors: a executor, or agents. `machines` are those that go down and come back.
+    Members are schedulers, and executors: a simulated one, or agents. `machines` are those that go down and come back.
     """
 
     store: Embedded

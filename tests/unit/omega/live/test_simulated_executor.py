@@ -1,4 +1,4 @@
-"""A executor of played machines: what it starts, holds, ends and acknowledges."""
+"""A simulated executor: the tasks that it starts, holds, ends and acknowledges."""
 
 import pytest
 

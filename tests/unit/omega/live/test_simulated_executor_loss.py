@@ -1,4 +1,4 @@
-"""A executor that starts again, misses messages, hears them twice, or whose store fails: nothing is lost."""
+"""A simulated executor that restarts, misses messages, receives them twice, or has a failing store loses nothing."""
 
 import copy
 from collections.abc import Callable

@@ -83,7 +83,7 @@ class Yard:
         return [run.job for run in self.cell.runs(range(6)) if run.leaving]
 
     def message(self, executor: SimulatedExecutor, *messages: str) -> None:
-        """Say something in a executor's box, as the store would."""
+        """Put a message into an executor's mailbox, as the store does."""
         self.cell.client.rpush(f"omega:{{c}}:box:{executor.number}", *messages)
 
     def messages(self, executor: SimulatedExecutor) -> list[str]:
