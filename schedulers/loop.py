@@ -122,7 +122,7 @@ def attempts(scheduler: Scheduler) -> Attempts:
             continue
         if (asked := scheduler.wanted(works, snapshot)) is not None:
             yield asked
-        _announce_first(scheduler, works, began)
+        scheduler.announce(works, began)
         thought = yield _new(Think, (tuple(works), scheduler.think_seconds(works)))
         now = thought if isinstance(thought, float) else began
         transactions = scheduler.decide(works, snapshot, now)
@@ -174,16 +174,3 @@ def _take_in(scheduler: Scheduler, arrived: Arrived) -> None:
         scheduler.admit(arrived.jobs)
     if arrived.works:
         scheduler.take(arrived.works)
-
-
-def _announce_first(scheduler: Scheduler, works: Sequence[Work], now: float) -> None:
-    for work in works:
-        if work.attempts or work.job.begun:
-            continue
-        for group in work.job.groups:
-            if group.unplaced != group.total:
-                break
-        else:
-            waited = max(0.0, now - work.submitted)
-            for instrument in scheduler.instruments:
-                instrument.began(work, now, waited)

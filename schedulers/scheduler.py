@@ -212,7 +212,30 @@ class Scheduler:
         chosen, working = self.queue.choose(now, self.batch), self.working
         for work in chosen:
             working[work.job.id] = work
+        if self.queue.joined:
+            joined, self.queue.joined = self.queue.joined, []
+            self.announce(joined, now)
+            self._report_blocked(joined, now)
         return chosen
+
+    def announce(self, works: Iterable[Work], now: float) -> None:
+        """Report to the instruments the first attempt of each job that has none yet."""
+        for work in works:
+            if work.attempts or work.announced or work.job.begun:
+                continue
+            for group in work.job.groups:
+                if group.unplaced != group.total:
+                    break
+            else:
+                work.announced = True
+                waited = max(0.0, now - work.submitted)
+                for instrument in self.instruments:
+                    instrument.began(work, now, waited)
+
+    def _report_blocked(self, works: Iterable[Work], now: float) -> None:
+        for work in works:
+            for instrument in self.instruments:
+                instrument.slept(work, now)
 
     def think_seconds(self, works: Sequence[Work]) -> float:
         """Decision time: t_job + t_task × tasks still unplaced, per job (Omega §4)."""
@@ -237,6 +260,10 @@ class Scheduler:
             if left <= 0:
                 self.working.pop(work.id, None)
                 self.queue.ready.add(work)
+                continue
+            if self.queue.blocked.groups and self.queue.joins(work):
+                self.working.pop(work.id, None)
+                self._report_blocked([work], now)
                 continue
             work.attempts += 1
             mark = snapshot.mark()
@@ -302,8 +329,7 @@ class Scheduler:
             self._persist(work, self.retry_policy, now)
             return
         self.queue.block(work)
-        for instrument in self.instruments:
-            instrument.slept(work, now)
+        self._report_blocked([work], now)
 
     # Settling
 

@@ -49,6 +49,8 @@ class Work:
     """The reason it was requeued, until its next attempt (schedulers/queue)."""
     admitted: list[int] | None = None
     """Tasks by group that its next attempt may place, as set by limits or the policy; None: all of `left`."""
+    announced: bool = False
+    """Whether its first attempt was reported to instruments."""
     joined: int = 0
     """Its number in the queue of ready jobs."""
     notes: dict[str, Any] = field(default_factory=dict)

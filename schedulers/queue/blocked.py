@@ -48,6 +48,8 @@ class Blocked(ByShape):
         """Machines with room left after all jobs requeued for them have been tried."""
         self._others: dict[Alike, frozenset[str]] = {}
         self._nearby: dict[Alike, frozenset[str]] = {}
+        self.untried = 0
+        """Number of jobs that were requeued for freed room and have not been tried."""
         # Names of jobs whose runs matter to groups, and of those near which groups must run, with how many groups.
         self._names, self._near = Counter[str](), Counter[str]()
 
@@ -89,6 +91,7 @@ class Blocked(ByShape):
         woken, work.woken = work.woken, None
         if isinstance(woken, Round):
             woken.untried -= 1
+            self.untried -= 1
             if not woken.untried:
                 self._again.append(woken.machines)
 
@@ -108,6 +111,19 @@ class Blocked(ByShape):
         self._lines, self._again, self._others, self._nearby = Lines(), [], {}, {}
         self._names, self._near = Counter(), Counter()
         return super().clear()
+
+    def covers(self, work: Work) -> bool:
+        """Whether a job is like blocked ones that fit nowhere now, so that an attempt at it would fail as theirs did.
+
+        Not while room that was freed is being given out, nor where a policy delays the jobs.
+        """
+        if self.untried or self._again:
+            return False
+        group = self.groups.get((self.ranks.lane(work), self.shape_of(work)))
+        if group is None:
+            return False
+        first = group.first()[2]
+        return not (first.until or first.again)
 
     def others(self) -> set[str]:
         """Return the names of the jobs whose runs matter to a job here."""
@@ -191,6 +207,7 @@ class Sharing:
             if work.id in self.given and not work.gang:
                 work.admitted = self.given[work.id]
         round_.untried = len(woken)
+        self.blocked.untried += len(woken)
         return woken
 
     def _turn(self, alike: Alike, promise: Promise) -> tuple[list[Work], bool]:

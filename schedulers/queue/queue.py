@@ -51,6 +51,8 @@ class Queue:
         self.bound: Callable[[], Place | None] | None = None
         """The place of the best job that may still be in the store: none behind it is chosen, unless it was before."""
         self._held_back = False
+        self.joined: list[Work] = []
+        """Jobs that `choose` blocked without an attempt, until the scheduler has reported them."""
 
     def follow(self, ordering: Ordering) -> None:
         """Use another ordering for the jobs that are queued and those to come."""
@@ -92,6 +94,13 @@ class Queue:
         if by_limit:
             self.limited.look_again()
 
+    def joins(self, work: Work) -> bool:
+        """Block a job without an attempt where jobs like it are blocked: one was tried for all (semantics 19)."""
+        if work.attempts or work.woken is not None or work.admitted is not None or not self.blocked.covers(work):
+            return False
+        self.blocked.add(work)
+        return True
+
     def limit(self, work: Work) -> None:
         """Block a job by a limit."""
         self.tried(work)
@@ -115,6 +124,9 @@ class Queue:
                 self.limited.discard(job_id)
         queued = self.ready.clear()
         kept = [work for work in queued if keeps(work.id)]
+        for work in queued:
+            if work.woken is not None and not keeps(work.id):
+                self.tried(work)
         if len(kept) < len(queued):
             kept += self.blocked.clear()
             self.limited.look_again()
@@ -286,6 +298,9 @@ class Queue:
             work.not_before = 0.0
             work.notes.pop("until", None)
             work.notes.pop("again", None)
+            if self.blocked.groups and self.joins(work):
+                self.joined.append(work)
+                continue
             chosen.append(work)
             if self.follows_use:
                 whole = portion is None or work.gang or work.admitted is not None
@@ -303,12 +318,15 @@ class Queue:
     def _choose_plainly(self, now: float, most: int) -> list[Work]:
         """Choose for a policy whose ranks are fixed and that gives jobs all that fits."""
         bound = None if self._held_back or self.bound is None else self.bound()
-        pop, chosen = self.ready.pop, list[Work]()
+        pop, blocked, chosen = self.ready.pop, self.blocked, list[Work]()
         while len(chosen) < most and (work := pop(now, bound)) is not None:
             work.not_before = 0.0
             if work.notes:
                 work.notes.pop("until", None)
                 work.notes.pop("again", None)
+            if blocked.groups and self.joins(work):
+                self.joined.append(work)
+                continue
             chosen.append(work)
         self._held_back = bound is not None and not chosen
         return chosen

@@ -267,3 +267,47 @@ def test_use_by_user_and_pool_reaches_a_live_policy_with_what_is_in_flight() -> 
     rig.until(lambda: rig.scheduler.queue.blocked_jobs > 0)
     assert (usage.of_user("ada"), usage.of_user("bob")) == ((200, 200), (0, 0))
     assert (usage.wanted_by_user("eve"), usage.capacity) == ((5_000, 5_000), (1_000, 1_000))
+
+
+class Counting(Placement):
+    """First fit that counts the jobs that it was asked to place."""
+
+    def __init__(self) -> None:
+        self.tried: list[str] = []
+
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
+        self.tried.append(work.id)
+        return RandomFirstFit().place(work, snapshot, rng)
+
+
+def test_a_new_job_like_blocked_ones_costs_no_attempt_of_its_own() -> None:
+    """One of those alike is tried for all, also of those that arrive together; freed room is tried again."""
+    policy = Counting()
+    rig = Rig((100, 100), scheduler=Scheduler("batch", placement=policy))
+    large = {"need": (200, 200)}
+    rig.submit(*(spec(f"a{i}", **large) for i in range(5)))
+    rig.until(lambda: rig.scheduler.queue.blocked_jobs == 5)
+    rig.submit(*(spec(f"b{i}", **large) for i in range(20)), spec("other", need=(150, 150)))
+    rig.until(lambda: rig.scheduler.queue.blocked_jobs == 26)
+    assert policy.tried == ["a0", "other"]
+    assert (rig.figures.jobs, rig.figures.sleeps) == (26, 26), "the waits of all are counted"
+    rig.join((400, 400))
+    rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 2)
+    rig.rest()
+    assert {job_id for job_id, (_, placed) in rig.counts().items() if placed} == {"a0", "a1"}
+    assert len(policy.tried) <= 6, "those that the room may hold, and one for what is left"
+    rig.submit(spec("small", need=(50, 50)))
+    rig.until_placed("small")
+
+
+def test_a_new_job_that_comes_first_is_tried_while_freed_room_is_given_out() -> None:
+    """It is like blocked jobs, but more important than the one that was requeued for the room."""
+    scheduler, copy = Scheduler("batch", ordering=PrecedenceFifo(ageing=1_000.0)), snapshot((0, 0))
+    scheduler.take([work(((1, 1), 1), name=name, order=i, submitted=50.0) for i, name in enumerate(("low", "lower"))])
+    scheduler.wake(copy, 60.0)
+    assert scheduler.decide(scheduler.choose(60.0), copy, 60.0) == []
+    free(copy, 0, 1)
+    scheduler.take([work(((1, 1), 1), name="early", order=9, submitted=1.0)])
+    scheduler.wake(copy, 61.0)
+    transactions = scheduler.decide(scheduler.choose(61.0), copy, 61.0)
+    assert [transaction.job for transaction in transactions] == ["early"]
