@@ -87,7 +87,7 @@ class Story:
     def held(self, pool: str, at: float | None = None) -> float:
         """Slots that a pool held at the epoch that began last before a time, or at the end."""
         samples = [each for each in self.simulation.clock.samples[pool] if at is None or each.at <= at]
-        return samples[-1].usage[0] * self.slots
+        return round(samples[-1].usage[0] * self.slots, 9)
 
     def share(self, pool: str) -> float:
         """The fair share of a pool at the end, in slots."""

@@ -311,3 +311,14 @@ def test_a_new_job_that_comes_first_is_tried_while_freed_room_is_given_out() -> 
     scheduler.wake(copy, 61.0)
     transactions = scheduler.decide(scheduler.choose(61.0), copy, 61.0)
     assert [transaction.job for transaction in transactions] == ["early"]
+
+
+def test_a_new_job_like_blocked_ones_takes_no_time_to_decide() -> None:
+    scheduler, copy = Scheduler("batch", t_job=1.0), snapshot((0, 0))
+    scheduler.take([work(ONE, name="first")])
+    scheduler.wake(copy, 0.0)
+    assert scheduler.decide(scheduler.choose(0.0), copy, 0.0) == []
+    scheduler.take([work(ONE, name="second", order=1), work(((2, 1), 1), name="other", order=2)])
+    scheduler.wake(copy, 1.0)
+    assert [found.id for found in scheduler.choose(1.0)] == ["other"]
+    assert scheduler.queue.blocked_jobs == 2
