@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +73,28 @@ class Instrument:
 
     def store_back(self, seconds: float, now: float) -> None:
         """The store is available again, after `seconds`."""
+
+
+def announce(instruments: Sequence[Instrument], works: Iterable[Work], now: float) -> None:
+    """Report the first attempt of each job that has none yet."""
+    for work in works:
+        if work.attempts or work.announced or work.job.begun:
+            continue
+        for group in work.job.groups:
+            if group.unplaced != group.total:
+                break
+        else:
+            work.announced = True
+            waited = max(0.0, now - work.submitted)
+            for instrument in instruments:
+                instrument.began(work, now, waited)
+
+
+def report_blocked(instruments: Sequence[Instrument], works: Iterable[Work], now: float) -> None:
+    """Report that jobs fit nowhere."""
+    for work in works:
+        for instrument in instruments:
+            instrument.slept(work, now)
 
 
 @dataclass(slots=True)

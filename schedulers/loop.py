@@ -13,6 +13,7 @@ from cellstate.model import bucket_of
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Outcome, Transaction
 from schedulers.constraints.fetching import Fetch
+from schedulers.instruments import announce
 from schedulers.outbox import Outbox
 from schedulers.resizing import Measure, Measured, Resize, Resized
 from schedulers.scheduler import Scheduler
@@ -122,7 +123,7 @@ def attempts(scheduler: Scheduler) -> Attempts:
             continue
         if (asked := scheduler.wanted(works, snapshot)) is not None:
             yield asked
-        scheduler.announce(works, began)
+        announce(scheduler.instruments, works, began)
         thought = yield _new(Think, (tuple(works), scheduler.think_seconds(works)))
         now = thought if isinstance(thought, float) else began
         transactions = scheduler.decide(works, snapshot, now)

@@ -7,6 +7,7 @@ construction.
 
 from abc import abstractmethod
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from random import Random
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -154,3 +155,11 @@ def claims_of(policy: Placement | Preemption, claims: Sequence[Claim] | None) ->
 def machines_of(claims: Iterable[Claim]) -> set[int]:
     """Return the machines of claims."""
     return {claim.machine for claim in claims}
+
+
+def reads_attributes(policy: object) -> bool:
+    """Return whether a policy, or one that it wraps, needs names and attributes of machines."""
+    if getattr(policy, "reads_attributes", False):
+        return True
+    inner = [getattr(policy, each.name, None) for each in fields(policy)] if is_dataclass(policy) else []
+    return any(reads_attributes(each) for each in inner if is_dataclass(each))

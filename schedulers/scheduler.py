@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from random import Random
 from typing import cast
 
@@ -20,14 +20,14 @@ from cellstate.transaction import (
     Verdict,
 )
 from schedulers.constraints.fetching import Fetch, wanted
-from schedulers.instruments import Instrument
+from schedulers.instruments import Instrument, announce, report_blocked
 from schedulers.ordering.fair_pools import FairPools
 from schedulers.ordering.precedence import PrecedenceFifo
 from schedulers.outbox import Outbox
 from schedulers.outcomes import admitted, claimed_tasks, count
 from schedulers.placement.arranging import arranged
 from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.policies import Asserting, Ordering, Placement, Preemption, Sizing, claims_of
+from schedulers.policies import Asserting, Ordering, Placement, Preemption, Sizing, claims_of, reads_attributes
 from schedulers.preemption.fair_share import FairShare
 from schedulers.preemption.none import NoPreemption
 from schedulers.preemption.precedence import Precedence
@@ -214,28 +214,9 @@ class Scheduler:
             working[work.job.id] = work
         if self.queue.joined:
             joined, self.queue.joined = self.queue.joined, []
-            self.announce(joined, now)
-            self._report_blocked(joined, now)
+            announce(self.instruments, joined, now)
+            report_blocked(self.instruments, joined, now)
         return chosen
-
-    def announce(self, works: Iterable[Work], now: float) -> None:
-        """Report to the instruments the first attempt of each job that has none yet."""
-        for work in works:
-            if work.attempts or work.announced or work.job.begun:
-                continue
-            for group in work.job.groups:
-                if group.unplaced != group.total:
-                    break
-            else:
-                work.announced = True
-                waited = max(0.0, now - work.submitted)
-                for instrument in self.instruments:
-                    instrument.began(work, now, waited)
-
-    def _report_blocked(self, works: Iterable[Work], now: float) -> None:
-        for work in works:
-            for instrument in self.instruments:
-                instrument.slept(work, now)
 
     def think_seconds(self, works: Sequence[Work]) -> float:
         """Decision time: t_job + t_task × tasks still unplaced, per job (Omega §4)."""
@@ -263,7 +244,7 @@ class Scheduler:
                 continue
             if self.queue.blocked.groups and self.queue.joins(work):
                 self.working.pop(work.id, None)
-                self._report_blocked([work], now)
+                report_blocked(self.instruments, [work], now)
                 continue
             work.attempts += 1
             mark = snapshot.mark()
@@ -329,7 +310,7 @@ class Scheduler:
             self._persist(work, self.retry_policy, now)
             return
         self.queue.block(work)
-        self._report_blocked([work], now)
+        report_blocked(self.instruments, [work], now)
 
     # Settling
 
@@ -413,11 +394,3 @@ class Scheduler:
         self.outbox.given_up.append(work.id)
         for instrument in self.instruments:
             instrument.abandoned(work, now)
-
-
-def reads_attributes(policy: object) -> bool:
-    """Return whether a policy, or one that it wraps, needs names and attributes of machines."""
-    if getattr(policy, "reads_attributes", False):
-        return True
-    inner = [getattr(policy, each.name, None) for each in fields(policy)] if is_dataclass(policy) else []
-    return any(reads_attributes(each) for each in inner if is_dataclass(each))

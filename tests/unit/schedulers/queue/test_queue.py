@@ -284,10 +284,10 @@ def test_a_new_job_like_blocked_ones_costs_no_attempt_of_its_own() -> None:
     """One of those alike is tried for all, also of those that arrive together; freed room is tried again."""
     policy = Counting()
     rig = Rig((100, 100), scheduler=Scheduler("batch", placement=policy))
-    large = {"need": (200, 200)}
-    rig.submit(*(spec(f"a{i}", **large) for i in range(5)))
+    large = (200, 200)
+    rig.submit(*(spec(f"a{i}", need=large) for i in range(5)))
     rig.until(lambda: rig.scheduler.queue.blocked_jobs == 5)
-    rig.submit(*(spec(f"b{i}", **large) for i in range(20)), spec("other", need=(150, 150)))
+    rig.submit(*(spec(f"b{i}", need=large) for i in range(20)), spec("other", need=(150, 150)))
     rig.until(lambda: rig.scheduler.queue.blocked_jobs == 26)
     assert policy.tried == ["a0", "other"]
     assert (rig.figures.jobs, rig.figures.sleeps) == (26, 26), "the waits of all are counted"
