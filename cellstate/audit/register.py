@@ -278,7 +278,7 @@ class Register:
                 job.awaits = set()
             else:
                 job.held, job.modified, job.surely = False, {version}, True
-        elif word in ("requeue", "evicted", "failed"):
+        elif word in ("requeue", "evicted", "failed", "late"):
             job.arrived = job.arrived[0], version
         elif word == "done":
             if job.ended is not None:

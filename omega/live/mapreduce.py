@@ -135,7 +135,7 @@ class ShardWorker:
         marks = self._patiently(lambda: self.cell.finishers(self.job_id, MAP, self.plan.maps))
         sources = [self._mapped(number, mark or "") for number, mark in enumerate(marks)]
         target = self._reduced(shard, self.worker.mark)
-        with shuffle.draft(target).open("wb") as said:
+        with shuffle.create(shuffle.draft(target)) as said:
             self._run(self.plan.reduce, shuffle.gather(sources, shard), said, REDUCE, shard)
         shuffle.settle(target)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 from zlib import crc32
 
 from cellstate.errors import OmegaError
@@ -39,9 +40,15 @@ def write(path: Path, parts: Iterable[Partition]) -> None:
     """Write a map shard's file atomically and flush it to disk."""
     texts = [b"".join(part) for part in parts]
     blocks = [b" ".join(b"%d" % len(text) for text in texts) + b"\n", *texts]
-    with draft(path).open("wb") as file:
+    with create(draft(path)) as file:
         file.writelines(blocks)
     settle(path)
+
+
+def create(path: Path) -> BinaryIO:
+    """Create a file anew for writing; a file or link that somebody put there under its name receives nothing."""
+    path.unlink(missing_ok=True)
+    return path.open("xb")
 
 
 def draft(path: Path) -> Path:

@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from cellstate.errors import BadInput
+from cellstate.plain_text import escaped
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
@@ -48,15 +49,23 @@ class Lines(logging.Formatter):
             said["traceback"] = self.formatException(record.exc_info)
         event = record.getMessage()
         if self.form == "json":
-            return json.dumps({"at": at, "level": level, "event": event, **said}, ensure_ascii=False, default=str)
+            return escaped(
+                json.dumps({"at": at, "level": level, "event": event, **said}, ensure_ascii=False, default=str)
+            )
         fields = "".join(f" {name}={_shown(value)}" for name, value in said.items())
-        return f"{at} {level}: {event}{fields}"
+        return f"{at} {level}: {_line(event)}{fields}"
 
 
 def _shown(value: Any) -> str:
-    """Return a value as text, in quotes where its end would be ambiguous."""
+    r"""Return a value as text; in quotes, with unsafe characters as ``\uXXXX``, where its end would be ambiguous."""
     text = str(value)
-    return text if text and not set(text) & set(' "=\n') else json.dumps(text, ensure_ascii=False)
+    plain = text and not set(text) & set(' "=') and escaped(text) == text and "\n" not in text
+    return text if plain else escaped(json.dumps(text, ensure_ascii=False))
+
+
+def _line(event: str) -> str:
+    r"""Return an event without unsafe characters, which would end the line or forge another: as ``\uXXXX``."""
+    return escaped(event).replace("\n", "\\u000a")
 
 
 def configure(environment: Mapping[str, str]) -> None:

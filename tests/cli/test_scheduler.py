@@ -30,12 +30,10 @@ def running(omega: Omega, state: Path, *words: str, within: Path = ROOT) -> Iter
     """`omega scheduler run` as a process; killed at the end when the test did not end it."""
     shared = ("--store", str(omega.url), "--cell", str(omega.cell), "--json", "scheduler", "run")
     process = start(*shared, *words, within=within, OMEGA_STATE=str(state))
-    try:
-        with process:
+    with process:  # waits for its end
+        try:
             yield process
-            process.kill()
-    finally:
-        if process.poll() is None:
+        finally:
             process.kill()
 
 

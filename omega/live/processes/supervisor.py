@@ -50,7 +50,9 @@ class ProcessSupervisor:
 
     def start(self, member: str) -> int:
         """Start ``batch/0``, ``simulated/NAME``, ``agent/NAME`` and so on; returns the process id."""
-        self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.logs.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.logs.mkdir(mode=0o700, exist_ok=True)
+        self.logs.chmod(0o700)  # it may be there from before, with another mode
         environment = without_store(os.environ) | {
             "OMEGA_CELL": self.cell, "OMEGA_MEMBER": member,
             "OMEGA_LEASE_MS": str(self.lease_ms), "OMEGA_SPEED": str(self.speed), **self.settings,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from cellstate.errors import BadInput
+from cellstate.plain_text import escaped
 from omega.testing import work
 from schedulers.process.diary import Diary
 from schedulers.process.log import configure, log
@@ -87,3 +88,22 @@ def test_an_exception_is_in_the_line(capsys: pytest.CaptureFixture[str]) -> None
 def test_words_that_are_none(environment: dict[str, str], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         configure(environment)
+
+
+HOSTILE = ["a\nerror: forged", "a\rb", "\x1b[2Jb", "a\x85b", "a\u2028b", "\u202eb", "a\x00b", "a\tb", "\x7f"]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_value_ends_its_line_or_reaches_the_terminal(
+    capsys: pytest.CaptureFixture[str], form: str, text: str
+) -> None:
+    configure({"OMEGA_LOG_FORMAT": form})
+    log.warning("job abandoned", job=text, error=OSError(text), names=[text], why={"a": text})
+    log.error(f"cell {text}: is gone")
+    written = capsys.readouterr().err
+    assert written.count("\n") == 2
+    assert escaped(written) == written
+    if form == "json":
+        said = [json.loads(line) for line in written.splitlines()]
+        assert (said[0]["job"], said[0]["why"], said[1]["event"]) == (text, {"a": text}, f"cell {text}: is gone")

@@ -73,3 +73,13 @@ def test_a_file_that_was_cut_short(tmp_path: Path, cut: int) -> None:
     path.write_bytes(path.read_bytes()[:-cut])
     with pytest.raises(Damaged, match="was changed after it was written"):
         list(read(path, 0))
+
+
+def test_a_link_under_the_name_of_a_draft_receives_nothing(tmp_path: Path) -> None:
+    theirs, path = tmp_path / "theirs", tmp_path / "map-00000.1"
+    theirs.write_bytes(b"untouched")
+    draft(path).symlink_to(theirs)
+    write(path, [[b"a\t1\n"]])
+    assert theirs.read_bytes() == b"untouched"
+    assert not path.is_symlink()
+    assert list(read(path, 0)) == [b"a\t1\n"]
