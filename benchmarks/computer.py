@@ -30,10 +30,15 @@ def wait_calm(most_seconds: float) -> None:
     """Wait until the computer is idle, at most `most_seconds`: other load distorts the figures."""
     deadline = time.monotonic() + most_seconds
     while time.monotonic() < deadline:
-        first = _busy_seconds()
-        time.sleep(0.25)
-        if (_busy_seconds() - first) / 0.25 < CALM:
+        if is_calm():
             return
+
+
+def is_calm() -> bool:
+    """Whether the computer is idle for a quarter of a second."""
+    first = _busy_seconds()
+    time.sleep(0.25)
+    return (_busy_seconds() - first) / 0.25 < CALM
 
 
 def cpu_seconds(pid: int) -> float:

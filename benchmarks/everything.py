@@ -17,22 +17,27 @@ class Settings:
     append_only: bool = False
     quick: bool = False
 
+    def parts(self) -> list[tuple[str, Any]]:
+        """Return the benchmarks that are run, by module, with their settings."""
+        where: dict[str, Any] = {"store": self.store, "append_only": self.append_only}
+        less: dict[str, Any] = {"repeat": 1, "seconds": 2.0} if self.quick else {}
+        fewer: dict[str, Any] = {"clients": (2,), "rounds": 3} if self.quick else {}
+        counted = [("instructions", instructions.Settings())] if instructions.countable() else []
+        return [
+            ("commit", commit.Settings(**where, **fewer)), ("conflict", conflict.chosen("headline", **where, **less)),
+            ("conflict", conflict.chosen("contended", **where, **less)), ("place", place.Settings(**where)),
+            ("lists", lists.Settings(**where)), *counted,
+        ]  # fmt: skip
+
 
 def measure(settings: Settings) -> Document:
     """Measure all and compare."""
-    where: dict[str, Any] = {"store": settings.store, "append_only": settings.append_only}
-    less: dict[str, Any] = {"repeat": 1, "seconds": 2.0} if settings.quick else {}
-    fewer: dict[str, Any] = {"clients": (2,), "rounds": 3} if settings.quick else {}
     on = computer()
+    modules = {"commit": commit, "conflict": conflict, "place": place, "lists": lists, "instructions": instructions}
+    names = ("commit", "headline", "contended", "place", "lists", "instructions")
     documents: dict[str, Document] = {
-        "commit": commit.measure(commit.Settings(**where, **fewer)),
-        "headline": conflict.measure(conflict.chosen("headline", **where, **less)),
-        "contended": conflict.measure(conflict.chosen("contended", **where, **less)),
-        "place": place.measure(place.Settings(**where)),
-        "lists": lists.measure(lists.Settings(**where)),
+        name: modules[module].measure(chosen) for name, (module, chosen) in zip(names, settings.parts(), strict=False)
     }
-    if instructions.countable():
-        documents["instructions"] = instructions.measure(instructions.Settings())
     return {**documents, "ranges": compare(documents), "measured": dict(load()[0]), "computer": on}
 
 

@@ -5,10 +5,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
+from benchmarks.estimates import estimate
 from cellstate.errors import OmegaError
+from cli import words
+from cli.pace import ticking
 
 S = TypeVar("S")
 Document = dict[str, object]
@@ -31,7 +35,10 @@ def launch(settings: Callable[..., S], measure: Callable[[S], Document]) -> NoRe
     if options.pop("attached", False):
         threading.Thread(target=_watch, daemon=True).start()
     try:
-        print(json.dumps(measure(settings(**options))), flush=True)
+        chosen = settings(**options)
+        with _estimated(chosen):
+            document = measure(chosen)
+        print(json.dumps(document), flush=True)
     except (OmegaError, TypeError, ValueError) as error:
         if not isinstance(error, OmegaError):
             raise
@@ -40,6 +47,20 @@ def launch(settings: Callable[..., S], measure: Callable[[S], Document]) -> NoRe
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(0)
+
+
+@contextmanager
+def _estimated(settings: object) -> Iterator[None]:
+    """Print how long it takes, and every ten seconds how much of that is over."""
+    spec = sys.modules["__main__"].__spec__
+    name = spec.name.rpartition(".")[2] if spec else ""
+    seconds = estimate(name, settings)
+    if seconds is None:
+        yield
+        return
+    progress(f"{name}: takes about {words.age(seconds)}")
+    with ticking(lambda spent: progress(f"{name}: {words.age(spent)} of about {words.age(seconds)}")):
+        yield
 
 
 def _leave(*_: object) -> NoReturn:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cellstate.errors import BadInput
-from cli import render
+from cli import render, words
 from cli.app import App
 from cli.figures import scheduler_table, seconds, verified
 
@@ -65,6 +65,7 @@ def _start(app: App, cell: "Cell", group: "ProcessSupervisor", replay: "Replay",
             "cell": f"{cell.name} · {len(replay.workload.machines):,} machines · {size}",
             "workload": tuple(line.strip() for line in replay.workload.about.strip().splitlines()),
             "workers": "  ".join(f"{member} (pid {group.members[member].pid})" for member in group.members),
+            "takes": f"about {words.age(replay.expected_seconds)}",
         })  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from omega.live.simulated.executor import SimulatedExecutor
 from omega.workload import Arrival, Workload
 
 SUBMIT_CHUNK = 500
+PLACED_PER_SECOND, SECONDS_AROUND = 5_000, 3.0
+"""For estimates: residents that two schedulers place per second, and the last placements."""
 MOST_SECONDS_PLACING = 45.0
 """Maximum time after the last arrival before a demonstration ends with tasks unplaced."""
 
@@ -47,6 +49,13 @@ class Replay:
     def join(self, executor: str, progress: Callable[[int], None] | None = None) -> None:
         """Add the workload's machines under `executor`."""
         SimulatedExecutor(self.cell, executor, self.now).join(self.workload.machines, progress)
+
+    @property
+    def expected_seconds(self) -> float:
+        """How long `run` takes when schedulers keep up: until the last arrival, after residents were placed."""
+        arrivals, residents = self.workload.arrivals, self.workload.residents
+        placing = sum(arrival.job.total for arrival in residents) / PLACED_PER_SECOND
+        return placing + (arrivals[-1].at_seconds / self.speed if arrivals else 0.0) + SECONDS_AROUND
 
     def run(self) -> Iterator[Progress]:
         """Submit jobs when due, then wait until all are placed; yields the progress."""

@@ -1,0 +1,93 @@
+"""How long a benchmark takes: the time that its settings state, and work that scales with the speed of this computer.
+
+Work is given in units of a short loop, which is timed first: other load and a slower processor lengthen both alike.
+The coefficients were measured on two cores of an Intel Xeon under load; docs and help promise a factor of two.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.computer import is_calm
+
+Estimate = Callable[[Any, float, float], float]
+"""Settings, seconds of a unit, and whether one waits for a calm computer (0 or 1); returns seconds."""
+
+
+def unit() -> float:
+    """Seconds of a unit of work: the median of five."""
+    spans = []
+    for _ in range(5):
+        began, total = time.perf_counter(), 0
+        for i in range(200_000):
+            total += i * i % 7
+        spans.append(5 * (time.perf_counter() - began))
+    return sorted(spans)[2]
+
+
+def commit(s: Any, work: float, busy: float) -> float:
+    """Each configuration: rounds of four kinds, and its plan and cell."""
+    each = 4 * s.rounds * s.seconds + busy * s.calm_seconds + 50 * work
+    return float(len(s.clients) * len(s.sizes) * each + s.machines / 1_000 * work)
+
+
+def conflict(s: Any, work: float, busy: float) -> float:
+    """Each contest: a queue that is filled, and the seconds of the run."""
+    contests = len(s.fullness) * len(s.gang) * len(s.batch) * len(s.service) * len(s.detection) * len(s.commit)
+    each = s.seconds + busy * s.calm_seconds + (40 + 22 * s.seconds) * work
+    return float(s.repeat * contests * each + s.machines / 1_000 * work)
+
+
+def blocked(s: Any, work: float, busy: float) -> float:
+    """The waking, and a pair of runs for each repetition."""
+    each = s.seconds + busy * s.calm_seconds + (45 + 22 * s.seconds) * work
+    return float(2 * s.repeat * each + (120 + s.sleepers / 100) * work)
+
+
+def place(s: Any, work: float, busy: float) -> float:
+    """Placement by the size of the cell, sync by the size, memory by the tasks."""
+    parts = {
+        "placement": 40 + sum(s.machines) / 300,
+        "fair-shares": 70,
+        "sync": sum(s.sync_machines) / 400,
+        "memory": s.memory_tasks * len(s.per_job) / 3_000,
+    }
+    return float(busy * s.calm_seconds + sum(parts.get(part, 0) for part in s.parts) * work)
+
+
+def intake(s: Any, work: float, _: float) -> float:
+    """Two queues, and the requests for each."""
+    return float(2 * (s.jobs / 650 + s.calls / 60) * work)
+
+
+def lists(s: Any, work: float, _: float) -> float:
+    """The cell, its jobs, and the questions."""
+    return float((4 + s.machines / 600 + s.jobs / 300 + s.calls) * work)
+
+
+def instructions(s: Any, work: float, _: float) -> float:
+    """A server under valgrind, and the jobs of each form."""
+    return float((15 + 0.2 * len(s.forms) * s.jobs) * work)
+
+
+def sim(s: Any, work: float, busy: float) -> float:
+    """A day on 1,000 machines, one on 10,000, and the rows to compare, a day for each seed."""
+    parts = {"speed": s.repeat * (320 if s.large else 60), "agreement": 115 * s.seeds}
+    return float(busy * s.calm_seconds + sum(parts.get(part, 0) for part in s.parts) * work)
+
+
+def everything(s: Any, work: float, busy: float) -> float:
+    """The sum of its parts."""
+    return sum(BY_MODULE[module](settings, work, busy) for module, settings in s.parts())
+
+
+BY_MODULE: dict[str, Estimate] = {
+    "commit": commit, "conflict": conflict, "blocked": blocked, "place": place, "intake": intake, "lists": lists,
+    "instructions": instructions, "sim": sim, "everything": everything,
+}  # fmt: skip
+
+
+def estimate(module: str, settings: Any) -> float | None:
+    """Return the seconds that a benchmark takes with these settings here and now; None for one without an estimate."""
+    found = BY_MODULE.get(module)
+    return None if found is None else found(settings, unit(), 0.0 if is_calm() else 1.0)
