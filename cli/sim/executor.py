@@ -164,7 +164,7 @@ def finish(
             def done(record: "Record") -> None:
                 check(record)
                 pace.finish(weights[record["key"]])
-                more = f"last took {words.seconds(record['seconds'])} · {pace.text()}"
+                more = f"last took {words.seconds(record['seconds'])}"
                 bars.update(bar, advance=1, more=more, left=pace.text())
 
             return sweep.run(executor, time.process_time, done)
