@@ -107,5 +107,6 @@ def _count(job: Job, sums: list[int]) -> None:
 
 def epoch_follows_from_log(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
     """6: the published epoch is the one that the log names last, with its content."""
-    if inspection.version == cell_state.version and register.epoch not in (None, inspection.epoch):
+    known = register.epoch is not None or register.complete
+    if inspection.version == cell_state.version and known and register.epoch != inspection.epoch:
         yield Violation(6, f"is {inspection.epoch} (number, version, digest), by the log {register.epoch}", "epoch")

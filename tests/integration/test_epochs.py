@@ -5,9 +5,15 @@ from pathlib import Path
 import pytest
 
 from cellstate.array_snapshot import ArraySnapshot
+from cellstate.audit import verify
+from cellstate.backup import read_backup
+from cellstate.backup.restore import restore
 from cellstate.cell import EpochMark
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from cellstate.pool_records import PoolUse
 from cellstate.pools import Integral, Pool, Pools, PoolTree
+from cellstate.server import connect
+from cellstate.transaction import Claim, Position, Transaction
 from schedulers.pool_machines import totals_of
 from schedulers.process.epochs import EpochReader, Publisher, is_due
 from tests.integration.stage import check, join, made_cell, serve, started_processes, submit, until
@@ -101,3 +107,27 @@ def test_schedulers_publish_and_one_that_is_killed_is_replaced(store_url: str, t
         assert epoch.by != publisher
         assert epoch.pools["b"].fair_share[0] > epoch.pools["a"].fair_share[0] > 0
         check(cell)
+
+
+def test_a_backup_holds_pools_what_they_hold_and_the_epoch(store_url: str) -> None:
+    with made_cell(store_url, "kept") as cell, connect(store_url) as client:
+        serve(cell)
+        join(cell, [MachineSpec("m", (8000, 8 * GB))])
+        top = Pool("top", limits={"tasks": 9, "cpu": 6000})
+        stored = cell.set_pools(Pools((top, Pool("a", "top"), Pool("gone"))), 0, 0, "ada")
+        stored = cell.set_pools(Pools(stored.pools[:2]), stored.version, 0, "ada")
+        submit(cell, [job("x", "a")])
+        member = cell.register_scheduler("batch/0", "n", 60_000, 0)
+        cell.commit(member, 1, [Transaction("x", (Claim(0, 0, 4),))], Position(), 0)
+        Publisher(cell).publish("batch/0", 5_000)
+        other = restore(client, read_backup(cell, 6_000), "kept-again", 7_000, "ada", url=store_url)
+        try:
+            assert other.pools() == stored
+            assert other.pool_use() == cell.pool_use() == {"top": PoolUse(1, 4, (4000, 4096))}
+            assert other.epoch() == cell.epoch()
+            later = other.set_pools(Pools((*stored.pools, Pool("new"))), stored.version, 0, "ada")
+            assert [pool.number for pool in later.pools] == [1, 2, 4]
+            check(cell)
+            assert verify(other).violations == ()
+        finally:
+            other.delete()
