@@ -1,4 +1,4 @@
-"""Pools that are configured, limited, moved and removed at random, also while jobs are in them."""
+"""Pools that are configured, limited, moved and removed at random, also while jobs are in them; and their epochs."""
 
 from abc import abstractmethod
 
@@ -7,7 +7,9 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from cellstate.memory import MemoryCell
 from cellstate.pools import ROOT, Pool, Pools, PoolTree
-from tests.property.worlds import Worlds
+from cellstate.transaction import Position
+from schedulers.epochs import epoch_of
+from tests.property.worlds import DIMENSIONS, Worlds
 
 NAMES = ("p", "q", "u0", "u1", "top")
 limits = st.dictionaries(st.sampled_from(["cpu", "memory", "tasks", "jobs"]), st.integers(0, 12), max_size=3)
@@ -38,3 +40,15 @@ class PoolChanges(RuleBasedStateMachine):
         trees = (PoolTree(default_parent=data.draw(st.sampled_from([ROOT, ROOT, "top"]))),)
         check, at = known.version - (not data.draw(st.integers(0, 9))), self.tick()
         self.worlds.do(lambda world: world.cell.set_pools(Pools(tuple(pools), trees), check, at, "ada"))
+        if data.draw(st.booleans(), "epoch"):
+            self.publish(data.draw(st.sampled_from([0, 400, 1_000])), at)
+
+    def publish(self, later_ms: int, at: int) -> None:
+        """Publish the next epoch, now and then too early; what jobs hold and want is the same everywhere."""
+        self.worlds.do(lambda world: world.cell.demands(Position())[1])
+        known, twin = self.twin.epoch(), self.twin
+        epoch = epoch_of(
+            twin.pools(), twin.demands(Position())[1], {"default": (1_000, 1_000)}, DIMENSIONS.names, known,
+            version=twin.version, at_ms=(known.at_ms if known else 0) + later_ms, by="batch/0",
+        )  # fmt: skip
+        self.worlds.do(lambda world: world.cell.publish_epoch(epoch, 1_000, at))

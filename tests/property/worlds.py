@@ -87,7 +87,7 @@ class World:
             "lanes": cell.lanes(),
             "lane rows": self.lane_rows(),
             "kinds": cell.kinds(),
-            "pools": (cell.pools(), cell.pool_use()),
+            "pools": (cell.pools(), cell.pool_use(), cell.epoch()),
             "facts": cell.facts(most=100_000),
             "members": cell.members(),
             "updates": cell.updates(),
