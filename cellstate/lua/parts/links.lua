@@ -68,7 +68,7 @@ local function stop_unplaced(j)
   for _, g in ipairs(j.groups) do
     g[STOPPED] = g[STOPPED] + g[UNPLACED] + g[DELAYED]
     waiting_of(g)  -- nothing is kept apart any more
-    g[UNPLACED], g[WAITING], g.losses, g[DELAYED] = 0, '-', false, 0
+    g[UNPLACED], g[WAITING], g.losses, g.loss_list, g[DELAYED] = 0, '-', false, false, 0
   end
   j.unplaced, j.delayed = 0, 0
   return count

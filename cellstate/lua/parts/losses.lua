@@ -8,35 +8,48 @@
 local lost_at = 0
 local proven_to = nil
 
-local function losses_of(g)
-  local list = {}
-  for tasks, count, due, placement in gmatch(g.losses or '', '~([^:~]+):(%d+):(%d+):(%d+)') do
-    list[#list + 1] = { tasks = tasks, count = tonumber(count), due = tonumber(due), placement = placement }
-  end
-  return list
+-- Count tasks as delayed, or (below 0) not any more.
+local function delay(j, g, count)
+  j.delayed, g[DELAYED], j.lossy, g.losses = j.delayed + count, g[DELAYED] + count, true, true
 end
 
-local function keep_losses(j, g, list)
-  local parts, delayed = {}, 0
-  for i, loss in ipairs(list) do
-    parts[i] = format('~%s:%d:%d:%s', loss.tasks, loss.count, loss.due, loss.placement)
-    if loss.due > 0 then delayed = delayed + span_count(loss.tasks) end
+-- Call f(loss, inside, rest, place) for each loss that has some of these tasks. The search begins where the last one
+-- ended, and ends with the last of the tasks: a call goes through many placements mostly in one order, and each would
+-- look at every loss.
+local function each_loss(g, gone, f)
+  local list = losses_of(g)
+  local n, left = #list, span_count(gone)
+  local low, high = tonumber(match(gone, '^%d+')), tonumber(match(gone, '%d+$'))
+  if n == 0 or high < list.low or low > list.high then return end
+  local from = list.at
+  for k = 0, n - 1 do
+    local i = (from + k - 1) % n + 1
+    local loss = list[i]
+    if loss.low <= high and loss.high >= low and loss.tasks ~= '-' then
+      local inside, rest = span_split(loss.tasks, gone)
+      if inside ~= '-' then
+        list.at, left = i, left - span_count(inside)
+        f(loss, inside, rest, i)
+        if left == 0 then return end
+      end
+    end
   end
-  g.losses = #parts > 0 and concat(parts)
-  j.delayed, g[DELAYED], j.lossy = j.delayed + delayed - g[DELAYED], delayed, true
 end
 
 -- The losses of tasks that ended are forgotten; with `unlinked` they are kept, for a placement of no effect any more.
 local function forget_losses(j, g, gone, unlinked)
-  local kept = {}
-  for _, loss in ipairs(losses_of(g)) do
-    local inside, rest = span_split(loss.tasks, gone)
-    if rest ~= '-' then kept[#kept + 1] = { tasks = rest, count = loss.count, due = loss.due, placement = loss.placement } end
-    if inside ~= '-' and unlinked then
-      kept[#kept + 1] = { tasks = inside, count = loss.count, due = loss.due, placement = '0' }
+  local kept, delayed = {}, 0
+  each_loss(g, gone, function(loss, inside, rest, at)
+    loss.tasks = rest
+    if unlinked then
+      kept[#kept + 1] = { at, loss_of(inside, loss.count, loss.due, '0') }
+    elseif loss.due > 0 then
+      delayed = delayed - span_count(inside)
     end
-  end
-  keep_losses(j, g, kept)
+  end)
+  table.sort(kept, function(x, y) return x[1] > y[1] end)
+  for _, each in ipairs(kept) do table.insert(g.loss_list, each[1] + 1, each[2]) end
+  delay(j, g, delayed)
 end
 
 -- Whether a placement ran for ten minutes: "ticks" tells the last placement id by the minute, newest first.
@@ -55,23 +68,18 @@ end
 
 -- Count a loss of tasks; returns those that are not placed again. The others are delayed.
 local function lose(j, g, gone, placement)
-  local kept, counts, tasks_of, fresh = {}, {}, {}, gone
+  local counts, tasks_of, fresh, delayed = {}, {}, gone, 0
   local function count(n, tasks)
     if tasks == '-' then return end
     if not tasks_of[n] then counts[#counts + 1] = n end
     tasks_of[n] = tasks_of[n] and span_add(tasks_of[n], tasks) or tasks
   end
-  for _, loss in ipairs(losses_of(g)) do
-    local inside, rest = span_split(loss.tasks, gone)
-    if inside ~= '-' then
-      fresh = select(2, span_split(fresh, inside))
-      count(proven(placement) and 1 or loss.count + 1, inside)
-    end
-    if rest ~= '-' then
-      loss.tasks = rest
-      kept[#kept + 1] = loss
-    end
-  end
+  each_loss(g, gone, function(loss, inside, rest)
+    fresh = select(2, span_split(fresh, inside))
+    count(proven(placement) and 1 or loss.count + 1, inside)
+    if loss.due > 0 then delayed = delayed - span_count(inside) end
+    loss.tasks = rest
+  end)
   count(1, fresh)
   table.sort(counts)
   local spent, budget = '-', g[BUDGET] == NEVER and -1 or g[BUDGET]
@@ -80,24 +88,26 @@ local function lose(j, g, gone, placement)
       spent = span_add(spent, tasks_of[n])
     else
       local due = lost_at + math.min(LONGEST_MS, FIRST_MS * 2 ^ (n - 1))
-      kept[#kept + 1] = { tasks = tasks_of[n], count = n, due = due, placement = placement }
+      add_loss(losses_of(g), loss_of(tasks_of[n], n, due, placement))
+      delayed = delayed + span_count(tasks_of[n])
     end
   end
-  keep_losses(j, g, kept)
+  delay(j, g, delayed)
   return spent
 end
 
 -- Queue the delayed tasks of a group that are due at a time; returns them.
 local function requeue(j, g, at_ms)
-  local list, back = losses_of(g), '-'
-  for _, loss in ipairs(list) do
-    if loss.due > 0 and loss.due <= at_ms then
-      back, loss.due = span_add(back, loss.tasks), 0
+  local parts = {}
+  for _, loss in ipairs(losses_of(g)) do
+    if loss.due > 0 and loss.due <= at_ms and loss.tasks ~= '-' then
+      parts[#parts + 1], loss.due = loss.tasks, 0
     end
   end
-  if back == '-' then return back end
+  if #parts == 0 then return '-' end
+  local back = span_add('-', concat(parts, ','))
   local count = span_count(back)
-  keep_losses(j, g, list)
+  delay(j, g, -count)
   g[WAITING] = span_add(waiting_of(g), back)
   g.first = false
   g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true

@@ -131,9 +131,10 @@ end
 local function due_of(j)
   local due
   for _, g in ipairs(j.groups) do
-    for at_ms in gmatch(g.losses or '', '~[^:~]+:%d+:(%d+):%d+') do
-      at_ms = tonumber(at_ms)
-      if at_ms > 0 then due = due and (j.gang > 0 and math.max or math.min)(due, at_ms) or at_ms end
+    for _, loss in ipairs(g.losses and losses_of(g) or {}) do
+      if loss.due > 0 and loss.tasks ~= '-' then
+        due = due and (j.gang > 0 and math.max or math.min)(due, loss.due) or loss.due
+      end
     end
   end
   return due

@@ -40,6 +40,41 @@ local function load_machines(wanted)
   end
 end
 
+-- A loss of tasks of a group (losses.lua); low, high: the first and the last of them.
+local function loss_of(tasks, count, due, placement)
+  return {
+    tasks = tasks, count = count, due = due, placement = placement, low = tonumber(match(tasks, '^%d+')),
+    high = tonumber(match(tasks, '%d+$')) }
+end
+
+-- Add a loss to a list, which knows the first and the last task of all.
+local function add_loss(list, loss)
+  list[#list + 1], list.low, list.high = loss, math.min(list.low, loss.low), math.max(list.high, loss.high)
+end
+
+-- The losses of a group, read when they are first asked for. at: where the last search in them ended.
+local function losses_of(g)
+  if not g.loss_list then
+    local list = { low = math.huge, high = -1, at = 1 }
+    for tasks, count, due, placement in gmatch(g.losses or '', '~([^:~]+):(%d+):(%d+):(%d+)') do
+      add_loss(list, loss_of(tasks, tonumber(count), tonumber(due), placement))
+    end
+    g.loss_list = list
+  end
+  return g.loss_list
+end
+
+-- The losses as text; false when there are none.
+local function text_of_losses(list)
+  local parts = {}
+  for _, loss in ipairs(list) do
+    if loss.tasks ~= '-' then
+      parts[#parts + 1] = format('~%s:%d:%d:%s', loss.tasks, loss.count, loss.due, loss.placement)
+    end
+  end
+  return #parts > 0 and concat(parts)
+end
+
 -- A group's numbers and texts, and what this call does to it. live, going: its chunks of runs (placements.lua).
 local function group_of(layout, text, at)
   local g = { first = false, losses = false, wanted = 0, held = 0, live = '-', going = '-', unpack_numbers(layout, text, at) }
@@ -133,6 +168,7 @@ end
 local function write_group(g, form)
   waiting_of(g)
   runs_of(g)
+  if g.loss_list then g.losses, g.loss_list = text_of_losses(g.loss_list), false end
   g[REST] = (g.losses or g.live ~= '-' or g.going ~= '-') and (g.losses or '') .. '#' .. g.live .. '!' .. g.going or ''
   return write_words(g, form)
 end
