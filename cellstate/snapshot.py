@@ -1,7 +1,7 @@
 """The snapshot of a cell on which a scheduler decides, with its own claims as a working copy.
 
 `Snapshot` is what policies and schedulers use. `ArraySnapshot` (array_snapshot.py) is updated by the records of a
-store, `PackedSnapshot` (packed_snapshot.py) by values, in the simulator.
+store, `PackedSnapshot` (omega/simulation/packed_snapshot.py) by values.
 """
 
 from abc import ABC, abstractmethod

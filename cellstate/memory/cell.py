@@ -6,12 +6,12 @@ from typing import Any
 from cellstate.cell import Awaited, Membership, PendingJob, Reply
 from cellstate.errors import BadInput, Duplicate, Fenced
 from cellstate.memory.agents import MemoryAgents
+from cellstate.memory.commit import MemoryCommit
 from cellstate.memory.housekeeping import MemoryHousekeeping
 from cellstate.memory.jobs import plain
 from cellstate.memory.publish import Member
 from cellstate.memory.ranges import span_count, span_split
 from cellstate.memory.shards import MemoryShards
-from cellstate.memory.simulated import MemorySimulated
 from cellstate.memory.tasks import part_of
 from cellstate.memory.updates import MemoryUpdates
 from cellstate.memory.words import MachineRow
@@ -23,7 +23,7 @@ from cellstate.transaction import Ending, How, Intake, Position, Transaction
 Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | None]
 
 
-class MemoryCell(MemorySimulated, MemoryAgents, MemoryUpdates, MemoryShards, MemoryHousekeeping):
+class MemoryCell(MemoryCommit, MemoryAgents, MemoryUpdates, MemoryShards, MemoryHousekeeping):
     """A cell in memory; see `Cell` for the methods of the port.
 
     Finished jobs are kept as in the store. Only `expire` ends a lease. With `log` and `boxes` False it keeps no facts

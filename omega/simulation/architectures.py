@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.snapshot import Snapshot
 from omega.simulation.drive import Architecture, SimulatedScheduler
+from omega.simulation.packed_snapshot import PackedSnapshot
 
 
 class Shared(Architecture):

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cellstate.model import BUCKETS, Job
-from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.resources import Resources
 from cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
 from omega.simulation.drive import SimulatedScheduler
 from omega.simulation.engine import SECOND
 from omega.simulation.meter import Meter
+from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simulated_store import SimulatedStore
 from omega.simulation.worker_pools import WorkerPools
 from omega.simulation.world import Answers, World

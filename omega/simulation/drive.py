@@ -9,10 +9,10 @@ from typing import Any
 
 from cellstate.cell import Awaited, PendingJob
 from cellstate.model import Job
-from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Outcome, Transaction
 from omega.simulation.engine import SECOND
+from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.world import Answers, World
 from schedulers.constraints.fetching import Fetch, fetch
 from schedulers.loop import Arrived, Commit, Committed, Note, Receive, Reread, Sync, Synced, Think, attempts

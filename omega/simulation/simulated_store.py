@@ -9,12 +9,12 @@ from typing import Protocol
 
 from cellstate.cell import Membership
 from cellstate.errors import Refused
-from cellstate.memory import MemoryCell
 from cellstate.model import JobSpec, JobState, MachineSpec
-from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.ports import Cell
 from cellstate.resources import Dimensions
 from cellstate.transaction import Detection, Ending, How, Outcome, Placed, Position, Transaction, placed_runs
+from omega.simulation.packed_snapshot import PackedSnapshot
+from omega.simulation.twin import SimulatedTwin
 
 EXECUTOR = "simulated"
 LEASE_MS = 7 * 24 * 3600 * 1000
@@ -66,7 +66,7 @@ class TwinStore:
 
         `numbered`: whether sequence numbers are read; `counted`: whether use by user and pool is.
         """
-        self.twin = MemoryCell(
+        self.twin = SimulatedTwin(
             name, dimensions, keep_jobs=0, keep_ms=0, log=False, boxes=False, release_moves_number=release_moves_number
         )
         self.twin.numbered, self.twin.counted = numbered, counted

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from cellstate.model import Job
-from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.packing import FIELD, MASK, packed_need
 from cellstate.resources import Resources
 from cellstate.transaction import Claim, Mode, Outcome, Singles, Transaction, Verdict, all_placed
 from omega.simulation.drive import Architecture, Results, SimulatedScheduler
 from omega.simulation.engine import microseconds
+from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.world import World
 
 

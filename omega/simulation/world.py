@@ -8,7 +8,6 @@ from typing import Any, cast
 from cellstate import ranges
 from cellstate.cell import ANY_JOB, Awaited
 from cellstate.model import Job, Run
-from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.packing import packed_need
 from cellstate.pools import Epoch, Pools
 from cellstate.resources import Resources
@@ -16,6 +15,7 @@ from cellstate.transaction import PLACED_ONE, Ending, How, Outcome, Placed, Sing
 from omega.simulation.digest import Digest
 from omega.simulation.engine import Engine
 from omega.simulation.meter import Meter
+from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simulated_store import SimulatedStore
 from schedulers.work import keeps_running
 

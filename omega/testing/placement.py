@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from cellstate.array_snapshot import ArraySnapshot
 from cellstate.cell import Reply
 from cellstate.model import MachineState
-from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Position, Singles
+from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.testing.scenes import FIRST_NUMBER, Need, filled, for_all, less, room, snapshot, uses, work
 from schedulers.policies import Placement, machines_of
 from schedulers.work import Work

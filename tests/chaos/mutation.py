@@ -49,7 +49,12 @@ AGENTS = contract("agents", "members", "losses", "housekeeping", "machines")
 JOBS = contract("jobs", "waits", "updates", "housekeeping", "losses", "changes")
 SHARDS = contract("shards")
 AUDIT = ("tests/unit/cellstate/audit",)
-FAST = ("tests/property/test_simulated.py", "tests/unit/cellstate", "--ignore=tests/unit/cellstate/audit")
+FAST = (
+    "tests/property/test_simulated.py",
+    "tests/unit/omega/test_simulated_twin.py",
+    "tests/unit/cellstate",
+    "--ignore=tests/unit/cellstate/audit",
+)
 ROLLING = ("tests/unit/schedulers/test_rolling.py", "tests/unit/schedulers/test_rolling_ended.py")
 WORLDS = ("tests/property/test_rolling_worlds.py",)
 UPDATES = ("tests/cli/test_job_update.py",)
@@ -91,7 +96,7 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cellstate/memory/publish.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/reads.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/shards.py": ((*SHARDS, *TWIN), ("tests/property/test_shards.py",), SAME, FAST),
-    "cellstate/memory/simulated.py": (FAST,),
+    "omega/simulation/twin.py": (FAST,),
     "cellstate/audit/rules.py": (AUDIT,), "cellstate/audit/replay.py": (AUDIT,), "cellstate/audit/books.py": (AUDIT,),
     "cellstate/audit/directories.py": (AUDIT,), "cellstate/audit/register.py": (AUDIT,),
     "cellstate/audit/lanes.py": (AUDIT,), "cellstate/audit/reading.py": (AUDIT,), "cellstate/audit/report.py": (AUDIT,),
@@ -121,7 +126,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
      "claimed = n > 1 and {} or NONE, placed = {}, verdicts = false, incomplete = true, placing = false,"):
         "set before the first claim is judged",
     ("cellstate/lua/parts/losses.lua", "if n >= 0 then"): "adds no task, twice",
-    ("cellstate/memory/simulated.py", "if self.numbered or self.release_moves_number:"):
+    ("omega/simulation/twin.py", "if self.numbered or self.release_moves_number:"):
         "numbers that nobody reads",
     ("cellstate/audit/register.py", "arrived: tuple[int, int] = (0, 1)"): "read of submitted jobs alone, which set it",
     ("cellstate/memory/housekeeping.py", "if now - (self.ticks[0][0] if self.ticks else 1) >= TICK_MS:"):
@@ -136,17 +141,17 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("cellstate/lua/housekeep.lua",
      "if not j or (j.state < HELD and j.delayed or j.placed) == 0 then done[#done + 1] = id end"):
         "an entry of a held job that is due leaves no delayed task",
-    ("cellstate/memory/simulated.py", "if at <= 0 or ((end - at) * WHOLESALE > len(free) and copy.wholesale):"):
+    ("omega/simulation/twin.py", "if at <= 0 or ((end - at) * WHOLESALE > len(free) and copy.wholesale):"):
         "reads all machines instead of those that changed, with the same result",
-    ("cellstate/memory/simulated.py", "g = j.groups[number] if 1 <= number < len(j.groups) else None"):
+    ("omega/simulation/twin.py", "g = j.groups[number] if 1 <= number < len(j.groups) else None"):
         "takes the long way, with the same result",
-    ("cellstate/memory/simulated.py",
+    ("omega/simulation/twin.py",
      "if g is None or j.state is not JobState.ACTIVE or total >= g.unplaced or len(g.waiting) != 2:"):
         "takes the long way, with the same result",
-    ("cellstate/memory/simulated.py",
+    ("omega/simulation/twin.py",
      "if in_step and copy is None and counts is None and copy.took(machines, g.need):"):
         "takes the long way, with the same result",
-    ("cellstate/memory/simulated.py", "if at < 0 or ((end - at) * WHOLESALE >= len(free) and copy.wholesale):"):
+    ("omega/simulation/twin.py", "if at < 0 or ((end - at) * WHOLESALE >= len(free) and copy.wholesale):"):
         "reads all machines instead of those that changed, with the same result",
 }  # fmt: skip
 """Mutants, by file and line as it is then, that do the same as the program, with the reason; they are not drawn."""

@@ -20,9 +20,10 @@ from hypothesis.stateful import (
 from cellstate.errors import OmegaError
 from cellstate.memory import MemoryCell
 from cellstate.model import After, Gang, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.packing import packed
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Outcome, Placed, Position, Singles, Transaction
+from omega.simulation.packed_snapshot import PackedSnapshot
+from omega.simulation.twin import SimulatedTwin
 from tests.property.worlds import DIMENSIONS, KEEP_JOBS, KEEP_MS
 
 MEMBER = "batch/0"
@@ -67,7 +68,7 @@ class Simulated(RuleBasedStateMachine):
     def begin(self, some: list[tuple[int, int]], keep: int) -> None:
         self.port = MemoryCell("c", DIMENSIONS, keep_jobs=keep, keep_ms=KEEP_MS)
         self.port.shortcut = False
-        self.quick = MemoryCell("c", DIMENSIONS, keep_jobs=keep, keep_ms=KEEP_MS, log=False, boxes=False)
+        self.quick = SimulatedTwin("c", DIMENSIONS, keep_jobs=keep, keep_ms=KEEP_MS, log=False, boxes=False)
         self.cells = (self.port, self.quick)
         self.position = Position()
         self.rows: dict[int, list[int]] = {}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from cellstate.cell import Reply
-from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Position
+from omega.simulation.packed_snapshot import PackedSnapshot
 from tests.unit.schedulers.drive import copy, room, rows
 
 MASK = np.array([True, False, True, False])

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from cellstate.cell import Reply
 from cellstate.model import Gang
-from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Position
+from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.testing import PlacementContract
 from schedulers.placement.constrained import Constrained
 from schedulers.placement.domains import patches, places_of, tasks_of

@@ -1,22 +1,19 @@
-"""Operations of the simulator on the twin: validation as in `commit` and `end`, without messages and log.
+"""The in-memory twin as the simulator uses it: validation as in `commit` and `end`, without messages and log.
 
 A day of a cell has a quarter of a million tasks; each is validated, placed and ended here in few steps. Uncommon cases
 take the full path. tests/property compares both paths exactly.
 """
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from operator import length_hint
 
-from cellstate.memory.commit import MemoryCommit
+from cellstate.memory import MemoryCell
 from cellstate.memory.words import Group, JobRow
 from cellstate.model import Gang, JobState
-from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.transaction import (
     PLACED_ONE,
     Claim,
     Detection,
-    Ending,
     Mode,
     Outcome,
     Placed,
@@ -26,6 +23,7 @@ from cellstate.transaction import (
     all_placed,
     placed_runs,
 )
+from omega.simulation.packed_snapshot import PackedSnapshot
 
 FULL_ONE, MOVED_ONE, ABORTED_ONE = (0, Verdict.FULL), (0, Verdict.MOVED), (0, Verdict.ABORTED)
 
@@ -34,10 +32,9 @@ WHOLESALE = 16
 """Number of changed machines above which copying them all at once costs less than checking each."""
 
 
-class MemorySimulated(MemoryCommit):
+class SimulatedTwin(MemoryCell):
     """One transaction per call, by schedulers with an assumed right to commit."""
 
-    release_moves_number = True
     numbered = True
     """With False, sequence numbers stay constant: for simulations that do not read them."""
 
@@ -238,10 +235,6 @@ class MemorySimulated(MemoryCommit):
         return Placed(range(first, first + len(machines)), machines, counts, g.number)
 
     # Endings
-
-    @abstractmethod
-    def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
-        """See Cell.end."""
 
     def finish_placed(self, placed: Placed, at_ms: int) -> int:
         """End all of these tasks as finished, as `end` for each of the runs. Returns their number."""

@@ -6,10 +6,10 @@ import pytest
 from cellstate.array_snapshot import ArraySnapshot
 from cellstate.cell import Reply
 from cellstate.model import MachineState
-from cellstate.packed_snapshot import PackedSnapshot
 from cellstate.packing import packed_need
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Position
+from omega.simulation.packed_snapshot import PackedSnapshot
 
 
 def copy_of(*states: MachineState) -> PackedSnapshot:
