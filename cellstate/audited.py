@@ -66,7 +66,7 @@ class Audited(Protocol):
         """See Cell.facts."""
 
     def job_names(self) -> Mapping[str, str]:
-        """The names of live jobs, and their ids."""
+        """Return the names of live jobs, and their ids."""
 
     unreadable: dict[tuple[str, str], str]
     """Records that could not be read and were left out: (key, field) → reason."""

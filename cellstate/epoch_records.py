@@ -51,11 +51,11 @@ class _Leaves:
         self._data = data
 
     def shares(self) -> dict[str, Sequence[tuple[float, ...]]]:
-        """The share of each job of a leaf, by tree."""
+        """Return the share of each job of a leaf, by tree."""
         return {name: [tuple(share) for share in each] for name, each in msgpack.unpackb(self._data)[1].items()}
 
     def leaves(self) -> dict[str, Sequence[Leaf]]:
-        """The leaves by tree."""
+        """Return the leaves by tree."""
         return {name: [_leaf(*each) for each in rows] for name, rows in msgpack.unpackb(self._data)[0].items()}
 
 

@@ -92,7 +92,7 @@ def leaf_of(pool: str, user: str) -> str:
 
 
 def is_legal(used: Resources, share: Shares, taken: Resources, losses: Sequence[Loss]) -> bool:
-    """Whether an eviction set is legal as a whole.
+    """Return whether an eviction set is legal as a whole.
 
     The evictor's pool (`used` before, `share`) stands below its share before it; each victim's pool ends less than one
     evicted unit below its own share; and of each pair of evictor and victim the larger usage ÷ share becomes smaller.

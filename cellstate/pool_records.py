@@ -84,7 +84,7 @@ def leaf_field(name: str) -> str:
 
 
 def operators_word(pools: Pools) -> bytes:
-    """The field ``operators``."""
+    """Return the field ``operators``."""
     return b"-" if pools.operators_from is None else b"%d" % pools.operators_from
 
 

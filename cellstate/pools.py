@@ -179,7 +179,7 @@ class Pools:
         return None if not stated or None in stated else max(each for each in stated if each is not None)
 
     def path(self, name: str) -> list[Pool]:
-        """The pool of that name and its ancestors, without the root; empty for an unknown name."""
+        """Return the pool of that name and its ancestors, without the root; empty for an unknown name."""
         named, found = self.by_name, list[Pool]()
         while (pool := named.get(name)) is not None and len(found) < MOST_DEPTH:
             found.append(pool)
@@ -187,7 +187,7 @@ class Pools:
         return found
 
     def tree_of(self, name: str) -> PoolTree:
-        """The tree of a pool; the first tree for an unknown (ephemeral) one."""
+        """Return the tree of a pool; the first tree for an unknown (ephemeral) one."""
         path = self.path(name)
         wanted = path[-1].tree if path else ""
         return next((tree for tree in self.trees if tree.name == wanted), self.trees[0])
@@ -202,11 +202,11 @@ class Pools:
         return found
 
     def pool_of(self, pool: str, user: str) -> str:
-        """The name of the pool of a job that names `pool` ("" for none) and was submitted by `user`."""
+        """Return the name of the pool of a job that names `pool` ("" for none) and was submitted by `user`."""
         return pool or user or NOBODY
 
     def parent_of(self, name: str) -> str:
-        """The name of a pool's parent, of an ephemeral pool the default parent of the first tree."""
+        """Return the name of a pool's parent, of an ephemeral pool the default parent of the first tree."""
         pool = self.by_name.get(name)
         return pool.parent if pool is not None else self.trees[0].default_parent
 
@@ -216,7 +216,7 @@ class Pools:
         return [pool for pool in path if pool.limits]
 
     def may_submit(self, name: str, user: str) -> bool:
-        """Whether a user may submit to a pool: one of those that it and each of its ancestors names."""
+        """Return whether a user may submit to a pool: one of those that it and each of its ancestors names."""
         return all(not pool.users or user in pool.users for pool in self.path(name))
 
 

@@ -93,7 +93,7 @@ def bare(section: Sequence[Field]) -> int:
 
 
 def is_text(field: Field) -> bool:
-    """Whether a field has a length of its own."""
+    """Return whether a field has a length of its own."""
     return field.form in "tT"
 
 
@@ -155,7 +155,7 @@ def lua() -> str:
 
 
 def _format(section: Sequence[Field], form: int) -> str:
-    """The format of a section for the scripts' pack and unpack."""
+    """Return the format of a section for the scripts' pack and unpack."""
     return "".join("c2" if field.form == "h" else f"I{width(field, form)}{'c0' * is_text(field)}" for field in section)
 
 

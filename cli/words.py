@@ -20,7 +20,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
 def fraction(value: float) -> str:
-    """A share or a conflict fraction, with three digits after the point."""
+    """Return a share or a conflict fraction, with three digits after the point."""
     return f"{value:.3f}"
 
 
@@ -30,7 +30,7 @@ def percent(part: float, whole: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """A duration as precise as is of use: ``4 ms``, ``0.12 s``, ``9.4 s``, ``2m05s``, ``3h12m``, ``2d04h``."""
+    """Return a duration as precise as is of use: ``4 ms``, ``0.12 s``, ``9.4 s``, ``2m05s``, ``3h12m``, ``2d04h``."""
     if value < 0.1:
         return f"{1000 * value:.0f} ms"
     if value < 1:
@@ -61,7 +61,7 @@ def memory(mebibytes: float) -> str:
 
 
 def amount(name: str, value: int) -> str:
-    """A sum of a resource over many machines, rounded: ``5,320``, ``4.7 TiB``."""
+    """Return a sum of a resource over many machines, rounded: ``5,320``, ``4.7 TiB``."""
     if name == "memory":
         return memory(value)
     if name == "cpu":

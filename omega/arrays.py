@@ -48,7 +48,7 @@ def parse_array(text: str, step: int = 1) -> Array:
 
 
 def array_index(extra: Mapping[str, Any], task: int) -> int | None:
-    """The array index of a group's task, by the group's extra and the task's index; None when it is no array."""
+    """Return the array index of a group's task, by the group's extra and the task's index; None when it is no array."""
     array = extra.get("array")
     return None if array is None else int(array["first"]) + int(array["step"]) * task
 

@@ -28,7 +28,7 @@ def check_owner(me: str, cell: "JobStore", jobs: "Iterable[Job]", *, force: bool
 
 
 def changed_json(job: "Job") -> dict[str, Any]:
-    """A job after a change as plain values."""
+    """Return a job after a change as plain values."""
     return {"state": state(job), "held": job.held, "after": [wait._asdict() for wait in job.after],
             "totals": [group.total for group in job.groups], "modify_index": job.modified}  # fmt: skip
 

@@ -93,7 +93,7 @@ def library() -> Path | None:
 
 
 def _trusted(path: Path) -> bool:
-    """Whether a library and the folders above it belong to root and are closed to others."""
+    """Return whether a library and the folders above it belong to root and are closed to others."""
     try:
         real = path.resolve(strict=True)
         facts = [each.stat() for each in (real, *real.parents)]

@@ -22,7 +22,7 @@ WORDS = {"new": "submitted", "same": "unchanged"}
 
 
 def new_id() -> str:
-    """A random job id of 12 hexadecimal digits."""
+    """Return a random job id of 12 hexadecimal digits."""
     return secrets.token_hex(6)
 
 
@@ -45,14 +45,14 @@ def job_file(name: str, data: bytes) -> "JobFile":
 
 
 def jobs_of(cell: "JobStore", files: "Sequence[JobFile]") -> "list[JobSpec]":
-    """The jobs of files, in the amounts of a cell; those without an id get a new one. Raises BadInput."""
+    """Return the jobs of files, in the amounts of a cell; those without an id get a new one. Raises BadInput."""
     from omega.jobfile.reader import load
 
     return load(files, cell.dimensions, new_id, lambda name: find_job(cell, name).id)
 
 
 def stamped(user: str, spec: "JobSpec", account: str = "") -> "JobSpec":
-    """A job with its user: that of the connection (`account`), else the one it names, else `user`."""
+    """Return a job with its user: that of the connection (`account`), else the one it names, else `user`."""
     if account:
         return replace(spec, extra={**spec.extra, "user": account, "verified": True})
     return replace(spec, extra={"user": user, **spec.extra})

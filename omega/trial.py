@@ -35,7 +35,7 @@ class Trial:
     result: Result
 
     def table(self) -> Text:
-        """The figures of Omega §4 by kind of job: waits in seconds, busyness as a share of the time."""
+        """Return the figures of Omega §4 by kind of job: waits in seconds, busyness as a share of the time."""
         rows = [HEADINGS, *(_row(kind, self.result.kinds[kind].as_json()) for kind in self.result.kinds)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
         return Text("\n".join(_line(row, widths) for row in rows))
@@ -106,7 +106,7 @@ def run(
 
 
 def _shared(workload: Workload, wanting: Sequence[str], takes: str, share: float) -> Workload:
-    """The workload with a share of the jobs of one kind divided among other kinds."""
+    """Return the workload with a share of the jobs of one kind divided among other kinds."""
     if not 0 < share <= 1:
         raise BadInput(f"simulate: a share of {share:g}; want more than 0, at most 1")
     kinds = {arrival.job.kind for arrival in workload.arrivals}

@@ -93,10 +93,10 @@ class Needs:
 
 
 def exceeds(amounts: tuple[int, ...], capacity: tuple[int, ...]) -> bool:
-    """Whether any amount is above the capacity."""
+    """Return whether any amount is above the capacity."""
     return any(amount > most for amount, most in zip(amounts, capacity, strict=True))
 
 
 def canonical(text: str) -> str:
-    """The same set with pieces ascending and joined where they touch; callers may end ``1,2,3``."""
+    """Return the same set with pieces ascending and joined where they touch; callers may end ``1,2,3``."""
     return ranges.add(ranges.EMPTY, text)

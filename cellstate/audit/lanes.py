@@ -76,7 +76,7 @@ def _names(inspection: Inspection) -> Iterator[Violation]:
 
 
 def _rows(inspection: Inspection) -> Iterator[Violation]:
-    """The last row of a lane in the change list equals its record."""
+    """Check that the last row of a lane in the change list equals its record."""
     last: dict[int, list[int]] = {}
     for change in inspection.changes:
         for row in change.lanes.tolist():

@@ -32,7 +32,7 @@ def check_schema(backup: Backup) -> None:
 
 
 def upgradable(schema: int) -> bool:
-    """Whether cells of an older schema can be brought to the present one."""
+    """Return whether cells of an older schema can be brought to the present one."""
     return schema in _STEPS
 
 

@@ -200,7 +200,7 @@ class MemoryWords:
         self.shut: set[int] = set()
 
     def kind(self, name: str) -> KindRow:
-        """The record of a kind, made when there is none."""
+        """Return the record of a kind, made when there is none."""
         found = self.K.get(name)
         if found is None:
             found = self.K[name] = KindRow(name, len(self.dimensions))
@@ -225,7 +225,7 @@ class MemoryWords:
             )
 
     def spread(self, amounts: int) -> tuple[int, ...]:
-        """The single amounts of a packed integer without guards."""
+        """Return the single amounts of a packed integer without guards."""
         return tuple(amounts >> FIELD * d & MASK for d in range(len(self.dimensions)))
 
     def used(self, capacity: Resources, free: int) -> tuple[int, ...]:
@@ -233,7 +233,7 @@ class MemoryWords:
         return tuple(capacity[d] - ((free >> FIELD * d & MASK) - GUARD) for d in range(len(capacity)))
 
     def over(self, m: MachineRow) -> bool:
-        """Whether more is allocated than the machine has."""
+        """Return whether more is allocated than the machine has."""
         return m.free & self.guards != self.guards
 
     def room(self, m: MachineRow, g: Group) -> int:
@@ -249,6 +249,6 @@ class MemoryWords:
 
     @staticmethod
     def limits(k: KindRow) -> Limits:
-        """The limits of a kind, in the words of the port."""
+        """Return the limits of a kind, in the words of the port."""
         highest = MOST_PRECEDENCE if k.highest is None else k.highest
         return Limits(k.limit, k.max_jobs, (k.lowest or 0, highest))

@@ -27,7 +27,7 @@ class MachineQueries(Protocol):
         """Return the machines of these indices, in their order, without those that are gone or never existed."""
 
     def machine_index(self, name: str) -> int | None:
-        """The index of a machine by its name."""
+        """Return the index of a machine by its name."""
 
     def machines_of(self, executor: str) -> list[tuple[int, MachineState]]:
         """Index and state of every machine of an executor, gone ones included, by index."""
@@ -100,7 +100,7 @@ class JobQueries(Protocol):
         """Ids of every job that is kept, in no order."""
 
     def job_names(self) -> dict[str, str]:
-        """The names of live jobs, and their ids; read a few thousand at a time."""
+        """Return the names of live jobs, and their ids; read a few thousand at a time."""
 
     def pending(self, most: int | None = None) -> Mapping[str, list[str]]:
         """Return ids of pending jobs by kind, in the order of becoming pending; at most `most` of each kind."""
@@ -134,7 +134,7 @@ class Queries(MachineQueries, JobQueries, Audited, Session, Protocol):
         """Return limits and use by kind."""
 
     def pools(self) -> Pools:
-        """The pools that operators configured."""
+        """Return the pools that operators configured."""
 
     def demands(self, since: Position) -> tuple[Reply, list[JobDemand]]:
         """Return what all live jobs hold and want, and machines changed since a position: both at one version."""
@@ -161,7 +161,7 @@ class Queries(MachineQueries, JobQueries, Audited, Session, Protocol):
         """Jobs that housekeeping has to act on: from when, in ms of the server's clock."""
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
-        """Every scheduler on record: incarnation, whether its lease holds, its last figures."""
+        """Return every scheduler on record: incarnation, whether its lease holds, its last figures."""
 
     def figures(self) -> dict[str, dict[str, Any]]:
         """Return the last figures of every scheduler, also of those that left."""

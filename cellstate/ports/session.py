@@ -14,7 +14,7 @@ class Session(Protocol):
     """Where its store is; "" for a cell in memory."""
 
     def account(self) -> str:
-        """The connection's user of the server when it is one person's; "" for the default and for roles."""
+        """Return the connection's user of the server when it is one person's; "" for the default and for roles."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -26,7 +26,7 @@ class Session(Protocol):
         """Raise CellGone, which a process at work waits for, when there is no such cell now, or not one like it."""
 
     def store_ms(self) -> int:
-        """The server's clock, the one that all agents share, in milliseconds since 1970."""
+        """Return the server's clock, the one that all agents share, in milliseconds since 1970."""
 
     def store_run(self) -> str:
         """Return the id of the server's run; another run may have less data (semantics 16)."""

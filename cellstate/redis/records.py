@@ -50,7 +50,7 @@ def row_bytes(dimensions: int) -> int:
 
 
 def lane_row(record: bytes, dimensions: int) -> tuple[bytes, int, Lane]:
-    """The row of a lane in the change list, its serial and its name, from its record (lua/parts/lanes.lua)."""
+    """Return the row of a lane in the change list, its serial and its name, from its record (lua/parts/lanes.lua)."""
     width = row_bytes(dimensions)
     return record[:width], int.from_bytes(record[8:16], "little"), Lane.named(record[width + 24 :].decode())
 
@@ -157,7 +157,7 @@ def read_outcomes(text: bytes, transactions: Sequence[Transaction]) -> list[Outc
 
 
 def fact_words(line: str, dimensions: int) -> list[tuple[str, ...]]:
-    """The facts in a line of the log: one, or one for each placement of a line ``places``."""
+    """Return the facts in a line of the log: one, or one for each placement of a line ``places``."""
     words = line.split(" ")
     if words[0] != "places":
         return [tuple(words)]

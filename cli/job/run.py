@@ -138,7 +138,7 @@ SCRIPTS = (".py", ".sh", ".rb", ".pl", ".js")
 
 
 def stem(words: Sequence[str]) -> str:
-    """A name after a command: of ``python3 crunch.py -v`` it is ``crunch``, of ``sleep 30`` it is ``sleep``."""
+    """Return a name after a command: of ``python3 crunch.py -v`` it is ``crunch``, of ``sleep 30`` it is ``sleep``."""
     scripts = [word for word in words if PurePath(word).suffix in SCRIPTS]
     name = PurePath((scripts or words)[0]).stem
     plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)

@@ -67,7 +67,7 @@ def command(
 
 
 def _fresh(cell: "OperatorStore", specs: "Sequence[MachineSpec]") -> "list[MachineSpec]":
-    """Those that are not there. Duplicate when one is there with other amounts or attributes."""
+    """Return those that are not there. Duplicate when one is there with other amounts or attributes."""
     known = {machine.name: machine for machine in cell.machines()}
     for spec in specs:
         there = known.get(spec.name)

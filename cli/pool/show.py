@@ -61,7 +61,7 @@ def _limits(row: Mapping[str, Any]) -> str:
 
 
 def _volume(row: Mapping[str, Any]) -> str:
-    """The volume in resource × seconds."""
+    """Return the volume in resource × seconds."""
     from cellstate.resources import format_amount
 
     return "  ".join(f"{name} {format_amount(name, round(amount))}·s" for name, amount in row["volume"].items())

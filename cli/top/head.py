@@ -40,7 +40,7 @@ def _machines(overview: Overview) -> str:
 
 
 def _use(overview: Overview, width: int) -> "list[Text]":
-    """A line for each resource: bar, share, amounts, history."""
+    """Return a line for each resource: bar, share, amounts, history."""
     from rich.text import Text
 
     names = overview.dimensions.names

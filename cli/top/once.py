@@ -33,7 +33,7 @@ def show(overview: Overview) -> None:
 
 
 def document(overview: Overview) -> dict[str, Any]:
-    """A frame as plain values; amounts in the smallest units, times in milliseconds since 1970 or in seconds."""
+    """Return a frame as plain values; amounts in the smallest units, times in milliseconds since 1970 or in seconds."""
     states = {"total": len(overview.machines)} | {word: overview.states[word] for word in MACHINE_STATES}
     return {
         "cell": overview.cell, "store": overview.store, "at_ms": overview.at_ms, "version": overview.version,

@@ -43,7 +43,7 @@ class Pane:
 
 
 def panes(overview: Overview) -> list[Pane]:
-    """All of them, in order."""
+    """Return all of them, in order."""
     return [_jobs(overview), _schedulers(overview), _machines(overview), _events(overview)]
 
 
@@ -186,7 +186,7 @@ def chosen(pane: Pane, column: int | None, *, reverse: bool, wanted: str, most: 
 
 
 def fit(pane: Pane, things: Sequence[Any], width: int) -> list[tuple[Column, int]]:
-    """The columns that have room, and how wide each may be; two characters stand between them, and a
+    """Return the columns that have room, and how wide each may be; two characters stand between them, and a
     heading has room for the mark of the order.
     """
     shown = [

@@ -32,7 +32,7 @@ NEAR = 0.9
 
 
 def sweep(form: Form) -> list[Configuration]:
-    """Every cell at its rates; `points` of them, the first, the last and between."""
+    """Return every cell at its rates; `points` of them, the first, the last and between."""
     return [form.start(cell, rate=rate) for cell in form.cells for rate in _some(RATES[cell], form.points)]
 
 
@@ -50,7 +50,7 @@ def _times(share: float, cell: str) -> float:
 
 
 def calm_and_busy(form: Form) -> list[Configuration]:
-    """The cell's own rate, and a tenth below the one at which the paper's cell saturates."""
+    """Return the cell's own rate, and a tenth below the one at which the paper's cell saturates."""
     return [form.start(cell, rate=rate) for cell in form.cells for rate in (1.0, _times(NEAR, cell))]
 
 
@@ -77,7 +77,7 @@ def by_decisions(cell: str) -> float:
 
 
 def saturation(line: Sequence[Record]) -> tuple[float, float]:
-    """The rate up to which all batch jobs are scheduled, and the first at which they are not."""
+    """Return the rate up to which all batch jobs are scheduled, and the first at which they are not."""
     below = 0.0
     for record in line:
         if saturated(record, "batch"):
@@ -142,7 +142,7 @@ def _pays(records: Sequence[Record], _: int) -> Seen:
 
 
 def _unsaturated(records: Sequence[Record]) -> list[list[Record]]:
-    """The records of each rate at which no number of schedulers is saturated, by number."""
+    """Return the records of each rate at which no number of schedulers is saturated, by number."""
     lines = (along(where(records, rate=rate), "batch") for rate in sorted({at(record, "rate") for record in records}))
     return [line for line in lines if not any(saturated(record, "batch") for record in line)]
 
@@ -207,7 +207,7 @@ def _saturation(cell: str, rate: float) -> Experiment:
 
 
 def _of(name: str, claim: str, metric: str, expectation: str, judge: Judge) -> Experiment:
-    """A claim of figure 9."""
+    """Return a claim of figure 9."""
     return Experiment(
         name, claim, "Omega §4.3, fig. 9", 9, metric, expectation, shared_sweep, judge, SMALL_SHARED, FULL_SHARED
     )

@@ -12,7 +12,7 @@ EXPERIMENTS = {
 
 
 def find(names: Sequence[str]) -> list[Experiment]:
-    """The experiments of these names, all of them for none. BadInput names those there are."""
+    """Return the experiments of these names, all of them for none. BadInput names those there are."""
     for name in names:
         if name not in EXPERIMENTS:
             raise BadInput(f"unknown experiment {name!r}; there is {', '.join(EXPERIMENTS)}")
@@ -20,5 +20,5 @@ def find(names: Sequence[str]) -> list[Experiment]:
 
 
 def of_figure(number: int) -> list[Experiment]:
-    """The experiments about a figure of the paper."""
+    """Return the experiments about a figure of the paper."""
     return [experiment for experiment in EXPERIMENTS.values() if experiment.figure == number]

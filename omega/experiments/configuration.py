@@ -87,7 +87,7 @@ class Configuration:
         )  # fmt: skip
 
     def drawn(self) -> Workload:
-        """The workload. The last one is kept: runs that differ in settings alone share theirs."""
+        """Return the workload. The last one is kept: runs that differ in settings alone share theirs."""
         size = self.machines, self.cpu, self.memory
         if self.from_file:
             return _read(self.workload, *size)
@@ -98,11 +98,11 @@ class Configuration:
         return Simulation(self.drawn(), self.settings(), cell=cell, progress=progress).run()
 
     def as_json(self) -> dict[str, Any]:
-        """Every parameter by name."""
+        """Return every parameter by name."""
         return asdict(self)
 
     def but(self, values: Mapping[str, Any]) -> "Configuration":
-        """The same with other values for some parameters, which may be words. Raises BadInput."""
+        """Return the same with other values for some parameters, which may be words. Raises BadInput."""
         return replace(self, **{name: parsed(name, value) for name, value in values.items()})
 
 
@@ -115,7 +115,7 @@ WANTED = {bool: "true or false", int: "a whole number", float: "a number"}
 
 
 def parsed(name: str, value: Any) -> Any:
-    """A value of a parameter, from words or a number. BadInput when there is no such parameter or value."""
+    """Return a value of a parameter, from words or a number. BadInput when there is no such parameter or value."""
     if name not in PARAMETERS:
         raise BadInput(f"unknown parameter {name!r}; there is {', '.join(PARAMETERS)}")
     kind = PARAMETERS[name]

@@ -36,7 +36,7 @@ LONGER = 4.0
 
 
 def sweep(form: Form) -> list[Configuration]:
-    """Every cell, architecture and decision time from 0.01 to 100 s."""
+    """Return every cell, architecture and decision time from 0.01 to 100 s."""
     return [
         form.start(cell, architecture=architecture, t_job_service=t_job)
         for cell in form.cells

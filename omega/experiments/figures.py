@@ -54,7 +54,7 @@ FIGURES = {
 
 
 def figure(number: int) -> PaperFigure:
-    """A figure by its number in the paper. BadInput names those there are."""
+    """Return a figure by its number in the paper. BadInput names those there are."""
     if number not in FIGURES:
         raise BadInput(f"figure {number}: the simulator draws figures 2 to 10, 15 and 16 of the Omega paper")
     return FIGURES[number]

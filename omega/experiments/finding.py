@@ -110,7 +110,7 @@ def concluded(seen: Sequence[Seen]) -> Finding:
 
 
 def _tolerances(seen: Sequence[Seen]) -> list[float]:
-    """The tolerance of each equality: at most the experiment's and at most the spread between seeds."""
+    """Return the tolerance of each equality: at most the experiment's and at most the spread between seeds."""
     found = []
     for same in zip(*(each.alike for each in seen), strict=True):
         values, most = [each.value for each in same], min(each.most for each in same)

@@ -76,7 +76,7 @@ class _Running:
 
     @classmethod
     def of(cls, job: MapReduceJob, now: float) -> "_Running":
-        """A job of which nothing is done."""
+        """Return a job without progress."""
         return cls(job, now, [float(phase.activities) for phase in job.phases])
 
     def resize(self, policy: Sizing, totals: Totals) -> int:

@@ -33,18 +33,18 @@ UNSCHEDULED = 0.05
 
 
 def of(record: Record, kind: str, name: str) -> float:
-    """A figure of a kind of job: ``of(record, "batch", "wait")``."""
+    """Return a figure of a kind of job: ``of(record, "batch", "wait")``."""
     return float(record["result"][kind][SHORT.get(name, name)])
 
 
 def spread(record: Record, kind: str, name: str) -> float:
-    """The median absolute deviation of the daily values behind a figure; 0 when it is no median."""
+    """Return the median absolute deviation of the daily values behind a figure; 0 when it is no median."""
     known = SPREAD.get(SHORT.get(name, name))
     return float(record["result"][kind][known]) if known else 0.0
 
 
 def saturated(record: Record, kind: str) -> bool:
-    """Whether the kind's scheduler has no time left, or a part of the jobs is not scheduled by the end."""
+    """Return whether the kind's scheduler has no time left, or a part of the jobs is not scheduled by the end."""
     figures = record["result"][kind]
     missing = figures["jobs_submitted"] - figures["jobs_scheduled"]
     return of(record, kind, "busyness") >= SATURATED_BUSYNESS or missing > max(
@@ -53,7 +53,7 @@ def saturated(record: Record, kind: str) -> bool:
 
 
 def unscheduled(record: Record) -> float:
-    """The share of all submitted jobs that were not scheduled by the end, abandoned ones included."""
+    """Return the share of all submitted jobs that were not scheduled by the end, abandoned ones included."""
     jobs = record["result"]["jobs"]
     return 1.0 - jobs["scheduled"] / jobs["submitted"] if jobs["submitted"] else 0.0
 

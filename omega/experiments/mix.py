@@ -29,7 +29,7 @@ KINDS = ("batch", "service")
 
 @cache
 def shares(cell: str, seed: int = 0) -> dict[str, tuple[float, float]]:
-    """The shares of batch and service in jobs and tasks that arrive, and in cpu and memory × time that are held.
+    """Return the shares of batch and service in jobs and tasks that arrive, and in cpu and memory × time that are held.
 
     Held is counted over `HOURS`, including initial jobs.
     """

@@ -15,7 +15,7 @@ FULL = Form(days=0.3, points=3, cells=("A", "C"), even=True, seeds=SEEDS)
 
 
 def sweep(form: Form) -> list[Configuration]:
-    """Every cell and decision time from 0.01 to 100 s, beside the architectures it is compared with."""
+    """Return every cell and decision time from 0.01 to 100 s, beside the architectures it is compared with."""
     found = []
     for cell in form.cells:
         for architecture in ("two-level", "shared-state"):

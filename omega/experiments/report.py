@@ -130,7 +130,7 @@ def page(parts: Sequence[ReportSection], figures: PurePosixPath, command: str, r
 
 
 def _counts(trials: Sequence[Trial]) -> str:
-    """The verdicts counted; those on claims that were fitted apart."""
+    """Return the verdicts counted; those on claims that were fitted apart."""
     counts = Counter(trial.verdict for trial in trials if not trial.experiment.fitted)
     holds, fails, unknown = (counts[verdict] for verdict in (Conclusion.HOLDS, Conclusion.FAILS, Conclusion.UNKNOWN))
     fitted = [trial for trial in trials if trial.experiment.fitted]

@@ -16,7 +16,7 @@ FIELDS = ("key", "configuration", "seed", "version", "digest", "seconds", "resul
 
 
 def key_of(configuration: Configuration) -> str:
-    """The key of a result: every parameter, the simulator's sources, and the content of a workload file."""
+    """Return the key of a result: every parameter, the simulator's sources, and the content of a workload file."""
     facts: dict[str, Any] = {**configuration.as_json(), "sources": sources_digest()}
     if configuration.from_file:
         try:
@@ -92,7 +92,7 @@ class Results:
             self._write(lambda: _append(self.path or Path(), json.dumps(record, allow_nan=False) + "\n"))
 
     def get(self, configuration: Configuration) -> Record | None:
-        """The record of a configuration, made by the code that runs now."""
+        """Return the record of a configuration, made by the code that runs now."""
         return self._records.get(key_of(configuration))
 
     def outdated(self, configurations: Iterable[Configuration]) -> list[Record]:
@@ -106,7 +106,7 @@ class Results:
         ]
 
     def __iter__(self) -> Iterator[Record]:
-        """All records, oldest first."""
+        """Yield all records, oldest first."""
         return iter(self._records.values())
 
     def __len__(self) -> int:

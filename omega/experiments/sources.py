@@ -13,7 +13,7 @@ ENDINGS = (".py", ".csv")
 
 
 def program_version() -> str:
-    """The version of Omega that simulates, for people."""
+    """Return the version of Omega that simulates, for people."""
     try:
         return version("omega-scheduler")
     except PackageNotFoundError:
@@ -22,7 +22,7 @@ def program_version() -> str:
 
 @cache
 def sources_digest() -> str:
-    """A digest of names and contents; equal exactly when the code that simulates is. Read once a process."""
+    """Return a digest of names and contents; equal exactly when the code that simulates is. Read once a process."""
     found = blake2b(digest_size=8)
     for package in DECIDING:
         _take(files(package), package, found)

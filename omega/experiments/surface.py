@@ -16,7 +16,7 @@ FULL = Form(days=0.12, points=2, cells=("B",), even=True, seeds=SEEDS)
 
 
 def sweep(form: Form) -> list[Configuration]:
-    """The service scheduler's t_job and t_task, `points` values each."""
+    """Return the service scheduler's t_job and t_task, `points` values each."""
     return [
         form.start(cell, architecture=architecture, t_job_service=t_job, t_task_service=t_task)
         for cell in form.cells

@@ -16,7 +16,7 @@ MOST_VALUES = 10_000
 
 
 def axis(text: str) -> tuple[str, list[Any]]:
-    """A parameter and its values: ``batch=1,2,4``, ``rate=1..10``, ``t_job_service=0.01..100:9``.
+    """Return a parameter and its values: ``batch=1,2,4``, ``rate=1..10``, ``t_job_service=0.01..100:9``.
 
     ``a..b`` goes in steps of 1; ``a..b:n`` is n values from a to b, evenly spaced in their logarithms.
     Ranges and single values may be joined by commas. Raises BadInput.
@@ -52,7 +52,7 @@ def _range(text: str, word: str) -> list[float]:
 
 
 def grid(start: Configuration, axes: Mapping[str, Sequence[Any]]) -> list[Configuration]:
-    """Every combination of the values, the last parameter varying fastest. Raises BadInput."""
+    """Return every combination of the values, the last parameter varying fastest. Raises BadInput."""
     names = list(axes)
     return [start.but(dict(zip(names, values, strict=True))) for values in product(*axes.values())]
 
@@ -105,7 +105,7 @@ class Sweep:
                 future.cancel()
 
     def records(self) -> list[Record]:
-        """The records of the configurations that are finished, in their order."""
+        """Return the records of the configurations that are finished, in their order."""
         found = (self.results.get(configuration) for configuration in self.configurations)
         return [record for record in found if record is not None]
 

@@ -100,7 +100,7 @@ class MapReduceEntry(JobEntry):
     scratch: str | None = None
 
     def groups(self, need: Need) -> tuple[TaskGroup, ...]:
-        """The workers that were asked for and, none yet, the surplus that a scheduler may add."""
+        """Return the workers that were asked for and, none yet, the surplus that a scheduler may add."""
         tasks = Tasks(
             name="workers",
             count=self.workers,
@@ -139,7 +139,7 @@ class MapReduceEntry(JobEntry):
 
 
 def _found(patterns: list[str]) -> list[tuple[str, int]]:
-    """The files that are meant, each once, and their sizes."""
+    """Return the files that are meant, each once, and their sizes."""
     names: dict[str, int] = {}
     for pattern in patterns:
         found = [name for name in sorted(glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207 - absolute patterns too

@@ -34,7 +34,7 @@ def patiently(call: Callable[[], T]) -> T:
 
 
 def read(cell: "Queries", ids: Sequence[str]) -> "list[Job]":
-    """The jobs of these ids; Refused when one is no longer kept."""
+    """Return the jobs of these ids; Refused when one is no longer kept."""
 
     def look() -> "list[Job | None]":
         if len(ids) <= ONE_BY_ONE:

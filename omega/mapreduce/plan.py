@@ -67,7 +67,7 @@ class Plan:
                 yield b"".join(b"%d\n" % number for number in range(start, min(start + BLOCK // 8, last + 1)))
 
     def pieces(self, shard: int) -> list[Piece]:
-        """The pieces of files that make up a shard."""
+        """Return the pieces of files that make up a shard."""
         start, end = shard * self.shard, (shard + 1) * self.shard
         ends = list(accumulate(size for _, size in self.files))
         found = []
@@ -80,13 +80,13 @@ class Plan:
         return found
 
     def spans(self, shard: int) -> ranges.Spans:
-        """The numbers of a shard, as ranges."""
+        """Return the numbers of a shard, as ranges."""
         rest = ranges.take(self.numbers, shard * self.shard)[1]
         return ranges.spans(ranges.take(rest, self.shard)[0])
 
 
 def read(piece: Piece) -> Iterator[bytes]:
-    """The lines of a piece, in blocks: a line belongs to the piece in which it begins."""
+    """Yield the lines of a piece, in blocks: a line belongs to the piece in which it begins."""
     with Path(piece.path).open("rb") as file:
         at = 0
         if piece.start:

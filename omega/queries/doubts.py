@@ -37,7 +37,7 @@ class _Doubts:
         self.cell, self.specs, self.room = cell, specs, Room(cell)
 
     def all(self) -> list[str]:
-        """Every warning, job by job."""
+        """Return every warning, job by job."""
         found: list[str] = []
         kinds = self.cell.kinds()
         gangs: dict[Hashable, int] = {}
@@ -101,7 +101,7 @@ class _Doubts:
             )
 
     def _gang(self, spec: "JobSpec", known: dict[Hashable, int]) -> Iterator[str]:
-        """A gang that would not fit even if nothing else were placed."""
+        """Warn about a gang that would not fit in an empty cell."""
         from schedulers.constraints.explanation import explain
 
         work = as_work(spec)

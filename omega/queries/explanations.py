@@ -56,7 +56,7 @@ def explain_machine(cell: "Queries", job: "Job", asked: str) -> dict[str, Any]:
 
 
 def waits(job: "Job") -> bool:
-    """Whether it waits for machines; one that is held does not."""
+    """Return whether it waits for machines; one that is held does not."""
     return job.pending and job.state is not JobState.HELD
 
 
@@ -101,7 +101,7 @@ class Explained:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """The explanation as plain values."""
+        """Return the explanation as plain values."""
         groups = [
             {"group": part.group, "name": self.groups[part.group], "unplaced": part.unplaced, "fits": part.fits,
              "reason": str(part.reason), "steps": [
@@ -175,7 +175,7 @@ class Explained:
 
 
 def may_evict(cell: "Queries", kind: str) -> bool:
-    """Whether schedulers of a kind evict: those that live, else those that would be started."""
+    """Return whether schedulers of a kind evict: those that live, else those that would be started."""
     from cellstate.errors import BadInput
     from schedulers import registry
 

@@ -30,5 +30,5 @@ def find_job(cell: "Queries", asked: str) -> "Job":
 
 
 def _ended(cell: "Queries", name: str) -> "Job | None":
-    """The newest job of a name; only ended ones share theirs with others."""
+    """Return the newest job of a name; only ended ones share theirs with others."""
     return next((job for job in reversed(cell.jobs()) if job.name == name), None)

@@ -86,7 +86,7 @@ class Past:
                 self.winners[event.version, event.machine] = self._last[event.machine]
 
     def as_json(self) -> dict[str, Any]:
-        """The history as plain values."""
+        """Return the history as plain values."""
         return {"attempts": len(self.attempts), "conflicts": len(self.conflicts), "by": list(self.by),
                 "first_placed_ms": self.first_placed_ms, "complete": self.complete, "lost": self.lost,
                 "placed_again": self.again, "events": [self._event(event) for event in self.events]}  # fmt: skip

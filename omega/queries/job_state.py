@@ -61,7 +61,7 @@ def _word(state: JobState, *, unplaced: bool, placed: bool, failed: bool) -> str
 
 
 def ended(job: Job) -> bool:
-    """Whether nothing of it is placed or wants a machine any more."""
+    """Return whether nothing of it is placed or wants a machine any more."""
     return all(not group.unplaced and not group.placed for group in job.groups)
 
 
@@ -126,7 +126,7 @@ class Room:
         self._pool_limits = PoolLimits(self.cell)
 
     def reason(self, job: Job) -> str:
-        """The word for why a job is as it is; empty when there is nothing to explain."""
+        """Return the word for why a job is as it is; empty when there is nothing to explain."""
         match job.state:
             case JobState.ABANDONED:
                 return "CONFLICTS"
@@ -158,7 +158,7 @@ class Room:
         return "LOCALITY" if job.id in self._delayed else "WAITING"
 
     def _limited(self, job: Job) -> bool:
-        """Whether a limit of its kind or of its pool excludes every task of a job."""
+        """Return whether a limit of its kind or of its pool excludes every task of a job."""
         from schedulers.limits import limit_reached, precedence_excluded
 
         use, left = (self._kinds or {}).get(job.kind), [group.ready for group in job.groups]
@@ -197,7 +197,7 @@ class Room:
         return len(self._reasons) < MOST_EXPLAINED and any(demands(job, i) is not NONE for i in waits)
 
     def _explained(self, job: Job) -> str:
-        """The reason in the form of `job why`; jobs of one shape share it."""
+        """Return the reason in the form of `job why`; jobs of one shape share it."""
         from schedulers.constraints.explanation import explain
         from schedulers.work import Work
 
@@ -235,7 +235,7 @@ class Room:
         return len(self._amounts[0])
 
     def largest(self, name: str) -> int:
-        """The most any machine that is up has of a resource."""
+        """Return the most any machine that is up has of a resource."""
         self._read()
         capacity = self._amounts[0]
         return int(capacity[:, self.cell.dimensions.names.index(name)].max()) if len(capacity) else 0

@@ -113,7 +113,7 @@ def _groups(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
 
 
 def _after_one(run: "Run", leaving: "Sequence[Run]") -> bool:
-    """Whether a run was placed after one that leaves its machine, or its group elsewhere."""
+    """Return whether a run was placed after one that leaves its machine, or its group elsewhere."""
     return any(
         each.placement < run.placement
         and (each.machine == run.machine or (each.job, each.group) == (run.job, run.group))

@@ -50,7 +50,7 @@ def list_jobs(cell: "Queries", page: JobPage, now_ms: int) -> dict[str, Any]:
 
 
 def job_json(job: "Job", room: Room, now_ms: int) -> dict[str, Any]:
-    """A job as plain values; `now_ms` in milliseconds since 1970."""
+    """Return a job as plain values; `now_ms` in milliseconds since 1970."""
     return {
         "id": job.id, "name": job.name, "kind": job.kind, "precedence": job.precedence,
         "gang": job.gang.name.lower(), "state": state(job), "reason": str(room.reason(job)) or None,

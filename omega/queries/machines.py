@@ -150,7 +150,7 @@ def tasks_on(runs: "Sequence[Run]") -> Mapping[int, int]:
 
 
 def machine_json(dimensions: Dimensions, machine: "Machine", tasks: int) -> dict[str, Any]:
-    """A machine as plain values; amounts in the smallest units."""
+    """Return a machine as plain values; amounts in the smallest units."""
     return {
         "name": machine.name, "index": machine.index, "state": machine.state.name.lower(), "over": machine.over,
         "capacity": dimensions.numbers(machine.capacity), "allocated": dimensions.numbers(machine.allocated),

@@ -23,12 +23,12 @@ def progress(cell: "Queries", job: "Job") -> "Progress | None":
 
 
 def machine_names(cell: "Queries", found: "Progress") -> dict[int, str]:
-    """The names of the machines on which shards fail."""
+    """Return the names of the machines on which shards fail."""
     return {machine.index: machine.name for machine in cell.machines()} if found.failing else {}
 
 
 def as_json(found: "Progress", names: Mapping[int, str]) -> dict[str, Any]:
-    """A job's progress as plain values; `names` of machines by their index."""
+    """Return a job's progress as plain values; `names` of machines by their index."""
     counts = {
         name: {"total": count.total, "finished": count.done, "mean_seconds": count.mean}
         for name, count in phases(found)

@@ -102,7 +102,7 @@ class Overview:
 
 
 def fullness(machine: Machine) -> float:
-    """The largest share in use of any resource."""
+    """Return the largest share in use of any resource."""
     pairs = zip(machine.allocated, machine.capacity, strict=True)
     return max((used / has if has else float(used > 0) for used, has in pairs), default=0.0)
 

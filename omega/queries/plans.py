@@ -66,7 +66,7 @@ class Plan:
         ]  # fmt: skip
 
     def as_json(self) -> dict[str, Any]:
-        """The plan as plain values."""
+        """Return the plan as plain values."""
         return {
             "id": self.spec.id, "name": self.spec.name, "kind": self.spec.kind, "tasks": self.spec.total,
             "status": "unchanged" if self.unchanged else "new", "placed": self.placed, "unplaced": self.unplaced,
@@ -85,7 +85,7 @@ class Plans:
         self._schedulers: dict[str, Scheduler] = {}
 
     def all(self, specs: "Sequence[JobSpec]") -> list[Plan]:
-        """A plan for each job."""
+        """Return a plan for each job."""
         return [self._one(spec, order) for order, spec in enumerate(specs)]
 
     def _one(self, spec: "JobSpec", order: int) -> Plan:

@@ -109,7 +109,7 @@ def row(
 
 
 def status(pools: Pools, name: str, share: PoolShare, fair: Sequence[float]) -> str:
-    """Whether a pool stands below its fair share, with the tolerance that is set for it (docs/pools.md, 9)."""
+    """Return whether a pool stands below its fair share, with the tolerance that is set for it (docs/pools.md, 9)."""
     import numpy as np
 
     from schedulers.fairshare.satisfaction import is_below_fair_share

@@ -34,11 +34,11 @@ class Recently:
             self.machines.setdefault(event.machine, Counter())[event.kind] += count
 
     def of(self, machine: int) -> "Counter[str]":
-        """The counts of one machine, by kind of event."""
+        """Return the counts of one machine, by kind of event."""
         return self.machines.get(machine, Counter())
 
     def as_json(self, machine: int | None = None) -> dict[str, int]:
-        """The counts by name, of one machine or of all."""
+        """Return the counts by name, of one machine or of all."""
         found = self.total if machine is None else self.of(machine)
         return {NAMES.get(kind, kind): found[kind] for kind in KINDS}
 

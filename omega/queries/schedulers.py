@@ -30,7 +30,7 @@ def names_and_states(cell: "Queries") -> Iterator[tuple[str, str]]:
 
 
 def as_plain(member: str, incarnation: int | None, alive: bool, own: Mapping[str, Any]) -> dict[str, Any]:
-    """A scheduler as plain values; `own` are the figures it left, `incarnation` is None when it left itself."""
+    """Return a scheduler as plain values; `own` are the figures it left, `incarnation` is None when it left itself."""
     state = "live" if alive else "lapsed" if incarnation is not None else "left"
     return {
         "member": member, "state": state, "alive": alive, "incarnation": incarnation,
@@ -70,7 +70,7 @@ def status(cell: "Queries", name: str | None) -> list[dict[str, Any]]:
 
 
 def meant(cell: "Queries", members: Sequence[str], asked: str | None) -> Sequence[str]:
-    """The schedulers that are meant: by name, by kind, by what only one name, or only one kind, begins with.
+    """Return the schedulers of the given words: by name, by kind, by what only one name, or only one kind, begins with.
 
     Raises Refused when there is none, or several begin so.
     """

@@ -18,7 +18,7 @@ def amounts(dimensions: "Dimensions", vector: Sequence[int]) -> str:
 
 
 def needs(dimensions: "Dimensions", vector: Sequence[int]) -> Mapping[str, str]:
-    """The amounts of a vector that are not 0, by name."""
+    """Return the amounts of a vector that are not 0, by name."""
     from cellstate.resources import format_amount  # here: `omega --help` writes no amounts
 
     pairs = zip(dimensions.names, vector, strict=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def working_copy(cell: "Queries", *, empty: bool = False) -> "Snapshot":
-    """The machines as they are now; `empty`: as if nothing were placed on them."""
+    """Return the machines as they are now; `empty`: as if nothing were placed on them."""
     from cellstate.array_snapshot import ArraySnapshot
     from cellstate.transaction import Position
 
@@ -36,12 +36,12 @@ def look_up(cell: "Queries", snapshot: "Snapshot", works: "Sequence[Work]") -> N
 
 
 def live_kinds(cell: "Queries") -> frozenset[str]:
-    """The kinds of which a scheduler is live."""
+    """Return the kinds of which a scheduler is live."""
     return kinds_of(cell.members())
 
 
 def kinds_of(members: "Members") -> frozenset[str]:
-    """The kinds of the live schedulers among these members of a cell."""
+    """Return the kinds of the live schedulers among these members of a cell."""
     return frozenset(name.partition("/")[0] for name, (_, alive, _) in members.items() if alive)
 
 

@@ -210,7 +210,7 @@ class Simulation:
         return int(number or 0), self.settings.batch if kind == "batch" else 1
 
     def _shares(self) -> dict[str, float]:
-        """The parts of a partitioned cell; a kind of one's own has a mean one."""
+        """Return the parts of a partitioned cell; a kind of one's own has a mean one."""
         shares = dict(self.settings.shares)
         return {kind: shares.get(kind, sum(shares.values()) / len(shares)) for kind in self.kinds}
 

@@ -46,7 +46,7 @@ class OrderingContract:
     policies: ClassVar[Sequence[Ordering]] = ()
 
     def each(self) -> Sequence[Ordering]:
-        """The policy in every setting."""
+        """Return the policy in every setting."""
         return self.policies or (self.policy,)
 
     @settings(for_all, max_examples=20)

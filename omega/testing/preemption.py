@@ -57,7 +57,7 @@ class Town:
         return list(reply.outcomes[0].claims)
 
     def job(self, *groups: tuple[Need, int], gang: Gang = Gang.NO, precedence: int = MIDDLE, **extra: Any) -> Work:
-        """The job that wants room; `extra` are its demands."""
+        """Return the job that wants room; `extra` are its demands."""
         asked = tuple(TaskGroup(need, count, 0, extra) for need, count in groups)
         self.cell.submit([JobSpec("j", "j", "batch", asked, precedence, gang)], 0, "ada")
         found = self.cell.job("j")
@@ -116,7 +116,7 @@ class PreemptionContract:
     placements: Sequence[Placement] = (RandomFirstFit(), Constrained(RandomFirstFit()), BestFit(apart=1), Service())
 
     def each(self) -> Sequence[Preemption]:
-        """The policy in every setting."""
+        """Return the policy in every setting."""
         return self.policies or (self.policy,)
 
     @settings(for_all, max_examples=60)

@@ -37,7 +37,7 @@ def kind_of(precedence: int, scheduling_class: str) -> str:
 
 
 def parts(directory: Path, table: str) -> list[Path]:
-    """The files of `table` (``task_events`` …) in order. Raises BadInput when there are none."""
+    """Return the files of `table` (``task_events`` …) in order. Raises BadInput when there are none."""
     if not directory.is_dir():
         raise BadInput(f"trace {directory}: no such directory; want machine_events, job_events and task_events in it")
     found = sorted((*(directory / table).glob("part-*.csv.gz"), *(directory / table).glob("part-*.csv")))
@@ -67,7 +67,7 @@ def _all_rows(directory: Path, table: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def natural(text: str) -> int:
-    """A whole number from 0 on. Raises ValueError."""
+    """Return a whole number from 0 on. Raises ValueError."""
     value = int(text)
     if value < 0:
         raise ValueError(f"{text!r} is not a number from 0 on")
@@ -95,7 +95,7 @@ class TraceMachine:
 
 
 def read_machines(directory: Path) -> list[TraceMachine]:
-    """The machines up when the trace begins. Raises BadInput."""
+    """Return the machines up when the trace begins. Raises BadInput."""
     machines: dict[str, TraceMachine] = {}
     for place, row in _all_rows(directory, "machine_events"):
         try:
@@ -118,7 +118,7 @@ class TraceJob:
 
 
 def read_jobs(directory: Path, until_us: float = inf) -> dict[str, TraceJob]:
-    """The jobs submitted until then, by the trace's job ID. Raises BadInput."""
+    """Return the jobs submitted until then, by the trace's job ID. Raises BadInput."""
     jobs: dict[str, TraceJob] = {}
     for place, row in _all_rows(directory, "job_events"):
         try:

@@ -28,7 +28,7 @@ class Demand:
         return asked / max(float(self.at.max()), 1.0) / capacity
 
     def peak(self, capacity: Floats) -> Floats:
-        """The most in use at one time, as shares of `capacity`, if every task started when it arrives."""
+        """Return the most in use at one time, as shares of `capacity`, if every task started when it arrives."""
         if not len(self.at):
             return np.zeros(len(capacity))
         times = np.concatenate((self.at + self.seconds, self.at))
@@ -39,7 +39,7 @@ class Demand:
 
 
 def demand(arrivals: Iterable[Arrival], dimensions: int = 2) -> Demand:
-    """The demand of these jobs."""
+    """Return the demand of these jobs."""
     rows = [
         (arrival.at_seconds, group.duration_ms / 1000, [need * group.count for need in group.need])
         for arrival in arrivals
@@ -62,6 +62,6 @@ def offered_load(workload: Workload) -> tuple[float, ...]:
 
 
 def peak_load(workload: Workload) -> tuple[float, ...]:
-    """The most residents and arrivals would use at one time if placed as they come, by dimension."""
+    """Return the most residents and arrivals would use at one time if placed as they come, by dimension."""
     capacity = np.array(workload.capacity, dtype=float)
     return tuple(demand((*workload.residents, *workload.arrivals), len(capacity)).peak(capacity).tolist())

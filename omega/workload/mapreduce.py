@@ -80,7 +80,7 @@ def _job(arrival: Arrival, ratio: float, reduces_per_map: float) -> MapReduceJob
 
 
 def submitted(jobs: Sequence[MapReduceJob]) -> list[Arrival]:
-    """The jobs as their users submit them: workers, none beyond those asked for, and how long shards take."""
+    """Return the jobs as their users submit them: workers, none beyond those asked for, and how long shards take."""
     return [Arrival(job.at, _spec(f"mapreduce-{i}", job)) for i, job in enumerate(jobs)]
 
 

@@ -39,7 +39,7 @@ class Quantiles:
         return float((np.diff(self.probabilities) * (self.values[1:] + self.values[:-1]) / 2).sum())
 
     def quantile(self, probability: float) -> float:
-        """The value that this share of the draws does not exceed."""
+        """Return the value that this share of the draws does not exceed."""
         return float(np.interp(probability, self.probabilities, self.values))
 
     def sample(self, rng: np.random.Generator, count: int, *, even: bool = False) -> Floats:
@@ -83,7 +83,7 @@ class Pairs:
         return float(values[order][np.searchsorted(np.cumsum(self.weights[order]), 0.5)])
 
     def within(self, machines: list[tuple[float, float]]) -> "Pairs":
-        """The pairs that fit at least one of these (cpu, memory). Raises BadInput when none does."""
+        """Return the pairs that fit at least one of these (cpu, memory). Raises BadInput when none does."""
         fits = np.zeros(len(self.weights), dtype=bool)
         for cpu, memory in machines:
             fits |= (self.cpu <= cpu) & (self.memory <= memory)
@@ -109,7 +109,7 @@ class MachineClass:
 
 
 def table_rows(name: str) -> list[dict[str, str]]:
-    """The rows of the shipped table `name` (without ``.csv``) by column."""
+    """Return the rows of the shipped table `name` (without ``.csv``) by column."""
     text = (files("omega.workload") / "tables" / f"{name}.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
@@ -121,26 +121,26 @@ def _columns(name: str, *columns: str) -> list[Floats]:
 
 @cache
 def quantiles(name: str) -> Quantiles:
-    """The shipped quantile table `name`, for example ``batch_task_seconds``."""
+    """Return the shipped quantile table `name`, for example ``batch_task_seconds``."""
     return Quantiles(*_columns(name, "probability", "value"))
 
 
 @cache
 def pairs(name: str) -> Pairs:
-    """The shipped table of pairs `name`, for example ``batch_requests``."""
+    """Return the shipped table of pairs `name`, for example ``batch_requests``."""
     return Pairs(*_columns(name, "cpu", "memory", "weight"))
 
 
 @cache
 def precedences(name: str) -> tuple[NDArray[np.int64], Floats]:
-    """The shipped table `name` of precedences and the share of jobs that have each."""
+    """Return the shipped table `name` of precedences and the share of jobs that have each."""
     values, shares = _columns(name, "precedence", "share")
     return values.astype(np.int64), shares
 
 
 @cache
 def machine_classes() -> tuple[MachineClass, ...]:
-    """The capacity classes of the measured cell, the commonest first."""
+    """Return the capacity classes of the measured cell, the commonest first."""
     return tuple(
         MachineClass(row["platform"], float(row["cpu"]), float(row["memory"]), float(row["share"]))
         for row in table_rows("machines")

@@ -171,7 +171,7 @@ def _durations(base: Floats, factor: float, longest: float | None) -> Floats:
 
 
 def _factor(jobs: _Jobs, base: float, mix: Mix, has: Floats) -> float:
-    """The largest factor on durations with which the peak stays within `fill`, to within a thousandth."""
+    """Return the largest factor on durations with which the peak stays within `fill`, to within a thousandth."""
     if mix.fill is None or not len(jobs.at):
         return base
     amounts = (jobs.needs * jobs.counts[:, None]).astype(float)

@@ -27,7 +27,7 @@ LARGEST_MEMORY = 32 * 1024
 
 
 def stream(seed: int, name: str) -> Random:
-    """The stream of random numbers `name` of this seed."""
+    """Return the stream of random numbers `name` of this seed."""
     return Random(f"{seed}/{name}")
 
 

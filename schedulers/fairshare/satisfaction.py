@@ -48,7 +48,7 @@ def below(bound: Floats, usage: Floats, share: Floats, demand: Floats) -> bool:
 
 
 def is_below_fair_share(share: Floats, demand: Floats, usage: Floats, tolerance: float, *, job: bool) -> bool:
-    """Whether an element gets less than `tolerance` of its fair share.
+    """Return whether an element gets less than `tolerance` of its fair share.
 
     The tolerance of a job whose share is its whole demand is 1.
     """

@@ -92,7 +92,7 @@ def _replaced(above: tuple[float, float, float], own: StarvationRules) -> tuple[
 
 
 def another_fits(stand: Stand) -> bool:
-    """Whether one more unit fits under the share in every resource that it needs."""
+    """Return whether one more unit fits under the share in every resource that it needs."""
     wanted = stand.unit > EPSILON
     return bool(wanted.any()) and bool((stand.usage + stand.unit <= stand.share + EPSILON)[wanted].all())
 
@@ -144,7 +144,7 @@ class Starvation:
         return self._since.get(name)
 
     def lowest(self, path: Sequence[str]) -> str | None:
-        """The first starving element of a path from an element up to the root; None when none starves."""
+        """Return the first starving element of a path from an element up to the root; None when none starves."""
         return next((name for name in path if self.status(name) > Status.NORMAL), None)
 
     def due(self, name: str) -> float | None:
@@ -155,7 +155,7 @@ class Starvation:
         return since + self.rules.get(name, DEFAULTS)[1]
 
     def followed(self) -> list[str]:
-        """The elements that are below their shares."""
+        """Return the elements that are below their shares."""
         return list(self._since)
 
     def next_change(self) -> float | None:

@@ -26,12 +26,12 @@ MOST_EVICTIONS, MOST_STARTS = 200, 500
 
 
 def leaf_of_work(work: Work) -> str:
-    """The leaf pool of a job."""
+    """Return the leaf pool of a job."""
     return leaf_of(work.pool, work.user)
 
 
 def unit_of(work: Work, need: Resources) -> Sequence[float]:
-    """The least unit that a job wants next: a task, or all of a gang."""
+    """Return the least unit that a job wants next: a task, or all of a gang."""
     if not work.gang:
         return need
     groups = [(work.need(group), left) for group, left in enumerate(work.left)]
@@ -196,7 +196,7 @@ class Plan:
         return self.found.shares.path(resident.pool or resident.user)
 
     def _eligible(self, resident: Resident) -> bool:
-        """Whether a task's pool is a sibling at this level, stands above its share, and may lose it."""
+        """Return whether a task's pool is a sibling at this level, stands above its share, and may lose it."""
         path = self._path(resident)
         pair = self.found.pair(self.path, path)
         if pair is None or pair[0] != self.own or self.gone.get(resident.placement, 0) >= resident.tasks:

@@ -49,7 +49,7 @@ STAGES: tuple[tuple[Status, Preemptible], ...] = (
 
 
 def least_for(status: Status) -> Preemptible | None:
-    """The least preemptible tasks that an element of this status may evict; None for none."""
+    """Return the least preemptible tasks that an element of this status may evict; None for none."""
     return next((least for served, least in STAGES if status >= served), None)
 
 
@@ -128,7 +128,7 @@ class Backoff:
         self._last[machine] = max(at, self._last.get(machine, at))
 
     def rests(self, machine: int, now: float) -> bool:
-        """Whether no further eviction is planned there now."""
+        """Return whether no further eviction is planned there now."""
         return now < self._last.get(machine, -self.seconds) + self.seconds
 
 

@@ -31,7 +31,7 @@ IDLE_SECONDS = 1.0
 
 
 def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_MS) -> bool:
-    """Whether a scheduler of this rank is to publish an epoch now.
+    """Return whether a scheduler of this rank is to publish an epoch now.
 
     Nothing is computed while nothing changed, unless the volume of some integral guarantee `grows`.
     """

@@ -28,7 +28,7 @@ T_JOB = "t_job(service) (s)"
 
 
 def cells_of(records: Sequence[Record]) -> list[str]:
-    """The presets that were simulated, in order."""
+    """Return the presets that were simulated, in order."""
     return sorted({at(record, "workload") for record in records})
 
 
@@ -71,7 +71,7 @@ def _until_saturated(line: Sequence[Record], kind: str) -> Sequence[Record]:
 
 
 def _served_by(architecture: str) -> Sequence[str]:
-    """The kinds that have a scheduler of their own: one that serves both is drawn once."""
+    """Return the kinds that have a scheduler of their own: one that serves both is drawn once."""
     return ("batch",) if architecture.startswith("monolithic") else KINDS
 
 

@@ -55,12 +55,12 @@ RULES: Any = {
 
 
 def styled() -> AbstractContextManager[None]:
-    """The settings while a figure is drawn."""
+    """Return the settings while a figure is drawn."""
     return mpl.rc_context(RULES)
 
 
 def sheet(rows: int, columns: int, *, width: float = 3.4, height: float = 2.7, **shared: Any) -> tuple[Figure, Any]:
-    """A figure and its axes, always as an array of rows; inches per panel."""
+    """Return a figure and its axes, always as an array of rows; inches per panel."""
     figure = Figure(figsize=(width * columns + 0.6, height * rows + 0.8), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **shared)
 
@@ -103,7 +103,7 @@ def slo(axes: Axes) -> None:
 
 
 def handle(label: str, colour: str, marker: str) -> Line2D:
-    """An entry of a legend."""
+    """Return an entry of a legend."""
     return Line2D([], [], color=colour, marker=marker, label=label)
 
 

@@ -20,7 +20,7 @@ SHADES = ListedColormap([(1 - 0.85 * i / 255, 1 - 0.55 * i / 255, 1 - 0.30 * i /
 
 
 def maps(records: Sequence[Record]) -> Figure:
-    """A map an architecture; red frames where a part of the workload is left unscheduled."""
+    """Return one map per architecture; red frames where a part of the workload is left unscheduled."""
     figure, grid = sheet(2, 2, width=3.6, height=2.7, sharex=True, sharey=True)
     x = sorted({at(record, "t_job_service") for record in records})
     y = sorted({at(record, "t_task_service") for record in records})
