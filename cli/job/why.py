@@ -19,7 +19,7 @@ from omega.queries.pool_standing import lines
 if TYPE_CHECKING:
     from schedulers.constraints.explanation import GroupExplanation, Step
 
-WIDTH = 72
+WIDTH = 56
 """Where the reason stands in the first line."""
 
 
@@ -116,6 +116,8 @@ def _show(app: App, found: Explained) -> None:
 def _show_lacking(lacking: Sequence[Mapping[str, Any]]) -> None:
     """Print resources that are free in all and not on one machine."""
     for each in lacking:
+        if each["free"] < each["need"] <= each["largest"]:
+            continue  # there is less than a task needs on all machines together
         name = each["resource"]
         need, free, most, largest = (format_amount(name, each[key]) for key in ("need", "free", "most_free", "largest"))
         never = "" if each["need"] <= each["largest"] else f", and no machine has more than {largest}"

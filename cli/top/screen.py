@@ -25,6 +25,9 @@ from omega.queries.overview import Overview
 WIDE, HIGH = 150, 36
 """Minimum size in characters at which all tables are shown."""
 
+ROOMY = 100
+"""Width from which the counts of all tables fit beside their names."""
+
 KEYS = """\
 1 2 3 4      jobs, schedulers, machines, events
 Tab          the next table          Shift-Tab   the one before
@@ -179,10 +182,13 @@ class Top(App[str]):
         said = "paused" if self.paused else "no answer, trying again" if self.said else ""
         self.query_one("#head", Static).update(Text("\n").join(head(overview, width, said)))
         tabs = []
+        roomy = self.size.width >= ROOMY
         wide = self.has_class("wide")
         for number, (pane, table) in enumerate(zip(panes(overview), self.tables, strict=True)):
             table.show(pane, number + 1, self.size.width // 2 if wide else self.size.width)
-            tabs.append((f" {shown(table.title)} ", "reverse" if number == self.chosen else "dim"))
+            short = number != self.chosen and not roomy
+            title = f"{number + 1} {pane.name}" if short else shown(table.title)
+            tabs.append((f" {title} ", "reverse" if number == self.chosen else "dim"))
         self.query_one("#tabs", Static).update(Text.assemble(*tabs))
         if isinstance(self.screen, Leaf):
             self.renew(self.screen)
