@@ -8,11 +8,12 @@ from benchmarks.fair_shares import measure_fair_shares
 from benchmarks.launch import Document, launch, progress
 from benchmarks.memory import measure_scheduler, measure_server
 from benchmarks.placement import measure_placement
+from benchmarks.pool_scheduling import measure_pool_scheduling
 from benchmarks.store import Saved, measured_store
 from benchmarks.sync import measure_sync
 from cellstate.errors import BadInput
 
-PARTS = ("placement", "sync", "memory", "fair-shares")
+PARTS = ("placement", "sync", "memory", "fair-shares", "pools")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,9 @@ def measure(settings: Settings) -> Document:
     if "fair-shares" in settings.parts:
         document["fair_shares"] = measure_fair_shares()
         progress("place: fair shares measured")
+    if "pools" in settings.parts:
+        document["pools"] = measure_pool_scheduling()
+        progress("place: scheduling by pools measured")
     if {"sync", "memory"} & set(settings.parts):
         with measured_store(settings.store, append_only=settings.append_only) as store:
             document["store"] = store.describe()

@@ -139,11 +139,14 @@ class Lanes:
         for number in self.names.keys() - self.states.keys():
             del self.names[number], self._serials[number]
 
-    def of_leaf(self, leaf: str) -> list[int]:
-        """The lanes of a leaf pool (`fairness.leaf_of`) in which jobs hold or want something."""
-        names = self.names
-        known = (number for number in self.states if self.known(number))
-        return [number for number in known if leaf_of(names[number].pool, names[number].user) == leaf]
+    def by_leaf(self) -> dict[str, list[int]]:
+        """The lanes of every leaf pool (`fairness.leaf_of`) in which jobs hold or want something."""
+        found: dict[str, list[int]] = {}
+        for number in self.states:
+            if self.known(number):
+                lane = self.names[number]
+                found.setdefault(leaf_of(lane.pool, lane.user), []).append(number)
+        return found
 
     @property
     def complete_to(self) -> int:

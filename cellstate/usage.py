@@ -27,6 +27,7 @@ class Usage:
         self._users: dict[str, list[int]] = {}
         self._pools: dict[str, list[int]] = {}
         self._leaves: dict[str, list[int]] = {}
+        self._touched: set[Whose] = set()
         self._open: list[Booking] = []
         self._flights: list[list[Booking]] = []
         self._promised: list[Booking] = []
@@ -49,9 +50,14 @@ class Usage:
         """The leaf pools that hold or want something."""
         return sorted({leaf_of(*whose) for whose in (*self._stored, *self._wanted)} | set(self._leaves))
 
-    def wanted_by_leaf(self, leaf: str) -> Resources:
-        """What the tasks of a leaf pool that are not placed need together, as the store last said."""
-        return self._sum(amounts for whose, amounts in self._wanted.items() if leaf_of(*whose) == leaf)
+    def wanted_by_leaves(self) -> dict[str, Resources]:
+        """What the tasks of every leaf pool that are not placed need together, as the store last said."""
+        sums: dict[str, list[int]] = {}
+        for whose, amounts in self._wanted.items():
+            held = sums.setdefault(leaf_of(*whose), [0] * len(amounts))
+            for d, amount in enumerate(amounts):
+                held[d] += amount
+        return {leaf: tuple(held) for leaf, held in sums.items()}
 
     def users(self) -> list[str]:
         """Return the users with use or demand."""
@@ -108,8 +114,14 @@ class Usage:
             if now != (self._stored.get(whose, nothing), self._wanted.get(whose, nothing)):
                 self.state(whose, *now)
 
+    def touched(self) -> set[Whose]:
+        """Return, once, whose use changed since the last call."""
+        found, self._touched = self._touched, set()
+        return found
+
     def _add(self, whose: Whose, amounts: Resources, sign: int) -> None:
         pool, user = whose
+        self._touched.add(whose)
         for sums, name in ((self._pools, pool), (self._users, user), (self._leaves, pool or user)):
             held = sums.setdefault(name, [0] * len(amounts))
             for d, amount in enumerate(amounts):

@@ -18,6 +18,7 @@ from cellstate.errors import BadInput
 from cellstate.fairness import Assertion
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Outcome, Transaction
+from cellstate.usage import Whose
 from schedulers.sizing.model import Profile, Totals
 from schedulers.work import Work
 
@@ -54,6 +55,14 @@ class Ordering:
     def key(self, work: Work) -> float:
         """Return the key of a job in its lane, smallest first. It may not change while the job is queued."""
         return 0.0
+
+    def kin(self, lane: Hashable) -> Hashable | None:
+        """Return what a lane has in common with those whose ranks change with its own; None: all ranks may change."""
+        return None
+
+    def touched(self, whose: Collection[Whose]) -> Collection[Hashable] | None:
+        """Return which `kin` have other ranks since the last `observe`, given whose use changed; None: perhaps all."""
+        return None
 
     def wait(self, work: Work, here: Collection[Hashable]) -> float:
         """Return for how long (seconds) a job leaves freed room to jobs of other schedulers, before it may take it.

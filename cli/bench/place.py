@@ -37,15 +37,21 @@ def _place(app: App, **settings: Any) -> None:
             ["one update of", ">pools", ">jobs", ">ms", ">from", ">to"],
             [[row["shape"], row["pools"], row["jobs"], row["milliseconds"], *row["spread"]] for row in shares],
         )
+    if rows := document.get("pools"):
+        fields = ("machines", "pools", "jobs", "tasks_per_second", "microseconds_per_attempt")
+        render.table(
+            [">machines", ">pools", ">jobs", ">tasks/s", ">µs an attempt"],
+            [[row[name] for name in fields] for row in rows],
+        )
     foot(document, "")
 
 
 _parts = click.option(
     "--part",
     "parts",
-    type=Listed(click.Choice(["placement", "sync", "memory", "fair-shares"])),
+    type=Listed(click.Choice(["placement", "sync", "memory", "fair-shares", "pools"])),
     metavar="PART,…",
-    help="Parts to measure: placement, sync, memory, fair-shares (default: all).",
+    help="Parts to measure: placement, sync, memory, fair-shares, pools (default: all).",
 )
 _sizes = click.option("--machines", type=NUMBERS, metavar="N,…", help="Cell sizes (default: 1000,10000,100000).")
 
@@ -57,9 +63,9 @@ _sizes = click.option("--machines", type=NUMBERS, metavar="N,…", help="Cell si
 @store_option
 @click.pass_obj
 def command(app: App, parts: Any, machines: Any, append_only: bool, store: str | None) -> None:
-    """Measure the time to place a job, the cost of a sync, memory, and fair shares.
+    """Measure the time to place a job, the cost of a sync, memory, fair shares, and scheduling by pools.
 
     Placement by policy and cell size; syncs by number of changed machines; memory of a scheduler and of the
-    server; fair shares by size of the pool tree.
+    server; fair shares by size of the pool tree; scheduling by number of pools, in processor time.
     """
     _place(app, parts=parts, machines=machines, append_only=append_only, store=store)

@@ -88,6 +88,16 @@ class Standings:
                 found.setdefault(name, []).append(leaf)
         return found
 
+    @cached_property
+    def lanes(self) -> dict[str, list[int]]:
+        """The lanes of every leaf."""
+        return self.snapshot.lanes.by_leaf()
+
+    @cached_property
+    def wanted(self) -> dict[str, Resources]:
+        """What every leaf wants beside what it holds."""
+        return self.snapshot.usage.wanted_by_leaves()
+
     def used(self, name: str) -> Resources:
         """What the jobs of a pool and of the pools below it hold."""
         found = self._used.get(name)
@@ -124,7 +134,8 @@ class Standings:
         share, used, known = self.share(name), self.used(name), self.shares.of(name)
         wanted = [float(has) for has in used]
         for leaf in self.below.get(name, ()):
-            wanted = [has + more for has, more in zip(wanted, self.snapshot.usage.wanted_by_leaf(leaf), strict=True)]
+            if leaf in self.wanted:
+                wanted = [has + more for has, more in zip(wanted, self.wanted[leaf], strict=True)]
         if known is not None:
             totals = self.shares.epoch.totals[known.tree]
             wanted = [max(want, part * all_) for want, part, all_ in zip(wanted, known.demand, totals, strict=True)]
@@ -145,8 +156,7 @@ class Standings:
     def threshold(self, name: str, share: Sequence[float]) -> Threshold:
         """What a transaction asserts of a pool."""
         leaves = tuple(self.below.get(name, ()))
-        lanes = self.snapshot.lanes
-        numbers = tuple(number for leaf in leaves for number in lanes.of_leaf(leaf))
+        numbers = tuple(number for leaf in leaves for number in self.lanes.get(leaf, ()))
         return Threshold(leaves, tuple(share), numbers)
 
 

@@ -9,7 +9,7 @@ from cellstate.fairness import is_below, leaf_of
 from cellstate.pools import NOBODY
 from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
-from cellstate.usage import Usage
+from cellstate.usage import Usage, Whose
 from schedulers.fairshare.standings import EpochShares, StandingsOf
 from schedulers.fairshare.tree import ROOT, Job, Pool, Tree
 from schedulers.fairshare.update import fair_shares
@@ -54,6 +54,8 @@ class FairPools(Ordering):
     """Fair share of each pool, and by resource whether it is below the pool's demand."""
     _standings: StandingsOf = field(default_factory=StandingsOf, repr=False)
     _epoch: EpochShares | None = field(default=None, repr=False)
+    _fresh: bool = field(default=True, repr=False)
+    """Whether the shares are others than before the last look."""
     _hungry: list[str] | None = field(default=None, repr=False)
     _in_vain: dict[str, Resources] = field(default_factory=dict, repr=False)
     """What pools held when room was left to them, and they did not take it."""
@@ -66,7 +68,8 @@ class FairPools(Ordering):
     def observe(self, snapshot: Snapshot, now: float) -> None:
         """See Ordering.observe."""
         self._usage = snapshot.usage
-        self._epoch, self._hungry = self._standings.shares(snapshot), None
+        before, self._epoch, self._hungry = self._epoch, self._standings.shares(snapshot), None
+        self._fresh = self._epoch is None or self._epoch is not before
         if self._epoch is None and (self._computed is None or now >= self._computed + self.period):
             self._compute(now)
 
@@ -107,6 +110,14 @@ class FairPools(Ordering):
         """See Ordering.key."""
         return -work.job.precedence
 
+    def kin(self, lane: Hashable) -> Hashable | None:
+        """See Ordering.kin: the lanes of a pool."""
+        return lane[:2] if isinstance(lane, tuple) and self._epoch is not None else None
+
+    def touched(self, whose: Collection[Whose]) -> Collection[Hashable] | None:
+        """See Ordering.touched."""
+        return None if self._fresh else {(pool, "" if pool else user) for pool, user in whose}
+
     def wait(self, work: Work, here: Collection[Hashable]) -> float:
         """See Ordering.wait: room that lifts a pool above its share is left to pools below theirs for a moment.
 
@@ -143,9 +154,8 @@ class FairPools(Ordering):
         """The leaf pools that want tasks and stand below their shares in all that they want."""
         if self._hungry is None:
             self._hungry = [
-                leaf for leaf in usage.leaves()
-                if any(wanted := usage.wanted_by_leaf(leaf))
-                and is_below(usage.of_leaf(leaf), epoch.due(leaf or NOBODY), wanted)
+                leaf for leaf, wanted in usage.wanted_by_leaves().items()
+                if any(wanted) and is_below(usage.of_leaf(leaf), epoch.due(leaf or NOBODY), wanted)
             ]  # fmt: skip
         return self._hungry
 

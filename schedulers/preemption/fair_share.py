@@ -168,8 +168,7 @@ class FairShare(Preemption):
             self._starving.update_one(now, name, found.stand(name, self._units[name]))
         if number != self._seen:
             self._seen = number
-            for leaf in snapshot.usage.leaves():
-                wanted = snapshot.usage.wanted_by_leaf(leaf)
+            for leaf, wanted in found.wanted.items():
                 if any(wanted) and found.stands_below(leaf or NOBODY, wanted):
                     self._stirred.add(leaf)
 

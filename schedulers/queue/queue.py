@@ -57,8 +57,8 @@ class Queue:
     def follow(self, ordering: Ordering) -> None:
         """Use another ordering for the jobs that are queued and those to come."""
         works = [*self.ready.clear(), *self.blocked.clear(), *self.limited.clear()]
-        self.ordering = self.ranks.ordering = ordering
-        self.ranks.forget()
+        self.ordering = ordering
+        self.ranks.follow(ordering)
         self.follows_use = type(ordering).observe is not Ordering.observe
         for work in sorted(works, key=lambda each: each.job.order):
             work.woken = None
@@ -206,8 +206,16 @@ class Queue:
         snapshot.now, self._snapshot = now, snapshot
         if self.follows_use:
             snapshot.usage.capacity = snapshot.total()
-            self.ranks.forget()
             self.ordering.observe(snapshot, now)
+            self._forget_touched(snapshot)
+
+    def _forget_touched(self, snapshot: Snapshot) -> None:
+        """Drop the ranks that depend on use that changed."""
+        kin = self.ordering.touched(snapshot.usage.touched())
+        if kin is None:
+            self.ranks.forget()
+        else:
+            self.ranks.forget_kin(kin)
 
     def wake(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> None:
         """Requeue the blocked jobs that may be placed now."""
@@ -257,7 +265,7 @@ class Queue:
             for group, count in enumerate(tasks):
                 if count:
                     self._snapshot.usage.promise(work.user, work.pool, work.need(group), count)
-            self.ranks.forget()
+            self.ranks.forget_of((work,))
 
     def _scan_preemption(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
         """Return the first jobs of some groups that might evict newly placed tasks; the groups take turns."""
@@ -290,7 +298,7 @@ class Queue:
         snapshot, portion = self._snapshot, self.ordering.portion
         if snapshot is not None and self.follows_use:
             snapshot.usage.forget_promises()
-            self.ranks.forget()
+            self._forget_touched(snapshot)
         chosen: list[Work] = []
         lanes = set[Hashable]()
         bound = None if self._held_back or self.bound is None else self.bound()

@@ -1,6 +1,6 @@
 """The order of one policy: the rank of a job's lane, then its key, then the order of submission."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from schedulers.policies import Ordering
 from schedulers.work import Work
@@ -16,17 +16,28 @@ class Ranks:
 
     def __init__(self, ordering: Ordering) -> None:
         """Order by `ordering`."""
+        self.serial = 0
+        """How often all ranks were dropped."""
+        self._of: dict[Hashable, float] = {}
+        self._kin: dict[Hashable, list[Hashable]] = {}
+        self._changed: list[Hashable] = []
+        self.follow(ordering)
+
+    def follow(self, ordering: Ordering) -> None:
+        """Use another ordering from now on."""
         self.ordering = ordering
         self.lane = ordering.lane
         """The lane of a job."""
         self._key, self._rejoins = ordering.key, ordering.rejoins
-        self._of: dict[Hashable, float] = {}
+        self.forget()
 
     def rank(self, lane: Hashable) -> float:
         """The rank of a lane."""
         found = self._of.get(lane)
         if found is None:
             found = self._of[lane] = self.ordering.rank(lane)
+            if (kin := self.ordering.kin(lane)) is not None:
+                self._kin.setdefault(kin, []).append(lane)
         return found
 
     def within(self, work: Work) -> tuple[float, int]:
@@ -40,3 +51,26 @@ class Ranks:
     def forget(self) -> None:
         """Drop all ranks: use or time changed."""
         self._of.clear()
+        self._kin.clear()
+        self._changed.clear()
+        self.serial += 1
+
+    def forget_of(self, works: Iterable[Work]) -> None:
+        """Drop the ranks that depend on what these jobs hold."""
+        kin = {self.ordering.kin(self.lane(work)) for work in works}
+        if None in kin:
+            self.forget()
+        else:
+            self.forget_kin(kin)
+
+    def forget_kin(self, kin: Iterable[Hashable]) -> None:
+        """Drop the ranks of some lanes that change together."""
+        for each in kin:
+            for lane in self._kin.pop(each, ()):
+                self._of.pop(lane, None)
+                self._changed.append(lane)
+
+    def take_changed(self) -> list[Hashable]:
+        """Return, once, the lanes whose ranks were dropped since the last call, or since all were."""
+        changed, self._changed = self._changed, []
+        return changed

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Hashable
 from heapq import heappop, heappush
 
+from schedulers.queue.heads import MANY, Heads
 from schedulers.queue.ranks import Place, Ranks
 from schedulers.work import Work
 
@@ -25,6 +26,8 @@ class Ready:
         self._only: Work | None = None
         self._counted: dict[str, int] = {}
         self._counts = Counter[int]()
+        self._now = 0.0
+        self._heads: Heads | None = None
 
     def add(self, work: Work) -> None:
         """Add a job; it is due at `work.not_before`."""
@@ -68,6 +71,8 @@ class Ready:
             self._lanes[lane] = [entry]
         else:
             heappush(heap, entry)
+        if self._heads is not None:
+            self._heads.changed.append(lane)
 
     def _found(self, joined: int, job_id: str) -> Work | None:
         work = self._works.get(job_id)
@@ -108,6 +113,9 @@ class Ready:
             self._fall_due(now)
         if bound is None and len(self._lanes) == 1:
             return self._pop_only(now)
+        if len(self._lanes) > MANY:
+            return self._pop_of_many(now, bound)
+        self._heads = None
         best: tuple[Place, Hashable] | None = None
         for lane, heap in list(self._lanes.items()):
             head = self._head(heap, now)
@@ -122,6 +130,28 @@ class Ready:
         work = self._works.pop(heappop(self._lanes[best[1]])[3])
         self._uncount(work.id)
         return work
+
+    def _pop_of_many(self, now: float, bound: Place | None) -> Work | None:
+        """As `pop`, for so many lanes that they are not looked at one by one."""
+        self._now = now
+        if self._heads is None:
+            self._heads = Heads(self._ranks, self._head_of)
+        best = self._heads.first(list(self._lanes) if self._heads.stale else ())
+        if best is None or (bound is not None and best[0] > bound):
+            return None
+        work = self._works.pop(heappop(self._lanes[best[1]])[3])
+        self._uncount(work.id)
+        self._heads.changed.append(best[1])
+        return work
+
+    def _head_of(self, lane: Hashable) -> tuple[float, int] | None:
+        """Key and tie of the first due job of a lane; a lane without one is dropped."""
+        heap = self._lanes.get(lane)
+        head = None if heap is None else self._head(heap, self._now)
+        if head is None:
+            self._lanes.pop(lane, None)
+            return None
+        return head[0], head[1]
 
     def _pop_only(self, now: float) -> Work | None:
         """Remove and return the first job when there is only one lane."""
@@ -175,7 +205,7 @@ class Ready:
     def clear(self) -> list[Work]:
         """Remove and return all jobs, in the order in which they joined."""
         works = sorted(self._works.values(), key=lambda work: work.joined)
-        self._lanes, self._later, self._works, self._only = {}, [], {}, None
+        self._lanes, self._later, self._works, self._only, self._heads = {}, [], {}, None, None
         self._counted, self._counts = {}, Counter()
         return works
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import fair_shares, memory, placement, sync
+from benchmarks import fair_shares, memory, placement, pool_scheduling, sync
 from benchmarks.place import Settings, measure
 from cellstate.errors import BadInput
 
@@ -59,3 +59,10 @@ def test_updates_of_pool_trees_are_timed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [(row["shape"], row["pools"], row["jobs"]) for row in rows] == [("tree", 12, 30), ("fifo", 1, 20)]
     assert all(row["milliseconds"] > 0 for row in rows)
     assert len(fair_shares.tree(12, 30).pools) == 12
+
+
+def test_scheduling_by_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_scheduling, "CASES", ((20, 4, 30, 60, 10), (20, 4, 0, 60, 10)))
+    document: dict[str, Any] = measure(Settings(parts=("pools",), calm_seconds=0.0))
+    assert [row["pools"] for row in document["pools"]] == [30, 0]
+    assert all(row["tasks"] >= 72 and row["tasks_per_second"] > 0 for row in document["pools"])

@@ -1,0 +1,93 @@
+"""What pools cost a scheduler: processor time of an attempt, and tasks through the ordering (no store)."""
+
+from time import process_time
+
+import numpy as np
+
+from benchmarks.launch import Document
+from cellstate.array_snapshot import ArraySnapshot
+from cellstate.cell import Reply
+from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from cellstate.pools import Epoch, Pool, Pools, PoolShare
+from cellstate.snapshot import Snapshot
+from cellstate.transaction import Outcome, Position, Verdict
+from schedulers.presets import batch
+from schedulers.scheduler import Scheduler
+from schedulers.work import Work
+
+SLOT = 1_000
+CASES = ((2_500, 4, 20, 100, 2_000), (10_000, 10, 1_000, 2_000, 50), (10_000, 10, 0, 2_000, 50))
+"""Machines, slots of each, pools (0: none are configured), jobs, tasks of a job. The first is the cell in which the
+Hadoop Fair Scheduler was measured (EuroSys 2010); the others differ in their pools alone."""
+
+
+def cell(machines: int, slots: int) -> Snapshot:
+    """Make an empty cell of equal slots."""
+    rows = np.zeros((machines, 8), dtype=np.int64)
+    rows[:, 0], rows[:, 1], rows[:, 2] = np.arange(machines), 1, MachineState.UP
+    rows[:, 4] = slots * SLOT
+    copy = ArraySnapshot(2)
+    copy.apply(Reply(Position(1, "t"), full=True, rows=rows))
+    return copy
+
+
+def jobs(pools: int, number: int, tasks: int) -> list[Work]:
+    """Make jobs, in turn of each pool."""
+    found = []
+    for order in range(number):
+        group = GroupStatus((SLOT, 0), 1_000, tasks, tasks, 0, 0, 0, 0, f"0-{tasks - 1}", ())
+        spec = {"pool": f"p{order % pools}"} if pools else {}
+        job = Job(f"j{order}", f"j{order}", "batch", 0, order, JobState.ACTIVE, Gang.NO, 0, [group], spec)
+        found.append(Work.of(job))
+    return found
+
+
+def configure(snapshot: Snapshot, pools: int, slots: int) -> None:
+    """Give the cell pools of equal shares, as an epoch would publish them."""
+    if not pools:
+        return
+    names = [f"p{number}" for number in range(pools)]
+    part, none = (1 / pools, 0.0), (0.0, 0.0)
+    shares = {
+        name: PoolShare(
+            name, "<Root>", "default", 1.0, fair_share=part, demand=(1.0, 0.0), usage=none, guarantee=none,
+            integral=none, limits=none, promised=none, estimated=none, satisfaction=0.0,
+        )
+        for name in names
+    }  # fmt: skip
+    snapshot.pools = Pools(tuple(Pool(name) for name in names))
+    snapshot.epoch = Epoch(1, 1, 1, 0, "bench", {"default": (slots * SLOT, 0)}, shares)
+
+
+def attempt(scheduler: Scheduler, snapshot: Snapshot, now: float) -> tuple[int, int]:
+    """Decide on the next jobs and have everything accepted; returns the attempts and the tasks placed."""
+    scheduler.wake(snapshot, now)
+    works = scheduler.choose(now)
+    placed = 0
+    for transaction in scheduler.decide(works, snapshot, now):
+        outcome = Outcome(tuple((claim.count, Verdict.PLACED) for claim in transaction.claims))
+        placed += outcome.placed
+        scheduler.settle(transaction, outcome, now)
+    return len(works), placed
+
+
+def measure_pool_scheduling() -> list[Document]:
+    """Fill each cell; processor time in µs per attempt of a job, and tasks per second of processor time."""
+    found = list[Document]()
+    for machines, slots, pools, number, tasks in CASES:
+        scheduler, snapshot = batch(), cell(machines, slots)
+        configure(snapshot, pools, machines * slots)
+        scheduler.take(jobs(pools, number, tasks))
+        placed = attempts = 0
+        began, now = process_time(), 0.0
+        while placed < machines * slots * 0.9:
+            now += 0.01
+            jobs_tried, more = attempt(scheduler, snapshot, now)
+            placed, attempts = placed + more, attempts + jobs_tried
+        took = process_time() - began
+        found.append({
+            "machines": machines, "slots": slots, "pools": pools, "jobs": number, "tasks_per_job": tasks,
+            "attempts": attempts, "tasks": placed, "tasks_per_second": round(placed / took),
+            "microseconds_per_attempt": round(took * 1e6 / attempts, 1),
+        })  # fmt: skip
+    return found

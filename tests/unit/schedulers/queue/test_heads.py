@@ -1,0 +1,94 @@
+"""Many lanes are kept in order: the same jobs come in the same order as by looking at all lanes."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cellstate.fairness import leaf_of
+from cellstate.pools import Epoch, Pool, Pools, PoolShare
+from cellstate.snapshot import Snapshot
+from omega.testing.scenes import snapshot, work
+from schedulers.policies import Ordering
+from schedulers.presets import batch
+from schedulers.queue import ready as module
+from schedulers.queue.ranks import Ranks
+from schedulers.queue.ready import Ready
+from schedulers.work import Work
+
+
+@dataclass
+class ByPool(Ordering):
+    """Pools by numbers that tests change."""
+
+    numbers: dict[str, float] = field(default_factory=dict)
+
+    def lane(self, work: Work) -> Hashable:
+        return work.pool
+
+    def rank(self, lane: Hashable) -> float:
+        return self.numbers.get(str(lane), 0.0)
+
+    def kin(self, lane: Hashable) -> Hashable | None:
+        return lane
+
+
+steps = st.lists(st.tuples(st.sampled_from("anpdf"), st.integers(0, 7), st.integers(0, 5)), max_size=60)
+
+
+@given(steps)
+def test_the_order_is_that_of_all_lanes(told: list[tuple[str, int, int]]) -> None:
+    orders = []
+    for many in (0, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "MANY", many)
+            policy = ByPool()
+            ranks = Ranks(policy)
+            ready, taken, jobs = Ready(ranks), list[str](), 0
+            for what, pool, number in told:
+                if what in "an":
+                    jobs += 1
+                    backs_off = number + 1.0 if what == "n" else 0.0
+                    ready.add(work(((1,), 1), name=f"j{jobs}", order=jobs, pool=f"p{pool}", not_before=backs_off))
+                elif what == "p":
+                    found = ready.pop(float(number))
+                    taken.append(found.id if found else "-")
+                elif what == "d":
+                    ready.discard(f"j{number}")
+                else:
+                    policy.numbers[f"p{pool}"] = float(number)
+                    ranks.forget_kin([f"p{pool}"])
+            while (found := ready.pop(100.0)) is not None:
+                taken.append(found.id)
+            orders.append(taken)
+    assert orders[0] == orders[1]
+
+
+def epoch_of(**shares: float) -> Epoch:
+    none = (0.0,)
+    pools = {
+        name: PoolShare(
+            name, "<Root>", "default", 1.0, fair_share=(share,), demand=(1.0,), usage=none, guarantee=none,
+            integral=none, limits=none, promised=none, estimated=none, satisfaction=0.0,
+        )
+        for name, share in shares.items()
+    }  # fmt: skip
+    return Epoch(1, 1, 1, 0, "ada", {"default": (100,)}, pools)
+
+
+def test_shipped_schedulers_follow_the_pools_of_the_cell_and_leave_them_again() -> None:
+    copy: Snapshot = snapshot((100,))
+    found = batch()
+    for order, (name, pool) in enumerate([("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")]):
+        found.take([work(((40,), 1), name=name, order=order, pool=pool, precedence=order)])
+    copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.5, b=0.5)
+    copy.usage.change(("b", ""), (10,), (0,))
+    found.wake(copy, 1.0)
+    assert found.preemption.by == "fair share"
+    assert [each.id for each in found.choose(1.0)] == ["a2", "b2", "a1", "b1"], "pools take turns, b holds more"
+    assert leaf_of("a", "ada") == "a"
+    copy.pools = Pools()
+    found.wake(copy, 2.0)
+    assert not found.preemption.evicts
