@@ -1,4 +1,4 @@
-"""Details of one job, machine or scheduler."""
+"""Details of one job, machine, pool or scheduler."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from cli.top.panes import attributes
 from omega.queries.job_state import COUNTS, counts, group_names, state
 from omega.queries.machines import tasks_on
 from omega.queries.monitor import Monitor
-from omega.queries.overview import Change, Member, Overview, condition
+from omega.queries.overview import Change, Member, Overview, PoolLine, condition
 from schedulers.constraints.reasons import MEANING
 
 MOST_RUNS, MOST_EVENTS, BAR = 200, 20, 30
@@ -29,10 +29,24 @@ def details(monitor: Monitor, overview: Overview, identity: str) -> tuple[str, l
         if machine is None:
             raise Refused(f"machine {name}: is gone")
         return f"machine {machine.name}", _machine(monitor, overview, machine)
+    if kind == "pool":
+        line = next((each for each in overview.pools if each.share.name == name), None)
+        if line is None:
+            raise Refused(f"pool {name}: is gone")
+        return f"pool {name}", _pool(overview, line)
     member = next((each for each in overview.members if each.name == name), None)
     if member is None:
         raise OmegaError(f"{kind} {name}: nothing more is known")
     return f"scheduler {member.name}", _scheduler(overview, member)
+
+
+def _pool(overview: Overview, line: PoolLine) -> list[str]:
+    share, names = line.share, overview.dimensions.names
+    lines = [f"status       {line.status}", f"parent       {share.parent}", f"weight       {share.weight:g}", ""]
+    for field in ("fair_share", "usage", "demand", "guarantee", "integral", "limits"):
+        parts = (f"{name} {100 * part:.1f} %" for name, part in zip(names, getattr(share, field), strict=True))
+        lines.append(f"{field.replace('_', ' '):<12} {'  '.join(parts)}")
+    return lines
 
 
 def _job(overview: Overview, job: Job, runs: Sequence[Run]) -> list[str]:

@@ -20,6 +20,8 @@ def show(overview: Overview) -> None:
     for text in head(overview, min(screen.width, 100)):
         render.line(text.plain.rstrip())
     for pane in panes(overview):
+        if pane.name == "pools" and not pane.things:
+            continue
         things = [each for each in pane.things if not isinstance(each, Machine) or _troubled(each)]
         render.line()
         render.line(f"{pane.name} {pane.note}".rstrip())
@@ -47,6 +49,11 @@ def document(overview: Overview) -> dict[str, Any]:
         "running": {"total": overview.jobs_running,
                     "jobs": [listed_json(each, overview.at_ms) for each in overview.running]},
         "troubled": [_machine(each, overview) for each in overview.machines if _troubled(each)],
+        "pools": [
+            {"name": each.share.name, "parent": each.share.parent, "tree": each.share.tree, "status": each.status,
+             **{field: dict(zip(overview.dimensions.names, getattr(each.share, field), strict=True))
+                for field in ("fair_share", "usage", "demand")}} for each in overview.pools
+        ],
         "events": [event.as_json() for each in overview.changes for event in each.events],
     }  # fmt: skip
 

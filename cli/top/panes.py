@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from cellstate.model import Machine, MachineState
@@ -9,7 +10,8 @@ from cli import words
 from cli.event_words import clock
 from cli.top.bars import bar, curve
 from omega.queries.job_state import counts, state
-from omega.queries.overview import Change, Listed, Member, Overview, condition, fullness, trouble
+from omega.queries.overview import Change, Listed, Member, Overview, PoolLine, condition, fullness, trouble
+from omega.queries.pools import BELOW
 
 BAR, SHORT_BAR = 8, 4
 CURVE = 12
@@ -44,15 +46,16 @@ class Pane:
 
 def panes(overview: Overview) -> list[Pane]:
     """Return all of them, in order."""
-    return [_jobs(overview), _schedulers(overview), _machines(overview), _events(overview)]
+    return [_jobs(overview), _schedulers(overview), _machines(overview), _events(overview), _pools(overview)]
 
 
-NAMES = ("jobs", "schedulers", "machines", "events")
+NAMES = ("jobs", "schedulers", "machines", "events", "pools")
 EMPTY = {
     "jobs": "no job is pending or running",
     "schedulers": "no schedulers; start one with omega scheduler run batch",
     "machines": "no machines; add some with omega machine add",
     "events": "no events in the log",
+    "pools": "no pools; create one with omega pool set",
 }
 
 
@@ -164,6 +167,38 @@ def _events(overview: Overview) -> Pane:
         Column("what", lambda each: each.text, lambda each: each.text, least=30),
     )
     return Pane("events", columns, overview.changes, _opens)
+
+
+def _pools(overview: Overview) -> Pane:
+    names = overview.dimensions.names
+
+    def dominant(each: PoolLine) -> int:
+        fair = each.share.fair_share
+        return max(range(len(fair)), key=fair.__getitem__)
+
+    def part(field: str) -> Callable[[PoolLine], str]:
+        return lambda each: f"{100 * getattr(each.share, field)[dominant(each)]:.1f} %"
+
+    def use(each: PoolLine) -> str:
+        return f"{bar(each.share.usage[dominant(each)], BAR)} {part('usage')(each)}"
+
+    def satisfaction(each: PoolLine) -> str:
+        return f"{each.share.satisfaction:.2f}" if isfinite(each.share.satisfaction) else "–"
+
+    columns = (
+        Column("pool", lambda each: "  " * each.depth + each.share.name, lambda each: each.position),
+        Column("status", lambda each: each.status, lambda each: each.status),
+        Column("usage", use, lambda each: -max(each.share.usage)),
+        Column("fair share", part("fair_share"), lambda each: -max(each.share.fair_share), right=True),
+        Column("demand", part("demand"), lambda each: -max(each.share.demand), right=True, weight=5),
+        Column("satisfaction", satisfaction, lambda each: each.share.satisfaction, right=True, weight=6),
+        Column("dominant", lambda each: names[dominant(each)], weight=2),
+        Column("weight", lambda each: f"{each.share.weight:g}", lambda each: -each.share.weight, right=True, weight=1),
+    )
+    below = sum(each.status == BELOW for each in overview.pools)
+    note = f"{len(overview.pools):,}" + (f", {below:,} below fair share" if below else "")
+    note = note if overview.pools else ""
+    return Pane("pools", columns, overview.pools, lambda each: f"pool {each.share.name}", note)
 
 
 def _opens(each: Change) -> str:

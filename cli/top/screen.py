@@ -1,4 +1,4 @@
-"""The live screen: a head, four tables, and detail pages. A thread does all reading."""
+"""The live screen: a head, five tables, and detail pages. A thread does all reading."""
 
 import threading
 from collections.abc import Callable
@@ -29,7 +29,7 @@ ROOMY = 100
 """Width from which the counts of all tables fit beside their names."""
 
 KEYS = """\
-1 2 3 4      jobs, schedulers, machines, events
+1 2 3 4 5    jobs, schedulers, machines, events, pools
 Tab          the next table          Shift-Tab   the one before
 ↑ ↓ PgUp …   choose a line           Enter       details
 /            filter by text          Esc         clear the filter; close
@@ -42,6 +42,7 @@ machines     full: at least 95 % of a resource is in use
 schedulers   busy: share of the time spent deciding and committing, between the last heartbeats
              conflicts: transactions with a conflict ÷ those without, in the same time
              blocked: pending jobs of which no task fits; requeued when resources are freed
+pools        shares of the published epoch, of each pool's dominant resource; the table is there with the first epoch
 events       the newest 200 versions, and the 200 newest that may need attention (conflicts, evictions, losses,
              failures, changes of machines and schedulers)"""
 
@@ -61,6 +62,9 @@ class Top(App[str]):
     .narrow PaneTable { display: none; }
     .narrow PaneTable.chosen { display: block; }
     .wide #tables { layout: grid; grid-size: 2 2; grid-gutter: 0 1; }
+    .wide #pools { column-span: 2; display: none; }
+    .wide.pooled #tables { grid-size: 2 3; }
+    .wide.pooled #pools { display: block; }
     .wide PaneTable { border-top: solid $surface-lighten-2; }
     .wide PaneTable.chosen { border-top: solid $accent; }
     """
@@ -160,7 +164,7 @@ class Top(App[str]):
 
     @property
     def tables(self) -> list[PaneTable]:
-        """Return the four tables in order."""
+        """Return the five tables in order."""
         return [self.query_one(f"#{name}", PaneTable) for name in NAMES]
 
     def _arrange(self, size: Size) -> None:
@@ -178,6 +182,7 @@ class Top(App[str]):
         if overview is None:
             self.query_one("#head", Static).update(Text(shown(self.said) or "reading …"))
             return
+        self.set_class(bool(overview.pools), "pooled")
         width = self.size.width - 2
         said = "paused" if self.paused else "no answer, trying again" if self.said else ""
         self.query_one("#head", Static).update(Text("\n").join(head(overview, width, said)))

@@ -10,12 +10,14 @@ from cellstate.cell import PendingJob, Reply
 from cellstate.errors import Refused
 from cellstate.model import BUCKETS, Job, JobState, Machine, MachineState
 from cellstate.pages import JobHead
+from cellstate.pools import Epoch
 from cellstate.transaction import Ask, Intake
 from omega.queries.events import Event, event
 from omega.queries.job_state import Room
 from omega.queries.machines import utilisation
 from omega.queries.names import Names
-from omega.queries.overview import Change, Listed, Member, Overview, Rank, Rates, rank, states
+from omega.queries.overview import Change, Listed, Member, Overview, PoolLine, Rank, Rates, rank, states
+from omega.queries.pools import order, status
 from omega.queries.schedulers import as_plain
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ class Monitor:
         self._changes: deque[Change] = deque(maxlen=MOST_CHANGES)
         self._attention: deque[Change] = deque(maxlen=MOST_CHANGES)
         self._past: dict[str, deque[float]] = {}
+        self._epoch: Epoch | None = None
         self._running: tuple[int, list[Job]] = (0, [])
         self._running_version = -1
         self._reads_left = 0
@@ -109,7 +112,25 @@ class Monitor:
             [self._member(*each) for each in sorted(known.items())], sorted(queue, key=lambda each: each.position),
             [Listed(-job.order, job, "") for job in reversed(running)], jobs_running,
             depths, self._newest_changes(), rates, {name: tuple(values) for name, values in self._past.items()},
+            self._read_pools(),
         )  # fmt: skip
+
+    def _read_pools(self) -> tuple[PoolLine, ...]:
+        """Return the pools of the published epoch."""
+        mark = self.cell.epoch_mark()
+        if not mark.configured or not mark.number:
+            return ()
+        if mark.number != (self._epoch.number if self._epoch else 0):
+            self._epoch = self.cell.epoch()
+        pools, epoch = self.cell.pools(), self._epoch
+        if epoch is None:
+            return ()
+        return tuple(
+            PoolLine(
+                position, depth, epoch.pools[name], status(pools, name, epoch.pools[name], epoch.pools[name].fair_share)
+            )
+            for position, (depth, name) in enumerate(order(pools, epoch.pools))
+        )
 
     def job(self, job_id: str) -> "tuple[Job, list[Run]]":
         """Return a job and its runs. Raises Refused when it is not kept any more."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cellstate.model import Job, Machine, MachineState
+from cellstate.pools import PoolShare
 from cellstate.resources import Dimensions
 from omega.queries.job_state import counts, state
 from omega.queries.machines import state_word
@@ -68,6 +69,16 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolLine:
+    """A pool in the published epoch, `depth` levels below the root of its tree."""
+
+    position: int
+    depth: int
+    share: PoolShare
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """A cell at `at_ms`."""
 
@@ -94,6 +105,8 @@ class Overview:
     rates: Rates
     past: Mapping[str, Sequence[float]]
     """Earlier reads, oldest first: the share in use of each resource, and under "placed" tasks per second."""
+    pools: Sequence[PoolLine] = ()
+    """The pools in the order of their tree, as in the published epoch; none before the first one."""
 
     @property
     def waiting(self) -> int:

@@ -222,3 +222,15 @@ def test_verify_computes_the_published_epoch_again(omega: Omega, cell: RedisCell
     found = omega.json("cell", "verify", code=1)["violations"]
     assert [each["where"] for each in found] == ["pool a", "pool default/<Root>"]
     assert "epoch 2" in found[0]["what"]
+
+
+def test_top_shows_the_pools_of_the_published_epoch(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("pool", "set", "a")
+    submit(omega, "x", "a", 40)
+    assert "pools" not in omega.text("top", "--once")
+    assert Publisher(cell).publish("batch/0", 1_000)
+    assert "pools 1, 1 below fair share" in omega.text("top", "--once")
+    (pool,) = omega.json("top", "--once")["pools"]
+    assert (pool["name"], pool["status"]) == ("a", "below fair share")
+    assert pool["fair_share"]["cpu"] == pytest.approx(1.0)

@@ -1,13 +1,16 @@
 """What the tables of `omega top` list, how it is sorted and filtered, and what is left out when there is no room."""
 
+from dataclasses import replace
+
 import pytest
 
 from cellstate.model import Gang, GroupStatus, Job, JobState, Machine, MachineState
+from cellstate.pools import PoolShare
 from cellstate.resources import Dimensions
 from cli.top.bars import bar, curve, cut
 from cli.top.head import head
 from cli.top.panes import Pane, chosen, fit, panes
-from omega.queries.overview import Listed, Member, Overview, Rates, condition, rank, states
+from omega.queries.overview import Listed, Member, Overview, PoolLine, Rates, condition, rank, states
 
 
 def machine(index: int, cpu: int, memory: int = 0, state: MachineState = MachineState.UP) -> Machine:
@@ -109,3 +112,17 @@ def test_the_head_fits_its_width(width: int) -> None:
 
 def test_the_head_says_when_something_is_wrong() -> None:
     assert head(OVERVIEW, 80, "no answer, trying again")[0].plain.endswith("no answer, trying again")
+
+
+def test_pools_are_listed_with_the_shares_of_the_epoch() -> None:
+    half, none = (0.5, 0.25), (0.0, 0.0)
+    share = PoolShare("web", "prod", "default", 2.0, half, (0.9, 0.1), (0.125, 0.5), half, none, half, none, none, 0.25)
+    pane = next(
+        pane for pane in panes(replace(OVERVIEW, pools=(PoolLine(0, 1, share, "below fair share"),)))
+        if pane.name == "pools"
+    )  # fmt: skip
+    assert pane.note == "1, 1 below fair share"
+    assert [column.show(pane.things[0]) for column in pane.columns] == [
+        "  web", "below fair share", "█░░░░░░░ 12.5 %", "50.0 %", "90.0 %", "0.25", "cpu", "2",
+    ]  # fmt: skip
+    assert named("pools").note == ""

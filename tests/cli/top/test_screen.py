@@ -1,10 +1,13 @@
 """The live screen, driven as a person would: by keys."""
 
+from dataclasses import replace
+
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
 from cellstate.model import JobSpec, TaskGroup
+from cellstate.pools import PoolShare
 from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Position, Transaction
 from cli.event_words import sentences
@@ -12,6 +15,7 @@ from cli.top.leaf import Help, Leaf
 from cli.top.screen import Top
 from cli.top.table import PaneTable
 from omega.queries.monitor import Monitor
+from omega.queries.overview import PoolLine
 from tests.cli.conftest import join
 
 pytestmark = [pytest.mark.server, pytest.mark.anyio]
@@ -51,10 +55,10 @@ async def test_tables_and_head(top: Top) -> None:
     async with top.run_test(size=(80, 24)) as pilot:
         await looked(pilot)
         assert "3 machines: 3 up (1 full) · waiting jobs: 2 batch" in str(top.query_one("#head", Static).content)
-        assert [table.display for table in top.tables] == [True, False, False, False]
+        assert [table.display for table in top.tables] == [True, False, False, False, False]
         assert [line.split()[1] for line in lines(top, 0)] == ["crawl", "shop"]
         await press(pilot, "3")
-        assert [table.display for table in top.tables] == [False, False, True, False]
+        assert [table.display for table in top.tables] == [False, False, True, False, False]
         assert [line.split()[0] for line in lines(top, 2)] == ["m1", "m0", "m2"]
         await press(pilot, "tab")
         assert top.chosen == 3
@@ -64,10 +68,19 @@ async def test_tables_and_head(top: Top) -> None:
 async def test_all_tables_at_once_where_there_is_room(top: Top) -> None:
     async with top.run_test(size=(200, 50)) as pilot:
         await looked(pilot)
+        assert [table.display for table in top.tables] == [True, True, True, True, False], "there are no pools"
+        assert top.overview is not None
+        half = (0.5, 0.5)
+        share = PoolShare("a", "<Root>", "default", 1.0, half, half, half, half, half, half, half, half, 1.0)
+        top.overview = replace(top.overview, pools=(PoolLine(0, 0, share, "normal"),))
+        top.paused = True
+        top.show()
+        await pilot.pause()
         assert all(table.display for table in top.tables)
+        top.paused = False
         await pilot.resize_terminal(80, 24)
         await looked(pilot)
-        assert [table.display for table in top.tables] == [True, False, False, False]
+        assert [table.display for table in top.tables] == [True, False, False, False, False]
 
 
 async def test_filter_and_order(top: Top) -> None:
