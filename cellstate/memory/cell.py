@@ -5,25 +5,26 @@ from typing import Any
 
 from cellstate.cell import Awaited, Membership, PendingJob, Reply
 from cellstate.errors import BadInput, Duplicate, Fenced
+from cellstate.memory import shards
 from cellstate.memory.agents import MemoryAgents
 from cellstate.memory.commit import MemoryCommit
 from cellstate.memory.housekeeping import MemoryHousekeeping
 from cellstate.memory.jobs import plain
 from cellstate.memory.publish import Member
 from cellstate.memory.ranges import span_count, span_split
-from cellstate.memory.shards import MemoryShards
 from cellstate.memory.tasks import part_of
 from cellstate.memory.updates import MemoryUpdates
 from cellstate.memory.words import MachineRow
 from cellstate.model import MOST_CLAIMS, MOST_PRECEDENCE, Limits, check_author, check_kind, check_member, check_nonce
 from cellstate.packing import packed
 from cellstate.resources import Dimensions
+from cellstate.shards import Errand, Progress, ShardDurations, Worker
 from cellstate.transaction import Ending, How, Intake, Position, Transaction
 
 Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | None]
 
 
-class MemoryCell(MemoryCommit, MemoryAgents, MemoryUpdates, MemoryShards, MemoryHousekeeping):
+class MemoryCell(MemoryCommit, MemoryAgents, MemoryUpdates, MemoryHousekeeping):
     """A cell in memory; see `Cell` for the methods of the port.
 
     Finished jobs are kept as in the store. Only `expire` ends a lease. With `log` and `boxes` False it keeps no facts
@@ -40,7 +41,6 @@ class MemoryCell(MemoryCommit, MemoryAgents, MemoryUpdates, MemoryShards, Memory
         """Create an empty cell."""
         super().__init__(name, dimensions or Dimensions(), keep_jobs, keep_ms, log, boxes, tag)
         self.release_moves_number = release_moves_number
-        self.tables, self.learnt = {}, {}
         self._flight: Flight | None = None
         self._answer: Reply | Fenced | None = None
 
@@ -227,6 +227,31 @@ class MemoryCell(MemoryCommit, MemoryAgents, MemoryUpdates, MemoryShards, Memory
             self.blocked[member] = awaited
         else:
             self.blocked.pop(member, None)
+
+    # Shards of MapReduce jobs
+
+    def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
+        """See Cell.claim_shard."""
+        return shards.claim_shard(self, job_id, worker, maps, reduces, at_ms)
+
+    def end_shard(
+        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
+        failed_ms: int | None = None,
+    ) -> bool:  # fmt: skip
+        """See Cell.end_shard."""
+        return shards.end_shard(self, job_id, name, worker, phase, shard, milliseconds, failed_ms=failed_ms)
+
+    def progress(self, job_id: str) -> Progress | None:
+        """See Cell.progress."""
+        return shards.progress(self, job_id)
+
+    def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
+        """See Cell.finishers."""
+        return shards.finishers(self, job_id, phase, count)
+
+    def durations(self, name: str) -> ShardDurations | None:
+        """See Cell.durations."""
+        return shards.durations(self, name)
 
     # Limits
 

@@ -12,10 +12,12 @@ import numpy as np
 
 from cellstate.cell import ANY_JOB, Awaited, Rows
 from cellstate.memory.lanes import MemoryLanes
+from cellstate.memory.shards import Table
 from cellstate.memory.words import JobRow, MachineRow, numbered
 from cellstate.model import JobState, MachineState
 from cellstate.packing import GUARD, fields
 from cellstate.resources import Dimensions
+from cellstate.shards import ShardDurations
 from cellstate.transaction import Position
 
 LOG_KEPT, BOX_MOST = 50_000, 200_000
@@ -69,6 +71,9 @@ class MemoryPublish(MemoryLanes):
         self.wakes: set[str] = set()
         # When the tasks of drained machines are to be moved off (ms of the store's clock).
         self.drains: dict[int, int] = {}
+        # Shards of MapReduce jobs, by job; mean durations, by the name of a job.
+        self.tables: dict[str, Table] = {}
+        self.learnt: dict[str, ShardDurations] = {}
         self.blocked: dict[str, Awaited] = {}
         self.freed = False
         self._log: deque[tuple[int, int, str, list[Line]]] = deque(maxlen=LOG_KEPT)

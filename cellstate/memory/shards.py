@@ -1,9 +1,11 @@
-"""The shards of MapReduce jobs in memory; ``lua/claim_shard.lua`` and ``lua/end_shard.lua``. Nothing expires."""
+"""The shards of MapReduce jobs in memory; ``lua/claim_shard.lua`` and ``lua/end_shard.lua``. Nothing expires.
+
+Functions over the ledger, the state of a cell in memory: its `tables` by job, and `learnt` by the name of a job.
+"""
 
 from collections import Counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from cellstate.memory.publish import MemoryPublish
 from cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split
 from cellstate.resources import LARGEST, MOST_TOGETHER
 from cellstate.shards import (
@@ -18,6 +20,9 @@ from cellstate.shards import (
     ShardDurations,
     Worker,
 )
+
+if TYPE_CHECKING:
+    from cellstate.memory.publish import MemoryPublish
 
 
 class _Phase:
@@ -69,123 +74,124 @@ class Table:
         return fresh, again
 
 
-class MemoryShards(MemoryPublish):
-    """Operations of MapReduce workers; `tables` by job, `learnt` by its name."""
-
-    tables: dict[str, Table]
-    learnt: dict[str, ShardDurations]
-
-    def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
-        """See Cell.claim_shard."""
-        self.unfold()
-        if not self.is_live(job_id, worker):
-            return Errand("fenced")
-        known = self.tables.get(job_id)
-        table = known or Table(maps, reduces)
-        if table.failed:
-            phase, number = table.failed.split(" ")
-            return Errand("failed", int(number), phase)
-        what = table.now()
-        if what is None:
-            return Errand("done")
-        if worker in table.held:
-            return Errand(what, table.held[worker])
-        good = self.usable(job_id, table) if table.failures else set()
-        if table.failures and worker.machine not in good:
-            return Errand("out")
-        p = table.phases[what]
-        waiting, gone = p.waiting, list[Worker]()
-        fresh, again = table.sorted(what, waiting)
-        if not fresh:
-            gone = [holder for holder in table.held if not self.is_live(job_id, holder)]
-            for holder in gone:
-                waiting = span_add(waiting, (table.held[holder],) * 2)
-            fresh, again = table.sorted(what, waiting)
-        may = [
-            (failure.times, each)
-            for each, failure in again.items()
-            if failure.until <= at_ms and (worker.machine not in failure.machines or good <= failure.machines)
-        ]
-        if not fresh and not may:
-            return Errand("wait")
-        shard = fresh[0] if fresh else min(may)[1]
+def claim_shard(ledger: "MemoryPublish", job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
+    """See Cell.claim_shard."""
+    ledger.unfold()
+    if not is_live(ledger, job_id, worker):
+        return Errand("fenced")
+    known = ledger.tables.get(job_id)
+    table = known or Table(maps, reduces)
+    if table.failed:
+        phase, number = table.failed.split(" ")
+        return Errand("failed", int(number), phase)
+    what = table.now()
+    if what is None:
+        return Errand("done")
+    if worker in table.held:
+        return Errand(what, table.held[worker])
+    good = usable(ledger, job_id, table) if table.failures else set()
+    if table.failures and worker.machine not in good:
+        return Errand("out")
+    p = table.phases[what]
+    waiting, gone = p.waiting, list[Worker]()
+    fresh, again = table.sorted(what, waiting)
+    if not fresh:
+        gone = [holder for holder in table.held if not is_live(ledger, job_id, holder)]
         for holder in gone:
-            del table.held[holder]
-        p.waiting = span_split(waiting, (shard, shard))[1]
-        table.held[worker] = shard
-        self.tables[job_id] = table
-        return Errand(what, shard)
+            waiting = span_add(waiting, (table.held[holder],) * 2)
+        fresh, again = table.sorted(what, waiting)
+    may = [
+        (failure.times, each)
+        for each, failure in again.items()
+        if failure.until <= at_ms and (worker.machine not in failure.machines or good <= failure.machines)
+    ]
+    if not fresh and not may:
+        return Errand("wait")
+    shard = fresh[0] if fresh else min(may)[1]
+    for holder in gone:
+        del table.held[holder]
+    p.waiting = span_split(waiting, (shard, shard))[1]
+    table.held[worker] = shard
+    ledger.tables[job_id] = table
+    return Errand(what, shard)
 
-    def usable(self, job_id: str, table: Table) -> set[int]:
-        """Return the machines of the job that are not excluded, or all if there are none."""
-        runs = [(placement, index) for g in self.J[job_id].groups for placement, index in g.runs.items()]
-        live = {index for placement, index in runs if placement > 0}
-        return {index for index in live if table.machines[index] < MOST_IN_A_ROW} or live
 
-    def is_live(self, job_id: str, worker: Worker) -> bool:
-        """Return whether a worker's task is placed on its machine and not leaving."""
-        m = self.M.get(worker.machine)
-        g, tasks = m.runs.get(worker.placement, (None, NONE)) if m and worker.placement > 0 else (None, NONE)
-        return g is not None and g.job.id == job_id and span_split(tasks, (worker.task, worker.task))[0] != NONE
+def usable(ledger: "MemoryPublish", job_id: str, table: Table) -> set[int]:
+    """Return the machines of the job that are not excluded, or all if there are none."""
+    runs = [(placement, index) for g in ledger.J[job_id].groups for placement, index in g.runs.items()]
+    live = {index for placement, index in runs if placement > 0}
+    return {index for index in live if table.machines[index] < MOST_IN_A_ROW} or live
 
-    def end_shard(
-        self,
-        job_id: str,
-        name: str,
-        worker: Worker,
-        phase: str,
-        shard: int,
-        milliseconds: int,
-        *,
-        failed_ms: int | None = None,
-    ) -> bool:
-        """See Cell.end_shard."""
-        table = self.tables.get(job_id)
-        if table is None:
-            return False
-        if table.held.get(worker) != shard or table.now() != phase:
-            return table.finishers.get((phase, shard)) == worker.mark and failed_ms is None
-        del table.held[worker]
-        p = table.phases[phase]
-        if failed_ms is not None:
-            count, _, machines = table.failures.get((phase, shard), Failures(0, 0, frozenset()))
-            until = failed_ms + RETRY_MS * 2**count
-            table.failures[phase, shard] = Failures(count + 1, until, machines | {worker.machine})
-            table.machines[worker.machine] += 1
-            p.waiting = span_add(p.waiting, (shard, shard))
-            if count + 1 >= TRIES:
-                table.failed = f"{phase} {shard}"
-        else:
-            p.done += 1
-            p.milliseconds = min(p.milliseconds + min(max(0, milliseconds), LARGEST), MOST_TOGETHER)
-            del table.machines[worker.machine]
-            table.finishers[phase, shard] = worker.mark
-            if phase == REDUCE and p.done == p.total:
-                self.learn(name, table)
-        return True
 
-    def learn(self, name: str, table: Table) -> None:
-        """Store the mean durations of a finished job's shards."""
-        known = self.learnt.get(name, ShardDurations(0, 0, 0))
-        weight = min(known.runs, 9)
-        now = [phase.milliseconds // phase.total for phase in table.phases.values()]
-        means = [(before * weight + mean) // (weight + 1) for before, mean in zip(known[1:], now, strict=True)]
-        self.learnt[name] = ShardDurations(known.runs + 1, *means)
+def is_live(ledger: "MemoryPublish", job_id: str, worker: Worker) -> bool:
+    """Return whether a worker's task is placed on its machine and not leaving."""
+    m = ledger.M.get(worker.machine)
+    g, tasks = m.runs.get(worker.placement, (None, NONE)) if m and worker.placement > 0 else (None, NONE)
+    return g is not None and g.job.id == job_id and span_split(tasks, (worker.task, worker.task))[0] != NONE
 
-    def progress(self, job_id: str) -> Progress | None:
-        """See Cell.progress."""
-        table = self.tables.get(job_id)
-        if table is None:
-            return None
-        failing = tuple(sorted(table.machines.items()))
-        phases = table.phases
-        return Progress(phases[MAP].counted(), phases[REDUCE].counted(), len(table.held), table.failed, failing)
 
-    def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
-        """See Cell.finishers."""
-        table = self.tables.get(job_id)
-        return [table.finishers.get((phase, shard)) if table else None for shard in range(count)]
+def end_shard(
+    ledger: "MemoryPublish",
+    job_id: str,
+    name: str,
+    worker: Worker,
+    phase: str,
+    shard: int,
+    milliseconds: int,
+    *,
+    failed_ms: int | None = None,
+) -> bool:
+    """See Cell.end_shard."""
+    table = ledger.tables.get(job_id)
+    if table is None:
+        return False
+    if table.held.get(worker) != shard or table.now() != phase:
+        return table.finishers.get((phase, shard)) == worker.mark and failed_ms is None
+    del table.held[worker]
+    p = table.phases[phase]
+    if failed_ms is not None:
+        count, _, machines = table.failures.get((phase, shard), Failures(0, 0, frozenset()))
+        until = failed_ms + RETRY_MS * 2**count
+        table.failures[phase, shard] = Failures(count + 1, until, machines | {worker.machine})
+        table.machines[worker.machine] += 1
+        p.waiting = span_add(p.waiting, (shard, shard))
+        if count + 1 >= TRIES:
+            table.failed = f"{phase} {shard}"
+    else:
+        p.done += 1
+        p.milliseconds = min(p.milliseconds + min(max(0, milliseconds), LARGEST), MOST_TOGETHER)
+        del table.machines[worker.machine]
+        table.finishers[phase, shard] = worker.mark
+        if phase == REDUCE and p.done == p.total:
+            learn(ledger, name, table)
+    return True
 
-    def durations(self, name: str) -> ShardDurations | None:
-        """See Cell.durations."""
-        return self.learnt.get(name)
+
+def learn(ledger: "MemoryPublish", name: str, table: Table) -> None:
+    """Store the mean durations of a finished job's shards."""
+    known = ledger.learnt.get(name, ShardDurations(0, 0, 0))
+    weight = min(known.runs, 9)
+    now = [phase.milliseconds // phase.total for phase in table.phases.values()]
+    means = [(before * weight + mean) // (weight + 1) for before, mean in zip(known[1:], now, strict=True)]
+    ledger.learnt[name] = ShardDurations(known.runs + 1, *means)
+
+
+def progress(ledger: "MemoryPublish", job_id: str) -> Progress | None:
+    """See Cell.progress."""
+    table = ledger.tables.get(job_id)
+    if table is None:
+        return None
+    failing = tuple(sorted(table.machines.items()))
+    phases = table.phases
+    return Progress(phases[MAP].counted(), phases[REDUCE].counted(), len(table.held), table.failed, failing)
+
+
+def finishers(ledger: "MemoryPublish", job_id: str, phase: str, count: int) -> list[str | None]:
+    """See Cell.finishers."""
+    table = ledger.tables.get(job_id)
+    return [table.finishers.get((phase, shard)) if table else None for shard in range(count)]
+
+
+def durations(ledger: "MemoryPublish", name: str) -> ShardDurations | None:
+    """See Cell.durations."""
+    return ledger.learnt.get(name)

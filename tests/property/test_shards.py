@@ -11,6 +11,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from cellstate.memory import shards
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.shards import RETRY_MS, TRIES, Worker
 from cellstate.transaction import Claim, Ending, How, Transaction
@@ -116,7 +117,7 @@ class Shards(RuleBasedStateMachine):
         """Whoever is left brings it to its end, unless it failed."""
         if self.unplaced():
             self.place(1, 0)
-        live = [worker for worker in self.workers if self.twin.is_live("j", worker)]
+        live = [worker for worker in self.workers if shards.is_live(self.twin, "j", worker)]
         for _ in range(self.maps + self.reduces + 1):
             said = {self.step(worker) for worker in live}
             if said <= {"done", "failed", "out"} and said != {"out"}:
