@@ -91,3 +91,11 @@ def test_bash_completes(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
         ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "m0 m1\n"
+
+
+def test_completion_of_commands_imports_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("cli.job.list", "cli.job.run"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert {"list", "run", "why"} <= set(completed(Omega(None), "job", ""))
+    assert "cli.job.list" not in sys.modules
+    assert "cli.job.run" not in sys.modules
