@@ -75,7 +75,6 @@ class MemoryPublish(MemoryLanes):
         self.tables: dict[str, Table] = {}
         self.learnt: dict[str, ShardDurations] = {}
         self.blocked: dict[str, Awaited] = {}
-        self.freed = False
         self._log: deque[tuple[int, int, str, list[Line]]] = deque(maxlen=LOG_KEPT)
         self._box: dict[int, list[Line]] = {}
         # Finished jobs and the versions in which they ended; (version, server's clock) marks: lua/retire.lua.

@@ -126,6 +126,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
      "claimed = n > 1 and {} or NONE, placed = {}, verdicts = false, incomplete = true, placing = false,"):
         "set before the first claim is judged",
     ("cellstate/lua/parts/losses.lua", "if n >= 0 then"): "adds no task, twice",
+    ("cellstate/lua/parts/losses.lua", "if loss.due > 1 and loss.due <= at_ms then"):
+        "differs within one millisecond of 1970",
+    ("cellstate/lua/housekeep.lua", "if not due or due > tonumber(now) then return 1 end"):
+        "an entry is due with the first, or (a gang) the last, of its tasks: nothing passes one earlier",
     ("omega/simulation/twin.py", "if self.numbered or self.release_moves_number:"):
         "numbers that nobody reads",
     ("cellstate/audit/register.py", "arrived: tuple[int, int] = (0, 1)"): "read of submitted jobs alone, which set it",

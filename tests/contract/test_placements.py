@@ -156,6 +156,23 @@ def test_a_strict_gang_leaves_together_for_any_reason(cell: AnyCell, member: Mem
     assert counts(cell, "gang") == (6, 0, 0, 0, 0)
 
 
+def test_a_wide_strict_gang_leaves_together(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("gang", (0, 0), 900, gang=Gang.STRICT), job("high", (4, 4), precedence=9)], 0, "ada")
+    cell.submit([job("low", (4, 4))], 0, "ada")
+    assert member.place("gang", (0, 300), (1, 300), (2, 300), mode=Mode.GANG).accepted
+    assert member.place("low", (0, 1)).accepted
+    victims = ((placement(cell, "low"), 1), (placement(cell, "gang", 0), 1))
+    assert member.place("high", (0, 1), evict=victims[:1]).accepted
+    assert end(cell, 0, placement(cell, "gang", 0), How.EVICTED, "0") == 900
+    assert counts(cell, "gang") == (900, 0, 0, 0, 0)
+    assert member.place("gang", (0, 300), (1, 300), (2, 300), mode=Mode.GANG).accepted
+    cell.submit([job("top", (4, 4), precedence=10)], 0, "ada")
+    high = placement(cell, "high")
+    gang = placement(cell, "gang", 0)
+    assert member.place("top", (0, 1), evict=((gang, 1), (high, 1))).accepted
+    assert counts(cell, "gang") == (900, 0, 0, 0, 0), "each of its machines is read"
+
+
 def test_a_lost_member_leaves_a_strict_gang_placed(cell: AnyCell, member: Member) -> None:
     cell.submit([job("gang", count=2, gang=Gang.STRICT)], 0, "ada")
     member.place("gang", (0, 1), (1, 1), mode=Mode.GANG)

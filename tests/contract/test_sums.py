@@ -30,6 +30,20 @@ def test_machines_that_have_too_much_together_are_refused(make: Make) -> None:
     assert verify(cell).violations == ()
 
 
+def test_what_a_smaller_machine_still_holds_counts(make: Make) -> None:
+    cell = make().cell
+    cell.register_executor("e0", "n", 600_000, 0)
+    most = MOST_TOGETHER // LARGEST
+    cell.join("e0", [MachineSpec(f"m{i}", (LARGEST, 1)) for i in range(most)], 0)
+    cell.submit([job("a", (LARGEST, 0), 1)], 0, "ada")
+    assert Member(cell).place("a", (0, 1)).accepted
+    cell.join("e0", [MachineSpec("m0", (1, 1))], 0)
+    with pytest.raises(Refused, match="of cpu together"):
+        cell.join("e0", [MachineSpec("new", (LARGEST, 1))], 0)
+    cell.set_machine_state(1, MachineState.GONE, 0, "ada")
+    assert cell.join("e0", [MachineSpec("new", (LARGEST, 1))], 0)
+
+
 def test_a_machine_that_grows_too_much_is_refused(make: Make) -> None:
     cell = make().cell
     cell.register_executor("e0", "n", 600_000, 0)
