@@ -35,6 +35,9 @@ def command(app: App, name: str, verbose: bool) -> None:
             "rejected": ", ".join(f"{words.count(count, 'claim')} of {member}" for member, count in rejected.items()),
         }
     )
+    for member, count in status.rejected_in_a_row.items():
+        said = f"machine {machine.name} rejected {count:,} claims of {member} in a row"
+        render.warning(f"{said}; drain it if it is faulty")
     _show_runs(status, verbose=verbose)
     if past:
         render.line()

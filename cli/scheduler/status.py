@@ -7,10 +7,7 @@ import click
 
 from cli import render, words
 from cli.app import App
-from omega.queries.schedulers import status
-
-OVER_AND_OVER = 10
-"""Consecutive rejections by one machine that indicate a fault rather than contention."""
+from omega.queries.schedulers import OVER_AND_OVER, status
 
 
 @click.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cellstate.model import MachineState
 from omega.queries.events import Event, events, extent
 from omega.queries.machines import machine_json, tasks_on
+from omega.queries.schedulers import OVER_AND_OVER
 
 if TYPE_CHECKING:
     from cellstate.model import Job, Machine, Run
@@ -66,11 +67,22 @@ class MachineStatus:
                     found[member] = int(count)
         return found
 
+    @cached_property
+    def rejected_in_a_row(self) -> dict[str, int]:
+        """Schedulers whose claims it rejects over and over, with the number since the last accepted one."""
+        found = {}
+        for member, figures in self.cell.figures().items():
+            for index, _, row in figures.get("rejecting_machines", []):
+                if index == self.machine.index and row >= OVER_AND_OVER:
+                    found[member] = int(row)
+        return found
+
     def as_json(self, *, verbose: bool) -> dict[str, Any]:
         """Return the machine as plain values; `verbose` adds needs of tasks, rejections and events."""
         agent = self.agent
         found = {"cell": self.cell.name} | machine_json(self.cell.dimensions, self.machine, self.tasks) | {
             "agent": None if agent is None else {"incarnation": agent.incarnation, "live": agent.lives},
+            "rejected_in_a_row": self.rejected_in_a_row,
             "deadline_ms": self.deadline_ms, "runs": [self._run(run, verbose=verbose) for run in self.runs],
         }  # fmt: skip
         if verbose:

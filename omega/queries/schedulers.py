@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 PLAIN = ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "blocked", "abandoned")
 
 
+OVER_AND_OVER = 10
+"""Consecutive rejections by one machine that indicate a fault rather than contention."""
+
+
 def describe(cell: "Queries", everybody: bool = False) -> list[dict[str, Any]]:
     """Return every live scheduler as plain values, with `everybody` also past ones. Times in seconds.
 

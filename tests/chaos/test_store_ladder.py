@@ -194,3 +194,30 @@ def test_commands_run_once_at_a_time_whatever_happens_to_the_store(
         sys.stdout.write(f"\n{fault}: {figures}\n")
         assert account.clean, account
         check(cell)
+
+
+CROWD = ("batch/0", "batch/1", "batch/2", *(f"agent/m{i}" for i in range(10)))
+
+
+def test_ten_agents_take_work_again_after_five_losses_of_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S04: 100 jobs are queued when the connections are lost; all finish, and no process is started again."""
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
+    with (
+        own_server("--appendonly", "yes") as server,
+        between(server.directory / "store.sock") as proxy,
+        made_cell(server.url, "crowd", keep_jobs=1_000) as cell,
+        started_processes(cell, proxy.url, tmp_path / "logs", *CROWD, lease_ms=LEASE_MS) as group,
+    ):
+        processes = {name: process.pid for name, process in group.members.items()}
+        world = World(server, proxy, cell, group, Book.new(tmp_path / "book"), Random("crowd/ladder"))
+        world.submit(100)
+        until(lambda: world.book.page(world.jobs[0].id, 0).starts, "the first of them runs")
+        cuts(world)
+        settle(world)
+        assert {name: process.pid for name, process in group.members.items()} == processes
+        account = world.book.compare(cell, world.jobs)
+        assert account.clean, account
+        check(cell)
+        sys.stdout.write(f"\ncrowd: {len(world.jobs)} jobs, {sum(job.total for job in world.jobs)} tasks\n")

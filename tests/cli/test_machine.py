@@ -173,6 +173,17 @@ def test_what_went_wrong_lately(omega: Omega, cell: RedisCell) -> None:
     assert "events" not in omega.json("machine", "status", "m0")
 
 
+def test_a_machine_that_rejects_over_and_over_is_marked(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 2)
+    me = cell.register_scheduler("batch/0", "nonce", 60_000, now_ms())
+    cell.renew_scheduler(me, 60_000, {"rejecting_machines": [[0, 12, 10], [1, 40, 9]]})
+    assert omega.json("machine", "status", "m0")["rejected_in_a_row"] == {"batch/0": 10}
+    assert omega.json("machine", "status", "m1")["rejected_in_a_row"] == {}
+    said = omega.run("machine", "status", "m0").stderr
+    assert said == "warning: machine m0 rejected 10 claims of batch/0 in a row; drain it if it is faulty\n"
+    assert omega.run("machine", "status", "m1").stderr == ""
+
+
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
