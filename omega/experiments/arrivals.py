@@ -106,9 +106,9 @@ def _saturates(records: Sequence[Record], _: int) -> Seen:
 
 REASONS = {
     "C": "the cell is full first. Arriving tasks of the trace hold about 6 % of the cell (their durations seen for 7 "
-    "hours), and 40 % is free: room for some 7 times the arrivals, whatever decisions take, and for less where large "
-    "jobs weigh more (cells of 1,000 machines saturate between 4x and 5x). The paper's 9.5x lies between that and "
-    "what decision times allow. With tasks that run half as long all jobs are scheduled at 9.5x (28,419 of 28,419, "
+    "hours), and 40 % is free: room for about 7 times the arrivals, regardless of decision times, and for less where "
+    "large jobs weigh more (cells of 1,000 machines saturate between 4x and 5x). The paper's 9.5x lies between that "
+    "and what decision times allow. With tasks that run half as long all jobs are scheduled at 9.5x (28,419 of 28,419, "
     "whole cell, 0.15 days): so it hangs on durations, of which the paper published none for its runs",
     "B": "close to where its batch scheduler's time ends the cell is nearly full as well",
 }

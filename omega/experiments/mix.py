@@ -64,8 +64,8 @@ def _service_share(_: Sequence[Record], seed: int) -> Seen:
     found.want(all(0.55 <= each <= 0.80 for each in held))
     found.say("C: {:.0%} of the cpu and {:.0%} of the memory held", *held)
     return found.seen(
-        "cpu does, memory does not: of what the trace's residents ask for, service jobs have 54 % of the cpu and 48 % "
-        "of the memory, and what arrives is almost all batch"
+        "cpu does, memory does not: of the requests of the trace's residents, service jobs have 54 % of the cpu and 48 "
+        "% of the memory, and almost all arrivals are batch"
     )
 
 
@@ -147,7 +147,7 @@ EXPERIMENTS = (
         nothing, _batch_share, NONE, DRAWN,
     ),
     Experiment(
-        "service-share", "Service jobs hold 55 to 80 % of what is in use", "Omega §2.1, fig. 2", 2,
+        "service-share", "Service jobs hold 55 to 80 % of the resources in use", "Omega §2.1, fig. 2", 2,
         "share of cpu, memory", "0.55 to 0.80 of both", nothing, _service_share, NONE, DRAWN,
     ),
     Experiment(
@@ -157,7 +157,7 @@ EXPERIMENTS = (
     Experiment(
         "service-months", "20 to 40 % of service jobs run for more than a month", "Omega §2.1, fig. 3", 3,
         "share of jobs", "0.2 to 0.4", nothing,
-        _unknown("the tables see 7 hours of the trace; no longer run can be told from them"), NONE, NONE,
+        _unknown("the tables cover 7 hours of the trace, so longer runs cannot be measured"), NONE, NONE,
     ),
     Experiment(
         "gaps-of-c", "Jobs come to C every 3.75 s on average, 1.94 to 5.47 s on single days", "public trace, fig. 3", 3,

@@ -14,36 +14,35 @@ from omega.experiments.sources import program_version, sources_digest
 
 OPENING = """# The Omega paper, reproduced
 
-This page sets the claims that §2.1, §4, §5.1 and §6 of the Omega paper (Schwarzkopf, Konwinski, Abd-El-Malek, Wilkes,
-EuroSys 2013) make with figures 2 to 10, 15 and 16 beside what the simulator measures. It was written by
+This page compares the claims of §2.1, §4, §5.1 and §6 of the Omega paper (Schwarzkopf, Konwinski, Abd-El-Malek, Wilkes,
+EuroSys 2013) about figures 2 to 10, 15 and 16 with the results of the simulator. It was written by
 
 ```
 {command}
 ```
 
-which simulates, draws the figures and writes the page anew. `--days 7` takes the paper's seven days, `--machines 1000`
-smaller cells. Each section names the command of its figure and, below the table, the command of each claim and what it
-simulates. The expectations are code in `omega/experiments`. Where a claim does not hold, the page names the reason and
+which simulates, draws the figures and writes the page. `--days 7` simulates the paper's seven days, `--machines 1000`
+smaller cells. Each section names the command of its figure and, below the table, the command and the simulations of
+each claim. The expectations are code in `omega/experiments`. Where a claim does not hold, the page names the reason and
 the measurement behind it.
 
 **The cells.** *C* is the cell of Google's public trace of 2011: machines, arrivals, sizes, durations and requests are
 measured on its first seven hours (`omega/workload/tables`), and nothing is fitted. *A* and *B* were never published.
-Here they are *calibrated*: they are C at another pace. The pace is the one fitted parameter. With it, decision times of
-0.1 s a job and 5 ms a task fill one batch scheduler at 2.5 and 6 times the arrivals, where the paper saw A and B
-saturate. Jobs of A and B hold half of what jobs of C hold at that pace; otherwise the cell is full before its scheduler
-is busy. A claim to which an input was fitted is no evidence and is counted apart. A cell is 60 % full when a run
-begins, and stays so at its own rate.
+Here they are *calibrated*: they are C at another arrival rate, the only fitted parameter. With it, decision times of
+0.1 s per job and 5 ms per task saturate one batch scheduler at 2.5 and 6 times the arrivals, as in the paper. Jobs of A
+and B need half the resources of jobs of C; otherwise the cell is full before its scheduler is busy. A claim with a
+fitted input is no evidence and is counted separately. A cell is 60 % full when a run begins, and stays so at its own
+rate.
 
 **The verdicts.** A claim *holds* when it holds for every seed; each seed draws other jobs and other days. Numbers are
 medians over the seeds, with the range in brackets. Ties confirm nothing: "more" means more. Quantities that a claim
 calls equal may differ by the tolerance that the expectation names, and by no more than the range over the seeds (the
-spread of days) where that is less. Most runs have fewer than 200 service jobs. Where the line below a table says so,
-the first seed was also simulated for longer, and a claim holds only if it holds there too; where it says nothing, no
-longer run was made.
+spread of days) where that is less. Most runs have fewer than 200 service jobs. Where the line below a table mentions a
+longer run, the first seed was also simulated for longer, and a claim holds only if it holds there too.
 
 **The runs.** Most are shorter than the paper's seven days; calibrated cells run for as long as it takes as many jobs to
 arrive as on C. Busyness and conflict fraction are medians of daily values, and the error bars of the figures are median
-absolute deviations (none for runs of less than two days). A wait is the mean over all jobs whose first attempt began.
+absolute deviations (none for runs of less than two days). A wait is the mean over all jobs with a first attempt.
 """
 
 SET_UP = """## The set-up (§4, table 2)
@@ -54,11 +53,11 @@ SET_UP = """## The set-up (§4, table 2)
 | wait: submission to the beginning of the first attempt | the same |
 | busyness, conflict fraction: median of daily values, MAD | the same |
 | randomised first fit, constraints ignored | the same (`--placement random`); machines are of the trace's classes |
-| batch is what the trace has in priority bands 0 to 8, service the rest | the same, and by scheduling class, as the \
+| batch: priority bands 0 to 8 of the trace; service: the others | the same, and by scheduling class, as the \
 authors' code splits it |
-| 7 simulated days, Mesos 1 | said under each figure; `--days 7` |
+| 7 simulated days, Mesos 1 | stated under each figure; `--days 7` |
 | initial fill about 60 % | 60 % of the scarcest resource |
-| abandoned after 1,000 attempts | the same; a job that fits nowhere sleeps until room is freed, except two-level |
+| abandoned after 1,000 attempts | the same; a job that fits nowhere is blocked until room is freed, except two-level |
 | Mesos: 1 ms an offer, DRF, everything free in one offer | the same; the authors' further rules: `--offers authors` |
 | incremental or all-or-nothing commits, fine or coarse detection | `--commit`, `--detection`; here the first of both |
 | the authors' retry, abandonment and counting | `--reference-rules`: their figures on one day of jobs, \

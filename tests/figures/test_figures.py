@@ -42,7 +42,7 @@ SAYS = {
     8: ["paper 2.5×"],
     9: ["conflict fraction", "32 schedulers"],
     10: ["t_task(service) (s)", "two-level (Mesos)"],
-    15: ["times as fast as asked", "global-cap"],
+    15: ["speed-up over requested workers", "global-cap"],
     16: ["memory in use", "hours"],
 }
 
