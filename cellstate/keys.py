@@ -11,7 +11,7 @@ Redis Cluster.
     names       hash    machine name → index
     executors   hash    executor name → number: even when it runs commands, odd when it simulates
     serving     hash    number of a live executor → its name
-    jobs        hash    job id → job record
+    jobs        hash    job id → job record (cellstate/schema.py)
     specs       hash    job id → the part that only schedulers and executors read (MessagePack)
     jobnames    hash    name of a live job → its id
     kinds       hash    kind → limits and use
