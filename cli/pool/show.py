@@ -35,7 +35,7 @@ def command(app: App, *, name: str) -> None:
     render.facts(
         {
             "pool": name, "parent": row["parent"], "tree": row["tree"],
-            "kind": "ephemeral, of a user" if row["ephemeral"] else row["mode"], "weight": f"{row['weight']:g}",
+            "mode": "fair_share (ephemeral)" if row["ephemeral"] else row["mode"], "weight": f"{row['weight']:g}",
             "guarantee": settings.text_of(row["guarantee"]), "limits": _limits(row),
             "users": settings.users_of(pool) if pool else "", "reclaim": row["reclaim"],
             "fair share": shares("fair_share"), "of it guaranteed": shares("strong"),

@@ -88,10 +88,6 @@ def lines(stands: Mapping[str, Any]) -> Iterator[str]:
     guarantee = stands["guarantee"].get(at)
     more = f", guaranteed {format_amount(at, guarantee)}" if guarantee else ""
     yield f"{kind} {stands['name']}: holds {at} {used} of its fair share {fair}{more} ({stands['status']})"
-    for limit in stands["limits"]:
-        name = limit["resource"]
-        held, most = format_amount(name, limit["held"]), format_amount(name, limit["limit"])
-        yield f"limit of pool {limit['pool']} reached: {name} {held} of {most}"
     if stands["status"] == BELOW and stands["holders"]:
         who = ", ".join(f"{each['pool']} ({_text(each['over'])})" for each in stands["holders"])
         yield f"above their fair share: {who}"

@@ -204,7 +204,10 @@ def test_why_says_how_the_pool_stands(omega: Omega, cell: RedisCell) -> None:
     assert "above their fair share: b (cpu 2)" in text
     assert "reclaim is never: it waits until their tasks end" in text
     omega.run("pool", "set", "a", "--limit", "tasks=0")
-    assert "limit of pool a reached: tasks 0 of 0" in omega.text("job", "why", "y")
+    assert omega.json("job", "why", "y")["pool"]["limits"] == [
+        {"pool": "a", "resource": "tasks", "held": 0, "limit": 0}
+    ]  # fmt: skip
+    assert "pool a, tasks: 0 of at most 0 in use" in omega.text("job", "why", "y")
 
 
 def test_verify_computes_the_published_epoch_again(omega: Omega, cell: RedisCell) -> None:
