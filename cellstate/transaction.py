@@ -143,6 +143,11 @@ class Outcome(NamedTuple):
         return any(verdict in CONFLICTS for _, verdict in self.claims)
 
     @property
+    def unfair(self) -> bool:
+        """Whether nothing stands, and a claim was rejected as `share`: it is neither accepted nor a conflict."""
+        return not self.placed and not self.conflicted and any(each is Verdict.SHARE for _, each in self.claims)
+
+    @property
     def accepted(self) -> bool:
         """Whether every claim was accepted."""
         return all(verdict is Verdict.PLACED for _, verdict in self.claims)

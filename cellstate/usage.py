@@ -27,6 +27,7 @@ class Usage:
         self._users: dict[str, list[int]] = {}
         self._pools: dict[str, list[int]] = {}
         self._leaves: dict[str, list[int]] = {}
+        self._leaf_wants: dict[str, list[int]] = {}
         self._touched: set[Whose] = set()
         self._open: list[Booking] = []
         self._flights: list[list[Booking]] = []
@@ -48,16 +49,15 @@ class Usage:
 
     def leaves(self) -> list[str]:
         """The leaf pools that hold or want something."""
-        return sorted({leaf_of(*whose) for whose in (*self._stored, *self._wanted)} | set(self._leaves))
+        return sorted(self._leaf_wants.keys() | self._leaves.keys())
 
     def wanted_by_leaves(self) -> dict[str, Resources]:
         """What the tasks of every leaf pool that are not placed need together, as the store last said."""
-        sums: dict[str, list[int]] = {}
-        for whose, amounts in self._wanted.items():
-            held = sums.setdefault(leaf_of(*whose), [0] * len(amounts))
-            for d, amount in enumerate(amounts):
-                held[d] += amount
-        return {leaf: tuple(held) for leaf, held in sums.items()}
+        return {leaf: tuple(amounts) for leaf, amounts in self._leaf_wants.items()}
+
+    def wanted_by_leaf(self, leaf: str) -> Resources:
+        """What the tasks of a leaf pool that are not placed need together, as the store last said."""
+        return tuple(self._leaf_wants.get(leaf, self._nothing))
 
     def users(self) -> list[str]:
         """Return the users with use or demand."""
@@ -92,6 +92,12 @@ class Usage:
     def change(self, whose: Whose, held: Resources, wanted: Resources, sign: int = 1) -> None:
         """Add to the use and demand of a user in a pool (`sign` -1: subtract)."""
         self._add(whose, held, sign)
+        leaf = leaf_of(*whose)
+        wants = self._leaf_wants.setdefault(leaf, [0] * len(wanted))
+        for d, amount in enumerate(wanted):
+            wants[d] += sign * amount
+        if not any(wants):
+            del self._leaf_wants[leaf]
         for known, amounts in ((self._stored, held), (self._wanted, wanted)):
             before = known.get(whose, self._nothing)
             now = tuple(was + sign * amount for was, amount in zip(before, amounts, strict=True))

@@ -151,8 +151,9 @@ class Figures(Instrument):
     """The figures of one scheduler as the Omega paper defines them (§4).
 
     `transactions` counts commits that claimed something; `conflicts` those with a claim rejected as moved
-    or full, `accepted` those without; the conflict fraction is conflicts ÷ accepted. Busy seconds are
-    time spent deciding and committing.
+    or full, `accepted` those without; the conflict fraction is conflicts ÷ accepted. `unfair` counts those of which
+    nothing was placed because of the shares of pools: they are in neither. Busy seconds are time spent deciding and
+    committing.
     """
 
     since: float = 0.0
@@ -161,6 +162,7 @@ class Figures(Instrument):
     tasks: int = 0
     transactions: int = 0
     conflicts: int = 0
+    unfair: int = 0
     sleeps: int = 0
     abandoned_jobs: int = 0
     busy_seconds: float = 0.0
@@ -198,6 +200,8 @@ class Figures(Instrument):
         self.tasks += outcome.placed
         conflicted = outcome.conflicted
         self.conflicts += conflicted
+        if transaction.assertion is not None:
+            self.unfair += outcome.unfair
         if conflicted or self.in_a_row:
             self._reject(transaction, outcome)
 
@@ -249,8 +253,8 @@ class Figures(Instrument):
 
     @property
     def accepted(self) -> int:
-        """Transactions without a conflict."""
-        return self.transactions - self.conflicts
+        """Transactions without a conflict, and not rejected because of the shares of pools."""
+        return self.transactions - self.conflicts - self.unfair
 
     @property
     def conflict_fraction(self) -> float:
@@ -265,6 +269,7 @@ class Figures(Instrument):
         return {
             "attempts": self.attempts, "jobs": self.jobs, "jobs_placed": self.finished_jobs, "tasks": self.tasks,
             "transactions": self.transactions, "accepted": self.accepted, "conflicts": self.conflicts,
+            "unfair": self.unfair,
             "conflict_fraction": self.conflict_fraction, "abandoned": self.abandoned_jobs,
             "wait_mean": self.waits.mean(), "wait_p90": self.waits.p90(),
             "busyness": min(self.busy_seconds / lasted, 1.0), "busy_seconds": self.busy_seconds,

@@ -33,6 +33,7 @@ COUNTS: Mapping[str, tuple[str, str]] = {
     "attempts": ("attempts", "Decisions on a job"),
     "transactions": ("transactions", "Transactions that claimed something"),
     "conflicts": ("conflicts", "Transactions with a claim rejected as moved or full"),
+    "unfair": ("unfair", "Transactions of which nothing was placed because of the shares of pools"),
     "accepted": ("accepted", "Transactions without a conflict; conflict fraction is conflicts ÷ accepted"),
     "busy_seconds": ("busy_seconds", "Time spent deciding and committing"),
     "resyncs": ("resyncs", "Full reads of the cell"),

@@ -80,15 +80,16 @@ class Meter(Instrument):
             self.no_fits += 1
             self._spend(began, now, first / len(works), None)
             return
-        conflicts = 0
+        conflicts = unfair = 0
         for transaction, outcome in results:
             placed = outcome.claims.count(PLACED_ONE)
             if placed != len(outcome.claims):
                 placed = outcome.placed
                 conflicts += outcome.conflicted
+                unfair += outcome.unfair
             kind = works[0].job.kind if len(works) == 1 else _kind(works, transaction.job)
             self.tasks[kind] += placed
-        day.accepted += len(results) - conflicts
+        day.accepted += len(results) - conflicts - unfair
         day.conflicts += conflicts
         self._spend(began, now, first / len(works), conflicts / len(results))
 

@@ -4,7 +4,7 @@ Shares are read from the epoch (semantics 34); what pools hold comes from the sn
 satisfaction follows every placement. Amounts are in the cell's smallest units.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from cellstate.fairness import Threshold, amounts_of, is_below
@@ -25,6 +25,8 @@ class EpochShares:
         self.pools, self.epoch = pools, epoch
         self._shares: dict[tuple[str, str], tuple[float, ...]] = {}
         self._due: dict[str, tuple[float, ...]] = {}
+        self.inner = set(pools.children) | {tree.default_parent for tree in pools.trees}
+        """Pools that have pools below them, or may have."""
         self._paths: dict[str, Path] = {}
 
     def path(self, leaf: str) -> Path:
@@ -93,21 +95,26 @@ class Standings:
         """The lanes of every leaf."""
         return self.snapshot.lanes.by_leaf()
 
-    @cached_property
-    def wanted(self) -> dict[str, Resources]:
-        """What every leaf wants beside what it holds."""
-        return self.snapshot.usage.wanted_by_leaves()
-
     def used(self, name: str) -> Resources:
         """What the jobs of a pool and of the pools below it hold."""
         found = self._used.get(name)
         if found is None:
-            sums = [0] * self.snapshot.dimensions
-            for leaf in self.below.get(name, ()):
-                for d, amount in enumerate(self.snapshot.usage.of_leaf(leaf)):
-                    sums[d] += amount
-            found = self._used[name] = sums
+            usage = self.snapshot.usage
+            found = self._used[name] = self._summed(usage.of_leaf(leaf) for leaf in self.leaves(name))
         return tuple(found)
+
+    def leaves(self, name: str) -> Sequence[str]:
+        """The leaves of a pool: itself when it has no pools below, as `leaf_of` names it."""
+        if name in self.shares.inner:
+            return self.below.get(name, ())
+        return ("" if name == NOBODY else name,)
+
+    def _summed(self, each: Iterable[Resources]) -> list[int]:
+        sums = [0] * self.snapshot.dimensions
+        for amounts in each:
+            for d, amount in enumerate(amounts):
+                sums[d] += amount
+        return sums
 
     def move(self, path: Sequence[str], amounts: Resources, sign: int = 1) -> None:
         """Count amounts as held by a leaf and its ancestors, or (-1) no longer."""
@@ -132,10 +139,8 @@ class Standings:
     def stand(self, name: str, unit: Sequence[float]) -> Stand:
         """How a pool stands for starvation; `unit` is the least that one of its jobs wants next."""
         share, used, known = self.share(name), self.used(name), self.shares.of(name)
-        wanted = [float(has) for has in used]
-        for leaf in self.below.get(name, ()):
-            if leaf in self.wanted:
-                wanted = [has + more for has, more in zip(wanted, self.wanted[leaf], strict=True)]
+        wants = self._summed(self.snapshot.usage.wanted_by_leaf(leaf) for leaf in self.leaves(name))
+        wanted = [float(has + more) for has, more in zip(used, wants, strict=True)]
         if known is not None:
             totals = self.shares.epoch.totals[known.tree]
             wanted = [max(want, part * all_) for want, part, all_ in zip(wanted, known.demand, totals, strict=True)]
@@ -155,7 +160,7 @@ class Standings:
 
     def threshold(self, name: str, share: Sequence[float]) -> Threshold:
         """What a transaction asserts of a pool."""
-        leaves = tuple(self.below.get(name, ()))
+        leaves = tuple(self.leaves(name))
         numbers = tuple(number for leaf in leaves for number in self.lanes.get(leaf, ()))
         return Threshold(leaves, tuple(share), numbers)
 

@@ -168,7 +168,7 @@ class FairShare(Preemption):
             self._starving.update_one(now, name, found.stand(name, self._units[name]))
         if number != self._seen:
             self._seen = number
-            for leaf, wanted in found.wanted.items():
+            for leaf, wanted in snapshot.usage.wanted_by_leaves().items():
                 if any(wanted) and found.stands_below(leaf or NOBODY, wanted):
                     self._stirred.add(leaf)
 

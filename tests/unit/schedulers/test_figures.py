@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cellstate.fairness import Assertion, Threshold
 from cellstate.transaction import Claim, Transaction, Verdict
 from schedulers.instruments import WAITS_KEPT, Figures, Instrument, Waits
 from schedulers.loop import Reread
@@ -36,6 +37,16 @@ def test_only_moved_and_full_are_interference(verdict: Verdict) -> None:
     figures = Figures()
     commit(figures, (0, verdict))
     assert (figures.transactions, figures.conflicts, figures.rejections) == (1, 0, {})
+
+
+def test_a_transaction_that_pools_reject_is_neither_accepted_nor_a_conflict() -> None:
+    figures = Figures()
+    asserted = Assertion(Threshold(("a",), (1.0,)), ())
+    for claims in (((0, Verdict.SHARE), (0, Verdict.SHARE)), ((1, P), (0, Verdict.SHARE)), ((0, Verdict.FULL),)):
+        made = tuple(Claim(i, 0, 1) for i in range(len(claims)))
+        figures.committed(Transaction("a", made, assertion=asserted), outcome(*claims), 0.0)
+    assert (figures.transactions, figures.accepted, figures.conflicts, figures.unfair) == (3, 1, 1, 1)
+    assert figures.as_dict(1.0, 0, 0)["unfair"] == 1
 
 
 def test_with_nothing_accepted_every_conflict_counts() -> None:

@@ -298,3 +298,11 @@ def test_presets_and_their_dice() -> None:
     assert (quick.kind, quick.batch) == ("batch", BATCH_JOBS)
     assert (careful.kind, careful.batch, careful.placement) == ("service", 1, Service())
     assert batch("s").rng.random() == quick.rng.random() != batch("t").rng.random()
+
+
+def test_a_transaction_that_pools_reject_is_no_conflict_of_its_job() -> None:
+    found, _ = scheduler()
+    work = begun(found, 5)
+    settle(found, [5], (0, Verdict.SHARE))
+    assert work.conflicts == 0
+    assert found.queue.ready.get("a") is work
