@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from benchmarks.attempts import measure_attempts
 from benchmarks.computer import computer, wait_calm
 from benchmarks.fair_shares import measure_fair_shares
 from benchmarks.launch import Document, launch, progress
@@ -13,7 +14,7 @@ from benchmarks.store import Saved, measured_store
 from benchmarks.sync import measure_sync
 from cellstate.errors import BadInput
 
-PARTS = ("placement", "sync", "memory", "fair-shares", "pools")
+PARTS = ("placement", "sync", "memory", "fair-shares", "pools", "lanes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,9 @@ def measure(settings: Settings) -> Document:
     if "pools" in settings.parts:
         document["pools"] = measure_pool_scheduling()
         progress("place: scheduling by pools measured")
+    if "lanes" in settings.parts:
+        document["lanes"] = measure_attempts()
+        progress("place: lanes measured")
     if {"sync", "memory"} & set(settings.parts):
         with measured_store(settings.store, append_only=settings.append_only) as store:
             document["store"] = store.describe()

@@ -43,15 +43,20 @@ def _place(app: App, **settings: Any) -> None:
             [">machines", ">pools", ">jobs", ">tasks/s", ">µs an attempt"],
             [[row[name] for name in fields] for row in rows],
         )
+    if lanes := document.get("lanes"):
+        render.table(
+            ["ordering", ">jobs", ">lanes", ">ms an attempt of 8 jobs"],
+            [[row["ordering"], row["jobs"], row["lanes"], row["milliseconds"]] for row in lanes],
+        )
     foot(document, "")
 
 
 _parts = click.option(
     "--part",
     "parts",
-    type=Listed(click.Choice(["placement", "sync", "memory", "fair-shares", "pools"])),
+    type=Listed(click.Choice(["placement", "sync", "memory", "fair-shares", "pools", "lanes"])),
     metavar="PART,…",
-    help="Parts to measure: placement, sync, memory, fair-shares, pools (default: all).",
+    help="Parts to measure: placement, sync, memory, fair-shares, pools, lanes (default: all).",
 )
 _sizes = click.option("--machines", type=NUMBERS, metavar="N,…", help="Cell sizes (default: 1000,10000,100000).")
 
@@ -63,9 +68,10 @@ _sizes = click.option("--machines", type=NUMBERS, metavar="N,…", help="Cell si
 @store_option
 @click.pass_obj
 def command(app: App, parts: Any, machines: Any, append_only: bool, store: str | None) -> None:
-    """Measure the time to place a job, the cost of a sync, memory, fair shares, and scheduling by pools.
+    """Measure the time to place a job, the cost of a sync, memory, fair shares, scheduling by pools, and lanes.
 
     Placement by policy and cell size; syncs by number of changed machines; memory of a scheduler and of the
-    server; fair shares by size of the pool tree; scheduling by number of pools, in processor time.
+    server; fair shares by size of the pool tree; scheduling by number of pools, in processor time; attempts by
+    number of lanes (users, precedences).
     """
     _place(app, parts=parts, machines=machines, append_only=append_only, store=store)

@@ -43,6 +43,10 @@ class WeightedFair(Ordering):
         share = 0.0 if self._snapshot is None else self._snapshot.usage.dominant_share(user=user)
         return share / self.weights.get(user, 1.0)
 
+    def kin(self, lane: Hashable) -> Hashable:
+        """See Ordering.kin: a user's rank follows from what the user holds."""
+        return lane
+
     def key(self, work: Work) -> float:
         """See Ordering.key."""
         if self.ageing:

@@ -118,16 +118,22 @@ class Ready:
         self._heads = None
         best: tuple[Place, Hashable] | None = None
         for lane, heap in list(self._lanes.items()):
+            rank = self._ranks.rank(lane)
+            if best is not None and rank > best[0][0]:
+                continue
             head = self._head(heap, now)
             if head is None:
                 del self._lanes[lane]
                 continue
-            place = (self._ranks.rank(lane), head[0], head[1])
+            place = rank, head[0], head[1]
             if best is None or place < best[0]:
                 best = place, lane
         if best is None or (bound is not None and best[0] > bound):
             return None
-        work = self._works.pop(heappop(self._lanes[best[1]])[3])
+        heap = self._lanes[best[1]]
+        work = self._works.pop(heappop(heap)[3])
+        if not heap:
+            del self._lanes[best[1]]
         self._uncount(work.id)
         return work
 
@@ -196,11 +202,20 @@ class Ready:
 
     def lanes(self) -> int:
         """Number of lanes with due jobs."""
+        self._drop_stale()
         return len(self._lanes) + (self._only is not None)
+
+    def _drop_stale(self) -> None:
+        """Remove first entries of jobs that left, and lanes without entries."""
+        for lane, heap in list(self._lanes.items()):
+            while heap and self._found(*heap[0][2:]) is None:
+                heappop(heap)
+            if not heap:
+                del self._lanes[lane]
 
     def lanes_with_jobs(self) -> list[Hashable]:
         """The lanes that have jobs that are due, and perhaps some that had."""
-        return list(self._lanes)
+        return [*self._lanes, *([self._ranks.lane(self._only)] if self._only is not None else [])]
 
     def clear(self) -> list[Work]:
         """Remove and return all jobs, in the order in which they joined."""
