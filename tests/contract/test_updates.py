@@ -58,6 +58,7 @@ def test_updates_that_cannot_be(running: AnyCell) -> None:
         running.update("absent", [NEW], SPEC, 1, "ada")
     with pytest.raises(Refused, match="was updated too often"):
         running.update("a", [NEW] * MOST_GROUPS, SPEC, 1, "ada")
+    assert len(running.update("a", [NEW] * (MOST_GROUPS - 1), SPEC, 1, "ada").groups) == MOST_GROUPS
     with pytest.raises(BadInput):
         running.update("a", [TaskGroup((-1, 1), 1)], SPEC, 1, "ada")
     running.stop("a", 2, "ada")
