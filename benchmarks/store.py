@@ -23,7 +23,7 @@ from cellstate.store import connect_cell, create_cell
 from omega.embedded_program import allocator_of, find_server, server_environment
 
 STARTING_SECONDS = 10.0
-_KEEPER = '"$@" & read -r _; kill -9 $!; rm -rf "$0"'
+_SUPERVISOR = '"$@" & read -r _; kill -9 $!; rm -rf "$0"'
 """Ends the server and removes its directory when the measurement ends, even by kill -9: its stdin closes then."""
 LONGEST_SOCKET = 100
 """Bytes of a socket's path: Linux takes 107, macOS 103."""
@@ -140,7 +140,7 @@ def _server(directory: Path, *, append_only: bool) -> Iterator[str]:
     server = [str(program.path), *(word for name, value in options.items() for word in (f"--{name}", value))]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            ["sh", "-c", _KEEPER, str(directory), *server],
+            ["sh", "-c", _SUPERVISOR, str(directory), *server],
             stdin=subprocess.PIPE, stdout=output, stderr=output, env=server_environment(program),
             start_new_session=True,
         )  # fmt: skip
