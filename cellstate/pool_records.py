@@ -148,6 +148,7 @@ def change(before: Pools, after: Pools, number: int, resources: tuple[str, ...])
         own = known[pool.name].number if pool.name in known else number
         number += pool.name not in known
         numbered.append(_numbered(pool, own))
+    numbered.sort(key=lambda pool: pool.number)  # the order in which they are read from a store
     pools = Pools(tuple(numbered), after.trees, before.version)
     rows: dict[str, bytes] = {}
     facts = list[str]()

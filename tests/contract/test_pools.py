@@ -42,6 +42,13 @@ def test_pools_are_read_back_as_they_were_set(cell: AnyCell) -> None:
     assert words[3][0] == "trees"
 
 
+def test_pools_are_in_the_order_of_their_numbers(cell: AnyCell) -> None:
+    first = put(cell, Pool("a"), Pool("b"))
+    changed = put(cell, Pool("c"), first.by_name["b"], first.by_name["a"])
+    assert [(pool.name, pool.number) for pool in changed.pools] == [("a", 1), ("b", 2), ("c", 3)]
+    assert cell.pools() == changed
+
+
 def test_only_who_read_the_present_pools_changes_them(cell: AnyCell) -> None:
     first = put(cell, Pool("a"))
     assert cell.set_pools(first, first.version, 1, "bob") == first, "equal pools change nothing"
