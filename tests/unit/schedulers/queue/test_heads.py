@@ -11,6 +11,7 @@ from cellstate.fairness import leaf_of
 from cellstate.pools import Epoch, Pool, Pools, PoolShare
 from cellstate.snapshot import Snapshot
 from omega.testing.scenes import snapshot, work
+from schedulers.ordering.fair_pools import WAIT_SECONDS, FairPools
 from schedulers.policies import Ordering
 from schedulers.presets import batch
 from schedulers.queue import ready as module
@@ -92,3 +93,21 @@ def test_shipped_schedulers_follow_the_pools_of_the_cell_and_leave_them_again() 
     copy.pools = Pools()
     found.wake(copy, 2.0)
     assert not found.preemption.evicts
+
+
+def test_room_above_a_share_is_left_for_a_moment_to_a_pool_below_its_own_and_not_twice_in_vain() -> None:
+    copy, rich, poor = snapshot((100,)), work(((40,), 1), name="a1", pool="a"), ("b", "", (True,))
+    copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.5, b=0.5)
+    copy.usage.change(("a", ""), (40,), (40,))
+    copy.usage.change(("b", ""), (10,), (40,))
+    policy = FairPools()
+    policy.observe(copy, 1.0)
+    assert policy.wait(rich, [poor]) == 0.0, "this scheduler has jobs of b itself"
+    assert policy.wait(rich, []) == WAIT_SECONDS
+    assert policy.wait(rich, []) == 0.0, "b left the room"
+    other = work(((40,), 1), name="a2", pool="a")
+    assert policy.wait(other, []) == 0.0, "b is not waited for again"
+    copy.usage.change(("b", ""), (10,), (0,))
+    policy.observe(copy, 2.0)
+    assert policy.wait(other, []) == WAIT_SECONDS, "it started a task meanwhile"
+    assert policy.wait(work(((5,), 1), name="a3", pool="a"), []) == 0.0, "a stays within its share"
