@@ -3,7 +3,7 @@
 A mutant is one file with one place changed by one operator: a comparison flipped, a bound moved by one, ``and`` for
 ``or``, a constant raised, a truth value negated, a statement removed. A seeded generator draws the mutants; each runs
 against the tests of its file in a copy of the tree, two at a time. A mutant that passes all of them survives and is
-printed.
+printed. With a third argument, ``scheduling``, the mutants are of the pending queue, the loop and the orderings.
 """
 
 import os
@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -103,12 +103,23 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "schedulers/rolling.py": (ROLLING, WORLDS), "omega/updating.py": (ROLLING, WORLDS, UPDATES),
 }  # fmt: skip
 """The files, and the arguments of each run of pytest that looks at one; those that find most come first."""
+QUEUE = ("tests/unit/schedulers/queue", "tests/unit/schedulers/test_loop.py", "tests/unit/schedulers/test_scheduler.py")
+BLOCKED = ("tests/property/test_nothing_stays_blocked.py",)
+POLICIES = ("tests/unit/schedulers/queue", "tests/contract/test_other_policies.py")
+SCHEDULING: dict[str, tuple[tuple[str, ...], ...]] = {
+    **{f"schedulers/queue/{name}.py": (QUEUE, BLOCKED)
+       for name in ("blocked", "intake", "limited", "lines", "queue", "ranks", "ready", "shapes")},
+    "schedulers/loop.py": (QUEUE, BLOCKED),
+    **{f"schedulers/ordering/{name}.py": (POLICIES,) for name in ("fair", "precedence", "rejoin", "shortest")},
+}  # fmt: skip
+"""As TESTS, for the files of a sample of their own."""
+ALL = TESTS | SCHEDULING
 AT_LENGTH = {SAME: ("-m", "chaos", SAME[0]), FAST: ("-m", "chaos", "tests/property/test_simulated.py")}
 
 
 def runs_of(path: str) -> list[tuple[str, ...]]:
     """The runs of a file in order, and then the long forms of its property tests."""
-    return [*TESTS[path], *(AT_LENGTH[run] for run in TESTS[path] if run in AT_LENGTH)]
+    return [*ALL[path], *(AT_LENGTH[run] for run in ALL[path] if run in AT_LENGTH)]
 
 
 OPERATORS: tuple[tuple[str, str], ...] = (
@@ -251,7 +262,7 @@ class Copies:
 
     def check(self, arguments: Sequence[str]) -> None:
         """Raise SystemExit unless tests pass in a copy as it is, and fail when a file of theirs cannot be read."""
-        path = next(path for path in TESTS if arguments in runs_of(path))
+        path = next(path for path in ALL if arguments in runs_of(path))
         with self.one() as tree:
             if not passes(arguments, tree):
                 raise SystemExit(f"{' '.join(arguments)} fails without a mutant; run it")
@@ -268,14 +279,15 @@ def run(chosen: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
         yield from zip(chosen, pool.map(trees.survives, chosen), strict=True)
 
 
-def sample(seed: str, count: int) -> list[Mutant]:
-    """Draw mutants."""
-    return Random(seed).sample([mutant for path in TESTS for mutant in mutants(path)], count)
+def sample(seed: str, count: int, files: Iterable[str] = TESTS) -> list[Mutant]:
+    """Draw mutants of some files."""
+    return Random(seed).sample([mutant for path in files for mutant in mutants(path)], count)
 
 
 if __name__ == "__main__":
     os.nice(NICENESS)
-    for mutant, alive in run(sample(sys.argv[1], int(sys.argv[2]))):
+    chosen = SCHEDULING if sys.argv[3:] == ["scheduling"] else TESTS
+    for mutant, alive in run(sample(sys.argv[1], int(sys.argv[2]), chosen)):
         before, after = mutant.before.strip(), mutant.after.strip()
         sys.stdout.write(f"{'survives' if alive else 'found'} {mutant.path}:{mutant.line + 1}: {before} -> {after}\n")
         sys.stdout.flush()

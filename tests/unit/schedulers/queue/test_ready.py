@@ -112,6 +112,9 @@ def test_a_job_that_is_ready_alone_is_one_lane_keeps_its_place_and_may_leave() -
     assert [found.id for _ in range(3) if (found := ready.pop(0.0))] == ["first", "second"]
     ready.add(work("again"))
     assert ready.pop(0.0, bound=(-9.0, 0.0, 0)) is None, "a better job may wait elsewhere"
+    again = ready.pop(0.0, bound=(9.0, 0.0, 0))
+    assert again is not None, "no better one does"
+    ready.add(again)
     assert ready.discard("again") is not None
     assert (len(ready), ready.next_due(), ready.pop(0.0), ready.lanes()) == (0, None, None, 0)
     ready.add(work("alone"))
