@@ -39,10 +39,6 @@ UNSEEN: list[tuple[str, str]] = [
         r"jobs field \d (gang|group (duration|indices|budget|optional)) \w+",
         "gang, duration, indices beyond the total, and what happens to lost tasks: nothing else is kept of them",
     ),
-    (
-        r"jobs field 0 group rest word [24] \w+",
-        "how often tasks were lost, and with which placement: only delays and late ends follow from it",
-    ),
     (r"jobs field 1 lane word 0 \w+", "the lane of a job that has ended: it is counted in none"),
     (r"times .*", "what the clock showed at some versions: it decides only how long finished jobs are kept"),
     (r"housekeeping score .*", "from when housekeeping acts on a job; it acts later or earlier"),
@@ -62,6 +58,7 @@ UNSEEN: list[tuple[str, str]] = [
         "amounts between two facts of one job in one call: it may have sent more transactions",
     ),
     (r"done item moved", "a job with tasks that still leave goes to the end of the list when its turn comes"),
+    (r"updates field \d duplicated", "the update of a job that is no longer kept stands until a scheduler settles it"),
     (r"meta field ticks .*", "the age of placements is kept nowhere else: from it follows which losses count"),
 ]
 """What the audit cannot find, as patterns of rows, and why."""
