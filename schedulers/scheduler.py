@@ -329,7 +329,7 @@ class Scheduler:
         verdicts = count(work, transaction.claims, outcome)
         if self.sizing is not None:
             self._spare(work, now)
-        if not outcome.placed:
+        if Verdict.PLACED not in verdicts and not outcome.placed:
             self.outbox.note(work)
         if not work.remaining:
             for instrument in self.instruments:

@@ -162,7 +162,9 @@ class SimulatedScheduler:
                 until = effect.until
                 # A job that was blocked on an old copy may fit now: check again, as live (semantics 19).
                 blocked = self.scheduler.queue.blocked_jobs > 0
-                missed = (blocked and self.world.frees != self._frees) or self._missed_placement()
+                missed = blocked and self.world.frees != self._frees
+                if blocked or self._awaited:
+                    missed = self._missed_placement() or missed
                 if not (self._inbox or missed) and (until is None or round(until * SECOND) > engine.now):
                     self.idle, self.alarm = True, -1
                     if until is not None:
