@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
 from omega.testing import OrderingContract, PlacementContract, SchedulerContract, SizingContract
@@ -83,7 +84,7 @@ def test_a_faulty_placement(fault: str) -> None:
         policy = Faulty(fault)
 
     with pytest.raises(AssertionError):
-        Held().test_it_keeps_to_the_copy_and_to_the_job(dimensions=1, kind=Snapshot)
+        Held().test_it_keeps_to_the_copy_and_to_the_job(dimensions=1, kind=ArraySnapshot)
 
 
 def test_a_placement_that_may_leave_out_is_held_to_less() -> None:
@@ -91,7 +92,7 @@ def test_a_placement_that_may_leave_out_is_held_to_less() -> None:
         policy = Faulty("none")
         greedy = False
 
-    Held().test_it_keeps_to_the_copy_and_to_the_job(dimensions=1, kind=Snapshot)
+    Held().test_it_keeps_to_the_copy_and_to_the_job(dimensions=1, kind=ArraySnapshot)
     Held().test_only_what_is_left_is_placed()
     with pytest.raises(pytest.skip.Exception):
         Held().greed()

@@ -143,7 +143,7 @@ def test_ten_thousand_blocked_jobs_and_one_freed_machine_cost_one_attempt() -> N
     driver = Driver(found, copy((0, 0), (0, 0)))
     driver.arrive(*(job(f"j{i}", group((2, 2), 1), order=i) for i in range(10_000))).idle(100_000)
     attempts = sum(work.attempts for work in found.queue.blocked.works())
-    assert (len(found.queue.blocked), attempts) == (10_000, 10_000)
+    assert (len(found.queue.blocked), attempts) == (10_000, 1), "one of those alike is tried for all"
 
     def takes_room(transaction: Transaction) -> Outcome:
         say(driver.snapshot, 1, 1, 1)
@@ -154,7 +154,7 @@ def test_ten_thousand_blocked_jobs_and_one_freed_machine_cost_one_attempt() -> N
     driver.step()
     driver.idle()
     attempts = sum(work.attempts for work in found.queue.blocked.works())
-    assert (len(found.queue.blocked), attempts) == (9_999, 9_999), "one was tried, and placed; nobody else"
+    assert (len(found.queue.blocked), attempts) == (9_999, 0), "the one that was tried is placed; no other was tried"
 
 
 def test_nothing_is_looked_at_when_nobody_waits_for_it() -> None:
