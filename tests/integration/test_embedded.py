@@ -22,6 +22,7 @@ from cellstate.server import Answer
 from omega import embedded
 from omega.embedded_places import Places
 from omega.embedded_program import find_server
+from tests.integration.stage import until
 
 ROOT = Path(__file__).parents[2]
 Connect = Callable[..., Any]
@@ -120,8 +121,9 @@ def test_a_torn_last_write_does_not_keep_the_store_from_starting(places: Places,
     client = connect(first.url)
     client.set("a", "kept")
     client.set("b", "torn")
-    kill(first.pid, places)
     log = max(places.data.rglob("*.aof"), key=lambda file: file.stat().st_size)
+    until(lambda: log.read_bytes().endswith(b"torn\r\n"), "both written: a flush in progress puts a write off")
+    kill(first.pid, places)
     os.truncate(log, log.stat().st_size - 3)
     assert embedded.ensure().started
     assert (client.get("a"), client.get("b")) == (b"kept", None)

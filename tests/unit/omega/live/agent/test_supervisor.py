@@ -178,9 +178,11 @@ def test_output_that_somebody_else_holds_open_is_not_waited_for(order: Order) ->
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="this system has no /proc with children")
-@pytest.mark.parametrize("command", ["(setsid sleep 60 & echo $!)", "(setsid sh -c 'sleep 60 & echo $!; sleep 60' &)"])
-def test_whoever_leaves_the_group_of_a_task_ends_with_it(order: Order, command: str) -> None:
-    place = order("sh", "-c", f"{command}; sleep 0.3")
+@pytest.mark.parametrize(
+    "command", ["(setsid sleep 60 & echo $! | tee pid)", "(setsid sh -c 'sleep 60 & echo $! | tee pid; sleep 60' &)"]
+)
+def test_whoever_leaves_the_group_of_a_task_ends_with_it(order: Order, tmp_path: Path, command: str) -> None:
+    place = order("sh", "-c", f"cd {tmp_path}; {command}; until [ -s pid ]; do sleep 0.02; done; sleep 0.3")
     assert kept(place) == ("finished", "")
     assert process_tree.started(int(said(place))) == ""
 
