@@ -13,7 +13,10 @@ from cellstate.fairness import Assertion
 
 
 class Verdict(IntEnum):
-    """Result of a claim; for a claim of several tasks, the verdict of the first task that was not placed."""
+    """Result of a claim; for a claim of several tasks, the verdict of the first task that was not placed.
+
+    Members stand in the order in which a claim is judged. The log stores their numbers, so a new one takes the next.
+    """
 
     PLACED = 0
     UNKNOWN = 1
@@ -26,15 +29,15 @@ class Verdict(IntEnum):
     """A gang job's transaction does not cover all its unplaced tasks as a gang (semantics 8)."""
     LIMIT = 5
     """A limit of the job's kind."""
-    SHARE = 6
+    SHARE = 10
     """What the transaction asserts of pools does not hold, or does not cover a victim (semantics 33)."""
-    PRECEDENCE = 7
+    PRECEDENCE = 6
     """A victim is not of strictly lower precedence."""
-    MOVED = 8
+    MOVED = 7
     """Coarse detection: the machine's number moved since the sync."""
-    FULL = 9
+    FULL = 8
     """Fine detection: the machine cannot hold it any more."""
-    ABORTED = 10
+    ABORTED = 9
     """It would have stood, but another claim of its gang did not."""
 
 

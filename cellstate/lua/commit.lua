@@ -18,7 +18,7 @@
 
 --@include lists binary ranges words done pools lanes publish links placements losses tasks delta shares
 
---@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, SHARE 6, PRECEDENCE 7, MOVED 8, FULL 9, ABORTED 10
+--@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9, SHARE 10
 local diverged = false  -- the copy belongs to a lost history: its numbers say nothing (semantics 16)
 
 local NONE = {}
