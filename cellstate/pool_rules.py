@@ -97,7 +97,8 @@ def _check_place(pool: Pool, named: Mapping[str, Pool], trees: Mapping[str, Pool
             raise BadInput(f"{where}: tree {shown(pool.tree)} is unknown; there is {', '.join(trees)}")
         return
     if pool.parent not in named:
-        raise BadInput(f"{where}: its parent {shown(pool.parent)} is no pool; there is {', '.join(sorted(named))}")
+        others = ", ".join(sorted(named.keys() - {pool.name})) or "no other pool"
+        raise BadInput(f"{where}: its parent {shown(pool.parent)} is no pool; there is {others}")
     if pool.tree:
         raise BadInput(f"{where}: is in the tree of its parent {pool.parent}; leave out tree")
     if named[pool.parent].mode == "fifo":

@@ -26,7 +26,7 @@ def refused(message: str, *pools: Pool, trees: tuple[PoolTree, ...] = (PoolTree(
         ("pool a: weight nan", Pool("a", weight=float("nan"))),
         ("pool a: mode 'lifo'; one of fair_share, fifo", Pool("a", mode="lifo")),
         ("pool a: sort key 'age'", Pool("a", sort_keys=("age",))),
-        ("pool a: its parent 'nobody' is no pool", Pool("a", "nobody")),
+        ("pool a: its parent 'nobody' is no pool; there is no other pool", Pool("a", "nobody")),
         ("pool a: is below itself: a < a", Pool("a", "a")),
         ("pool a: tree 'gpu' is unknown", Pool("a", tree="gpu")),
         ("pool a: guarantee: names 'gpu'", Pool("a", guarantee={"gpu": 1})),
