@@ -106,7 +106,7 @@ def hold(store: Store, course: Course, contest: Contest, seconds: float, asleep:
         _wait_for_executor(store, group)
         course.queued.restore()
         cell = store.open_cell()
-        _wait_for_name(cell, group)
+        _wait_for_name(store, cell, group)
         age = time.time() - course.submitted
         for member in contest.members:
             group.start(member)
@@ -134,13 +134,16 @@ def _wait_for_executor(store: Store, group: ProcessSupervisor) -> None:
         time.sleep(0.02)
 
 
-def _wait_for_name(cell: StoredCell, group: ProcessSupervisor) -> None:
-    """Wait until the executor has its name and its lease again, which the restored cell does not hold.
+def _wait_for_name(store: Store, cell: StoredCell, group: ProcessSupervisor) -> None:
+    """Wait until the executor has its lease again, which the restored cell does not hold, and has read its runs.
 
     A scheduler that meets an executor without a lease takes its machines down.
     """
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not any(record.lives for record in cell.executor_records().values()):
+        _check(group, deadline)
+        time.sleep(0.02)
+    while not _waits_for_messages(store):
         _check(group, deadline)
         time.sleep(0.02)
 

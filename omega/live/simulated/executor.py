@@ -94,7 +94,7 @@ class SimulatedExecutor:
             pass
         mine = [index for index, _ in self.cell.machines_of(self.name)]  # tasks may be leaving from gone machines too
         runs = self.cell.runs(mine)
-        jobs = {job.id: job for job in self.cell.jobs()}
+        jobs = self.cell.jobs_by_id(list({run.job for run in runs}))  # a queue may have a million others
         self._leaving = [Ending(run.machine, run.placement, How.LEFT) for run in runs if run.leaving]
         left = {ending.machine for ending in self._leaving}
         listed = {run.placement: (run.machine, run.job) for run in runs if not run.leaving}

@@ -1,12 +1,13 @@
 """A simulated executor that restarts, misses messages, receives them twice, or has a failing store loses nothing."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from cellstate.errors import StoreError, Unreachable
+from cellstate.model import Job
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.unit.omega.live.yard import Yard, held_at_b, steps
 
@@ -47,6 +48,24 @@ def test_after_a_box_was_dropped_everything_is_read_afresh_and_known_tasks_keep_
     yard.clock.seconds += 8
     assert steps(executor) == 1
     yard.check()
+
+
+def test_a_full_read_reads_no_jobs_but_those_of_its_runs(
+    yard: Yard, executor: SimulatedExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.run("mine", 1, seconds=0.0)
+    yard.submit("queued", 5)
+    read, jobs_by_id = list[str](), executor.cell.jobs_by_id
+
+    def noted(ids: Sequence[str]) -> dict[str, Job]:
+        read.extend(ids)
+        return jobs_by_id(ids)
+
+    monkeypatch.setattr(executor.cell, "jobs_by_id", noted)
+    monkeypatch.setattr(executor.cell, "jobs", lambda: pytest.fail("a long queue takes seconds to read"))
+    executor.resume()
+    assert read == ["mine"]
+    assert steps(executor) == 1
 
 
 def test_machines_of_others_are_not_played() -> None:
