@@ -113,7 +113,7 @@ def settings_of(row: Mapping[str, Any], seed: int) -> Settings:
     return Settings(
         architecture=ARCHITECTURES[row["arch"]],
         seed=seed,
-        batch=row["n_batch_schedulers"],
+        batch_schedulers=row["n_batch_schedulers"],
         t_job_batch=row["t_job_batch"],
         t_job_service=row["t_job_service"],
         t_task=row["t_task"],

@@ -1,4 +1,4 @@
-"""The ceiling of a commit: the very writes it makes, without reading or judging anything.
+"""The ceiling of a commit: the very writes it makes, without reading or validating anything.
 
 The writes are not guessed: while the product commits, MONITOR shows every command that its script
 runs, and those that write are kept, byte for byte. So the ceiling stays honest however the script

@@ -1,7 +1,7 @@
 """``omega bench commit``: claims per second through the product's own path, beside the ceiling.
 
 The ceiling is the better of two ways to write the very keys and bytes of those commits, the log
-included, without reading or judging: plain pipelined commands, and an unchecked script. They are
+included, without reading or validating: plain pipelined commands, and an unchecked script. They are
 measured in turn with the commits, round after round on the same state, by the same number of processes,
 with the same number of transactions per round trip, one call in flight, and through the same client
 library. ``packed`` tells what the server takes when clients only push bytes made ready beforehand and

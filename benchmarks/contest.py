@@ -59,7 +59,8 @@ class Contest:
     def settings(self) -> dict[str, str]:
         """What departs from the presets, as member.py reads it."""
         return {
-            "OMEGA_DETECTION": self.detection, "OMEGA_MODE": self.commit, "OMEGA_BATCH": str(self.jobs_per_call),
+            "OMEGA_DETECTION": self.detection, "OMEGA_MODE": self.commit,
+            "OMEGA_JOBS_PER_CALL": str(self.jobs_per_call),
         }  # fmt: skip
 
     def describe(self) -> dict[str, object]:
@@ -123,10 +124,10 @@ def _wait_for_executor(store: Store, group: ProcessSupervisor) -> None:
 
     Schedulers that begin before meet a cell in which nothing ends: it fills up, and every figure is another one.
     """
-    box = f"{store.prefix}box:1"
+    mailbox = f"{store.prefix}box:1"
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    store.client.rpush(box, "!")
-    while store.client.exists(box) or not _waits_for_messages(store):
+    store.client.rpush(mailbox, "!")
+    while store.client.exists(mailbox) or not _waits_for_messages(store):
         if group.dead() or time.monotonic() > deadline:
             raise StoreError(
                 f"the executor does not take its messages: {group.last_words(f'simulated/{BENCH_EXECUTOR}')}"

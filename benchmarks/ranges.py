@@ -45,7 +45,7 @@ class Range:
                 return float(row[self.figure])
         return None
 
-    def judge(self, value: float) -> dict[str, object]:
+    def check(self, value: float) -> dict[str, object]:
         """Return the figure, the recorded value, and whether it is within the margin."""
         within = value >= self.limit if self.more_is_better else value <= self.limit
         return {
@@ -69,9 +69,9 @@ def load() -> tuple[Mapping[str, Any], tuple[Range, ...]]:
 
 def compare(documents: Mapping[str, Mapping[str, Any]]) -> Sequence[dict[str, object]]:
     """Check every known figure in the documents."""
-    judged = []
+    checked = []
     for each in load()[1]:
         value = each.find(documents.get(each.document, {}))
         if value is not None:
-            judged.append(each.judge(value))
-    return judged
+            checked.append(each.check(value))
+    return checked

@@ -102,7 +102,7 @@ class Inspection:
     updates: dict[str, str] = field(default_factory=dict)
     drains: set[int] = field(default_factory=set)
     """Machines with a deadline for their tasks."""
-    boxes: dict[int, Sequence[tuple[int, int, str, str]]] = field(default_factory=dict)
+    mailboxes: dict[int, Sequence[tuple[int, int, str, str]]] = field(default_factory=dict)
     """(placement, machine, job, group) of the messages in an executor's mailbox, by its number; job and group are
     empty where the message does not name them."""
     outputs: tuple[set[str], list[str]] = field(default_factory=lambda: (set(), []))

@@ -15,7 +15,7 @@ from cellstate.fairness import Assertion
 class Verdict(IntEnum):
     """Result of a claim; for a claim of several tasks, the verdict of the first task that was not placed.
 
-    Members stand in the order in which a claim is judged. The log stores their numbers, so a new one takes the next.
+    Members stand in the order in which a claim is validated. The log stores their numbers, so a new one takes the next.
     """
 
     PLACED = 0
@@ -117,10 +117,10 @@ class Singles(Sequence[Claim]):
 
 
 class Transaction(NamedTuple):
-    """Claims of one job, judged together.
+    """Claims of one job, validated together.
 
     `assertion`: what must hold between pools for its evictions. Every claim of a transaction that asserts something
-    is judged by it, because it was planned on room that evictions make.
+    is validated by it, because it was planned on room that evictions make.
     """
 
     job: str

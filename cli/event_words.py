@@ -164,12 +164,12 @@ def _about_cell(same: Sequence[Event], where: str) -> str:
             return f"{where} has other attributes from now on"
         amounts = [f"{name} {format_amount(name, amount)}" for name, amount in more["capacity"].items()]
         return f"{where} has {', '.join(amounts)} from now on"
-    if first.kind == "enlist":
+    if first.kind == "register":
         return f"{more['member']} joined (incarnation {more['incarnation']})"
-    if first.kind == "leave":
+    if first.kind == "deregister":
         return f"{more['member']} left"
-    if first.kind == "lapse":
-        return f"lease of {more['member']} lapsed"
+    if first.kind == "expire":
+        return f"lease of {more['member']} expired"
     if first.kind == "restore":
         return f"the cell was restored from a backup of version {more['of_version']:,}"
     if first.kind == "limit":

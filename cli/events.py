@@ -10,12 +10,20 @@ from cli import render
 from cli.app import App
 from cli.columns import Columns, answered, columns_option
 from omega.queries.event_list import Filter, Gap, Lost, Tail, job_id, list_events
-from omega.queries.events import KINDS, Event
+from omega.queries.events import KINDS, Event, current_kind
 
 if TYPE_CHECKING:
     from cellstate.ports import Queries
 
 POLL_SECONDS = 0.2
+
+
+class EventKind(click.Choice[str]):
+    """A kind of event; former names are accepted."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """See click's ParamType."""
+        return super().convert(current_kind(value), param, ctx)
 
 
 @click.command()
@@ -25,7 +33,7 @@ POLL_SECONDS = 0.2
     "--limit", type=click.IntRange(0), default=50, show_default=True, metavar="N", help="Maximum number of events."
 )
 @click.option("--job", "asked", metavar="ID", help="Only events of this job (id, prefix of an id, or name).")
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, metavar="KIND",
+@click.option("--kind", "kinds", type=EventKind(KINDS), multiple=True, metavar="KIND",
               help=f"Only events of this kind; may be repeated. Kinds: {', '.join(KINDS)}.")  # fmt: skip
 @columns_option
 @click.pass_obj

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 5
 """How often an update is tried again when the job is changed meanwhile."""
-BATCH = 1_000
+RUNS_PER_CALL = 1_000
 """Runs ended per call: 10 to 20 ms of the server's time."""
 MOST_DIGITS = 15
 
@@ -59,9 +59,10 @@ def end(cell: "JobStore", stopped: "Job", now_ms: Callable[[], int], by: str) ->
     while job is not None:
         runs = [run for group in job.groups for run in group.runs if not run[2]]
         took_effect = 0
-        for start in range(0, len(runs), BATCH):
-            batch = [Ending(machine, placement, How.STOPPED) for placement, machine, _ in runs[start : start + BATCH]]
-            count = sum(cell.end(batch, now_ms(), by))
+        for start in range(0, len(runs), RUNS_PER_CALL):
+            some = runs[start : start + RUNS_PER_CALL]
+            endings = [Ending(machine, placement, How.STOPPED) for placement, machine, _ in some]
+            count = sum(cell.end(endings, now_ms(), by))
             took_effect += count
             yield count
         if not took_effect:  # nothing runs, or others ended it meanwhile

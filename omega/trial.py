@@ -64,21 +64,21 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 def simulate(  # noqa: PLR0913 - all but two by name
     scheduler: Scheduler | Sequence[Scheduler], cluster: str | Workload = "C", days: float = 1.0, *,
     takes: str = "batch", share: float = 0.5, seed: int = 0, machines: int | None = None,
-    architecture: str = "shared-state", batch: int = 1, progress: Callable[[float], None] | None = None,
+    architecture: str = "shared-state", batch_schedulers: int = 1, progress: Callable[[float], None] | None = None,
 ) -> Trial:  # fmt: skip
-    """Simulate a scheduler, or several of different kinds, beside one service and `batch` batch schedulers.
+    """Simulate a scheduler, or several of different kinds, beside one service and `batch_schedulers` batch schedulers.
 
     `cluster` is a cell of the Omega paper (A, B, C), the path of a file.csv, or a workload; `machines` makes a cell of
     the paper smaller. A scheduler with its own kind decides on the jobs of that kind; when the workload has none, on a
     `share` of the jobs of the kind it `takes` (several share that equally), selected by their ids alone, so that the
-    rest is a fair comparison. One of the kind batch or service decides on all jobs of that kind, as `batch` schedulers.
+    rest is a fair comparison. One of the kind batch or service decides on all jobs of that kind.
     `architecture` is one of ``omega sim run``; a single scheduler can be the monolithic one. Decisions take the
     scheduler's own `t_job` and `t_task`, or the paper's when it has none, and are made one by one. The schedulers
     themselves are not changed.
 
     Raises BadInput when a value makes no sense.
     """
-    settings = Settings(days=days, seed=seed, architecture=architecture, batch=batch)
+    settings = Settings(days=days, seed=seed, architecture=architecture, batch_schedulers=batch_schedulers)
     given = [scheduler] if isinstance(scheduler, Scheduler) else list(scheduler)
     if isinstance(cluster, str):
         workload = Configuration(workload=cluster, days=days, seed=seed, machines=machines).drawn()
@@ -98,7 +98,7 @@ def run(
         wanting = [each.kind for each in given if each.kind not in ("batch", "service") and each.kind not in there]
         if wanting or any(each.kind == takes for each in given):
             workload = _shared(workload, wanting, takes, share)
-    own = [replace(each.fresh("trial"), batch=1) for each in given]
+    own = [replace(each.fresh("trial"), jobs_per_call=1) for each in given]
     for each in own:
         if not (each.t_job or each.t_task or each.paths):
             each.t_job, each.t_task = settings.decision_time("batch")

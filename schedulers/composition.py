@@ -1,7 +1,7 @@
 """A scheduler composed in a TOML file: policies by name, with their parameters.
 
     kind = "cold"                 # its job type
-    batch = 4                     # any other field of a Scheduler that is a number, a word or a table
+    jobs_per_call = 4                     # any other field of a Scheduler that is a number, a word or a table
 
     [placement]
     policy = "constrained"        # what `omega scheduler policies` lists
@@ -32,6 +32,8 @@ from schedulers import registry
 from schedulers.scheduler import Scheduler
 
 POLICY = "policy"
+FORMER_NAMES = {"batch": "jobs_per_call"}
+"""Fields of a Scheduler that older files call by another name."""
 KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _TABLE = re.compile(r"\s*\[+\s*([^\[\]#]+?)\s*\]+\s*(?:#.*)?$")
 _KEY = re.compile(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=")
@@ -135,7 +137,8 @@ class _Reading:
         """Make a dataclass from a table."""
         known = {each.name: each for each in parameters(make)}
         given = {}
-        for name, value in table.items():
+        for written, value in table.items():
+            name = FORMER_NAMES.get(written, written) if make is Scheduler else written
             if name not in known:
                 near = get_close_matches(name, known, 1)
                 hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(known) or 'none'}"

@@ -39,7 +39,7 @@ class Instrument:
     def placed(self, work: Work, now: float) -> None:
         """Every task of a job is placed."""
 
-    def slept(self, work: Work, now: float) -> None:
+    def blocked(self, work: Work, now: float) -> None:
         """The unplaced tasks of a job fit nowhere; the job is blocked."""
 
     def abandoned(self, work: Work, now: float) -> None:
@@ -94,7 +94,7 @@ def report_blocked(instruments: Sequence[Instrument], works: Iterable[Work], now
     """Report that jobs fit nowhere."""
     for work in works:
         for instrument in instruments:
-            instrument.slept(work, now)
+            instrument.blocked(work, now)
 
 
 @dataclass(slots=True)
@@ -163,7 +163,7 @@ class Figures(Instrument):
     transactions: int = 0
     conflicts: int = 0
     unfair: int = 0
-    sleeps: int = 0
+    times_blocked: int = 0
     abandoned_jobs: int = 0
     busy_seconds: float = 0.0
     waits: Waits = field(default_factory=Waits)
@@ -217,9 +217,9 @@ class Figures(Instrument):
         """See Instrument.placed."""
         self.finished_jobs += 1
 
-    def slept(self, work: Work, now: float) -> None:
-        """See Instrument.slept."""
-        self.sleeps += 1
+    def blocked(self, work: Work, now: float) -> None:
+        """See Instrument.blocked."""
+        self.times_blocked += 1
 
     def abandoned(self, work: Work, now: float) -> None:
         """See Instrument.abandoned."""

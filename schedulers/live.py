@@ -92,7 +92,7 @@ class Live:
         self.snapshot = ArraySnapshot(len(self.cell.dimensions))
         self.owned = owned(self.member, [self.member])
         self._rng = Random(self.member)
-        self._intakes = Intakes(self.scheduler.kind, self.scheduler.batch, self.scheduler.queue)
+        self._intakes = Intakes(self.scheduler.kind, self.scheduler.jobs_per_call, self.scheduler.queue)
         self.scheduler.queue.bound = self._intakes.bound
         self._begin_anew(self._register(uuid4().hex))
 
@@ -192,7 +192,7 @@ class Live:
     def _intake(self) -> Intake:
         """Return the request for jobs of lanes that run short; the others wait in the store."""
         owned = self._buckets or self.owned
-        if len(self._jobs) >= self.scheduler.batch:
+        if len(self._jobs) >= self.scheduler.jobs_per_call:
             return Intake(self.scheduler.kind, (), 0, owned)
         return self._intakes.ask(self.snapshot.lanes, owned)
 

@@ -28,7 +28,7 @@ COUNTS: Mapping[str, tuple[str, str]] = {
     "jobs": ("jobs", "Jobs taken up for the first time"),
     "jobs_placed": ("finished_jobs", "Jobs placed whole"),
     "jobs_abandoned": ("abandoned_jobs", "Jobs given up after too many conflicts"),
-    "jobs_blocked": ("sleeps", "Times a job was blocked because no task of it fitted"),
+    "jobs_blocked": ("times_blocked", "Times a job was blocked because no task of it fitted"),
     "tasks_placed": ("tasks", "Tasks placed"),
     "attempts": ("attempts", "Decisions on a job"),
     "transactions": ("transactions", "Transactions that claimed something"),

@@ -29,11 +29,11 @@ def admitted(work: Work) -> Work:
 def count(work: Work, claims: Sequence[Claim], outcome: Outcome) -> AbstractSet[Verdict]:
     """Apply accepted claims; return the verdicts of the others, and PLACED when some or all were accepted."""
     if isinstance(claims, Singles):
-        judged = outcome.claims
-        placed = judged.count(PLACED_ONE)
+        results = outcome.claims
+        placed = results.count(PLACED_ONE)
         work.left[claims.group] -= placed
         work.placed += placed
-        return _PLACED if placed == len(judged) else {verdict for _, verdict in judged}
+        return _PLACED if placed == len(results) else {verdict for _, verdict in results}
     verdicts = set()
     for claim, (placed, verdict) in zip(claims, outcome.claims, strict=True):
         verdicts.add(verdict)

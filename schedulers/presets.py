@@ -17,7 +17,7 @@ BATCH_JOBS = 32
 def batch(seed: str = "0") -> Scheduler:
     """Return a fast scheduler: randomised first fit where constraints allow, several jobs per round trip."""
     return Scheduler(
-        "batch", placement=Constrained(RandomFirstFit()), batch=BATCH_JOBS, follows_pools=True, rng=Random(seed)
+        "batch", placement=Constrained(RandomFirstFit()), jobs_per_call=BATCH_JOBS, follows_pools=True, rng=Random(seed)
     )
 
 
@@ -25,7 +25,7 @@ def service(seed: str = "0") -> Scheduler:
     """Return a careful scheduler: constraints, failure domains, scored machines, one job at a time, preemption."""
     prepare()
     return Scheduler(
-        "service", placement=Service(), preemption=Precedence(), batch=1, follows_pools=True, rng=Random(seed)
+        "service", placement=Service(), preemption=Precedence(), jobs_per_call=1, follows_pools=True, rng=Random(seed)
     )
 
 
@@ -33,5 +33,5 @@ def mapreduce(seed: str = "0") -> Scheduler:
     """Return a scheduler of elastic jobs: up to four times the requested workers while there is room (Omega §6)."""
     placement = Constrained(RandomFirstFit())
     return Scheduler(
-        "mapreduce", placement=placement, sizing=RelativeSize(), batch=1, follows_pools=True, rng=Random(seed)
+        "mapreduce", placement=placement, sizing=RelativeSize(), jobs_per_call=1, follows_pools=True, rng=Random(seed)
     )

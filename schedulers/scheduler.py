@@ -50,9 +50,9 @@ CALL_CLAIMS = 2_000
 class Scheduler:
     """Policies combined to a scheduler of a kind; the same object runs live and simulated.
 
-    `batch` is the number of jobs decided per round trip, each in its own transaction. `backoff` (seconds) is the first,
-    randomised wait after a conflict; it doubles up to a second. A gang always backs off, other jobs only when nothing
-    was placed, so that two jobs that need the same room do not collide repeatedly.
+    `jobs_per_call` is the number of jobs decided per round trip, each in its own transaction. `backoff` (seconds) is
+    the first, randomised wait after a conflict; it doubles up to a second. A gang always backs off, other jobs only
+    when nothing was placed, so that two jobs that need the same room do not collide repeatedly.
     """
 
     kind: str
@@ -63,7 +63,7 @@ class Scheduler:
     """Number of workers of elastic jobs; None: the requested number."""
     mode: Mode = Mode.INCREMENTAL
     detection: Detection = Detection.FINE
-    batch: int = 8
+    jobs_per_call: int = 8
     backoff: float = 0.002
     retry_limit: int = RETRY_LIMIT
     t_job: float = 0.0
@@ -208,8 +208,8 @@ class Scheduler:
         return wanted(works, snapshot, always=self._reads_attributes)
 
     def choose(self, now: float) -> list[Work]:
-        """Take the next jobs out of the queue, at most `batch`."""
-        chosen, working = self.queue.choose(now, self.batch), self.working
+        """Take the next jobs out of the queue, at most `jobs_per_call`."""
+        chosen, working = self.queue.choose(now, self.jobs_per_call), self.working
         for work in chosen:
             working[work.job.id] = work
         if self.queue.joined:
@@ -344,7 +344,7 @@ class Scheduler:
         elif Verdict.LIMIT in verdicts:
             self.queue.limit(work)
             for instrument in self.instruments:
-                instrument.slept(work, now)
+                instrument.blocked(work, now)
         elif Verdict.PRECEDENCE in verdicts or Verdict.SHARE in verdicts:
             work.fruitless += 1
             work.not_before = now + min(1.0, 0.05 * work.fruitless)

@@ -89,7 +89,7 @@ def executors_are_numbered(inspection: Inspection, cell_state: CellState, regist
     for name in inspection.members.keys() & inspection.executors.keys():
         if inspection.executors[name] not in inspection.serving:
             yield Violation(6, "is on record, and does not count as living", f"agents {name}")
-    for executor, messages in inspection.boxes.items():
+    for executor, messages in inspection.mailboxes.items():
         strange = [message for message in messages if not _exists(message, cell_state)]
         if executor not in numbers or strange:
             what = f"has messages that no placement has, as (placement, machine, job, group): {strange}"

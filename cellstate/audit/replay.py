@@ -229,7 +229,7 @@ class Replay:
                 self._evictors[evictor] = placement
                 self._sets.evicted(placement, job_id, evictor, count, self._needs.of(job_id, group, count))
             else:
-                self._judge_eviction(placement, job_id, evictor, reason)
+                self._check_eviction(placement, job_id, evictor, reason)
 
     def _take_off(self, words: tuple[str, ...]) -> None:
         """5: tasks end once, on the machine of their placement."""
@@ -277,7 +277,7 @@ class Replay:
         if book.tasks == book.leaving == ranges.EMPTY:
             del self.placements[int(placement)]
 
-    def _judge_eviction(self, placement: str, victim: str, evictor: str, reason: str) -> None:
+    def _check_eviction(self, placement: str, victim: str, evictor: str, reason: str) -> None:
         """5: every eviction has a reason; for precedence it is strictly lower than the evictor's.
 
         The precedence of an optional task is 0, whatever its job's: the fact that it is dropped follows at once.

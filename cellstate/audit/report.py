@@ -137,10 +137,10 @@ def look(cell: Audited, log: Log) -> tuple[CellState, Found] | None:
     if inspection is not None:
         inspection.damaged += damaged
         inspection.damaged += [Damage(*place, what) for place, what in (cell.unreadable | log.unreadable).items()]
-    return cell_state, judge(cell_state, log.replay, inspection)
+    return cell_state, check(cell_state, log.replay, inspection)
 
 
-def judge(cell_state: CellState, replay: Replay, inspection: Inspection | None) -> Found:
+def check(cell_state: CellState, replay: Replay, inspection: Inspection | None) -> Found:
     """Apply every rule to a cell, its directories and the log up to its version; return violations by rule, place."""
     found: Found = {}
     for rule in RULES:

@@ -1,4 +1,4 @@
--- Judge the transactions of one scheduler in order, apply what stands, and answer with what its
+-- Validate the transactions of one scheduler in order, apply what stands, and answer with what its
 -- working copy lacks and its next jobs. THE SPECIFICATION of what a conflict is.
 --
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping schedulers lease | box:* pending:* wake:* asleep
@@ -12,7 +12,7 @@
 --        outcomes: per transaction "+" when all stands, else "placed verdict,…" per claim; joined by ";".
 -- Types  meta, machines, runs, placed, jobs, specs, jobnames, kinds, schedulers: hash; changes, done, box: list;
 --        log: stream; lease: string; pending: sorted set
--- Rules  Omega §3.4, docs/semantics.md; judging: semantics 7, 8, 9, 11; loss: 14, 15, 16.
+-- Rules  Omega §3.4, docs/semantics.md; validation: semantics 7, 8, 9, 11; loss: 14, 15, 16.
 --        Verdicts, the first that applies wins: unknown, down, duplicate, incomplete, limit, share, precedence,
 --        moved, full, placed; in a gang that fails the placed ones become aborted.
 
@@ -36,7 +36,7 @@ do
   end
 
   -- What a claim is stands in one list of numbers, three a claim after mode and detection, and its machine in ARGV:
-  -- thousands of tables, or patterns, cost more than judging. at: where its first machine is.
+  -- thousands of tables, or patterns, cost more than validation. at: where its first machine is.
   function read_transactions(from)
     local list, machines, ids, evicting, all = {}, {}, {}, {}, 0
     local i = from
@@ -166,7 +166,7 @@ local function fit(t, i, m, g, want, units)
 end
 
 -- As fit, task by task: each with the victims that it needs, while that is legal between pools (semantics 33). The claims of
--- a gang are one set, which is judged when all of them stand.
+-- a gang are one set, which is validated when all of them stand.
 function shares.fit(t, i, m, g, want, units)
   local s, n, taken, verdict = t.share, 0, 0, PLACED_OK
   while n < want and verdict == PLACED_OK do
@@ -200,9 +200,9 @@ function shares.fit(t, i, m, g, want, units)
   return n, verdict
 end
 
--- Judge one claim against the running copy. Returns how many tasks stand, and the verdict of the
+-- Validate one claim against the running copy. Returns how many tasks stand, and the verdict of the
 -- rest: a run of identical tasks shares the verdict of the first that failed.
-local function judge(t, i)
+local function validate(t, i)
   local j, m, numbers = t.job, M[ARGV[t.at + i]], t.numbers
   local group, count, seen = numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2]
   local g = j and j.groups[group + 1]
@@ -337,7 +337,7 @@ do
     local changed = t.kind and t.kind.changed
     local failed, any = false, false
     for i = 1, t.n do
-      local n, verdict = judge(t, i)
+      local n, verdict = validate(t, i)
       placed[i] = n
       if verdict ~= PLACED_OK then
         failed = true

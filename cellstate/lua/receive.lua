@@ -5,7 +5,7 @@
 -- count: how many messages it read, from the first on, 0 for none; last: the last of them.
 -- Reply  messages, oldest first, at most so many; they stay until they are acknowledged
 -- Types  box: list
--- Rules  a message is removed only when its reader says that it has it (semantics 25). No two messages of a box are
+-- Rules  a message is removed only when its reader says that it has it (semantics 25). No two messages of a mailbox are
 --        alike, so a call sent again finds another message at that place and removes nothing (14). Begins with LTRIM (13).
 
 if tonumber(count) > 0 and redis.call('LINDEX', box_key, count - 1) == last then

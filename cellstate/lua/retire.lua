@@ -2,7 +2,7 @@
 --
 -- KEYS   meta jobs specs done times
 -- ARGV   now most
--- now: milliseconds since 1970 by the server's clock, read with TIME just before; most: entries judged in one call.
+-- now: milliseconds since 1970 by the server's clock, read with TIME just before; most: entries examined in one call.
 -- Reply  {jobs forgotten}
 -- Types  meta, jobs, specs: hash; done: list of "id version"; times: list of "version ms", what the server's clock
 --        showed at some versions, oldest first, some 64 of them at most

@@ -27,19 +27,19 @@ Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | N
 class MemoryCell(MemoryCommit, MemoryAgents, MemoryUpdates, MemoryHousekeeping):
     """A cell in memory; see `Cell` for the methods of the port.
 
-    Finished jobs are kept as in the store. Only `expire` ends a lease. With `log` and `boxes` False it keeps no facts
-    and no messages (the simulator reads none). With `release_moves_number` False ended tasks do not change a machine's
-    sequence number, as in the authors' simulator; only for comparisons with it. `tag` returns the tag of each version;
-    a count by default.
+    Finished jobs are kept as in the store. Only `expire` ends a lease. Without `log` it keeps no facts, without
+    `mailboxes` no messages (the simulator reads none). With `release_moves_number` False ended tasks do not change
+    a machine's sequence number, as in the authors' simulator; only for comparisons with it. `tag` returns the tag of
+    each version; a count by default.
     """
 
     def __init__(
         self, name: str = "memory", dimensions: Dimensions | None = None, *, keep_jobs: int = 10_000,
-        keep_ms: int = 24 * 3600 * 1000, log: bool = True, boxes: bool = True, release_moves_number: bool = True,
+        keep_ms: int = 24 * 3600 * 1000, log: bool = True, mailboxes: bool = True, release_moves_number: bool = True,
         tag: Callable[[], str] | None = None,
     ) -> None:  # fmt: skip
         """Create an empty cell."""
-        super().__init__(name, dimensions or Dimensions(), keep_jobs, keep_ms, log, boxes, tag)
+        super().__init__(name, dimensions or Dimensions(), keep_jobs, keep_ms, log, mailboxes, tag)
         self.release_moves_number = release_moves_number
         self._flight: Flight | None = None
         self._answer: Reply | Fenced | None = None
@@ -168,8 +168,8 @@ class MemoryCell(MemoryCommit, MemoryAgents, MemoryUpdates, MemoryHousekeeping):
 
     def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
         """Return messages for an executor, oldest first, without waiting. See ExecutorStore.receive for their form."""
-        box = self._box.get(executor, [])
-        taken, self._box[executor] = box[:most], box[most:]
+        mailbox = self._mailboxes.get(executor, [])
+        taken, self._mailboxes[executor] = mailbox[:most], mailbox[most:]
         return [self.write([line]) for line in taken]
 
     # Members

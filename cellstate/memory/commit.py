@@ -14,7 +14,7 @@ Unit = tuple[int, KindRow, Group]
 """A single task that may be evicted: its placement, kind and group."""
 
 
-class Judging:
+class Validation:
     """A transaction during its validation.
 
     Per group the tasks claimed, per placement and per job those evicted, per kind (by name) and pool (by number) the
@@ -42,7 +42,7 @@ class Judging:
 class MemoryCommit(MemoryPlain):
     """Validate everything, then write: there is no roll-back."""
 
-    def victims_of(self, t: Judging, j: JobRow, c: Claim, m: MachineRow) -> list[Unit] | Verdict:
+    def victims_of(self, t: Validation, j: JobRow, c: Claim, m: MachineRow) -> list[Unit] | Verdict:
         """Return single tasks that may be evicted for a claim, in the given order, without those already gone.
 
         Returns a verdict when one of them is not of strictly lower precedence, and no assertion covers its pool;
@@ -64,7 +64,7 @@ class MemoryCommit(MemoryPlain):
                 units += [(placement, g.job.kind, g)] * n
         return units
 
-    def refusal(self, t: Judging, j: JobRow, victim: JobRow, *, lower: bool) -> Verdict | None:
+    def refusal(self, t: Validation, j: JobRow, victim: JobRow, *, lower: bool) -> Verdict | None:
         """Return the verdict that refuses a victim, by pools and precedence."""
         if t.stocks is not None and t.stocks.covers(victim):
             return None
@@ -77,7 +77,7 @@ class MemoryCommit(MemoryPlain):
         least = self._pools.operators_from
         return least is not None and j.precedence >= least
 
-    def admitted(self, t: Judging, j: JobRow, g: Group) -> int:
+    def admitted(self, t: Validation, j: JobRow, g: Group) -> int:
         """Return the number of tasks that the limits of the job's kind and of its pools still admit (semantics 9)."""
         k, most = j.kind, self.admits(j, g, t.vacated, fresh=j.placed == 0 and not t.placing)
         if k.lowest is not None and k.highest is not None and not k.lowest <= j.precedence <= k.highest:
@@ -92,7 +92,7 @@ class MemoryCommit(MemoryPlain):
                 most = min(most, max(0, (limit - used) // need))
         return most
 
-    def evict(self, t: Judging, m: MachineRow, units: Sequence[Unit], sign: int) -> None:
+    def evict(self, t: Validation, m: MachineRow, units: Sequence[Unit], sign: int) -> None:
         """Free the room of these tasks, or (-1) take it again."""
         for placement, k, g in units:
             self.occupy(m, g, -sign)
@@ -105,7 +105,9 @@ class MemoryCommit(MemoryPlain):
                 for each in whose:
                     t.vacated[each] = t.vacated.get(each, 0) + sign
 
-    def fit(self, t: Judging, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit]) -> tuple[int, Verdict]:
+    def fit(
+        self, t: Validation, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit]
+    ) -> tuple[int, Verdict]:
         """Place as many of `want` as fit, evicting one task after another and only while that helps.
 
         A task that does not fit in the end evicts nothing (semantics 7). Returns the number and the verdict of the
@@ -130,7 +132,7 @@ class MemoryCommit(MemoryPlain):
         return n, Verdict.PLACED if n >= want else verdict
 
     def fit_by_share(
-        self, t: Judging, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit], stocks: Stocks
+        self, t: Validation, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit], stocks: Stocks
     ) -> tuple[int, Verdict]:
         """As `fit`, task by task: each with the victims that it needs, while that is legal between pools (rule 33).
 
@@ -164,7 +166,7 @@ class MemoryCommit(MemoryPlain):
         t.taken[-1] = units[:taken]
         return n, verdict
 
-    def judge(self, t: Judging, c: Claim) -> tuple[int, Verdict]:
+    def validate(self, t: Validation, c: Claim) -> tuple[int, Verdict]:
         """Validate one claim against the working state. Returns the number of accepted tasks and the others' verdict.
 
         A run of identical tasks shares the verdict of the first that failed.
@@ -204,14 +206,14 @@ class MemoryCommit(MemoryPlain):
             verdict = Verdict.DUPLICATE
         return n, verdict
 
-    def covers(self, t: Judging, j: JobRow) -> bool:
+    def covers(self, t: Validation, j: JobRow) -> bool:
         """Return whether a transaction covers all unplaced required tasks of a gang job as a gang (semantics 8)."""
         sums: dict[int, int] = {}
         for c in t.claims:
             sums[c.group] = sums.get(c.group, 0) + c.count
         return t.gang and all(g.optional or sums.get(g.number, 0) >= g.unplaced for g in j.groups)
 
-    def abort(self, t: Judging, *, kept: bool) -> None:
+    def abort(self, t: Validation, *, kept: bool) -> None:
         """Abort a failed gang: its accepted claims are undone in the working state."""
         for i, (c, n, units) in enumerate(zip(t.claims, t.placed, t.taken, strict=True)):
             if n > 0 and t.job is not None:
@@ -234,7 +236,7 @@ class MemoryCommit(MemoryPlain):
             part, _ = span_tail(m.runs[placement][1], count)
             self.take_off(m, placement, part, How.EVICTED, reason)
 
-    def apply(self, t: Judging, j: JobRow, stamp: int) -> None:
+    def apply(self, t: Validation, j: JobRow, stamp: int) -> None:
         """Write the accepted claims."""
         reason = f"precedence:{t.id}" if t.stocks is None else f"fair-share:{t.id}"
         if t.stocks is not None and any(t.taken):
@@ -260,13 +262,13 @@ class MemoryCommit(MemoryPlain):
             if outcome is not None:
                 self.gained.append(j)
                 return outcome
-        t = Judging(transaction, j)
+        t = Validation(transaction, j)
         t.incomplete = j is not None and j.gang > 0 and (j.delayed > 0 or not self.covers(t, j))
         t.stocks = Stocks(asserts, self, j) if j is not None and asserts is not None else None
         kept = j is not None and j.kind.kept
         for c in t.claims:
             t.taken.append([])
-            n, verdict = self.judge(t, c)
+            n, verdict = self.validate(t, c)
             t.placed.append(n)
             t.verdicts.append(verdict)
         stands = all(verdict is Verdict.PLACED for verdict in t.verdicts)

@@ -61,7 +61,7 @@ class MemoryPlain(MemoryTasks):
 
     def place_all(self, j: JobRow, g: Group, stands: Sequence[MachineRow], claims: Sequence[Claim], total: int) -> None:
         """Touch and place for every claim, on its machine in `stands`; the room is already deducted."""
-        stamp, base, placement, loud = self.stamp, self.base, self.placements, self.log or self.boxes
+        stamp, base, placement, loud = self.stamp, self.base, self.placements, self.log or self.mailboxes
         numbers, waiting = self.numbers, g.waiting
         first = waiting[0]
         singles = total == len(stands) and waiting[1] - first + 1 >= total

@@ -20,7 +20,7 @@ from cellstate.resources import Dimensions
 from cellstate.shards import ShardDurations
 from cellstate.transaction import Position
 
-LOG_KEPT, BOX_MOST = 50_000, 200_000
+LOG_KEPT, MAILBOX_MOST = 50_000, 200_000
 
 Line = tuple[Any, ...]
 """A fact or a message before its conversion to text."""
@@ -56,11 +56,11 @@ class MemoryPublish(MemoryLanes):
 
     def __init__(
         self, name: str, dimensions: Dimensions, keep_jobs: int, keep_ms: int,
-        log: bool, boxes: bool, tag: Callable[[], str] | None,  # noqa: FBT001 - handed on from MemoryCell
+        log: bool, mailboxes: bool, tag: Callable[[], str] | None,  # noqa: FBT001 - handed on from MemoryCell
     ) -> None:  # fmt: skip
         """See MemoryCell."""
         super().__init__(name, dimensions)
-        self.keep_jobs, self.keep_ms, self.log, self.boxes = keep_jobs, keep_ms, log, boxes
+        self.keep_jobs, self.keep_ms, self.log, self.mailboxes = keep_jobs, keep_ms, log, mailboxes
         self._tag = tag or numbered()
         self.version = self.floor = self.placements = self.arrivals = self.transactions = self.submissions = 0
         self.incarnations = 0
@@ -76,7 +76,7 @@ class MemoryPublish(MemoryLanes):
         self.learnt: dict[str, ShardDurations] = {}
         self.blocked: dict[str, Awaited] = {}
         self._log: deque[tuple[int, int, str, list[Line]]] = deque(maxlen=LOG_KEPT)
-        self._box: dict[int, list[Line]] = {}
+        self._mailboxes: dict[int, list[Line]] = {}
         # Finished jobs and the versions in which they ended; (version, server's clock) marks: lua/retire.lua.
         self._done: deque[tuple[JobRow, int]] = deque()
         self._times: list[tuple[int, int]] = []
@@ -121,7 +121,7 @@ class MemoryPublish(MemoryLanes):
 
     def message(self, m: MachineRow, *line: object) -> None:
         """Add a message for the machine's executor."""
-        if self.boxes:
+        if self.mailboxes:
             self.messages_now.setdefault(m.executor, []).append(line)
 
     def touch(self, m: MachineRow, transaction: int, *, moves: bool = True) -> None:
@@ -187,13 +187,13 @@ class MemoryPublish(MemoryLanes):
             if lives and (self.freed or any(j.name in awaited or ANY_JOB in awaited for j in self.gained)):
                 self.wakes.add(name)
 
-    def write_boxes(self) -> None:
+    def write_mailboxes(self) -> None:
         """Deliver messages; an overfull mailbox is replaced by a mark to read everything."""
         for executor, lines in self.messages_now.items():
-            box = self._box.setdefault(executor, [])
-            box += lines
-            if len(box) > BOX_MOST:
-                self._box[executor] = [("!",)]
+            mailbox = self._mailboxes.setdefault(executor, [])
+            mailbox += lines
+            if len(mailbox) > MAILBOX_MOST:
+                self._mailboxes[executor] = [("!",)]
 
     def retire_excess(self) -> None:
         """Delete finished jobs beyond the number to keep, a few per call (semantics 21)."""
@@ -254,7 +254,7 @@ class MemoryPublish(MemoryLanes):
         if self.blocked and (self.freed or self.gained):
             self.notify_blocked()
         if self.messages_now:
-            self.write_boxes()
+            self.write_mailboxes()
         self.retire_excess()
         self.announce(at, by)
 

@@ -251,15 +251,15 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
 
     def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
         """See Cell.receive."""
-        found = self._read_box(executor, most)
+        found = self._read_mailbox(executor, most)
         if not found and wait_seconds > 0:
             key = f"{self._prefix}box:{executor}"
             # The first message is moved to its own place: the call only waits for it.
             if self._plain(self.client.blmove, key, key, wait_seconds, "LEFT", "LEFT"):
-                found = self._read_box(executor, most)
+                found = self._read_mailbox(executor, most)
         return [message for line in found for message in records.messages(line.decode())]
 
-    def _read_box(self, executor: int, most: int) -> list[bytes]:
+    def _read_mailbox(self, executor: int, most: int) -> list[bytes]:
         count, last = self._read.get(executor, (0, b""))
         values = {"count": count, "last": last, "most": most}
         found = self._run("receive", values, own={"box": f"box:{executor}"})

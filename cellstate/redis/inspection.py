@@ -371,7 +371,7 @@ class RedisInspection(RedisReads):
         for words in messages:
             lengths = {"+": 8, "-": 4, "!": 1}  # of messages as records.messages has them
             _want(lengths.get(words[0]) == len(words), f"{' '.join(words)!r} is no message")
-        found.boxes[_number(executor)] = [
+        found.mailboxes[_number(executor)] = [
             (int(words[1]), int(words[2]), words[3] if words[0] == "+" else "", words[4] if words[0] == "+" else "")
             for words in messages
             if words[0] != "!"

@@ -8,7 +8,7 @@ import click
 from cli import render, words
 from cli.app import App
 from cli.job.options import check_option, force_option, one_only
-from omega.changes import BATCH, check_owner, end, stopped_json
+from omega.changes import RUNS_PER_CALL, check_owner, end, stopped_json
 from omega.queries.finding import find_job
 
 
@@ -29,7 +29,7 @@ def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> No
     for job in named.values():
         total = sum(group.placed for group in job.groups)
         with render.progress(quiet=app.as_json) as bars:
-            bar = bars.add_task(f"stopping {job.name}", total=total, more="tasks", visible=total > BATCH)
+            bar = bars.add_task(f"stopping {job.name}", total=total, more="tasks", visible=total > RUNS_PER_CALL)
             ended = 0
             for count in end(cell, stopped[job.id], app.now_ms, app.by):
                 ended += count

@@ -24,11 +24,12 @@ def command(app: App, executor: str, speed: float) -> None:
     pending again.
     """
     from cellstate.model import check_executor
-    from omega.live.simulated.process import Stop, run_simulated_executor
+    from omega.live.simulated.process import run_simulated_executor
     from schedulers.process.log import configure
+    from schedulers.process.signals import StopRequest
 
     configure(os.environ)
     check_executor(executor)
     cell = app.open()
     render.note(f"executor {executor} runs in cell {cell.name}; Ctrl-C stops it")
-    run_simulated_executor(cell, executor, speed, Stop())
+    run_simulated_executor(cell, executor, speed, StopRequest())

@@ -29,4 +29,4 @@ class WeightedDrf(omega.Ordering):
         return share / self.weights.get(user, 1.0)
 
 
-drf = omega.Scheduler("drf", ordering=WeightedDrf({"ada": 2.0}), batch=8)
+drf = omega.Scheduler("drf", ordering=WeightedDrf({"ada": 2.0}), jobs_per_call=8)

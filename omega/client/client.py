@@ -311,9 +311,9 @@ class Client:
     ) -> Callable[[], tuple[list[Document], bool]]:  # fmt: skip
         """Return a function that returns the next events, and whether none are left."""
         for kind in kinds:
-            _known("kind", kind, events.KINDS)
+            _known("kind", events.current_kind(kind), events.KINDS)
         with self._connections.cell() as cell:
-            wanted = event_list.Filter(frozenset(kinds), job and event_list.job_id(cell, job))
+            wanted = event_list.Filter(frozenset(map(events.current_kind, kinds)), job and event_list.job_id(cell, job))
             tail = event_list.Tail.begin(cell, after, wanted, newest=follow)
 
         def step() -> tuple[list[Document], bool]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import SEEDS, Experiment, Form, Judge, along, at, cells_in, where
+from omega.experiments.experiment import SEEDS, Criterion, Experiment, Form, along, at, cells_in, where
 from omega.experiments.finding import Measured, Seen
 from omega.experiments.metrics import of, saturated
 from omega.experiments.results import Record
@@ -206,10 +206,10 @@ def _saturation(cell: str, rate: float) -> Experiment:
     )
 
 
-def _of(name: str, claim: str, metric: str, expectation: str, judge: Judge) -> Experiment:
+def _of(name: str, claim: str, metric: str, expectation: str, criterion: Criterion) -> Experiment:
     """Return a claim of figure 9."""
     return Experiment(
-        name, claim, "Omega §4.3, fig. 9", 9, metric, expectation, shared_sweep, judge, SMALL_SHARED, FULL_SHARED
+        name, claim, "Omega §4.3, fig. 9", 9, metric, expectation, shared_sweep, criterion, SMALL_SHARED, FULL_SHARED
     )
 
 

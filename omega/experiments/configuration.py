@@ -77,7 +77,7 @@ class Configuration:
     def settings(self) -> Settings:
         """Return the settings of the simulation. Raises BadInput."""
         return Settings(
-            architecture=self.architecture, days=self.days, seed=self.seed, batch=self.batch,
+            architecture=self.architecture, days=self.days, seed=self.seed, batch_schedulers=self.batch,
             t_job_batch=self.t_job_batch, t_job_service=self.t_job_service, t_task=self.t_task,
             t_task_service=self.t_task_service,
             detection=_named(Detection, "detection", self.detection), commit=_named(Mode, "commit", self.commit),

@@ -7,9 +7,9 @@ import numpy as np
 from omega.experiments.configuration import Configuration
 from omega.experiments.experiment import (
     SEEDS,
+    Criterion,
     Experiment,
     Form,
-    Judge,
     Sweeping,
     along,
     at,
@@ -215,10 +215,10 @@ def _of(
     source: str,
     metric: str,
     expectation: str,
-    judge: Judge,
+    criterion: Criterion,
     over: Sweeping = sweep,
 ) -> Experiment:
-    return Experiment(name, claim, source, figure, metric, expectation, over, judge, SMALL, FULL, longer=LONGER)
+    return Experiment(name, claim, source, figure, metric, expectation, over, criterion, SMALL, FULL, longer=LONGER)
 
 
 EXPERIMENTS = (

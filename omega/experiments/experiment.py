@@ -66,7 +66,7 @@ class Form:
 
 
 Sweeping = Callable[[Form], list[Configuration]]
-Judge = Callable[[Sequence[Record], int], Seen]
+Criterion = Callable[[Sequence[Record], int], Seen]
 """Takes the records of one seed and that seed."""
 
 
@@ -86,7 +86,7 @@ class Experiment:
     metric: str
     expectation: str
     sweep: Sweeping
-    see: Judge
+    criterion: Criterion
     small: Form
     form: Form
     fitted: str = ""
@@ -125,13 +125,13 @@ class Experiment:
         """Return the longer form of the first seed; None when the verdict cannot depend on the length."""
         return replace(form, days=form.days * self.longer, seeds=1) if self.longer and form.seeds > 1 else None
 
-    def judge(self, records: Sequence[Record], form: Form | None = None) -> Finding:
+    def evaluate(self, records: Sequence[Record], form: Form | None = None) -> Finding:
         """Return the verdict on the records of all seeds of a form (default: the seeds of the records)."""
         if self.sweep is nothing:
             seeds = [one.seed for one in (form or self.small).each_seed]
         else:
             seeds = sorted({record["seed"] for record in records})
-        return concluded([self.see([r for r in records if r["seed"] == seed], seed) for seed in seeds])
+        return concluded([self.criterion([r for r in records if r["seed"] == seed], seed) for seed in seeds])
 
 
 def nothing(_: Form) -> list[Configuration]:

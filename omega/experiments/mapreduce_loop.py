@@ -31,7 +31,7 @@ def looped(
     settings = Settings(days=days, seed=seed)
     t_job, t_task = settings.decision_time("batch")
     for name in policies:
-        own = Scheduler(PLAN, placement=RandomFit(), sizing=POLICIES[name], batch=1, t_job=t_job, t_task=t_task)
+        own = Scheduler(PLAN, placement=RandomFit(), sizing=POLICIES[name], jobs_per_call=1, t_job=t_job, t_task=t_task)
         simulation = Simulation(replace(workload, arrivals=arrivals), settings, own=own)
         result = simulation.run()
         world = simulation.world

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omega.experiments.experiment import SEEDS, Experiment, Form, Judge, nothing
+from omega.experiments.experiment import SEEDS, Criterion, Experiment, Form, nothing
 from omega.experiments.finding import Conclusion, Measured, Seen
 from omega.experiments.results import Record
 from omega.workload import presets
@@ -128,7 +128,7 @@ def _sizes(_records: Sequence[Record], _seed: int) -> Seen:
     return found.seen()
 
 
-def _unknown(reason: str) -> Judge:
+def _unknown(reason: str) -> Criterion:
     return lambda *_: Seen(Conclusion.UNKNOWN, "–", reason=reason)
 
 

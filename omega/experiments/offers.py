@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import SEEDS, Experiment, Form, Judge, along, cells_in, logarithmic, where
+from omega.experiments.experiment import SEEDS, Criterion, Experiment, Form, along, cells_in, logarithmic, where
 from omega.experiments.finding import Measured, Seen
 from omega.experiments.metrics import of
 from omega.experiments.results import Record
@@ -82,8 +82,8 @@ def _abandons(records: Sequence[Record], _: int) -> Seen:
     )
 
 
-def _of(name: str, claim: str, source: str, metric: str, expectation: str, judge: Judge) -> Experiment:
-    return Experiment(name, claim, source, 7, metric, expectation, sweep, judge, SMALL, FULL, longer=2.0)
+def _of(name: str, claim: str, source: str, metric: str, expectation: str, criterion: Criterion) -> Experiment:
+    return Experiment(name, claim, source, 7, metric, expectation, sweep, criterion, SMALL, FULL, longer=2.0)
 
 
 EXPERIMENTS = (

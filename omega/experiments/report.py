@@ -92,11 +92,11 @@ Simulate = Callable[[Sequence[Configuration]], Sequence[Record]]
 def carried_out(experiment: Experiment, form: Form, simulate: Simulate) -> Trial:
     """Simulate an experiment and evaluate its claim."""
     records = simulate(experiment.simulations(form))
-    finding, longer = experiment.judge(records, form), experiment.lengthened(form)
+    finding, longer = experiment.evaluate(records, form), experiment.lengthened(form)
     if longer is None:
         return Trial(experiment, form, records, finding)
     more = simulate(experiment.simulations(longer))
-    return Trial(experiment, form, records, finding, experiment.judge(more, longer), more)
+    return Trial(experiment, form, records, finding, experiment.evaluate(more, longer), more)
 
 
 @dataclass(frozen=True, slots=True)

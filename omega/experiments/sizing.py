@@ -6,7 +6,7 @@ By the quick model (mapreduce.py); tests hold it against the loop that runs live
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from omega.experiments.experiment import SEEDS, Experiment, Form, Judge, nothing
+from omega.experiments.experiment import SEEDS, Criterion, Experiment, Form, nothing
 from omega.experiments.finding import Measured, Seen
 from omega.experiments.mapreduce import PolicyResult, evaluate
 from omega.experiments.results import Record
@@ -90,10 +90,10 @@ def _varies(_: Sequence[Record], seed: int) -> Seen:
 
 
 def _of(
-    name: str, figure: int, claim: str, metric: str, expectation: str, judge: Judge, fitted: str = ""
+    name: str, figure: int, claim: str, metric: str, expectation: str, criterion: Criterion, fitted: str = ""
 ) -> Experiment:
     source = f"Omega §6, fig. {figure}"
-    return Experiment(name, claim, source, figure, metric, expectation, nothing, judge, NONE, FULL, fitted)
+    return Experiment(name, claim, source, figure, metric, expectation, nothing, criterion, NONE, FULL, fitted)
 
 
 RATIO = "how many workers jobs could use is fitted to this"

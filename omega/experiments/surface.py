@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import SEEDS, Experiment, Form, Judge, logarithmic, where
+from omega.experiments.experiment import SEEDS, Criterion, Experiment, Form, logarithmic, where
 from omega.experiments.finding import Measured, Seen
 from omega.experiments.metrics import of, unscheduled
 from omega.experiments.results import Record
@@ -73,9 +73,9 @@ def _batch_flat(records: Sequence[Record], _: int) -> Seen:
     return found.seen()
 
 
-def _of(name: str, claim: str, part: str, metric: str, expectation: str, judge: Judge) -> Experiment:
+def _of(name: str, claim: str, part: str, metric: str, expectation: str, criterion: Criterion) -> Experiment:
     source = f"Omega §4.4, fig. 10{part}"
-    return Experiment(name, claim, source, 10, metric, expectation, sweep, judge, SMALL, FULL, longer=3.0)
+    return Experiment(name, claim, source, 10, metric, expectation, sweep, criterion, SMALL, FULL, longer=3.0)
 
 
 EXPERIMENTS = (

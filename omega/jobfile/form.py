@@ -56,7 +56,7 @@ def parse_duration(text: str | float) -> int:
 def _rule_of_job(field: str) -> Callable[[str], str]:
     """Return a validator of one field of a job that uses the rules of layer 0."""
 
-    def judge(value: str) -> str:
+    def check(value: str) -> str:
         given: dict[str, Any] = {"id": "x", "name": "x", "kind": "x", field: value}
         try:
             JobSpec(groups=(TaskGroup((), 1),), **given)
@@ -64,18 +64,18 @@ def _rule_of_job(field: str) -> Callable[[str], str]:
             raise ValueError(str(error).removeprefix(f"job {field} ")) from None
         return value
 
-    return judge
+    return check
 
 
 def _form(rule: "re.Pattern[str]", what: str) -> Callable[[str], str]:
     """Return a validator of a text's form; `what` describes the valid form."""
 
-    def judge(value: str) -> str:
+    def check(value: str) -> str:
         if not rule.fullmatch(value.strip()):
             raise ValueError(f"{value!r} is not {what}")
         return value.strip()
 
-    return judge
+    return check
 
 
 def _amount(value: Any) -> str | int | float:
@@ -143,14 +143,14 @@ def _waits(value: Any) -> Any:
 def _demand(read: Callable[[Any], object]) -> Callable[[Any], Any]:
     """Return a validator of an entry for schedulers, which is passed on as written."""
 
-    def judge(value: Any) -> Any:
+    def check(value: Any) -> Any:
         try:
             read(value)
         except BadInput as error:
             raise ValueError(str(error)) from None
         return value
 
-    return judge
+    return check
 
 
 Variable = Annotated[str, AfterValidator(_variable)]

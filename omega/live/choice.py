@@ -26,11 +26,11 @@ def scheduler(environment: Mapping[str, str], kind: str, seed: str) -> Scheduler
     try:
         found.detection = Detection[environment.get("OMEGA_DETECTION", found.detection.name).upper()]
         found.mode = Mode[environment.get("OMEGA_MODE", found.mode.name).upper()]
-        found.batch = int(environment.get("OMEGA_BATCH", found.batch))
+        found.jobs_per_call = int(environment.get("OMEGA_JOBS_PER_CALL", found.jobs_per_call))
         if "OMEGA_PREEMPTION" in environment:
             found.preemption = registry.offer("preemption", environment["OMEGA_PREEMPTION"]).load()()
     except (KeyError, ValueError) as error:
         raise BadInput(
-            f"scheduler {kind}: {error} is not a value of OMEGA_DETECTION, OMEGA_MODE or OMEGA_BATCH"
+            f"scheduler {kind}: {error} is not a value of OMEGA_DETECTION, OMEGA_MODE or OMEGA_JOBS_PER_CALL"
         ) from None
     return found

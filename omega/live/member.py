@@ -4,8 +4,8 @@ The store's URL, which may hold a password, comes through the socket that OMEGA_
 environment or argv. The rest comes in the environment: OMEGA_CELL, OMEGA_MEMBER (``batch/0``, ``simulated/NAME`` or
 ``agent/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED; for another scheduler than the one offered as that kind OMEGA_SCHEDULER
 (its name, or ``module:attribute``) or OMEGA_SCHEDULER_FILE (TOML); to depart from it OMEGA_DETECTION (``fine``,
-``coarse``), OMEGA_MODE (``incremental``, ``gang``) and OMEGA_BATCH (jobs per round trip). OMEGA_LOG, OMEGA_LOG_FORMAT
-and OMEGA_METRICS set what it reports of itself (schedulers/process/log.py, schedulers/process/endpoint.py).
+``coarse``), OMEGA_MODE (``incremental``, ``gang``) and OMEGA_JOBS_PER_CALL (jobs per round trip). OMEGA_LOG,
+OMEGA_LOG_FORMAT and OMEGA_METRICS set what it reports of itself (schedulers/process/log.py and endpoint.py).
 """
 
 import os
@@ -39,11 +39,13 @@ def main(environment: Mapping[str, str]) -> int:
 
 def _simulated_executor(environment: Mapping[str, str]) -> None:
     from cellstate.store import connect_cell
-    from omega.live.simulated.process import Stop, run_simulated_executor
+    from omega.live.simulated.process import run_simulated_executor
+    from schedulers.process.signals import StopRequest
 
     cell = connect_cell(environment["OMEGA_STORE"], environment["OMEGA_CELL"])
     lease_ms = AGENT_LEASES * int(environment["OMEGA_LEASE_MS"])
-    run_simulated_executor(cell, _name(environment), float(environment.get("OMEGA_SPEED", "1")), Stop(), lease_ms)
+    speed = float(environment.get("OMEGA_SPEED", "1"))
+    run_simulated_executor(cell, _name(environment), speed, StopRequest(), lease_ms)
 
 
 def _agent(environment: Mapping[str, str]) -> None:

@@ -20,7 +20,7 @@ ENDINGS = ("finished", "failed", "lost", "evicted", "stopped")
 KINDS = (
     "submit", "place", "conflict", "assert", *ENDINGS, "left", "drop", "hold", "release", "awaited", "met", "resize",
     "update", "updated", "stalled", "stop",
-    "abandon", "ended", "join", "machine", "enlist", "leave", "lapse", "limit", "restore",
+    "abandon", "ended", "join", "machine", "register", "deregister", "expire", "limit", "restore",
     "pool", "trees", "epoch",
 )  # fmt: skip
 """Every kind of event, as ``omega events --kind`` takes it."""
@@ -88,10 +88,15 @@ def since_time(cell: "Queries", at_ms: int, kept: Extent) -> int:
     return low
 
 
+def current_kind(kind: str) -> str:
+    """Return the name of a kind that may be a former one, the word of the log: ``expire`` of ``lapse``."""
+    return KINDS_BY_WORD.get(kind, kind)
+
+
 def event(fact: "Fact", dimensions: "Dimensions") -> Event:
     """Name the words of a fact; one of an unknown kind, or that cannot be read, keeps them as they are."""
     word, *rest = fact.words
-    kind = _KINDS.get(word, word)
+    kind = KINDS_BY_WORD.get(word, word)
     try:
         job, machine, count, more = _READERS.get(word, _plain)(rest, dimensions)
     except (ValueError, IndexError):
@@ -99,9 +104,9 @@ def event(fact: "Fact", dimensions: "Dimensions") -> Event:
     return Event(fact.version, fact.at_ms, fact.by, kind, job, machine, count, more)
 
 
-_KINDS = {"done": "ended"}
-"""Kinds of events that the log has under another word. The end of a job is finished or failed; see its state."""
-_WORDS = {kind: word for word, kind in _KINDS.items()}
+KINDS_BY_WORD = {"done": "ended", "enlist": "register", "leave": "deregister", "lapse": "expire"}
+"""Kinds of events that the log stores under another word. The end of a job is finished or failed; see its state."""
+_WORDS = {kind: word for word, kind in KINDS_BY_WORD.items()}
 
 _Read = tuple[str | None, int | None, int | None, dict[str, Any]]
 

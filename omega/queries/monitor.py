@@ -39,7 +39,7 @@ HISTORY = 240
 LATELY_MS = 10_000
 """How far the first read goes back for its rates."""
 ATTENTION = frozenset(
-    ("conflict", "evicted", "lost", "failed", "abandon", "stop", "machine", "lapse", "enlist", "leave", "limit",
+    ("conflict", "evicted", "lost", "failed", "abandon", "stop", "machine", "expire", "register", "deregister", "limit",
      "pool", "trees", "restore")
 )  # fmt: skip
 """Kinds of event that may need attention: newer events do not replace them."""

@@ -178,7 +178,8 @@ class Simulation:
         else:
             # The parts of a partitioned cell are in the order of its shares.
             kinds = self._shares() if settings.architecture == "partitioned" else self.kinds
-            names = [f"{kind}/{i}" for kind in kinds for i in range(settings.batch if kind == "batch" else 1)]
+            numbers = {kind: settings.batch_schedulers if kind == "batch" else 1 for kind in kinds}
+            names = [f"{kind}/{i}" for kind, number in numbers.items() for i in range(number)]
         return [
             SimulatedScheduler(number, name, self._scheduler(name), self.world, self.architecture)
             for number, name in enumerate(names)
@@ -200,14 +201,15 @@ class Simulation:
         return Scheduler(
             kind, ordering=Rejoin() if retry_policy else Fifo(), placement=PLACEMENT[settings.placement](),
             mode=settings.commit, detection=Detection.FINE if offers else settings.detection,  # no offer conflicts
-            batch=1_000_000 if offers and settings.offered.several_jobs else 1, paths=paths, retry_policy=retry_policy,
+            jobs_per_call=1_000_000 if offers and settings.offered.several_jobs else 1,
+            paths=paths, retry_policy=retry_policy,
             rng=Draws(f"{settings.seed}/{name}"), follows_pools=retry_policy is None, peers=self._peers(name),
         )  # fmt: skip
 
     def _peers(self, name: str) -> tuple[int, int]:
         """The number of a scheduler among those of its kind, and how many they are."""
         kind, _, number = name.partition("/")
-        return int(number or 0), self.settings.batch if kind == "batch" else 1
+        return int(number or 0), self.settings.batch_schedulers if kind == "batch" else 1
 
     def _shares(self) -> dict[str, float]:
         """Return the parts of a partitioned cell; a kind of one's own has a mean one."""

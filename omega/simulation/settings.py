@@ -26,7 +26,7 @@ class Settings:
     architecture: str = "shared-state"
     days: float = 1.0
     seed: int = 0
-    batch: int = 1
+    batch_schedulers: int = 1
     """Number of batch schedulers; more than one only in architectures with several schedulers."""
     t_job_batch: float = 0.1
     t_job_service: float = 0.1
@@ -66,11 +66,12 @@ class Settings:
                 raise BadInput(f"simulation: {name} is {seconds:g} s; want a time from 0 on")
         if not (isfinite(self.days) and 0 < self.days <= 10_000):
             raise BadInput(f"simulation: {self.days:g} days; want more than 0, at most 10,000")
-        if not 1 <= self.batch <= MOST_SCHEDULERS:
-            raise BadInput(f"simulation: {self.batch} batch schedulers; want 1 to {MOST_SCHEDULERS}")
-        if self.batch > 1 and self.architecture not in ("two-level", "shared-state"):
+        if not 1 <= self.batch_schedulers <= MOST_SCHEDULERS:
+            raise BadInput(f"simulation: {self.batch_schedulers} batch schedulers; want 1 to {MOST_SCHEDULERS}")
+        if self.batch_schedulers > 1 and self.architecture not in ("two-level", "shared-state"):
             several = "two-level and shared-state have several"
-            raise BadInput(f"simulation: {self.batch} batch schedulers; {self.architecture} has one, {several}")
+            asked = f"{self.batch_schedulers} batch schedulers"
+            raise BadInput(f"simulation: {asked}; {self.architecture} has one, {several}")
         if set(self.shares) != set(KINDS) or not all(isfinite(x) and x > 0 for x in self.shares.values()):
             raise BadInput(f"simulation: shares {dict(self.shares)}; want one above 0 for each of {', '.join(KINDS)}")
 

@@ -67,7 +67,13 @@ class TwinStore:
         `numbered`: whether sequence numbers are read; `counted`: whether use by user and pool is.
         """
         self.twin = SimulatedTwin(
-            name, dimensions, keep_jobs=0, keep_ms=0, log=False, boxes=False, release_moves_number=release_moves_number
+            name,
+            dimensions,
+            keep_jobs=0,
+            keep_ms=0,
+            log=False,
+            mailboxes=False,
+            release_moves_number=release_moves_number,
         )
         self.twin.numbered, self.twin.counted = numbered, counted
         self.cell: Cell = self.twin

@@ -97,13 +97,13 @@ class SimulatedTwin(MemoryCell):
         if self.pend:
             self.write_pending()
         if self.messages_now:
-            self.write_boxes()
+            self.write_mailboxes()
         return outcome, placed_runs(transaction, outcome, first)
 
     def swiftly(self, transaction: Transaction, copy: PackedSnapshot | None) -> tuple[Outcome, list[Placed]] | None:
         """Take the fast path; None, without effect, when it does not apply."""
         j, claims = self.J.get(transaction.job), transaction.claims
-        if j is None or self.log or self.boxes or not self.shortcut or not self.simply(j):
+        if j is None or self.log or self.mailboxes or not self.shortcut or not self.simply(j):
             return None
         if transaction.assertion is not None:
             return None

@@ -111,7 +111,7 @@ class Play:
     def __init__(self, policy: Ordering, asked: Sequence[Asked]) -> None:
         """Nothing is free."""
         self.scheduler = Scheduler("batch", ordering=policy).fresh("play")
-        self.judge = self.scheduler.ordering
+        self.policy = self.scheduler.ordering
         self.works = made(asked)
         self.copy = snapshot((0, 0), (0, 0))
         self.version, self.room, self.placed, self.limit = 1, 0, 0, ROOM
@@ -135,11 +135,11 @@ class Play:
     def expected(self) -> list[str]:
         """The job that the policy prefers of those that are not placed whole; those of one key when they rejoin."""
         waiting = [found for found in self.works if self.left[found.id]]
-        self.judge.observe(self.copy, NOW)
+        self.policy.observe(self.copy, NOW)
         places = {
             found.id: (
-                self.judge.rank(self.judge.lane(found)), self.judge.key(found),
-                0 if self.judge.rejoins else found.job.order,
+                self.policy.rank(self.policy.lane(found)), self.policy.key(found),
+                0 if self.policy.rejoins else found.job.order,
             )
             for found in waiting
         }  # fmt: skip
@@ -166,14 +166,14 @@ class Play:
 
     def _commit(self, transactions: Sequence[Transaction]) -> None:
         self.copy.launch()
-        outcomes = [self._judged(transaction) for transaction in transactions]
+        outcomes = [self._validated(transaction) for transaction in transactions]
         self.copy.land(Reply(self.copy.position, full=False, rows=_rows([])))
         self.version += 1
         self._say()
         for transaction, outcome in zip(transactions, outcomes, strict=True):
             self.scheduler.settle(transaction, outcome, NOW)
 
-    def _judged(self, transaction: Transaction) -> Outcome:
+    def _validated(self, transaction: Transaction) -> Outcome:
         found = next(each for each in self.works if each.id == transaction.job)
         verdicts = []
         for claim in transaction.claims:

@@ -36,8 +36,8 @@ class PendingReasons(Instrument):
         elif Verdict.LIMIT in verdicts:
             self._record(transaction.job, Reason.LIMIT, now)
 
-    def slept(self, work: Work, now: float) -> None:
-        """See Instrument.slept."""
+    def blocked(self, work: Work, now: float) -> None:
+        """See Instrument.blocked."""
         last = self._found.get(work.id)
         if last and last[-1] == (int(now * 1000), Reason.LIMIT):
             return  # of this very commit

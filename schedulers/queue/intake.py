@@ -37,9 +37,9 @@ class Stream:
 class Intakes:
     """Requests for jobs, given the jobs held."""
 
-    def __init__(self, kind: str, batch: int, queue: Queue) -> None:
+    def __init__(self, kind: str, jobs_per_call: int, queue: Queue) -> None:
         """Start without requests."""
-        self._kind, self._most, self._queue = kind, max(4 * batch, 4 * LEAST_AT_HAND), queue
+        self._kind, self._most, self._queue = kind, max(4 * jobs_per_call, 4 * LEAST_AT_HAND), queue
         self._streams: dict[int, Stream] = {}
 
     def reset(self) -> None:

@@ -67,7 +67,7 @@ def lua_calls(source: Source) -> Iterator[str]:
 _FUNCTION = re.compile(r"^(?:local )?function .*?^end$", re.DOTALL | re.MULTILINE)
 _ONE_LINE = re.compile(r"^(?:local )?function .* end$", re.MULTILINE)
 _CHECK = re.compile(r"\blacking\(\)|(?:\breturn |\banswering\()\{ '(?!ok'|new')[a-z]+'")
-_RECORDS = "write_(?:machines|jobs|kinds|pending|boxes)"
+_RECORDS = "write_(?:machines|jobs|kinds|pending|mailboxes)"
 _WRITERS = ("publish", "announce", "store", "in_chunks", "take_name", "wake", "forget", _RECORDS)
 _WRITE = re.compile(
     r"redis\.call\(\s*'(?:[HLRSZX]?(?:SET|DEL|PUSH|POP|TRIM|ADD|REM|INCRBY)|P?EXPIRE|UNLINK)'"
@@ -76,7 +76,7 @@ _WRITE = re.compile(
 
 
 def lua_checks_first(source: Source) -> Iterator[str]:
-    """A script judges everything before its first write: nothing is rolled back (semantics 12).
+    """A script validates everything before its first write: nothing is rolled back (semantics 12).
 
     Looks at the statements of the script itself, in the order of the text; functions run where they are called.
     """
@@ -90,4 +90,4 @@ def lua_checks_first(source: Source) -> Iterator[str]:
         return
     for check in _CHECK.finditer(text, write.end()):
         line, wrote = (text.count("\n", 0, at) + 1 for at in (check.start(), write.start()))
-        yield f"{source.path}:{line}: refuses or asks for keys after a write in line {wrote}; judge first"
+        yield f"{source.path}:{line}: refuses or asks for keys after a write in line {wrote}; validate first"

@@ -63,7 +63,7 @@ UNSAFE = {
 }
 
 TWINS = ("redis", "memory", "audit")
-"""Beginnings of module names in cellstate: the store, its twin and the judge, each written by another hand."""
+"""Beginnings of module names in cellstate: the store, its twin and the audit, each written by another hand."""
 
 ASSEMBLY = ("cellstate/redis/*", "cellstate/store.py")
 """Where the implementation of the ports over a server is named."""
@@ -174,7 +174,7 @@ def twins(source: Source) -> Iterator[str]:
     own = family(source.path.removesuffix(".py").replace("/", "."))
     for line, name in source.imports:
         if own and family(name) not in ("", own):
-            yield f"{source.path}:{line}: {own} imports {name}; share words (model, transaction), never judgement"
+            yield f"{source.path}:{line}: {own} imports {name}; share words (model, transaction), never decisions"
 
 
 def implementations(source: Source) -> Iterator[str]:

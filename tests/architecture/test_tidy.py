@@ -63,7 +63,7 @@ def test_scripts_are_deterministic() -> None:
     assert_kept(lua.lua_calls, scripts())
 
 
-def test_scripts_judge_before_they_write() -> None:
+def test_scripts_validate_before_they_write() -> None:
     assert_kept(lua.lua_checks_first, scripts())
 
 

@@ -67,7 +67,7 @@ REFUSED: list[tuple[Rule, str, str, int, str]] = [
     (lua.lua_calls, LUA, "local call = redis.call\nlocal k = call('KEYS', '*')\n", 2, "every key in KEYS"),
     (lua.lua_calls, LUA, "--[[ two\nlines ]]\nlocal x = math.random(3)\n", 3, "as an argument"),
     (lua.lua_checks_first, LUA, "redis.call('HSET', KEYS[1], 1, 2)\nif x then return { 'gone' } end\n", 2, "in line 1"),
-    (lua.lua_checks_first, LUA, "publish(at, by)\nlocal names = lacking()\n", 2, "judge first"),
+    (lua.lua_checks_first, LUA, "publish(at, by)\nlocal names = lacking()\n", 2, "validate first"),
     (lua.lua_calls, LUA, "local x = cmsgpack.unpack(ARGV[1])\n", 1, "opaque to scripts"),
     (documented.undocumented, "omega/run.py", "x = 1\n", 1, "module omega/run.py"),
     (documented.undocumented, "omega/run.py", '"""."""\n', 1, "module omega/run.py"),

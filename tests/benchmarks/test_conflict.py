@@ -101,7 +101,7 @@ def test_groups_share_a_jobs_tasks_and_keep_their_mean_size() -> None:
 def test_a_scheduler_process_commits_as_the_contest_says() -> None:
     contest = replace(CONTEST, detection="coarse", commit="gang", jobs_per_call=3)
     found = scheduler(contest.settings, "batch", "seed")
-    assert (found.detection.name, found.mode.name, found.batch) == ("COARSE", "GANG", 3)
+    assert (found.detection.name, found.mode.name, found.jobs_per_call) == ("COARSE", "GANG", 3)
     usual = scheduler({}, "batch", "seed")
     assert (usual.detection.name, usual.mode.name) == ("FINE", "INCREMENTAL")
     with pytest.raises(BadInput, match="OMEGA_DETECTION"):

@@ -46,12 +46,12 @@ def test_a_figure_is_found_and_judged() -> None:
     document = {"medians": [{"gang": False, "tasks": 1}, {"gang": True, "tasks": 81}]}
     assert where.find(document) == 81
     assert where.find({}) is None
-    assert where.judge(81)["within"]
-    assert not where.judge(79)["within"]
+    assert where.check(81)["within"]
+    assert not where.check(79)["within"]
 
 
 def test_less_may_be_better() -> None:
     less = Range("memory", "omega bench place", "place", "memory.server", "mb", 4, (4, 4), 0.25, "MB", False)
     assert less.find({"memory": {"server": [{"mb": 4.5}]}}) == 4.5
-    assert less.judge(4.5)["within"]
-    assert not less.judge(5.5)["within"]
+    assert less.check(4.5)["within"]
+    assert not less.check(5.5)["within"]

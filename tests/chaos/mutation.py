@@ -135,7 +135,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "a machine comes back in a later version than the one in which it left, where a step of 1 is allowed anyway",
     ("cellstate/lua/commit.lua",
      "claimed = n > 1 and {} or NONE, placed = {}, verdicts = false, incomplete = true, placing = false,"):
-        "set before the first claim is judged",
+        "set before the first claim is validated",
     ("cellstate/lua/parts/losses.lua", "if n >= 0 then"): "adds no task, twice",
     ("cellstate/lua/parts/losses.lua", "if loss.due > 1 and loss.due <= at_ms then"):
         "differs within one millisecond of 1970",

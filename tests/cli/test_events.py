@@ -57,11 +57,11 @@ def test_every_kind_of_event_field_by_field(omega: Omega, old_cell: RedisCell) -
     task = {"job": "4f1c09", "count": 1, "group": 0}
     big = {"job": "b", "machine": 0, "count": 1, "placement": 3, "group": 0, "tasks": "0"}
     assert [{key: event[key] for key in event if key not in ("at_ms", "version", "by")} for event in told] == [
-        {"kind": "enlist", "member": "here", "incarnation": 1},
+        {"kind": "register", "member": "here", "incarnation": 1},
         {"kind": "join", "machine": 0, "name": "m0", "capacity": {"cpu": 2000, "memory": 4096}},
         {"kind": "join", "machine": 1, "name": "m1", "capacity": {"cpu": 2000, "memory": 4096}},
         {"kind": "submit", "job": "4f1c09", "count": 2, "name": "crawl", "job_kind": "batch", "precedence": 7},
-        {"kind": "enlist", "member": "batch/0", "incarnation": 2},
+        {"kind": "register", "member": "batch/0", "incarnation": 2},
         {"kind": "place", **task, "machine": 0, "placement": 1, "tasks": "0"},
         {"kind": "place", **task, "machine": 1, "placement": 2, "tasks": "1"},
         {"kind": "failed", **task, "machine": 0, "placement": 1, "tasks": "0", "reason": "exit:3"},
@@ -77,9 +77,9 @@ def test_every_kind_of_event_field_by_field(omega: Omega, old_cell: RedisCell) -
         {"kind": "left", **big},
         {"kind": "limit", "job_kind": "batch", "jobs": 9, "resources": {"cpu": None, "memory": 3000},
          "precedence": [1, 5]},
-        {"kind": "lapse", "member": "batch/0", "incarnation": 2},
-        {"kind": "enlist", "member": "batch/0", "incarnation": 3},
-        {"kind": "leave", "member": "batch/0", "incarnation": 3},
+        {"kind": "expire", "member": "batch/0", "incarnation": 2},
+        {"kind": "register", "member": "batch/0", "incarnation": 3},
+        {"kind": "deregister", "member": "batch/0", "incarnation": 3},
     ]  # fmt: skip
     assert {event["kind"] for event in told} <= set(history.KINDS)
     assert told[3] | {} == told[3] | {"version": 3, "at_ms": 2000, "by": "ada"}
@@ -107,7 +107,7 @@ def test_sentences(omega: Omega, old_cell: RedisCell) -> None:
         ("v12", "ada", "1 task of big (b) evicted on m0: drain"),
         ("v13", "agent", "1 task of big (b) left on m0"),
         ("v14", "ada", "limits of kind batch changed"),
-        ("v15", "batch/0", "lease of batch/0 lapsed"),
+        ("v15", "batch/0", "lease of batch/0 expired"),
         ("v16", "batch/0", "batch/0 joined (incarnation 3)"),
         ("v17", "batch/0", "batch/0 left"),
     ]
@@ -142,7 +142,8 @@ def test_choosing_events(omega: Omega, old_cell: RedisCell) -> None:
         assert told == [version for version in everything if version >= told[0]]
     assert versions("--since", "14") == [15, 16, 17]
     assert versions("--since", "0", "--limit", "1") == [1]
-    assert versions("--kind", "conflict", "--kind", "lapse") == [11, 15]
+    assert versions("--kind", "conflict", "--kind", "expire") == [11, 15]
+    assert versions("--kind", "lapse") == [15], "the former word is understood"
     assert versions("--job", "big") == [10, 11, 11, 12, 13]
     assert versions("--job", "4f1", "--kind", "evicted") == [7]
     assert versions("--job", "forgotten") == []

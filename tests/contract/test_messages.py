@@ -47,12 +47,12 @@ def test_a_reader_that_ended_before_it_acknowledged_loses_nothing(stand: Stand, 
 
 @pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
 def test_a_late_acknowledgement_removes_nothing(cell: Any, member: Member) -> None:
-    """The call sent again after its reply was lost; meanwhile messages came, or the box was dropped."""
+    """The call sent again after its reply was lost; meanwhile messages came, or the mailbox was dropped."""
     send(cell, member, 2)
     assert len(cell.receive(1)) == 2
     count, last = cell._read[1]
-    chosen, box = script("receive"), f"{cell._prefix}box:1"
-    again = [chosen.sha, 1, box, *chosen.pack_arguments({"count": count, "last": last, "most": 9})]
+    chosen, mailbox = script("receive"), f"{cell._prefix}box:1"
+    again = [chosen.sha, 1, mailbox, *chosen.pack_arguments({"count": count, "last": last, "most": 9})]
     assert cell.receive(1) == []
     send(cell, member, 2)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The truth tables of judging, on every implementation; each line also says why it stands there."""
+"""The truth tables of validation, on every implementation; each line also says why it stands there."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ CASES = [case for path in sorted(FOLDER.glob("*.txt")) for case in read(path)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.place for case in CASES])
-def test_judged(case: Case, make: Make) -> None:
+def test_validated(case: Case, make: Make) -> None:
     scene = Scene(make, case)
     assert scene.commit() == case["outcome"]
     assert scene.left() == case["left"]

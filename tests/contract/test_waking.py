@@ -1,11 +1,11 @@
-"""Wake tokens and the boxes of executors (semantics 19)."""
+"""Wake tokens and the mailboxes of executors (semantics 19)."""
 
 from collections.abc import Callable
 
 import pytest
 
 from cellstate.cell import MOST_AWAITED, Awaited, awaited_of
-from cellstate.memory.publish import BOX_MOST
+from cellstate.memory.publish import MAILBOX_MOST
 from cellstate.model import Limits, MachineSpec, MachineState
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
@@ -142,13 +142,13 @@ def test_waiting_ends_without_a_token(cell: AnyCell) -> None:
 
 
 @pytest.mark.parametrize("make", ["memory", "resp3"], indirect=True)
-def test_a_box_nobody_reads_is_dropped_with_a_mark(stand: Stand, cell: AnyCell) -> None:
+def test_a_mailbox_nobody_reads_is_dropped_with_a_mark(stand: Stand, cell: AnyCell) -> None:
     member = Member(cell)
     cell.submit([job("a", count=2)], 0, "ada")
     if isinstance(stand, RedisStand):
-        stand.cell.client.rpush(stand.key("box:1"), *["+"] * BOX_MOST)
+        stand.cell.client.rpush(stand.key("box:1"), *["+"] * MAILBOX_MOST)
     elif isinstance(stand, MemoryStand):
-        stand.cell._box[1] = [("- ", 0, 0, (0, 0))] * BOX_MOST
+        stand.cell._mailboxes[1] = [("- ", 0, 0, (0, 0))] * MAILBOX_MOST
     member.place("a", (0, 1))
     member.place("a", (1, 1))
     assert cell.receive(1) == ["!", "+ 2 1 a 0 1 0 0"]

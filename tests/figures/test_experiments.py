@@ -32,7 +32,7 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda experiment: experiment.name)
 def test_the_claim_in_small(experiment: Experiment, small: Small) -> None:
-    finding = experiment.judge(small.of(experiment))
+    finding = experiment.evaluate(small.of(experiment))
     assert finding.measured
     if experiment.expectation == "never disclosed" or finding.verdict is Conclusion.UNKNOWN:
         assert finding.reason
@@ -49,7 +49,7 @@ def test_two_level_abandons_and_shared_state_does_not() -> None:
     assert shared.kinds["batch"].jobs_scheduled > two_level.kinds["batch"].jobs_scheduled
 
 
-def test_a_judge_can_fail(small: Small) -> None:
+def test_an_experiment_can_fail(small: Small) -> None:
     # Records of the wrong architecture must not satisfy a claim.
     slow = EXPERIMENTS["shared-independent"]
     records = [
@@ -57,7 +57,7 @@ def test_a_judge_can_fail(small: Small) -> None:
         for record in small.of(slow)
         if record["configuration"]["architecture"] == "monolithic-multi"
     ]
-    assert slow.judge(records).verdict is Conclusion.FAILS
+    assert slow.evaluate(records).verdict is Conclusion.FAILS
 
 
 def test_every_figure_has_claims_and_names_are_found() -> None:
@@ -142,14 +142,14 @@ def as_records(**figures: tuple[float, ...]) -> list[Record]:
 )
 def test_ties_confirm_nothing(conflicts: tuple[float, ...], busy: tuple[float, ...], verdict: Conclusion) -> None:
     records = as_records(conflict_fraction=conflicts, busyness_median=busy)
-    assert EXPERIMENTS["many-schedulers"].judge(records).verdict is verdict
+    assert EXPERIMENTS["many-schedulers"].evaluate(records).verdict is verdict
 
 
 def test_as_long_a_wait_is_no_shorter_one() -> None:
     figures = {"busyness_median": (0.5, 0.3)}
-    judge = EXPERIMENTS["many-schedulers-wait"].judge
-    assert judge(as_records(wait_mean=(2.0, 1.9), **figures)).verdict is Conclusion.HOLDS
-    assert judge(as_records(wait_mean=(2.0, 2.0), **figures)).verdict is Conclusion.FAILS
+    evaluate = EXPERIMENTS["many-schedulers-wait"].evaluate
+    assert evaluate(as_records(wait_mean=(2.0, 1.9), **figures)).verdict is Conclusion.HOLDS
+    assert evaluate(as_records(wait_mean=(2.0, 2.0), **figures)).verdict is Conclusion.FAILS
 
 
 def test_the_page_takes_five_seeds_of_what_is_drawn() -> None:
@@ -169,10 +169,10 @@ def test_offers_stay_within_the_paper_s_decision_times() -> None:
 def test_the_machines_are_those_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = EXPERIMENTS["machines-of-c"]
     monkeypatch.setenv("OMEGA_SHARED", str(tmp_path))
-    assert experiment.judge([], experiment.form).verdict is Conclusion.UNKNOWN
+    assert experiment.evaluate([], experiment.form).verdict is Conclusion.UNKNOWN
     table = tmp_path / "traces" / "google-2011" / "machine_events" / "part-00000-of-00001.csv.gz"
     table.parent.mkdir(parents=True)
     table.write_bytes(gzip.compress(b"".join(b"0,%d,0,platform,0.5,0.5\n" % i for i in range(12_477))))
-    assert experiment.judge([], experiment.form).verdict is Conclusion.HOLDS
+    assert experiment.evaluate([], experiment.form).verdict is Conclusion.HOLDS
     table.write_bytes(gzip.compress(b"0,1,0,platform,0.5,0.5\n"))
-    assert experiment.judge([], experiment.form).verdict is Conclusion.FAILS
+    assert experiment.evaluate([], experiment.form).verdict is Conclusion.FAILS

@@ -162,7 +162,7 @@ def test_a_cell_is_ok_while_schedulers_commit(store_url: str) -> None:
     cell.close()
 
 
-def test_a_trimmed_log_is_judged_from_where_it_begins(client: "redis.Redis") -> None:
+def test_a_trimmed_log_is_checked_from_where_it_begins(client: "redis.Redis") -> None:
     cell = RedisCell.create(client, "audit-trimmed")
     life = Life(cell, Random("trimmed/audit"), "life")
     for _ in range(150):

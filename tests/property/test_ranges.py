@@ -1,4 +1,4 @@
-"""Sets of task indices in three hands: the client's text, the twin's tuples, the scripts' Lua; sets of Python judge."""
+"""Sets of task indices, by client text, the twin's tuples and the scripts' Lua, checked against sets of Python."""
 
 from functools import cache
 from itertools import pairwise

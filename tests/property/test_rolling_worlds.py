@@ -194,7 +194,7 @@ class Racing(MemoryCell):
         seen: Mapping[int, int] | None = None,
         placed: Mapping[int, int] | None = None,
     ) -> Job:
-        """Resize; a step of an update is raced by one event and judged by the oracle."""
+        """Resize; a step of an update is raced by one event and checked by the oracle."""
         world = self.world
         if seen is None:
             return super().resize(job_id, totals, at_ms, by, check)

@@ -68,7 +68,7 @@ class Simulated(RuleBasedStateMachine):
     def begin(self, some: list[tuple[int, int]], keep: int) -> None:
         self.port = MemoryCell("c", DIMENSIONS, keep_jobs=keep, keep_ms=KEEP_MS)
         self.port.shortcut = False
-        self.quick = SimulatedTwin("c", DIMENSIONS, keep_jobs=keep, keep_ms=KEEP_MS, log=False, boxes=False)
+        self.quick = SimulatedTwin("c", DIMENSIONS, keep_jobs=keep, keep_ms=KEEP_MS, log=False, mailboxes=False)
         self.cells = (self.port, self.quick)
         self.position = Position()
         self.rows: dict[int, list[int]] = {}

@@ -95,7 +95,7 @@ class World:
             "executors": cell.executor_records(),
             "figures": cell.figures(),
             "counters": {name: value for name, value in counters.items() if value},
-            "boxes": [cell.receive(number) for number in numbers],
+            "mailboxes": [cell.receive(number) for number in numbers],
             "tokens": {name: cell.wait_for_work(name, 0.01) for name in MEMBERS},
             "looks": (seen.version, seen.seen, seen.first, seen.length, seen.placements),
             "looked at": (sorted(seen.rows.tolist()), sorted(seen.runs, key=str), sorted(seen.jobs, key=str)),
@@ -115,7 +115,7 @@ class World:
 
 
 class Worlds:
-    """A twin that judges the long way, one that takes the short way, and the scripts."""
+    """A twin that validates the long way, one that takes the short way, and the scripts."""
 
     def __init__(self, client: Any = None, name: str = "c") -> None:
         """`client`: the server that runs the scripts, a fake one by default."""

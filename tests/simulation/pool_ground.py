@@ -55,9 +55,9 @@ class Ground:
         jobs = sorted(self.jobs, key=lambda each: each.at_seconds)
         pools = Pools(tuple(self.pools), (PoolTree(preemption=self.preemption),))
         workload = Workload(specs, [], jobs, "slots", pools)
-        settings = Settings(days=until / 86_400, seed=seed, batch=self.schedulers)
+        settings = Settings(days=until / 86_400, seed=seed, batch_schedulers=self.schedulers)
         own = Scheduler(
-            "batch", FairPools(), RandomFirstFit(), FairShare(None, newest_first=self.newest_first), batch=8,
+            "batch", FairPools(), RandomFirstFit(), FairShare(None, newest_first=self.newest_first), jobs_per_call=8,
             t_job=self.decision,
         )  # fmt: skip
         simulation = Simulation(workload, settings, own=own)

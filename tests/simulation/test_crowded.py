@@ -33,13 +33,13 @@ def crowded(rng: Random) -> Workload:
 
 
 def some_settings(rng: Random, architecture: str) -> Settings:
-    """Decision times with which jobs are blocked while others are decided on; every way to judge and to place."""
+    """Decision times with which jobs are blocked while others are decided on; every way to validate and to place."""
     most = 3 if architecture in ("two-level", "shared-state") else 1
     return Settings(
         architecture=architecture,
         days=90 / 86_400,
         seed=rng.randrange(1_000),
-        batch=rng.randint(1, most),
+        batch_schedulers=rng.randint(1, most),
         t_job_batch=rng.choice((0.1, 0.5, 1.5)),
         t_job_service=rng.choice((0.1, 4.0, 12.0)),
         detection=rng.choice((Detection.FINE, Detection.FINE, Detection.COARSE)),

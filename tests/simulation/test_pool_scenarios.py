@@ -56,8 +56,8 @@ def play(scenario: dict[str, Any], schedulers: int) -> Story:
         MachineSpec(name, (round(of["cpu"] * 1000), of.get("memory", 0))) for name, of in scenario["machines"].items()
     ]
     workload = Workload(machines, [], jobs_of(scenario), scenario["about"], pools_of(scenario))
-    settings = Settings(days=scenario["until"] / 86_400, batch=schedulers)
-    own = Scheduler("batch", FairPools(), RandomFirstFit(), FairShare(Precedence()), batch=8, t_job=0.003)
+    settings = Settings(days=scenario["until"] / 86_400, batch_schedulers=schedulers)
+    own = Scheduler("batch", FairPools(), RandomFirstFit(), FairShare(Precedence()), jobs_per_call=8, t_job=0.003)
     simulation = Simulation(workload, settings, own=own)
     story = Story(simulation, 0)
     for expected in scenario["expect"]:

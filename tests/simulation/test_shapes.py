@@ -134,7 +134,7 @@ def test_gangs_that_hoard_can_deadlock() -> None:
 
 def test_more_batch_schedulers_conflict_more_and_each_is_less_busy() -> None:
     """Figure 9: up to 32 schedulers that share the jobs by a hash of the id."""
-    results = [run("shared-state", 0.1, batch=count, t_job_batch=5.0) for count in (1, 2, 4, 8, 16, 32)]
+    results = [run("shared-state", 0.1, batch_schedulers=count, t_job_batch=5.0) for count in (1, 2, 4, 8, 16, 32)]
     fractions = [result.kinds["batch"].conflict_fraction.median for result in results]
     assert all(later > 0.9 * earlier for earlier, later in pairwise(fractions))
     assert fractions[-1] > 5 * fractions[0]

@@ -38,7 +38,7 @@ def cell_of(*others: Arrival) -> Workload:
 
 
 def simulated(policy: Sizing, workload: Workload, seconds: float = 400.0, cell: RedisCell | None = None) -> Simulation:
-    own = Scheduler(PLAN, placement=RandomFit(), sizing=policy, batch=1, t_job=0.1)
+    own = Scheduler(PLAN, placement=RandomFit(), sizing=policy, jobs_per_call=1, t_job=0.1)
     return Simulation(workload, Settings(days=seconds / 86_400), own=own, cell=cell)
 
 

@@ -88,14 +88,15 @@ def test_drf_gives_two_to_one_in_a_full_simulated_cell(schedulers: int) -> None:
     submitted = enumerate(jobs("batch", ("ada", "bob"), (260 if schedulers == 1 else 520), 5))
     arrivals = [omega.Arrival(0.01 * i, spec) for i, spec in submitted]
     workload = omega.Workload(machines(20, 5), [], arrivals, "two users")
-    omega.simulate(found, workload, days=0.012 if schedulers == 1 else 0.008, takes="batch", share=1, batch=schedulers)
+    days = 0.012 if schedulers == 1 else 0.008
+    omega.simulate(found, workload, days=days, takes="batch", share=1, batch_schedulers=schedulers)
     assert sum(placed.users.values()) > 1_000
     # Enough waits with every scheduler to the end: whoever has no job of a user at hand gives him no room.
     assert placed.users["ada"] / placed.users["bob"] == pytest.approx(2.0, rel=0.05 if schedulers == 1 else 0.10)
 
 
 def test_drf_gives_two_to_one_in_a_full_live_cell() -> None:
-    found = omega.Scheduler("batch", ordering=example("drf", "drf").ordering, batch=8)
+    found = omega.Scheduler("batch", ordering=example("drf", "drf").ordering, jobs_per_call=8)
     rig, rng = Rig((30_000, 30_720), scheduler=found), Random(1)
     for spec in jobs("batch", ("ada", "bob"), 60, 1):
         rig.other.submit([spec], 0, "ada")

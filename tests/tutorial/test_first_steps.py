@@ -43,7 +43,7 @@ def test_a_cell_a_job_and_a_transaction_by_hand(store_url: str) -> None:
     copy = cell.sync(Position())
     numbers = {int(row[0]): int(row[1]) for row in copy.rows}
 
-    # … decides, and claims: two tasks on machine 1, one on machine 0. The store judges.
+    # … decides, and claims: two tasks on machine 1, one on machine 0. The store validates.
     claims = (Claim(1, 0, 2, numbers[1]), Claim(0, 0, 1, numbers[0]))
     reply = cell.commit(me, 1, [Transaction("crawl", claims)], copy.position, now_ms())
     assert reply.outcomes[0].accepted

@@ -20,16 +20,16 @@ do
   for i = fixed_keys + 1, #KEYS do named[sub(KEYS[i], after)] = KEYS[i] end
 end
 
-local facts, boxes, pend, unpend, retired = {}, {}, {}, {}, {}
+local facts, mailboxes, pend, unpend, retired = {}, {}, {}, {}, {}
 -- Members of the housekeeping set that this call adds, each after its score, and removes.
 local chores, settled = {}, {}
 -- Whether room was freed, or a machine came or changed: jobs that fitted nowhere may fit now.
 local freed = false
 -- Jobs of which this call placed tasks: blocked jobs may wait for them.
 local gained = {}
---@const CHANGES_KEPT 8192, LOG_KEPT 50000, BOX_MOST 200000
+--@const CHANGES_KEPT 8192, LOG_KEPT 50000, MAILBOX_MOST 200000
 
--- What this call would write but was not given: reported before anything is judged, so that the
+-- What this call would write but was not given: reported before anything is validated, so that the
 -- caller sends it again with those keys. Checked first, because nothing is rolled back (semantics 12).
 -- Returns the reply {"keys", name…}, or nil when nothing is lacking.
 local function lacking()
@@ -54,13 +54,13 @@ local function lacking()
   return names[1] and answering({ 'keys' }, names)
 end
 
-local function box_of(executor)
-  local box = boxes[executor]
-  if not box then
-    box = {}
-    boxes[executor] = box
+local function mailbox_of(executor)
+  local mailbox = mailboxes[executor]
+  if not mailbox then
+    mailbox = {}
+    mailboxes[executor] = mailbox
   end
-  return box
+  return mailbox
 end
 
 -- Placements of one group that follow one another share a line of the log, "places job group (placement
@@ -74,8 +74,8 @@ local function close()
   o.n = 0
   local lead = o.job.id .. ' ' .. o.group .. ' '
   facts[#facts + 1] = 'places ' .. lead .. concat(o.facts, ' ', 1, n)
-  local box = box_of(o.executor)
-  box[#box + 1] = '+ ' .. lead .. o.duration .. ' ' .. o.hold .. ' ' .. concat(o.items, ' ', 1, n)
+  local mailbox = mailbox_of(o.executor)
+  mailbox[#mailbox + 1] = '+ ' .. lead .. o.duration .. ' ' .. o.hold .. ' ' .. concat(o.items, ' ', 1, n)
 end
 
 local function fact(line)
@@ -85,8 +85,8 @@ end
 
 local function message(m, line)
   if open.n > 0 then close() end
-  local box = box_of(m[EXECUTOR])
-  box[#box + 1] = line
+  local mailbox = mailbox_of(m[EXECUTOR])
+  mailbox[#mailbox + 1] = line
 end
 
 -- A machine's number rises by one per transaction that changes it (invariant 3); own: how often this
@@ -290,12 +290,12 @@ do
     end
   end
 
-  local function write_boxes()
-    for executor, lines in pairs(boxes) do
+  local function write_mailboxes()
+    for executor, lines in pairs(mailboxes) do
       local key = named['box:' .. executor]
       in_chunks('RPUSH', key, lines)
       -- Nobody reads it: keep a mark that tells its executor to read everything afresh.
-      if redis.call('LLEN', key) > BOX_MOST then
+      if redis.call('LLEN', key) > MAILBOX_MOST then
         redis.call('DEL', key)
         redis.call('RPUSH', key, format('! %d', meta.version + 1))
       end
@@ -328,7 +328,7 @@ do
     in_chunks('ZREM', housekeeping_key, settled)
     in_chunks('ZADD', housekeeping_key, chores)
     notify_blocked()
-    write_boxes()
+    write_mailboxes()
     retire_excess()
     if pools.limited then pools.write() end
     announce((before or '') .. records .. lanes.write(), at, by)

@@ -181,7 +181,7 @@ function shares.use()
     return s.own
   end
 
-  -- The set is judged: the next one begins here.
+  -- The set is validated: the next one begins here.
   function shares.close(s)
     for _, threshold in ipairs({ s.evictor, unpack(s.victims) }) do
       threshold.before, threshold.units = { unpack(threshold.now) }, {}

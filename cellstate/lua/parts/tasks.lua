@@ -1,5 +1,5 @@
 -- What happens to tasks: placed, ended, put back. Amounts on machines (occupy) and of kinds (book)
--- are separate from the records, because a commit judges with the first and writes the second later.
+-- are separate from the records, because a commit validates with the first and writes the second later.
 
 local function occupy(m, g, count)
   for d = 1, R do m[USED + d] = m[USED + d] + g[NEED + d] * count end

@@ -93,7 +93,7 @@ class Bell:
             self._rope.close()
 
 
-def wait_at_box(url: str, cell: str, executor: str, bell: Bell) -> None:
+def wait_at_mailbox(url: str, cell: str, executor: str, bell: Bell) -> None:
     """Ring whenever an executor's mailbox has messages; their contents are not used."""
     own: ExecutorStore | None = None
     while not bell.stopped:
@@ -250,8 +250,8 @@ def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> N
         came(agent)
         if agent.cgroups.why_not:
             watch.log.warning("no cgroups", why=agent.cgroups.why_not)
-        box = threading.Thread(target=wait_at_box, args=(url, cell, agent.executor, bell), daemon=True)
-        box.start()
+        mailbox = threading.Thread(target=wait_at_mailbox, args=(url, cell, agent.executor, bell), daemon=True)
+        mailbox.start()
         stop = threading.Event()
 
         def connect(seconds: float) -> ExecutorStore:

@@ -1,7 +1,6 @@
 """A simulated executor as a process: it runs until a signal, and waits while the store is unavailable."""
 
 import os
-import signal
 import time
 from contextlib import suppress
 from uuid import uuid4
@@ -12,6 +11,7 @@ from omega.live.metrics import shown
 from omega.live.simulated.executor import SimulatedExecutor
 from schedulers.process.endpoint import METRICS
 from schedulers.process.log import log
+from schedulers.process.signals import StopRequest
 
 PACE_SECONDS = 0.03
 """Interval in which it collects messages and endings: a call for each would cost the store more than the work."""
@@ -23,21 +23,10 @@ LOOK_SECONDS = 1.0
 """Interval of checks for a replaced or restored store."""
 
 
-class Stop:
-    """Whether a signal requested the end."""
-
-    def __init__(self) -> None:
-        """Handle SIGTERM and SIGINT."""
-        self.told = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._tell)
-
-    def _tell(self, *_: object) -> None:
-        self.told = True
-
-
-def run_simulated_executor(cell: ExecutorStore, name: str, speed: float, still: Stop, lease_ms: int = LEASE_MS) -> None:
-    """Simulate the machines of the executor `name` until `still` is stopped.
+def run_simulated_executor(
+    cell: ExecutorStore, name: str, speed: float, stop: StopRequest, lease_ms: int = LEASE_MS
+) -> None:
+    """Simulate the machines of the executor `name` until `stop` is received.
 
     Waits for a cell that is gone, and for the executor in it. Raises Refused when the executor never existed, Duplicate
     when another process has its name.
@@ -52,15 +41,15 @@ def run_simulated_executor(cell: ExecutorStore, name: str, speed: float, still: 
         "omega_simulated_executor_tasks_ended_total": ("Tasks played to their end", lambda: executor.ended),
     }
     with shown(os.environ.get(METRICS), cell.name, f"simulated/{name}", numbers):
-        _play(executor, still, uuid4().hex)
+        _play(executor, stop, uuid4().hex)
         with suppress(StoreError):
             executor.leave()
 
 
-def _serve(executor: SimulatedExecutor, still: Stop, nonce: str) -> None:
+def _serve(executor: SimulatedExecutor, stop: StopRequest, nonce: str) -> None:
     """Register once the lease of a killed predecessor has expired."""
     until = time.monotonic() + NAME_LEASES * executor.lease_ms / 1000
-    while not still.told:
+    while not stop.received:
         try:
             executor.serve(nonce)
         except Duplicate:
@@ -71,14 +60,14 @@ def _serve(executor: SimulatedExecutor, still: Stop, nonce: str) -> None:
             return
 
 
-def _play(executor: SimulatedExecutor, still: Stop, nonce: str) -> None:
-    told = log.bind(member=f"simulated/{executor.name}")
+def _play(executor: SimulatedExecutor, stop: StopRequest, nonce: str) -> None:
+    logger = log.bind(member=f"simulated/{executor.name}")
     serves, fresh, away, looked, faced = False, False, False, 0.0, ("", 0)
-    while not still.told:
+    while not stop.received:
         try:
             if not serves:
                 executor.cell.check_there()
-                _serve(executor, still, nonce)
+                _serve(executor, stop, nonce)
                 serves, fresh = True, False
                 continue
             executor.renew()
@@ -91,18 +80,18 @@ def _play(executor: SimulatedExecutor, still: Stop, nonce: str) -> None:
             if not fresh:
                 executor.resume()
                 fresh = True
-                told.info("resync", runs=executor.simulating)
+                logger.info("resync", runs=executor.simulating)
             executor.step(0.5)
         except Fenced as error:
-            told.warning("fenced", why=str(error))
+            logger.warning("fenced", why=str(error))
             serves = False
         except StoreError as error:
             if not away:
-                told.warning("store away", error=str(error))
+                logger.warning("store away", error=str(error))
             fresh, away = False, True
             time.sleep(AWAY_SECONDS)
         else:
             if away:
-                told.warning("store back")
+                logger.warning("store back")
                 away = False
             time.sleep(PACE_SECONDS)

@@ -109,7 +109,7 @@ def test_rates_are_of_the_time_between_two_reads(cell: RedisCell) -> None:
     assert monitor.read(14_000).rates.evicted == 0.0
 
 
-def test_a_scheduler_is_judged_between_its_last_two_heartbeats(cell: RedisCell) -> None:
+def test_a_scheduler_is_measured_between_its_last_two_heartbeats(cell: RedisCell) -> None:
     me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
     monitor = Monitor(cell, "store", sentences)
     assert monitor.read(10_000).members[0].busyness is None
@@ -145,7 +145,7 @@ def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> Non
     assert found["queue"][0]["counts"]["pending"] == 99
     assert [each["name"] for each in found["troubled"]] == ["m1"]
     assert {each["kind"] for each in found["events"]} == {
-        "join", "submit", "enlist", "place", "failed", "machine",
+        "join", "submit", "register", "place", "failed", "machine",
     }  # fmt: skip
     assert found["schedulers"][0]["lately"] == {"busyness": None, "conflict_fraction": None}
 

@@ -40,8 +40,8 @@ def test_ends_that_leave_the_number_alone(how: How) -> None:
     assert [m.number for m in usual.machines()] == [number + 1 for number in before]
 
 
-def test_without_log_and_boxes() -> None:
-    quiet, loud = MemoryCell(log=False, boxes=False), MemoryCell()
+def test_without_log_and_mailboxes() -> None:
+    quiet, loud = MemoryCell(log=False, mailboxes=False), MemoryCell()
     for cell in (quiet, loud):
         busy(cell)
         cell.end(endings(cell)[:3], 1, "e0")
@@ -122,7 +122,7 @@ def test_one_dimension_overdrawn_does_not_borrow_from_the_next() -> None:
 
 
 def test_a_claim_of_more_tasks_than_a_field_holds() -> None:
-    """Amounts times tasks may pass the 64 bits of a field; judging must not."""
+    """Amounts times tasks may pass the 64 bits of a field; validation must not."""
     cell = MemoryCell()
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (LARGEST, LARGEST))], 0)

@@ -1,4 +1,4 @@
-"""The working copy: what the store said, less what is claimed and not judged yet."""
+"""The working copy: what the store said, less what is claimed and not validated yet."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -273,7 +273,7 @@ class Store:
             return -1
         return record[4] - record[6]
 
-    def judge(self, takes: Iterable[Take]) -> None:
+    def validate(self, takes: Iterable[Take]) -> None:
         """Place of every claim what fits."""
         for machine, need, count in takes:
             fits = min(count, self.free(machine) // need[0])
@@ -282,7 +282,7 @@ class Store:
 
 
 class Histories(RuleBasedStateMachine):
-    """One scheduler's copy beside a store that others change: every order of launches, judgements, landings.
+    """One scheduler's copy beside a store that others change: every order of launches, validations, landings.
 
     Both dimensions move alike here; that they are told apart is tested above.
     """
@@ -293,7 +293,7 @@ class Histories(RuleBasedStateMachine):
         self.said: dict[int, int] = {}
         self.open: list[Take] = []
         self.flights: deque[tuple[list[Take], int]] = deque()
-        self.judged: deque[tuple[list[Take], Reply, dict[int, int]]] = deque()
+        self.validated: deque[tuple[list[Take], Reply, dict[int, int]]] = deque()
         for index in range(3):
             self.store.put(index)
         self.sync(everything=True)
@@ -333,18 +333,18 @@ class Histories(RuleBasedStateMachine):
 
     @precondition(lambda self: self.flights)
     @rule(everything=st.booleans())
-    def judge(self, everything: bool) -> None:
+    def validate(self, everything: bool) -> None:
         takes, since = self.flights.popleft()
-        self.store.judge(takes)
-        self.judged.append((takes, self.store.answer(None if everything else since), self.numbers()))
+        self.store.validate(takes)
+        self.validated.append((takes, self.store.answer(None if everything else since), self.numbers()))
 
-    @precondition(lambda self: self.judged)
+    @precondition(lambda self: self.validated)
     @rule()
     def land(self) -> None:
-        _, answer, said = self.judged.popleft()
+        _, answer, said = self.validated.popleft()
         self.follow(answer, said, landed=True)
 
-    @precondition(lambda self: not (self.flights or self.judged))
+    @precondition(lambda self: not (self.flights or self.validated))
     @rule(everything=st.booleans())
     def sync(self, everything: bool) -> None:
         since = None if everything else self.snapshot.position.version
@@ -355,7 +355,7 @@ class Histories(RuleBasedStateMachine):
         self.snapshot.forget()
         self.open = []
         self.flights.clear()
-        self.judged.clear()
+        self.validated.clear()
 
     # Others
 
@@ -370,11 +370,11 @@ class Histories(RuleBasedStateMachine):
     # What holds at any time
 
     @invariant()
-    def working_amounts_are_what_was_said_less_what_is_not_judged(self) -> None:
+    def working_amounts_are_what_was_said_less_what_is_not_validated(self) -> None:
         if not hasattr(self, "snapshot"):
             return
         expected = {machine: self.said.get(machine, -1) for machine in range(self.snapshot.size)}
-        for takes in (self.open, *(t for t, _ in self.flights), *(t for t, _, _ in self.judged)):
+        for takes in (self.open, *(t for t, _ in self.flights), *(t for t, _, _ in self.validated)):
             for machine, need, count in takes:
                 expected[machine] -= need[0] * count
         assert room(self.snapshot) == [(amount, amount) for amount in expected.values()]
@@ -385,8 +385,8 @@ class Histories(RuleBasedStateMachine):
             return
         self.launch()
         while self.flights:
-            self.judge(everything=False)
-        while self.judged:
+            self.validate(everything=False)
+        while self.validated:
             self.land()
         self.sync(everything=False)
         assert room(self.snapshot) == [(self.store.free(m), self.store.free(m)) for m in range(self.snapshot.size)]

@@ -9,7 +9,7 @@ from omega.simulation.twin import SimulatedTwin
 
 
 def test_a_machine_that_is_over_is_down_and_not_full() -> None:
-    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, boxes=False)
+    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False)
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 9),))], 0, "ada")
@@ -21,7 +21,7 @@ def test_a_machine_that_is_over_is_down_and_not_full() -> None:
 
 
 def test_a_job_whose_tasks_are_leaving_is_kept_until_they_left() -> None:
-    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), keep_jobs=0, log=False, boxes=False)
+    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), keep_jobs=0, log=False, mailboxes=False)
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
@@ -37,7 +37,7 @@ def test_a_job_whose_tasks_are_leaving_is_kept_until_they_left() -> None:
 
 
 def test_a_job_that_is_not_there_is_unknown() -> None:
-    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, boxes=False)
+    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False)
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
     outcome, placed = cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)
@@ -45,7 +45,7 @@ def test_a_job_that_is_not_there_is_unknown() -> None:
 
 
 def test_a_cell_with_a_log_notes_every_placement() -> None:
-    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), boxes=False)
+    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), mailboxes=False)
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
@@ -72,7 +72,7 @@ def test_ends_in_short_note_the_same_facts() -> None:
 
 @pytest.mark.parametrize("keep_jobs", [0, 9])
 def test_a_job_with_lost_tasks_does_not_end_with_its_running_ones(keep_jobs: int) -> None:
-    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), keep_jobs=keep_jobs, log=False, boxes=False)
+    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), keep_jobs=keep_jobs, log=False, mailboxes=False)
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
@@ -86,7 +86,7 @@ def test_a_job_with_lost_tasks_does_not_end_with_its_running_ones(keep_jobs: int
 
 @pytest.mark.parametrize("keep_jobs", [0, 9])
 def test_the_end_of_a_job_queues_those_that_wait_for_it(keep_jobs: int) -> None:
-    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), keep_jobs=keep_jobs, log=False, boxes=False)
+    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), keep_jobs=keep_jobs, log=False, mailboxes=False)
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 1),))], 0, "ada")

@@ -72,8 +72,8 @@ def outcome(*claims: tuple[int, Verdict]) -> Outcome:
     return Outcome(claims)
 
 
-def judged(transaction: Transaction, verdict: Verdict = Verdict.PLACED) -> Outcome:
-    """Every claim of a transaction judged alike: all of it placed, or nothing."""
+def validated(transaction: Transaction, verdict: Verdict = Verdict.PLACED) -> Outcome:
+    """Every claim of a transaction validated alike: all of it placed, or nothing."""
     placed = verdict is Verdict.PLACED
     return Outcome(tuple((claim.count if placed else 0, verdict) for claim in transaction.claims))
 
@@ -93,8 +93,8 @@ class Heard(Instrument):
     def placed(self, work: Work, now: float) -> None:
         self.said.append(("placed", work.id, now))
 
-    def slept(self, work: Work, now: float) -> None:
-        self.said.append(("slept", work.id, now))
+    def blocked(self, work: Work, now: float) -> None:
+        self.said.append(("blocked", work.id, now))
 
     def abandoned(self, work: Work, now: float) -> None:
         self.said.append(("abandoned", work.id, now))
@@ -104,16 +104,16 @@ class Heard(Instrument):
 
 
 class Driver:
-    """Answers effects: time goes on to a back-off's end, claims are judged by `judge` and land at once.
+    """Answers effects: time goes on to a back-off's end, claims are validated by `validate` and land at once.
 
     With `in_flight` a commit lands only with the next one, as in the live process.
     """
 
     def __init__(
-        self, scheduler: Scheduler, snapshot: ArraySnapshot, *, judge: Callable[[Transaction], Outcome] = judged,
+        self, scheduler: Scheduler, snapshot: ArraySnapshot, *, validate: Callable[[Transaction], Outcome] = validated,
         in_flight: bool = False,
     ) -> None:  # fmt: skip
-        self.scheduler, self.snapshot, self.judge, self.in_flight = scheduler, snapshot, judge, in_flight
+        self.scheduler, self.snapshot, self.validate, self.in_flight = scheduler, snapshot, validate, in_flight
         self.now = 100.0
         self.measured = Measured((), ())
         self.arrivals: list[Arrived] = []
@@ -159,7 +159,7 @@ class Driver:
         if effect.transactions:
             self.snapshot.launch()
         lands = self.flight if self.in_flight else effect.transactions
-        results = [(transaction, self.judge(transaction)) for transaction in lands]
+        results = [(transaction, self.validate(transaction)) for transaction in lands]
         if lands:
             self.snapshot.land(Reply(self.snapshot.position, full=False, rows=rows([])))
         self.flight = effect.transactions if self.in_flight else ()

@@ -20,7 +20,7 @@ WHOLE = """\
 # Cold things go together.
 kind = "cold"
 ordering = "fifo"
-batch = 4
+jobs_per_call = 4
 backoff = 1
 detection = "coarse"
 mode = "gang"
@@ -38,7 +38,7 @@ apart = 2
 
 def test_every_kind_of_field() -> None:
     found = compose("cold.toml", WHOLE)
-    assert (found.kind, found.batch, found.backoff) == ("cold", 4, 1.0)
+    assert (found.kind, found.jobs_per_call, found.backoff) == ("cold", 4, 1.0)
     assert (found.detection, found.mode) == (Detection.COARSE, Mode.GANG)
     assert (found.retry_policy, found.paths) == (RetryPolicy(1.5, 1_000, 3), {"cold": (0.5, 0.25)})
     assert found.placement == Constrained(BestFit(apart=2), Service(fit=0.5))
@@ -71,12 +71,12 @@ def test_what_is_left_out_is_as_ever(tmp_path: Path) -> None:
         ),
         ("fruitless = 3", "fruitless = 3.5", "8: retry_policy.fruitless: 3.5 is not allowed"),
         ("[0.5, 0.25]", "[0.5]", "9: paths: {'cold': [0.5]} is not allowed"),
-        ("batch = 4", "rng = 4", "4: rng: no parameter of a scheduler; there is kind, ordering, "),
+        ("jobs_per_call = 4", "rng = 4", "4: rng: no parameter of a scheduler; there is kind, ordering, "),
         ('kind = "cold"', 'kind = "A b"', "2: kind: 'A b' is no kind of job; want a lower-case word"),
         ('ordering = "fifo"', "ordering = 3", "3: ordering: want the name of a policy, or a table with policy"),
         ('ordering = "fifo"', 'ordering = "fiffo"', "3: ordering: ordering 'fiffo': did you mean fifo?"),
         ('kind = "cold"', "", " kind: is missing"),
-        ("batch = 4", "batch 4", " not readable as TOML: Expected '=' after a key"),
+        ("jobs_per_call = 4", "jobs_per_call 4", " not readable as TOML: Expected '=' after a key"),
     ],
 )
 def test_complaints_say_where(old: str, new: str, said: str) -> None:
@@ -85,6 +85,10 @@ def test_complaints_say_where(old: str, new: str, said: str) -> None:
         compose("cold.toml", WHOLE.replace(old, new))
     assert str(error.value).startswith(f"cold.toml:{said}")
     assert "\n" not in str(error.value)
+
+
+def test_the_former_name_of_a_field_is_read() -> None:
+    assert compose("cold.toml", WHOLE.replace("jobs_per_call = 4", "batch = 5")).jobs_per_call == 5
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -18,12 +18,12 @@ PRESETS: dict[str, Callable[[str], Scheduler]] = {"batch": batch, "service": ser
 def rejects(machine: int, verdict: Verdict) -> Callable[[Transaction], Outcome]:
     """A store that takes any claim but those for one machine."""
 
-    def judge(transaction: Transaction) -> Outcome:
+    def validate(transaction: Transaction) -> Outcome:
         return Outcome(
             tuple((0, verdict) if c.machine == machine else (c.count, Verdict.PLACED) for c in transaction.claims)
         )
 
-    return judge
+    return validate
 
 
 def commits(driver: Driver) -> int:
@@ -36,7 +36,7 @@ def commits(driver: Driver) -> int:
 def test_a_machine_that_rejects_every_claim_holds_no_job_up(preset: str, verdict: Verdict, seed: int) -> None:
     scheduler, figures = PRESETS[preset](str(seed)), Figures()
     scheduler.instruments.append(figures)
-    driver = Driver(scheduler, copy((4, 4), (4, 4)), judge=rejects(0, verdict))
+    driver = Driver(scheduler, copy((4, 4), (4, 4)), validate=rejects(0, verdict))
     for number in range(3):
         driver.arrive(job(f"j{number}", group((1, 1), 1), order=number)).idle()
     assert (figures.tasks, figures.abandoned_jobs) == (3, 0)
@@ -47,14 +47,14 @@ def test_a_machine_that_rejects_every_claim_holds_no_job_up(preset: str, verdict
 
 @pytest.mark.parametrize("verdict", [Verdict.FULL, Verdict.MOVED])
 def test_a_job_that_only_such_a_machine_fits_is_given_up(verdict: Verdict) -> None:
-    driver = Driver(batch("1"), copy((4, 4)), judge=rejects(0, verdict)).arrive(job("a"))
+    driver = Driver(batch("1"), copy((4, 4)), validate=rejects(0, verdict)).arrive(job("a"))
     assert driver.until(Reread) == Reread((), ("a",))
     assert commits(driver) == RETRY_LIMIT
     assert driver.now > 100.0 + RETRY_LIMIT / 4, "it backs off up to a second"
 
 
 def test_a_job_whose_only_machine_takes_nothing_waits_at_bounded_cost() -> None:
-    driver = Driver(batch("1"), copy((4, 4)), judge=rejects(0, Verdict.DOWN)).arrive(job("a"))
+    driver = Driver(batch("1"), copy((4, 4)), validate=rejects(0, Verdict.DOWN)).arrive(job("a"))
     while driver.now < 200.0:
         driver.step()
         assert commits(driver) < 150

@@ -8,7 +8,7 @@ from cellstate.transaction import Claim, Transaction, Verdict
 from schedulers.instruments import WAITS_KEPT, Figures, Instrument, Waits
 from schedulers.loop import Reread
 from schedulers.scheduler import Scheduler
-from tests.unit.schedulers.drive import Driver, copy, group, job, judged, outcome, work
+from tests.unit.schedulers.drive import Driver, copy, group, job, outcome, validated, work
 
 P = Verdict.PLACED
 
@@ -114,12 +114,12 @@ def test_what_is_heard_is_counted() -> None:
     figures.began(a, 3.0, 2.0)
     figures.began(a, 5.0, 4.0)
     figures.placed(a, 6.0)
-    figures.slept(a, 6.0)
-    figures.slept(a, 7.0)
-    figures.slept(a, 8.0)
+    figures.blocked(a, 6.0)
+    figures.blocked(a, 7.0)
+    figures.blocked(a, 8.0)
     figures.abandoned(a, 9.0)
     found = figures.as_dict(9.0, 0, 0)
-    assert (found["jobs"], found["jobs_placed"], found["abandoned"], figures.sleeps) == (2, 1, 1, 3)
+    assert (found["jobs"], found["jobs_placed"], found["abandoned"], figures.times_blocked) == (2, 1, 1, 3)
     assert (found["wait_mean"], found["wait_p90"]) == (3.0, pytest.approx(3.8))
 
 
@@ -127,11 +127,11 @@ def test_they_count_what_the_loop_announces_beside_listeners_that_hear_little() 
     figures = Figures()
     scheduler = Scheduler("batch", instruments=[Instrument(), figures], retry_limit=3)
     verdicts = [Verdict.FULL, Verdict.FULL, Verdict.FULL, P]
-    driver = Driver(scheduler, copy((4, 4)), judge=lambda t: judged(t, verdicts.pop(0)))
+    driver = Driver(scheduler, copy((4, 4)), validate=lambda t: validated(t, verdicts.pop(0)))
     driver.arrive(job("a", submitted_ms=90_000)).until(Reread)
     driver.step()
     driver.arrive(job("b", group((1, 1), 3)), job("large", group((9, 9), 1), order=1)).idle()
-    counts = (figures.jobs, figures.finished_jobs, figures.tasks, figures.sleeps, figures.abandoned_jobs)
+    counts = (figures.jobs, figures.finished_jobs, figures.tasks, figures.times_blocked, figures.abandoned_jobs)
     assert counts == (3, 1, 3, 1, 1)
     assert (figures.transactions, figures.conflicts, figures.conflict_fraction) == (4, 3, 3.0)
 

@@ -72,7 +72,7 @@ def test_a_machine_that_joins_or_comes_back_is_room_freed() -> None:
 
 def test_one_commit_is_in_flight_while_the_next_jobs_are_decided() -> None:
     found = batch("one")
-    found.batch = 1
+    found.jobs_per_call = 1
     rig = Rig(*ROOMY, scheduler=found)
     rig.submit(spec("a"), spec("b"))
     rig.until_commit()
@@ -101,7 +101,7 @@ def test_unless_it_is_told_to_wait_for_each() -> None:
 def test_alone_it_meets_no_conflict(detection: Detection, pipelined: bool) -> None:
     """Its own commits change the machines under claims decided meanwhile: that is no interference."""
     found = batch("own")
-    found.detection, found.batch = detection, 4
+    found.detection, found.jobs_per_call = detection, 4
     rig = Rig((2_000, 2_000), (2_000, 2_000), scheduler=found, pipelined=pipelined)
     jobs = rig.submit(*(spec(f"j{i}") for i in range(40)))
     rig.until_placed(*jobs)
@@ -112,10 +112,10 @@ def test_alone_it_meets_no_conflict(detection: Detection, pipelined: bool) -> No
 
 def test_a_change_by_others_is_a_move_even_between_two_of_its_own() -> None:
     found = batch("moved")
-    found.detection, found.batch = Detection.COARSE, 1
+    found.detection, found.jobs_per_call = Detection.COARSE, 1
     rig = Rig((2_000, 2_000), scheduler=found)
     rig.submit(spec("a"), spec("b"), spec("theirs"))
-    rig.scheduler.batch = 1
+    rig.scheduler.jobs_per_call = 1
     rig.until_commit()
     rig.step()  # a is in flight
     assert rig.foreign("theirs", 0, 1) is Verdict.PLACED
@@ -128,7 +128,7 @@ def test_a_change_by_others_is_a_move_even_between_two_of_its_own() -> None:
 
 def test_jobs_stay_in_the_store_until_there_is_time_for_them() -> None:
     found = batch("few")
-    found.batch = 2
+    found.jobs_per_call = 2
     rig = Rig(*[(10_000, 10_000)] * 4, scheduler=found)
     jobs = rig.submit(*(spec(f"j{i}") for i in range(200)))
     most = 0
@@ -143,7 +143,7 @@ def test_jobs_stay_in_the_store_until_there_is_time_for_them() -> None:
 
 def test_jobs_blocked_by_a_limit_do_not_keep_others_out() -> None:
     found = batch("blocked")
-    found.batch = 2
+    found.jobs_per_call = 2
     rig = Rig(*ROOMY, scheduler=found)
     rig.other.set_limits("batch", Limits((None, None), precedence=(0, 5)), 0, "ada")
     blocked = rig.submit(*(spec(f"blocked{i}", precedence=9) for i in range(40)))
@@ -250,7 +250,7 @@ def test_a_job_read_anew_is_tried_again_unless_it_is_others_by_now(mine: bool) -
 
 def test_jobs_asked_for_before_its_buckets_changed_are_not_taken() -> None:
     found = batch("asked")
-    found.batch = 1
+    found.jobs_per_call = 1
     rig = Rig(*ROOMY, scheduler=found)
     jobs = rig.submit(*(spec(f"j{i}") for i in range(60)))
     rig.until(lambda: isinstance(rig.effect, Commit) and rig.live._intake().most > 0)

@@ -24,7 +24,7 @@ ROOMY = [(1_000, 1_000)] * 10
 def busy(pipelined: bool = True, jobs: int = 12) -> tuple[Rig, list[str]]:
     """A rig with a commit of some jobs decided and about to be sent."""
     found = batch("loss")
-    found.batch = 4
+    found.jobs_per_call = 4
     rig = Rig(*ROOMY, scheduler=found, pipelined=pipelined)
     names = rig.submit(*(spec(f"j{i}", 2) for i in range(jobs)))
     rig.until_commit()
@@ -60,7 +60,7 @@ def test_what_was_cut_off_is_sent_again_and_has_no_second_effect(faults: list[st
 
 
 def test_the_outcome_that_was_asked_for_again_is_the_first_one() -> None:
-    """Judged anew it would be a conflict: what it placed itself stands there."""
+    """Validated again, it would be a conflict: what it placed itself stands there."""
     rig = Rig((200, 200))
     rig.submit(spec("a", 2))
     rig.until_commit()
@@ -97,7 +97,7 @@ def test_two_schedulers_do_not_try_again_in_step() -> None:
 @pytest.mark.parametrize("effects", range(12))
 def test_a_store_that_vanishes_at_any_effect_and_comes_back_loses_nothing(effects: int) -> None:
     found = batch("vanish")
-    found.batch = 4
+    found.jobs_per_call = 4
     rig = Rig(*ROOMY, scheduler=found)
     names = rig.submit(*(spec(f"j{i}", 2) for i in range(12)))
     for _ in range(effects):
@@ -183,7 +183,7 @@ def test_a_lease_that_lapsed_with_a_commit_in_flight() -> None:
     assert len(rig.facts("place")) == 12
 
 
-def test_a_lease_that_lapsed_after_a_commit_was_judged() -> None:
+def test_a_lease_that_lapsed_after_a_commit_was_validated() -> None:
     rig, names = busy()
     rig.step()
     rig.expire()
@@ -195,7 +195,7 @@ def test_a_lease_that_lapsed_after_a_commit_was_judged() -> None:
 
 def test_a_lost_reply_and_a_lapsed_lease_at_once() -> None:
     rig, names = busy()
-    rig.step()  # judged: four jobs are placed
+    rig.step()  # validated: four jobs are placed
     rig.expire()
     rig.cell.link.faults = ["reply"]
     rig.until(lambda: rig.live.membership.incarnation == FIRST + 1)
@@ -319,7 +319,7 @@ def test_machines_that_joined_after_the_point_it_went_back_to_are_forgotten() ->
 
 
 @pytest.mark.parametrize("detection", list(Detection))
-def test_a_commit_decided_before_it_went_back_is_judged_against_what_is_there(detection: Detection) -> None:
+def test_a_commit_decided_before_it_went_back_is_validated_against_what_is_there(detection: Detection) -> None:
     found = batch("back")
     found.detection = detection
     rig = Rig(*ROOMY, scheduler=found)

@@ -11,7 +11,7 @@ from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction, Verdict
 from schedulers.loop import Answer, Arrived, Commit, Committed, Note, Receive, Reread, Sync, Think, attempts
 from schedulers.scheduler import RETRY_LIMIT, Scheduler
-from tests.unit.schedulers.drive import Driver, Heard, copy, group, job, judged, outcome, pending, say
+from tests.unit.schedulers.drive import Driver, Heard, copy, group, job, outcome, pending, say, validated
 
 
 def scheduler(**fields: object) -> tuple[Scheduler, Heard]:
@@ -53,7 +53,7 @@ def test_a_job_that_fits_nowhere_is_not_committed() -> None:
     driver = Driver(found, copy((1, 1))).arrive(job("big", group((2, 2), 1))).idle()
     assert driver.kinds() == ["Receive", "Sync", "Think", "Note"]
     assert found.queue.blocked.ids() == ["big"]
-    assert heard.of("slept") == [("big", 100.0)]
+    assert heard.of("blocked") == [("big", 100.0)]
 
 
 def test_a_commit_in_flight_is_fetched_without_waiting_for_work() -> None:
@@ -69,7 +69,7 @@ def test_a_commit_in_flight_is_fetched_without_waiting_for_work() -> None:
 
 
 def test_the_next_jobs_are_decided_while_a_commit_is_in_flight() -> None:
-    found, _ = scheduler(batch=1)
+    found, _ = scheduler(jobs_per_call=1)
     driver = Driver(found, copy((1, 1), (1, 1)), in_flight=True).arrive(job("a"), job("b"))
     machines: list[int] = []
     while len(machines) < 2:
@@ -90,7 +90,7 @@ def test_an_answer_of_the_wrong_kind_is_refused(effect: str) -> None:
 
 
 def test_several_jobs_go_in_one_commit_each_a_transaction_of_its_own() -> None:
-    found, _ = scheduler(batch=3)
+    found, _ = scheduler(jobs_per_call=3)
     driver = Driver(found, copy((100, 100))).arrive(*(job(f"j{i}", group((1, 1), 2), order=i) for i in range(5)))
     commit = driver.until(Commit)
     assert isinstance(commit, Commit)
@@ -103,7 +103,7 @@ def test_several_jobs_go_in_one_commit_each_a_transaction_of_its_own() -> None:
     assert [len(e.transactions) for e in driver.effects if isinstance(e, Commit)] == [3, 2]
 
 
-def test_a_transaction_says_how_it_is_to_be_judged() -> None:
+def test_a_transaction_says_how_it_is_to_be_validated() -> None:
     found, _ = scheduler(mode=Mode.INCREMENTAL, detection=Detection.COARSE)
     driver = Driver(found, copy((9, 9))).arrive(job("a"), job("g", gang=Gang.YES, order=1))
     commit = driver.until(Commit)
@@ -117,7 +117,7 @@ def test_a_transaction_says_how_it_is_to_be_judged() -> None:
 
 def test_what_is_left_is_retried_and_only_that() -> None:
     found, heard = scheduler()
-    driver = Driver(found, copy((4, 4)), judge=lambda t: outcome((min(1, t.claims[0].count), Verdict.FULL)))
+    driver = Driver(found, copy((4, 4)), validate=lambda t: outcome((min(1, t.claims[0].count), Verdict.FULL)))
     driver.arrive(job("a", group((1, 1), 3)))
     counts: list[int] = []
     while len(counts) < 3:
@@ -132,7 +132,7 @@ def test_what_is_left_is_retried_and_only_that() -> None:
 
 def test_a_thousand_conflicted_attempts_and_the_job_is_given_up() -> None:
     found, heard = scheduler()
-    driver = Driver(found, copy((4, 4)), judge=lambda t: judged(t, Verdict.FULL)).arrive(job("a"))
+    driver = Driver(found, copy((4, 4)), validate=lambda t: validated(t, Verdict.FULL)).arrive(job("a"))
     reread = driver.until(Reread)
     assert reread == Reread((), ("a",))
     assert driver.kinds().count("Commit") == RETRY_LIMIT == 1_000
@@ -152,14 +152,14 @@ def test_sleeping_uses_no_attempts() -> None:
     found, heard = scheduler(retry_limit=3)
     snapshot = copy((0, 0), (0, 0))
     gang = job("g", group((2, 2), 2), gang=Gang.YES)
-    driver = Driver(found, snapshot, judge=lambda t: judged(t, Verdict.FULL)).arrive(gang).idle()
+    driver = Driver(found, snapshot, validate=lambda t: validated(t, Verdict.FULL)).arrive(gang).idle()
     for _ in range(50):  # room for one of its two tasks comes and goes
         say(snapshot, 0, 2, 2)
         driver.step()
         driver.idle()
         say(snapshot, 0, 0, 0)
     assert found.queue.blocked.ids() == ["g"]
-    assert len(heard.of("slept")) == 51, "woken and tried each time"
+    assert len(heard.of("blocked")) == 51, "woken and tried each time"
     say(snapshot, 0, 4, 4)
     driver.step()
     driver.until(Reread)
@@ -170,14 +170,14 @@ def test_sleeping_uses_no_attempts() -> None:
 def test_verdicts_that_say_it_is_not_as_thought_have_the_job_read_anew() -> None:
     for verdict in (Verdict.UNKNOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE):
         found, _ = scheduler()
-        driver = Driver(found, copy((4, 4)), judge=lambda t, v=verdict: judged(t, v)).arrive(job("a"))  # type: ignore[misc]
+        driver = Driver(found, copy((4, 4)), validate=lambda t, v=verdict: validated(t, v)).arrive(job("a"))  # type: ignore[misc]
         assert driver.until(Reread) == Reread(("a",), ())
         driver.step()
         assert driver.until(Note) == Note(("a",))
         driver.step()
         assert driver.effect == Receive(None), "it is not retried until it arrives again"
         driver.arrive(job("a"))
-        driver.judge = judged
+        driver.validate = validated
         driver.idle()
         assert (driver.kinds().count("Commit"), driver.kinds().count("Reread")) == (2, 1)
 
@@ -185,24 +185,24 @@ def test_verdicts_that_say_it_is_not_as_thought_have_the_job_read_anew() -> None
 def filled(snapshot: Snapshot) -> Callable[[Transaction], Outcome]:
     """Place everything; the machines are full then."""
 
-    def judge(transaction: Transaction) -> Outcome:
+    def validate(transaction: Transaction) -> Outcome:
         for claim in transaction.claims:
             say(snapshot, claim.machine, 0, 0)
-        return judged(transaction)
+        return validated(transaction)
 
-    return judge
+    return validate
 
 
 def test_what_was_placed_in_part_is_tried_again_in_room_that_became_free_meanwhile() -> None:
-    found, heard = scheduler(batch=1)
+    found, heard = scheduler(jobs_per_call=1)
     snapshot = copy((1, 1), (0, 0))
-    driver = Driver(found, snapshot, judge=filled(snapshot), in_flight=True).arrive(job("a", group((1, 1), 2)))
+    driver = Driver(found, snapshot, validate=filled(snapshot), in_flight=True).arrive(job("a", group((1, 1), 2)))
     driver.until(Commit)
     driver.step()  # one task is on its way to machine 0, its only room
     say(snapshot, 1, 1, 1)  # freed before its outcome is known: nobody would wake it for that later
     driver.idle()
     assert heard.of("placed") == [("a", 100.0)]
-    assert heard.of("slept") == []
+    assert heard.of("blocked") == []
     machines = [c.machine for e in driver.effects if isinstance(e, Commit) for t in e.transactions for c in t.claims]
     assert machines == [0, 1]
 
@@ -210,10 +210,10 @@ def test_what_was_placed_in_part_is_tried_again_in_room_that_became_free_meanwhi
 def test_what_was_placed_in_part_sleeps_when_nothing_became_free() -> None:
     found, heard = scheduler()
     snapshot = copy((1, 1))
-    driver = Driver(found, snapshot, judge=filled(snapshot)).arrive(job("a", group((1, 1), 2))).idle()
+    driver = Driver(found, snapshot, validate=filled(snapshot)).arrive(job("a", group((1, 1), 2))).idle()
     assert driver.kinds().count("Commit") == 1
     assert found.queue.blocked.ids() == ["a"]
-    assert len(heard.of("slept")) == 1
+    assert len(heard.of("blocked")) == 1
 
 
 # Back-off
@@ -221,7 +221,7 @@ def test_what_was_placed_in_part_sleeps_when_nothing_became_free() -> None:
 
 def test_gangs_that_conflict_back_off_at_random_and_at_most_a_second() -> None:
     found, _ = scheduler(retry_limit=200)
-    driver = Driver(found, copy((4, 4)), judge=lambda t: judged(t, Verdict.FULL)).arrive(job("g", gang=Gang.YES))
+    driver = Driver(found, copy((4, 4)), validate=lambda t: validated(t, Verdict.FULL)).arrive(job("g", gang=Gang.YES))
     driver.until(Reread)
     waits = [effect.until for effect in driver.effects if isinstance(effect, Receive) and effect.until is not None]
     times = [wait for wait in waits if wait > 0]
@@ -237,7 +237,8 @@ def test_two_schedulers_draw_different_waits() -> None:
     dues = []
     for seed in (1, 2):
         found = Scheduler("batch", rng=Random(seed))
-        driver = Driver(found, copy((4, 4)), judge=lambda t: judged(t, Verdict.MOVED)).arrive(job("g", gang=Gang.YES))
+        driver = Driver(found, copy((4, 4)), validate=lambda t: validated(t, Verdict.MOVED))
+        driver.arrive(job("g", gang=Gang.YES))
         driver.until(Commit)
         driver.step()
         dues.append(found.queue.ready.next_due())
@@ -246,9 +247,9 @@ def test_two_schedulers_draw_different_waits() -> None:
 
 
 def test_when_all_jobs_back_off_it_waits_for_the_first_that_is_due() -> None:
-    found, _ = scheduler(batch=4)
+    found, _ = scheduler(jobs_per_call=4)
     jobs = [job(f"j{i}", order=i) for i in range(4)]
-    driver = Driver(found, copy((9, 9)), judge=lambda t: judged(t, Verdict.FULL)).arrive(*jobs)
+    driver = Driver(found, copy((9, 9)), validate=lambda t: validated(t, Verdict.FULL)).arrive(*jobs)
     driver.until(Commit)
     driver.step()
     dues = [found.queue.ready.get(name.id) for name in jobs]
@@ -265,7 +266,7 @@ def test_when_all_jobs_back_off_it_waits_for_the_first_that_is_due() -> None:
 
 def test_a_job_whose_victims_are_too_important_waits_longer_each_time_and_no_attempt_is_counted() -> None:
     found, heard = scheduler(retry_limit=3)
-    driver = Driver(found, copy((4, 4)), judge=lambda t: judged(t, Verdict.PRECEDENCE)).arrive(job("a"))
+    driver = Driver(found, copy((4, 4)), validate=lambda t: validated(t, Verdict.PRECEDENCE)).arrive(job("a"))
     for _ in range(200):
         driver.step()
     dues = [effect.until for effect in driver.effects if isinstance(effect, Receive) and effect.until]
@@ -279,9 +280,9 @@ def test_a_job_whose_victims_are_too_important_waits_longer_each_time_and_no_att
 
 
 def test_the_wait_of_a_job_is_measured_once_at_its_first_attempt() -> None:
-    found, heard = scheduler(batch=1)
+    found, heard = scheduler(jobs_per_call=1)
     verdicts = [Verdict.FULL, Verdict.DUPLICATE, Verdict.PLACED, Verdict.PLACED]
-    driver = Driver(found, copy((4, 4)), judge=lambda t: judged(t, verdicts.pop(0)))
+    driver = Driver(found, copy((4, 4)), validate=lambda t: validated(t, verdicts.pop(0)))
     driver.arrive(job("a", submitted_ms=97_000), job("b", submitted_ms=99_500, order=1))
     driver.until(Reread)
     driver.step()

@@ -27,9 +27,9 @@ def test_only_changes_are_recorded_with_the_time_of_each() -> None:
     found, job = PendingReasons(), work("a")
     commit(found, Verdict.FULL, 1.0)
     commit(found, Verdict.FULL, 2.0)
-    found.slept(job, 3.0)
+    found.blocked(job, 3.0)
     commit(found, Verdict.LIMIT, 4.5)
-    found.slept(job, 4.5)  # because of the limit
+    found.blocked(job, 4.5)  # because of the limit
     found.delayed(["a"], 5.0)
     found.placed(job, 6.0)
     assert found.as_dict() == {
@@ -64,10 +64,10 @@ def test_explanations_per_second_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "explain", explain)
     found = PendingReasons(lambda: Rig((1_000, 1_000)).live.snapshot)
     for i in range(EXPLAINED_PER_SECOND + 1):
-        found.slept(work(f"j{i}"), 7.25)
+        found.blocked(work(f"j{i}"), 7.25)
     assert len(asked) == EXPLAINED_PER_SECOND
     assert found.as_dict()[f"j{EXPLAINED_PER_SECOND}"] == [(7250, "RESOURCES")]
-    found.slept(work("j0"), 8.0)
+    found.blocked(work("j0"), 8.0)
     assert asked[-1] == "j0"
 
 

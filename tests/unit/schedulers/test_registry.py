@@ -140,9 +140,9 @@ def test_a_scheduler_by_module_and_attribute_has_nothing_in_hand(stranger: Path)
 
 def test_fresh_keeps_what_was_set_and_who_listens() -> None:
     heard: list[object] = []
-    own = Scheduler("cold", Fifo(), BestFit(apart=3), batch=5, instruments=heard)  # type: ignore[arg-type]
+    own = Scheduler("cold", Fifo(), BestFit(apart=3), jobs_per_call=5, instruments=heard)  # type: ignore[arg-type]
     own.working["a"] = None  # type: ignore[assignment]
     found = own.fresh("s")
-    assert (found.kind, found.placement, found.batch, found.working) == ("cold", BestFit(apart=3), 5, {})
+    assert (found.kind, found.placement, found.jobs_per_call, found.working) == ("cold", BestFit(apart=3), 5, {})
     found.instruments.append(None)  # type: ignore[arg-type]
     assert heard == []

@@ -168,7 +168,7 @@ def test_a_job_that_a_limit_keeps_out_sleeps_until_news_of_it_come() -> None:
     work = begun(found, 3)
     settle(found, [2, 1], (2, P), (0, Verdict.LIMIT))
     assert (work.left, work.conflicts, found.outbox.given_up, len(found.queue.ready)) == ([1], 0, [], 0)
-    assert (found.queue.limited.ids(), [said[0] for said in heard.of("slept")]) == (["a"], ["a"])
+    assert (found.queue.limited.ids(), [said[0] for said in heard.of("blocked")]) == (["a"], ["a"])
     found.admit(pending(job("a", group((1, 1), 3, unplaced=1))))
     assert (found.queue.blocked_jobs, found.choose(0.0)) == (0, [work])
 
@@ -220,7 +220,7 @@ def test_no_more_claims_than_a_transaction_may_hold_the_rest_comes_later() -> No
 
 
 def test_a_call_takes_no_further_job_once_it_has_enough_claims() -> None:
-    found, _ = scheduler(placement=BestFit(apart=1), batch=3)
+    found, _ = scheduler(placement=BestFit(apart=1), jobs_per_call=3)
     found.admit(pending(*(job(name, group((1,), CALL_CLAIMS), order=order) for order, name in enumerate("abc"))))
     snapshot = copy(*[(10,)] * CALL_CLAIMS)
     first = found.choose(0.0)
@@ -256,7 +256,7 @@ def test_jobs_of_others_are_dropped_wherever_they_are_and_the_rest_keeps_its_wai
 
 
 def test_sleepers_are_tried_again_when_a_job_leaves_that_may_have_been_woken_for_them() -> None:
-    found, _ = scheduler(batch=2)
+    found, _ = scheduler(jobs_per_call=2)
     found.admit(pending(job("woken"), job("sleeper", order=1), job("theirs", order=2)))
     snapshot = copy((0, 0))
     for _ in range(2):
@@ -278,7 +278,7 @@ def coarse(*seen: int) -> Transaction:
     return Transaction("a", claims, detection=Detection.COARSE)
 
 
-def test_own_transactions_judged_since_are_no_move() -> None:
+def test_own_transactions_validated_since_are_no_move() -> None:
     rebased = rebase(coarse(5, 6, 7), {0: 1, 2: 3, 9: 1})
     assert [claim.seen for claim in rebased.claims] == [6, 6, 10]
 
@@ -295,8 +295,8 @@ def test_fine_transactions_and_those_with_nothing_before_them_stay_as_they_are()
 
 def test_presets_and_their_dice() -> None:
     quick, careful = batch("s"), service("s")
-    assert (quick.kind, quick.batch) == ("batch", BATCH_JOBS)
-    assert (careful.kind, careful.batch, careful.placement) == ("service", 1, Service())
+    assert (quick.kind, quick.jobs_per_call) == ("batch", BATCH_JOBS)
+    assert (careful.kind, careful.jobs_per_call, careful.placement) == ("service", 1, Service())
     assert batch("s").rng.random() == quick.rng.random() != batch("t").rng.random()
 
 

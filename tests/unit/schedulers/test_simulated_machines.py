@@ -38,11 +38,11 @@ def test_commands_go_to_agents_at_the_first_attempt(make: str) -> None:
     assert claimed(rig, "runs") == {real}
     rig.submit(replace(spec("passes"), groups=(TaskGroup((1_000, 1_000), 9, 5, COMMAND),), extra={"simulate": True}))
     rig.until_placed("passes")
-    sleeps = rig.figures.sleeps
+    sleeps = rig.figures.times_blocked
     rig.end("passes")
     rig.submit(spec("another"))
     rig.until_placed("another")
-    assert (rig.figures.sleeps, rig.left("runs")) == (sleeps, 1), "room on simulated machines is of no use to it"
+    assert (rig.figures.times_blocked, rig.left("runs")) == (sleeps, 1), "room on simulated machines is of no use to it"
     rig.end("runs")
     rig.until_placed("runs")
     assert claimed(rig, "runs") == {real}

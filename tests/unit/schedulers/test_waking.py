@@ -13,7 +13,7 @@ from schedulers.constraints.fetching import Fetch
 from schedulers.preemption.precedence import Precedence
 from schedulers.presets import batch
 from schedulers.scheduler import Scheduler
-from tests.unit.schedulers.drive import Driver, copy, group, job, judged, say
+from tests.unit.schedulers.drive import Driver, copy, group, job, say, validated
 from tests.unit.schedulers.rig import Rig, spec
 
 
@@ -139,7 +139,7 @@ def test_an_important_job_is_tried_again_when_others_have_moved_whom_it_may_evic
 
 
 def test_ten_thousand_blocked_jobs_and_one_freed_machine_cost_one_attempt() -> None:
-    found = Scheduler("batch", batch=16)
+    found = Scheduler("batch", jobs_per_call=16)
     driver = Driver(found, copy((0, 0), (0, 0)))
     driver.arrive(*(job(f"j{i}", group((2, 2), 1), order=i) for i in range(10_000))).idle(100_000)
     attempts = sum(work.attempts for work in found.queue.blocked.works())
@@ -147,9 +147,9 @@ def test_ten_thousand_blocked_jobs_and_one_freed_machine_cost_one_attempt() -> N
 
     def takes_room(transaction: Transaction) -> Outcome:
         say(driver.snapshot, 1, 1, 1)
-        return judged(transaction)
+        return validated(transaction)
 
-    driver.judge = takes_room
+    driver.validate = takes_room
     say(driver.snapshot, 1, 3, 3)
     driver.step()
     driver.idle()

@@ -77,7 +77,7 @@ def test_a_restored_cell_goes_on_with_the_ids_that_its_backup_had(town: Town) ->
 
 
 @pytest.mark.parametrize("start", [3, 5, 8, 9, 12, 15, 19, 23, 30, 33, 35])
-def test_what_remains_of_a_trimmed_log_is_judged(town: Town, start: int) -> None:
+def test_what_remains_of_a_trimmed_log_is_checked(town: Town, start: int) -> None:
     town.rewrite_log(str, start=start)
     report = verify(town.cell)
     assert report.ok, report.violations

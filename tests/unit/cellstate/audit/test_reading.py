@@ -1,4 +1,4 @@
-"""A cell that changes while it is read is judged as it was at one version, and never wronged."""
+"""A cell that changes while it is read is checked as it was at one version, and never wronged."""
 
 from collections.abc import Callable, Container, Mapping, Sequence
 
@@ -159,7 +159,7 @@ def test_a_cell_that_changes_faster_than_it_is_read_is_not_called_ok(town: Town,
     report = verify(restless)
     assert not report.settled
     assert not report.ok
-    assert report.violations == (), "what cannot be judged is not accused"
+    assert report.violations == (), "what cannot be checked is no violation"
 
 
 def test_a_log_trimmed_under_the_reader_is_begun_anew(town: Town, restless: Restless) -> None:

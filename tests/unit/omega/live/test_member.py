@@ -14,7 +14,7 @@ ENVIRONMENT = {"OMEGA_STORE": "redis://nowhere", "OMEGA_CELL": "c", "OMEGA_MEMBE
 
 def test_without_words_it_is_the_preset() -> None:
     found = choice.scheduler({}, "batch", "s")
-    assert (found.kind, found.detection, found.mode, found.batch) == (
+    assert (found.kind, found.detection, found.mode, found.jobs_per_call) == (
         "batch",
         Detection.FINE,
         Mode.INCREMENTAL,
@@ -24,14 +24,14 @@ def test_without_words_it_is_the_preset() -> None:
 
 
 def test_the_environment_departs_from_it() -> None:
-    said = {"OMEGA_DETECTION": "coarse", "OMEGA_MODE": "gang", "OMEGA_BATCH": "3"}
+    said = {"OMEGA_DETECTION": "coarse", "OMEGA_MODE": "gang", "OMEGA_JOBS_PER_CALL": "3"}
     found = choice.scheduler(said, "service", "s")
-    assert (found.kind, found.detection, found.mode, found.batch) == ("service", Detection.COARSE, Mode.GANG, 3)
+    assert (found.kind, found.detection, found.mode, found.jobs_per_call) == ("service", Detection.COARSE, Mode.GANG, 3)
 
 
-@pytest.mark.parametrize("said", [{"OMEGA_DETECTION": "finest"}, {"OMEGA_MODE": ""}, {"OMEGA_BATCH": "many"}])
+@pytest.mark.parametrize("said", [{"OMEGA_DETECTION": "finest"}, {"OMEGA_MODE": ""}, {"OMEGA_JOBS_PER_CALL": "many"}])
 def test_values_there_are_not_are_refused(said: dict[str, str]) -> None:
-    with pytest.raises(BadInput, match="OMEGA_DETECTION, OMEGA_MODE or OMEGA_BATCH"):
+    with pytest.raises(BadInput, match="OMEGA_DETECTION, OMEGA_MODE or OMEGA_JOBS_PER_CALL"):
         choice.scheduler(said, "batch", "s")
 
 

@@ -29,7 +29,7 @@ def test_an_executor_that_starts_again_plays_what_it_finds(yard: Yard, executor:
     yard.check()
 
 
-def test_after_a_box_was_dropped_everything_is_read_afresh_and_known_tasks_keep_their_end(
+def test_after_a_mailbox_was_dropped_everything_is_read_afresh_and_known_tasks_keep_their_end(
     yard: Yard, executor: SimulatedExecutor
 ) -> None:
     yard.run("known", 1, seconds=10.0)

@@ -87,7 +87,7 @@ class Yard:
         self.cell.client.rpush(f"omega:{{c}}:box:{executor.number}", *messages)
 
     def messages(self, executor: SimulatedExecutor) -> list[str]:
-        """What waits in the box; it stays there."""
+        """What waits in the mailbox; it stays there."""
         found = self.cell.client.lrange(f"omega:{{c}}:box:{executor.number}", 0, -1)
         return [message.decode() for message in found]  # type: ignore[union-attr]
 

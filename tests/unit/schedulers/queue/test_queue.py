@@ -217,7 +217,7 @@ def test_ageing_lets_nobody_starve() -> None:
 
 def test_one_slot_thirty_jobs_and_then_an_important_one_which_is_next() -> None:
     """Whatever waits in the store: one job at a time, and the last one submitted is the most important."""
-    rig = Rig((100, 100), scheduler=Scheduler("batch", batch=1))
+    rig = Rig((100, 100), scheduler=Scheduler("batch", jobs_per_call=1))
     rig.submit(*(spec(f"low{i}") for i in range(30)))
     rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 1)
     rig.submit(spec("high", precedence=9))
@@ -290,7 +290,7 @@ def test_a_new_job_like_blocked_ones_costs_no_attempt_of_its_own() -> None:
     rig.submit(*(spec(f"b{i}", need=large) for i in range(20)), spec("other", need=(150, 150)))
     rig.until(lambda: rig.scheduler.queue.blocked_jobs == 26)
     assert policy.tried == ["a0", "other"]
-    assert (rig.figures.jobs, rig.figures.sleeps) == (26, 26), "the waits of all are counted"
+    assert (rig.figures.jobs, rig.figures.times_blocked) == (26, 26), "the waits of all are counted"
     rig.join((400, 400))
     rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 2)
     rig.rest()
