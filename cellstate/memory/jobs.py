@@ -16,7 +16,7 @@ from cellstate.memory.ranges import NONE, Spans, span_add, span_tail
 from cellstate.memory.reads import MemoryReads
 from cellstate.memory.tasks import MemoryTasks
 from cellstate.memory.words import Group, JobRow
-from cellstate.model import MOST_CLAIMS, MOST_STOPS, Job, JobSpec, JobState, bucket_of, check_author, runs_commands
+from cellstate.model import MOST_CLAIMS, MOST_STOPS, Job, JobSpec, JobState, check_author, runs_commands
 from cellstate.refusals import refusal
 from cellstate.resources import LARGEST, MOST_TOGETHER, together
 from cellstate.transaction import How
@@ -79,7 +79,7 @@ class MemoryJobs(MemoryTasks, MemoryReads):
         kind = self.K.get(spec.kind) or self.kind(spec.kind)
         j = JobRow(spec.id, spec.name, kind, spec.precedence, JobState.ACTIVE, spec.gang)
         self.submissions += 1
-        j.order, j.submitted, j.bucket, j.unplaced = self.submissions, at_ms, bucket_of(spec.id), spec.total
+        j.order, j.submitted, j.unplaced = self.submissions, at_ms, spec.total
         j.modified = self.version + 1
         if held:
             j.waits.append("*")

@@ -13,7 +13,7 @@ from typing import Any
 from cellstate.errors import BadInput
 from cellstate.lanes import Lane
 from cellstate.memory.ranges import NONE, Spans
-from cellstate.model import MOST_PRECEDENCE, Gang, JobState, Limits, MachineState, TaskGroup
+from cellstate.model import MOST_PRECEDENCE, Gang, JobState, Limits, MachineState, TaskGroup, bucket_of
 from cellstate.packing import FIELD, GUARD, MASK, packed
 from cellstate.resources import LARGEST, Dimensions, Resources
 
@@ -116,7 +116,7 @@ class JobRow:
     `commands`: its tasks run commands.
     """
 
-    __slots__ = ("arrival", "awaited", "begun", "bucket", "call", "commands", "complete", "delayed", "gang", "groups",
+    __slots__ = ("arrival", "awaited", "begun", "call", "commands", "complete", "delayed", "gang", "groups",
                  "id", "kind", "lane", "lossy", "modified", "name", "order", "placed", "precedence", "returned", "spec",
                  "state", "submitted", "submitter", "unplaced", "waits")  # fmt: skip
 
@@ -126,13 +126,18 @@ class JobRow:
         self.groups: list[Group] = []
         self.spec: Mapping[str, Any] = {}
         self.submitter = ""
-        self.bucket = self.order = self.submitted = self.arrival = self.placed = self.unplaced = 0
+        self.order = self.submitted = self.arrival = self.placed = self.unplaced = 0
         self.call = self.modified = 0
         self.delayed = 0
         self.begun = self.commands = self.complete = self.lossy = self.returned = False
         self.lane: LaneRow
         self.waits: list[str] = []
         self.awaited: list[str] = []
+
+    @property
+    def bucket(self) -> int:
+        """The bucket of its id."""
+        return bucket_of(self.id)
 
 
 class LaneRow:

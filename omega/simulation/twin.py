@@ -7,9 +7,11 @@ take the full path. tests/property compares both paths exactly.
 from collections.abc import Sequence
 from operator import length_hint
 
+from cellstate.lanes import lane_of
 from cellstate.memory import MemoryCell
 from cellstate.memory.words import Group, JobRow
-from cellstate.model import Gang, JobState
+from cellstate.model import Gang, JobSpec, JobState
+from cellstate.resources import LARGEST, MOST_TOGETHER, Resources
 from cellstate.transaction import (
     PLACED_ONE,
     Claim,
@@ -37,6 +39,51 @@ class SimulatedTwin(MemoryCell):
 
     numbered = True
     """With False, sequence numbers stay constant: for simulations that do not read them."""
+
+    # Submission
+
+    def submit_simply(self, jobs: Sequence[JobSpec], at_ms: int, by: str) -> bool:
+        """Submit new jobs as `submit` does; False, without effect, unless all are simple: one group, no further fields.
+
+        A job that `submit` would refuse is not simple, so that `submit` raises the error.
+        """
+        if self.log or self.counted or self.pools_state or not (self.shortcut and self._are_simple(jobs)):
+            return False
+        known, names, version = self.J, self.names, self.version + 1
+        for spec in jobs:
+            lane = lane_of(spec.kind, spec.precedence, spec.extra)
+            row = self.lane_names.get(lane) or self.lane_named(lane)
+            (group,) = spec.groups
+            kind = self.K.get(spec.kind) or self.kind(spec.kind)
+            j = JobRow(spec.id, spec.name, kind, spec.precedence, JobState.ACTIVE, spec.gang)
+            j.groups.append(Group(j, 0, group, group.count))
+            self.submissions += 1
+            j.order, j.submitted, j.unplaced, j.modified = self.submissions, at_ms, group.count, version
+            j.lane, j.submitter = row, by
+            known[spec.id], names[spec.name] = j, spec.id
+            row.live += 1
+            self.arrivals += 1
+            self.enqueue(j, self.arrivals)
+        for name in {spec.kind for spec in jobs} if self.schedulers else ():
+            self.wake(name)
+        self.announce(at_ms, by)
+        return True
+
+    def _are_simple(self, jobs: Sequence[JobSpec]) -> bool:
+        """Return whether all jobs are new, valid, and have one group and no further fields."""
+        ids, names, most = {spec.id for spec in jobs}, {spec.name for spec in jobs}, dict[Resources, int]()
+        if not len(ids) == len(names) == len(jobs) or not (ids.isdisjoint(self.J) and names.isdisjoint(self.names)):
+            return False
+        for spec in jobs:
+            if len(spec.groups) != 1 or spec.extra or spec.after:
+                return False
+            (group,) = spec.groups
+            if group.need not in most:
+                self.check(f"job {spec.name}", group.need)
+                most[group.need] = min(LARGEST, MOST_TOGETHER // max(1, *group.need))
+            if group.extra or group.count > most[group.need] or not 0 <= group.duration_ms <= LARGEST:
+                return False
+        return bool(jobs)
 
     # Snapshots
 

@@ -1,9 +1,12 @@
 """What the simulator's short way leaves to the long one: machines that are over, tasks that leave, unknown jobs."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from cellstate.model import After, JobSpec, JobState, MachineSpec, TaskGroup
-from cellstate.resources import Dimensions
+from cellstate.resources import LARGEST, Dimensions
 from cellstate.transaction import Claim, Ending, How, Position, Singles, Transaction, Verdict
 from omega.simulation.twin import SimulatedTwin
 
@@ -96,3 +99,56 @@ def test_the_end_of_a_job_queues_those_that_wait_for_it(keep_jobs: int) -> None:
     assert cell.finish_placed(placed[0], 1) == 1
     assert cell.counters()["arrivals"] == 3, "it arrives anew"
     assert [(job.id, job.state) for job in cell.jobs() if job.id == "b"] == [("b", JobState.ACTIVE)]
+
+
+def _specs(count: int) -> list[JobSpec]:
+    return [
+        JobSpec(f"j{i}", f"n{i}", "batch" if i % 3 else "service", (TaskGroup((1 + i % 2, 2), 1 + i, 1000),), i % 2)
+        for i in range(count)
+    ]
+
+
+def test_a_simple_submission_leaves_the_same_cell_as_the_full_one() -> None:
+    cells = []
+    for simple in (True, False):
+        cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False, tag=str)
+        cell.counted = False
+        for at, specs in enumerate((_specs(5), _specs(9)[5:])):
+            assert cell.submit_simply(specs, at, "ada") if simple else cell.submit(specs, at, "ada")
+        lanes = [(row.lane, row.live, row.pending, row.arrival, row.version) for row in cell.L.values()]
+        queued = [job.id for kind in ("batch", "service") for job in cell.pending_of(kind)]
+        cells.append((cell.jobs(), cell.counters(), lanes, queued, cell.version, cell.names))
+    assert cells[0] == cells[1]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"extra": {"user": "ada"}},
+        {"after": (After("j0"),)},
+        {"groups": (TaskGroup((1, 1), 1), TaskGroup((1, 1), 1))},
+        {"groups": (TaskGroup((1, 1), 1, extra={"command": "true"}),)},
+        {"groups": (TaskGroup((1, 1), LARGEST + 1),)},
+        {"groups": (TaskGroup((1, 1), 1, LARGEST + 1),)},
+        {"id": "j0"},
+        {"name": "n0"},
+        {"id": "known"},
+        {"name": "known"},
+    ],
+)
+def test_a_submission_with_another_job_is_left_to_the_full_one_without_effect(changed: dict[str, Any]) -> None:
+    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False, tag=str)
+    cell.counted = False
+    assert cell.submit_simply([JobSpec("known", "known", "batch", (TaskGroup((1, 1), 1),))], 0, "ada")
+    before = cell.counters(), cell.version
+    jobs = _specs(2)
+    assert not cell.submit_simply([*jobs, replace(_specs(3)[2], **changed)], 1, "ada")
+    assert (cell.counters(), cell.version) == before
+    assert [job.id for job in cell.jobs()] == ["known"]
+    assert cell.submit_simply(jobs, 1, "ada")
+
+
+def test_a_submission_to_a_cell_that_counts_its_lanes_is_left_to_the_full_one() -> None:
+    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False)
+    assert cell.counted
+    assert not cell.submit_simply(_specs(2), 0, "ada")
