@@ -291,7 +291,10 @@ class Loss(NamedTuple):
 
 @dataclass(slots=True)
 class GroupStatus:
-    """Counts of a task group; ``unplaced + placed + finished + failed + stopped = total`` (semantics 4)."""
+    """Counts of a task group; ``unplaced + placed + finished + failed + stopped = total`` (semantics 4).
+
+    Not to be changed: groups of jobs that are alike may be one object.
+    """
 
     need: Resources
     duration_ms: int

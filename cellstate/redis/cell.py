@@ -17,7 +17,7 @@ from cellstate.model import (
     check_member,
     check_nonce,
 )
-from cellstate.redis import records
+from cellstate.redis import job_records, records
 from cellstate.redis.housekeeping import RedisHousekeeping
 from cellstate.redis.inspection import RedisInspection
 from cellstate.redis.jobs import RedisJobs
@@ -230,8 +230,12 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
             answer.arrivals = int(reply[6])
             answer.counts = [None if count == "-" else int(count) for count in reply[7].decode().split(",") if count]
             for i in range(8, len(reply), 4):
-                job_id, arrival, record, spec = reply[i : i + 4]
-                job = self._job(job_id.decode(), record, spec) if record else None
+                name, arrival, record, spec = reply[i : i + 4]
+                job_id = name.decode()
+                try:
+                    job = job_records.read_job(job_id, record, spec, size) if record else None
+                except records.UNREADABLE:
+                    job = self._job(job_id, record, spec)
                 if job is not None:
                     answer.jobs.append(PendingJob(int(arrival), job))
         return answer

@@ -1,5 +1,6 @@
 """The table of a record's fields, and the codecs that are made of it."""
 
+from contextlib import suppress
 from typing import Any
 
 import fakeredis
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellstate import schema
-from cellstate.model import BUDGET, JobSpec, TaskGroup
+from cellstate.model import BUDGET, RUNS_CHUNK, JobSpec, JobState, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.redis.job_records import Fields, decode, encode, new_job, read_head, read_job, read_order
 from cellstate.redis.records import UNREADABLE
@@ -49,6 +50,32 @@ def test_a_record_is_read_as_it_was_written(fields: Fields) -> None:
     for cut in (record[:-1], record + b"x", record[: len(record) // 2], b""):
         with pytest.raises(UNREADABLE):
             decode(cut, 2)
+
+
+@given(records(), st.binary(max_size=8), st.integers(0, 400))
+def test_a_job_is_what_its_decoded_record_says(fields: Fields, damage: bytes, at: int) -> None:
+    fields |= {"state": fields["state"] % len(JobState), "gang": fields["gang"] % 3, "links": "<*", "lane": "7"}
+    for group in fields["groups"]:
+        group |= {"runs": "1@2,", "rest": ""}
+    record = encode(fields)
+    for apart in (None, {0: "3@4,"}):
+        job = read_job("a", record, b"", 2, apart)
+        assert job == read_job("a", record, b"", 2, apart)
+        said = {field.name: fields[field.name] for field in FIXED if field.name not in ("bucket", "lane")}
+        assert said == {name: getattr(job, {"submitted": "submitted_ms"}.get(name, name)) for name in said}
+        assert (job.state, job.modified, job.begun, job.commands, job.lane, job.held) == (
+            fields["state"], fields["modified"], fields["begun"], fields["commands"], 7, True,
+        )  # fmt: skip
+        for number, (group, read) in enumerate(zip(fields["groups"], job.groups, strict=True)):
+            assert (read.need, read.waiting, read.placed) == (group["need"], group["waiting"], group["placed"])
+            chunk = number == 0 and group["indices"] > RUNS_CHUNK
+            assert read.runs == (() if apart is None else ((1, 2, False), (3, 4, False)) if chunk else ((1, 2, False),))
+    for cut in (record[:-1], record + b"x", record[: len(record) // 2], b""):
+        with pytest.raises(UNREADABLE):
+            read_job("a", cut, b"", 2)
+    damaged = record[:at] + damage + record[at + len(damage) :]
+    with suppress(*UNREADABLE):
+        assert read_job("a", damaged, b"", 2).name == decode(damaged, 2)["name"]
 
 
 @settings(max_examples=30)
