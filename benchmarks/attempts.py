@@ -20,12 +20,14 @@ def measure_attempts(lanes: Sequence[int] = LANES) -> list[dict[str, Any]]:
     """Return a row per ordering policy and number of lanes: milliseconds of processor time of an attempt of 8 jobs."""
     return [
         {
-            "ordering": name, "lanes": count, "jobs": JOBS,
+            "ordering": name,
+            "lanes": count,
+            "jobs": JOBS,
             "milliseconds": round(min(_attempt(ordering(), count) for _ in range(REPEAT)), 3),
         }
         for name, ordering in ORDERINGS.items()
         for count in lanes
-    ]  # fmt: skip
+    ]
 
 
 def _attempt(ordering: Ordering, lanes: int) -> float:
@@ -34,9 +36,9 @@ def _attempt(ordering: Ordering, lanes: int) -> float:
     scheduler = Scheduler("batch", ordering=ordering)
     for user in range(lanes):
         copy.usage.change(("", f"u{user}"), (user + 1, user + 1), (0, 0))
-    scheduler.take([
-        work(((1, 1), 10), name=f"j{i}", order=i, user=f"u{i % lanes}", precedence=i % lanes) for i in range(JOBS)
-    ])  # fmt: skip
+    scheduler.take(
+        [work(((1, 1), 10), name=f"j{i}", order=i, user=f"u{i % lanes}", precedence=i % lanes) for i in range(JOBS)]
+    )
     spent = []
     for i in range(ATTEMPTS):
         began = process_time_ns()

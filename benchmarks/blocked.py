@@ -82,9 +82,11 @@ def measure(settings: Settings) -> Document:
             "wake": wake,
             "store": store.describe(),
             "computer": about,
-            "chosen": {name: getattr(settings, name) for name in ("blocked", "shapes", "schedulers", "fullness",
-                                                                  "tasks", "duration_ms", "seconds", "repeat")},
-        }  # fmt: skip
+            "chosen": {
+                name: getattr(settings, name)
+                for name in ("blocked", "shapes", "schedulers", "fullness", "tasks", "duration_ms", "seconds", "repeat")
+            },
+        }
 
 
 def _rate(runs: list[dict[str, object]], blocked: int, repeat: int, figure: str = "tasks_per_second") -> float:
@@ -121,9 +123,15 @@ class Courses:
         """Run the schedulers; again with a longer queue when it ran dry."""
         settings = self.settings
         contest = Contest(
-            settings.schedulers, 0, "fine", "incremental", settings.fullness, gang=False, tasks=settings.tasks,
+            settings.schedulers,
+            0,
+            "fine",
+            "incremental",
+            settings.fullness,
+            gang=False,
+            tasks=settings.tasks,
             jobs_per_call=BATCH_JOBS,
-        )  # fmt: skip
+        )
         for _ in range(MOST_TRIES):
             if blocked not in self.queued:
                 self.queued[blocked] = self._queue(blocked)

@@ -59,17 +59,23 @@ class Contest:
     def settings(self) -> dict[str, str]:
         """What departs from the presets, as member.py reads it."""
         return {
-            "OMEGA_DETECTION": self.detection, "OMEGA_MODE": self.commit,
+            "OMEGA_DETECTION": self.detection,
+            "OMEGA_MODE": self.commit,
             "OMEGA_JOBS_PER_CALL": str(self.jobs_per_call),
-        }  # fmt: skip
+        }
 
     def describe(self) -> dict[str, object]:
         """The configuration, as it stands in the document."""
         return {
-            "batch": self.batch, "service": self.service, "detection": self.detection, "commit": self.commit,
-            "fullness": self.fullness, "gang": self.gang, "tasks_per_job": self.tasks,
+            "batch": self.batch,
+            "service": self.service,
+            "detection": self.detection,
+            "commit": self.commit,
+            "fullness": self.fullness,
+            "gang": self.gang,
+            "tasks_per_job": self.tasks,
             "jobs_per_call": self.jobs_per_call,
-        }  # fmt: skip
+        }
 
 
 @dataclass(slots=True)

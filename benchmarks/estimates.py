@@ -82,9 +82,16 @@ def everything(s: Any, work: float, busy: float) -> float:
 
 
 BY_MODULE: dict[str, Estimate] = {
-    "commit": commit, "conflict": conflict, "blocked": blocked, "place": place, "intake": intake, "lists": lists,
-    "instructions": instructions, "sim": sim, "everything": everything,
-}  # fmt: skip
+    "commit": commit,
+    "conflict": conflict,
+    "blocked": blocked,
+    "place": place,
+    "intake": intake,
+    "lists": lists,
+    "instructions": instructions,
+    "sim": sim,
+    "everything": everything,
+}
 
 
 def estimate(module: str, settings: Any) -> float | None:

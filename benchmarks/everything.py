@@ -24,10 +24,13 @@ class Settings:
         fewer: dict[str, Any] = {"clients": (2,), "rounds": 3} if self.quick else {}
         counted = [("instructions", instructions.Settings())] if instructions.countable() else []
         return [
-            ("commit", commit.Settings(**where, **fewer)), ("conflict", conflict.chosen("headline", **where, **less)),
-            ("conflict", conflict.chosen("contended", **where, **less)), ("place", place.Settings(**where)),
-            ("lists", lists.Settings(**where)), *counted,
-        ]  # fmt: skip
+            ("commit", commit.Settings(**where, **fewer)),
+            ("conflict", conflict.chosen("headline", **where, **less)),
+            ("conflict", conflict.chosen("contended", **where, **less)),
+            ("place", place.Settings(**where)),
+            ("lists", lists.Settings(**where)),
+            *counted,
+        ]
 
 
 def measure(settings: Settings) -> Document:

@@ -77,8 +77,12 @@ def measure(settings: Settings) -> Document:
             figures = work.count(FORMS[name], counter)
             rows.append({"form": name, **figures})
             progress(f"instructions: {name}: {figures['per_job']:,} a job")
-        return {"forms": rows, "store": store.describe(), "computer": about,
-                "chosen": {"machines": settings.machines, "jobs": settings.jobs, "tasks_per_job": TASKS}}  # fmt: skip
+        return {
+            "forms": rows,
+            "store": store.describe(),
+            "computer": about,
+            "chosen": {"machines": settings.machines, "jobs": settings.jobs, "tasks_per_job": TASKS},
+        }
 
 
 def countable() -> bool:
@@ -112,8 +116,12 @@ class _Work:
         counter.start()
         self._end(endings)
         ending = counter.stop()
-        return {"per_job": round((placing + ending) / jobs), "place": round(placing / jobs),
-                "end": round(ending / jobs), "jobs": jobs}  # fmt: skip
+        return {
+            "per_job": round((placing + ending) / jobs),
+            "place": round(placing / jobs),
+            "end": round(ending / jobs),
+            "jobs": jobs,
+        }
 
     def _submit(self, form: Form, jobs: int) -> list[str]:
         names = [f"{self.jobs + i:x}" for i in range(jobs)]
@@ -135,9 +143,7 @@ class _Work:
                 transactions.append(Transaction(name, tuple(Claim(place, 0, count) for place in places), mode))
             self.number += 1
             intake = self._intake(form.per_call)
-            reply = self.cell.commit(
-                self.membership, self.number, transactions, self.position, _now_ms(), intake, (1,)
-            )  # fmt: skip
+            reply = self.cell.commit(self.membership, self.number, transactions, self.position, _now_ms(), intake, (1,))
             self.position, self.at_hand = reply.position, max(0, self.at_hand + len(reply.jobs) - len(part))
             self.after = max((job.arrival for job in reply.jobs), default=self.after)
             if not all(outcome.accepted for outcome in reply.outcomes):
@@ -196,9 +202,22 @@ def _counted_server() -> Iterator[tuple[Store, _Counter]]:
     socket, out = directory / "store.sock", directory / "callgrind.out"
     program = find_server()
     command = [
-        "valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}", str(program.path),
-        "--port", "0", "--unixsocket", str(socket), "--save", "", "--appendonly", "no", "--dir", str(directory),
-    ]  # fmt: skip
+        "valgrind",
+        "--tool=callgrind",
+        "--instr-atstart=no",
+        f"--callgrind-out-file={out}",
+        str(program.path),
+        "--port",
+        "0",
+        "--unixsocket",
+        str(socket),
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--dir",
+        str(directory),
+    ]
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     with (directory / "store.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)

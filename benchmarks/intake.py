@@ -48,9 +48,14 @@ def measure(settings: Settings) -> Document:
             progress(f"intake: {settings.jobs:,} jobs, {name}, in {time.perf_counter() - began:.0f} s")
             queues[name] = _ask(settings, store, cell)
             progress(f"intake: {name}: p99 {queues[name]['p99_ms']} ms")
-        return {"queues": queues, "store": store.describe(), "computer": about,
-                "chosen": {name: getattr(settings, name) for name in ("jobs", "tasks", "users", "schedulers", "most",
-                                                                      "calls")}}  # fmt: skip
+        return {
+            "queues": queues,
+            "store": store.describe(),
+            "computer": about,
+            "chosen": {
+                name: getattr(settings, name) for name in ("jobs", "tasks", "users", "schedulers", "most", "calls")
+            },
+        }
 
 
 def _members(settings: Settings) -> list[str]:
@@ -87,8 +92,14 @@ def _ask(settings: Settings, store: Store, cell: StoredCell) -> dict[str, Any]:
         if len(reply.jobs) < settings.most:
             after = dict.fromkeys(numbers, 0)  # all was read: from the beginning
         milliseconds.append(_last_call(client.slowlog_get(4)))
-    return {"p50_ms": _at(milliseconds, 0.5), "p99_ms": _at(milliseconds, 0.99), "most_ms": _at(milliseconds, 1.0),
-            "jobs_per_call": round(given / settings.calls, 1), "buckets": mine.count("1"), "of": BUCKETS}  # fmt: skip
+    return {
+        "p50_ms": _at(milliseconds, 0.5),
+        "p99_ms": _at(milliseconds, 0.99),
+        "most_ms": _at(milliseconds, 1.0),
+        "jobs_per_call": round(given / settings.calls, 1),
+        "buckets": mine.count("1"),
+        "of": BUCKETS,
+    }
 
 
 def _last_call(entries: Sequence[Any]) -> float:

@@ -18,8 +18,10 @@ from schedulers.policies import Placement
 from schedulers.work import Work
 
 POLICIES: Mapping[str, Placement] = {
-    "RandomFirstFit": RandomFirstFit(), "BestFit": BestFit(), "BestFit(apart=1)": BestFit(apart=1),
-}  # fmt: skip
+    "RandomFirstFit": RandomFirstFit(),
+    "BestFit": BestFit(),
+    "BestFit(apart=1)": BestFit(apart=1),
+}
 """Policies that look at room alone."""
 SERVICE_TASKS, SERVICE_FROM = 50, 2_000
 """The service job, in cells from so many machines on: smaller ones have too few racks for its demands."""
@@ -50,12 +52,22 @@ def measure_placement(sizes: list[int]) -> list[dict[str, object]]:
 def describe(snapshot: Snapshot) -> None:
     """Racks of forty machines, power lines across them, four zones, two platforms and three kernels."""
     kernels = ("5.10", "6.1", "6.6")
-    snapshot.describe(range(snapshot.size), [
-        (f"m{i}", (
-            ("kernel", kernels[i % 3]), ("platform", "arm" if i % 5 == 0 else "x86"), ("power", f"p{i % 7}"),
-            ("rack", f"r{i // 40}"), ("zone", f"z{4 * i // snapshot.size}"),
-        )) for i in range(snapshot.size)
-    ])  # fmt: skip
+    snapshot.describe(
+        range(snapshot.size),
+        [
+            (
+                f"m{i}",
+                (
+                    ("kernel", kernels[i % 3]),
+                    ("platform", "arm" if i % 5 == 0 else "x86"),
+                    ("power", f"p{i % 7}"),
+                    ("rack", f"r{i // 40}"),
+                    ("zone", f"z{4 * i // snapshot.size}"),
+                ),
+            )
+            for i in range(snapshot.size)
+        ],
+    )
 
 
 def snapshot_of(machines: int, fullness: float, rng: "np.random.Generator") -> Snapshot:
@@ -93,6 +105,12 @@ def _measure(name: str, policy: Placement, snapshot: Snapshot, subject: Job) -> 
         snapshot.undo(mark)
     p50, p99 = np.percentile(times, [50, 99])
     return {
-        "policy": name, "machines": snapshot.size, "p50_us": round(float(p50), 1), "p99_us": round(float(p99), 1),
-        "mean_us": round(float(np.mean(times)), 1), "jobs": len(times), "tasks_per_job": tasks, "fullness": FULLNESS,
-    }  # fmt: skip
+        "policy": name,
+        "machines": snapshot.size,
+        "p50_us": round(float(p50), 1),
+        "p99_us": round(float(p99), 1),
+        "mean_us": round(float(np.mean(times)), 1),
+        "jobs": len(times),
+        "tasks_per_job": tasks,
+        "fullness": FULLNESS,
+    }

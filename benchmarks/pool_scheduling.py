@@ -50,11 +50,22 @@ def configure(snapshot: Snapshot, pools: int, slots: int) -> None:
     part, none = (1 / pools, 0.0), (0.0, 0.0)
     shares = {
         name: PoolShare(
-            name, "<Root>", "default", 1.0, fair_share=part, demand=(1.0, 0.0), usage=none, guarantee=none,
-            integral=none, limits=none, promised=none, estimated=none, satisfaction=0.0,
+            name,
+            "<Root>",
+            "default",
+            1.0,
+            fair_share=part,
+            demand=(1.0, 0.0),
+            usage=none,
+            guarantee=none,
+            integral=none,
+            limits=none,
+            promised=none,
+            estimated=none,
+            satisfaction=0.0,
         )
         for name in names
-    }  # fmt: skip
+    }
     snapshot.pools = Pools(tuple(Pool(name) for name in names))
     snapshot.epoch = Epoch(1, 1, 1, 0, "bench", {"default": (slots * SLOT, 0)}, shares)
 
@@ -85,9 +96,17 @@ def measure_pool_scheduling() -> list[Document]:
             jobs_tried, more = attempt(scheduler, snapshot, now)
             placed, attempts = placed + more, attempts + jobs_tried
         took = process_time() - began
-        found.append({
-            "machines": machines, "slots": slots, "pools": pools, "jobs": number, "tasks_per_job": tasks,
-            "attempts": attempts, "tasks": placed, "tasks_per_second": round(placed / took),
-            "microseconds_per_attempt": round(took * 1e6 / attempts, 1),
-        })  # fmt: skip
+        found.append(
+            {
+                "machines": machines,
+                "slots": slots,
+                "pools": pools,
+                "jobs": number,
+                "tasks_per_job": tasks,
+                "attempts": attempts,
+                "tasks": placed,
+                "tasks_per_second": round(placed / took),
+                "microseconds_per_attempt": round(took * 1e6 / attempts, 1),
+            }
+        )
     return found

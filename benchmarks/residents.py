@@ -18,8 +18,12 @@ BENCH_EXECUTOR = "bench"
 CAPACITY = (16_000, 65_536)
 """16 cores, 64 GiB."""
 SIZES: tuple[tuple[Resources, float], ...] = (
-    ((250, 512), 0.30), ((500, 2_048), 0.25), ((1_000, 4_096), 0.20), ((2_000, 4_096), 0.15), ((4_000, 16_384), 0.10),
-)  # fmt: skip
+    ((250, 512), 0.30),
+    ((500, 2_048), 0.25),
+    ((1_000, 4_096), 0.20),
+    ((2_000, 4_096), 0.15),
+    ((4_000, 16_384), 0.10),
+)
 """What residents ask for, and how often; mostly small, as in published cells."""
 UNEVEN = 0.1
 """Machines are filled to within this much of the cell's fullness, so that room differs from one to the next."""
@@ -79,9 +83,7 @@ def fill(cell: StoredCell, machines: int, fullness: float, seed: str) -> int:
     return filler.tasks
 
 
-def queue_jobs(
-    cell: StoredCell, kind: str, jobs: int, groups: tuple[TaskGroup, ...], gang: Gang = Gang.NO
-) -> None:  # fmt: skip
+def queue_jobs(cell: StoredCell, kind: str, jobs: int, groups: tuple[TaskGroup, ...], gang: Gang = Gang.NO) -> None:
     """Submit so many equal jobs of a kind."""
     at_ms = _now_ms()
     specs = (JobSpec(f"{kind[0]}{i:x}", f"{kind}-{i}", kind, groups, gang=gang) for i in range(jobs))

@@ -164,8 +164,15 @@ def main() -> None:
         memory = store.memory_bytes()
         measure(town, asked.machines, asked.times)
         over = [row["call"] for row in town.rows if float(str(row["cpu_ms"])) > LIMIT_MS]
-        document = {"machines": asked.machines, "tasks": asked.tasks, "memory_bytes": memory, "calls": town.rows,
-                    "over_limit": over, "store": store.describe(), "computer": about}  # fmt: skip
+        document = {
+            "machines": asked.machines,
+            "tasks": asked.tasks,
+            "memory_bytes": memory,
+            "calls": town.rows,
+            "over_limit": over,
+            "store": store.describe(),
+            "computer": about,
+        }
         json.dump(document, sys.stdout, indent=1)
 
 

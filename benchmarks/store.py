@@ -76,10 +76,13 @@ class Store:
         """Product, version and persistence, for a report."""
         info = server_info(self.url)
         return {
-            "product": info.product, "version": info.version, "append_only": info.append_only,
-            "own": self.own, "transport": self.url.partition("://")[0],
+            "product": info.product,
+            "version": info.version,
+            "append_only": info.append_only,
+            "own": self.own,
+            "transport": self.url.partition("://")[0],
             "allocator": allocator_of(info.pid if self.url.startswith("unix:") else 0, info.allocator),
-        }  # fmt: skip
+        }
 
     def clear(self) -> None:
         """Remove the cell and its saved keys; leaves the rest of the store unchanged."""
@@ -133,17 +136,25 @@ def server_directory() -> Path:
 def _server(directory: Path, *, append_only: bool) -> Iterator[str]:
     socket, log = directory / "store.sock", directory / "store.log"
     options = {
-        "port": "0", "unixsocket": str(socket), "unixsocketperm": "700", "dir": str(directory), "save": "",
-        "appendonly": "yes" if append_only else "no", "appendfsync": "everysec",
-    }  # fmt: skip
+        "port": "0",
+        "unixsocket": str(socket),
+        "unixsocketperm": "700",
+        "dir": str(directory),
+        "save": "",
+        "appendonly": "yes" if append_only else "no",
+        "appendfsync": "everysec",
+    }
     program = find_server()
     server = [str(program.path), *(word for name, value in options.items() for word in (f"--{name}", value))]
     with log.open("wb") as output:
         process = subprocess.Popen(
             ["sh", "-c", _SUPERVISOR, str(directory), *server],
-            stdin=subprocess.PIPE, stdout=output, stderr=output, env=server_environment(program),
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=server_environment(program),
             start_new_session=True,
-        )  # fmt: skip
+        )
     url = "unix://" + quote(str(socket))
     try:
         deadline = time.monotonic() + STARTING_SECONDS

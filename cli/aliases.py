@@ -11,9 +11,12 @@ ALIASES = {
 }
 """Alias → candidates; a group resolves it to the first candidate that it has."""
 TOP_ALIASES = {
-    "ps": ("job", "list"), "ls": ("job", "list"), "cancel": ("job", "stop"), "delete": ("job", "stop"),
+    "ps": ("job", "list"),
+    "ls": ("job", "list"),
+    "cancel": ("job", "stop"),
+    "delete": ("job", "stop"),
     "rm": ("job", "stop"),
-}  # fmt: skip
+}
 """Aliases of whole commands at the top level."""
 USUAL = ("job", "machine")
 """Groups searched first for a command given without its group."""

@@ -73,9 +73,7 @@ class App:
 
         return which(self.cells(), self.shown_url, surely=surely)
 
-    def open(
-        self, name: str | None = None, *, to_change: bool = False, any_schema: bool = False
-    ) -> "StoredCell":  # fmt: skip
+    def open(self, name: str | None = None, *, to_change: bool = False, any_schema: bool = False) -> "StoredCell":
         """Open the cell `name`, or the selected one; it is closed when the command ends. Raises Refused when unknown.
 
         `to_change`: also read the live schedulers, which the command's changes then notify.

@@ -112,8 +112,11 @@ def _schedulers(cell: "Queries") -> Found:
 def _kinds(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from schedulers.registry import SCHEDULERS, offers
 
-    return [CompletionItem(each.name, help=f"from {each.package}") for each in offers(SCHEDULERS).values()
-            if each.name.startswith(incomplete)]  # fmt: skip
+    return [
+        CompletionItem(each.name, help=f"from {each.package}")
+        for each in offers(SCHEDULERS).values()
+        if each.name.startswith(incomplete)
+    ]
 
 
 def _files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -126,12 +129,17 @@ complete_schedulers = _from_cell(_schedulers)
 complete_cells = _from_store(lambda app: ((name, "cell") for name in app.cells()))
 
 COMPLETERS: dict[tuple[str, str], Completer] = {
-    ("job", "job"): complete_jobs, ("job", "jobs"): complete_jobs,
-    ("machine", "name"): complete_machines, ("machine", "names"): complete_machines,
-    ("scheduler", "name"): complete_schedulers, ("scheduler", "kind"): _kinds,
-    ("cell", "name"): complete_cells, ("events", "asked"): complete_jobs,
-    ("job", "files"): _files, ("store", "file"): _files,
-}  # fmt: skip
+    ("job", "job"): complete_jobs,
+    ("job", "jobs"): complete_jobs,
+    ("machine", "name"): complete_machines,
+    ("machine", "names"): complete_machines,
+    ("scheduler", "name"): complete_schedulers,
+    ("scheduler", "kind"): _kinds,
+    ("cell", "name"): complete_cells,
+    ("events", "asked"): complete_jobs,
+    ("job", "files"): _files,
+    ("store", "file"): _files,
+}
 """Completers by the command's noun and the parameter's name."""
 NEW = ("add", "create")
 """Commands with names that do not exist yet."""
@@ -152,8 +160,10 @@ def completing(command: click.Command) -> None:
 
 
 def _complete(
-    parameter: click.Parameter, own: Callable[[click.Context, str], list[CompletionItem]], ctx: click.Context,
+    parameter: click.Parameter,
+    own: Callable[[click.Context, str], list[CompletionItem]],
+    ctx: click.Context,
     incomplete: str,
-) -> list[CompletionItem]:  # fmt: skip
+) -> list[CompletionItem]:
     found = completer(ctx, parameter)
     return own(ctx, incomplete) if found is None else found(ctx, parameter, incomplete)

@@ -60,13 +60,15 @@ def _start(app: App, cell: "Cell", group: "ProcessSupervisor", replay: "Replay",
     capacity = dict(zip(cell.dimensions.names, replay.workload.capacity, strict=True))
     if not app.as_json:
         size = f"{capacity['cpu'] // 1000:,} cpu · {capacity['memory'] / 1024**2:.1f} TiB"
-        render.facts({
-            "store": app.shown_url,
-            "cell": f"{cell.name} · {len(replay.workload.machines):,} machines · {size}",
-            "workload": tuple(line.strip() for line in replay.workload.about.strip().splitlines()),
-            "workers": "  ".join(f"{member} (pid {group.members[member].pid})" for member in group.members),
-            "takes": f"about {words.age(replay.expected_seconds)}",
-        })  # fmt: skip
+        render.facts(
+            {
+                "store": app.shown_url,
+                "cell": f"{cell.name} · {len(replay.workload.machines):,} machines · {size}",
+                "workload": tuple(line.strip() for line in replay.workload.about.strip().splitlines()),
+                "workers": "  ".join(f"{member} (pid {group.members[member].pid})" for member in group.members),
+                "takes": f"about {words.age(replay.expected_seconds)}",
+            }
+        )
 
 
 def _watch(bars: "Bars", replay: "Replay") -> float:
@@ -95,11 +97,15 @@ def _report(app: App, cell: "Cell", replay: "Replay", spent: float) -> int:
         report = verify(cell)
     if app.as_json:
         result: dict[str, Any] = {
-            "cell": {"name": cell.name, "machines": len(replay.workload.machines)}, "seconds": spent,
-            "jobs": replay.jobs, "tasks": replay.tasks, "pending_jobs": pending,
+            "cell": {"name": cell.name, "machines": len(replay.workload.machines)},
+            "seconds": spent,
+            "jobs": replay.jobs,
+            "tasks": replay.tasks,
+            "pending_jobs": pending,
             "workload": replay.workload.about.strip().splitlines(),
-            "schedulers": figures, "verify": report.as_json(),
-        }  # fmt: skip
+            "schedulers": figures,
+            "verify": report.as_json(),
+        }
         render.document(result)
         return 0 if report.ok else 1
     placed = sum(each["tasks"] for each in figures.values())

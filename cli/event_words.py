@@ -14,8 +14,12 @@ MOST_JOBS = 3
 """Number of jobs that are named; of more only the number is printed."""
 _VERBS = {kind: kind for kind in (*ENDINGS, "left")}
 _VERBS |= {"submit": "submitted", "stop": "stopped", "abandon": "abandoned", "hold": "held", "release": "released"}
-_UPDATES = {"update": "began to update", "updated": "updated", "stalled": "stopped the update of",
-            "attempt": "placed nothing of"}  # fmt: skip
+_UPDATES = {
+    "update": "began to update",
+    "updated": "updated",
+    "stalled": "stopped the update of",
+    "attempt": "placed nothing of",
+}
 _OF_LOST = {"fail": "failed, not placed again", "requeue": "pending again", "late": "reported late"}
 _CHANGES = frozenset({"hold", "release", "awaited", "met", "resize", "drop", *_UPDATES})
 _STATES = {None: "ended", "stopped": "ended as stopped", "abandoned": "ended as abandoned"}

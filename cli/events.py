@@ -33,8 +33,14 @@ class EventKind(click.Choice[str]):
     "--limit", type=click.IntRange(0), default=50, show_default=True, metavar="N", help="Maximum number of events."
 )
 @click.option("--job", "asked", metavar="ID", help="Only events of this job (id, prefix of an id, or name).")
-@click.option("--kind", "kinds", type=EventKind(KINDS), multiple=True, metavar="KIND",
-              help=f"Only events of this kind; may be repeated. Kinds: {', '.join(KINDS)}.")  # fmt: skip
+@click.option(
+    "--kind",
+    "kinds",
+    type=EventKind(KINDS),
+    multiple=True,
+    metavar="KIND",
+    help=f"Only events of this kind; may be repeated. Kinds: {', '.join(KINDS)}.",
+)
 @columns_option
 @click.pass_obj
 def command(

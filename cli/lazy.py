@@ -171,25 +171,38 @@ def shared_options(*, environment: bool) -> list[click.Option]:
     """
     return [
         click.Option(
-            ["--store"], metavar="URL", expose_value=False, callback=_remember_store,
+            ["--store"],
+            metavar="URL",
+            expose_value=False,
+            callback=_remember_store,
             envvar="OMEGA_STORE" if environment else None,
             help="Store URL: redis://, rediss:// or unix:// (default: OMEGA_STORE, else the embedded store).",
         ),
         click.Option(
-            ["--store-file"], metavar="FILE", expose_value=False, callback=_remember_store,
+            ["--store-file"],
+            metavar="FILE",
+            expose_value=False,
+            callback=_remember_store,
             envvar="OMEGA_STORE_FILE" if environment else None,
             help="File with the store's URL, readable by its owner only [OMEGA_STORE_FILE].",
         ),
         click.Option(
-            ["--cell", "cell_name"], metavar="NAME", expose_value=False, callback=_remember, shell_complete=_cells,
+            ["--cell", "cell_name"],
+            metavar="NAME",
+            expose_value=False,
+            callback=_remember,
+            shell_complete=_cells,
             envvar="OMEGA_CELL" if environment else None,
             help="Name of the cell (default: OMEGA_CELL, else default, else the only cell of the store).",
         ),
         click.Option(
-            ["--json", "as_json"], is_flag=True, expose_value=False, callback=_remember,
+            ["--json", "as_json"],
+            is_flag=True,
+            expose_value=False,
+            callback=_remember,
             help="Print one JSON document instead of text.",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _everywhere(command: click.Command) -> click.Command:

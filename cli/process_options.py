@@ -24,16 +24,27 @@ def process_options(command: Command) -> Command:
     """Add --log-level, --log-format and --metrics to a command; their values are kept in the environment."""
     for option in (
         click.option(
-            "--metrics", metavar="PORT", callback=_into("OMEGA_METRICS"), expose_value=False,
+            "--metrics",
+            metavar="PORT",
+            callback=_into("OMEGA_METRICS"),
+            expose_value=False,
             help="Serve Prometheus metrics on 127.0.0.1:PORT, or at ADDRESS:PORT; further processes use the next "
             "ports; 0 picks a free port and prints it [OMEGA_METRICS].",
         ),
-        click.option("--log-format", type=click.Choice(["text", "json"]), callback=_into("OMEGA_LOG_FORMAT"),
-                     expose_value=False,
-                     help="Log format: text lines, or one JSON document per line [text; OMEGA_LOG_FORMAT]."),
-        click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]),
-                     callback=_into("OMEGA_LOG"), expose_value=False,
-                     help="Minimum log level on stderr [warning; OMEGA_LOG]."),
-    ):  # fmt: skip
+        click.option(
+            "--log-format",
+            type=click.Choice(["text", "json"]),
+            callback=_into("OMEGA_LOG_FORMAT"),
+            expose_value=False,
+            help="Log format: text lines, or one JSON document per line [text; OMEGA_LOG_FORMAT].",
+        ),
+        click.option(
+            "--log-level",
+            type=click.Choice(["debug", "info", "warning", "error"]),
+            callback=_into("OMEGA_LOG"),
+            expose_value=False,
+            help="Minimum log level on stderr [warning; OMEGA_LOG].",
+        ),
+    ):
         command = option(command)
     return command

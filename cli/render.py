@@ -26,11 +26,22 @@ MOST_LETTERS, MOST_BEGIN = 1_000, 600
 GAP = 2
 """Spaces between columns."""
 STYLES = {
-    "running": "green", "finished": "green", "up": "green", "ok": "green", "live": "green",
-    "pending": "yellow", "drained": "yellow", "held": "yellow", "leaving": "yellow",
-    "failed": "red", "abandoned": "red", "down": "red", "offline": "red", "lapsed": "red",
+    "running": "green",
+    "finished": "green",
+    "up": "green",
+    "ok": "green",
+    "live": "green",
+    "pending": "yellow",
+    "drained": "yellow",
+    "held": "yellow",
+    "leaving": "yellow",
+    "failed": "red",
+    "abandoned": "red",
+    "down": "red",
+    "offline": "red",
+    "lapsed": "red",
     "stopped": "bright_black",
-}  # fmt: skip
+}
 """Table values printed in colour."""
 
 
@@ -190,9 +201,12 @@ def progress(*, quiet: bool = False) -> "Iterator[Progress]":
     from cli.pace import ticking
 
     columns = [
-        TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn(),
-        TextColumn("{task.fields[more]}", markup=False), TimeElapsedColumn(),
-    ]  # fmt: skip
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[more]}", markup=False),
+        TimeElapsedColumn(),
+    ]
     screen = console(stderr=True)
     off = quiet or not screen.is_terminal
     bars = Progress(*columns, console=screen, transient=True, disable=off, redirect_stdout=False)

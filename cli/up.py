@@ -125,9 +125,19 @@ def _watch(app: App, cell: "StoredCell", group: "ProcessSupervisor", seconds: fl
 @process_options
 @click.pass_obj
 def command(
-    app: App, *, batch: int, service: int, mapreduce: int, schedulers: Sequence[str], machines: int | None,
-    cpu: str, memory: str, dealt: Dealt, speed: float, seconds: float | None,
-) -> None:  # fmt: skip
+    app: App,
+    *,
+    batch: int,
+    service: int,
+    mapreduce: int,
+    schedulers: Sequence[str],
+    machines: int | None,
+    cpu: str,
+    memory: str,
+    dealt: Dealt,
+    speed: float,
+    seconds: float | None,
+) -> None:
     """Start the store, a cell, schedulers, and an agent that offers this computer as a machine that runs tasks.
 
     Ctrl-C or omega down stops them; the cell's state stays in the store.
@@ -157,10 +167,13 @@ def command(
         if app.as_json:
             render.json_line({"store": app.shown_url, "cell": name, "machines": count, "processes": pids})
         else:
-            render.facts({
-                "store": app.shown_url, "cell": f"{name} · {words.count(count, 'machine')}",
-                "workers": "  ".join(f"{member} (pid {pid})" for member, pid in pids.items()),
-            })  # fmt: skip
+            render.facts(
+                {
+                    "store": app.shown_url,
+                    "cell": f"{name} · {words.count(count, 'machine')}",
+                    "workers": "  ".join(f"{member} (pid {pid})" for member, pid in pids.items()),
+                }
+            )
             what = "-- echo hello" if machines is None else "--name first --duration 5s"
             render.line(f"ready: omega --cell {name} job run --cpu 1 {what}   (Ctrl-C here stops all)")
         try:

@@ -29,8 +29,13 @@ def check_owner(me: str, cell: "JobStore", jobs: "Iterable[Job]", *, force: bool
 
 def changed_json(job: "Job") -> dict[str, Any]:
     """Return a job after a change as plain values."""
-    return {"state": state(job), "held": job.held, "after": [wait._asdict() for wait in job.after],
-            "totals": [group.total for group in job.groups], "modify_index": job.modified}  # fmt: skip
+    return {
+        "state": state(job),
+        "held": job.held,
+        "after": [wait._asdict() for wait in job.after],
+        "totals": [group.total for group in job.groups],
+        "modify_index": job.modified,
+    }
 
 
 def group_of(job: "Job", asked: str | None) -> int:
@@ -72,7 +77,7 @@ def end(cell: "JobStore", stopped: "Job", now_ms: Callable[[], int], by: str) ->
 
 def update(
     cell: "JobStore", spec: "JobSpec", check: int | None, me: str, now_ms: Callable[[], int], by: str, *, force: bool
-) -> "tuple[Job, Change]":  # fmt: skip
+) -> "tuple[Job, Change]":
     """Begin the update of the live job that has the id or name of `spec`. Refused, Overtaken, BadInput."""
     from omega.updating import change
 
@@ -98,13 +103,20 @@ def change_json(before: "Job", after: "Job") -> dict[str, Any]:
 
 def stopped_json(before: "Job", after: "Job", ended: int) -> dict[str, Any]:
     """Return a job that was stopped as plain values; `ended` counts the running tasks that were ended."""
-    return {"id": before.id, "name": before.name, "before": state(before), "state": state(after),
-            "unplaced": before.unplaced, "ended": ended, "modify_index": after.modified}  # fmt: skip
+    return {
+        "id": before.id,
+        "name": before.name,
+        "before": state(before),
+        "state": state(after),
+        "unplaced": before.unplaced,
+        "ended": ended,
+        "modify_index": after.modified,
+    }
 
 
 def resize(
     cell: "JobStore", job: "Job", group: str | None, count: int, now_ms: int, by: str, check: int | None
-) -> "Job":  # fmt: skip
+) -> "Job":
     """Give a task group of a job another number of tasks. Refused while an update of the job is under way."""
     if cell.updates().get(job.id) == "rolling":
         raise Refused(f"job {job.name}: an update of it is under way; wait, or update it with another count")

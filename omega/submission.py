@@ -154,7 +154,12 @@ def submit(
 def submitted_json(specs: "Sequence[JobSpec]", answers: "Sequence[Submitted]") -> list[dict[str, Any]]:
     """Return the answers to a submission as plain values."""
     return [
-        {"id": spec.id, "name": spec.name, "status": WORDS[answer.status], "tasks": spec.total,
-         "modify_index": answer.modified}
+        {
+            "id": spec.id,
+            "name": spec.name,
+            "status": WORDS[answer.status],
+            "tasks": spec.total,
+            "modify_index": answer.modified,
+        }
         for spec, answer in zip(specs, answers, strict=True)
-    ]  # fmt: skip
+    ]

@@ -13,8 +13,18 @@ from omega.simulation.run import SPREAD, spread_of
 from omega.workload.workload import Arrival, Workload
 from schedulers.scheduler import Scheduler
 
-HEADINGS = ("kind", "jobs", "scheduled", "abandoned", "tasks", "evicted", "wait mean", "wait p90", "busyness",
-            "conflict fraction")  # fmt: skip
+HEADINGS = (
+    "kind",
+    "jobs",
+    "scheduled",
+    "abandoned",
+    "tasks",
+    "evicted",
+    "wait mean",
+    "wait p90",
+    "busyness",
+    "conflict fraction",
+)
 
 
 class Text(str):
@@ -52,8 +62,13 @@ def _row(kind: str, of: dict[str, Any]) -> tuple[str, ...]:
     jobs = (of["jobs_submitted"], of["jobs_scheduled"], of["jobs_abandoned"])
     counts = (*jobs, of["tasks_scheduled"], of["tasks_evicted"])
     waits = (f"{of['wait_mean']:.3f} s", f"{of['wait_p90']:.3f} s")
-    return (kind, *(f"{count:,}" for count in counts), *waits,
-            f"{of['busyness_median']:.4f}", f"{of['conflict_fraction']:.4f}")  # fmt: skip
+    return (
+        kind,
+        *(f"{count:,}" for count in counts),
+        *waits,
+        f"{of['busyness_median']:.4f}",
+        f"{of['conflict_fraction']:.4f}",
+    )
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -62,10 +77,18 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def simulate(  # noqa: PLR0913 - all but two by name
-    scheduler: Scheduler | Sequence[Scheduler], cluster: str | Workload = "C", days: float = 1.0, *,
-    takes: str = "batch", share: float = 0.5, seed: int = 0, machines: int | None = None,
-    architecture: str = "shared-state", batch_schedulers: int = 1, progress: Callable[[float], None] | None = None,
-) -> Trial:  # fmt: skip
+    scheduler: Scheduler | Sequence[Scheduler],
+    cluster: str | Workload = "C",
+    days: float = 1.0,
+    *,
+    takes: str = "batch",
+    share: float = 0.5,
+    seed: int = 0,
+    machines: int | None = None,
+    architecture: str = "shared-state",
+    batch_schedulers: int = 1,
+    progress: Callable[[float], None] | None = None,
+) -> Trial:
     """Simulate a scheduler, or several of different kinds, beside one service and `batch_schedulers` batch schedulers.
 
     `cluster` is a cell of the Omega paper (A, B, C), the path of a file.csv, or a workload; `machines` makes a cell of
@@ -89,9 +112,15 @@ def simulate(  # noqa: PLR0913 - all but two by name
 
 
 def run(
-    given: Sequence[Scheduler], workload: Workload, settings: Settings, *, takes: str = "batch", share: float = 0.5,
-    cell: Cell | None = None, progress: Callable[[float], None] | None = None,
-) -> Result:  # fmt: skip
+    given: Sequence[Scheduler],
+    workload: Workload,
+    settings: Settings,
+    *,
+    takes: str = "batch",
+    share: float = 0.5,
+    cell: Cell | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Result:
     """Simulate schedulers on a workload as `simulate` does; `cell` as in Simulation. Raises BadInput."""
     if not settings.architecture.startswith("monolithic"):
         there = {arrival.job.kind for arrival in workload.arrivals}

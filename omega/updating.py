@@ -40,8 +40,11 @@ def change(job: Job, spec: JobSpec, *, again: bool = False) -> Change:
         target = known[name]
         now = job.groups[target.group]
         same = (now.need, now.duration_ms, now.once, extras[target.group]) == (
-            group.need, group.duration_ms, group.once, dict(group.extra)
-        )  # fmt: skip
+            group.need,
+            group.duration_ms,
+            group.once,
+            dict(group.extra),
+        )
         older = target.older if same and not again else (*target.older, target.group)
         number = target.group if same and not again else len(job.groups) + len(fresh)
         if number != target.group:

@@ -63,11 +63,21 @@ def _float(loader: Any, node: Any) -> float:
 
 
 _CONSTRUCTORS = {
-    NULL: _null, BOOLEAN: _boolean, INTEGER: _integer, FLOAT: _float, MERGE: yaml.SafeLoader.yaml_constructors[TEXT],
-    **{tag: yaml.SafeLoader.yaml_constructors[tag] for tag in (
-        TEXT, "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map", None,
-    )},
-}  # fmt: skip
+    NULL: _null,
+    BOOLEAN: _boolean,
+    INTEGER: _integer,
+    FLOAT: _float,
+    MERGE: yaml.SafeLoader.yaml_constructors[TEXT],
+    **{
+        tag: yaml.SafeLoader.yaml_constructors[tag]
+        for tag in (
+            TEXT,
+            "tag:yaml.org,2002:seq",
+            "tag:yaml.org,2002:map",
+            None,
+        )
+    },
+}
 
 
 def core(loader: type[Any]) -> type[Any]:

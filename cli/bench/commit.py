@@ -36,14 +36,30 @@ def command(app: App, /, **settings: Any) -> None:
         render.document(document)
         return
     render.table(
-        [">clients", ">claims per transaction", ">claims/s", ">transactions/s", ">ceiling", ">ratio", ">from", ">to",
-         "ceiling is"],
         [
-            [run["clients"], run["size"], run["claims_per_second"], run["transactions_per_second"],
-             run["ceiling_claims_per_second"], f"{run['ratio']:.2f}", *(f"{r:.2f}" for r in run["spread"]["ratio"]),
-             run["ceiling_kind"]]
+            ">clients",
+            ">claims per transaction",
+            ">claims/s",
+            ">transactions/s",
+            ">ceiling",
+            ">ratio",
+            ">from",
+            ">to",
+            "ceiling is",
+        ],
+        [
+            [
+                run["clients"],
+                run["size"],
+                run["claims_per_second"],
+                run["transactions_per_second"],
+                run["ceiling_claims_per_second"],
+                f"{run['ratio']:.2f}",
+                *(f"{r:.2f}" for r in run["spread"]["ratio"]),
+                run["ceiling_kind"],
+            ]
             for run in document["runs"]
         ],
-    )  # fmt: skip
+    )
     per_call = document["runs"][0]["transactions_per_call"]
     foot(document, f"{document['cell']['machines']:,} machines, {per_call} transactions per round trip")

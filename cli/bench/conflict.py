@@ -74,10 +74,25 @@ def command(app: App, /, gang: bool, **settings: Any) -> None:
         render.document(document)
         return
     render.table(
-        [">batch", ">service", "detection", "commit", ">full", "jobs", ">runs", ">tasks/s", ">from", ">to", ">gangs/s",
-         ">conflict fraction", ">from", ">to", ">server cpu"],
+        [
+            ">batch",
+            ">service",
+            "detection",
+            "commit",
+            ">full",
+            "jobs",
+            ">runs",
+            ">tasks/s",
+            ">from",
+            ">to",
+            ">gangs/s",
+            ">conflict fraction",
+            ">from",
+            ">to",
+            ">server cpu",
+        ],
         [_contest(row) for row in document["medians"]],
-    )  # fmt: skip
+    )
     for row in document.get("comparisons", []):
         low, high = row["spread"]
         where = ", ".join(str(row[name]) for name in ("detection", "commit") if name in row)

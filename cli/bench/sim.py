@@ -43,15 +43,33 @@ def command(app: App, /, **settings: Any) -> None:
         return
     if "speed" in document:
         render.table(
-            ["architecture", "detection", "commit", ">machines", ">jobs", ">tasks", ">s", ">from", ">to",
-             ">theirs, warm", ">cold"],
             [
-                [row["architecture"], row["detection"], row["commit"], row["machines"], row["jobs"], row["tasks"],
-                 *(f"{s:.2f}" for s in (row["wall_seconds"], *row["spread"])),
-                 *(f"{row['reference'][when]:.2f}" for when in ("warm", "cold"))]
+                "architecture",
+                "detection",
+                "commit",
+                ">machines",
+                ">jobs",
+                ">tasks",
+                ">s",
+                ">from",
+                ">to",
+                ">theirs, warm",
+                ">cold",
+            ],
+            [
+                [
+                    row["architecture"],
+                    row["detection"],
+                    row["commit"],
+                    row["machines"],
+                    row["jobs"],
+                    row["tasks"],
+                    *(f"{s:.2f}" for s in (row["wall_seconds"], *row["spread"])),
+                    *(f"{row['reference'][when]:.2f}" for when in ("warm", "cold")),
+                ]
                 for row in document["speed"]
             ],
-        )  # fmt: skip
+        )
     if "agreement" in document:
         render.table(
             ["architecture", "commit", ">t_job service", ">figures", ">agree", "apart"],

@@ -30,9 +30,17 @@ MOST_DIGITS = 15
 @columns_option
 @click.pass_obj
 def command(
-    app: App, *, kind: str | None, cpu: str | None, memory: str | None, others: Mapping[str, str],
-    jobs: str | None, precedence: str | None, clear: bool, columns: Columns,
-) -> None:  # fmt: skip
+    app: App,
+    *,
+    kind: str | None,
+    cpu: str | None,
+    memory: str | None,
+    others: Mapping[str, str],
+    jobs: str | None,
+    precedence: str | None,
+    clear: bool,
+    columns: Columns,
+) -> None:
     """Show the limits, or change those of KIND. Limits that are not given stay; the value none removes one.
 
     A limit below the present use ends nothing: no task of the kind starts until enough have ended. To free the

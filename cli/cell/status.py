@@ -47,20 +47,25 @@ def _show(
         for name, each in found["utilisation"].items()
     ]
     live, lapsed, counts = found["schedulers"]["live"], found["schedulers"]["lapsed"], found["transactions"]
-    render.facts({
-        "cell": f"{cell.name} · version {found['version']:,} · {store}",
-        "machines": f"{machines.pop('total'):,} · {_by_word(machines, 'up')}",
-        "in use": " · ".join(use),
-        "jobs": f"{jobs.pop('total'):,} · {_by_word(jobs, 'pending', 'running')}",
-        "tasks": f"{tasks.pop('total'):,} · {_by_word(tasks, 'pending', 'placed')}",
-        "pending": ", ".join(f"{number:,} of kind {kind}" for kind, number in found["pending"].items()) or "nothing",
-        "wanted": _wanted(found["demand"], found["utilisation"]),
-        "troubles": recently_text(past),
-        "schedulers": (f"{len(live)} live: {words.listing(live, 8)}" if live else "none live; see omega scheduler run")
-        + (f" · lapsed: {words.listing(lapsed)}" if lapsed else ""),
-        "transactions": f"{counts['total']:,} · {counts['conflicts']:,} with a conflict · "
-        f"conflict fraction {words.fraction(counts['conflict_fraction'])}",
-    })  # fmt: skip
+    render.facts(
+        {
+            "cell": f"{cell.name} · version {found['version']:,} · {store}",
+            "machines": f"{machines.pop('total'):,} · {_by_word(machines, 'up')}",
+            "in use": " · ".join(use),
+            "jobs": f"{jobs.pop('total'):,} · {_by_word(jobs, 'pending', 'running')}",
+            "tasks": f"{tasks.pop('total'):,} · {_by_word(tasks, 'pending', 'placed')}",
+            "pending": ", ".join(f"{number:,} of kind {kind}" for kind, number in found["pending"].items())
+            or "nothing",
+            "wanted": _wanted(found["demand"], found["utilisation"]),
+            "troubles": recently_text(past),
+            "schedulers": (
+                f"{len(live)} live: {words.listing(live, 8)}" if live else "none live; see omega scheduler run"
+            )
+            + (f" · lapsed: {words.listing(lapsed)}" if lapsed else ""),
+            "transactions": f"{counts['total']:,} · {counts['conflicts']:,} with a conflict · "
+            f"conflict fraction {words.fraction(counts['conflict_fraction'])}",
+        }
+    )
     limited = {kind: use for kind, use in kinds.items() if _limited(use)}
     if limited:
         render.line()
@@ -71,8 +76,9 @@ def _wanted(wanted: Mapping[str, int], use: Mapping[str, Mapping[str, float]]) -
     """Return the sum of the pending tasks' needs, and its share of the capacity."""
     amounts = [
         f"{name} {words.amount(name, wanted[name])} ({words.percent(wanted[name], each['capacity'])} of all)"
-        for name, each in use.items() if wanted[name]
-    ]  # fmt: skip
+        for name, each in use.items()
+        if wanted[name]
+    ]
     return f"{words.count(wanted['tasks'], 'task')}: {', '.join(amounts)}" if wanted["tasks"] else ""
 
 

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from cellstate.ports import JobStore
 
 
-def change(
-    app: App, asked: Sequence[str], done: str, make: "Callable[[JobStore, Job], Job]", *, force: bool
-) -> None:  # fmt: skip
+def change(app: App, asked: Sequence[str], done: str, make: "Callable[[JobStore, Job], Job]", *, force: bool) -> None:
     """Find jobs, `make` a change of each, and print its result; `done` is the word for it. Refused: see check_owner."""
     cell = app.open(to_change=True)
     answers = []

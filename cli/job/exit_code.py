@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 _EXIT = re.compile(r"exit (\d+)", re.ASCII)
 _KILLED = re.compile(r"killed by (?:signal (\d+)|(SIG\w+))", re.ASCII)
 _CODES = {
-    "command not found: ": 127, "not executable: ": 126, "cannot run ": 126, "time limit ": 124, "out of memory ": 137,
-}  # fmt: skip
+    "command not found: ": 127,
+    "not executable: ": 126,
+    "cannot run ": 126,
+    "time limit ": 124,
+    "out of memory ": 137,
+}
 
 
 def code_of(reason: str) -> int:

@@ -52,8 +52,15 @@ def follow_all(
 def as_json(job: "Job", status: str) -> dict[str, Any]:
     """Return a followed job as plain values."""
     total = sum(group.total for group in job.groups)
-    return {"id": job.id, "name": job.name, "status": status, "tasks": total, "state": state(job),
-            "counts": counts(job.groups), "modify_index": job.modified}  # fmt: skip
+    return {
+        "id": job.id,
+        "name": job.name,
+        "status": status,
+        "tasks": total,
+        "state": state(job),
+        "counts": counts(job.groups),
+        "modify_index": job.modified,
+    }
 
 
 class _One:

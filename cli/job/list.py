@@ -25,16 +25,27 @@ SPARE = ("user", "kind", "prec", "stopped", "failed", "placed")
 @click.option("--kind", metavar="KIND", help="Only those of a kind.")
 @click.option("--state", "wanted", type=click.Choice(STATES), help="Only those in this state.")
 @click.option("--user", metavar="NAME", help="Only those that this user submitted.")
-@click.option("--limit", type=click.IntRange(1), metavar="N",
-              help=f"Only the N newest (default: {MOST_ROWS}; with --json all).")  # fmt: skip
-@click.option("--before", type=click.IntRange(1), metavar="N",
-              help="Only jobs older than the N-th submission: the next page of a list.")  # fmt: skip
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help=f"Only the N newest (default: {MOST_ROWS}; with --json all)."
+)
+@click.option(
+    "--before",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Only jobs older than the N-th submission: the next page of a list.",
+)
 @columns_option
 @click.pass_obj
 def command(
-    app: App, *, kind: str | None, wanted: str | None, user: str | None, limit: int | None, before: int | None,
+    app: App,
+    *,
+    kind: str | None,
+    wanted: str | None,
+    user: str | None,
+    limit: int | None,
+    before: int | None,
     columns: Columns,
-) -> None:  # fmt: skip
+) -> None:
     """List the jobs in order of submission, with their state and its reason.
 
     States: pending (no task is placed), running (some task is placed), held, finished, failed, stopped, abandoned.

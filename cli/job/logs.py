@@ -26,9 +26,7 @@ POLL_SECONDS = 0.2
 @click.option("--tail", "lines", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
 @click.option("--follow", "-f", is_flag=True, help="Print new output until the task ends or Ctrl-C.")
 @click.pass_obj
-def command(
-    app: App, job: str, task: int, group: str | None, stderr: bool, lines: int | None, follow: bool
-) -> None:  # fmt: skip
+def command(app: App, job: str, task: int, group: str | None, stderr: bool, lines: int | None, follow: bool) -> None:
     """Print a task's output: all kept output on the machine it ran on, the last lines elsewhere."""
     cell = app.open()
     found = find_job(cell, job)

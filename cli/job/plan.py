@@ -62,10 +62,14 @@ def _show(plan: Plan, most: int | None) -> None:
     several, kinds = len(plan.spec.groups) > 1, sorted({name for each in placements for name in each["scores"]})
     detailed = most is None and bool(kinds)
     rows = [
-        (*([plan.spec.groups[each["group"]].extra.get("name", each["group"])] if several else []), each["machine"],
-         each["tasks"], *([f"{each['score']:.3f}", *(f"{each['scores'][kind]:.3f}" for kind in kinds)]
-                          if detailed else [])) for each in placements[:most]
-    ]  # fmt: skip
+        (
+            *([plan.spec.groups[each["group"]].extra.get("name", each["group"])] if several else []),
+            each["machine"],
+            each["tasks"],
+            *([f"{each['score']:.3f}", *(f"{each['scores'][kind]:.3f}" for kind in kinds)] if detailed else []),
+        )
+        for each in placements[:most]
+    ]
     headings = ["group"] * several + [
         "machine",
         ">tasks",

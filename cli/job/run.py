@@ -27,19 +27,43 @@ if TYPE_CHECKING:
 @click.option("--count", default=1, show_default=True, type=click.IntRange(1, 10_000_000), metavar="N", help="Tasks.")
 @amount_options("of each task")
 @click.option("--duration", metavar="TIME", help="What simulated machines take, such as 30s.")
-@click.option("--env", "environment", metavar="NAME=VALUE", multiple=True, callback=pairs,
-              help="A variable of its environment; may be given several times.")  # fmt: skip
-@click.option("--directory", metavar="DIR",
-              help="Where to run it (default: here, on machines that have this directory).")  # fmt: skip
+@click.option(
+    "--env",
+    "environment",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=pairs,
+    help="A variable of its environment; may be given several times.",
+)
+@click.option(
+    "--directory", metavar="DIR", help="Where to run it (default: here, on machines that have this directory)."
+)
 @click.option("--time-limit", metavar="TIME", help="When to end a task that still runs.")
-@click.option("--restart", default=0, show_default=True, type=click.IntRange(0, 1_000), metavar="N",
-              help="Run a task that failed so many times again.")  # fmt: skip
-@click.option("--precedence", default=0, show_default=True, type=click.IntRange(0, 1_000_000), metavar="N",
-              help="Larger is more important.")  # fmt: skip
+@click.option(
+    "--restart",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 1_000),
+    metavar="N",
+    help="Run a task that failed so many times again.",
+)
+@click.option(
+    "--precedence",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 1_000_000),
+    metavar="N",
+    help="Larger is more important.",
+)
 @click.option("--user", metavar="NAME", help="Owner of the job (default: OMEGA_USER, else the login name).")
 @click.option("--pool", metavar="PATH", help="The pool it belongs to.")
-@click.option("--constraint", "constraints", multiple=True, metavar="TEXT",
-              help="What machines must be, such as \"rack in ['r1', 'r2']\"; may be given several times.")  # fmt: skip
+@click.option(
+    "--constraint",
+    "constraints",
+    multiple=True,
+    metavar="TEXT",
+    help="What machines must be, such as \"rack in ['r1', 'r2']\"; may be given several times.",
+)
 @click.option("--gang", is_flag=True, help="Place all tasks at once, or none.")
 @click.option("--simulate", is_flag=True, help="Do not run CMD; let simulated machines take the job too.")
 @click.option("--strict-gang", is_flag=True, help="A gang that is evicted as a whole when one of it is.")
@@ -61,12 +85,32 @@ if TYPE_CHECKING:
 @click.argument("words", nargs=-1, metavar="[-- CMD…]")
 @click.pass_context
 def command(
-    ctx: click.Context, *, name: str | None, kind: str, count: int, cpu: str | None, memory: str | None,
-    others: Mapping[str, str], duration: str | None, environment: Mapping[str, str], directory: str | None,
-    time_limit: str | None, restart: int, precedence: int, user: str | None, pool: str | None,
-    constraints: Sequence[str], gang: bool, strict_gang: bool, simulate: bool,
-    waits: Sequence[str], array: str | None, hold: bool, follow: bool | None, words: Sequence[str],
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    *,
+    name: str | None,
+    kind: str,
+    count: int,
+    cpu: str | None,
+    memory: str | None,
+    others: Mapping[str, str],
+    duration: str | None,
+    environment: Mapping[str, str],
+    directory: str | None,
+    time_limit: str | None,
+    restart: int,
+    precedence: int,
+    user: str | None,
+    pool: str | None,
+    constraints: Sequence[str],
+    gang: bool,
+    strict_gang: bool,
+    simulate: bool,
+    waits: Sequence[str],
+    array: str | None,
+    hold: bool,
+    follow: bool | None,
+    words: Sequence[str],
+) -> None:
     """Submit one job of identical tasks that run CMD, follow it to its end, and exit with its task's exit code.
 
     Of several tasks the first that did not exit with 0 counts. 128 + N: ended by signal N. 127: no such command.
@@ -95,11 +139,7 @@ def command(
     group = TaskGroup(need, count, milliseconds, extra)
     said_of_it = {"environment": dict(environment), "user": user, "pool": pool, "simulate": simulate}
     about: dict[str, Any] = {name: value for name, value in said_of_it.items() if value}
-    if directory is not None:
-        about["directory"] = str(Path(directory).absolute())
-    elif words:
-        with suppress(FileNotFoundError):  # the current directory was removed
-            about["submitted_in"] = str(Path.cwd())
+    about |= _directory(directory, run=bool(words))
     together = Gang.STRICT if strict_gang else Gang.YES if gang else Gang.NO
     job_id = new_id()
     after, said = _after(cell, waits)
@@ -114,6 +154,15 @@ def command(
         if name is not None:
             raise
         submit(ctx, cell, [spec(f"{stem(words)}-{job_id[:4]}")], follow, hold=hold, of_tasks=True)
+
+
+def _directory(asked: str | None, *, run: bool) -> dict[str, str]:
+    """Return the requested directory of the job, else of a job that runs a command the current one."""
+    if asked is not None:
+        return {"directory": str(Path(asked).absolute())}
+    with suppress(FileNotFoundError):  # the current directory was removed
+        return {"submitted_in": str(Path.cwd())} if run else {}
+    return {}
 
 
 def _array(text: str) -> "Array":

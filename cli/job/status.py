@@ -121,10 +121,15 @@ def _show_runs(status: JobStatus, most: int) -> None:
         return
     groups = dict(enumerate(group_names(job)))
     rows = [
-        (str(run.placement), names.get(run.machine, str(run.machine)), groups.get(run.group, "?"), run.tasks,
-         "leaving" if run.leaving else "running")
+        (
+            str(run.placement),
+            names.get(run.machine, str(run.machine)),
+            groups.get(run.group, "?"),
+            run.tasks,
+            "leaving" if run.leaving else "running",
+        )
         for run in runs[:most]
-    ]  # fmt: skip
+    ]
     render.line()
     render.table((">placement", "machine", "group", "tasks", "state"), rows)
     if len(runs) > most:

@@ -126,9 +126,10 @@ def _ended(group: GroupStatus, chapter: Chapter) -> str:
     found = counts([group])
     why = {
         "finished": "exit 0" if chapter.ran else "",
-        "failed": words.listing([text if count == found["failed"] else f"{count:,} × {text}"
-                                 for text, count in chapter.failures.items()]),
-    }  # fmt: skip
+        "failed": words.listing(
+            [text if count == found["failed"] else f"{count:,} × {text}" for text, count in chapter.failures.items()]
+        ),
+    }
     ways = [
         f"{found[word]:,} {word}" + (f" ({why[word]})" if why.get(word) else "")
         for word in ("finished", "failed", "stopped")

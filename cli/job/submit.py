@@ -48,9 +48,14 @@ def command(ctx: click.Context, files: Sequence[str], hold: bool, check: int | N
 
 
 def submit(
-    ctx: click.Context, cell: "JobStore", specs: "Sequence[JobSpec]", follow: bool | None, *, hold: bool = False,
+    ctx: click.Context,
+    cell: "JobStore",
+    specs: "Sequence[JobSpec]",
+    follow: bool | None,
+    *,
+    hold: bool = False,
     of_tasks: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Submit jobs, print the answers, and follow them if asked. Duplicate when a name or id is taken.
 
     Without an option, jobs are followed on a terminal. `of_tasks`: exit with the code of the first failed task instead

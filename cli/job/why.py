@@ -143,9 +143,12 @@ def _show_steps(part: "GroupExplanation", machines: int) -> None:
     steps: Sequence[Step] = part.steps
     width = max((len(step.what) for step in steps), default=0)
     of: Mapping[str, str] = {
-        "NO_MACHINE": "{} unavailable (drained or down)", "RESOURCES": "insufficient on {}",
-        "TOO_LARGE": "{} too small", "NO_EXECUTOR": "{} offline", "SIMULATED": "{} simulated",
-    }  # fmt: skip
+        "NO_MACHINE": "{} unavailable (drained or down)",
+        "RESOURCES": "insufficient on {}",
+        "TOO_LARGE": "{} too small",
+        "NO_EXECUTOR": "{} offline",
+        "SIMULATED": "{} simulated",
+    }
     before = machines
     for step in steps:
         if not before:

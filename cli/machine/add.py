@@ -29,9 +29,15 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def command(
-    app: App, names: Sequence[str], cpu: str | None, memory: str | None, others: Mapping[str, str],
-    dealt: Dealt, count: int | None, executor: str,
-) -> None:  # fmt: skip
+    app: App,
+    names: Sequence[str],
+    cpu: str | None,
+    memory: str | None,
+    others: Mapping[str, str],
+    dealt: Dealt,
+    count: int | None,
+    executor: str,
+) -> None:
     """Add simulated machines. An identical existing machine is left as it is.
 
     They are offline, and take no tasks, until their executor runs: omega up, or omega machine simulate. A computer

@@ -41,8 +41,15 @@ def command(app: App, name: str, cpu: str | None, memory: str | None, others: Ma
             "add --evict, or drain it first"
         ) from None
     if app.as_json:
-        render.document({"cell": cell.name, "name": machine.name, "index": machine.index,
-                         "capacity": cell.dimensions.numbers(capacity), "evicted": evicted})  # fmt: skip
+        render.document(
+            {
+                "cell": cell.name,
+                "name": machine.name,
+                "index": machine.index,
+                "capacity": cell.dimensions.numbers(capacity),
+                "evicted": evicted,
+            }
+        )
         return
     more = f" · {words.count(evicted, 'task')} evicted and requeued" if evicted else ""
     render.line(f"machine {machine.name} has {words.amounts(cell.dimensions, capacity)}{more}")

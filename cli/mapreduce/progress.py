@@ -23,11 +23,13 @@ def facts(cell: "Queries", job: "Job") -> dict[str, str]:
         lines["gave up"] = f"{found.failed.replace(' ', ' shard ')}: tried too often"
     if found.failing:
         names = machine_names(cell, found)
-        lines["failing on"] = words.listing([
-            f"{names.get(index, str(index))} ({words.count(count, 'shard')} in a row"
-            + (", left out)" if index in found.left_out else ")")
-            for index, count in found.failing
-        ])  # fmt: skip
+        lines["failing on"] = words.listing(
+            [
+                f"{names.get(index, str(index))} ({words.count(count, 'shard')} in a row"
+                + (", left out)" if index in found.left_out else ")")
+                for index, count in found.failing
+            ]
+        )
     return {**lines, "output": str(plan["output"])}
 
 

@@ -40,12 +40,33 @@ def show(found: Sequence[dict[str, Any]]) -> None:
         share = "" if each["conflict_fraction"] is None else f" ({words.fraction(each['conflict_fraction'])})"
         conflicts = f"{each['conflicts']:,}/{each['transactions']:,}{share}" if share else ""
         busy = "" if each["busyness"] is None else f"{each['busyness']:.2f}"
-        rows.append((
-            each["member"], each["state"], numbers["jobs"], numbers["tasks"],
-            conflicts, waits, busy, numbers["queued"], numbers["blocked"],
-            *([numbers["abandoned"]] if given_up else []),
-        ))  # fmt: skip
+        rows.append(
+            (
+                each["member"],
+                each["state"],
+                numbers["jobs"],
+                numbers["tasks"],
+                conflicts,
+                waits,
+                busy,
+                numbers["queued"],
+                numbers["blocked"],
+                *([numbers["abandoned"]] if given_up else []),
+            )
+        )
     render.table(
-        ("scheduler", "state", ">jobs", ">tasks", ">conflicts", ">wait/p90", ">busy", ">queued",
-         ">blocked", *([">abandoned"] if given_up else [])), rows, ("jobs", "blocked"),
-    )  # fmt: skip
+        (
+            "scheduler",
+            "state",
+            ">jobs",
+            ">tasks",
+            ">conflicts",
+            ">wait/p90",
+            ">busy",
+            ">queued",
+            ">blocked",
+            *([">abandoned"] if given_up else []),
+        ),
+        rows,
+        ("jobs", "blocked"),
+    )

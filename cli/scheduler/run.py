@@ -32,14 +32,20 @@ TRIES = 5
 @click.argument("kind", required=False)
 @click.option("--file", "path", type=click.Path(path_type=Path), help="TOML file that composes the scheduler.")
 @click.option("--preemption", metavar="POLICY", help="Preemption policy for jobs that fit nowhere: none, precedence.")
-@click.option("--instances", default=1, show_default=True, type=click.IntRange(1, 256), metavar="N",
-              help="Number of scheduler processes.")  # fmt: skip
+@click.option(
+    "--instances",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 256),
+    metavar="N",
+    help="Number of scheduler processes.",
+)
 @click.option("--name", metavar="NAME", help="Name of the scheduler, KIND/NAME (default: the first free number).")
 @process_options
 @click.pass_obj
 def command(
-    app: App, kind: str | None, path: Path | None, preemption: str | None, instances: int, name: str | None,
-) -> None:  # fmt: skip
+    app: App, kind: str | None, path: Path | None, preemption: str | None, instances: int, name: str | None
+) -> None:
     """Run schedulers of a KIND in the foreground; Ctrl-C lets them finish and deregister.
 
     KIND is batch, service, mapreduce, a kind of an installed package (omega scheduler policies), or

@@ -38,20 +38,24 @@ def show(each: Mapping[str, Any]) -> None:
         return
     wait, last = each["wait_seconds"], each["last_cycle"]
     transactions, given_up = words.count(each["transactions"], "transaction"), each["abandoned"]
-    render.facts({
-        "scheduler": f"{each['member']} · {each['state']} · incarnation {each['incarnation']}"
-                     + (f" · evicts by {each.get('evicts_by') or 'a policy of its own'}" if each["evicts"] else ""),
-        "busyness": f"{each['busyness']:.2f} over {words.seconds(each['seconds'])}",
-        "wait": f"{words.seconds(wait['mean'])} mean, {words.seconds(wait['p90'])} p90 of {each['jobs']:,} jobs",
-        "conflicts": f"fraction {words.fraction(each['conflict_fraction'])} · {each['conflicts']:,} of {transactions}"
-                     + (f" · {words.count(given_up, 'job')} given up" if given_up else ""),
-        "placed": words.count(each["tasks"], "task"),
-        "queue": f"{each['queued']:,} queued · {each['blocked']:,} blocked · "
-                 f"{each['pending_of_kind']:,} of kind {each['kind']} pending in the cell",
-        "last cycle": "none yet" if last["seconds"] is None
-                      else f"took {words.seconds(last['seconds'])}, {words.age(last['ago'])} ago",
-        "rejections": " · ".join(_rejecting(machine) for machine in each["rejecting_machines"]),
-    })  # fmt: skip
+    render.facts(
+        {
+            "scheduler": f"{each['member']} · {each['state']} · incarnation {each['incarnation']}"
+            + (f" · evicts by {each.get('evicts_by') or 'a policy of its own'}" if each["evicts"] else ""),
+            "busyness": f"{each['busyness']:.2f} over {words.seconds(each['seconds'])}",
+            "wait": f"{words.seconds(wait['mean'])} mean, {words.seconds(wait['p90'])} p90 of {each['jobs']:,} jobs",
+            "conflicts": f"fraction {words.fraction(each['conflict_fraction'])} · "
+            f"{each['conflicts']:,} of {transactions}"
+            + (f" · {words.count(given_up, 'job')} given up" if given_up else ""),
+            "placed": words.count(each["tasks"], "task"),
+            "queue": f"{each['queued']:,} queued · {each['blocked']:,} blocked · "
+            f"{each['pending_of_kind']:,} of kind {each['kind']} pending in the cell",
+            "last cycle": "none yet"
+            if last["seconds"] is None
+            else f"took {words.seconds(last['seconds'])}, {words.age(last['ago'])} ago",
+            "rejections": " · ".join(_rejecting(machine) for machine in each["rejecting_machines"]),
+        }
+    )
     for machine in each["rejecting_machines"]:
         if machine["in_a_row"] >= OVER_AND_OVER:
             told = f"machine {machine['machine']} rejected {machine['in_a_row']} claims of {each['member']} in a row"

@@ -21,38 +21,73 @@ machines_of_figure = click.option(
 )
 
 
+_CONFIGURATION = (
+    click.option(
+        "--architecture",
+        metavar="NAME",
+        help="monolithic-single, monolithic-multi, partitioned, two-level or shared-state (default).",
+    ),
+    click.option(
+        "--workload",
+        metavar="FILE.csv|PRESET",
+        help="Workload file, or the cell A, B or C (default) "
+        "of the Omega paper: C measured on Google's 2011 trace, A and B calibrated.",
+    ),
+    click.option(
+        "--machines",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Number of machines (default: 12477, a "
+        "file's 1000). At a smaller preset jobs arrive as often, with proportionally shorter tasks.",
+    ),
+    click.option("--cpu", metavar="AMOUNT", help="Cores of each machine; of a preset's largest one."),
+    click.option("--memory", metavar="AMOUNT", help="Memory of each machine; of a preset's largest one."),
+    click.option("--days", type=click.FloatRange(0, 10_000, min_open=True), help="Simulated days (default: 1)."),
+    click.option("--seed", type=int, help="Seed of all random numbers (default: 0)."),
+    click.option(
+        "--rate",
+        type=click.FloatRange(0, min_open=True),
+        metavar="FACTOR",
+        help="Factor on the batch jobs of a preset (default: 1).",
+    ),
+    click.option("--batch", type=click.IntRange(1, 256), metavar="N", help="Batch schedulers (default: 1)."),
+    click.option("--t-job-batch", type=SECONDS, metavar="S", help="Decision time of a batch job (default: 0.1)."),
+    click.option(
+        "--t-job-service",
+        type=SECONDS,
+        metavar="S",
+        help="For service jobs (default: 0.1); under monolithic-single of every job.",
+    ),
+    click.option("--t-task", type=SECONDS, metavar="S", help="Decision time per task (default: 0.005)."),
+    click.option("--t-task-service", type=SECONDS, metavar="S", help="The same, for tasks of service jobs."),
+    click.option("--detection", type=click.Choice(["fine", "coarse"]), help="Conflict detection (default: fine)."),
+    click.option("--commit", type=click.Choice(["incremental", "gang"]), help="Default: incremental."),
+    click.option("--placement", metavar="NAME", help="Placement policy: random (default), first-fit or best-fit."),
+    click.option("--sharing", metavar="NAME", help="How batch schedulers share jobs: hash or round-robin."),
+    click.option(
+        "--offers",
+        metavar="RULES",
+        help="Two-level offers: as in the paper, or with additions of the "
+        "authors' simulator: authors (default under --reference-rules).",
+    ),
+    click.option(
+        "--release-moves-number/--no-release-moves-number",
+        default=None,
+        help="Whether the end of a task raises its machine's sequence number (default: yes).",
+    ),
+    click.option(
+        "--reference-rules",
+        is_flag=True,
+        default=None,
+        help="Retry, abandon and count as the authors' simulator does.",
+    ),
+)
+"""An option for every parameter of a Configuration; omitted options keep their defaults."""
+
+
 def configuration_options(function: F) -> F:
-    """Add an option for every parameter of a Configuration; omitted options keep their defaults."""
-    for option in reversed((
-        click.option("--architecture", metavar="NAME", help="monolithic-single, monolithic-multi, partitioned, "
-                     "two-level or shared-state (default)."),
-        click.option("--workload", metavar="FILE.csv|PRESET", help="Workload file, or the cell A, B or C (default) "
-                     "of the Omega paper: C measured on Google's 2011 trace, A and B calibrated."),
-        click.option("--machines", type=click.IntRange(1), metavar="N", help="Number of machines (default: 12477, a "
-        "file's 1000). At a smaller preset jobs arrive as often, with proportionally shorter tasks."),
-        click.option("--cpu", metavar="AMOUNT", help="Cores of each machine; of a preset's largest one."),
-        click.option("--memory", metavar="AMOUNT", help="Memory of each machine; of a preset's largest one."),
-        click.option("--days", type=click.FloatRange(0, 10_000, min_open=True), help="Simulated days (default: 1)."),
-        click.option("--seed", type=int, help="Seed of all random numbers (default: 0)."),
-        click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="FACTOR",
-                     help="Factor on the batch jobs of a preset (default: 1)."),
-        click.option("--batch", type=click.IntRange(1, 256), metavar="N", help="Batch schedulers (default: 1)."),
-        click.option("--t-job-batch", type=SECONDS, metavar="S", help="Decision time of a batch job (default: 0.1)."),
-        click.option("--t-job-service", type=SECONDS, metavar="S", help="For service jobs (default: 0.1); under "
-                     "monolithic-single of every job."),
-        click.option("--t-task", type=SECONDS, metavar="S", help="Decision time per task (default: 0.005)."),
-        click.option("--t-task-service", type=SECONDS, metavar="S", help="The same, for tasks of service jobs."),
-        click.option("--detection", type=click.Choice(["fine", "coarse"]), help="Conflict detection (default: fine)."),
-        click.option("--commit", type=click.Choice(["incremental", "gang"]), help="Default: incremental."),
-        click.option("--placement", metavar="NAME", help="Placement policy: random (default), first-fit or best-fit."),
-        click.option("--sharing", metavar="NAME", help="How batch schedulers share jobs: hash or round-robin."),
-        click.option("--offers", metavar="RULES", help="Two-level offers: as in the paper, or with additions of the "
-        "authors' simulator: authors (default under --reference-rules)."),
-        click.option("--release-moves-number/--no-release-moves-number", default=None,
-                     help="Whether the end of a task raises its machine's sequence number (default: yes)."),
-        click.option("--reference-rules", is_flag=True, default=None,
-                     help="Retry, abandon and count as the authors' simulator does."),
-    )):  # fmt: skip
+    """Add an option for every parameter of a Configuration."""
+    for option in reversed(_CONFIGURATION):
         function = option(function)
     return function
 

@@ -43,14 +43,35 @@ def _cell(url: str | None) -> "Iterator[StoredCell | None]":
 
 @click.command()
 @configuration_options
-@click.option("--store", "url", metavar="URL", help="Keep the cell state in a temporary cell of this store; "
-"the result is the same. OMEGA_STORE is not used.")  # fmt: skip
-@click.option("--scheduler", "names", multiple=True, metavar="NAME", help="Also simulate this scheduler: an installed "
-"name, MODULE:ATTRIBUTE or FILE.toml. One of kind batch or service replaces those.")  # fmt: skip
-@click.option("--takes", default="batch", show_default=True, metavar="KIND", help="Kind of the jobs that schedulers of "
-"other kinds take over, if the workload has none of theirs.")  # fmt: skip
-@click.option("--share", default=0.5, show_default=True, type=click.FloatRange(0, 1, min_open=True), metavar="PART",
-              help="Part of these jobs that they take over, in equal parts.")  # fmt: skip
+@click.option(
+    "--store",
+    "url",
+    metavar="URL",
+    help="Keep the cell state in a temporary cell of this store; the result is the same. OMEGA_STORE is not used.",
+)
+@click.option(
+    "--scheduler",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Also simulate this scheduler: an installed "
+    "name, MODULE:ATTRIBUTE or FILE.toml. One of kind batch or service replaces those.",
+)
+@click.option(
+    "--takes",
+    default="batch",
+    show_default=True,
+    metavar="KIND",
+    help="Kind of the jobs that schedulers of other kinds take over, if the workload has none of theirs.",
+)
+@click.option(
+    "--share",
+    default=0.5,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="PART",
+    help="Part of these jobs that they take over, in equal parts.",
+)
 @click.pass_obj
 def command(app: App, /, url: str | None, names: Sequence[str], takes: str, share: float, **given: Any) -> None:
     """Simulate one architecture on one workload.
@@ -89,20 +110,36 @@ def _show(document: Mapping[str, Any], kinds: Sequence[str], *, evictions: bool)
         render.line(text)
     render.line()
     render.table(
-        ("kind", ">jobs", ">scheduled", ">abandoned", ">tasks", *([">evicted"] if evictions else []),
-         ">wait mean / p90", ">busyness", ">no conflict", ">conflict fraction"),
+        (
+            "kind",
+            ">jobs",
+            ">scheduled",
+            ">abandoned",
+            ">tasks",
+            *([">evicted"] if evictions else []),
+            ">wait mean / p90",
+            ">busyness",
+            ">no conflict",
+            ">conflict fraction",
+        ),
         [_row(kind, document[kind], evictions=evictions) for kind in kinds],
-    )  # fmt: skip
+    )
     if len(document["schedulers"]) > PLAIN:
         render.line()
         render.table(
             ("scheduler", ">jobs", ">attempts", ">wait mean", ">busyness", ">conflict fraction"),
             [
-                (name, each["jobs_scheduled"], each["attempts"], words.seconds(each["wait_mean"]),
-                 f"{each['busyness_median']:.3f}", f"{each['conflict_fraction']:.4f}")
+                (
+                    name,
+                    each["jobs_scheduled"],
+                    each["attempts"],
+                    words.seconds(each["wait_mean"]),
+                    f"{each['busyness_median']:.3f}",
+                    f"{each['conflict_fraction']:.4f}",
+                )
                 for name, each in document["schedulers"].items()
             ],
-        )  # fmt: skip
+        )
     used = " · ".join(f"{share:.0%} {name}" for name, share in document["utilisation"].items())
     render.line()
     render.line(f"{document['architecture']}, {document['days']:g} days, seed {document['seed']}: in use {used}")
@@ -113,9 +150,14 @@ def _show(document: Mapping[str, Any], kinds: Sequence[str], *, evictions: bool)
 
 def _row(kind: str, of: Mapping[str, Any], *, evictions: bool) -> tuple[object, ...]:
     return (
-        kind, of["jobs_submitted"], of["jobs_scheduled"], of["jobs_abandoned"], of["tasks_scheduled"],
+        kind,
+        of["jobs_submitted"],
+        of["jobs_scheduled"],
+        of["jobs_abandoned"],
+        of["tasks_scheduled"],
         *([of["tasks_evicted"]] if evictions else []),
         f"{words.seconds(of['wait_mean'])} / {words.seconds(of['wait_p90'])}",
-        f"{of['busyness_median']:.4f} ± {of['busyness_mad']:.4f}", f"{of['busyness_no_conflict_median']:.4f}",
+        f"{of['busyness_median']:.4f} ± {of['busyness_mad']:.4f}",
+        f"{of['busyness_no_conflict_median']:.4f}",
         f"{of['conflict_fraction']:.4f}",
-    )  # fmt: skip
+    )

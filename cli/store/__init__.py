@@ -47,17 +47,19 @@ def status(app: App) -> None:
         render.warning(text)
     up = found["uptime_seconds"]
     used = found["memory_bytes"]
-    render.facts({
-        "store": f"{found['version'] or 'stopped'} ({'embedded' if found['embedded'] else 'given'})",
-        "url": found["url"],
-        "directory": found["directory"],
-        "persistence": found["persistence"],
-        "process": found["pid"] and f"{found['pid']}, up {words.age(up or 0)}",
-        "memory": used and words.memory(used / 2**20),
-        "allocator": found["allocator"],
-        "program": found["server"],
-        "cells": ", ".join(found["cells"]) or ("none" if found["running"] else ""),
-    })  # fmt: skip
+    render.facts(
+        {
+            "store": f"{found['version'] or 'stopped'} ({'embedded' if found['embedded'] else 'given'})",
+            "url": found["url"],
+            "directory": found["directory"],
+            "persistence": found["persistence"],
+            "process": found["pid"] and f"{found['pid']}, up {words.age(up or 0)}",
+            "memory": used and words.memory(used / 2**20),
+            "allocator": found["allocator"],
+            "program": found["server"],
+            "cells": ", ".join(found["cells"]) or ("none" if found["running"] else ""),
+        }
+    )
 
 
 def _embedded() -> dict[str, Any]:
@@ -65,11 +67,19 @@ def _embedded() -> dict[str, Any]:
 
     found = embedded.status()
     return {
-        "embedded": True, "running": found.running, "url": found.url, "directory": str(found.directory),
-        "persistence": found.persistence, "server": found.server and str(found.server), "pid": found.pid,
-        "version": found.version, "uptime_seconds": found.uptime_seconds, "memory_bytes": found.memory_bytes,
-        "loading": found.loading, "allocator": found.allocator,
-    }  # fmt: skip
+        "embedded": True,
+        "running": found.running,
+        "url": found.url,
+        "directory": str(found.directory),
+        "persistence": found.persistence,
+        "server": found.server and str(found.server),
+        "pid": found.pid,
+        "version": found.version,
+        "uptime_seconds": found.uptime_seconds,
+        "memory_bytes": found.memory_bytes,
+        "loading": found.loading,
+        "allocator": found.allocator,
+    }
 
 
 def _other(app: App) -> dict[str, Any]:
@@ -80,12 +90,19 @@ def _other(app: App) -> dict[str, Any]:
     here = found.url.startswith("unix:")
     files = "append-only files" if found.append_only else SNAPSHOTS if takes_snapshots(app.url) else NOWHERE
     return {
-        "embedded": False, "running": True, "url": found.url, "directory": None,
+        "embedded": False,
+        "running": True,
+        "url": found.url,
+        "directory": None,
         "persistence": files,
-        "server": found.executable or None, "pid": found.pid, "version": f"{found.product} {found.version}",
-        "uptime_seconds": found.uptime_seconds, "memory_bytes": found.used_memory_bytes, "loading": found.loading,
+        "server": found.executable or None,
+        "pid": found.pid,
+        "version": f"{found.product} {found.version}",
+        "uptime_seconds": found.uptime_seconds,
+        "memory_bytes": found.used_memory_bytes,
+        "loading": found.loading,
         "allocator": allocator_of(found.pid if here else 0, found.allocator),
-    }  # fmt: skip
+    }
 
 
 @command.command()
@@ -97,8 +114,15 @@ def start(app: App) -> None:
     _own(app)
     found = embedded.ensure()
     if app.as_json:
-        render.document({"url": found.url, "directory": str(found.directory), "pid": found.pid,
-                         "version": found.version, "started": found.started})  # fmt: skip
+        render.document(
+            {
+                "url": found.url,
+                "directory": str(found.directory),
+                "pid": found.pid,
+                "version": found.version,
+                "started": found.started,
+            }
+        )
         return
     render.line(
         f"{found.version} {'started' if found.started else 'is already running'} as process {found.pid}, {found.url}"

@@ -14,11 +14,18 @@ from cli.app import App
 
 @click.command()
 @click.argument("role", type=click.Choice(ROLES))
-@click.option("--server-version", "wanted", metavar="VERSION",
-              help="Redis version that reads the line, such as 6.2 (default: the store's).")  # fmt: skip
+@click.option(
+    "--server-version",
+    "wanted",
+    metavar="VERSION",
+    help="Redis version that reads the line, such as 6.2 (default: the store's).",
+)
 @click.option("--name", metavar="USER", help="Name of the ACL user (default: omega-ROLE).")
-@click.option("--password-file", type=click.Path(path_type=Path, dir_okay=False),
-              help="File with the user's password (default: the user is off until it has one).")  # fmt: skip
+@click.option(
+    "--password-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File with the user's password (default: the user is off until it has one).",
+)
 @click.pass_obj
 def acl(app: App, role: str, wanted: str | None, password_file: Path | None, name: str | None) -> None:
     """Print the aclfile line of a user with a ROLE on the cell.

@@ -103,9 +103,14 @@ def _program() -> str:
 
 def _as_json(found: "Backup") -> dict[str, Any]:
     return {
-        "cell": found.cell, "version": found.version, "schema": found.schema, "at_ms": found.at_ms,
-        "machines": len(found.bulk["machines"]), "jobs": len(found.bulk["jobs"]), "records": found.records,
-    }  # fmt: skip
+        "cell": found.cell,
+        "version": found.version,
+        "schema": found.schema,
+        "at_ms": found.at_ms,
+        "machines": len(found.bulk["machines"]),
+        "jobs": len(found.bulk["jobs"]),
+        "records": found.records,
+    }
 
 
 @click.command("restore", short_help="Write the cells of a backup to the store, and verify them.")
@@ -148,9 +153,11 @@ def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> Non
     else:
         render.table(
             ("cell", ">version", ">machines", ">tasks", ">jobs", "verify"),
-            [(each["cell"], each["version"], *each["checked"].values(), "ok" if each["ok"] else "violations")
-             for each in restored],
-        )  # fmt: skip
+            [
+                (each["cell"], each["version"], *each["checked"].values(), "ok" if each["ok"] else "violations")
+                for each in restored
+            ],
+        )
     ctx.exit(0 if ok else 1)
 
 
@@ -200,5 +207,10 @@ def _restore(app: App, each: "Backup", into: str) -> dict[str, Any]:
     with render.busy(f"verifying {into}", quiet=app.as_json):
         report = verify(cell)
     found = report.as_json()
-    return {"cell": into, "version": each.version, "checked": found["checked"], "ok": report.ok,
-            "violations": found["violations"]}  # fmt: skip
+    return {
+        "cell": into,
+        "version": each.version,
+        "checked": found["checked"],
+        "ok": report.ok,
+        "violations": found["violations"],
+    }

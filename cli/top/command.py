@@ -16,8 +16,14 @@ def at_a_terminal() -> bool:
 
 @click.command("top")
 @click.option("--once", is_flag=True, help="Print one frame and exit.")
-@click.option("--every", type=click.FloatRange(1, 60), default=1.0, show_default=True, metavar="SECONDS",
-              help="Refresh interval in seconds.")  # fmt: skip
+@click.option(
+    "--every",
+    type=click.FloatRange(1, 60),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Refresh interval in seconds.",
+)
 @click.pass_obj
 def command(app: App, once: bool, every: float) -> None:
     """Show the cell live: resource use, pending jobs with reasons, running jobs, schedulers, machines, events, pools.

@@ -62,8 +62,10 @@ def _job(overview: Overview, job: Job, runs: Sequence[Run]) -> list[str]:
     for group, name in zip(job.groups, groups, strict=True):
         found = counts([group])
         ways = ", ".join(f"{found[word]:,} {word}" for word in COUNTS[1:] if found[word])
-        lines.append(f"group {name:<6} {words.count(group.total, 'task')} of "
-                     f"{words.amounts(overview.dimensions, group.need)}: {ways}")  # fmt: skip
+        lines.append(
+            f"group {name:<6} {words.count(group.total, 'task')} of "
+            f"{words.amounts(overview.dimensions, group.need)}: {ways}"
+        )
     lines += ["", f"runs         {len(runs):,}"]
     lines += [
         f"  {names.get(run.machine, str(run.machine)):<16} {groups[run.group]:<10} {run.tasks}"
@@ -97,15 +99,19 @@ def _scheduler(overview: Overview, member: Member) -> list[str]:
     wait = figures["wait_seconds"]
     told = {
         "state": f"{figures['state']} · incarnation {figures['incarnation']}",
-        "busy": "" if member.busyness is None else f"{100 * member.busyness:.0f} % now · "
+        "busy": ""
+        if member.busyness is None
+        else f"{100 * member.busyness:.0f} % now · "
         f"{100 * (figures['busyness'] or 0):.0f} % since it was started, {words.age(figures['seconds'] or 0)} ago",
         "wait": "" if wait["mean"] is None else f"mean {words.seconds(wait['mean'])}, p90 {words.seconds(wait['p90'])}",
-        "conflicts": "" if member.conflict_fraction is None else f"fraction {words.fraction(member.conflict_fraction)}"
+        "conflicts": ""
+        if member.conflict_fraction is None
+        else f"fraction {words.fraction(member.conflict_fraction)}"
         f" now · {figures['conflicts']:,} in {figures['transactions']:,} transactions",
         "jobs": "" if figures["jobs"] is None else f"{figures['jobs']:,} taken up · {figures['tasks']:,} tasks placed",
         "queue": "" if figures["queued"] is None else f"{figures['queued']:,} queued · {figures['blocked']:,} blocked",
         "abandoned": "" if not figures["abandoned"] else f"{figures['abandoned']:,}",
-    }  # fmt: skip
+    }
     lines = [f"{name:<12} {text}" for name, text in told.items() if text]
     return lines + _events(overview, [each for each in overview.changes if each.first.by == member.name])
 

@@ -18,8 +18,12 @@ def head(overview: Overview, width: int, said: str = "") -> "list[Text]":
     """Return the lines, each at most `width` characters; `said`, a state or an error, is right-aligned in the first."""
     from rich.text import Text
 
-    return [_title(overview, width, said), Text(cut(_machines(overview), width)), *_use(overview, width),
-            _rates(overview, width)]  # fmt: skip
+    return [
+        _title(overview, width, said),
+        Text(cut(_machines(overview), width)),
+        *_use(overview, width),
+        _rates(overview, width),
+    ]
 
 
 def _title(overview: Overview, width: int, said: str) -> "Text":

@@ -38,24 +38,40 @@ def document(overview: Overview) -> dict[str, Any]:
     """Return a frame as plain values; amounts in the smallest units, times in milliseconds since 1970 or in seconds."""
     states = {"total": len(overview.machines)} | {word: overview.states[word] for word in MACHINE_STATES}
     return {
-        "cell": overview.cell, "store": overview.store, "at_ms": overview.at_ms, "version": overview.version,
+        "cell": overview.cell,
+        "store": overview.store,
+        "at_ms": overview.at_ms,
+        "version": overview.version,
         "machines": states,
         "utilisation": utilisation(overview.dimensions.names, overview.machines),
-        "rates": {"tasks_placed_per_second": overview.rates.placed, "evicted_per_second": overview.rates.evicted,
-                  "conflict_fraction": overview.rates.conflict_fraction},
+        "rates": {
+            "tasks_placed_per_second": overview.rates.placed,
+            "evicted_per_second": overview.rates.evicted,
+            "conflict_fraction": overview.rates.conflict_fraction,
+        },
         "pending": dict(overview.depths),
         "schedulers": [_member(each) for each in overview.members],
         "queue": [listed_json(each, overview.at_ms) for each in overview.queue],
-        "running": {"total": overview.jobs_running,
-                    "jobs": [listed_json(each, overview.at_ms) for each in overview.running]},
+        "running": {
+            "total": overview.jobs_running,
+            "jobs": [listed_json(each, overview.at_ms) for each in overview.running],
+        },
         "troubled": [_machine(each, overview) for each in overview.machines if _troubled(each)],
         "pools": [
-            {"name": each.share.name, "parent": each.share.parent, "tree": each.share.tree, "status": each.status,
-             **{field: dict(zip(overview.dimensions.names, getattr(each.share, field), strict=True))
-                for field in ("fair_share", "usage", "demand")}} for each in overview.pools
+            {
+                "name": each.share.name,
+                "parent": each.share.parent,
+                "tree": each.share.tree,
+                "status": each.status,
+                **{
+                    field: dict(zip(overview.dimensions.names, getattr(each.share, field), strict=True))
+                    for field in ("fair_share", "usage", "demand")
+                },
+            }
+            for each in overview.pools
         ],
         "events": [event.as_json() for each in overview.changes for event in each.events],
-    }  # fmt: skip
+    }
 
 
 def _troubled(machine: Machine) -> bool:
@@ -69,8 +85,12 @@ def _member(each: Member) -> dict[str, Any]:
 
 def _machine(machine: Machine, overview: Overview) -> dict[str, Any]:
     return {
-        "name": machine.name, "index": machine.index, "state": machine.state.name.lower(), "over": machine.over,
-        "condition": condition(machine), "fullness": fullness(machine),
+        "name": machine.name,
+        "index": machine.index,
+        "state": machine.state.name.lower(),
+        "over": machine.over,
+        "condition": condition(machine),
+        "fullness": fullness(machine),
         "capacity": overview.dimensions.numbers(machine.capacity),
         "allocated": overview.dimensions.numbers(machine.allocated),
-    }  # fmt: skip
+    }

@@ -58,9 +58,14 @@ class AsyncClient:
         return await self._read(self._client.plan, *jobs, scored=scored)
 
     async def jobs(
-        self, *, kind: str | None = None, state: str | None = None, user: str | None = None, limit: int | None = None,
+        self,
+        *,
+        kind: str | None = None,
+        state: str | None = None,
+        user: str | None = None,
+        limit: int | None = None,
         before: int | None = None,
-    ) -> Document:  # fmt: skip
+    ) -> Document:
         """See Client.jobs."""
         return await self._read(self._client.jobs, kind=kind, state=state, user=user, limit=limit, before=before)
 
@@ -74,7 +79,7 @@ class AsyncClient:
 
     async def logs(
         self, job: str, task: int = 0, *, group: str | None = None, stream: str = "stdout", tail: int | None = None
-    ) -> Document:  # fmt: skip
+    ) -> Document:
         """See Client.logs."""
         return await self._read(self._client.logs, job, task, group=group, stream=stream, tail=tail)
 
@@ -103,7 +108,7 @@ class AsyncClient:
 
     async def resize(
         self, job: str, count: int, *, group: str | None = None, check: int | None = None, force: bool = False
-    ) -> Document:  # fmt: skip
+    ) -> Document:
         """See Client.resize."""
         return await self._write(self._client.resize, job, count, group=group, check=check, force=force)
 
@@ -113,7 +118,7 @@ class AsyncClient:
 
     async def machines(
         self, *, state: str | None = None, limit: int | None = None, after: int | None = None
-    ) -> Document:  # fmt: skip
+    ) -> Document:
         """See Client.machines."""
         return await self._read(self._client.machines, state=state, limit=limit, after=after)
 
@@ -155,7 +160,7 @@ class AsyncClient:
 
     async def events(
         self, after: int | None = None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
-    ) -> AsyncIterator[Document]:  # fmt: skip
+    ) -> AsyncIterator[Document]:
         """See Client.events; between two looks no thread is held."""
         step = await self._read(self._client.begin_events, after, kinds=kinds, job=job, follow=follow)
         while True:

@@ -95,9 +95,14 @@ class Client:
             return plans.plan_jobs(cell, submission.named(cell, _specs(cell, jobs), self.user), scored=scored)[1]
 
     def jobs(
-        self, *, kind: str | None = None, state: str | None = None, user: str | None = None, limit: int | None = None,
+        self,
+        *,
+        kind: str | None = None,
+        state: str | None = None,
+        user: str | None = None,
+        limit: int | None = None,
         before: int | None = None,
-    ) -> Document:  # fmt: skip
+    ) -> Document:
         """Return a page of jobs: the `limit` newest (None: all) of a kind, in a state, of a user.
 
         ``next`` of the answer is the `before` of the next page, None on the last one. See ``omega job list``.
@@ -126,7 +131,7 @@ class Client:
 
     def logs(
         self, job: str, task: int = 0, *, group: str | None = None, stream: str = "stdout", tail: int | None = None
-    ) -> Document:  # fmt: skip
+    ) -> Document:
         """Return the output of a task as ``text``: from its files on this computer, else its last output in the store.
 
         `group` is the name of a task group (None: the first), `stream` stdout or stderr, `tail` a number of lines.
@@ -168,7 +173,7 @@ class Client:
 
     def resize(
         self, job: str, count: int, *, group: str | None = None, check: int | None = None, force: bool = False
-    ) -> Document:  # fmt: skip
+    ) -> Document:
         """Give a task group (by name; None: the only one) another number of tasks."""
 
         def change(cell: "JobStore", found: "Job") -> "Job":
@@ -198,7 +203,7 @@ class Client:
 
     def _change(
         self, asked: Sequence[str], check: int | None, make: "Callable[[JobStore, Job], Job]", *, force: bool
-    ) -> Document:  # fmt: skip
+    ) -> Document:
         with self._connections.cell() as cell:
             answers = [(job, make(cell, job)) for job in self._found(cell, asked, check, force=force)]
             return {"cell": cell.name, "jobs": [changes.change_json(job, after) for job, after in answers]}
@@ -218,8 +223,11 @@ class Client:
     def limits(self, kind: str | None = None) -> Document:
         """Return limits and use of a kind of job, or of all that have any. See ``omega cell limits``."""
         with self._connections.cell() as cell:
-            found = {name: cells.limits_json(cell.dimensions, use) for name, use in cell.kinds().items()
-                     if kind in (None, name)}  # fmt: skip
+            found = {
+                name: cells.limits_json(cell.dimensions, use)
+                for name, use in cell.kinds().items()
+                if kind in (None, name)
+            }
             return {"cell": cell.name, "limits": found}
 
     def set_limits(self, kind: str, limits: Mapping[str, Any], *, clear: bool = False) -> Document:
@@ -296,7 +304,7 @@ class Client:
 
     def events(
         self, after: int | None = None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
-    ) -> Iterator[Document]:  # fmt: skip
+    ) -> Iterator[Document]:
         """Return the events of the log, oldest first, of versions above `after` (None: all that the log has).
 
         To resume, pass the ``version`` of the last event that was handled, after all events of that version: several
@@ -308,7 +316,7 @@ class Client:
 
     def begin_events(
         self, after: int | None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
-    ) -> Callable[[], tuple[list[Document], bool]]:  # fmt: skip
+    ) -> Callable[[], tuple[list[Document], bool]]:
         """Return a function that returns the next events, and whether none are left."""
         for kind in kinds:
             _known("kind", events.current_kind(kind), events.KINDS)

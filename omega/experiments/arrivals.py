@@ -216,19 +216,31 @@ def _of(name: str, claim: str, metric: str, expectation: str, criterion: Criteri
 EXPERIMENTS = (
     *(_saturation(cell, rate) for cell, rate in PAPER.items()),
     Experiment(
-        "batch-by-arrivals", "More batch jobs: batch is limited by arrivals, service pays in conflicts",
-        "Omega §4.3, fig. 8", 8, "batch.busyness, service.conflict_fraction",
+        "batch-by-arrivals",
+        "More batch jobs: batch is limited by arrivals, service pays in conflicts",
+        "Omega §4.3, fig. 8",
+        8,
+        "batch.busyness, service.conflict_fraction",
         "batch busyness 1.5 times as high, and a higher conflict fraction of the service scheduler, a tenth below "
-        "saturation", calm_and_busy, _pays, SMALL, CONFLICTS, longer=2.0,
+        "saturation",
+        calm_and_busy,
+        _pays,
+        SMALL,
+        CONFLICTS,
+        longer=2.0,
     ),
     _of(
-        "many-schedulers", "More batch schedulers: conflict fraction rises, busyness of each falls, up to 32",
+        "many-schedulers",
+        "More batch schedulers: conflict fraction rises, busyness of each falls, up to 32",
         "batch.conflict_fraction, batch.busyness",
         "conflict fraction highest with the most, busyness lower with each step, at every rate that is not saturated",
         _many,
     ),
     _of(
-        "many-schedulers-wait", "More batch schedulers: jobs wait less", "batch.wait",
-        "shorter with 2 to 32 schedulers than with one, at every rate that is not saturated", _shorter_wait,
+        "many-schedulers-wait",
+        "More batch schedulers: jobs wait less",
+        "batch.wait",
+        "shorter with 2 to 32 schedulers than with one, at every rate that is not saturated",
+        _shorter_wait,
     ),
-)  # fmt: skip
+)

@@ -77,14 +77,22 @@ class Configuration:
     def settings(self) -> Settings:
         """Return the settings of the simulation. Raises BadInput."""
         return Settings(
-            architecture=self.architecture, days=self.days, seed=self.seed, batch_schedulers=self.batch,
-            t_job_batch=self.t_job_batch, t_job_service=self.t_job_service, t_task=self.t_task,
+            architecture=self.architecture,
+            days=self.days,
+            seed=self.seed,
+            batch_schedulers=self.batch,
+            t_job_batch=self.t_job_batch,
+            t_job_service=self.t_job_service,
+            t_task=self.t_task,
             t_task_service=self.t_task_service,
-            detection=_named(Detection, "detection", self.detection), commit=_named(Mode, "commit", self.commit),
-            placement=self.placement, sharing=self.sharing, release_moves_number=self.release_moves_number,
+            detection=_named(Detection, "detection", self.detection),
+            commit=_named(Mode, "commit", self.commit),
+            placement=self.placement,
+            sharing=self.sharing,
+            release_moves_number=self.release_moves_number,
             reference_rules=self.reference_rules,
             offers=None if self.offers is None else _chosen("offers", self.offers, OFFERS),
-        )  # fmt: skip
+        )
 
     def drawn(self) -> Workload:
         """Return the workload. The last one is kept: runs that differ in settings alone share theirs."""
@@ -109,7 +117,7 @@ class Configuration:
 PARAMETERS: dict[str, type] = {
     name: next(each for each in (get_args(hint) or (hint,)) if each is not NoneType)
     for name, hint in get_type_hints(Configuration).items()
-}  # fmt: skip
+}
 """Parameters and what their values are."""
 WANTED = {bool: "true or false", int: "a whole number", float: "a number"}
 

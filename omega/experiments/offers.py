@@ -88,17 +88,28 @@ def _of(name: str, claim: str, source: str, metric: str, expectation: str, crite
 
 EXPERIMENTS = (
     _of(
-        "offers-busy", "Two-level: batch is much busier than multi-path is with batch jobs, as t_job(service) grows",
-        "Omega §4.2, fig. 7b", "batch.busyness", "at 100 s 1.5 times that at 0.01 s, and 1.5 times that of shared "
-        "state, which takes as long for batch jobs as multi-path", _busy,
+        "offers-busy",
+        "Two-level: batch is much busier than multi-path is with batch jobs, as t_job(service) grows",
+        "Omega §4.2, fig. 7b",
+        "batch.busyness",
+        "at 100 s 1.5 times that at 0.01 s, and 1.5 times that of shared "
+        "state, which takes as long for batch jobs as multi-path",
+        _busy,
     ),
     _of(
-        "offers-wait", "Two-level: batch jobs wait longer as t_job(service) grows", "Omega §4.2, fig. 7a",
-        "batch.wait", "at 100 s 1.5 times that of shared state", _waits,
+        "offers-wait",
+        "Two-level: batch jobs wait longer as t_job(service) grows",
+        "Omega §4.2, fig. 7a",
+        "batch.wait",
+        "at 100 s 1.5 times that of shared state",
+        _waits,
     ),
     _of(
-        "offers-abandon", "Two-level abandons jobs at the limit of 1,000 attempts; shared state abandons none",
-        "Omega §4.2, fig. 7c", "jobs_abandoned", "some abandoned at some t_job up to 100 s, none by shared state",
+        "offers-abandon",
+        "Two-level abandons jobs at the limit of 1,000 attempts; shared state abandons none",
+        "Omega §4.2, fig. 7c",
+        "jobs_abandoned",
+        "some abandoned at some t_job up to 100 s, none by shared state",
         _abandons,
     ),
-)  # fmt: skip
+)

@@ -101,24 +101,45 @@ RATIO = "how many workers jobs could use is fitted to this"
 
 EXPERIMENTS = (
     _of(
-        "mapreduce-benefit", 15, "50 to 70 % of the MapReduce jobs gain from more workers", "share of jobs",
-        "0.5 to 0.7 are faster under max-parallelism, however full the cell", _benefit, RATIO,
+        "mapreduce-benefit",
+        15,
+        "50 to 70 % of the MapReduce jobs gain from more workers",
+        "share of jobs",
+        "0.5 to 0.7 are faster under max-parallelism, however full the cell",
+        _benefit,
+        RATIO,
     ),
     _of(
-        "mapreduce-faster", 15, "The 80th percentile is 3 to 4 times as fast under max-parallelism", "times as fast",
-        "3 to 4, however full the cell", _faster, RATIO,
+        "mapreduce-faster",
+        15,
+        "The 80th percentile is 3 to 4 times as fast under max-parallelism",
+        "times as fast",
+        "3 to 4, however full the cell",
+        _faster,
+        RATIO,
     ),
     _of(
-        "mapreduce-relative", 15, "Relative job size brings less than max-parallelism", "times as fast, p80",
-        "above 1, and below max-parallelism", _relative,
+        "mapreduce-relative",
+        15,
+        "Relative job size brings less than max-parallelism",
+        "times as fast, p80",
+        "above 1, and below max-parallelism",
+        _relative,
     ),
     _of(
-        "mapreduce-cap", 15, "A global cap does about as well in a little used cell and brings nothing above 60 %",
-        "times as fast, share of jobs", "less than max-parallelism, within 10 % of it and within the spread between "
-        "seeds; fewer than 10 % gain", _cap,
+        "mapreduce-cap",
+        15,
+        "A global cap does about as well in a little used cell and brings nothing above 60 %",
+        "times as fast, share of jobs",
+        "less than max-parallelism, within 10 % of it and within the spread between seeds; fewer than 10 % gain",
+        _cap,
     ),
     _of(
-        "mapreduce-varies", 16, "Utilisation varies more, most under max-parallelism", "standard deviation",
-        "larger than under every other policy", _varies,
+        "mapreduce-varies",
+        16,
+        "Utilisation varies more, most under max-parallelism",
+        "standard deviation",
+        "larger than under every other policy",
+        _varies,
     ),
-)  # fmt: skip
+)

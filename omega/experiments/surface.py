@@ -80,16 +80,28 @@ def _of(name: str, claim: str, part: str, metric: str, expectation: str, criteri
 
 EXPERIMENTS = (
     _of(
-        "surface", "Longer decisions leave work unscheduled first with one path, last with shared state", "",
-        "jobs unscheduled", "more such points single-path than multi-path, more multi-path than shared state, and more "
-        "two-level than shared state", _surface,
+        "surface",
+        "Longer decisions leave work unscheduled first with one path, last with shared state",
+        "",
+        "jobs unscheduled",
+        "more such points single-path than multi-path, more multi-path than shared state, and more "
+        "two-level than shared state",
+        _surface,
     ),
     _of(
-        "surface-two-level", "Two-level could not schedule much of the mixed load", "c", "jobs unscheduled",
-        "more points with work left over than under shared state", _two_level,
+        "surface-two-level",
+        "Two-level could not schedule much of the mixed load",
+        "c",
+        "jobs unscheduled",
+        "more points with work left over than under shared state",
+        _two_level,
     ),
     _of(
-        "surface-batch", "Shared state: batch does not feel how long service decides", "d", "batch.busyness",
-        "equal over the whole surface, to within 5 % and to within the spread between seeds", _batch_flat,
+        "surface-batch",
+        "Shared state: batch does not feel how long service decides",
+        "d",
+        "batch.busyness",
+        "equal over the whole surface, to within 5 % and to within the spread between seeds",
+        _batch_flat,
     ),
-)  # fmt: skip
+)

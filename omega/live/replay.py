@@ -106,6 +106,12 @@ class Replay:
         residents = sum(arrival.job.total for arrival in self.workload.residents)
         pending = sum(self.cell.queue_depths().values())
         return Progress(
-            phase, self.jobs, self.tasks, self.workload.tasks + residents, placed, pending,
-            conflicts / accepted if accepted else 0.0, self.now() - self._started,
-        )  # fmt: skip
+            phase,
+            self.jobs,
+            self.tasks,
+            self.workload.tasks + residents,
+            placed,
+            pending,
+            conflicts / accepted if accepted else 0.0,
+            self.now() - self._started,
+        )

@@ -62,9 +62,14 @@ class TaskLog:
     def find(self) -> None:
         """Find the files of its newest placement, unless it is on another machine by now."""
         newest = max(
-            ((key.placement, places.task(key)) for places in all_places(state_directory(), self.cell.name)
-             for key in places.found() if key[:3] == (self.job.id, self.group, self.task)), default=None,
-        )  # fmt: skip
+            (
+                (key.placement, places.task(key))
+                for places in all_places(state_directory(), self.cell.name)
+                for key in places.found()
+                if key[:3] == (self.job.id, self.group, self.task)
+            ),
+            default=None,
+        )
         if newest is None or newest[0] < self._placement():
             self.reader = self._place = None
         elif newest[1] != self._place:

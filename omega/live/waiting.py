@@ -80,5 +80,12 @@ def exit_status(jobs: "Sequence[Job]") -> int:
 
 def waited_json(cell: "Queries", job: "Job", seconds: float) -> dict[str, Any]:
     """Return a job that was waited for, as plain values."""
-    return {"cell": cell.name, "id": job.id, "name": job.name, "state": state(job), "counts": counts(job.groups),
-            "timed_out": exit_status([job]) == TIMED_OUT, "waited_seconds": seconds}  # fmt: skip
+    return {
+        "cell": cell.name,
+        "id": job.id,
+        "name": job.name,
+        "state": state(job),
+        "counts": counts(job.groups),
+        "timed_out": exit_status([job]) == TIMED_OUT,
+        "waited_seconds": seconds,
+    }

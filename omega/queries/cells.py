@@ -103,6 +103,10 @@ def _in_short(name: str, connect: "Callable[[str], Queries]") -> dict[str, Any]:
         return {"name": name, "resources": [], "machines": 0, "jobs": 0, "schedulers": 0, "note": str(error)}
     live = sum(alive for _, alive, _ in cell.members().values())
     return {
-        "name": name, "resources": list(cell.dimensions.names), "machines": len(rows_of(cell)),
-        "jobs": len(cell.job_names()), "schedulers": live, "note": None,
-    }  # fmt: skip
+        "name": name,
+        "resources": list(cell.dimensions.names),
+        "machines": len(rows_of(cell)),
+        "jobs": len(cell.job_names()),
+        "schedulers": live,
+        "note": None,
+    }

@@ -22,7 +22,7 @@ KINDS = (
     "update", "updated", "stalled", "stop",
     "abandon", "ended", "join", "machine", "register", "deregister", "expire", "limit", "restore",
     "pool", "trees", "epoch",
-)  # fmt: skip
+)  # a table # fmt: skip
 """Every kind of event, as ``omega events --kind`` takes it."""
 UNREADABLE = "unreadable"
 """The kind of an event with an unreadable fact."""
@@ -130,9 +130,11 @@ def _assert(words: Sequence[str], dimensions: "Dimensions") -> _Read:
     for text in words[1:]:
         leaves, *rest = text.split(";")
         held, left, share = (dict(zip(dimensions.names, each.split(","), strict=True)) for each in rest)
-        amounts = {"held": {name: int(word) for name, word in held.items()},
-                   "left": {name: int(word) for name, word in left.items()},
-                   "share": {name: float(word) for name, word in share.items()}}  # fmt: skip
+        amounts = {
+            "held": {name: int(word) for name, word in held.items()},
+            "left": {name: int(word) for name, word in left.items()},
+            "share": {name: float(word) for name, word in share.items()},
+        }
         pools.append({"pools": [unquote(leaf) for leaf in leaves.split(",")[:-1]], **amounts})
     return words[0], None, None, {"asserted": pools}
 
@@ -231,10 +233,32 @@ def _plain(words: Sequence[str], _: "Dimensions") -> _Read:
 
 _READERS = {
     **dict.fromkeys(("place", "left", *ENDINGS), _tasks),
-    "conflict": _conflict, "assert": _assert, "submit": _submit, "stop": _stop, "abandon": _stop, "done": _done,
-    "hold": _hold, "release": _hold, "awaited": _hold, "met": _hold,
-    "update": _hold, "updated": _hold, "stalled": _stalled, "resize": _resize, "drop": _drop,
-    "attempt": _hold, "fail": _fail, "requeue": _requeue, "late": _late,
-    "join": _join, "machine": _machine, "enlist": _member, "leave": _member, "lapse": _member, "limit": _limit,
-    "restore": _restore, "pool": _pool, "epoch": _epoch,
-}  # fmt: skip
+    "conflict": _conflict,
+    "assert": _assert,
+    "submit": _submit,
+    "stop": _stop,
+    "abandon": _stop,
+    "done": _done,
+    "hold": _hold,
+    "release": _hold,
+    "awaited": _hold,
+    "met": _hold,
+    "update": _hold,
+    "updated": _hold,
+    "stalled": _stalled,
+    "resize": _resize,
+    "drop": _drop,
+    "attempt": _hold,
+    "fail": _fail,
+    "requeue": _requeue,
+    "late": _late,
+    "join": _join,
+    "machine": _machine,
+    "enlist": _member,
+    "leave": _member,
+    "lapse": _member,
+    "limit": _limit,
+    "restore": _restore,
+    "pool": _pool,
+    "epoch": _epoch,
+}

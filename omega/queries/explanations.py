@@ -45,13 +45,23 @@ def explain_machine(cell: "Queries", job: "Job", asked: str) -> dict[str, Any]:
     for group, found in checks(work, snapshot, machine.index, cell.dimensions.names).items():
         most = [amount // need for amount, need in zip(free, work.need(group), strict=True) if need]
         fits = max(0, min([work.left[group], *most])) if all(check.holds for check in found) else 0
-        groups.append({"group": group, "name": names[group], "unplaced": work.left[group], "fits": fits,
-                       "checks": [check._asdict() | {"reason": str(check.reason)} for check in found]})  # fmt: skip
+        groups.append(
+            {
+                "group": group,
+                "name": names[group],
+                "unplaced": work.left[group],
+                "fits": fits,
+                "checks": [check._asdict() | {"reason": str(check.reason)} for check in found],
+            }
+        )
     values = {
-        "name": machine.name, "index": machine.index, "state": machine.state.name.lower(),
-        "capacity": cell.dimensions.numbers(machine.capacity), "free": cell.dimensions.numbers(free),
+        "name": machine.name,
+        "index": machine.index,
+        "state": machine.state.name.lower(),
+        "capacity": cell.dimensions.numbers(machine.capacity),
+        "free": cell.dimensions.numbers(free),
         "attributes": dict(machine.attributes),
-    }  # fmt: skip
+    }
     return _head(cell, job) | {"machine": values, "groups": groups}
 
 
@@ -66,9 +76,14 @@ def settled(cell: "Queries", job: "Job") -> dict[str, Any]:
     detail = f"waits for {waits_for(cell, job)}" if reason == "DEPENDENCY" else ""
     found = losses(cell, job)
     return _head(cell, job) | {
-        "reason": reason, "detail": detail, "limit": None, "groups": [], "fits_after": [], "losses": found,
+        "reason": reason,
+        "detail": detail,
+        "limit": None,
+        "groups": [],
+        "fits_after": [],
+        "losses": found,
         "past_reasons": past_reasons(cell, job.id),
-    }  # fmt: skip
+    }
 
 
 class Explained:
@@ -103,21 +118,37 @@ class Explained:
     def as_json(self) -> dict[str, Any]:
         """Return the explanation as plain values."""
         groups = [
-            {"group": part.group, "name": self.groups[part.group], "unplaced": part.unplaced, "fits": part.fits,
-             "reason": str(part.reason), "steps": [
-                 {"reason": str(step.reason), "what": step.what, "excludes": step.excludes, "remaining": step.remaining}
-                 for step in part.steps], "lacking": self.lacking(part)} for part in self.explanation.parts
-        ]  # fmt: skip
+            {
+                "group": part.group,
+                "name": self.groups[part.group],
+                "unplaced": part.unplaced,
+                "fits": part.fits,
+                "reason": str(part.reason),
+                "steps": [
+                    {
+                        "reason": str(step.reason),
+                        "what": step.what,
+                        "excludes": step.excludes,
+                        "remaining": step.remaining,
+                    }
+                    for step in part.steps
+                ],
+                "lacking": self.lacking(part),
+            }
+            for part in self.explanation.parts
+        ]
         found = self.explanation
         return _head(self.cell, self.job) | {
-            "reason": str(found.reason), "detail": found.detail, "limit": found.limit and found.limit.as_json(),
+            "reason": str(found.reason),
+            "detail": found.detail,
+            "limit": found.limit and found.limit.as_json(),
             "machines": found.machines,
             "groups": groups,
             "losses": losses(self.cell, self.job),
             "pool": self.pool,
             "past_reasons": past_reasons(self.cell, self.job.id),
             "fits_after": [{name: value for name, value in each.items() if name != "text"} for each in self.remedies()],
-        }  # fmt: skip
+        }
 
     def lacking(self, part: "GroupExplanation") -> list[dict[str, Any]]:
         """Return the resources of which no single machine that is up has enough free for a task, in smallest units.
@@ -133,11 +164,16 @@ class Explained:
             return []
         capacity, free = up[4 : 4 + size], up[4 : 4 + size] - up[4 + size : 4 + 2 * size]
         return [
-            {"resource": name, "need": need, "free": int(free[d].clip(min=0).sum()),
-             "most_free": int(free[d].max().clip(min=0)), "largest": int(capacity[d].max())}
+            {
+                "resource": name,
+                "need": need,
+                "free": int(free[d].clip(min=0).sum()),
+                "most_free": int(free[d].max().clip(min=0)),
+                "largest": int(capacity[d].max()),
+            }
             for d, (name, need) in enumerate(zip(self.cell.dimensions.names, self.work.need(part.group), strict=True))
             if need > free[d].max()
-        ]  # fmt: skip
+        ]
 
     def remedies(self) -> list[dict[str, Any]]:
         """What would let the rest fit, each with its ``text``."""
@@ -152,9 +188,11 @@ class Explained:
             below, may = self.job.precedence, may_evict(self.cell, self.job.kind)
             who = "its scheduler may" if may else "its scheduler may not"
             yield {
-                "evictions": found, "precedence_below": below, "allowed": may,
+                "evictions": found,
+                "precedence_below": below,
+                "allowed": may,
                 "text": f"{wording.count(found, 'task')} of precedence < {below:,} evicted ({who})",
-            }  # fmt: skip
+            }
 
     def _more_machines(self) -> Iterator[dict[str, Any]]:
         from schedulers.remedies import more_machines
@@ -168,10 +206,13 @@ class Explained:
             apart = "".join(f", in {wording.count(n, f'more {domain}')}" for domain, n in more.apart.items())
             size = wording.amounts(self.cell.dimensions, capacity)
             yield {
-                "machines": more.count, "like": name, "capacity": self.cell.dimensions.numbers(capacity),
-                "apart": dict(more.apart), "group": part.group,
+                "machines": more.count,
+                "like": name,
+                "capacity": self.cell.dimensions.numbers(capacity),
+                "apart": dict(more.apart),
+                "group": part.group,
                 "text": f"{wording.count(more.count, 'more machine')} like {name} ({size}){apart}",
-            }  # fmt: skip
+            }
 
 
 def may_evict(cell: "Queries", kind: str) -> bool:
@@ -180,9 +221,10 @@ def may_evict(cell: "Queries", kind: str) -> bool:
     from schedulers import registry
 
     said = [
-        figures["evicts"] for name, (_, alive, figures) in cell.members().items()
+        figures["evicts"]
+        for name, (_, alive, figures) in cell.members().items()
         if alive and name.partition("/")[0] == kind and "evicts" in figures
-    ]  # fmt: skip
+    ]
     if said:
         return any(said)
     try:
@@ -199,13 +241,21 @@ def past_reasons(cell: "Queries", job_id: str) -> list[dict[str, object]]:
     """
     found = [
         (int(at_ms), member, str(reason))
-        for member, figures in cell.figures().items() for at_ms, reason in figures.get("reasons", {}).get(job_id, ())
-    ]  # fmt: skip
+        for member, figures in cell.figures().items()
+        for at_ms, reason in figures.get("reasons", {}).get(job_id, ())
+    ]
     last = sorted(found, key=lambda each: each[0])[-MOST_PAST_REASONS:]
     return [{"at_ms": at_ms, "reason": reason, "by": member} for at_ms, member, reason in last]
 
 
 def _head(cell: "Queries", job: "Job") -> dict[str, Any]:
     total = sum(group.total for group in job.groups)
-    return {"cell": cell.name, "id": job.id, "name": job.name, "kind": job.kind, "state": state(job),
-            "unplaced": job.unplaced, "total": total}  # fmt: skip
+    return {
+        "cell": cell.name,
+        "id": job.id,
+        "name": job.name,
+        "kind": job.kind,
+        "state": state(job),
+        "unplaced": job.unplaced,
+        "total": total,
+    }

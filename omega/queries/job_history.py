@@ -87,9 +87,16 @@ class Past:
 
     def as_json(self) -> dict[str, Any]:
         """Return the history as plain values."""
-        return {"attempts": len(self.attempts), "conflicts": len(self.conflicts), "by": list(self.by),
-                "first_placed_ms": self.first_placed_ms, "complete": self.complete, "lost": self.lost,
-                "placed_again": self.again, "events": [self._event(event) for event in self.events]}  # fmt: skip
+        return {
+            "attempts": len(self.attempts),
+            "conflicts": len(self.conflicts),
+            "by": list(self.by),
+            "first_placed_ms": self.first_placed_ms,
+            "complete": self.complete,
+            "lost": self.lost,
+            "placed_again": self.again,
+            "events": [self._event(event) for event in self.events],
+        }
 
     def _event(self, event: Event) -> dict[str, Any]:
         won = self.winners.get((event.version, event.machine)) if event.kind == "conflict" else None

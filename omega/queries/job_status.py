@@ -70,17 +70,30 @@ class JobStatus:
         cell, job, names, log = self.cell, self.job, self.machine_names, self.past
         shards = mapreduce.progress(cell, job)
         return {
-            "cell": cell.name, **job_json(job, self.room, now_ms), "groups": _groups(cell, job),
+            "cell": cell.name,
+            **job_json(job, self.room, now_ms),
+            "groups": _groups(cell, job),
             "progress": shards and mapreduce.as_json(shards, mapreduce.machine_names(cell, shards)),
             "runs": [
-                {"placement": run.placement, "machine": names.get(run.machine, str(run.machine)), "index": run.machine,
-                 "group": run.group, "tasks": run.tasks, "leaving": run.leaving} for run in self.runs
+                {
+                    "placement": run.placement,
+                    "machine": names.get(run.machine, str(run.machine)),
+                    "index": run.machine,
+                    "group": run.group,
+                    "tasks": run.tasks,
+                    "leaving": run.leaving,
+                }
+                for run in self.runs
             ],
-            "summary": self.summary, "history": log.as_json(), "evicted_for": log.evicted_for,
-            "evicted": log.evicted, "failures": log.failures, "losses": self.losses,
+            "summary": self.summary,
+            "history": log.as_json(),
+            "evicted_for": log.evicted_for,
+            "evicted": log.evicted,
+            "failures": log.failures,
+            "losses": self.losses,
             "spec": {name: value for name, value in job.spec.items() if name not in ("groups", "targets")},
             "update": self.update,
-        }  # fmt: skip
+        }
 
 
 def summary(cell: "Queries", job: "Job", there: "Sequence[Run]", log: Past) -> dict[str, int]:
@@ -95,21 +108,32 @@ def summary(cell: "Queries", job: "Job", there: "Sequence[Run]", log: Past) -> d
     waits = [run for run, answer in zip(late, answers, strict=True) if answer == "wait"]
     found, starting = counts(job.groups), sum(ranges.count(run.tasks) for run in waits)
     return {
-        "pending": found["pending"], "starting": starting, "running": found["placed"] - starting,
-        "failed": found["failed"], "finished": found["finished"], "stopped": found["stopped"], "lost": log.lost,
-    }  # fmt: skip
+        "pending": found["pending"],
+        "starting": starting,
+        "running": found["placed"] - starting,
+        "failed": found["failed"],
+        "finished": found["finished"],
+        "stopped": found["stopped"],
+        "lost": log.lost,
+    }
 
 
 def _groups(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
     said: Sequence[Mapping[str, Any]] = job.spec.get("groups") or [{}] * len(job.groups)
     current = {target.group for target in targets(job)}
     return [
-        {"name": name, "need": cell.dimensions.numbers(group.need), "duration_ms": group.duration_ms,
-         "counts": counts([group]), "optional": group.optional, "indices": group.indices,
-         "superseded": i not in current,
-         "spec": {key: value for key, value in extra.items() if key != "name"}}
+        {
+            "name": name,
+            "need": cell.dimensions.numbers(group.need),
+            "duration_ms": group.duration_ms,
+            "counts": counts([group]),
+            "optional": group.optional,
+            "indices": group.indices,
+            "superseded": i not in current,
+            "spec": {key: value for key, value in extra.items() if key != "name"},
+        }
         for i, (name, group, extra) in enumerate(zip(group_names(job), job.groups, said, strict=True))
-    ]  # fmt: skip
+    ]
 
 
 def _after_one(run: "Run", leaving: "Sequence[Run]") -> bool:
@@ -140,5 +164,9 @@ def progress(job: "Job", state: str) -> dict[str, Any]:
     aims = targets(job)
     left = sum(going(job.groups[number]) for target in aims for number in target.older)
     word, _, reason = state.partition(" ")
-    return {"update": word or "finished", "reason": reason or None, "to_replace": left,
-            "tasks": sum(target.count for target in aims)}  # fmt: skip
+    return {
+        "update": word or "finished",
+        "reason": reason or None,
+        "to_replace": left,
+        "tasks": sum(target.count for target in aims),
+    }

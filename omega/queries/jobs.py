@@ -52,11 +52,20 @@ def list_jobs(cell: "Queries", page: JobPage, now_ms: int) -> dict[str, Any]:
 def job_json(job: "Job", room: Room, now_ms: int) -> dict[str, Any]:
     """Return a job as plain values; `now_ms` in milliseconds since 1970."""
     return {
-        "id": job.id, "name": job.name, "kind": job.kind, "precedence": job.precedence,
-        "gang": job.gang.name.lower(), "state": state(job), "reason": str(room.reason(job)) or None,
-        "user": job.spec.get("user"), "user_verified": bool(job.spec.get("verified")),
-        "modify_index": job.modified, "held": job.held,
-        "after": [wait._asdict() for wait in job.after], "submitted_ms": job.submitted_ms,
+        "id": job.id,
+        "name": job.name,
+        "kind": job.kind,
+        "precedence": job.precedence,
+        "gang": job.gang.name.lower(),
+        "state": state(job),
+        "reason": str(room.reason(job)) or None,
+        "user": job.spec.get("user"),
+        "user_verified": bool(job.spec.get("verified")),
+        "modify_index": job.modified,
+        "held": job.held,
+        "after": [wait._asdict() for wait in job.after],
+        "submitted_ms": job.submitted_ms,
         "submitted_by": job.submitter or None,
-        "age_seconds": max(0, now_ms - job.submitted_ms) / 1000, "counts": counts(job.groups),
-    }  # fmt: skip
+        "age_seconds": max(0, now_ms - job.submitted_ms) / 1000,
+        "counts": counts(job.groups),
+    }

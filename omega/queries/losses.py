@@ -15,7 +15,14 @@ def losses(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
         return []
     now, names = cell.store_ms(), group_names(job)
     return [
-        {"group": number, "name": names[number], "tasks": loss.tasks, "lost": loss.times, "budget": group.budget,
-         "delay_ms": max(0, loss.due_ms - now)}
-        for number, group in enumerate(job.groups) for loss in group.losses
-    ]  # fmt: skip
+        {
+            "group": number,
+            "name": names[number],
+            "tasks": loss.tasks,
+            "lost": loss.times,
+            "budget": group.budget,
+            "delay_ms": max(0, loss.due_ms - now),
+        }
+        for number, group in enumerate(job.groups)
+        for loss in group.losses
+    ]

@@ -80,21 +80,30 @@ class MachineStatus:
     def as_json(self, *, verbose: bool) -> dict[str, Any]:
         """Return the machine as plain values; `verbose` adds needs of tasks, rejections and events."""
         agent = self.agent
-        found = {"cell": self.cell.name} | machine_json(self.cell.dimensions, self.machine, self.tasks) | {
-            "agent": None if agent is None else {"incarnation": agent.incarnation, "live": agent.lives},
-            "rejected_in_a_row": self.rejected_in_a_row,
-            "deadline_ms": self.deadline_ms, "runs": [self._run(run, verbose=verbose) for run in self.runs],
-        }  # fmt: skip
+        found = (
+            {"cell": self.cell.name}
+            | machine_json(self.cell.dimensions, self.machine, self.tasks)
+            | {
+                "agent": None if agent is None else {"incarnation": agent.incarnation, "live": agent.lives},
+                "rejected_in_a_row": self.rejected_in_a_row,
+                "deadline_ms": self.deadline_ms,
+                "runs": [self._run(run, verbose=verbose) for run in self.runs],
+            }
+        )
         if verbose:
             found |= {"rejections": self.rejected, "events": [event.as_json() for event in self.events]}
         return found
 
     def _run(self, run: "Run", *, verbose: bool) -> dict[str, Any]:
         job = self.jobs.get(run.job)
-        plain = {"placement": run.placement, "job": run.job, "name": job.name if job else "", "group": run.group,
-                 "tasks": run.tasks, "leaving": run.leaving}  # fmt: skip
+        plain = {
+            "placement": run.placement,
+            "job": run.job,
+            "name": job.name if job else "",
+            "group": run.group,
+            "tasks": run.tasks,
+            "leaving": run.leaving,
+        }
         if not verbose or job is None:
             return plain
-        return plain | {
-            "precedence": job.precedence, "need": self.cell.dimensions.numbers(job.groups[run.group].need),
-        }  # fmt: skip
+        return plain | {"precedence": job.precedence, "need": self.cell.dimensions.numbers(job.groups[run.group].need)}

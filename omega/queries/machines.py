@@ -152,7 +152,14 @@ def tasks_on(runs: "Sequence[Run]") -> Mapping[int, int]:
 def machine_json(dimensions: Dimensions, machine: "Machine", tasks: int) -> dict[str, Any]:
     """Return a machine as plain values; amounts in the smallest units."""
     return {
-        "name": machine.name, "index": machine.index, "state": machine.state.name.lower(), "over": machine.over,
-        "capacity": dimensions.numbers(machine.capacity), "allocated": dimensions.numbers(machine.allocated),
-        "tasks": tasks, "number": machine.number, "executor": machine.executor, "attributes": dict(machine.attributes),
-    }  # fmt: skip
+        "name": machine.name,
+        "index": machine.index,
+        "state": machine.state.name.lower(),
+        "over": machine.over,
+        "capacity": dimensions.numbers(machine.capacity),
+        "allocated": dimensions.numbers(machine.allocated),
+        "tasks": tasks,
+        "number": machine.number,
+        "executor": machine.executor,
+        "attributes": dict(machine.attributes),
+    }

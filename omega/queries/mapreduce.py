@@ -33,11 +33,18 @@ def as_json(found: "Progress", names: Mapping[int, str]) -> dict[str, Any]:
         name: {"total": count.total, "finished": count.done, "mean_seconds": count.mean}
         for name, count in phases(found)
     }
-    failing = [{"machine": names.get(index, str(index)), "failed_in_a_row": count, "left_out": index in found.left_out}
-               for index, count in found.failing]  # fmt: skip
+    failing = [
+        {"machine": names.get(index, str(index)), "failed_in_a_row": count, "left_out": index in found.left_out}
+        for index, count in found.failing
+    ]
     phase = "finished" if found.phase == "done" else found.phase
-    return {"phase": phase, "working": found.working, "failed": found.failed or None, **counts,
-            "failing_machines": failing}  # fmt: skip
+    return {
+        "phase": phase,
+        "working": found.working,
+        "failed": found.failed or None,
+        **counts,
+        "failing_machines": failing,
+    }
 
 
 def phases(found: "Progress") -> "tuple[tuple[str, PhaseCount], ...]":

@@ -41,7 +41,7 @@ LATELY_MS = 10_000
 ATTENTION = frozenset(
     ("conflict", "evicted", "lost", "failed", "abandon", "stop", "machine", "expire", "register", "deregister", "limit",
      "pool", "trees", "restore")
-)  # fmt: skip
+)  # a table # fmt: skip
 """Kinds of event that may need attention: newer events do not replace them."""
 
 Tell = Callable[[Iterable[Event], Names], Iterator[tuple[list[Event], str]]]
@@ -107,13 +107,23 @@ class Monitor:
         rates = self._read_log(now_ms)
         self._keep_history(machines, rates)
         return Overview(
-            self.cell.name, self.store, self.cell.dimensions, now_ms, self._snapshot.position.version, machines,
+            self.cell.name,
+            self.store,
+            self.cell.dimensions,
+            now_ms,
+            self._snapshot.position.version,
+            machines,
             states(ranks, machines),
-            [self._member(*each) for each in sorted(known.items())], sorted(queue, key=lambda each: each.position),
-            [Listed(-job.order, job, "") for job in reversed(running)], jobs_running,
-            depths, self._newest_changes(), rates, {name: tuple(values) for name, values in self._past.items()},
+            [self._member(*each) for each in sorted(known.items())],
+            sorted(queue, key=lambda each: each.position),
+            [Listed(-job.order, job, "") for job in reversed(running)],
+            jobs_running,
+            depths,
+            self._newest_changes(),
+            rates,
+            {name: tuple(values) for name, values in self._past.items()},
             self._read_pools(),
-        )  # fmt: skip
+        )
 
     def _read_pools(self) -> tuple[PoolLine, ...]:
         """Return the pools of the published epoch."""
@@ -169,9 +179,10 @@ class Monitor:
             self._machines, self._ranks = {}, {}
         rows = {int(row[0]): row for row in reply.rows.tolist()}
         fresh = [
-            index for index, row in rows.items()
+            index
+            for index, row in rows.items()
             if index not in self._machines or self._machines[index].state != row[2]  # it may have joined again
-        ]  # fmt: skip
+        ]
         static = dict(zip(fresh, self.cell.described(fresh), strict=True))
         size = len(self.cell.dimensions)
         for index, (_, number, state, executor, *amounts) in rows.items():
@@ -181,9 +192,15 @@ class Monitor:
                 continue
             name, attributes = (static[index][0], dict(static[index][1])) if index in static else _static(before)
             self._machines[index] = Machine(
-                index, name, number, MachineState(state), executor, tuple(amounts[:size]), tuple(amounts[size:]),
+                index,
+                name,
+                number,
+                MachineState(state),
+                executor,
+                tuple(amounts[:size]),
+                tuple(amounts[size:]),
                 attributes,
-            )  # fmt: skip
+            )
             self._ranks[index] = rank(self._machines[index])
         self.names.know({index: self._machines[index].name for index in fresh if index in self._machines})
 

@@ -154,7 +154,12 @@ def listed_json(each: Listed, now_ms: int) -> dict[str, Any]:
     """Return a job of a list as plain values."""
     job = each.job
     return {
-        "id": job.id, "name": job.name, "kind": job.kind, "precedence": job.precedence, "state": state(job),
-        "reason": str(each.reason) or None, "age_seconds": max(0, now_ms - job.submitted_ms) / 1000,
+        "id": job.id,
+        "name": job.name,
+        "kind": job.kind,
+        "precedence": job.precedence,
+        "state": state(job),
+        "reason": str(each.reason) or None,
+        "age_seconds": max(0, now_ms - job.submitted_ms) / 1000,
         "counts": counts(job.groups),
-    }  # fmt: skip
+    }

@@ -61,17 +61,30 @@ class Plan:
             key = resident.job, resident.machine, resident.precedence
             found[key] = found.get(key, 0) + count
         return [
-            {"job": job, "name": self.victims.get(job, job), "machine": self.names[machine], "tasks": count,
-             "precedence": precedence} for (job, machine, precedence), count in found.items()
-        ]  # fmt: skip
+            {
+                "job": job,
+                "name": self.victims.get(job, job),
+                "machine": self.names[machine],
+                "tasks": count,
+                "precedence": precedence,
+            }
+            for (job, machine, precedence), count in found.items()
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan as plain values."""
         return {
-            "id": self.spec.id, "name": self.spec.name, "kind": self.spec.kind, "tasks": self.spec.total,
-            "status": "unchanged" if self.unchanged else "new", "placed": self.placed, "unplaced": self.unplaced,
-            "reason": str(self.reason) or None, "placements": self.placements(), "evictions": self.evictions(),
-        }  # fmt: skip
+            "id": self.spec.id,
+            "name": self.spec.name,
+            "kind": self.spec.kind,
+            "tasks": self.spec.total,
+            "status": "unchanged" if self.unchanged else "new",
+            "placed": self.placed,
+            "unplaced": self.unplaced,
+            "reason": str(self.reason) or None,
+            "placements": self.placements(),
+            "evictions": self.evictions(),
+        }
 
 
 class Plans:
@@ -145,7 +158,7 @@ class Plans:
 
 def plan_jobs(
     cell: "Queries", specs: "Sequence[JobSpec]", *, scored: bool = False
-) -> tuple[list[Plan], dict[str, Any]]:  # fmt: skip
+) -> tuple[list[Plan], dict[str, Any]]:
     """Plan jobs as if they were submitted now; returns the plans, and all of them as plain values."""
     doubtful, found = warnings(cell, specs), Plans(cell, scored=scored).all(specs)
     changes = any(plan.planned.claims for plan in found)

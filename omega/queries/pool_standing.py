@@ -34,11 +34,29 @@ def standing(cell: "Queries", job: "Job") -> dict[str, Any] | None:
         return None
     needs = {
         resource: amount
-        for group in job.groups if group.ready
-        for resource, amount in zip(cell.dimensions.names, group.need, strict=True) if amount
-    }  # fmt: skip
-    kept = ("name", "parent", "tree", "mode", "ephemeral", "weight", "guarantee", "reclaim", "fair_share", "usage",
-            "demand", "satisfaction", "dominant_resource", "status", "fair_share_amounts", "usage_amounts")  # fmt: skip
+        for group in job.groups
+        if group.ready
+        for resource, amount in zip(cell.dimensions.names, group.need, strict=True)
+        if amount
+    }
+    kept = (
+        "name",
+        "parent",
+        "tree",
+        "mode",
+        "ephemeral",
+        "weight",
+        "guarantee",
+        "reclaim",
+        "fair_share",
+        "usage",
+        "demand",
+        "satisfaction",
+        "dominant_resource",
+        "status",
+        "fair_share_amounts",
+        "usage_amounts",
+    )
     return {field: own[field] for field in kept} | {
         "epoch": document["epoch"] and document["epoch"]["number"],
         "limits": list(_limits(cell, pools, name, needs)),
@@ -67,8 +85,9 @@ def _holders(
             continue
         over = {
             resource: round(row["usage_amounts"][resource] - row["fair_share_amounts"][resource])
-            for resource in needs if row["usage"][resource] > row["fair_share"][resource] + _SMALL
-        }  # fmt: skip
+            for resource in needs
+            if row["usage"][resource] > row["fair_share"][resource] + _SMALL
+        }
         if over:
             most = max(row["usage"][resource] - row["fair_share"][resource] for resource in over)
             found.append((most, {"pool": row["name"], "over": over}))

@@ -29,9 +29,14 @@ def shares_now(cell: "Queries", pools: Pools, previous: Epoch | None = None) -> 
     fetch_attributes(pools, snapshot, cell)
     at_ms = previous.at_ms if previous else 0
     return epoch_of(
-        pools, jobs, totals_of(pools, snapshot), cell.dimensions.names, previous,
-        version=snapshot.position.version, at_ms=at_ms,
-    )  # fmt: skip
+        pools,
+        jobs,
+        totals_of(pools, snapshot),
+        cell.dimensions.names,
+        previous,
+        version=snapshot.position.version,
+        at_ms=at_ms,
+    )
 
 
 def order(pools: Pools, shares: Mapping[str, PoolShare]) -> Iterator[tuple[int, str]]:
@@ -65,21 +70,32 @@ def pools_json(cell: "Queries") -> dict[str, Any]:
         for depth, name in order(pools, now.pools)
     ]
     return {
-        "cell": cell.name, "version": pools.version,
-        "epoch": None if published is None else {"number": published.number, "version": published.version,
-                                                 "at_ms": published.at_ms, "by": published.by},
+        "cell": cell.name,
+        "version": pools.version,
+        "epoch": None
+        if published is None
+        else {"number": published.number, "version": published.version, "at_ms": published.at_ms, "by": published.by},
         "trees": [
-            {"name": tree.name, "machines": tree.machines,
-             "totals": dict(zip(cell.dimensions.names, now.totals[tree.name], strict=True))} for tree in pools.trees
+            {
+                "name": tree.name,
+                "machines": tree.machines,
+                "totals": dict(zip(cell.dimensions.names, now.totals[tree.name], strict=True)),
+            }
+            for tree in pools.trees
         ],
         "pools": rows,
-    }  # fmt: skip
+    }
 
 
 def row(
-    pools: Pools, name: str, now: Epoch, published: Epoch | None, resources: Sequence[str],
-    use: "PoolUse | None" = None, depth: int = 0,
-) -> dict[str, Any]:  # fmt: skip
+    pools: Pools,
+    name: str,
+    now: Epoch,
+    published: Epoch | None,
+    resources: Sequence[str],
+    use: "PoolUse | None" = None,
+    depth: int = 0,
+) -> dict[str, Any]:
     """Return one pool as plain values; shares are parts of the tree's totals, amounts in smallest units."""
     share = now.pools[name]
     known = published.pools.get(name) if published else None
@@ -90,13 +106,23 @@ def row(
         None if use is None else {"jobs": use.jobs, "tasks": use.tasks} | dict(zip(resources, use.amounts, strict=True))
     )
     return {
-        "name": name, "parent": share.parent, "tree": share.tree, "depth": depth, "ephemeral": share.ephemeral,
-        "number": pool.number if pool else 0, "mode": pool.mode if pool else "fair_share",
-        "weight": share.weight, "guarantee": dict(pool.guarantee) if pool else {},
-        "limits": dict(pool.limits) if pool else {}, "limited_use": held,
-        "users": list(pool.users) if pool else [], "reclaim": pool.reclaim if pool else "fair-share",
-        "demand": _named(resources, share.demand), "usage": _named(resources, share.usage),
-        "fair_share": _named(resources, fair), "strong": _named(resources, share.guarantee),
+        "name": name,
+        "parent": share.parent,
+        "tree": share.tree,
+        "depth": depth,
+        "ephemeral": share.ephemeral,
+        "number": pool.number if pool else 0,
+        "mode": pool.mode if pool else "fair_share",
+        "weight": share.weight,
+        "guarantee": dict(pool.guarantee) if pool else {},
+        "limits": dict(pool.limits) if pool else {},
+        "limited_use": held,
+        "users": list(pool.users) if pool else [],
+        "reclaim": pool.reclaim if pool else "fair-share",
+        "demand": _named(resources, share.demand),
+        "usage": _named(resources, share.usage),
+        "fair_share": _named(resources, fair),
+        "strong": _named(resources, share.guarantee),
         "integral": _named(resources, (known or share).integral),
         "demand_amounts": _amounts(resources, share.demand, totals),
         "usage_amounts": _amounts(resources, share.usage, totals),
@@ -105,7 +131,7 @@ def row(
         "satisfaction": share.satisfaction if isfinite(share.satisfaction) else "infinite",
         "dominant_resource": None if dominant is None else resources[dominant],
         "status": status(pools, name, share, fair),
-    }  # fmt: skip
+    }
 
 
 def status(pools: Pools, name: str, share: PoolShare, fair: Sequence[float]) -> str:
@@ -137,15 +163,22 @@ def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
     for name in names:
         was, now = before.pools.get(name), after.pools.get(name)
         shown = now or was
-        rows.append({
-            "name": name,
-            "change": "added" if was is None else "removed" if now is None else
-            "changed" if pools.by_name.get(name) != wanted.by_name.get(name) else "same",
-            "before": None if was is None else _named(resources, was.fair_share),
-            "after": None if now is None else _named(resources, now.fair_share),
-            "usage": _named(resources, shown.usage) if shown else {},
-            "demand": _named(resources, shown.demand) if shown else {},
-        })  # fmt: skip
+        rows.append(
+            {
+                "name": name,
+                "change": "added"
+                if was is None
+                else "removed"
+                if now is None
+                else "changed"
+                if pools.by_name.get(name) != wanted.by_name.get(name)
+                else "same",
+                "before": None if was is None else _named(resources, was.fair_share),
+                "after": None if now is None else _named(resources, now.fair_share),
+                "usage": _named(resources, shown.usage) if shown else {},
+                "demand": _named(resources, shown.demand) if shown else {},
+            }
+        )
     return {"cell": cell.name, "version": pools.version, "pools": rows}
 
 

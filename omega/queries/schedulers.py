@@ -37,13 +37,19 @@ def as_plain(member: str, incarnation: int | None, alive: bool, own: Mapping[str
     """Return a scheduler as plain values; `own` are the figures it left, `incarnation` is None when it left itself."""
     state = "live" if alive else "lapsed" if incarnation is not None else "left"
     return {
-        "member": member, "state": state, "alive": alive, "incarnation": incarnation,
+        "member": member,
+        "state": state,
+        "alive": alive,
+        "incarnation": incarnation,
         **{name: own.get(name) for name in PLAIN},
         "conflict_fraction": own.get("conflict_fraction"),
         "wait_seconds": {"mean": own.get("wait_mean"), "p90": own.get("wait_p90")},
-        "busyness": own.get("busyness"), "seconds": own.get("seconds"), "metrics": own.get("metrics"),
-        "pid": own.get("pid"), "host": own.get("host"),
-    }  # fmt: skip
+        "busyness": own.get("busyness"),
+        "seconds": own.get("seconds"),
+        "metrics": own.get("metrics"),
+        "pid": own.get("pid"),
+        "host": own.get("host"),
+    }
 
 
 def status(cell: "Queries", name: str | None) -> list[dict[str, Any]]:
@@ -60,16 +66,20 @@ def status(cell: "Queries", name: str | None) -> list[dict[str, Any]]:
         rejecting = figures.get("rejecting_machines", [])
         unnamed = [index for index, *_ in rejecting if index not in names]
         names |= {index: found[0] for index, found in zip(unnamed, cell.described(unnamed), strict=True)}
-        found.append(each | {
-            "kind": kind, "pending_of_kind": pending.get(kind, 0),
-            "evicts": figures.get("evicts"),
-            "evicts_by": figures.get("evicts_by"),
-            "last_cycle": {"seconds": figures.get("last_cycle"), "ago": figures.get("last_cycle_ago")},
-            "rejecting_machines": [
-                {"machine": names[index] or str(index), "rejections": count, "in_a_row": row}
-                for index, count, row in rejecting
-            ],
-        })  # fmt: skip
+        found.append(
+            each
+            | {
+                "kind": kind,
+                "pending_of_kind": pending.get(kind, 0),
+                "evicts": figures.get("evicts"),
+                "evicts_by": figures.get("evicts_by"),
+                "last_cycle": {"seconds": figures.get("last_cycle"), "ago": figures.get("last_cycle_ago")},
+                "rejecting_machines": [
+                    {"machine": names[index] or str(index), "rejections": count, "in_a_row": row}
+                    for index, count, row in rejecting
+                ],
+            }
+        )
     return found
 
 

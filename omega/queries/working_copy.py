@@ -65,7 +65,16 @@ def as_work(spec: "JobSpec", order: int = 0) -> "Work":
     ]
     extra = opaque(spec.extra, spec.groups)
     job = Job(
-        spec.id, spec.name, spec.kind, spec.precedence, order, JobState.ACTIVE, spec.gang, 0, groups, extra,
+        spec.id,
+        spec.name,
+        spec.kind,
+        spec.precedence,
+        order,
+        JobState.ACTIVE,
+        spec.gang,
+        0,
+        groups,
+        extra,
         commands=runs_commands(extra),
-    )  # fmt: skip
+    )
     return Work.of(job)

@@ -22,10 +22,16 @@ ROOM = 30
 """Tasks of one unit that the cell holds."""
 jobs = st.lists(
     st.tuples(
-        st.sampled_from(["", "ada", "bob"]), st.sampled_from(["", "p"]), st.integers(0, 3), st.integers(0, 9),
-        st.sampled_from([None, 1.0, 60.0]), st.integers(1, 2),
-    ), min_size=2, max_size=8,
-)  # fmt: skip
+        st.sampled_from(["", "ada", "bob"]),
+        st.sampled_from(["", "p"]),
+        st.integers(0, 3),
+        st.integers(0, 9),
+        st.sampled_from([None, 1.0, 60.0]),
+        st.integers(1, 2),
+    ),
+    min_size=2,
+    max_size=8,
+)
 """(user, pool, precedence, seconds of submission, expected duration, tasks)"""
 Asked = tuple[str, str, int, int, float | None, int]
 
@@ -33,10 +39,18 @@ Asked = tuple[str, str, int, int, float | None, int]
 def made(asked: Sequence[Asked]) -> list[Work]:
     """New jobs in the order of their submission."""
     return [
-        work(((1, 1), tasks), name=f"j{i}", order=i, submitted=float(seconds), user=user, pool=pool,
-             precedence=precedence, expected=expected)
+        work(
+            ((1, 1), tasks),
+            name=f"j{i}",
+            order=i,
+            submitted=float(seconds),
+            user=user,
+            pool=pool,
+            precedence=precedence,
+            expected=expected,
+        )
         for i, (user, pool, precedence, seconds, expected, tasks) in enumerate(sorted(asked, key=lambda job: job[3]))
-    ]  # fmt: skip
+    ]
 
 
 class OrderingContract:
@@ -138,11 +152,12 @@ class Play:
         self.policy.observe(self.copy, NOW)
         places = {
             found.id: (
-                self.policy.rank(self.policy.lane(found)), self.policy.key(found),
+                self.policy.rank(self.policy.lane(found)),
+                self.policy.key(found),
                 0 if self.policy.rejoins else found.job.order,
             )
             for found in waiting
-        }  # fmt: skip
+        }
         return [name for name, place in places.items() if place == min(places.values())]
 
     def run_until_blocked(self) -> None:

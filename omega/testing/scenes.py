@@ -22,10 +22,20 @@ FIRST_NUMBER = 10
 
 
 def work(  # noqa: PLR0913 - one per property of a job
-    *groups: tuple[Need, int], gang: bool = False, name: str = "a", kind: str = "batch", order: int = 0,
-    precedence: int = 0, submitted: float = 0.0, not_before: float = 0.0, user: str = "", pool: str = "",
-    expected: float | None = None, duration: float = 0.0, extra: Mapping[str, Any] | None = None,
-) -> Work:  # fmt: skip
+    *groups: tuple[Need, int],
+    gang: bool = False,
+    name: str = "a",
+    kind: str = "batch",
+    order: int = 0,
+    precedence: int = 0,
+    submitted: float = 0.0,
+    not_before: float = 0.0,
+    user: str = "",
+    pool: str = "",
+    expected: float | None = None,
+    duration: float = 0.0,
+    extra: Mapping[str, Any] | None = None,
+) -> Work:
     """Return a job as its scheduler holds it: for each group the resources of a task and the number of tasks.
 
     `order` counts submissions; `submitted`, `not_before` when it backs off, `expected` (the field

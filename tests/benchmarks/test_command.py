@@ -127,7 +127,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
             "scheduler": {"resident_mib": 50.0, "machines": 1000, "running_tasks": 100},
         },
     },
-}  # fmt: skip
+}  # a table # fmt: skip
 SEEN = {
     "commit": ["5,000", "10,000", "0.50", "0.40", "plain", "8 transactions per round trip"],
     "conflict": ["coarse", "1,234", "0.500", "coarse ÷ fine, gang: conflict fraction × 2.50", "100m cpu"],

@@ -14,10 +14,16 @@ from benchmarks import blocked, commit, conflict, everything, instructions, inta
 from benchmarks.estimates import BY_MODULE, estimate, unit
 
 DEFAULTS = {
-    "blocked": blocked.Settings(), "commit": commit.Settings(), "conflict": conflict.Settings(),
-    "everything": everything.Settings(), "instructions": instructions.Settings(), "intake": intake.Settings(),
-    "lists": lists.Settings(), "place": place.Settings(), "sim": sim.Settings(),
-}  # fmt: skip
+    "blocked": blocked.Settings(),
+    "commit": commit.Settings(),
+    "conflict": conflict.Settings(),
+    "everything": everything.Settings(),
+    "instructions": instructions.Settings(),
+    "intake": intake.Settings(),
+    "lists": lists.Settings(),
+    "place": place.Settings(),
+    "sim": sim.Settings(),
+}
 
 
 def test_every_benchmark_has_an_estimate() -> None:

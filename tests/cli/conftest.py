@@ -142,9 +142,12 @@ def at_work(cell: RedisCell) -> Iterator[Callable[..., None]]:
     with ExitStack() as stack:
 
         def start(
-            machines: int = 3, members: Sequence[str] = ("batch/0",), *, simulated: bool = True,
+            machines: int = 3,
+            members: Sequence[str] = ("batch/0",),
+            *,
+            simulated: bool = True,
             capacity: tuple[int, ...] = (4000, 4096),
-        ) -> None:  # fmt: skip
+        ) -> None:
             join(cell, machines, capacity)
             for member in members:
                 stack.enter_context(scheduler(cell, member))

@@ -165,9 +165,21 @@ def test_store_start_and_stop_are_for_the_own_store(store_url: str) -> None:
 def test_status_of_a_given_store(store_url: str) -> None:
     found = Omega(store_url).json("store", "status")
     assert set(found) == {
-        "embedded", "running", "url", "directory", "persistence", "server", "pid", "version", "uptime_seconds",
-        "memory_bytes", "loading", "cells", "warnings", "allocator",
-    }  # fmt: skip
+        "embedded",
+        "running",
+        "url",
+        "directory",
+        "persistence",
+        "server",
+        "pid",
+        "version",
+        "uptime_seconds",
+        "memory_bytes",
+        "loading",
+        "cells",
+        "warnings",
+        "allocator",
+    }
     assert (found["embedded"], found["running"], found["url"]) == (False, True, store_url)
     assert (found["directory"], found["persistence"], found["loading"]) == (None, "none", False)
     (warning,) = found["warnings"]
@@ -198,19 +210,29 @@ def test_status_of_a_given_store(store_url: str) -> None:
     [
         (JOB.format("gpu: 1"), "stdin:5: tasks[0].resources.gpu: unknown resource 'gpu'; this cell has cpu, memory"),
         (JOB.format("cpu: -2"), "stdin:5: tasks[0].resources.cpu: -2 is negative; amounts start at 0"),
-        (JOB.format("memory: 1e12Ti"),
-         "stdin:5: tasks[0].resources.memory: '1e12Ti' is too large; the most is 99999999999999 of the smallest unit"),
-        (JOB.format("cpu: lots"),
-         "stdin:5: tasks[0].resources.cpu: 'lots' is not an amount; write for example 500m, 2, 256Mi or 1Gi"),
-        ("a: 1\n---\nb: 2\n",
-         "stdin:2: not readable as YAML or JSON: several documents, write the jobs as one list; fix it there"),
+        (
+            JOB.format("memory: 1e12Ti"),
+            (
+                "stdin:5: tasks[0].resources.memory: '1e12Ti' is too large; "
+                "the most is 99999999999999 of the smallest unit"
+            ),
+        ),
+        (
+            JOB.format("cpu: lots"),
+            "stdin:5: tasks[0].resources.cpu: 'lots' is not an amount; write for example 500m, 2, 256Mi or 1Gi",
+        ),
+        (
+            "a: 1\n---\nb: 2\n",
+            "stdin:2: not readable as YAML or JSON: several documents, write the jobs as one list; fix it there",
+        ),
         ("name: a\n", "stdin:1: tasks: is missing"),
-        ("name: a\ncolour: red\ntasks: [{}]\n",
-         f"stdin:2: colour: unknown field; allowed: {', '.join(fields_at(()))}"),
-        ("- name: a\n  tasks: [{}]\n- name: a\n  tasks: [{}]\n",
-         "stdin:3: name: 'a' is that of the job at stdin:1; choose another"),
+        ("name: a\ncolour: red\ntasks: [{}]\n", f"stdin:2: colour: unknown field; allowed: {', '.join(fields_at(()))}"),
+        (
+            "- name: a\n  tasks: [{}]\n- name: a\n  tasks: [{}]\n",
+            "stdin:3: name: 'a' is that of the job at stdin:1; choose another",
+        ),
     ],
-)  # fmt: skip
+)
 def test_job_files_with_mistakes(omega: Omega, text: str, message: str) -> None:
     assert omega.error("job", "submit", "-", given=text) == message
     assert omega.json("job", "list")["total"] == 0
@@ -277,15 +299,22 @@ def test_unknown_job(omega: Omega, words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("store", "backup", ""), 1), (("store", "backup", "{}/" + "9" * 5000), 1), (("store", "restore", "{}"), 2),
-        (("job", "submit", "{}"), 1), (("job", "submit", "9" * 5000), 1), (("job", "plan", "{}"), 1),
-        (("pool", "compute", "{}"), 2), (("cell", "status", "--cell", "9" * 5000), 1),
-        (("scheduler", "run", "--file", "{}"), 1), (("cell", "limits", "batch", "--jobs", "9" * 5000), 1),
-        (("job", "run", "--array", "0-9:" + "9" * 5000, "--name", "a"), 1), (("job", "resize", "a", "9" * 5000), 2),
+        (("store", "backup", ""), 1),
+        (("store", "backup", "{}/" + "9" * 5000), 1),
+        (("store", "restore", "{}"), 2),
+        (("job", "submit", "{}"), 1),
+        (("job", "submit", "9" * 5000), 1),
+        (("job", "plan", "{}"), 1),
+        (("pool", "compute", "{}"), 2),
+        (("cell", "status", "--cell", "9" * 5000), 1),
+        (("scheduler", "run", "--file", "{}"), 1),
+        (("cell", "limits", "batch", "--jobs", "9" * 5000), 1),
+        (("job", "run", "--array", "0-9:" + "9" * 5000, "--name", "a"), 1),
+        (("job", "resize", "a", "9" * 5000), 2),
         (("job", "run", "--array", "0-" + "9" * 5000, "--name", "a"), 1),
         (("job", "wait", "a", "--timeout", "9" * 500), 1),
     ],
-)  # fmt: skip
+)
 def test_files_and_names_that_cannot_be(omega: Omega, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
     """A folder where a file is wanted, no name, a name that is too long: a line of at most a thousand letters."""
     result = omega.run(*(word.replace("{}", str(tmp_path)) for word in words), code=code)

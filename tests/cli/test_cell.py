@@ -66,12 +66,16 @@ def test_create_in_a_wrong_way(store_url: str, words: tuple[str, ...], message: 
         (("new", "--resources", ""), "resources: '' is not a name; use letters, digits, - and _"),
         (("new", "--machines", "1", "--resource", "gpu=1"), "unknown resource 'gpu'; this cell has cpu, memory"),
         (("new", "--machines", "1", "--cpu", "-1"), "cpu: '-1' is negative; amounts start at 0"),
-        (("new", "--machines", "1", "--cpu", "many"),
-         "cpu: 'many' is not an amount; write for example 500m, 2, 256Mi or 1Gi"),
-        (("new", "--machines", "1", "--memory", "1e20Gi"),
-         "memory: '1e20Gi' is too large; the most is 99999999999999 of the smallest unit"),
+        (
+            ("new", "--machines", "1", "--cpu", "many"),
+            "cpu: 'many' is not an amount; write for example 500m, 2, 256Mi or 1Gi",
+        ),
+        (
+            ("new", "--machines", "1", "--memory", "1e20Gi"),
+            "memory: '1e20Gi' is too large; the most is 99999999999999 of the smallest unit",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_amounts_make_no_cell(store_url: str, words: tuple[str, ...], message: str) -> None:
     assert Omega(store_url).error("cell", "create", *words) == message
     assert "new" not in {each["name"] for each in Omega(store_url).json("cell", "list")["cells"]}
@@ -84,8 +88,13 @@ def test_list(store_url: str, omega: Omega, cell: RedisCell) -> None:
         found = Omega(store_url).json("cell", "list")
     assert found["store"] == store_url
     assert next(each for each in found["cells"] if each["name"] == cell.name) == {
-        "name": cell.name, "resources": ["cpu", "memory"], "machines": 3, "jobs": 1, "schedulers": 1, "note": None,
-    }  # fmt: skip
+        "name": cell.name,
+        "resources": ["cpu", "memory"],
+        "machines": 3,
+        "jobs": 1,
+        "schedulers": 1,
+        "note": None,
+    }
     assert cell.name in Omega(store_url).text("cell", "list")
 
 
@@ -97,17 +106,30 @@ def test_list_shows_a_cell_of_a_newer_omega_and_the_rest(store_url: str, cell: R
 
 def test_status_of_an_empty_cell(store_url: str, omega: Omega) -> None:
     assert omega.json("cell", "status") == {
-        "cell": omega.cell, "store": store_url, "version": 0, "resources": ["cpu", "memory"],
+        "cell": omega.cell,
+        "store": store_url,
+        "version": 0,
+        "resources": ["cpu", "memory"],
         "machines": {"total": 0, "up": 0, "drained": 0, "down": 0, "offline": 0, "over": 0},
         "utilisation": {name: {"allocated": 0, "capacity": 0, "fraction": 0.0} for name in ("cpu", "memory")},
-        "jobs": {"total": 0, "pending": 0, "running": 0, "held": 0, "finished": 0, "failed": 0, "stopped": 0,
-                 "abandoned": 0},
+        "jobs": {
+            "total": 0,
+            "pending": 0,
+            "running": 0,
+            "held": 0,
+            "finished": 0,
+            "failed": 0,
+            "stopped": 0,
+            "abandoned": 0,
+        },
         "tasks": {"total": 0, "pending": 0, "placed": 0, "finished": 0, "failed": 0, "stopped": 0},
         "demand": {"tasks": 0, "cpu": 0, "memory": 0},
         "recent": {"seconds": 900, "failed": 0, "lost": 0, "evicted": 0, "conflicts": 0},
-        "pending": {}, "schedulers": {"live": [], "lapsed": []},
-        "transactions": {"total": 0, "accepted": 0, "conflicts": 0, "conflict_fraction": 0.0}, "limits": {},
-    }  # fmt: skip
+        "pending": {},
+        "schedulers": {"live": [], "lapsed": []},
+        "transactions": {"total": 0, "accepted": 0, "conflicts": 0, "conflict_fraction": 0.0},
+        "limits": {},
+    }
 
 
 def test_a_cell_of_an_older_omega_can_only_be_deleted(omega: Omega, cell: RedisCell) -> None:
@@ -174,10 +196,9 @@ def test_limits_are_set_one_by_one_and_lifted(omega: Omega) -> None:
         (("batch", "--jobs", "few"), "--jobs: 'few' is not a number; write for example 100, or none"),
         (("batch", "--precedence", "7"), "--precedence: '7' is not a range; write for example 0..99 or 100.."),
         (("batch", "--precedence", "9..7"), "--precedence: '9..7' is not a range within 0..1000000"),
-        (("Batch", "--jobs", "1"),
-         "job kind 'Batch': use a lower-case letter, then up to 31 letters, digits, _ -"),
+        (("Batch", "--jobs", "1"), "job kind 'Batch': use a lower-case letter, then up to 31 letters, digits, _ -"),
     ],
-)  # fmt: skip
+)
 def test_bad_limits_change_nothing(omega: Omega, words: tuple[str, ...], message: str) -> None:
     assert omega.error("cell", "limits", *words) == message
     assert omega.json("cell", "limits")["limits"] == {}
@@ -187,9 +208,13 @@ def test_verify(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
     found = omega.json("cell", "verify")
     assert found == {
-        "ok": True, "checked": {"machines": 2, "tasks": 0, "jobs": 0}, "violations": [], "settled": True,
-        "version": 2, "log": {"from_version": 1, "facts": 3},
-    }  # fmt: skip
+        "ok": True,
+        "checked": {"machines": 2, "tasks": 0, "jobs": 0},
+        "violations": [],
+        "settled": True,
+        "version": 2,
+        "log": {"from_version": 1, "facts": 3},
+    }
     assert omega.text("cell", "verify") == "ok · 2 machines · 0 tasks · 0 jobs · 3 facts · version 2\n"
 
 

@@ -84,9 +84,10 @@ def test_bash_completes(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
         '_omega_completion omega; echo "${COMPREPLY[@]}"'
     )
     environment = os.environ | {
-        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "OMEGA_STORE": str(omega.url),
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        "OMEGA_STORE": str(omega.url),
         "OMEGA_CELL": str(omega.cell),
-    }  # fmt: skip
+    }
     done = subprocess.run(
         ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=True
     )

@@ -75,12 +75,17 @@ def test_every_kind_of_event_field_by_field(omega: Omega, old_cell: RedisCell) -
         {"kind": "place", **big},
         {"kind": "evicted", **big, "reason": "drain"},
         {"kind": "left", **big},
-        {"kind": "limit", "job_kind": "batch", "jobs": 9, "resources": {"cpu": None, "memory": 3000},
-         "precedence": [1, 5]},
+        {
+            "kind": "limit",
+            "job_kind": "batch",
+            "jobs": 9,
+            "resources": {"cpu": None, "memory": 3000},
+            "precedence": [1, 5],
+        },
         {"kind": "expire", "member": "batch/0", "incarnation": 2},
         {"kind": "register", "member": "batch/0", "incarnation": 3},
         {"kind": "deregister", "member": "batch/0", "incarnation": 3},
-    ]  # fmt: skip
+    ]
     assert {event["kind"] for event in told} <= set(history.KINDS)
     assert told[3] | {} == told[3] | {"version": 3, "at_ms": 2000, "by": "ada"}
 
@@ -123,11 +128,15 @@ def test_many_jobs_and_machines_make_one_sentence(omega: Omega, cell: RedisCell)
     commit(cell, one, 2, Transaction("k", tuple(Claim(i, 0, 1, 0) for i in range(5, 9))))
     cell.end([Ending(i, i + 1, How.FINISHED) for i in range(5)], 4, "here")
     assert [text for _, _, text in sentences(omega)] == [
-        "here joined (incarnation 1)", "9 machines joined", "submitted 5 jobs, 10 tasks",
+        "here joined (incarnation 1)",
+        "9 machines joined",
+        "submitted 5 jobs, 10 tasks",
         "batch/0 joined (incarnation 2)",
-        "placed 10 tasks of 5 jobs on 5 machines", "submitted k (k), 4 tasks of kind batch",
-        "placed 4 tasks of k (k) on 4 machines", "10 tasks of 5 jobs finished on 5 machines · 5 jobs ended",
-    ]  # fmt: skip
+        "placed 10 tasks of 5 jobs on 5 machines",
+        "submitted k (k), 4 tasks of kind batch",
+        "placed 4 tasks of k (k) on 4 machines",
+        "10 tasks of 5 jobs finished on 5 machines · 5 jobs ended",
+    ]
 
 
 def test_choosing_events(omega: Omega, old_cell: RedisCell) -> None:

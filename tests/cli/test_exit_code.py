@@ -14,6 +14,6 @@ from cli.job.exit_code import code_of
         ("cannot run x: no", 126),
         ("time limit of 3 s", 124), ("out of memory (64 MiB)", 137), ("lost", 1), ("", 1), ("unhealthy", 1),
     ],
-)  # fmt: skip
+)  # a table # fmt: skip
 def test_codes(reason: str, code: int) -> None:
     assert code_of(reason) == code

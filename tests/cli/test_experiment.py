@@ -43,9 +43,21 @@ def test_check_fails_when_a_claim_does_not_hold(sim: Omega, words: tuple[str, ..
 
 def test_a_figure_is_two_files(sim: Omega, tmp_path: Path) -> None:
     found = sim.json(
-        "sim", "figure", "8", "--cluster", "A", "C", "--days", "0.001", "--machines", "40", "--workers", "1",
-        "--output", str(tmp_path / "out"),
-    )  # fmt: skip
+        "sim",
+        "figure",
+        "8",
+        "--cluster",
+        "A",
+        "C",
+        "--days",
+        "0.001",
+        "--machines",
+        "40",
+        "--workers",
+        "1",
+        "--output",
+        str(tmp_path / "out"),
+    )
     assert found["clusters"] == ["A", "C"]
     assert found["simulations"] == len((tmp_path / "out" / "results.jsonl").read_text().splitlines()) == 10
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
@@ -64,10 +76,27 @@ def test_the_report_is_a_page_with_its_figures(sim: Omega, tmp_path: Path, monke
     monkeypatch.setattr(report, "all_figures", lambda: [FIGURES[3], FIGURES[8]])
     page, results = tmp_path / "docs" / "page.md", tmp_path / "results.jsonl"
     words = (
-        "sim", "report", "--days", "0.001", "--machines", "40", "--cluster", "A", "--seeds", "1", "--workers", "1",
-        "--revision", "commit 0123456", "--output", str(page), "--figures", str(tmp_path / "docs" / "figures"),
-        "--results", str(results),
-    )  # fmt: skip
+        "sim",
+        "report",
+        "--days",
+        "0.001",
+        "--machines",
+        "40",
+        "--cluster",
+        "A",
+        "--seeds",
+        "1",
+        "--workers",
+        "1",
+        "--revision",
+        "commit 0123456",
+        "--output",
+        str(page),
+        "--figures",
+        str(tmp_path / "docs" / "figures"),
+        "--results",
+        str(results),
+    )
     found = sim.json(*words)
     text = page.read_text()
     assert found["page"] == str(page)

@@ -17,7 +17,7 @@ SHOWS = [
     ("job", "logs", "j1"), ("machine", "list"), ("machine", "list", "--verbose"), ("machine", "status", "m0"),
     ("machine", "status", "m0", "--verbose"), ("events",), ("cell", "status"), ("cell", "verify"), ("cell", "limits"),
     ("cell", "list"), ("top", "--once"), ("scheduler", "list"), ("scheduler", "status"), ("job", "plan", "-"),
-]  # fmt: skip
+]  # a table # fmt: skip
 
 
 @pytest.fixture

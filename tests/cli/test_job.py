@@ -133,12 +133,22 @@ def test_list(omega: Omega, cell: RedisCell) -> None:
     found = omega.json("job", "list")["jobs"][0]
     assert found.pop("age_seconds") > 0
     assert found == {
-        "id": "one", "name": "first", "kind": "batch", "precedence": 5, "gang": "yes", "state": "pending",
-        "reason": "NO_SCHEDULER", "user": None, "user_verified": False, "modify_index": 3, "held": False, "after": [],
+        "id": "one",
+        "name": "first",
+        "kind": "batch",
+        "precedence": 5,
+        "gang": "yes",
+        "state": "pending",
+        "reason": "NO_SCHEDULER",
+        "user": None,
+        "user_verified": False,
+        "modify_index": 3,
+        "held": False,
+        "after": [],
         "submitted_ms": 1000,
         "submitted_by": "ada",
         "counts": NOTHING | {"total": 3, "pending": 3},
-    }  # fmt: skip
+    }
     header, row = omega.text("job", "list").splitlines()
     assert header.split() == ["id", "name", "kind", "prec", "state", "reason", "tasks", "placed", "age"]
     assert row.split()[:-1] == ["one", "first", "batch", "5", "pending", "NO_SCHEDULER", "3", "0"]
@@ -204,31 +214,59 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
     assert found.pop("submitted_by") == "ada"
     assert found.pop("submitted_ms") > 0
     assert found == {
-        "cell": omega.cell, "id": "crawl-1", "name": "crawl", "kind": "batch", "precedence": 100, "gang": "no",
-        "state": "running", "reason": None, "counts": NOTHING | {"total": 5, "placed": 5},
+        "cell": omega.cell,
+        "id": "crawl-1",
+        "name": "crawl",
+        "kind": "batch",
+        "precedence": 100,
+        "gang": "no",
+        "state": "running",
+        "reason": None,
+        "counts": NOTHING | {"total": 5, "placed": 5},
         "spec": {"user": "ada", "simulate": True},
-        "user": "ada", "user_verified": False, "modify_index": 3, "held": False, "after": [],
-        "update": {"update": "finished", "reason": None, "to_replace": 0, "tasks": 5}, "progress": None,
+        "user": "ada",
+        "user_verified": False,
+        "modify_index": 3,
+        "held": False,
+        "after": [],
+        "update": {"update": "finished", "reason": None, "to_replace": 0, "tasks": 5},
+        "progress": None,
         "summary": {"pending": 0, "starting": 0, "running": 5, "failed": 0, "finished": 0, "stopped": 0, "lost": 0},
-        "evicted_for": {}, "evicted": {}, "failures": {}, "losses": [],
+        "evicted_for": {},
+        "evicted": {},
+        "failures": {},
+        "losses": [],
         "groups": [
-            {"name": "fetch", "need": {"cpu": 500, "memory": 256}, "duration_ms": 30_000,
-             "counts": NOTHING | {"total": 4, "placed": 4}, "optional": False, "indices": 4,
-             "superseded": False, "spec": {"command": ["sleep", "30"]}},
-            {"name": "merge", "need": {"cpu": 1000, "memory": 0}, "duration_ms": 0,
-             "counts": NOTHING | {"total": 1, "placed": 1}, "optional": False, "indices": 1,
-             "superseded": False, "spec": {}},
+            {
+                "name": "fetch",
+                "need": {"cpu": 500, "memory": 256},
+                "duration_ms": 30_000,
+                "counts": NOTHING | {"total": 4, "placed": 4},
+                "optional": False,
+                "indices": 4,
+                "superseded": False,
+                "spec": {"command": ["sleep", "30"]},
+            },
+            {
+                "name": "merge",
+                "need": {"cpu": 1000, "memory": 0},
+                "duration_ms": 0,
+                "counts": NOTHING | {"total": 1, "placed": 1},
+                "optional": False,
+                "indices": 1,
+                "superseded": False,
+                "spec": {},
+            },
         ],
-    }  # fmt: skip
+    }
     assert {(run["group"], run["machine"], run["tasks"], run["leaving"]) for run in runs} == {
-        (0, "m0", "0-3", False), (1, "m0", "0", False),
-    }  # fmt: skip
+        (0, "m0", "0-3", False),
+        (1, "m0", "0", False),
+    }
     assert set(runs[0]) == {"placement", "machine", "index", "group", "tasks", "leaving"}
     assert history.pop("first_placed_ms") > 0
     assert [event["kind"] for event in history.pop("events")] == ["submit", "place", "place"]
-    assert history == {
-        "attempts": 1, "conflicts": 0, "by": ["batch/0"], "complete": True, "lost": 0, "placed_again": 0,
-    }  # fmt: skip
+    assert history == {"attempts": 1, "conflicts": 0, "by": ["batch/0"], "complete": True, "lost": 0, "placed_again": 0}
     text = omega.text("job", "status", "crawl-1")
     assert "crawl (crawl-1) · batch · precedence 100" in text
     assert "5 · 5 running" in text
@@ -260,8 +298,9 @@ def test_stop_ends_what_runs_and_may_be_repeated(omega: Omega, cell: RedisCell) 
         stopped = omega.json("job", "stop", "long", "late")["jobs"]
         assert set(stopped[0]) == {"id", "name", "before", "state", "unplaced", "ended", "modify_index"}
         assert [(job["before"], job["state"], job["unplaced"], job["ended"]) for job in stopped] == [
-            ("running", "stopped", 0, 30), ("running", "stopped", 21, 9),
-        ]  # fmt: skip
+            ("running", "stopped", 0, 30),
+            ("running", "stopped", 21, 9),
+        ]
         assert counts(omega) == NOTHING | {"total": 30, "stopped": 30}
         again = omega.json("job", "stop", "long")["jobs"][0]
         assert (again["before"], again["state"], again["ended"]) == ("stopped", "stopped", 0)

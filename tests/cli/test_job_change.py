@@ -31,10 +31,18 @@ def test_hold_and_release(omega: Omega, cell: RedisCell, a: str) -> None:
     assert found == {
         "cell": omega.cell,
         "jobs": [
-            {"id": a, "name": "a", "before": "held", "state": "pending", "held": False, "after": [], "totals": [3],
-             "modify_index": index(cell)}
+            {
+                "id": a,
+                "name": "a",
+                "before": "held",
+                "state": "pending",
+                "held": False,
+                "after": [],
+                "totals": [3],
+                "modify_index": index(cell),
+            }
         ],
-    }  # fmt: skip
+    }
 
 
 def test_a_job_submitted_held_is_placed_once_released(omega: Omega, cell: RedisCell) -> None:

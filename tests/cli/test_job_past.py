@@ -57,14 +57,24 @@ def test_the_history_as_values(omega: Omega, lived: RedisCell) -> None:
     conflict = next(event for event in history["events"] if event["kind"] == "conflict")
     won = conflict["winner"]
     assert (conflict["machine"], conflict["verdict"], won["by"], won["kind"], won["job"]) == (
-        0, "full", "batch/1", "place", "r" * 8,
-    )  # fmt: skip
+        0,
+        "full",
+        "batch/1",
+        "place",
+        "r" * 8,
+    )
     assert won["version"] < conflict["version"]
     kinds = [event["kind"] for event in history["events"]]
     assert kinds == ["submit", "conflict", "place", "evicted", "place", "lost", "hold"]
     assert found["summary"] == {
-        "pending": 3, "starting": 0, "running": 1, "failed": 0, "finished": 0, "stopped": 0, "lost": 2,
-    }  # fmt: skip
+        "pending": 3,
+        "starting": 0,
+        "running": 1,
+        "failed": 0,
+        "finished": 0,
+        "stopped": 0,
+        "lost": 2,
+    }
 
 
 def test_a_machine_that_moved_won_as_well(omega: Omega, cell: RedisCell) -> None:

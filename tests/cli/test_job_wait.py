@@ -33,9 +33,13 @@ def test_wait_exits_0_when_all_finished(omega: Omega, cell: RedisCell, at_work: 
     found = omega.json("job", "wait", "good", "--timeout", "30")
     assert found.pop("waited_seconds") >= 0
     assert found == {
-        "cell": omega.cell, "id": "id-good", "name": "good", "state": "finished",
-        "counts": ENDED | {"finished": 2}, "timed_out": False,
-    }  # fmt: skip
+        "cell": omega.cell,
+        "id": "id-good",
+        "name": "good",
+        "state": "finished",
+        "counts": ENDED | {"finished": 2},
+        "timed_out": False,
+    }
     assert omega.text("job", "wait", "id-g") == "job  id-good  good  finished · 2 finished\n"
 
 
@@ -110,8 +114,12 @@ def test_follow_in_json_answers_at_the_end(omega: Omega, at_work: Callable[..., 
     assert job.pop("id")
     assert job.pop("modify_index")
     assert job == {
-        "name": "a", "status": "submitted", "tasks": 2, "state": "finished", "counts": ENDED | {"finished": 2},
-    }  # fmt: skip
+        "name": "a",
+        "status": "submitted",
+        "tasks": 2,
+        "state": "finished",
+        "counts": ENDED | {"finished": 2},
+    }
 
 
 def test_follow_many_ends_with_a_table_and_their_fate(omega: Omega, at_work: Callable[..., None]) -> None:

@@ -12,9 +12,20 @@ from tests.cli.conftest import Omega, eventually, join, scheduler
 
 pytestmark = pytest.mark.server
 
-BIG = JobSpec("big", "big", "service", (TaskGroup((2_000, 48_000), 12, 0, {
-    "name": "web", "constraints": ["platform == 'x86'"], "spread": [{"domain": "rack", "most": 2}],
-}),), 100)  # fmt: skip
+BIG = JobSpec(
+    "big",
+    "big",
+    "service",
+    (
+        TaskGroup(
+            (2_000, 48_000),
+            12,
+            0,
+            {"name": "web", "constraints": ["platform == 'x86'"], "spread": [{"domain": "rack", "most": 2}]},
+        ),
+    ),
+    100,
+)
 
 
 def machines(cell: RedisCell) -> None:
@@ -30,21 +41,32 @@ def test_a_pending_job_is_explained_in_counts(omega: Omega, cell: RedisCell) -> 
     cell.submit([BIG], 1, "ada")
     said = omega.json("job", "why", "big")
     assert {name: said[name] for name in ("id", "state", "reason", "unplaced", "total", "machines")} == {
-        "id": "big", "state": "pending", "reason": "SPREAD", "unplaced": 12, "total": 12, "machines": 20,
-    }  # fmt: skip
+        "id": "big",
+        "state": "pending",
+        "reason": "SPREAD",
+        "unplaced": 12,
+        "total": 12,
+        "machines": 20,
+    }
     (part,) = said["groups"]
     assert (part["name"], part["unplaced"], part["fits"], part["reason"]) == ("web", 12, 10, "SPREAD")
     assert [(step["reason"], step["excludes"], step["remaining"]) for step in part["steps"]] == [
-        ("CONSTRAINT", 4, 16), ("RESOURCES", 0, 16), ("RESOURCES", 10, 6), ("SPREAD", 6, 0),
-    ]  # fmt: skip
+        ("CONSTRAINT", 4, 16),
+        ("RESOURCES", 0, 16),
+        ("RESOURCES", 10, 6),
+        ("SPREAD", 6, 0),
+    ]
     first, *rest = omega.text("job", "why", "big").splitlines()
     assert first.startswith("big is pending: 12 of 12 tasks unplaced ")
     assert first.endswith("  reason: SPREAD")
     assert [" ".join(line.split()) for line in rest] == [
-        "10 of them would fit now", "constraint platform == 'x86' excludes 4 of 20 machines", "cpu 2 excludes none",
-        "memory 48000Mi insufficient on 10 machines", "spread rack ≤ 2 excludes the remaining 6",
+        "10 of them would fit now",
+        "constraint platform == 'x86' excludes 4 of 20 machines",
+        "cpu 2 excludes none",
+        "memory 48000Mi insufficient on 10 machines",
+        "spread rack ≤ 2 excludes the remaining 6",
         "would fit after: 2 more machines like m1 (cpu 16, memory 64Gi), in 1 more rack",
-    ]  # fmt: skip
+    ]
     assert cell.pending() == {"service": ["big"]}, "nothing is changed"
 
 
@@ -213,8 +235,14 @@ def test_list_and_why_agree_on_limits(omega: Omega, cell: RedisCell) -> None:
     join(cell, 4)
     omega.run("cell", "limits", "batch", "--cpu", "3")
     one = TaskGroup((2000, 1), 1)
-    cell.submit([JobSpec("gang", "gang", "batch", (one, one), gang=Gang.YES),
-                 JobSpec("free", "free", "batch", (one, TaskGroup((4000, 1), 1)))], 1, "ada")  # fmt: skip
+    cell.submit(
+        [
+            JobSpec("gang", "gang", "batch", (one, one), gang=Gang.YES),
+            JobSpec("free", "free", "batch", (one, TaskGroup((4000, 1), 1))),
+        ],
+        1,
+        "ada",
+    )
     with scheduler(cell, "service/0"):
         cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
         listed = {job["id"]: job["reason"] for job in omega.json("job", "list")["jobs"]}
@@ -231,8 +259,9 @@ def test_one_machine_with_all_its_causes(omega: Omega, cell: RedisCell) -> None:
     (group,) = bad["groups"]
     assert group["fits"] == 0
     assert [(check["reason"], check["what"]) for check in group["checks"] if not check["holds"]] == [
-        ("NO_MACHINE", "up"), ("CONSTRAINT", "constraint platform == 'x86'"),
-    ]  # fmt: skip
+        ("NO_MACHINE", "up"),
+        ("CONSTRAINT", "constraint platform == 'x86'"),
+    ]
     good = omega.json("job", "why", "big", "--machine", "m1")["groups"][0]
     assert (good["fits"], {check["holds"] for check in good["checks"]}) == (1, {True})
     text = omega.text("job", "why", "big", "--machine", "m0")

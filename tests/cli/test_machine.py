@@ -81,7 +81,7 @@ def test_add_another_under_a_taken_name(omega: Omega) -> None:
          ("omega machine add: Invalid value for '--attribute': r is given twice; write r=A,B for several values; "
           "see omega machine add --help")),
     ],
-)  # fmt: skip
+)  # a table # fmt: skip
 def test_bad_machines_are_refused(omega: Omega, words: tuple[str, ...], code: int, message: str) -> None:
     assert omega.error("machine", "add", *words, code=code) == message
     assert omega.json("machine", "list")["total"] == 0

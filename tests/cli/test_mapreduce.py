@@ -43,9 +43,13 @@ def test_how_far_a_job_is(omega: Omega, cell: RedisCell, workers: list[Worker], 
     done = {"total": 4, "finished": 0, "mean_seconds": None}
     first = omega.json("job", "status", "words")
     assert first["progress"] == {
-        "phase": "map", "working": 0, "failed": None, "map": done, "reduce": {**done, "total": 1},
+        "phase": "map",
+        "working": 0,
+        "failed": None,
+        "map": done,
+        "reduce": {**done, "total": 1},
         "failing_machines": [],
-    }  # fmt: skip
+    }
     assert [(group["name"], group["counts"]["total"]) for group in first["groups"]] == [("workers", 2), ("surplus", 0)]
     work(cell, workers[0])
     cell.claim_shard("words-1", workers[1], 4, 1, 10**12)
@@ -125,6 +129,13 @@ def test_what_sizing_policies_bring() -> None:
     names = ["as-asked", "max-parallelism", "relative-size", "global-cap"]
     assert [(each["fill"], each["policy"]) for each in found["outcomes"]] == [(0.5, name) for name in names]
     assert set(found["outcomes"][0]) == {
-        "fill", "policy", "jobs", "benefit", "speedup_p50", "speedup_p80", "speedup_p95", "utilisation",
-    }  # fmt: skip
+        "fill",
+        "policy",
+        "jobs",
+        "benefit",
+        "speedup_p50",
+        "speedup_p80",
+        "speedup_p95",
+        "utilisation",
+    }
     assert "max-parallelism" in omega.text(*words)

@@ -69,7 +69,7 @@ LONG = ("--days", "1000", "--workers", "1")
         (("sim", "figure", "5", "--output", "file/f", *LONG), None, "file/f: Not a directory; choose another"),
         (("sim", "report", "--figures", "file/f", *LONG), None, "file/f: Not a directory; choose another"),
     ],
-)  # fmt: skip
+)
 def test_what_is_missing_is_found_before_the_work(
     words: tuple[str, ...], missing: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,12 +49,29 @@ def test_a_pool_is_created_changed_and_removed(omega: Omega) -> None:
         "pool", "set", "a", "--weight", "2", "--guarantee", "cpu=1", "--limit", "tasks=9", "--user", "ada"
     )
     assert created["pool"] == {
-        "name": "a", "weight": 2.0, "guarantee": {"cpu": "1"}, "limits": {"tasks": "9"}, "users": ["ada"], "number": 1,
-    }  # fmt: skip
+        "name": "a",
+        "weight": 2.0,
+        "guarantee": {"cpu": "1"},
+        "limits": {"tasks": "9"},
+        "users": ["ada"],
+        "number": 1,
+    }
     changed = omega.json(
-        "pool", "set", "a", "--guarantee", "memory=1Gi", "--limit", "tasks=none", "--everybody",
-        "--preemption", "starvation-timeout=3", "--integral", "relaxed", "--flow", "cpu=100m",
-    )  # fmt: skip
+        "pool",
+        "set",
+        "a",
+        "--guarantee",
+        "memory=1Gi",
+        "--limit",
+        "tasks=none",
+        "--everybody",
+        "--preemption",
+        "starvation-timeout=3",
+        "--integral",
+        "relaxed",
+        "--flow",
+        "cpu=100m",
+    )
     assert changed["pool"]["guarantee"] == {"cpu": "1", "memory": "1Gi"}
     assert changed["pool"]["integral"] == {"type": "relaxed", "flow": {"cpu": "100m"}}
     assert changed["pool"]["preemption"] == {"starvation_timeout": 3.0}
@@ -206,7 +223,7 @@ def test_why_says_how_the_pool_stands(omega: Omega, cell: RedisCell) -> None:
     omega.run("pool", "set", "a", "--limit", "tasks=0")
     assert omega.json("job", "why", "y")["pool"]["limits"] == [
         {"pool": "a", "resource": "tasks", "held": 0, "limit": 0}
-    ]  # fmt: skip
+    ]
     assert "pool a, tasks: 0 of at most 0 in use" in omega.text("job", "why", "y")
 
 
@@ -218,9 +235,12 @@ def test_verify_computes_the_published_epoch_again(omega: Omega, cell: RedisCell
     assert omega.json("cell", "verify")["ok"]
     epoch = cell.epoch()
     assert epoch is not None
-    wrong = replace(epoch, number=2, at_ms=9_000, pools={
-        name: replace(share, fair_share=(0.5, 0.5)) for name, share in epoch.pools.items()
-    })  # fmt: skip
+    wrong = replace(
+        epoch,
+        number=2,
+        at_ms=9_000,
+        pools={name: replace(share, fair_share=(0.5, 0.5)) for name, share in epoch.pools.items()},
+    )
     assert cell.publish_epoch(wrong, 1_000, 9_000)
     found = omega.json("cell", "verify", code=1)["violations"]
     assert [each["where"] for each in found] == ["pool a", "pool default/<Root>"]

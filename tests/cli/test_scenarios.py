@@ -68,9 +68,13 @@ def test_w03_each_machine_is_counted_once_and_one_machine_tells_all(omega: Omega
     assert sum(step["excludes"] for step in steps) == found["machines"] == 3
     assert [step["excludes"] for step in steps if step["excludes"]] == [1, 1, 1]
     failed = {
-        name: [check["what"] for check in omega.json("job", "why", "web", "--machine", name)["groups"][0]["checks"]
-               if not check["holds"]] for name in has
-    }  # fmt: skip
+        name: [
+            check["what"]
+            for check in omega.json("job", "why", "web", "--machine", name)["groups"][0]["checks"]
+            if not check["holds"]
+        ]
+        for name in has
+    }
     assert failed == {
         "m0": ["constraint class == 'cpu'"],
         "m1": ["constraint port != 'taken'"],
@@ -85,8 +89,9 @@ def test_w04_enough_in_total_on_no_machine(omega: Omega, cell: RedisCell) -> Non
     cell.submit([job("bundle", 1, 2_000)], 1, "ada")
     found = omega.json("job", "why", "bundle")
     assert (found["reason"], found["groups"][0]["lacking"]) == (
-        "TOO_LARGE", [{"resource": "cpu", "need": 2_000, "free": 2_000, "most_free": 1_000, "largest": 1_000}],
-    )  # fmt: skip
+        "TOO_LARGE",
+        [{"resource": "cpu", "need": 2_000, "free": 2_000, "most_free": 1_000, "largest": 1_000}],
+    )
     text = "cpu: 2 free in all, at most 1 on one machine; a task needs 2, and no machine has more than 1"
     assert text in omega.text("job", "why", "bundle")
 
@@ -100,9 +105,10 @@ def test_w05_the_limit_of_a_pool_is_named_with_what_is_short(omega: Omega, cell:
     assert place(cell, me, 1, "first", Claim(0, 0, 1)) == 1
     cell.submit([job("next", 1, 2_000, 2 * GIB, extra={"pool": "p"})], 1, "ada")
     found = omega.json("job", "why", "next")
-    assert (found["reason"], found["limit"]) == ("LIMIT", {
-        "of": "pool parent", "resource": "memory", "used": 3 * GIB, "limit": 4 * GIB, "needed": 2 * GIB, "short": GIB,
-    })  # fmt: skip
+    assert (found["reason"], found["limit"]) == (
+        "LIMIT",
+        {"of": "pool parent", "resource": "memory", "used": 3 * GIB, "limit": 4 * GIB, "needed": 2 * GIB, "short": GIB},
+    )
     assert found["groups"][0]["fits"] == 1, "machines have room"
     text = "pool parent, memory: 3Gi of at most 4Gi in use, a task needs 2Gi; 1Gi short"
     assert text in omega.text("job", "why", "next")

@@ -72,8 +72,9 @@ def test_several_share_the_work_and_one_may_die(omega: Omega, cell: RedisCell, t
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (1, "")
     assert err.splitlines() == [
-        "stopping 1 scheduler", f"error: schedulers batch/0: ended unexpectedly; see {tmp_path}/logs/{cell.name}",
-    ]  # fmt: skip
+        "stopping 1 scheduler",
+        f"error: schedulers batch/0: ended unexpectedly; see {tmp_path}/logs/{cell.name}",
+    ]
     assert "batch/2" not in live(cell)
 
 
@@ -160,11 +161,16 @@ def test_a_scheduler_started_twice_under_one_name(
         (("nope",), 1, f"scheduler 'nope': there is {', '.join(sorted(offers('schedulers')))}"),
         ((), 2, "omega scheduler run: give either a KIND or --file; see omega scheduler run --help"),
         (("batch", "--name", "a b"), 1, "scheduler name 'batch/a b': want kind/instance, for example batch/0"),
-        (("batch", "--name", "a", "--instances", "2"), 2,
-         ("omega scheduler run: --name is for one scheduler; leave it out with --instances; "
-         "see omega scheduler run --help")),
+        (
+            ("batch", "--name", "a", "--instances", "2"),
+            2,
+            (
+                "omega scheduler run: --name is for one scheduler; leave it out with --instances; "
+                "see omega scheduler run --help"
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_run(omega: Omega, words: tuple[str, ...], code: int, message: str) -> None:
     assert omega.error("scheduler", "run", *words, code=code) == message
 
@@ -182,26 +188,51 @@ def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
     assert omega.json("scheduler", "list") == {"cell": omega.cell, "schedulers": []}
     membership = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
     unknown = dict.fromkeys(
-        ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "blocked", "abandoned",
-         "conflict_fraction", "busyness", "seconds", "metrics", "pid", "host"))  # fmt: skip
+        (
+            "jobs",
+            "tasks",
+            "transactions",
+            "accepted",
+            "conflicts",
+            "queued",
+            "blocked",
+            "abandoned",
+            "conflict_fraction",
+            "busyness",
+            "seconds",
+            "metrics",
+            "pid",
+            "host",
+        )
+    )
     fresh = {
-        "member": "batch/0", "state": "live", "alive": True, "incarnation": 1,
-        "wait_seconds": {"mean": None, "p90": None}, **unknown,
-    }  # fmt: skip
+        "member": "batch/0",
+        "state": "live",
+        "alive": True,
+        "incarnation": 1,
+        "wait_seconds": {"mean": None, "p90": None},
+        **unknown,
+    }
     assert omega.json("scheduler", "list")["schedulers"] == [fresh]
     figures = {
-        "jobs": 1200, "tasks": 31_000, "transactions": 1300, "accepted": 1250, "conflicts": 50, "queued": 4,
-        "blocked": 3, "abandoned": 1, "conflict_fraction": 0.04, "busyness": 0.41, "seconds": 9.5,
-    }  # fmt: skip
+        "jobs": 1200,
+        "tasks": 31_000,
+        "transactions": 1300,
+        "accepted": 1250,
+        "conflicts": 50,
+        "queued": 4,
+        "blocked": 3,
+        "abandoned": 1,
+        "conflict_fraction": 0.04,
+        "busyness": 0.41,
+        "seconds": 9.5,
+    }
     cell.renew_scheduler(membership, 60_000, figures | {"wait_mean": 0.02, "wait_p90": 0.3})
     told = fresh | figures | {"wait_seconds": {"mean": 0.02, "p90": 0.3}}
     assert omega.json("scheduler", "list")["schedulers"] == [told]
     header, row = omega.text("scheduler", "list").splitlines()
-    assert header.split() == [
-        "scheduler", "state", "jobs", "tasks", "conflicts", "wait/p90", "busy", "queued", "blocked", "abandoned",
-    ]  # fmt: skip
-    assert row.split() == ["batch/0", "live", "1,200", "31,000", "50/1,300", "(0.040)", "20", "ms/0.30", "s",
-                           "0.41", "4", "3", "1"]  # fmt: skip
+    assert " ".join(header.split()) == "scheduler state jobs tasks conflicts wait/p90 busy queued blocked abandoned"
+    assert " ".join(row.split()) == "batch/0 live 1,200 31,000 50/1,300 (0.040) 20 ms/0.30 s 0.41 4 3 1"
     assert len(row) <= 100
     counts = {"total": 1300, "accepted": 1250, "conflicts": 50, "conflict_fraction": 0.04}
     assert omega.json("cell", "status")["transactions"] == counts

@@ -31,14 +31,31 @@ def test_every_field(omega: Omega, three: RedisCell) -> None:
     assert (found.pop("seconds"), found.pop("metrics")) == (10.0, None)
     assert (found.pop("host"), found.pop("pid")) == (None, None), "its figures came from no process"
     assert found == {
-        "member": "batch/0", "kind": "batch", "state": "live", "alive": True, "incarnation": 2, "jobs": 4, "tasks": 9,
-        "transactions": 5, "accepted": 4, "conflicts": 1, "conflict_fraction": 0.25, "abandoned": 0,
-        "wait_seconds": {"mean": 0.25, "p90": 0.25}, "busyness": 0.3, "queued": 7, "blocked": 3,
-        "pending_of_kind": 2, "evicts": True, "evicts_by": "age", "last_cycle": {"seconds": 0.5, "ago": 2.0},
+        "member": "batch/0",
+        "kind": "batch",
+        "state": "live",
+        "alive": True,
+        "incarnation": 2,
+        "jobs": 4,
+        "tasks": 9,
+        "transactions": 5,
+        "accepted": 4,
+        "conflicts": 1,
+        "conflict_fraction": 0.25,
+        "abandoned": 0,
+        "wait_seconds": {"mean": 0.25, "p90": 0.25},
+        "busyness": 0.3,
+        "queued": 7,
+        "blocked": 3,
+        "pending_of_kind": 2,
+        "evicts": True,
+        "evicts_by": "age",
+        "last_cycle": {"seconds": 0.5, "ago": 2.0},
         "rejecting_machines": [
-            {"machine": "m1", "rejections": 30, "in_a_row": 12}, {"machine": "m2", "rejections": 2, "in_a_row": 0},
+            {"machine": "m1", "rejections": 30, "in_a_row": 12},
+            {"machine": "m2", "rejections": 2, "in_a_row": 0},
         ],
-    }  # fmt: skip
+    }
 
 
 def test_who_is_meant(omega: Omega, three: RedisCell) -> None:

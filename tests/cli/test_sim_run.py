@@ -53,9 +53,23 @@ def test_the_same_seed_gives_the_same_run(sim: Omega) -> None:
 
 def test_a_file_and_its_cell(sim: Omega, workload: Path) -> None:
     found = sim.json(
-        "sim", "run", "--workload", str(workload), "--machines", "20", "--cpu", "4", "--memory", "16Gi",
-        "--days", "0.02", "--architecture", "monolithic-multi", "--t-job-service", "10",
-    )  # fmt: skip
+        "sim",
+        "run",
+        "--workload",
+        str(workload),
+        "--machines",
+        "20",
+        "--cpu",
+        "4",
+        "--memory",
+        "16Gi",
+        "--days",
+        "0.02",
+        "--architecture",
+        "monolithic-multi",
+        "--t-job-service",
+        "10",
+    )
     assert found["jobs"] == {"submitted": 12, "scheduled": 12, "abandoned": 0}
     assert found["service"]["busyness_median"] == pytest.approx((2 * 10.015 + 10 * 0.13) / 1728)
 
@@ -132,9 +146,23 @@ def test_several_own_schedulers_share_the_jobs_in_every_architecture_of_several(
     sim: Omega, workload: Path, architecture: str
 ) -> None:
     found = sim.json(
-        "sim", "run", "--workload", str(workload), "--machines", "20", "--days", "0.02", "--architecture",
-        architecture, "--scheduler", TIGHT, "--scheduler", LOOSE, "--share", "0.8",
-    )  # fmt: skip
+        "sim",
+        "run",
+        "--workload",
+        str(workload),
+        "--machines",
+        "20",
+        "--days",
+        "0.02",
+        "--architecture",
+        architecture,
+        "--scheduler",
+        TIGHT,
+        "--scheduler",
+        LOOSE,
+        "--share",
+        "0.8",
+    )
     taken = {kind: found[kind]["jobs_scheduled"] for kind in ("batch", "service", "tight", "loose")}
     assert sum(taken.values()) == 12
     assert taken["service"] == 2

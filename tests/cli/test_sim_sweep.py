@@ -25,9 +25,21 @@ def results(tmp_path: Path) -> Path:
 def test_every_combination_is_a_row(sim: Omega, results: Path, tmp_path: Path) -> None:
     plot = tmp_path / "out.svg"
     found = sim.json(
-        "sim", "sweep", "--vary", "batch=1,2", "--vary", "rate=1..2", "--metric", "conflict_fraction", "busyness",
-        "--plot", str(plot), "--results", str(results), *SMALL,
-    )  # fmt: skip
+        "sim",
+        "sweep",
+        "--vary",
+        "batch=1,2",
+        "--vary",
+        "rate=1..2",
+        "--metric",
+        "conflict_fraction",
+        "busyness",
+        "--plot",
+        str(plot),
+        "--results",
+        str(results),
+        *SMALL,
+    )
     assert [(row["batch"], row["rate"]) for row in found["points"]] == [(1, 1.0), (1, 2.0), (2, 1.0), (2, 2.0)]
     assert set(found["points"][0]) == {
         "batch",

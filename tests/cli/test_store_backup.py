@@ -53,10 +53,18 @@ def test_there_and_back(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     )
     found = omega.json("store", "restore", file, "--force")
     assert found == {
-        "file": file, "ok": True,
-        "cells": [{"cell": cell.name, "version": 3, "checked": {"machines": 2, "tasks": 3, "jobs": 1}, "ok": True,
-                   "violations": []}],
-    }  # fmt: skip
+        "file": file,
+        "ok": True,
+        "cells": [
+            {
+                "cell": cell.name,
+                "version": 3,
+                "checked": {"machines": 2, "tasks": 3, "jobs": 1},
+                "ok": True,
+                "violations": [],
+            }
+        ],
+    }
     assert omega.json("job", "status", "crawl")["state"] == "pending"
 
 
@@ -129,7 +137,9 @@ def test_an_older_cell_is_migrated_and_one_of_this_version_is_left(omega: Omega,
     cell.client.sadd("omega:cells", old)
     assert f"run omega store migrate {old}" in Omega(omega.url, old).error("job", "list")
     assert omega.text("store", "migrate", old, cell.name).splitlines() == [
-        f"cell {old}: migrated from schema 2 to {SCHEMA}", f"cell {cell.name}: has the present schema"]  # fmt: skip
+        f"cell {old}: migrated from schema 2 to {SCHEMA}",
+        f"cell {cell.name}: has the present schema",
+    ]
     found = Omega(omega.url, old).json("store", "migrate")["cells"]
     assert found == [{"cell": old, "from": SCHEMA, "to": SCHEMA, "migrated": False}]
     assert "part-name" in Omega(omega.url, old).text("job", "list")

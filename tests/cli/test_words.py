@@ -32,9 +32,16 @@ def place(version: int, group: int, by: str, at_ms: int) -> Event:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0 ms"), (0.0042, "4 ms"), (0.25, "0.25 s"), (9.44, "9.4 s"), (125, "2m05s"), (11_520, "3h12m"),
-     (187_200, "2d04h")],
-)  # fmt: skip
+    [
+        (0, "0 ms"),
+        (0.0042, "4 ms"),
+        (0.25, "0.25 s"),
+        (9.44, "9.4 s"),
+        (125, "2m05s"),
+        (11_520, "3h12m"),
+        (187_200, "2d04h"),
+    ],
+)
 def test_seconds(value: float, text: str) -> None:
     assert words.seconds(value) == text
 
@@ -53,9 +60,15 @@ def test_what_went_wrong_lately() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value", "text"),
-    [("cpu", 5_320_000, "5,320"), ("cpu", 1500, "1.5"), ("memory", 4_928_307, "4.7 TiB"), ("memory", 2048, "2 GiB"),
-     ("memory", 12, "12 MiB"), ("gpu", 1234, "1,234")],
-)  # fmt: skip
+    [
+        ("cpu", 5_320_000, "5,320"),
+        ("cpu", 1500, "1.5"),
+        ("memory", 4_928_307, "4.7 TiB"),
+        ("memory", 2048, "2 GiB"),
+        ("memory", 12, "12 MiB"),
+        ("gpu", 1234, "1,234"),
+    ],
+)
 def test_sums_of_amounts(name: str, value: int, text: str) -> None:
     assert words.amount(name, value) == text
 

@@ -70,9 +70,11 @@ def test_changes_are_those_of_the_commands(omega: Omega, client: Client, cell: R
     ]
     assert client.jobs()["jobs"][0]["user"] == "ada"
     calls: list[tuple[Callable[[str], Any], tuple[str, ...]]] = [
-        (client.hold, ("job", "hold", "b")), (client.release, ("job", "release", "b")),
-        (lambda name: client.resize(name, 5), ("job", "resize", "b", "5")), (client.stop, ("job", "stop", "b")),
-    ]  # fmt: skip
+        (client.hold, ("job", "hold", "b")),
+        (client.release, ("job", "release", "b")),
+        (lambda name: client.resize(name, 5), ("job", "resize", "b", "5")),
+        (client.stop, ("job", "stop", "b")),
+    ]
     for mine, words in calls:
         (answer,) = mine("a")["jobs"]
         (same,) = omega.json(*words)["jobs"]
@@ -221,8 +223,13 @@ def test_documents_are_plain_values(client: Client, cell: RedisCell) -> None:
     join(cell, 1)
     large = {"name": "large", "tasks": [{"resources": {"cpu": 1000}}]}
     client.submit(large)
-    for found in (client.plan({**large, "name": "other"}), client.why("large"), client.why("large", machine="m0"),
-                  client.jobs(), client.status("large")):  # fmt: skip
+    for found in (
+        client.plan({**large, "name": "other"}),
+        client.why("large"),
+        client.why("large", machine="m0"),
+        client.jobs(),
+        client.status("large"),
+    ):
         assert not list(_others(found))
 
 

@@ -50,7 +50,7 @@ RULES: Any = {
     "errorbar.capsize": 2, "figure.dpi": 100, "font.size": 9.5,
     "grid.color": "#DDDDDD", "grid.linewidth": 0.6, "legend.frameon": False, "lines.linewidth": 1.6,
     "lines.markersize": 4.5, "svg.fonttype": "none", "svg.hashsalt": "omega",
-}  # fmt: skip
+}  # a table # fmt: skip
 """matplotlib's settings; the salt makes the same figure the same file."""
 
 

@@ -62,8 +62,20 @@ def maps(records: Sequence[Record]) -> Figure:
         row[0].set_ylabel("t_task(service) (s)")
     label = f"busyness of the scheduler of service jobs, {preset(cells_of(records)[0]).label}"
     figure.colorbar(image, ax=grid, label=label)
-    below(figure, [
-        Line2D([], [], marker="s", markersize=11, markerfacecolor="none", markeredgecolor=RED, markeredgewidth=2,
-               linestyle="", label=f"more than {LOST:.0%} of the jobs not scheduled")
-    ])  # fmt: skip
+    below(
+        figure,
+        [
+            Line2D(
+                [],
+                [],
+                marker="s",
+                markersize=11,
+                markerfacecolor="none",
+                markeredgecolor=RED,
+                markeredgewidth=2,
+                linestyle="",
+                label=f"more than {LOST:.0%} of the jobs not scheduled",
+            )
+        ],
+    )
     return figure

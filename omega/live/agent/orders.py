@@ -54,10 +54,18 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
     return {
         "command": said.get("command") or _simulated(job.groups[key.group].duration_ms),
         "environment": {
-            **plain, **job.spec.get("environment", {}),
-            "OMEGA_JOB": job.id, "OMEGA_JOB_NAME": job.name, "OMEGA_GROUP": said.get("name") or str(key.group),
-            "OMEGA_GROUP_NUMBER": str(key.group), "OMEGA_TASK": str(key.task), "OMEGA_MACHINE": site.machine,
-            "OMEGA_PLACEMENT": str(key.placement), MARK: str(place), **numbered, **own,
+            **plain,
+            **job.spec.get("environment", {}),
+            "OMEGA_JOB": job.id,
+            "OMEGA_JOB_NAME": job.name,
+            "OMEGA_GROUP": said.get("name") or str(key.group),
+            "OMEGA_GROUP_NUMBER": str(key.group),
+            "OMEGA_TASK": str(key.task),
+            "OMEGA_MACHINE": site.machine,
+            "OMEGA_PLACEMENT": str(key.placement),
+            MARK: str(place),
+            **numbered,
+            **own,
         },
         "directory": job.spec.get("directory") or (origin if site.there(origin) else str(place / "work")),
         "restart": {
@@ -68,15 +76,19 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
         "time_limit_ms": said.get("time_limit", 0),
         "grace_ms": said.get("grace", GRACE_MS),
         "log_bytes": said.get("log_limit", LOG_BYTES),
-        "health": {"command": list(policy.command), "grace_ms": policy.grace_ms, "every_ms": HEALTH_EVERY_MS,
-                   "timeout_ms": HEALTH_TIMEOUT_MS},
+        "health": {
+            "command": list(policy.command),
+            "grace_ms": policy.grace_ms,
+            "every_ms": HEALTH_EVERY_MS,
+            "timeout_ms": HEALTH_TIMEOUT_MS,
+        },
         "cpu_millicores": need.get("cpu", 0),
         "memory_bytes": need.get("memory", 0) * MIB,
         "cgroup": "",
         "user": site.user,
         "lease": str(site.lease),
         "incarnation": site.incarnation,
-    }  # fmt: skip
+    }
 
 
 def _simulated(duration_ms: int) -> list[str]:

@@ -54,16 +54,25 @@ class ProcessSupervisor:
         self.logs.mkdir(mode=0o700, exist_ok=True)
         self.logs.chmod(0o700)  # it may be there from before, with another mode
         environment = without_store(os.environ) | {
-            "OMEGA_CELL": self.cell, "OMEGA_MEMBER": member,
-            "OMEGA_LEASE_MS": str(self.lease_ms), "OMEGA_SPEED": str(self.speed), **self.settings,
-            **self.choices.get(member.partition("/")[0], {}), **self._metrics(member),
-        }  # fmt: skip
+            "OMEGA_CELL": self.cell,
+            "OMEGA_MEMBER": member,
+            "OMEGA_LEASE_MS": str(self.lease_ms),
+            "OMEGA_SPEED": str(self.speed),
+            **self.settings,
+            **self.choices.get(member.partition("/")[0], {}),
+            **self._metrics(member),
+        }
         with (self.logs / f"{member.replace('/', '-')}.log").open("ab") as log, giving(self.url) as source:
             # An own process group: Ctrl-C reaches the terminal's command first, which lets members finish.
             process = subprocess.Popen(
-                [sys.executable, "-m", "omega.live.member"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env=environment | {STORE_FD: str(source.fileno())}, pass_fds=(source.fileno(),), start_new_session=True,
-            )  # fmt: skip
+                [sys.executable, "-m", "omega.live.member"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment | {STORE_FD: str(source.fileno())},
+                pass_fds=(source.fileno(),),
+                start_new_session=True,
+            )
         self.members[member] = process
         if self.record is not None:
             self.record.note({name: each.pid for name, each in self.members.items()})
@@ -152,10 +161,16 @@ def _called(member: str) -> str:
 
 @contextmanager
 def supervised(
-    url: str, cell: str, logs: Path, *, lease_ms: int = LEASE_MS, speed: float = 1.0,
-    settings: Mapping[str, str] | None = None, record: ProcessRecord | None = None,
+    url: str,
+    cell: str,
+    logs: Path,
+    *,
+    lease_ms: int = LEASE_MS,
+    speed: float = 1.0,
+    settings: Mapping[str, str] | None = None,
+    record: ProcessRecord | None = None,
     choices: Mapping[str, Mapping[str, str]] | None = None,
-) -> Iterator[ProcessSupervisor]:  # fmt: skip
+) -> Iterator[ProcessSupervisor]:
     """Yield a ProcessSupervisor and end all its processes on exit. A signal to leave raises KeyboardInterrupt."""
     group = ProcessSupervisor(url, cell, logs, lease_ms, speed, settings or {}, choices or {}, record=record)
     with _interrupting():

@@ -36,8 +36,10 @@ def test_machines_are_followed_from_read_to_read(cell: RedisCell) -> None:
     cell.join("here", [MachineSpec("m3", (1000, 1024), {"rack": "r1"})], 10_000)
     seen = monitor.read(11_000)
     assert [(each.name, each.state, each.attributes) for each in seen.machines] == [
-        ("m2", MachineState.DOWN, {}), ("m0", MachineState.UP, {}), ("m3", MachineState.UP, {"rack": "r1"}),
-    ]  # fmt: skip
+        ("m2", MachineState.DOWN, {}),
+        ("m0", MachineState.UP, {}),
+        ("m3", MachineState.UP, {"rack": "r1"}),
+    ]
     cell.join("here", [MachineSpec("m1", (2000, 1024), {"rack": "r2"})], 10_000)
     assert sorted(monitor.read(12_000).machines, key=lambda each: each.index) == cell.machines()
 
@@ -48,8 +50,10 @@ def test_what_waits_and_why(cell: RedisCell) -> None:
     cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
     seen = Monitor(cell, "store", sentences).read(10_000)
     assert [(each.job.name, each.reason) for each in seen.queue] == [
-        ("small", "WAITING"), ("large", "TOO_LARGE"), ("web", "NO_SCHEDULER"),
-    ]  # fmt: skip
+        ("small", "WAITING"),
+        ("large", "TOO_LARGE"),
+        ("web", "NO_SCHEDULER"),
+    ]
     assert seen.depths == {"batch": 2, "service": 1}
 
 
@@ -136,17 +140,22 @@ def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> Non
     cell.end([Ending(run.machine, run.placement, How.FAILED, "0") for run in cell.runs([0])], 11_000, "here")
     cell.set_machine_state(1, MachineState.DRAINED, 12_000, "ada")
     text = omega.text("top", "--once")
-    for part in ("2 machines: 1 up, 1 drained", "waiting jobs: 1 batch", "jobs 1 pending, 1 running", "RESOURCES",
-                 "batch/0    live", "m1       drained", "1 task of a (a) failed on m0"):  # fmt: skip
+    for part in (
+        "2 machines: 1 up, 1 drained",
+        "waiting jobs: 1 batch",
+        "jobs 1 pending, 1 running",
+        "RESOURCES",
+        "batch/0    live",
+        "m1       drained",
+        "1 task of a (a) failed on m0",
+    ):
         assert part in text, text
     found = omega.json("top")
     assert found["machines"] == {"total": 2, "up": 1, "drained": 1, "down": 0, "offline": 0, "over": 0, "full": 0}
     assert found["utilisation"]["cpu"] == {"allocated": 2000, "capacity": 8000, "fraction": 0.25}
     assert found["queue"][0]["counts"]["pending"] == 99
     assert [each["name"] for each in found["troubled"]] == ["m1"]
-    assert {each["kind"] for each in found["events"]} == {
-        "join", "submit", "register", "place", "failed", "machine",
-    }  # fmt: skip
+    assert {each["kind"] for each in found["events"]} == {"join", "submit", "register", "place", "failed", "machine"}
     assert found["schedulers"][0]["lately"] == {"busyness": None, "conflict_fraction": None}
 
 

@@ -27,17 +27,32 @@ FIGURES = {
     "member": "batch/0", "state": "live", "alive": True, "incarnation": 1, "jobs": 3, "tasks": 40, "transactions": 5,
     "accepted": 4, "conflicts": 1, "queued": 2, "blocked": 1, "abandoned": 0, "conflict_fraction": 0.25,
     "wait_seconds": {"mean": 0.02, "p90": 0.3}, "busyness": 0.41, "seconds": 9.5,
-}  # fmt: skip
+}  # a table # fmt: skip
 MACHINES = [
-    machine(0, 1000), machine(1, 3900), machine(2, 4001), machine(3, 0, state=MachineState.DOWN),
-    machine(4, 0, state=MachineState.DRAINED), machine(5, 2000),
-]  # fmt: skip
+    machine(0, 1000),
+    machine(1, 3900),
+    machine(2, 4001),
+    machine(3, 0, state=MachineState.DOWN),
+    machine(4, 0, state=MachineState.DRAINED),
+    machine(5, 2000),
+]
 OVERVIEW = Overview(
-    "default", "unix:///store.sock", Dimensions(), 61_000, 1234, sorted(MACHINES, key=rank),
-    states([rank(each) for each in MACHINES], MACHINES), [Member(FIGURES, 0.5, 0.1, (0.1, 0.5))],
-    [waiting(1, "crawl"), waiting(2, "shop", 100)], [], 0, {"batch": 2}, (), Rates(14_900.0, 0.031, 2.0),
+    "default",
+    "unix:///store.sock",
+    Dimensions(),
+    61_000,
+    1234,
+    sorted(MACHINES, key=rank),
+    states([rank(each) for each in MACHINES], MACHINES),
+    [Member(FIGURES, 0.5, 0.1, (0.1, 0.5))],
+    [waiting(1, "crawl"), waiting(2, "shop", 100)],
+    [],
+    0,
+    {"batch": 2},
+    (),
+    Rates(14_900.0, 0.031, 2.0),
     {"cpu": (0.1, 0.9), "memory": (0.0, 0.0), "placed": (0.0, 14_900.0)},
-)  # fmt: skip
+)
 
 
 def named(name: str) -> Pane:
@@ -79,8 +94,10 @@ def test_sorting_by_a_column_and_the_other_way_round() -> None:
 
 def test_only_lines_with_a_text() -> None:
     assert [each.name for each in chosen(named("machines"), 0, reverse=False, wanted="rack=r1", most=9)] == [
-        "m1", "m3", "m5",
-    ]  # fmt: skip
+        "m1",
+        "m3",
+        "m5",
+    ]
     assert chosen(named("jobs"), None, reverse=False, wanted="nothing", most=9) == []
 
 
@@ -118,11 +135,19 @@ def test_pools_are_listed_with_the_shares_of_the_epoch() -> None:
     half, none = (0.5, 0.25), (0.0, 0.0)
     share = PoolShare("web", "prod", "default", 2.0, half, (0.9, 0.1), (0.125, 0.5), half, none, half, none, none, 0.25)
     pane = next(
-        pane for pane in panes(replace(OVERVIEW, pools=(PoolLine(0, 1, share, "below fair share"),)))
+        pane
+        for pane in panes(replace(OVERVIEW, pools=(PoolLine(0, 1, share, "below fair share"),)))
         if pane.name == "pools"
-    )  # fmt: skip
+    )
     assert pane.note == "1, 1 below fair share"
     assert [column.show(pane.things[0]) for column in pane.columns] == [
-        "  web", "below fair share", "█░░░░░░░ 12.5 %", "50.0 %", "90.0 %", "0.25", "cpu", "2",
-    ]  # fmt: skip
+        "  web",
+        "below fair share",
+        "█░░░░░░░ 12.5 %",
+        "50.0 %",
+        "90.0 %",
+        "0.25",
+        "cpu",
+        "2",
+    ]
     assert named("pools").note == ""
