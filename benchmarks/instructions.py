@@ -25,7 +25,7 @@ from cellstate.errors import BadInput, StoreError
 from cellstate.model import BUCKETS, Gang, JobSpec, MachineSpec, TaskGroup
 from cellstate.server import Answer, ping
 from cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Position, Transaction
-from omega.embedded_program import find_server
+from omega.embedded.program import find_server
 from schedulers.queue.intake import LEAST_AT_HAND
 
 CAPACITY, NEED = (64_000, 262_144), (10, 32)

@@ -20,7 +20,7 @@ from cellstate.errors import StoreError
 from cellstate.ports import StoredCell
 from cellstate.server import Answer, check_suitable, connect, ping, server_info, translate
 from cellstate.store import connect_cell, create_cell
-from omega.embedded_program import allocator_of, find_server, server_environment
+from omega.embedded.program import allocator_of, find_server, server_environment
 
 STARTING_SECONDS = 10.0
 _SUPERVISOR = '"$@" & read -r _; kill -9 $!; rm -rf "$0"'

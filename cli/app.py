@@ -35,7 +35,7 @@ class App:
         Raises StoreError, BadInput.
         """
         if self.store is None:
-            from omega import embedded
+            from omega.embedded import server as embedded
 
             return embedded.ensure().url
         from cellstate import server

@@ -54,7 +54,7 @@ def _app(ctx: click.Context) -> App:
 def _reachable(app: App) -> bool:
     """Return whether the store can be queried: a named one, or the embedded one if it runs."""
     if app.store is None:
-        from omega import embedded
+        from omega.embedded import server as embedded
 
         return embedded.status().running
     return True

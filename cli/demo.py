@@ -144,7 +144,7 @@ def command(
     app: App, trace: Path | None, machines: int, batch: int, service: int, tasks: int, speed: float | None, seed: int
 ) -> None:
     """Run a store, a cell, scheduler processes and a realistic mixed workload; verify the result."""
-    from omega.embedded_places import state_directory
+    from omega.embedded.places import state_directory
     from omega.live.processes.supervisor import supervised
     from omega.live.replay import Replay
 

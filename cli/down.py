@@ -14,7 +14,7 @@ def command(app: App) -> None:
     The processes are found by a record in the state directory, also after omega up was killed. Without --cell, the
     processes of all cells are stopped. The store keeps running (omega store stop stops it); it need not be reachable.
     """
-    from omega.embedded_places import state_directory
+    from omega.embedded.places import state_directory
     from omega.live.processes.record import end_all, records
 
     state = state_directory()

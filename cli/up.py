@@ -142,7 +142,7 @@ def command(
 
     Ctrl-C or omega down stops them; the cell's state stays in the store.
     """
-    from omega.embedded_places import state_directory
+    from omega.embedded.places import state_directory
     from omega.live.agent.offer import default_name
     from omega.live.processes.record import ProcessRecord
     from omega.live.processes.supervisor import supervised

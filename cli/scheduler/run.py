@@ -125,7 +125,7 @@ def _announcement(text: str) -> "Instrument":
 
 def _run_supervised(app: App, cell: "Queries", kind: str, chosen: Mapping[str, str], number: int) -> list[str]:
     """Run several processes until a signal, or until one of them ends."""
-    from omega.embedded_places import state_directory
+    from omega.embedded.places import state_directory
     from omega.live.processes.supervisor import supervised
 
     names = free_names(cell, kind, number)

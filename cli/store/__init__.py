@@ -63,7 +63,7 @@ def status(app: App) -> None:
 
 
 def _embedded() -> dict[str, Any]:
-    from omega import embedded
+    from omega.embedded import server as embedded
 
     found = embedded.status()
     return {
@@ -84,7 +84,7 @@ def _embedded() -> dict[str, Any]:
 
 def _other(app: App) -> dict[str, Any]:
     from cellstate.server import server_info, takes_snapshots
-    from omega.embedded_program import allocator_of
+    from omega.embedded.program import allocator_of
 
     found = server_info(app.url)
     here = found.url.startswith("unix:")
@@ -109,7 +109,7 @@ def _other(app: App) -> dict[str, Any]:
 @click.pass_obj
 def start(app: App) -> None:
     """Start the embedded store unless it runs. Commands that need it start it automatically."""
-    from omega import embedded
+    from omega.embedded import server as embedded
 
     _own(app)
     found = embedded.ensure()
@@ -133,7 +133,7 @@ def start(app: App) -> None:
 @click.pass_obj
 def stop(app: App) -> None:
     """Stop the embedded store. Its data stays; the next command that needs it starts it again."""
-    from omega import embedded
+    from omega.embedded import server as embedded
 
     _own(app)
     stopped = embedded.stop()

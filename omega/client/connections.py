@@ -38,7 +38,7 @@ class Connections:
 
     def _suitable(self) -> str:
         if self._store is None:
-            from omega import embedded
+            from omega.embedded import server as embedded
 
             return embedded.ensure().url
         server.check_suitable(server.server_info(self._store))

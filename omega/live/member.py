@@ -49,7 +49,7 @@ def _simulated_executor(environment: Mapping[str, str]) -> None:
 
 
 def _agent(environment: Mapping[str, str]) -> None:
-    from omega.embedded_places import state_directory
+    from omega.embedded.places import state_directory
     from omega.live.agent.process import AgentOptions, run_agent
 
     url, cell, lease_ms = environment["OMEGA_STORE"], environment["OMEGA_CELL"], int(environment["OMEGA_LEASE_MS"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellstate import ranges
 from cellstate.errors import Refused
-from omega.embedded_places import state_directory
+from omega.embedded.places import state_directory
 from omega.live.agent.output import Reader, last_lines
 from omega.live.agent.places import all_places
 from omega.live.waiting import patiently

@@ -97,7 +97,7 @@ ALLOWED: list[tuple[Rule, str, str]] = [
     (rules.clocks, "schedulers/process_intake.py", "import threading\n"),
     (rules.clocks, "omega/live.py", "import subprocess\n"),
     (rules.clocks, "omega/live/simulated/executor.py", "import subprocess\n"),
-    (rules.clocks, "omega/embedded.py", "import time\n"),
+    (rules.clocks, "omega/embedded/server.py", "import time\n"),
     (rules.clocks, "schedulers/loop.py", "from datetime import datetime\nx = datetime.fromtimestamp(0)\n"),
     (rules.randomness, "omega/run.py", "from random import Random\ndef f(seed): return Random(f'{seed}/jobs')\n"),
     (rules.randomness, "omega/run.py", "import numpy as np\ndef f(s): return np.random.default_rng(s)\n"),

@@ -7,7 +7,7 @@ from shutil import rmtree
 
 import pytest
 
-from omega import embedded
+from omega.embedded import server as embedded
 from tests.cli.conftest import Omega, eventually
 from tests.cli.test_main import start
 from tests.conftest import absent, find_server, socket_directory

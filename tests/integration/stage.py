@@ -20,7 +20,7 @@ from cellstate.errors import StoreError
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
 from cellstate.redis import RedisCell
 from cellstate.server import Answer, connect, ping
-from omega import embedded
+from omega.embedded import server as embedded
 from omega.live.processes.supervisor import TIME, ProcessSupervisor, supervised
 from omega.live.simulated.executor import SimulatedExecutor
 from schedulers.sharing import owned

@@ -19,9 +19,9 @@ import redis
 from cellstate import server
 from cellstate.errors import ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
 from cellstate.server import Answer
-from omega import embedded
-from omega.embedded_places import Places
-from omega.embedded_program import find_server
+from omega.embedded import server as embedded
+from omega.embedded.places import Places
+from omega.embedded.program import find_server
 from tests.integration.stage import until
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +87,7 @@ def test_a_store_is_started_once_and_described(places: Places, connect: Connect)
 
 
 def test_many_commands_at_once_start_one_server(places: Places) -> None:
-    code = "import sys; from omega import embedded; input(); s = embedded.ensure(); print(s.pid, s.started)"
+    code = "import sys; from omega.embedded import server; input(); s = server.ensure(); print(s.pid, s.started)"
     command = [sys.executable, "-c", code]
     starters = [
         subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)
@@ -180,7 +180,7 @@ def answers(
         return answers[-1]
 
     monkeypatch.setattr(embedded, "_options", lambda where: plain(where) | slow)
-    monkeypatch.setattr("omega.embedded.server.ping", heard)
+    monkeypatch.setattr("omega.embedded.server.server.ping", heard)
     return answers
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from cellstate.errors import StoreError, Unreachable
-from omega import embedded, embedded_places
-from omega.embedded_places import LONGEST_SOCKET, Places, state_directory
+from omega.embedded import places as embedded_places
+from omega.embedded import server as embedded
+from omega.embedded.places import LONGEST_SOCKET, Places, state_directory
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +35,7 @@ def path_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def no_wheel(_name: str) -> object:
         raise ImportError
 
-    monkeypatch.setattr("omega.embedded_program.importlib.import_module", no_wheel)
+    monkeypatch.setattr("omega.embedded.program.importlib.import_module", no_wheel)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     return tmp_path / "bin"
 
@@ -89,7 +90,7 @@ def test_a_state_directory_that_others_may_write_to_is_refused(own_state: Path, 
 def test_a_state_directory_of_somebody_else_is_refused(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own_state.mkdir(mode=0o700)
     somebody = os.geteuid() + 1
-    monkeypatch.setattr("omega.embedded_places.os.geteuid", lambda: somebody)
+    monkeypatch.setattr("omega.embedded.places.os.geteuid", lambda: somebody)
     with pytest.raises(StoreError, match=rf"belongs to user {somebody - 1}, not to you \({somebody}\)"):
         embedded.ensure()
 

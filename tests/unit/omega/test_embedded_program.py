@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cellstate.errors import StoreError
-from omega import embedded_program
-from omega.embedded_program import Program, allocator_of, find_server, server_environment
+from omega.embedded import program as embedded_program
+from omega.embedded.program import Program, allocator_of, find_server, server_environment
 
 VALKEY = "echo Valkey server v=8.0.1 malloc=libc bits=64"
 REDIS = "echo Redis server v=7.0.15 malloc=jemalloc-5.3.0 bits=64"
@@ -30,7 +30,7 @@ def path_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def no_wheel(_name: str) -> object:
         raise ImportError
 
-    monkeypatch.setattr("omega.embedded_program.importlib.import_module", no_wheel)
+    monkeypatch.setattr("omega.embedded.program.importlib.import_module", no_wheel)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     return tmp_path / "bin"
 

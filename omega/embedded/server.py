@@ -16,8 +16,8 @@ from pathlib import Path
 from cellstate import server
 from cellstate.errors import StoreError, Unreachable
 from cellstate.server import Answer
-from omega.embedded_places import Places, state_directory
-from omega.embedded_program import allocator_of, find_server, server_environment
+from omega.embedded.places import Places, state_directory
+from omega.embedded.program import allocator_of, find_server, server_environment
 from omega.file_lock import held, take_lock
 
 TIMEOUT_SECONDS = 120.0
