@@ -9,7 +9,7 @@ Files hold the same as JSON or YAML (`read`), results are plain documents (`comp
 """
 
 from collections.abc import Mapping
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,11 +68,14 @@ class ElementFields(_Strict):
     compute_promised_guarantee: bool = False
     fifo_reordering_for_guarantee: bool = False
     step_function_for_gang: bool = True
+    enable_priority_strong_guarantee_adjustment: bool = False
+    enable_priority_strong_guarantee_adjustment_donorship: bool = False
     demand: Amounts = {}
     usage: Amounts = {}
     gang: bool = False
     start_time: float = 0.0
     pending_job_count: int = 1
+    best_allocation_share: Amounts = {}
 
 
 class OptionFields(_Strict):
@@ -118,7 +121,7 @@ def from_document(document: Any, name: str = "document") -> tuple[Tree, float | 
         problems = [f"{'.'.join(map(str, one['loc'])) or 'the document'}: {one['msg']}" for one in error.errors()]
         raise BadInput(f"{name}: {joined(problems)}; fields: see docs/pools.md") from None
     pools = [_pool(element) for element in found.tree if element.kind == "pool"]
-    jobs = [_job(element) for element in found.tree if element.kind != "pool"]
+    jobs = [_job(element, found.total_resources) for element in found.tree if element.kind != "pool"]
     return Tree(
         found.total_resources, pools, jobs, _options(found.options or OptionFields())
     ), found.seconds_since_previous_update
@@ -147,16 +150,21 @@ def _pool(element: ElementFields) -> Pool:
         promised=element.compute_promised_guarantee,
         gang_steps=element.step_function_for_gang,
         reorders_for_guarantee=element.fifo_reordering_for_guarantee,
+        priority=element.enable_priority_strong_guarantee_adjustment,
+        donor=element.enable_priority_strong_guarantee_adjustment_donorship,
     )
 
 
-def _job(element: ElementFields) -> Job:
+def _job(element: ElementFields, totals: Amounts) -> Job:
+    limits = dict(element.limits)
+    for name, share in element.best_allocation_share.items():
+        limits[name] = min(limits.get(name, inf), share * totals.get(name, 0.0))
     return Job(
         element.id,
         element.parent,
         element.demand,
         element.usage,
-        element.limits,
+        limits,
         element.weight,
         element.gang,
         element.start_time,
@@ -188,7 +196,7 @@ def computed(tree: Tree, seconds: float | None = None, method: str = METHODS[0])
     if method not in METHODS:
         raise BadInput(f"method {method!r}; one of {', '.join(METHODS)}")
     found = guarantees(tree, np.ones((len(tree.numbers), len(tree.resources))))
-    heavy = weights(tree, found.strong, found.flow)
+    heavy = weights(tree, found)
     filled = {"drf": drf.drf, "naive-hdrf": drf.naive_hierarchical}.get(method, drf.least_satisfied)(tree, heavy)
     elements = {ROOT: {"fair_share": _named(tree, filled.pools[0]), "weight": 1.0}}
     for number, pool in enumerate(tree.pools, 1):
@@ -213,6 +221,7 @@ def _tree_document(tree: Tree, shares: Shares) -> dict[str, Any]:
             "weight_proportional": _named(tree, np.maximum(rest, 0.0)),
             "promised": _named(tree, shares.promised_pools[number]),
             "estimated_guarantee": _named(tree, shares.estimated[number]),
+            "promised_fair_share": _named(tree, shares.expected[number]),
             "volume": _named(tree, shares.volume[number]),
             "weight": float(shares.weights[number]),
             "satisfaction": _ratio(least[number]),

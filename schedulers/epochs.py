@@ -1,7 +1,7 @@
 """Fair shares of all pools and jobs of a cell, computed from one version for an epoch (semantics 34). Pure functions.
 
-Equal jobs of one task group in a fair-share pool are one leaf of the calculator, with their number as its weight and
-their sum as its demand: each takes an equal part, as it would by itself.
+Equal jobs of one task group in a fair-share pool are one leaf of the calculator, which counts as
+often as there are jobs: each takes what it would by itself.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -91,9 +91,9 @@ def _tree(
     elements += [calculator.Pool(shown[name], tree.default_parent) for name in names]
     jobs = [
         calculator.Job(
-            f" {leaf.jobs[0]}", shown.get(leaf.pool, leaf.pool), _named(resources, leaf.demand, len(leaf.jobs)),
-            _named(resources, leaf.usage, len(leaf.jobs)), weight=float(len(leaf.jobs)), gang=leaf.gang,
-            start_time=float(leaf.start), pending=leaf.pending,
+            f" {leaf.jobs[0]}", shown.get(leaf.pool, leaf.pool), _named(resources, leaf.demand),
+            _named(resources, leaf.usage), gang=leaf.gang, start_time=float(leaf.start), pending=leaf.pending,
+            count=len(leaf.jobs),
         )
         for leaf in leaves
     ]  # fmt: skip
@@ -119,8 +119,8 @@ def _pool(pool: Pool, resources: Sequence[str], before: tuple[Sequence[float], f
     )  # fmt: skip
 
 
-def _named(resources: Sequence[str], amounts: Sequence[int], times: int = 1) -> dict[str, float]:
-    return {name: float(amount * times) for name, amount in zip(resources, amounts, strict=True)}
+def _named(resources: Sequence[str], amounts: Sequence[int]) -> dict[str, float]:
+    return {name: float(amount) for name, amount in zip(resources, amounts, strict=True)}
 
 
 def pool_shares(found: Sequence[Computed], pools: Pools) -> dict[str, PoolShare]:
@@ -145,10 +145,7 @@ def pool_shares(found: Sequence[Computed], pools: Pools) -> dict[str, PoolShare]
 
 def leaf_shares(found: Sequence[Computed]) -> dict[str, list[tuple[float, ...]]]:
     """Return the share of each job of every leaf, by tree."""
-    return {
-        tree.name: [_vector(share / len(leaf.jobs)) for leaf, share in zip(leaves, computed.jobs, strict=True)]
-        for tree, computed, leaves in found
-    }
+    return {tree.name: [_vector(share) for share in computed.jobs] for tree, computed, _ in found}
 
 
 def epoch_of(

@@ -76,6 +76,12 @@ class Curves:
         low, high = self.starts[first], self.starts[last]
         return Curves(self.x[low:high], self.y[low:high], self.starts[first : last + 1] - low)
 
+    def times(self, factors: Floats) -> "Curves":
+        """Return each curve's values × its own factor."""
+        if (factors == 1.0).all():
+            return self
+        return Curves(self.x, self.y * factors[self.owners()][:, None], self.starts)
+
     def owners(self) -> Integers:
         """Return the curve's index of each point."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
@@ -282,11 +288,11 @@ def by_suggestion(curve: Curve, guarantee: Floats, limit: Floats) -> Curve:
 
 
 def _until_one(curve: Curve) -> Curve:
-    """Return the curve on [0, 1]."""
+    """Return the curve on [0, 1]; at a jump at 1 the lower value holds."""
     beyond = int(np.searchsorted(curve.x, 1.0 + TOLERANCE, "right"))
-    if beyond == len(curve.x):
-        return curve
     if curve.x[beyond - 1] >= 1.0 - TOLERANCE:
         last = int(np.searchsorted(curve.x, 1.0 - TOLERANCE, "left"))
         return Curve(curve.x[: last + 1], curve.y[: last + 1])
+    if beyond == len(curve.x):
+        return curve
     return Curve(np.append(curve.x[:beyond], 1.0), np.concatenate((curve.y[:beyond], curve.at(1.0)[None])))

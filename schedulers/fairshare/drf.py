@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from schedulers.fairshare.curves import Floats
+from schedulers.fairshare.hierarchical_drf import HierarchicalFilling
 from schedulers.fairshare.tree import Tree
 from schedulers.fairshare.update import summed
 
 _FULL = 1e-12
-STEPS = 20_000
-"""Steps in which hierarchies are filled: each gives one job 1 ÷ STEPS of its dominant resource's total."""
 
 
 def fluid(demand: Floats, weight: Floats, start: Floats | None = None) -> Floats:
@@ -112,7 +111,8 @@ def naive_hierarchical(tree: Tree, weights: tuple[Floats, Floats]) -> Filled:
 
     Kept to show its failure: a job that restarts below a pool whose sibling job is large gets nothing.
     """
-    return _fill(tree, weights, least_satisfied=False)
+    filling = HierarchicalFilling(tree, _parts(tree, weights), _wanted(tree), least_satisfied=False)
+    return Filled(*filling.run())
 
 
 def least_satisfied(tree: Tree, weights: tuple[Floats, Floats]) -> Filled:
@@ -121,7 +121,8 @@ def least_satisfied(tree: Tree, weights: tuple[Floats, Floats]) -> Filled:
     Satisfaction is dominant share ÷ product of the parts of weight on the path.
     Every pool on the path counts as well as the jobs, so each reaches at least its promise.
     """
-    return _fill(tree, weights, least_satisfied=True)
+    filling = HierarchicalFilling(tree, _parts(tree, weights), _wanted(tree), least_satisfied=True)
+    return Filled(*filling.run())
 
 
 def _wanted(tree: Tree) -> Floats:
@@ -146,58 +147,3 @@ def _parts(tree: Tree, weights: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
 
 def _product(tree: Tree, parts: Floats, number: int) -> float:
     return float(np.prod(parts[tree.path(number)]))
-
-
-class _Filling:
-    """Hierarchical progressive filling in small steps, from the usage given."""
-
-    def __init__(self, tree: Tree, weights: tuple[Floats, Floats]) -> None:
-        self.tree = tree
-        self.jobs = tree.share(tree.table([job.usage for job in tree.jobs]))
-        self.wanted = _wanted(tree)
-        self.pools = summed(tree, self.jobs)
-        self.parts = _parts(tree, weights)
-        self.paths = np.array([_product(tree, self.parts[0], number) for number in range(len(self.pools))])
-        self.members: list[list[int]] = [[] for _ in self.pools]
-        for index, number in enumerate(tree.pool_of.tolist()):
-            self.members[number].append(index)
-        peak = self.wanted.max(1, initial=0.0)
-        self.step = self.wanted / np.where(peak > 0, peak, 1.0)[:, None] / STEPS
-        self.open = [bool(high > 0) for high in peak]
-
-    def grow(self, index: int) -> bool:
-        """Give a job one step, or close it when it has all it wants or does not fit."""
-        rest = self.wanted[index] - self.jobs[index]
-        step = np.minimum(self.step[index], np.maximum(rest, 0.0))
-        if step.max() <= _FULL or ((self.pools[0] + step) > 1.0 + 1e-9).any():
-            self.open[index] = False
-            return False
-        self.jobs[index] += step
-        for number in self.tree.path(int(self.tree.pool_of[index])):
-            self.pools[number] += step
-        return True
-
-
-def _fill(tree: Tree, weights: tuple[Floats, Floats], *, least_satisfied: bool) -> Filled:
-    state = _Filling(tree, weights)
-
-    def standing(number: int) -> tuple[float, float, int]:
-        """Level by which a pool is chosen, level of itself, and the job that is next in it; infinite when closed."""
-        best: tuple[float, float, int] | None = None
-        for child in tree.subpools[number]:
-            least, _, job = standing(child)
-            if job < 0:
-                continue
-            own = float(state.pools[child].max())
-            level = min(least, own / state.paths[child]) if least_satisfied else own / weights[0][child]
-            best = min(best or (np.inf, 0.0, -1), (level, 0.0, job), key=lambda one: one[0])
-        for index in state.members[number]:
-            if state.open[index]:
-                whole = state.paths[number] * state.parts[1][index] if least_satisfied else weights[1][index]
-                level = float(state.jobs[index].max()) / whole
-                best = min(best or (np.inf, 0.0, -1), (level, 0.0, index), key=lambda one: one[0])
-        return best or (np.inf, 0.0, -1)
-
-    while any(state.open):
-        state.grow(standing(0)[2])
-    return Filled(state.pools, state.jobs)

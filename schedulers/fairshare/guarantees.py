@@ -15,12 +15,14 @@ class Guarantees:
     """What pools are promised, by pool number.
 
     `strong` (pools, resources): share, adjusted; `flow`, `burst` (pools,): largest component of the integral
-    guarantee's flow and burst as a share; `errors`: what is overcommitted, for people.
+    guarantee's flow and burst as a share; `total_flow` (pools,): flow of the pool and all pools below it; `errors`:
+    what is overcommitted, for people.
     """
 
     strong: Floats
     flow: Floats
     burst: Floats
+    total_flow: Floats
     errors: tuple[str, ...] = ()
 
 
@@ -31,8 +33,13 @@ def guarantees(tree: Tree, limits: Floats) -> Guarantees:
     strong[0] = strong[tree.subpools[0]].sum(0)
     flow = np.array([_ratio(tree, number, "flow") for number in range(len(strong))])
     burst = np.array([_ratio(tree, number, "burst") for number in range(len(strong))])
-    found = _uncommitted(tree, Guarantees(strong, flow, burst), amounts)
-    return replace(found, strong=_adjusted(tree, found.strong, limits))
+    total_flow = flow.copy()
+    for number in reversed(tree.downward[1:]):
+        total_flow[tree.parents[number]] += total_flow[number]
+    found = _uncommitted(tree, Guarantees(strong, flow, burst, total_flow), amounts)
+    _, lonely = _priority(tree, strong)
+    alone = tuple(f"priority of the guarantee of {name!r} is ignored: no pool above it donates" for name in lonely)
+    return replace(found, strong=_adjusted(tree, found.strong, limits), errors=found.errors + alone)
 
 
 def _ratio(tree: Tree, number: int, kind: str) -> float:
@@ -81,46 +88,97 @@ def _uncommitted(tree: Tree, found: Guarantees, amounts: Floats) -> Guarantees:
         if over.any():
             names = ", ".join(name for name, high in zip(tree.resources, over, strict=True) if high)
             errors.append(f"guarantees of the pools below {tree.pool(parent).name!r} exceed its own: {names}")
-    top = found.strong[0]
     room = tree.capacity > 0
-    if ((top + found.flow.sum())[room] > 1 + NEGLIGIBLE).any():
+    top = amounts[tree.subpools[0]].sum(0)[room] / tree.capacity[room]
+    if (top + found.flow.sum() > 1 + NEGLIGIBLE).any():
         errors.append("guarantees and resource flows together exceed the tree's machines")
-    bursts = float(found.burst.sum())
-    needed = (top + bursts)[room]
-    if bursts > 0 and (needed > 1 + NEGLIGIBLE).any():
+    if (top + found.burst.sum() > 1 + NEGLIGIBLE).any():
         errors.append("guarantees and bursts together exceed the tree's machines")
-        factor = min(1.0, float((1.0 / needed[needed > 0]).min()))
+        bursting = np.array([tree.pool(number).integral.kind == "burst" for number in range(len(found.burst))])
+        factor = min(1.0, 1.0 / float((found.strong[0] + found.burst[bursting].sum()).max()))
         strong = found.strong.copy()
         strong[0] *= factor
-        found = replace(found, strong=strong, burst=found.burst * factor)
+        found = replace(found, strong=strong, burst=np.where(bursting, found.burst * factor, found.burst))
     return replace(found, errors=tuple(errors))
 
 
 def _adjusted(tree: Tree, strong: Floats, limits: Floats) -> Floats:
-    """Cut guarantees by limits, then scale the children of each pool by one factor that fits all components."""
+    """Cut guarantees by limits, then scale the children of each pool by one factor that fits all components.
+
+    Priority guarantees are fitted first, the others share what these leave.
+    """
+    first, _ = _priority(tree, strong)
+    tiers = (first, strong - first)
     strong = strong.copy()
     for parent in tree.downward:
         strong[parent] = np.minimum(strong[parent], limits[parent])
-        children = tree.subpools[parent]
-        if not children:
-            continue
-        wanted = strong[children].sum(0)
-        over = wanted > strong[parent] + NEGLIGIBLE**1.5
-        if over.any():
-            strong[children] *= float((strong[parent][over] / wanted[over]).min())
+        children, left, fits = tree.subpools[parent], strong[parent], True
+        for tier in tiers if children else ():
+            wanted = tier[children].sum(0)
+            over = wanted > left + NEGLIGIBLE**1.5
+            if not fits:
+                tier[children] = 0.0
+            elif over.any():
+                tier[children] *= float((left[over] / wanted[over]).min())
+                fits = False
+            left = np.maximum(left - wanted, 0.0)
+        strong[children] = tiers[0][children] + tiers[1][children]
     return strong
 
 
-def weights(tree: Tree, strong: Floats, flow: Floats) -> tuple[Floats, Floats]:
+def _priority(tree: Tree, strong: Floats) -> tuple[Floats, tuple[str, ...]]:
+    """Return the part of each guarantee that is fitted first, and the priority pools that have no donor above them.
+
+    The whole guarantee of a priority pool below a donor counts up to the donor, which has none itself.
+    """
+    donated, alone = {0: tree.pool(0).donor}, []
+    for number in tree.downward[1:]:
+        above = int(tree.parents[number])
+        donated[number] = tree.pool(above).donor or (donated[above] and not tree.pool(above).priority)
+        if tree.pool(number).priority and not donated[number]:
+            alone.append(tree.pool(number).name)
+    first = np.zeros_like(strong)
+    for number in reversed(tree.downward):
+        pool = tree.pool(number)
+        if pool.priority and donated[number]:
+            first[number] = strong[number]
+        elif pool.donor:
+            first[number] = 0.0
+        else:
+            first[number] = first[tree.subpools[number]].sum(0)
+    return first, tuple(alone)
+
+
+def counted_on(tree: Tree, found: Guarantees, weights: tuple[Floats, Floats], root: Floats) -> Floats:
+    """Return what each pool can count on of the `root`'s share: (pools, resources).
+
+    Each child takes its guarantee and flow, in the order given, as far as its parent's share goes; children, jobs
+    included, divide the rest by weight.
+    """
+    pools, jobs = weights
+    heavy = np.zeros(len(pools))
+    np.add.at(heavy, tree.parents[1:], pools[1:])
+    np.add.at(heavy, tree.pool_of, jobs * tree.counts)
+    share = np.zeros_like(found.strong)
+    share[0] = root
+    for number in tree.downward:
+        left = share[number].copy()
+        children = tree.subpools[number]
+        for child in children:
+            share[child] = np.minimum(found.strong[child] + found.total_flow[child], left)
+            left = left - share[child]
+        if children:
+            share[children] += left * (pools[children] / heavy[number])[:, None]
+    return share
+
+
+def weights(tree: Tree, found: Guarantees) -> tuple[Floats, Floats]:
     """Return the weights of pools and jobs: stated, else inferred from guarantees if the tree says so, else 1."""
     pools = np.array([1.0, *(pool.weight or 1.0 for pool in tree.pools)])
     jobs = np.array([job.weight or 1.0 for job in tree.jobs], dtype=float)
     multiplier = tree.options.weight_multiplier
     if multiplier is not None:
-        below = flow.copy()
-        for number in reversed(tree.downward[1:]):
-            below[tree.parents[number]] += below[number]
-        held = strong.max(1) + below
+        held = found.strong.max(1) + found.total_flow
         for number, pool in enumerate(tree.pools, 1):
             whole = held[tree.parents[number]]
             if pool.weight is None and held[number] > NEGLIGIBLE and whole > NEGLIGIBLE:

@@ -51,11 +51,17 @@ class Pool:
     promised: bool = False
     gang_steps: bool = True
     reorders_for_guarantee: bool = False
+    priority: bool = False
+    donor: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A leaf of the tree. `demand` holds the usage as well; amounts in the units of the totals."""
+    """A leaf of the tree. `demand` holds the usage as well; amounts in the units of the totals.
+
+    `count` equal jobs may be one leaf of a fair-share pool, if their demand is a multiple of their usage: amounts,
+    weight and shares are those of each.
+    """
 
     name: str
     parent: str
@@ -66,6 +72,7 @@ class Job:
     gang: bool = False
     start_time: float = 0.0
     pending: int = 1
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +149,11 @@ class Tree:
         """Number of each job's pool."""
         return np.array([self.numbers[job.parent] for job in self.jobs], np.int64)
 
+    @cached_property
+    def counts(self) -> Floats:
+        """How many jobs each leaf stands for."""
+        return np.array([job.count for job in self.jobs], float)
+
     def pool(self, number: int) -> Pool:
         """Return the pool of a number; the root has no settings of its own."""
         return self.pools[number - 1] if number else Pool(ROOT, parent="")
@@ -186,14 +198,14 @@ def _check(tree: Tree) -> None:
             )
         if element.weight is not None and not (isfinite(element.weight) and element.weight > 0):
             raise BadInput(f"pool tree: weight {element.weight!r} of {element.name!r}; weights are above 0")
-        _check_amounts(tree, element)
+        _check_amounts(tree, element, fifo)
     if len(tree.downward) != len(tree.pools) + 1:
         below = {tree.pool(number).name for number in tree.downward}
         lost = sorted(pool.name for pool in tree.pools if pool.name not in below)
         raise BadInput(f"pool tree: {', '.join(lost)} form a circle; each pool has a path to the root")
 
 
-def _check_amounts(tree: Tree, element: Pool | Job) -> None:
+def _check_amounts(tree: Tree, element: Pool | Job, fifo: set[str]) -> None:
     if isinstance(element, Pool):
         fields: dict[str, Amounts] = {"guarantee": element.guarantee, "limits": element.limits}
         integral = element.integral
@@ -216,6 +228,8 @@ def _check_amounts(tree: Tree, element: Pool | Job) -> None:
                 where = f"{name} of {element.name!r}"
                 raise BadInput(f"pool tree: {where}: {resource} is {amount!r}; amounts are 0 or more")
     if isinstance(element, Job):
+        if element.count > 1 and (element.gang or element.parent in fifo):
+            raise BadInput(f"pool tree: {element.name!r} stands for {element.count} gangs or jobs of a FIFO pool")
         for resource, used in element.usage.items():
             if used > element.demand.get(resource, 0.0):
                 raise BadInput(

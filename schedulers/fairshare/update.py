@@ -27,7 +27,7 @@ from schedulers.fairshare.curves import (
     total,
 )
 from schedulers.fairshare.fifo import fifo_order, for_guarantee
-from schedulers.fairshare.guarantees import Guarantees, guarantees, weights
+from schedulers.fairshare.guarantees import Guarantees, counted_on, guarantees, weights
 from schedulers.fairshare.leaves import job_curves
 from schedulers.fairshare.satisfaction import satisfactions
 from schedulers.fairshare.staggered import staggered, staggered_parts
@@ -60,6 +60,7 @@ class Shares:
     promised_pools: Floats
     promised_jobs: Floats
     estimated: Floats
+    expected: Floats
     volume: Floats
     weights: Floats
     job_weights: Floats
@@ -81,9 +82,9 @@ def fair_shares(tree: Tree, seconds: float | None = None) -> Shares:
 
 
 def summed(tree: Tree, jobs: Floats) -> Floats:
-    """Add amounts of jobs (jobs, resources) up the tree: (pools, resources)."""
+    """Add amounts of jobs (jobs, resources) up the tree, each as often as its leaf counts: (pools, resources)."""
     pools = np.zeros((len(tree.numbers), len(tree.resources)))
-    np.add.at(pools, tree.pool_of, jobs)
+    np.add.at(pools, tree.pool_of, jobs * tree.counts[:, None])
     for number in reversed(tree.downward[1:]):
         pools[tree.parents[number]] += pools[number]
     return pools
@@ -100,7 +101,7 @@ class _Update:
         self.limits = self._limits([tree.pool(number).limits for number in range(len(tree.numbers))])
         self.job_limits = self._limits([job.limits for job in tree.jobs])
         self.given: Guarantees = guarantees(tree, self.limits)
-        self.weights, self.job_weights = weights(tree, self.given.strong, self.given.flow)
+        self.weights, self.job_weights = weights(tree, self.given)
         self.volume = volumes(tree, self.given, seconds)
         self.integral = np.zeros_like(self.given.strong)
         self.members = self._members()
@@ -149,7 +150,9 @@ class _Update:
         steps = np.array([job.gang and stepped[self.tree.numbers[job.parent]] for job in self.tree.jobs], bool)
         if not len(order):
             return Curves(np.zeros(0), np.zeros((0, len(self.tree.resources))), np.zeros(1, np.int64))
-        return job_curves(self.demand[order], self.usage[order], self.job_limits[order], steps[order])
+        return job_curves(self.demand[order], self.usage[order], self.job_limits[order], steps[order]).times(
+            self.tree.counts[order]
+        )
 
     # Curves, bottom-up.
 
@@ -249,9 +252,8 @@ class _Update:
                 rate, (self.tree.options.relaxed_multiplier if own is None else own) * float(self.given.flow[number])
             )
             strong = self.given.strong[number]
-            curves.append(
-                by_suggestion(self.factor_curve(number), strong, np.minimum(self.limits[number], strong + most))
-            )
+            bound = np.minimum(self.limits[number], strong + most)
+            curves.append(by_suggestion(self.factor_curve(number), strong + self.integral[number], bound))
 
         def taken(factor: float) -> Floats:
             parts = [
@@ -295,7 +297,8 @@ class _Update:
                     value = self.curve(child).at(part)
                     inner.append((child, value[:columns], float(value[columns])))
             waiting += inner
-            jobs[self.members[number]] = shares[len(self.tree.subpools[number]) :]
+            members = self.members[number]
+            jobs[members] = shares[len(self.tree.subpools[number]) :] / self.tree.counts[members, None]
         return pools, jobs
 
     def _suggestions(self, number: int, factor: float, count: int) -> Floats:
@@ -315,14 +318,20 @@ class _Update:
         """Compute everything."""
         self.spend_volumes()
         pools, jobs = self.distribute(0, 1.0)
-        pools[0] = pools[self.tree.subpools[0]].sum(0) + jobs[self.members[0]].sum(0)
+        loose = self.members[0]
+        pools[0] = pools[self.tree.subpools[0]].sum(0) + (jobs[loose] * self.tree.counts[loose, None]).sum(0)
         promised_pools, promised_jobs = self._promised()
+        strong = np.minimum(pools, self.given.strong)
+        strong[0] = strong[self.tree.subpools[0]].sum(0)
+        heavy = (self.weights, self.job_weights)
+        whole = np.where(self.tree.capacity > 0, 1.0, 0.0)
         return Shares(
             self.tree, pools, jobs, self.pool_demand, self.demand, self.pool_usage, self.usage, self.limits,
             self.job_limits, self.given.strong,
-            strong=np.minimum(pools, self.given.strong),
-            integral=np.minimum(np.maximum(pools - self.given.strong, 0.0), self.integral),
-            promised_pools=promised_pools, promised_jobs=promised_jobs, estimated=self._estimated(), volume=self.volume,
+            strong=strong, integral=np.minimum(np.maximum(pools - strong, 0.0), self.integral),
+            promised_pools=promised_pools, promised_jobs=promised_jobs,
+            estimated=counted_on(self.tree, self.given, heavy, self.given.strong[0]),
+            expected=counted_on(self.tree, self.given, heavy, whole), volume=self.volume,
             weights=self.weights, job_weights=self.job_weights, fifo=self.fifo, fifo_effective=self.fifo_effective,
             errors=self.given.errors + self._nested(),
         )  # fmt: skip
@@ -345,18 +354,3 @@ class _Update:
             if pool.promised and over:
                 errors.append(f"promised guarantee of {pool.name!r} is ignored: {over[0]!r} above it computes one")
         return tuple(errors)
-
-    def _estimated(self) -> Floats:
-        """Guarantee that each pool could count on if all had full demand, top-down by guarantee, then by weight."""
-        found = np.zeros_like(self.given.strong)
-        found[0] = np.where(self.tree.capacity > 0, 1.0, 0.0)
-        for number in self.tree.downward:
-            children = self.tree.subpools[number]
-            left = found[number].copy()
-            for child in children:
-                found[child] = np.minimum(self.given.strong[child], left)
-                left = left - found[child]
-            heavy = self.weights[children]
-            for child, weight in zip(children, heavy, strict=True):
-                found[child] += left * weight / heavy.sum()
-        return found

@@ -26,26 +26,30 @@ def volumes(tree: Tree, found: Guarantees, seconds: float | None) -> Floats:
     overflow = np.where(integral[:, None], grown - after, 0.0)
     takes = np.array([tree.pool(number).integral.can_accept_free_volume for number in range(len(held))])
     room = np.where((integral & takes)[:, None], np.maximum(capacity - grown, 0.0), 0.0)
+    outside = [not integral[tree.path(number)[1:]].any() for number in range(len(held))]
     for number in reversed(tree.downward):
         children = tree.subpools[number]
-        if children and not integral[number]:
+        if children and outside[number] and not integral[number]:
             left = overflow[children].sum(0) - room[children].sum(0)
             overflow[number] = np.maximum(left, 0.0)
             room[number] = np.maximum(-left, 0.0) if takes[number] else 0.0
-    _distribute(tree, found.flow, overflow, room, integral, after)
+    _distribute(tree, found.total_flow, overflow, room, after)
     return after
 
 
-def _distribute(tree: Tree, flow: Floats, overflow: Floats, room: Floats, integral: Floats, after: Floats) -> None:
-    """Hand what overflowed down the tree, to where there is room, by the flow of each child's subtree."""
-    below = flow.copy()
-    for number in reversed(tree.downward[1:]):
-        below[tree.parents[number]] += below[number]
+def _distribute(tree: Tree, below: Floats, overflow: Floats, room: Floats, after: Floats) -> None:
+    """Hand what overflowed down the tree, to where there is room, by the flow of each child's subtree.
+
+    Pools below a pool with an integral guarantee take no part.
+    """
     received = np.zeros_like(after)
-    for number in tree.downward:
-        if integral[number]:
+    waiting = [0]
+    while waiting:
+        number = waiting.pop()
+        if tree.pool(number).integral.kind != "none":
             after[number] += received[number]
             continue
+        waiting += tree.subpools[number]
         own = tree.pool(number).integral.distributes_free_volume
         if not (tree.options.distribute_free_volume if own is None else own):
             continue

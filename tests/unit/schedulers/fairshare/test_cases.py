@@ -107,6 +107,65 @@ def test_fluid_drf_of_the_lecture(demand: list[tuple[float, ...]], dominant: lis
     np.testing.assert_allclose(found.max(1), dominant, atol=EXACT)
 
 
+@pytest.mark.parametrize("method", ["drf", "naive-hdrf", "min-satisfaction-hdrf"])
+def test_all_methods_agree_where_there_is_no_hierarchy(method: str) -> None:
+    jobs = [("a", 1, {"cpu": 100, "memory": 400}), ("b", 2, {"cpu": 300, "memory": 100})]
+    tree = [{"id": name, "kind": "job", "weight": weight, "demand": demand} for name, weight, demand in jobs]
+    document = {"total_resources": {"cpu": 9, "memory": 18}, "tree": tree}
+    found = pools.computed(*pools.from_document(document), method=method)["elements"]
+    assert found["a"]["fair_share"] == pytest.approx({"cpu": 1.8 / 9, "memory": 7.2 / 18}, abs=EXACT)
+    assert found["b"]["fair_share"] == pytest.approx({"cpu": 7.2 / 9, "memory": 2.4 / 18}, abs=EXACT)
+
+
+def test_a_jump_at_suggestion_one_has_its_lower_value_for_heavier_children() -> None:
+    """The second job of the FIFO pool starts where the first has the whole cluster: at the end of the suggestion."""
+    jobs = [pools.Job("j1", "fifo", {"cpu": 13, "memory": 1}), pools.Job("j2", "fifo", {"memory": 2})]
+    tree = [pools.Pool("top", guarantee={"cpu": 3}), pools.Pool("fifo", "top", 2, fifo=True), pools.Pool("x", "top")]
+    shares = pools.fair_shares(pools.Tree({"cpu": 12, "memory": 12}, tree, jobs))
+    np.testing.assert_allclose(shares.pools[1], [1, 1 / 13], atol=EXACT)
+    np.testing.assert_allclose(shares.jobs, [[1.0, 1 / 13], [0.0, 0.0]], atol=EXACT)
+
+
+def test_the_root_holds_the_guarantees_that_its_children_use() -> None:
+    tree = [pools.Pool("idle", guarantee={"cpu": 30}), pools.Pool("busy", guarantee={"cpu": 30})]
+    found = pools.computed(pools.Tree({"cpu": 100}, tree, [pools.Job("j", "busy", {"cpu": 100})]))["elements"]
+    assert found[pools.ROOT]["strong"] == {"cpu": 0.3}
+    assert found[pools.ROOT]["weight_proportional"] == pytest.approx({"cpu": 0.7})
+
+
+def test_estimates_add_flows_and_divide_the_rest_by_weight() -> None:
+    flow = pools.Integral("relaxed", {"cpu": 10})
+    tree = [pools.Pool("a", guarantee={"cpu": 40}), pools.Pool("b", guarantee={"cpu": 20}, integral=flow)]
+    tree += [pools.Pool("a1", "a", guarantee={"cpu": 10}), pools.Pool("a2", "a", weight=2)]
+    jobs = [pools.Job("j", "a", {"cpu": 100})]
+    found = pools.computed(pools.Tree({"cpu": 100}, tree, jobs))["elements"]
+    estimated = {name: found[name]["estimated_guarantee"]["cpu"] for name in ("a", "b", "a1", "a2")}
+    assert estimated == pytest.approx({"a": 0.4, "b": 0.2, "a1": 0.1 + 0.3 / 4, "a2": 0.3 * 2 / 4}, abs=EXACT)
+    expected = {name: found[name]["promised_fair_share"]["cpu"] for name in ("a", "b")}
+    assert expected == pytest.approx({"a": 0.4 + 0.15, "b": 0.3 + 0.15}, abs=EXACT)
+
+
+def test_guarantees_with_priority_are_fitted_first() -> None:
+    def adjusted(*, priority: bool, donor: bool) -> tuple[list[float], int]:
+        tree = [
+            pools.Pool("top", guarantee={"cpu": 60}, limits={"cpu": 40}, donor=donor),
+            pools.Pool("first", "top", guarantee={"cpu": 30}, priority=priority),
+            pools.Pool("second", "top", guarantee={"cpu": 30}),
+        ]
+        shares = pools.fair_shares(pools.Tree({"cpu": 100}, tree, []))
+        return shares.guaranteed[2:, 0].round(9).tolist(), len(shares.errors)
+
+    assert adjusted(priority=False, donor=True) == ([0.2, 0.2], 0)
+    assert adjusted(priority=True, donor=True) == ([0.3, 0.1], 0)
+    assert adjusted(priority=True, donor=False) == ([0.2, 0.2], 1)
+
+
+def test_a_job_gets_no_more_than_whole_tasks_could_take() -> None:
+    job = {"id": "j", "kind": "job", "demand": {"cpu": 10}, "best_allocation_share": {"cpu": 0.6}}
+    found = pools.computed(*pools.from_document({"total_resources": {"cpu": 10}, "tree": [job]}))
+    assert found["elements"]["j"]["fair_share"] == pytest.approx({"cpu": 0.6})
+
+
 def test_fifo_loses_room_to_granularity() -> None:
     queue = [(np.array([1, 4.0]), 1000), (np.array([10, 1.0]), 500)]
     assert pools.fifo(np.array([[3200, 6400.0]]), queue) == [1000, 220]
@@ -129,7 +188,7 @@ def starved(usage: dict[str, float]) -> pools.Tree:
 def test_naive_hierarchical_drf_starves_a_job_that_restarts() -> None:
     found = pools.computed(starved({"n1": 5, "n2.1": 10}), method="naive-hdrf")["elements"]
     assert found["n2.2"]["fair_share"]["gpu"] == 0
-    assert found["n1"]["fair_share"]["gpu"] == pytest.approx(1, abs=1e-4)
+    assert found["n1"]["fair_share"]["gpu"] == pytest.approx(1, abs=EXACT)
 
 
 def test_least_satisfaction_serves_the_job_that_restarts() -> None:
@@ -142,4 +201,4 @@ def test_hierarchical_drf_from_the_start() -> None:
     expected = CASES["drf_cases"][2]["expected_hdrf"]
     for name, amounts in expected.items():
         for resource, amount in amounts.items():
-            assert found[name]["fair_share"][resource] == pytest.approx(amount / 10, abs=1e-3)
+            assert found[name]["fair_share"][resource] == pytest.approx(amount / 10, abs=EXACT)
