@@ -89,7 +89,11 @@ def width(field: Field, form: int) -> int:
 
 def bare(section: Sequence[Field]) -> int:
     """Bytes of a section of a job when all its texts are empty."""
-    return sum(width(field, 0) * (2 if field.form == "h" else 1) for field in section)
+    return sum(width(field, 0) for field in section)
+
+
+def _numbers(section: Sequence[Field]) -> list[Field]:
+    return [field for field in section if not is_text(field)]
 
 
 def is_text(field: Field) -> bool:
@@ -137,7 +141,11 @@ def constants() -> str:
     """Return the constants of the scripts: places of a group's fields in its table, offsets in a record (from 1)."""
     places = [f"{field.name.upper()} {i}" for i, field in enumerate(GROUP, 1)]
     before = CHANGING[: [field.name for field in CHANGING].index("leaving")]
-    offsets = [f"CHANGING_BYTES {2 + bare(CHANGING)}", f"LEAVING_AT {2 + bare(before)}"]
+    offsets = [
+        f"CHANGING_BYTES {2 + bare(CHANGING)}", f"LEAVING_AT {2 + bare(before)}", f"LINKS_AT {2 + bare(CHANGING[:-1])}",
+        f"LANE_AT {2 + bare(CHANGING) + bare(_numbers(FIXED))}",
+        f"COUNTS_AT {bare(GROUP[:1])}", f"WAITING_AT {bare(_numbers(GROUP))}",
+    ]  # fmt: skip
     return f"--@const {', '.join([*places, f'NEED {len(GROUP)}', f'NEVER {NEVER}', *offsets])}"
 
 

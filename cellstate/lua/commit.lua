@@ -16,10 +16,17 @@
 --        Verdicts, the first that applies wins: unknown, down, duplicate, incomplete, limit, share, precedence,
 --        moved, full, placed; in a gang that fails the placed ones become aborted.
 
---@include lists binary ranges words done pools lanes publish links placements losses tasks delta shares
-
+--@include lists binary rows counters announce delta
 --@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9, SHARE 10
-local diverged = false  -- the copy belongs to a lost history: its numbers say nothing (semantics 16)
+
+--@include fence plain plain_place
+do
+  local outcomes = plain.place()
+  if outcomes then return answer(outcomes) end
+  facts, mailboxes = {}, {}
+end
+
+--@include ranges words done pools lanes publish links placements losses tasks shares
 
 local NONE = {}
 local read_transactions
@@ -219,7 +226,7 @@ local function validate(t, i)
   if t.share and not shares.below(t.share, g) then units, refusal = nil, SHARE end
   if not units then return 0, admitted(t, g) <= 0 and LIMIT or refusal end
   -- Own earlier transactions of this call are no interference: only a foreign change is a move.
-  if t.coarse and (diverged or seen + m.own ~= m[NUMBER]) then return 0, admitted(t, g) <= 0 and LIMIT or MOVED end
+  if t.coarse and (has_diverged() or seen + m.own ~= m[NUMBER]) then return 0, admitted(t, g) <= 0 and LIMIT or MOVED end
   local want = count < left and count or left
   local n, verdict = want, PLACED_OK
   if t.share then
@@ -363,36 +370,13 @@ do
   end
 end
 
-local function reply(outcomes)
-  local mode, text = delta(meta.version, meta.floor, tonumber(since), since_tag)
-  local latest = redis.call('LINDEX', changes_key, -1)
-  local answer = { 'ok', format('%d', meta.version), latest and sub(latest, 1, 10) or '', outcomes, mode, text }
-  if tonumber(most) > 0 then intake(answer, named['pending:' .. kind], asked, tonumber(most), owned, meta.arrivals) end
-  return answer
-end
-
-local record = redis.call('HGET', schedulers_key, member)
-local was, nonce, last, outcomes
-if record then was, nonce, last, outcomes = match(record, '^(%d+) (%S+) (%d+)\n(.*)$') end
-if was ~= incarnation or redis.call('EXISTS', lease_key) == 0 then return { 'fenced' } end
-if last == number then return reply(outcomes) end
-if tonumber(number) < tonumber(last) then return { 'stale' } end
-
 local transactions, machines, ids, evicting = read_transactions(fixed_args + 1)
 load(transactions, machines, ids, evicting)
 local lack = lacking()
 if lack then return lack end
 
 local answers = {}
-for i = 1, #transactions do
-  if transactions[i].coarse then
-    diverged = history_diverged(meta.version, meta.floor, tonumber(since), since_tag)
-    break
-  end
-end
 for i = 1, #transactions do answers[i] = decide(transactions[i], i) end
-outcomes = concat(answers, ';')
 end_waits()
 publish(at, member, false)
-redis.call('HSET', schedulers_key, member, concat({ incarnation, ' ', nonce, ' ', number, '\n', outcomes }))
-return reply(outcomes)
+return answer(concat(answers, ';'))

@@ -3,28 +3,47 @@
 --
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now | endings
--- now: the server's time in ms. An ending is six words: machine, placement, how (finished failed lost evicted stopped
--- left), tasks as ranges or "*" for the whole run, reason or "-", its job or "-" (needed for the end of lost tasks, 27).
+-- now: the server's time in ms. Endings alike stand together: what they say, "how tasks job reason"; how many there are;
+-- machine and placement of each. how: finished failed lost evicted stopped left; tasks: ranges, or "*" for the whole run;
+-- job: "-" or their job (needed for the end of lost tasks, 27); reason: "-" for none.
 -- Reply  {"ok", version, count…} with the tasks each ending took effect on (for an evicted member of a
 --        strict gang the rest of it too, semantics 8), or {"keys", name…}.
 -- Types  as in commit.lua
 -- Rules  begins with a deletion, so a full server lets it pass (semantics 13); idempotent (14).
 
---@include lists binary ranges words done pools lanes publish links placements losses tasks
+--@include lists binary rows counters announce done plain plain_end
+do
+  local counts = plain.finish()
+  if counts then return answering({ 'ok', format('%d', meta.version) }, counts) end
+  facts = {}
+end
 
-local machines = {}
-for i = fixed_args + 1, #ARGV, 6 do machines[#machines + 1] = ARGV[i] end
+--@include ranges words pools lanes publish links placements losses tasks
+
+-- The endings as lists: machine, placement, how, tasks, job and reason of each.
+local machines, placed_as, hows, parts, jobs_of, reasons = {}, {}, {}, {}, {}, {}
+do
+  local i = fixed_args + 1
+  while ARGV[i] do
+    local how, tasks, job, reason = match(ARGV[i], '^(%S+) (%S+) (%S+) (.*)$')
+    for k = i + 2, i + 2 * ARGV[i + 1], 2 do
+      local n = #machines + 1
+      machines[n], placed_as[n], hows[n], parts[n], jobs_of[n], reasons[n] = ARGV[k], ARGV[k + 1], how, tasks, job, reason
+    end
+    i = i + 2 + 2 * ARGV[i + 1]
+  end
+end
 load_machines(machines)
 local ids, evicting = {}, false
-for i = fixed_args + 1, #ARGV, 6 do
-  local m, how = M[ARGV[i]], ARGV[i + 2]
+for i = 1, #machines do
+  local m, how = M[machines[i]], hows[i]
   if m then
-    local lead = (how == 'left' and ' !' or ' ') .. ARGV[i + 1] .. ':'
+    local lead = (how == 'left' and ' !' or ' ') .. placed_as[i] .. ':'
     local _, to = find(m.runs, lead, 1, true)
     if to then ids[#ids + 1] = match(m.runs, '^[^:]+', to + 1) end
     evicting = evicting or how == 'evicted'
   end
-  if ARGV[i + 5] ~= '-' and (how == 'finished' or how == 'failed') then ids[#ids + 1] = ARGV[i + 5] end
+  if jobs_of[i] ~= '-' and (how == 'finished' or how == 'failed') then ids[#ids + 1] = jobs_of[i] end
 end
 load_jobs(ids)
 if evicting then load_strict_gangs() end
@@ -35,8 +54,8 @@ if lack then return lack end
 
 lost_at = tonumber(now)
 local counts, any = {}, false
-for i = fixed_args + 1, #ARGV, 6 do
-  local m, placement, how, tasks, reason, n = M[ARGV[i]], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], 0
+for i = 1, #machines do
+  local m, placement, how, tasks, reason, n = M[machines[i]], placed_as[i], hows[i], parts[i], reasons[i], 0
   if m and how == 'left' then
     n = acknowledge(m, placement, tasks)
     if n > 0 and not m.touched then
@@ -47,9 +66,9 @@ for i = fixed_args + 1, #ARGV, 6 do
     n = end_tasks(m, placement, tasks, how, reason, 1)
     if n > 0 and #strict > 0 then n = n + evict_gangs(reason, 1) end
   end
-  local j = J[ARGV[i + 5]]
-  if n == 0 and j and (how == 'finished' or how == 'failed') then n = end_late(j, ARGV[i], placement, tasks, how) end
-  counts[#counts + 1] = n
+  local j = J[jobs_of[i]]
+  if n == 0 and j and (how == 'finished' or how == 'failed') then n = end_late(j, machines[i], placement, tasks, how) end
+  counts[i] = n
   any = any or n > 0
 end
 if any then

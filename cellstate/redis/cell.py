@@ -248,8 +248,9 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         now, counts = self.store_ms() if loses else 0, list[int]()
         for start in range(0, len(endings), MOST_ENDS):
             part = endings[start : start + MOST_ENDS]
-            words = [word for ending in part for word in records.write_ending(ending)]
-            reply = self._run("end", self._values(at_ms, by) | {"now": now}, words, extra=self._hints())
+            reply = self._run(
+                "end", self._values(at_ms, by) | {"now": now}, records.write_endings(part), extra=self._hints()
+            )
             counts += map(int, reply[2:])
         return counts
 

@@ -1,8 +1,10 @@
 """Records as the scripts write them, read into the words of the cell and back (lua/parts/words.lua)."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -129,10 +131,13 @@ def _threshold(threshold: Threshold) -> str:
 _HOW = {how: how.name.lower() for how in How}
 
 
-def write_ending(ending: Ending) -> tuple[int, int, str, str, str, str]:
-    """What end.lua takes for an ending."""
-    machine, placement, how, tasks, reason, job = ending
-    return machine, placement, _HOW[how], tasks, reason or "-", job or "-"
+def write_endings(endings: Iterable[Ending]) -> list[str | int]:
+    """What end.lua takes: endings alike together, behind what they say and how many they are."""
+    words: list[str | int] = []
+    for (how, tasks, reason, job), alike in groupby(endings, itemgetter(2, 3, 4, 5)):
+        pairs = [word for machine, placement, *_ in alike for word in (machine, placement)]
+        words += [f"{_HOW[how]} {tasks} {job or '-'} {reason or '-'}", len(pairs) // 2, *pairs]
+    return words
 
 
 @lru_cache(maxsize=4096)

@@ -20,3 +20,15 @@ local function forget(oldest)
   in_chunks('RPUSH', done_key, back)
   return #gone
 end
+
+-- Jobs ended under a version. Finished jobs beyond the number that is kept are forgotten, a few per call (semantics 21);
+-- retire.lua forgets them by age. An entry names the version in which its job ended: the time of a client decides nothing
+-- (30). A job whose tasks are still leaving goes to the back, because what is placed in their room needs its amounts (2).
+local function retire(names, ids, version, keep)
+  local entries, ended = {}, format(' %d', version)
+  for i = 1, #ids do entries[i] = ids[i] .. ended end
+  in_chunks('HDEL', jobnames_key, names)
+  in_chunks('RPUSH', done_key, entries)
+  local excess = math.min(redis.call('LLEN', done_key) - keep, #ids + 4)
+  if excess > 0 then forget(redis.call('LRANGE', done_key, 0, excess - 1)) end
+end

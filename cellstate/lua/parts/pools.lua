@@ -4,7 +4,6 @@
 --   bN     limits ("-" for none), then use: jobs with placed tasks, placed tasks, amount*R
 -- Fields of the hash pools; the others are for people and schedulers (cellstate/pool_records.py).
 
---@const POOLS_LIMITED 2
 local pools = { limited = false }
 do
   local by_leaf, books, changed = {}, {}, {}

@@ -1,33 +1,15 @@
--- The state of the cell's counters, what this call announces, and its writes.
+-- What this call announces, and its writes.
 -- Every call that changes anything raises the cell's version by one and leaves, under that version,
 -- one entry in the change list (its tag, then the touched machines' records) and one in the log.
 
-local COUNTERS = { 'version', 'floor', 'placements', 'arrivals', 'transactions', 'jobs', 'lanes', 'keep_jobs', 'keep_ms', 'pools' }
-local meta, meta_was = {}, {}
-do
-  local values = redis.call('HMGET', meta_key, unpack(COUNTERS))
-  for i = 1, #COUNTERS do
-    local value = tonumber(values[i]) or 0
-    meta[COUNTERS[i]], meta_was[i] = value, value
-  end
-  pools.limited = meta.pools == POOLS_LIMITED
-end
-
--- Keys beyond the fixed ones, by what follows the cell's tag: pending:KIND, box:EXECUTOR, wake:MEMBER, asleep.
-local named = {}
-do
-  local after = #meta_key - 3  -- they begin alike; meta ends the first
-  for i = fixed_keys + 1, #KEYS do named[sub(KEYS[i], after)] = KEYS[i] end
-end
-
-local facts, mailboxes, pend, unpend, retired = {}, {}, {}, {}, {}
+pools.limited = meta.pools == POOLS_LIMITED
+local pend, unpend, retired = {}, {}, {}
 -- Members of the housekeeping set that this call adds, each after its score, and removes.
 local chores, settled = {}, {}
 -- Whether room was freed, or a machine came or changed: jobs that fitted nowhere may fit now.
 local freed = false
 -- Jobs of which this call placed tasks: blocked jobs may wait for them.
 local gained = {}
---@const CHANGES_KEPT 8192, LOG_KEPT 50000, MAILBOX_MOST 200000
 
 -- What this call would write but was not given: reported before anything is validated, so that the
 -- caller sends it again with those keys. Checked first, because nothing is rolled back (semantics 12).
@@ -207,11 +189,6 @@ local function queued(jobs, arriving)
   return by_kind
 end
 
--- One token at most until it is consumed (semantics 19).
-local function wake(key)
-  if redis.call('LLEN', key) == 0 then redis.call('RPUSH', key, '1') end
-end
-
 local function write_pending()
   for kind, list in pairs(queued(unpend, false)) do in_chunks('ZREM', named['pending:' .. kind], list) end
   if #pend == 0 then return end
@@ -221,27 +198,6 @@ local function write_pending()
     local kind = match(name, '^wake:([^/]+)/')
     if kind and woken[kind] then wake(key) end
   end
-end
-
--- Announce the touched machines and the facts under the next version.
-local function announce(records, at, by)
-  meta.version = meta.version + 1
-  redis.call('RPUSH', changes_key, tag .. records)
-  if meta.version - meta.floor > 2 * CHANGES_KEPT then
-    redis.call('LTRIM', changes_key, -CHANGES_KEPT, -1)
-    meta.floor = meta.version - CHANGES_KEPT
-  end
-  redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, format('%d-0', meta.version),
-    'at', at, 'by', by, 'facts', concat(facts, '\n'))
-  local counters = {}
-  for i = 1, #COUNTERS do
-    local name = COUNTERS[i]
-    if meta[name] ~= meta_was[i] then
-      counters[#counters + 1] = name
-      counters[#counters + 1] = format('%d', meta[name])
-    end
-  end
-  store(meta_key, counters)
 end
 
 -- The record of a machine as if it were drained, to stand before the true one: it has other attributes now.
@@ -290,32 +246,6 @@ do
     end
   end
 
-  local function write_mailboxes()
-    for executor, lines in pairs(mailboxes) do
-      local key = named['box:' .. executor]
-      in_chunks('RPUSH', key, lines)
-      -- Nobody reads it: keep a mark that tells its executor to read everything afresh.
-      if redis.call('LLEN', key) > MAILBOX_MOST then
-        redis.call('DEL', key)
-        redis.call('RPUSH', key, format('! %d', meta.version + 1))
-      end
-    end
-  end
-
-  -- Finished jobs beyond the number that is kept are forgotten, a few per call (semantics 21); retire.lua forgets them
-  -- by age. An entry names the version in which its job ended: the time of a client decides nothing (30). A job whose
-  -- tasks are still leaving goes to the back, because what is placed in their room needs its amounts (2).
-  local function retire_excess()
-    if #retired == 0 then return end
-    local names, entries, version = {}, {}, format(' %d', meta.version + 1)
-    for i = 1, #retired do names[i], entries[i] = retired[i].name, retired[i].id .. version end
-    in_chunks('HDEL', jobnames_key, names)
-    in_chunks('RPUSH', done_key, entries)
-    local excess = math.min(redis.call('LLEN', done_key) - meta.keep_jobs, #retired + 4)
-    if excess <= 0 then return end
-    forget(redis.call('LRANGE', done_key, 0, excess - 1))
-  end
-
   -- Write everything. A call that frees begins with a deletion, which a full server lets pass; a call
   -- that grows begins with HSET, which it refuses before anything is written (semantics 13).
   function publish(at, by, frees, before)
@@ -329,7 +259,11 @@ do
     in_chunks('ZADD', housekeeping_key, chores)
     notify_blocked()
     write_mailboxes()
-    retire_excess()
+    if #retired > 0 then
+      local names, ids = {}, {}
+      for i = 1, #retired do names[i], ids[i] = retired[i].name, retired[i].id end
+      retire(names, ids, meta.version + 1, meta.keep_jobs)
+    end
     if pools.limited then pools.write() end
     announce((before or '') .. records .. lanes.write(), at, by)
   end

@@ -1,22 +1,8 @@
 -- Records, and those read in this call. Integers stay below 2^53; text is written with %d, because Lua's own
 -- number format loses digits from 10^14 on (semantics 12) and costs four times as much.
---   machine  index number state executor capacity*R allocated*R, eight bytes each (binary.lua); number: its
---            sequence number; state: OFFLINE is a machine that would be up, and whose executor does not live;
---            executor: its number, odd when it simulates, even when it runs commands (parts/serving.lua)
 --   runs     " placement:job:group:tasks" per run on a machine, " !…" while leaving
 --   job, group  bytes, in the order of the tables of cellstate/schema.py, from which the part "schema" is made
 --   kind     "max_jobs lowest highest max*R jobs used*R"               "-": no limit
-
-local R = tonumber(dims)
--- Where a machine's words are in its table; capacity and use are those plus the dimension.
---@const NUMBER 2, STATE 3, EXECUTOR 4, CAPACITY 4
-local USED = CAPACITY + R
-local MACHINE = '<' .. string.rep('i8', 4 + 2 * R)
-local AMOUNTS = string.rep(' %d', R)
---@const UP 0, DRAINED 1, DOWN 2, GONE 3, OFFLINE 4
---@const STRICT 2
---@const ACTIVE 0, HELD 1, JOB_STOPPED 2, ABANDONED 3, DONE 4
-local STATES = { [0] = '0', '1', '2', '3', '4' }
 
 --@schema
 local M, J, K = {}, {}, {}

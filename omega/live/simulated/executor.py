@@ -186,7 +186,7 @@ class SimulatedExecutor:
         endings = list(self._leaving)
         for placement, run in ripe.items():
             if run.tasks != EMPTY:
-                endings.append(Ending(run.machine, placement, How.FINISHED, run.tasks))
+                endings.append(Ending(run.machine, placement, How.FINISHED))
         try:
             counts = self.cell.end(endings, self._ms(), self.name) if endings else []
         except StoreError:

@@ -1,0 +1,41 @@
+-- What a call that changes anything leaves behind: messages, tokens, an entry of the change list and one of the log.
+
+local facts, mailboxes = {}, {}
+
+-- One token at most until it is consumed (semantics 19).
+local function wake(key)
+  if redis.call('LLEN', key) == 0 then redis.call('RPUSH', key, '1') end
+end
+
+local function write_mailboxes()
+  for executor, lines in pairs(mailboxes) do
+    local key = named['box:' .. executor]
+    in_chunks('RPUSH', key, lines)
+    -- Nobody reads it: keep a mark that tells its executor to read everything afresh.
+    if redis.call('LLEN', key) > MAILBOX_MOST then
+      redis.call('DEL', key)
+      redis.call('RPUSH', key, format('! %d', meta.version + 1))
+    end
+  end
+end
+
+-- Announce the touched machines and the facts under the next version.
+local function announce(records, at, by)
+  meta.version = meta.version + 1
+  redis.call('RPUSH', changes_key, tag .. records)
+  if meta.version - meta.floor > 2 * CHANGES_KEPT then
+    redis.call('LTRIM', changes_key, -CHANGES_KEPT, -1)
+    meta.floor = meta.version - CHANGES_KEPT
+  end
+  redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, format('%d-0', meta.version),
+    'at', at, 'by', by, 'facts', concat(facts, '\n'))
+  local counters = {}
+  for i = 1, #COUNTERS do
+    local name = COUNTERS[i]
+    if meta[name] ~= meta_was[i] then
+      counters[#counters + 1] = name
+      counters[#counters + 1] = format('%d', meta[name])
+    end
+  end
+  store(meta_key, counters)
+end

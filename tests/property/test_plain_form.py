@@ -1,0 +1,171 @@
+"""Calls of the plain form leave the same bytes as the rest of their script would (lua/parts/plain.lua)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from hashlib import sha1
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import fakeredis
+import pytest
+
+from cellstate.cell import Membership
+from cellstate.model import BUCKETS, Gang, JobSpec, MachineSpec, MachineState, TaskGroup
+from cellstate.redis import RedisCell
+from cellstate.redis.scripts import Script
+from cellstate.resources import Dimensions
+from cellstate.server import connect
+from cellstate.transaction import Ask, Claim, Detection, Ending, How, Intake, Mode, Position, Transaction
+
+LEASE_MS, MACHINES, PLAIN = 60_000, 8, ("= plain.place()", "= plain.finish()")
+
+
+class Watched(RedisCell):
+    """A cell whose scripts are changed before they are sent; its tags are counted."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.change: Callable[[str], str] = lambda text: text
+        tags = iter(range(10**6))
+        self._tag = lambda: f"{next(tags):010d}"
+        self._link.send, send = (lambda script, *rest: send(self._changed(script), *rest)), self._link.send  # type: ignore[method-assign]
+
+    def _changed(self, script: Script) -> Script:
+        text = self.change(script.text)
+        return replace(script, text=text, sha=sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+    def _exchange(self, chosen: Script, full: list[str], arguments: Sequence[Any]) -> Any:
+        return super()._exchange(self._changed(chosen), full, arguments)
+
+
+def never(text: str) -> str:
+    """The script without its plain form."""
+    for call in PLAIN:
+        text = text.replace(call, "= nil")
+    return text
+
+
+def always(text: str) -> str:
+    """The script, which fails where a call is not of the plain form."""
+    for call in PLAIN:
+        text = text.replace(call, f"{call} or error('not plain')")
+    return text
+
+
+def make(change: Callable[[str], str], client: Any, name: str) -> tuple[Watched, Membership]:
+    cell = Watched.create(client, name, Dimensions(("cpu", "memory")), keep_jobs=6)
+    assert isinstance(cell, Watched)
+    cell.register_executor("e", "one", LEASE_MS, 1)
+    cell.register_executor("f", "one", LEASE_MS, 1)
+    for executor, first in (("e", 0), ("f", MACHINES // 2)):
+        machines = [MachineSpec(f"m{first + i}", (12, 40)) for i in range(MACHINES // 2)]
+        cell.join(executor, machines, 1)
+    membership = cell.register_scheduler("batch/0", "one", LEASE_MS, 1)
+    cell.may_wake(["batch/0"])
+    cell.change = change
+    return cell, membership
+
+
+def dump(cell: RedisCell) -> dict[bytes, Any]:
+    """Every key of the cell as it is stored."""
+    client: Any = cell.client
+    reads = {
+        b"hash": client.hgetall, b"string": client.get, b"stream": client.xrange,
+        b"list": lambda key: client.lrange(key, 0, -1), b"zset": lambda key: client.zrange(key, 0, -1, withscores=True),
+    }  # fmt: skip
+    prefix = f"omega:{{{cell.name}}}:".encode()
+    return {key.removeprefix(prefix): reads[client.type(key)](key) for key in client.keys(prefix + b"*")}
+
+
+def some_job(rng: Random, number: int) -> JobSpec:
+    odd, gang = rng.random(), Gang.YES if rng.random() < 0.3 else Gang.NO
+    group = TaskGroup((rng.randint(0, 3), rng.randint(1, 5)), rng.choice([1, 2, 5, 12, 300 if odd < 0.04 else 3]), 500)
+    if odd > 0.94:
+        group = replace(group, optional=True)
+    groups = (group, group) if 0.04 < odd < 0.08 else (group,)
+    kind = "service" if odd > 0.9 else "batch"
+    return JobSpec(f"j{number}", f"job-{number}", kind, groups, gang=gang, precedence=rng.randint(0, 1))
+
+
+def some_claims(rng: Random, cell: RedisCell, job_id: str) -> Transaction:
+    job = cell.job(job_id)
+    left = job.groups[0].unplaced if job else 1
+    rows = {int(row[0]): int(row[1]) for row in cell.sync(Position()).rows}
+    claims = list[Claim]()
+    while left > 0 and (not claims or rng.random() < 0.9):
+        count, machine = rng.randint(1, left), rng.randrange(MACHINES)
+        claims.append(Claim(machine, 0, count, rows[machine] - (rng.random() < 0.1)))
+        left -= count
+    mode = Mode.GANG if (job and job.gang) or rng.random() < 0.3 else Mode.INCREMENTAL
+    return Transaction(job_id, tuple(claims) or (Claim(0, 0, 1),), mode, rng.choice(list(Detection)))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_both_ways_write_the_same_bytes(store_url: str, seed: int) -> None:
+    client = connect(store_url)
+    worlds = [make(change, client, f"{way}-{uuid4().hex[:8]}") for change, way in ((str, "both"), (never, "rest"))]
+    try:
+        live_through(worlds, Random(f"{seed}/plain"), 60)
+    finally:
+        for cell, _ in worlds:
+            cell.delete()
+        client.close()
+
+
+def live_through(worlds: list[tuple[Watched, Membership]], rng: Random, turns: int) -> None:
+    first, number, at = worlds[0][0], 0, 10
+
+    def do(operation: Callable[[RedisCell, Membership], Any]) -> None:
+        answers = [operation(*world) for world in worlds]
+        assert str(answers[0]) == str(answers[1])
+
+    for turn in range(turns):
+        at += 10
+        jobs = [some_job(rng, 10 * turn + i) for i in range(rng.randint(0, 3))]
+        do(lambda cell, _: cell.submit(jobs, at, "ada"))  # noqa: B023 - called at once
+        waiting = [job_id for ids in first.pending().values() for job_id in ids]
+        chosen = rng.sample(waiting, min(len(waiting), rng.randint(1, 3)))
+        if chosen:
+            number += 1
+            calls = [some_claims(rng, first, job_id) for job_id in chosen]
+            lanes = sorted(first.lanes())
+            intake = Intake("batch", tuple(Ask(lane, 0, 2) for lane in lanes), 3, "1" * BUCKETS)
+            since = first.sync(Position()).position
+            do(lambda cell, who: cell.commit(who, number, calls, since, at, intake))  # noqa: B023
+        runs = first.runs(range(MACHINES))
+        hows = [How.LEFT if run.leaving else rng.choice([How.FINISHED] * 6 + [How.FAILED, How.EVICTED]) for run in runs]
+        endings = [
+            Ending(run.machine, run.placement, how, rng.choice(["*", run.tasks]), rng.choice(["", "exit 1"]))
+            for run, how in zip(runs, hows, strict=True) if rng.random() < (0.4 if how is not How.EVICTED else 0.05)
+        ]  # fmt: skip
+        endings += endings[:1] if rng.random() < 0.2 else []
+        do(lambda cell, _: cell.end(endings, at, "e"))  # noqa: B023
+        if rng.random() < 0.05:
+            machine, state = rng.randrange(MACHINES), rng.choice([MachineState.UP, MachineState.DRAINED])
+            do(lambda cell, _: cell.set_machine_state(machine, state, at, "ada"))  # noqa: B023
+        if rng.random() < 0.1:
+            names = rng.choice(["-", "*", "job-1 job-2"])
+            do(lambda cell, _: cell.client.hset(f"omega:{{{cell.name}}}:asleep", "batch/0", names))  # noqa: B023
+        if turn % 10 == 9:
+            assert dump(worlds[0][0]) == dump(worlds[1][0])
+
+
+@pytest.mark.parametrize(("gang", "machines"), [(Gang.NO, 1), (Gang.YES, 1), (Gang.NO, 5)])
+def test_plain_jobs_are_of_the_plain_form(gang: Gang, machines: int) -> None:
+    cell, membership = make(str, fakeredis.FakeRedis(server=fakeredis.FakeServer()), "c")
+    plain = [JobSpec(f"j{i}", f"j{i}", "batch", (TaskGroup((1, 2), 5, 500),), gang=gang) for i in range(3)]
+    cell.submit(plain, 1, "ada")
+    mode = Mode.GANG if gang else Mode.INCREMENTAL
+    calls = [
+        Transaction(job.id, tuple(Claim(i + m, 0, 5 // machines) for m in range(machines)), mode)
+        for i, job in enumerate(plain)
+    ]
+    cell.commit(membership, 1, calls[:1], Position(), 2)  # the client learns which queues there are
+    cell.change = always
+    reply = cell.commit(membership, 2, calls[1:], Position(), 3, executors=(1, 3))
+    assert all(outcome.accepted for outcome in reply.outcomes)
+    runs = [run for run in cell.runs(range(MACHINES)) if run.job != "j0"]
+    hows = [How.FINISHED] * (len(runs) - 1) + [How.FAILED]
+    endings = [Ending(run.machine, run.placement, how) for run, how in zip(runs, hows, strict=True)]
+    assert sum(cell.end(endings, 4, "e")) == 10
