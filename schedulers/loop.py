@@ -6,7 +6,7 @@ wall clock, the simulator from its event queue, so the paper's retry rules exist
 """
 
 from collections.abc import Generator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from cellstate.cell import PendingJob
 from cellstate.model import bucket_of
@@ -41,6 +41,8 @@ class Arrived(NamedTuple):
     """A new incarnation: jobs held and in flight are void, every pending job arrives again."""
     works: Sequence[Work] = ()
     """New jobs, already converted."""
+    snapshot: Snapshot | None = None
+    """The snapshot, synchronised at `now`, from a driver that has it at hand: the loop then omits Sync."""
 
 
 class Sync(NamedTuple):
@@ -100,46 +102,57 @@ _new = tuple.__new__
 
 def attempts(scheduler: Scheduler) -> Attempts:
     """Run `scheduler` without end; the module's docstring has the order of effects."""
-    in_flight = False
+    in_flight, outbox = False, scheduler.outbox
+    known = cast("Snapshot", _SYNC)  # none yet
     while True:
         until = 0.0 if in_flight else scheduler.next_due()
         arrived = yield _WAIT if until is None else Receive(until) if until else _GO_ON
-        if not isinstance(arrived, Arrived):
+        if type(arrived) is not Arrived:
             raise TypeError(arrived)
-        in_flight = in_flight and not arrived.renewed
-        _take_in(scheduler, arrived)
-        began, snapshot = arrived.now, (yield _SYNC)
-        if isinstance(snapshot, Synced):
-            snapshot, began = snapshot
-        if not isinstance(snapshot, Snapshot):
-            raise TypeError(snapshot)
+        began, jobs, owned, renewed, works, snapshot = arrived
+        if jobs or renewed or owned is not None:
+            _take_in(scheduler, arrived)
+            in_flight = in_flight and not renewed
+        scheduler.take(works)
+        if snapshot is None:
+            synced = yield _SYNC
+            if synced is not known:  # in most rounds it is the same object
+                known, began = _synced(synced, began)
+            snapshot = known
         if (asked := scheduler.asks(snapshot, began)) is not None:
             yield asked
         scheduler.wake(snapshot, began)
         if scheduler.sizing is not None and scheduler.elastic.is_due(began):
             yield from _resize(scheduler, snapshot, began)
-        works = scheduler.choose(began)
-        if not works and not in_flight:
+        chosen = scheduler.choose(began)
+        if not chosen and not in_flight:
             continue
-        if (asked := scheduler.wanted(works, snapshot)) is not None:
+        if (asked := scheduler.wanted(chosen, snapshot)) is not None:
             yield asked
-        announce(scheduler.instruments, works, began)
-        thought = yield _new(Think, (tuple(works), scheduler.think_seconds(works)))
-        now = thought if isinstance(thought, float) else began
-        transactions = scheduler.decide(works, snapshot, now)
+        announce(scheduler.instruments, chosen, began)
+        thought = yield _new(Think, (tuple(chosen), scheduler.think_seconds(chosen)))
+        now = thought if type(thought) is float else began
+        transactions = scheduler.decide(chosen, snapshot, now)
         if (machines := scheduler.suspects()) is not None:
-            if machines:
-                yield Fetch(residents=machines)
-            transactions += scheduler.preempt(snapshot, now)
+            transactions += yield from _preempt(scheduler, machines, snapshot, now)
         if transactions or in_flight:
             committed = yield _new(Commit, (tuple(transactions),))
-            if not isinstance(committed, Committed):
+            if type(committed) is not Committed:
                 raise TypeError(committed)
-            for transaction, outcome in committed.results:
-                scheduler.settle(transaction, outcome, committed.now)
-            in_flight = committed.in_flight
-        if scheduler.outbox:
-            yield from _follow_up(scheduler.outbox)
+            now, results, in_flight = committed
+            for transaction, outcome in results:
+                scheduler.settle(transaction, outcome, now)
+        if outbox:
+            yield from _follow_up(outbox)
+
+
+def _synced(answer: Answer, began: float) -> tuple[Snapshot, float]:
+    """Return the snapshot of an answer to Sync, and when the attempt begins."""
+    if isinstance(answer, Synced):
+        answer, began = answer
+    if not isinstance(answer, Snapshot):
+        raise TypeError(answer)
+    return answer, began
 
 
 def _resize(scheduler: Scheduler, snapshot: Snapshot, now: float) -> Attempts:
@@ -152,6 +165,15 @@ def _resize(scheduler: Scheduler, snapshot: Snapshot, now: float) -> Attempts:
         if not isinstance(resized, Resized):
             raise TypeError(resized)
         scheduler.admit(scheduler.elastic.with_specs(resized.jobs))
+
+
+def _preempt(
+    scheduler: Scheduler, machines: tuple[int, ...], snapshot: Snapshot, now: float
+) -> Generator[Effect, Answer, list[Transaction]]:
+    """Decide on evictions, once the running tasks of these machines are known."""
+    if machines:
+        yield Fetch(residents=machines)
+    return scheduler.preempt(snapshot, now)
 
 
 def _follow_up(outbox: Outbox) -> Attempts:
@@ -173,5 +195,3 @@ def _take_in(scheduler: Scheduler, arrived: Arrived) -> None:
         scheduler.disown(lambda job_id: buckets[bucket_of(job_id)] == "1")
     if arrived.jobs:
         scheduler.admit(arrived.jobs)
-    if arrived.works:
-        scheduler.take(arrived.works)

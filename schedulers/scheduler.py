@@ -1,24 +1,16 @@
 """A scheduler: the composition of its policies, its queue, and the processing of outcomes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from random import Random
 from typing import cast
 
 from cellstate.cell import Awaited, PendingJob
-from cellstate.model import MOST_CLAIMS, Gang, JobState
+from cellstate.model import MOST_CLAIMS, JobState
 from cellstate.snapshot import Snapshot
-from cellstate.transaction import (
-    CONFLICTS,
-    Claim,
-    Detection,
-    Mode,
-    Outcome,
-    Singles,
-    Transaction,
-    Verdict,
-)
+from cellstate.transaction import CONFLICTS, Claim, Detection, Mode, Outcome, Singles, Transaction, Verdict
 from schedulers.constraints.fetching import Fetch, wanted
 from schedulers.instruments import Instrument, announce, report_blocked
 from schedulers.ordering.fair_pools import FairPools
@@ -41,6 +33,9 @@ RETRY_LIMIT = 1_000
 
 _STALE = frozenset({Verdict.UNKNOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE})
 """Verdicts of a job that changed in the store: it is read again."""
+
+_new = tuple.__new__
+"""Makes the transactions, as in the loop."""
 
 CALL_CLAIMS = 2_000
 """Claims after which a call to the store takes no further job: about 30 ms of the server's time."""
@@ -203,7 +198,7 @@ class Scheduler:
         """New totals of the elastic jobs that are to have another size."""
         return self.elastic.targets(measured, snapshot, now, self.working)
 
-    def wanted(self, works: Iterable[Work], snapshot: Snapshot) -> Fetch | None:
+    def wanted(self, works: Sequence[Work], snapshot: Snapshot) -> Fetch | None:
         """What must be looked up before these jobs are decided; None when nothing lacks."""
         return wanted(works, snapshot, always=self._reads_attributes)
 
@@ -223,7 +218,7 @@ class Scheduler:
         seconds, paths, other = 0.0, self.paths, (self.t_job, self.t_task)
         for work in works:
             t_job, t_task = paths.get(work.job.kind, other)
-            seconds += t_job + t_task * work.remaining
+            seconds += t_job + t_task * sum(work.left)
         return seconds
 
     # Deciding
@@ -290,17 +285,17 @@ class Scheduler:
         if len(claims) > MOST_CLAIMS:
             snapshot.undo(mark + MOST_CLAIMS)
             claims = claims[:MOST_CLAIMS]
-        if not isinstance(claims, Singles):
+        if type(claims) is not Singles:
             claims = tuple(claims)
-        elif self.detection is Detection.COARSE:
+        elif self.detection:  # coarse
             number = snapshot.number
             claims.seen = [int(number[machine]) for machine in claims.machines]
         if self.counts_use:
             for group, tasks in claimed_tasks(claims):
                 snapshot.usage.take(work.user, work.pool, tuple(amount * tasks for amount in work.need(group)))
         job = work.job
-        mode = self.mode if job.gang is Gang.NO else Mode.GANG
-        return Transaction(job.id, claims, mode, self.detection)
+        mode = Mode.GANG if job.gang else self.mode
+        return _new(Transaction, (job.id, claims, mode, self.detection, None))
 
     def _found_unfit(self, work: Work, now: float) -> None:
         """Nothing of a job could be placed."""
@@ -320,7 +315,10 @@ class Scheduler:
         A job never goes to sleep here: the room that is free by now was perhaps freed since it was
         decided, so it is tried once more, and that attempt puts it to sleep when nothing fits.
         """
-        self._announce(transaction, outcome, now)
+        for instrument in self.instruments:
+            instrument.committed(transaction, outcome, now)
+        if self._asserting is not None and transaction.assertion is not None:
+            self._asserting.settled(transaction, outcome, now)
         work = self.working.pop(transaction.job, None)
         if work is None:
             return
@@ -331,10 +329,15 @@ class Scheduler:
             self._spare(work, now)
         if Verdict.PLACED not in verdicts and not outcome.placed:
             self.outbox.note(work)
-        if not work.remaining:
+        if work.remaining:
+            self._resume(work, verdicts, outcome, now)
+        else:
             for instrument in self.instruments:
                 instrument.placed(work, now)
-        elif verdicts & _STALE:
+
+    def _resume(self, work: Work, verdicts: AbstractSet[Verdict], outcome: Outcome, now: float) -> None:
+        """Decide what happens next with a job that has unplaced tasks, by the verdicts of its claims."""
+        if verdicts & _STALE:
             self.outbox.gone.append(work.id)
         elif self.retry_policy is not None:
             work.conflicts += not verdicts.isdisjoint(CONFLICTS)
@@ -356,12 +359,6 @@ class Scheduler:
             self.queue.ready.add(work)
         else:
             self.queue.ready.add(work)
-
-    def _announce(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
-        for instrument in self.instruments:
-            instrument.committed(transaction, outcome, now)
-        if self._asserting is not None and transaction.assertion is not None:
-            self._asserting.settled(transaction, outcome, now)
 
     def _spare(self, work: Work, now: float) -> bool:
         """Give up surplus workers that found no machine; return whether there were any."""

@@ -8,6 +8,7 @@ from cellstate.ranges import EMPTY
 from cellstate.resources import Resources
 from schedulers.constraints.demands import FIELDS, demands
 
+_NO_GANG = Gang.NO
 Shape = tuple[Any, ...]
 """The properties that decide whether a job fits: equal shapes fit or do not fit together."""
 _KNOWN = frozenset({
@@ -113,7 +114,7 @@ class Work:
     @property
     def gang(self) -> bool:
         """Whether all unplaced tasks must be placed in one transaction."""
-        return self.job.gang is not Gang.NO
+        return self.job.gang is not _NO_GANG
 
     def need(self, group: int) -> Resources:
         """Return the resources of one task of a group."""

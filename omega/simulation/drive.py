@@ -29,6 +29,8 @@ class Architecture:
 
     overlapping = False
     """Whether decisions are immediate and schedulers are free during decision time, as in the authors' simulator."""
+    grants = False
+    """Whether a scheduler may have to wait for its copy of the cell."""
 
     def copy(self, simulated: "SimulatedScheduler") -> PackedSnapshot:
         """Return an empty working copy for the scheduler."""
@@ -117,8 +119,17 @@ class SimulatedScheduler:
 
     def _receive(self, now: float, works: Sequence[Work], *, last: bool) -> None:
         self.idle = False
-        self.world.watching.pop(self.number, None)
-        self._answer(self._loop.send(_new(Arrived, (now, (), None, False, works))), last=last)
+        if self.world.watching:
+            self.world.watching.pop(self.number, None)
+        self._answer(self._loop.send(self._arrived(now, works)), last=last)
+
+    def _arrived(self, now: float, works: Sequence[Work]) -> Arrived:
+        """Return the answer to Receive, with the copy of the cell where that does not take time."""
+        if self.architecture.grants:
+            return _new(Arrived, (now, (), None, False, works, None))
+        world = self.world
+        self._frees, self._placements = world.frees, world.placements
+        return _new(Arrived, (now, (), None, False, works, self.architecture.sync(self)))
 
     def _thought(self, _: Any) -> None:
         self.architecture.ready(self)
@@ -141,18 +152,13 @@ class SimulatedScheduler:
                 continue
             if self._attempt is not None and kind is not Fetch:
                 self._over([])
-            if kind is Sync:
-                self._frees, self._placements = self.world.frees, self.world.placements
-                snapshot = self.architecture.sync(self)
-                if snapshot is None:
-                    return
-                effect = send(snapshot)
-            elif kind is Think:
-                self._attempt = effect.works, engine.seconds
-                self.until = engine.now + round(effect.seconds * SECOND)
+            if kind is Think:
+                works, seconds = effect
+                self._attempt = works, engine.seconds
+                self.until = until = engine.now + round(seconds * SECOND)
                 if not self.architecture.overlapping:
-                    if not (last and engine.pass_to(self.until)):
-                        engine.at(self.until, self._thought)
+                    if not (last and engine.pass_to(until)):
+                        engine.at(until, self._thought)
                         return
                     self.architecture.ready(self)
                 effect = send(engine.seconds)
@@ -161,7 +167,7 @@ class SimulatedScheduler:
                 now = engine.seconds
                 until = effect.until
                 # A job that was blocked on an old copy may fit now: check again, as live (semantics 19).
-                blocked = self.scheduler.queue.blocked_jobs > 0
+                blocked = self.scheduler.queue.has_blocked
                 missed = blocked and self.world.frees != self._frees
                 if blocked or self._awaited:
                     missed = self._missed_placement() or missed
@@ -176,7 +182,13 @@ class SimulatedScheduler:
                 works, self._inbox = self._inbox, []
                 # A time that is due may be a rounding error ahead; a later one has not come.
                 at = now if until is None or round(until * SECOND) > engine.now else max(now, until)
-                effect = send(_new(Arrived, (at, (), None, False, works)))
+                effect = send(self._arrived(at, works))
+            elif kind is Sync:
+                self._frees, self._placements = self.world.frees, self.world.placements
+                snapshot = self.architecture.sync(self)
+                if snapshot is None:
+                    return
+                effect = send(snapshot)
             else:
                 effect = send(self._answers[kind](effect))
 

@@ -10,7 +10,7 @@ from operator import length_hint
 from cellstate.lanes import lane_of
 from cellstate.memory import MemoryCell
 from cellstate.memory.words import Group, JobRow
-from cellstate.model import Gang, JobSpec, JobState
+from cellstate.model import JobSpec, JobState
 from cellstate.resources import LARGEST, MOST_TOGETHER, Resources
 from cellstate.transaction import (
     PLACED_ONE,
@@ -27,6 +27,9 @@ from cellstate.transaction import (
 )
 from omega.simulation.packed_snapshot import PackedSnapshot
 
+_ACTIVE, _GANG, _COARSE = JobState.ACTIVE, Mode.GANG, Detection.COARSE
+"""Members that are compared for each transaction; reading one from its class costs as much as a call."""
+_new = tuple.__new__
 FULL_ONE, MOVED_ONE, ABORTED_ONE = (0, Verdict.FULL), (0, Verdict.MOVED), (0, Verdict.ABORTED)
 
 
@@ -149,12 +152,13 @@ class SimulatedTwin(MemoryCell):
 
     def swiftly(self, transaction: Transaction, copy: PackedSnapshot | None) -> tuple[Outcome, list[Placed]] | None:
         """Take the fast path; None, without effect, when it does not apply."""
-        j, claims = self.J.get(transaction.job), transaction.claims
+        job_id, claims, mode, detection, asserted = transaction
+        j = self.J.get(job_id)
         if j is None or self.log or self.mailboxes or not self.shortcut or not self.simply(j):
             return None
-        if transaction.assertion is not None:
+        if asserted is not None:
             return None
-        if isinstance(claims, Singles):
+        if type(claims) is Singles:
             machines, number, counts, seen = claims.machines, claims.group, None, claims.seen
         else:
             split = _columns(claims)
@@ -163,15 +167,15 @@ class SimulatedTwin(MemoryCell):
             machines, number, counts, seen = split
         g = j.groups[number] if 0 <= number < len(j.groups) else None
         total = len(machines) if counts is None else sum(counts)
-        if g is None or j.state is not JobState.ACTIVE or total > g.unplaced or len(g.waiting) != 2:
+        if g is None or j.state is not _ACTIVE or total > g.unplaced or len(g.waiting) != 2:
             return None
-        gang = transaction.mode is Mode.GANG
-        if j.gang is not Gang.NO and not (gang and total == j.unplaced):
+        gang = mode is _GANG
+        if j.gang and not (gang and total == j.unplaced):
             return None
         if self.shut and not self.shut.isdisjoint(machines):
             return None
         moved = False
-        if transaction.detection is Detection.COARSE:
+        if detection is _COARSE:
             numbers, seen = self.numbers, seen or [0] * len(machines)
             moved = seen != [numbers[machine] for machine in machines]
         in_step = copy is not None and not moved and copy.followed == self._cut + len(self._trail)
@@ -279,7 +283,7 @@ class SimulatedTwin(MemoryCell):
         if not j.unplaced and j.arrival:
             self.remove(j)
         self.transactions += 1
-        return Placed(range(first, first + len(machines)), machines, counts, g.number)
+        return _new(Placed, (range(first, first + len(machines)), machines, counts, g.number))
 
     # Endings
 

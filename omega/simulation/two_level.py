@@ -78,6 +78,8 @@ class TwoLevel(Architecture):
     The pool is `whole`, a copy of the cell, while it is not offered, and `loose`, by machine, while it is.
     """
 
+    grants = True
+
     def __init__(self, world: World, offers: Offers) -> None:
         """Create an empty pool; `open` fills it."""
         self.world, self.offers = world, offers

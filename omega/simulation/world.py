@@ -79,7 +79,7 @@ class World:
             self.placements += 1
             if self.awaiting:
                 self._notify_of(job)
-        if isinstance(claims, Singles) and outcome.claims.count(PLACED_ONE) == len(outcome.claims):
+        if type(claims) is Singles and outcome.claims.count(PLACED_ONE) == len(outcome.claims):
             self.digest.placed(now, number, job.order, claims.group, claims.machines)
             return outcome, True
         self.digest.decided(now, number, job.order, transaction, outcome)

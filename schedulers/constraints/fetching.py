@@ -6,7 +6,7 @@ of its arguments.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cellstate import ranges
@@ -35,15 +35,18 @@ class Fetch:
     use: str = ""
 
 
-def wanted(works: Iterable[Work], snapshot: Snapshot, *, always: bool = False) -> Fetch | None:
+def wanted(works: Sequence[Work], snapshot: Snapshot, *, always: bool = False) -> Fetch | None:
     """Return the data that must be fetched before these jobs are decided; None when all is there.
 
     `always`: a policy needs attributes whatever the jobs demand.
     """
-    asking = [work for work in works if work.job.spec]
     always = always or snapshot.pools.divided
-    if not asking and not always:
+    for work in works:
+        if always or work.job.spec:
+            break
+    else:
         return None
+    asking = [work for work in works if work.job.spec]
     attributes, placed, others = always, set[str](), set[str]()
     for work in asking:
         for group, left in enumerate(work.left):

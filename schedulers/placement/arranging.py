@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 
 from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
+from cellstate.transaction import Claim, Singles
 from schedulers.placement.domains import places_of
 from schedulers.policies import Placement, claims_of
 from schedulers.work import Work
@@ -21,8 +21,10 @@ def arranged(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) 
 
     Deciding whether any order fits would take exponential time; this finds the order of a bin packer.
     """
-    claims = claims_of(placement, placement.place(work, snapshot, rng))
-    if not work.gang or len(claims):
+    claims = placement.place(work, snapshot, rng)
+    if type(claims) is not Singles:
+        claims = claims_of(placement, claims)
+    if len(claims) or not work.gang:
         return claims
     groups = [group for group, left in enumerate(work.left) if left]
     if len(groups) < 2:

@@ -8,7 +8,7 @@ from cellstate.model import MOST_CLAIMS
 from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Singles
-from schedulers.draws import drawn_by
+from schedulers.draws import Draws, drawn_by
 from schedulers.work import Work
 
 
@@ -27,7 +27,7 @@ class RandomFit:
         """See Placement.place."""
         left, gang = work.left, work.gang
         if len(left) == 1 and not gang:
-            return Singles(self._draw(work.need(0), left[0], snapshot, rng))
+            return Singles(self._draw(work.job.groups[0].need, left[0], snapshot, rng))
         claims: list[Claim] = []
         mark = snapshot.mark()
         for group, wanted in enumerate(left):
@@ -41,7 +41,8 @@ class RandomFit:
         return claims
 
     def _draw(self, need: Resources, wanted: int, snapshot: Snapshot, rng: Random) -> list[int]:
-        size, left, below = snapshot.size, min(wanted, MOST_CLAIMS), drawn_by(rng)
+        size, left = snapshot.size, min(wanted, MOST_CLAIMS)
+        below = rng.below if type(rng) is Draws else drawn_by(rng)
         if not size or not left:
             return []
         found = snapshot.take_each(need, below(size, left))

@@ -44,7 +44,7 @@ class Blocked(ByShape):
         """Create without jobs."""
         super().__init__(ranks)
         self._lines = Lines()
-        self._again: list[Machines] = []
+        self.again: list[Machines] = []
         """Machines with room left after all jobs requeued for them have been tried."""
         self._others: dict[Alike, frozenset[str]] = {}
         self._nearby: dict[Alike, frozenset[str]] = {}
@@ -93,7 +93,7 @@ class Blocked(ByShape):
             woken.untried -= 1
             self.untried -= 1
             if not woken.untried:
-                self._again.append(woken.machines)
+                self.again.append(woken.machines)
 
     def discard(self, job_id: str) -> Work | None:
         """Remove and return a job; None when it is not here."""
@@ -108,7 +108,7 @@ class Blocked(ByShape):
 
     def clear(self) -> list[Work]:
         """Take out every job."""
-        self._lines, self._again, self._others, self._nearby = Lines(), [], {}, {}
+        self._lines, self.again, self._others, self._nearby = Lines(), [], {}, {}
         self._names, self._near = Counter(), Counter()
         return super().clear()
 
@@ -117,7 +117,7 @@ class Blocked(ByShape):
 
         Not while room that was freed is being given out, nor where a policy delays the jobs.
         """
-        if self.untried or self._again:
+        if self.untried or self.again:
             return False
         group = self.groups.get((self.ranks.lane(work), self.shape_of(work)))
         if group is None:
@@ -136,12 +136,7 @@ class Blocked(ByShape):
     @property
     def left_over(self) -> bool:
         """Whether all jobs requeued for some machines have been tried, and the room left has not been offered yet."""
-        return bool(self._again)
-
-    def offer_nothing(self) -> None:
-        """Drop the room that is left over: no job is blocked."""
-        if self._again:
-            self._again = []
+        return bool(self.again)
 
     # Requeueing
 
@@ -150,8 +145,8 @@ class Blocked(ByShape):
 
         With a `promise`, ranks follow the distribution: no job is requeued for more than its turns gave it.
         """
-        fresh, again = snapshot.freed(), self._again
-        self._again = []
+        fresh, again = snapshot.freed(), self.again
+        self.again = []
         if not self.groups or not (len(fresh) or again):
             return []
         lines = self._lines

@@ -67,6 +67,11 @@ class Queue:
     # Contents
 
     @property
+    def has_blocked(self) -> bool:
+        """Whether any job is blocked."""
+        return bool(self.blocked.groups or self.limited.groups)
+
+    @property
     def blocked_jobs(self) -> int:
         """Number of blocked jobs."""
         return len(self.blocked) + len(self.limited)
@@ -185,7 +190,7 @@ class Queue:
 
     def asks(self, kind: str, snapshot: Snapshot, now: float) -> Fetch | None:
         """Return the data to fetch for blocked jobs."""
-        if not self.blocked_jobs:
+        if not self.has_blocked:
             return None
         # A blocked job may wait for a machine that joined or changed.
         attributes = snapshot.attributes.used and bool(len(self.blocked)) and lacking(snapshot)
@@ -221,7 +226,8 @@ class Queue:
         """Requeue the blocked jobs that may be placed now."""
         if not (self.blocked.groups or self.limited.groups):
             # Room, limits and other jobs that changed until now concern nobody.
-            self.blocked.offer_nothing()
+            if self.blocked.again:
+                self.blocked.again = []
             snapshot.forget_freed()
             snapshot.use, self._to_scan = None, 0
             if snapshot.moved:
@@ -293,9 +299,27 @@ class Queue:
 
     def choose(self, now: float, most: int) -> list[Work]:
         """Remove and return the next jobs by the policy, at most `most`."""
-        if not self.follows_use and self.ordering.portion is None:
-            return self._choose_plainly(now, most)
-        snapshot, portion = self._snapshot, self.ordering.portion
+        portion = self.ordering.portion
+        if self.follows_use or portion is not None:
+            return self._choose_by_use(now, most, portion)
+        bound = None if self._held_back or self.bound is None else self.bound()
+        pop, blocked = self.ready.pop, self.blocked
+        chosen: list[Work] = []
+        while len(chosen) < most and (work := pop(now, bound)) is not None:
+            work.not_before = 0.0
+            if work.notes:
+                work.notes.pop("until", None)
+                work.notes.pop("again", None)
+            if blocked.groups and self.joins(work):
+                self.joined.append(work)
+                continue
+            chosen.append(work)
+        self._held_back = bound is not None and not chosen
+        return chosen
+
+    def _choose_by_use(self, now: float, most: int, portion: int | None) -> list[Work]:
+        """Choose for a policy whose ranks follow the jobs chosen so far, or that gives jobs a part of what fits."""
+        snapshot = self._snapshot
         if snapshot is not None and self.follows_use:
             snapshot.usage.forget_promises()
             self._forget_touched(snapshot)
@@ -321,20 +345,4 @@ class Queue:
             for work in chosen:
                 if not work.gang and work.admitted is None:
                     work.admitted = [min(left, portion) for left in work.left]
-        return chosen
-
-    def _choose_plainly(self, now: float, most: int) -> list[Work]:
-        """Choose for a policy whose ranks are fixed and that gives jobs all that fits."""
-        bound = None if self._held_back or self.bound is None else self.bound()
-        pop, blocked, chosen = self.ready.pop, self.blocked, list[Work]()
-        while len(chosen) < most and (work := pop(now, bound)) is not None:
-            work.not_before = 0.0
-            if work.notes:
-                work.notes.pop("until", None)
-                work.notes.pop("again", None)
-            if blocked.groups and self.joins(work):
-                self.joined.append(work)
-                continue
-            chosen.append(work)
-        self._held_back = bound is not None and not chosen
         return chosen
