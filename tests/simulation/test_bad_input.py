@@ -83,8 +83,8 @@ def test_no_file_and_no_machines(tmp_path: Path) -> None:
         ({"t_job_batch": -1.0}, "t_job_batch is -1 s; want a time from 0 on"),
         ({"t_task_service": float("nan")}, "t_task_service is nan s"),
         ({"days": 0.0}, "0 days; want more than 0"),
-        ({"batch": 0}, "0 batch schedulers; want 1 to 256"),
-        ({"batch": 2, "architecture": "monolithic-multi"}, "monolithic-multi has one"),
+        ({"batch_schedulers": 0}, "0 batch schedulers; want 1 to 256"),
+        ({"batch_schedulers": 2, "architecture": "monolithic-multi"}, "monolithic-multi has one"),
         ({"shares": {"batch": 1.0}}, "want one above 0 for each of batch, service"),
     ],
 )
