@@ -76,6 +76,12 @@ def sim(s: Any, work: float, busy: float) -> float:
     return float(busy * s.calm_seconds + sum(parts.get(part, 0) for part in s.parts) * work)
 
 
+def fair(s: Any, work: float, busy: float) -> float:
+    """Each run: the processes, the first pool, the time until the shares are reached, and the quiet time after it."""
+    reached = 5.0 if s.preemption == "quick" else 35.0
+    return float(s.repeat * (reached + 8.0 + busy * s.calm_seconds + 30 * work))
+
+
 def everything(s: Any, work: float, busy: float) -> float:
     """The sum of its parts."""
     return sum(BY_MODULE[module](settings, work, busy) for module, settings in s.parts())
@@ -90,6 +96,7 @@ BY_MODULE: dict[str, Estimate] = {
     "lists": lists,
     "instructions": instructions,
     "sim": sim,
+    "fair": fair,
     "everything": everything,
 }
 

@@ -86,6 +86,16 @@ def keeps_its_share(loss: Loss) -> bool:
     )
 
 
+def is_kept_in_full(loss: Loss) -> bool:
+    """Return whether a pool still holds its whole share of a resource that it loses."""
+    after = _after(loss)
+    return any(
+        amount > 0 and left >= part
+        for unit in loss.units
+        for left, amount, part in zip(after, unit, loss.share, strict=True)
+    )
+
+
 def leaf_of(pool: str, user: str) -> str:
     """The leaf pool of a job as thresholds name it: its pool, else its user's (`Pools.pool_of` names the rest)."""
     return pool or user

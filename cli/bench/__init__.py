@@ -9,6 +9,7 @@ TABLE = {
     "conflict": ("cli.bench.conflict", "Conflict fraction and tasks per second of real schedulers."),
     "blocked": ("cli.bench.blocked", "Cost of jobs that fit nowhere for jobs that do."),
     "intake": ("cli.bench.intake", "Server time for the best jobs of a long queue."),
+    "fair": ("cli.bench.fair", "Time in which pools of a full cell reach their fair shares."),
     "instructions": ("cli.bench.instructions", "Instructions of the server for a job, counted with valgrind."),
     "lists": ("cli.bench.lists", "Time of pages of jobs and machines, and of the state of a cell."),
     "place": ("cli.bench.place", "Time to place a job, cost of a sync, memory, fair shares."),

@@ -194,6 +194,10 @@ class FairShare(Preemption):
                 found[placement] = found.get(placement, 0) + count
         return found
 
+    def gaining(self) -> set[str]:
+        """The pools that the evictions in flight are for."""
+        return {name for flight in self._flights.values() for name in flight.gaining}
+
     def freed(self, machine: int) -> list[Resources]:
         """Room that the evictions in flight make on a machine."""
         return [amounts for flight in self._flights.values() for at, amounts in flight.freed if at == machine]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from cellstate.fairness import Assertion, Loss, is_legal, leaf_of
+from cellstate.fairness import Assertion, Loss, is_kept_in_full, is_legal, leaf_of
 from cellstate.residents import Resident
 from cellstate.resources import Resources
 from cellstate.transaction import Claim
@@ -41,12 +41,13 @@ def unit_of(work: Work, need: Resources) -> Sequence[float]:
 class Flight(NamedTuple):
     """Evictions whose outcome is not known.
 
-    What leaf pools lose, tasks that go by placement, and the room on machines.
+    What leaf pools lose, tasks that go by placement, the room on machines, and the pools that gain.
     """
 
     lost: Sequence[tuple[str, Resources]]
     gone: dict[int, int]
     freed: Sequence[tuple[int, Resources]]
+    gaining: Path = ()
 
 
 class Plan:
@@ -67,12 +68,16 @@ class Plan:
         self.lost: list[tuple[str, Resources]] = []
         self.freed: list[tuple[int, Resources]] = []
         self.lost_tasks: dict[str, int] = {}
+        self.whole = True
+        """Whether only pools lose tasks that keep their shares in full."""
         self.before = dict(self.gone)
+        self.gaining = policy.gaining()
+        """Pools for which this scheduler evicts: what they hold on the snapshot is not committed yet."""
 
     def flight(self) -> Flight:
         """What is evicted when all of it stands."""
         own = {name: count - self.before.get(name, 0) for name, count in self.gone.items()}
-        return Flight(self.lost, {name: count for name, count in own.items() if count}, self.freed)
+        return Flight(self.lost, {name: count for name, count in own.items() if count}, self.freed, self.path)
 
     @property
     def assertion(self) -> Assertion:
@@ -121,7 +126,15 @@ class Plan:
     def _choose(self) -> int:
         """Choose victims for as many tasks as are due; returns the number of tasks that get room."""
         if self.work.gang:
+            self.whole = False
             return self._choose_for_gang()
+        tasks = self._choose_tasks()
+        if not tasks:
+            self.whole = False
+            tasks = self._choose_tasks()
+        return tasks
+
+    def _choose_tasks(self) -> int:
         quota, tasks, evictions = self._quota(), 0, 0
         for machine, resident in self._candidates():
             if tasks >= quota or evictions >= MOST_EVICTIONS:
@@ -141,7 +154,7 @@ class Plan:
         room = np.stack(self.snapshot.room)
         fits = np.where((room < 0).any(axis=0), 0, fitting(np.maximum(room, 0), self.need))
         missing = wanted - int(np.minimum(fits, wanted).sum())
-        used, taken = self.found.used(self.own), tuple(amount * wanted for amount in self.need)
+        taken = tuple(amount * wanted for amount in self.need)
         losses: dict[str, list[Resources]] = {}
         held: dict[str, Resources] = {}
         for machine, resident in self._candidates():
@@ -150,7 +163,8 @@ class Plan:
             if missing <= 0:
                 break
         sets = [Loss(held[name], self.found.due(name), units) for name, units in losses.items()]
-        if missing > 0 or not sets or not is_legal(used, self.found.share(self.own), taken, sets):
+        # Tasks of the gang are counted as held when it is placed, not here.
+        if missing > 0 or not sets or not (self._matters(taken, sets) and self._legal(taken, sets)):
             return 0
         return wanted
 
@@ -174,6 +188,22 @@ class Plan:
         self._occupy(machine)
         return True
 
+    def _legal(self, taken: Resources, losses: Sequence[Loss]) -> bool:
+        """Whether a set is legal on the snapshot, with what this plan evicts already."""
+        return is_legal(self.found.used(self.own), self.found.share(self.own), taken, losses)
+
+    def _matters(self, taken: Resources, losses: Sequence[Loss]) -> bool:
+        """Whether a set does more than move the odd task from one pool to another.
+
+        Shares are seldom multiples of a task. When no further task fits under the evictor's share, its pool passes
+        its share by a part of one; it does so only at the cost of pools that keep their shares in full. Otherwise a
+        task that was started for one pool would at once be evicted for the odd task of the next one.
+        """
+        used, share = self.found.used(self.own), self.found.share(self.own)
+        if all(not more or has + more <= part for has, more, part in zip(used, taken, share, strict=True)):
+            return True
+        return all(is_kept_in_full(loss) for loss in losses)
+
     # Candidates
 
     def _candidates(self) -> Iterator[tuple[int, Resident]]:
@@ -186,11 +216,19 @@ class Plan:
             if policy.rests(machine, snapshot.now):
                 continue
             foreign = machine % members != number
-            found += [(foreign, policy.rank(each), machine, each) for each in snapshot.residents.on(machine)]
+            found += [(foreign, self._rank(each), machine, each) for each in snapshot.residents.on(machine)]
         found.sort(key=lambda each: each[:3])
         for _, _, machine, resident in found:
             if self._eligible(resident):
                 yield machine, resident
+
+    def _rank(self, resident: Resident) -> int:
+        """The place of a task among the victims, smallest first.
+
+        Of pools that stand above their shares by a part of a task the oldest goes: the newest may have been started
+        for such a pool a moment ago.
+        """
+        return self.policy.rank(resident) if self.whole else resident.placement
 
     def _path(self, resident: Resident) -> Path:
         return self.found.shares.path(resident.pool or resident.user)
@@ -199,7 +237,9 @@ class Plan:
         """Return whether a task's pool is a sibling at this level, stands above its share, and may lose it."""
         path = self._path(resident)
         pair = self.found.pair(self.path, path)
-        if pair is None or pair[0] != self.own or self.gone.get(resident.placement, 0) >= resident.tasks:
+        if pair is None or pair[0] != self.own or pair[1] in self.gaining:
+            return False
+        if self.gone.get(resident.placement, 0) >= resident.tasks:
             return False
         leaf, rules = path[0], self.found.shares.pools.preemption(path[0])
         if rules.allow_regular_preemption is False or self.policy.spares(
@@ -210,6 +250,8 @@ class Plan:
         if unit is None:
             return True  # the rest of a gang that goes already
         used, share = self.found.used(pair[1]), self.found.due(pair[1])
+        if self.whole:
+            return is_kept_in_full(Loss(used, share, [unit]))
         return any(amount > 0 and has > part for has, part, amount in zip(used, share, unit, strict=True))
 
     def _unit(self, resident: Resident) -> Resources | None:
@@ -228,7 +270,7 @@ class Plan:
         self.planned.setdefault(machine, 0)
         lacking = [amount - free for amount, free in zip(self.need, room, strict=True)]
         chosen: list[tuple[Resident, int]] = []
-        here = sorted(self.snapshot.residents.on(machine), key=self.policy.rank)
+        here = sorted(self.snapshot.residents.on(machine), key=self._rank)
         for resident in (first, *(each for each in here if each is not first)):
             if all(amount <= 0 for amount in lacking):
                 break
@@ -253,7 +295,7 @@ class Plan:
             if pair is not None and unit is not None:
                 units.setdefault(pair[1], []).extend([unit] * (1 if resident.together else count))
         losses = [Loss(found.used(name), found.due(name), each) for name, each in units.items()]
-        if not is_legal(found.used(self.own), found.share(self.own), self.need, losses):
+        if not (self._matters(self.need, losses) and self._legal(self.need, losses)):
             return None
         for resident, count in chosen:
             pair = found.pair(self.path, self._path(resident))

@@ -35,6 +35,21 @@ def test_late_burst(schedulers: int, slots: int, newest_first: bool) -> None:
 
 
 @SEVERAL
+@pytest.mark.parametrize(("slots", "sure"), [(68, 18), pytest.param(100, 26, marks=CHAOS)])
+def test_shares_that_are_no_multiples_of_a_task_undo_nothing(schedulers: int, slots: int, sure: int) -> None:
+    """Every pool stays within a task of its share, and no task is evicted that was started for a pool just before."""
+    pools = [Pool("p0"), Pool("p1", guarantee={"cpu": sure * 1_000}), Pool("p2")]
+    ground = Ground(pools, slots // 4, schedulers=schedulers)
+    for i in range(3):
+        for _ in range(4):
+            ground.job(f"p{i}", slots // 2, at=3.3 if i else 0.0)
+    story = ground.run(12)
+    assert story.share("p0") % 1 == pytest.approx(2 / 3)
+    assert all(abs(story.held(f"p{i}") - story.share(f"p{i}")) < 1 for i in range(3))
+    assert story.evicted == slots - story.held("p0")
+
+
+@SEVERAL
 def test_half_of_many_pools_come_late(schedulers: int) -> None:
     ground = Ground([Pool(f"p{i}") for i in range(12)], 15, schedulers=schedulers)
     for i in range(12):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellstate.fairness import Loss, amounts_of, is_below, is_legal, keeps_its_share, ratio
+from cellstate.fairness import Loss, amounts_of, is_below, is_kept_in_full, is_legal, keeps_its_share, ratio
 
 SLOT = (1,)
 
@@ -43,6 +43,14 @@ def test_every_unit_counts_alone() -> None:
     # 10 − 1 − 4 = 5: with a unit of 4 the pool ends less than one unit below 8, but not with the unit of 1 as well.
     assert keeps_its_share(Loss((10,), (8.0,), [(4,)]))
     assert not keeps_its_share(Loss((10,), (8.0,), [(1,), (4,)]))
+
+
+def test_a_share_is_kept_in_full_in_a_resource_that_is_lost() -> None:
+    assert is_kept_in_full(Loss((3,), (1.5,), [(1,)]))
+    assert not is_kept_in_full(Loss((2,), (1.5,), [(1,)]))
+    assert not is_kept_in_full(Loss((3,), (1.5,), [(1,), (1,)]))
+    assert is_kept_in_full(Loss((2, 9), (1.5, 4.0), [(1, 1)]))
+    assert not is_kept_in_full(Loss((2, 9), (1.5, 4.0), [(1, 0)]))
 
 
 def test_only_what_changes_hands_counts() -> None:

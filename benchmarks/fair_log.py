@@ -1,0 +1,126 @@
+"""Convergence of pools to their fair shares, read from the log of a cell: times, overshoot, undone evictions."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cellstate import ranges
+from cellstate.cell import Fact
+
+UNDONE_SECONDS = 5.0
+"""An eviction is undone when within this time its victim is placed again, or the task in its room is evicted."""
+TOLERANCE = 0.02
+_SHARE = "fair-share"
+
+
+class _Running(NamedTuple):
+    """Tasks of a placement; `forced`: the transaction that started them evicted tasks."""
+
+    pool: str
+    tasks: int
+    since: float
+    forced: bool
+
+
+@dataclass(slots=True)
+class Story:
+    """Figures of the log from `begin_ms` on. Times in seconds from then; shares in tasks, which are all alike."""
+
+    shares: Mapping[str, float]
+    begin_ms: int
+    evictions: int = 0
+    undone: int = 0
+    wasted_seconds: float = 0.0
+    """Run time of evicted tasks, each × 1 task."""
+    overshoot: float = 0.0
+    """The most tasks that a pool held above its share after the beginning, of the pools that began below theirs."""
+    undershoot: float = 0.0
+    """The most tasks that a pool fell below its share, of the pools that began above theirs."""
+    sets: int = 0
+    """Transactions that asserted shares and evicted tasks."""
+    not_improved: int = 0
+    """Of these, those after which the largest usage ÷ share among their pools was not smaller than before."""
+    held: dict[str, int] = field(default_factory=dict)
+    outside: float | None = 0.0
+    """The last time at which some pool was outside the tolerance; None while one is."""
+    _above: set[str] = field(default_factory=set)
+    _began: bool = False
+    _running: dict[str, _Running] = field(default_factory=dict)
+    _evicted: dict[tuple[str, str, int], float] = field(default_factory=dict)
+    _now: float = float("-inf")
+
+    def follow(self, facts: Iterable[Fact], pool_of: Mapping[str, str]) -> None:
+        """Read the log; `pool_of` names the pool of each job."""
+        forced = ""
+        for fact in facts:
+            self._pass(max(self._now, (fact.at_ms - self.begin_ms) / 1000))
+            words = fact.words
+            if words[0] == "assert":
+                forced = words[1]
+                self._judge(words[2:])
+            elif words[0] == "place":
+                self._place(words, pool_of[words[3]], forced=words[3] == forced)
+            elif words[0] in ("finished", "failed", "lost", "evicted", "stopped"):
+                self._end(words)
+        self._pass(self._now)
+
+    def _pass(self, now: float) -> None:
+        """Time goes on: the state until then is judged."""
+        if now >= 0 and not self._began:
+            self._began = True
+            self._above = {name for name, share in self.shares.items() if self.held.get(name, 0) > share}
+        if self._began:
+            self._look()
+        self._now = now
+
+    def _look(self) -> None:
+        outside = False
+        for name, share in self.shares.items():
+            more = self.held.get(name, 0) - share
+            outside = outside or abs(more) > max(1.0, TOLERANCE * share) + 1e-9
+            if name in self._above:
+                self.undershoot = max(self.undershoot, -more)
+            else:
+                self.overshoot = max(self.overshoot, more)
+        if outside:
+            self.outside = None
+        elif self.outside is None:
+            self.outside = self._now
+
+    def _place(self, words: Sequence[str], pool: str, *, forced: bool) -> None:
+        _, placement, _, job, group, tasks = words[:6]
+        count = ranges.count(tasks)
+        self._running[placement] = _Running(pool, count, self._now, forced)
+        self.held[pool] = self.held.get(pool, 0) + count
+        for task in ranges.indices(tasks):
+            at = self._evicted.pop((job, group, task), None)
+            self.undone += at is not None and self._now - at < UNDONE_SECONDS
+
+    def _end(self, words: Sequence[str]) -> None:
+        how, placement, _, job, group, tasks = words[:6]
+        known, count = self._running[placement], ranges.count(tasks)
+        self._running[placement] = known._replace(tasks=known.tasks - count)
+        self.held[known.pool] -= count
+        if how != "evicted":
+            return
+        ran = self._now - known.since
+        self.wasted_seconds += ran * count
+        self.evictions += count
+        self.undone += count if known.forced and ran < UNDONE_SECONDS else 0
+        for task in ranges.indices(tasks):
+            self._evicted[job, group, task] = self._now
+
+    def _judge(self, texts: Sequence[str]) -> None:
+        before, after = [], []
+        for text in texts:
+            was, now, share = ([float(amount) for amount in part.split(",")] for part in text.split(";")[1:])
+            moved = [d for d in range(len(share)) if was[d] != now[d]]
+            before.append(max((_ratio(was[d], share[d]) for d in moved), default=0.0))
+            after.append(max((_ratio(now[d], share[d]) for d in moved), default=0.0))
+        if len(texts) > 1:
+            self.sets += 1
+            self.not_improved += not max(after) < max(before)
+
+
+def _ratio(has: float, part: float) -> float:
+    return has / part if part else (float("inf") if has else 0.0)

@@ -1,0 +1,79 @@
+"""``omega bench fair``."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from cli import render
+from cli.app import App
+from cli.bench.harness import COUNTS, append_only_option, foot, measure, stated, store_option
+
+
+@click.command()
+@click.option(
+    "--defaults",
+    "preemption",
+    flag_value="default",
+    help="Starvation timeout 30 s, back-off 5 s, tolerance 0.8 (without: 2 s, 0.5 s, 1.0).",
+)
+@click.option("--schedulers", type=click.IntRange(min=1), help="Number of batch schedulers (default: 4).")
+@click.option("--machines", type=click.IntRange(min=1), help="Machines in the cell (default: 1000).")
+@click.option("--slots", type=click.IntRange(min=1), help="Number of tasks that a machine holds (default: 8).")
+@click.option(
+    "--guarantees", type=COUNTS, metavar="TASKS,…", help="Guarantee of each pool, in tasks (default: 1000,2000,1000)."
+)
+@click.option("--jobs", type=click.IntRange(min=1), help="Number of jobs per pool (default: 10).")
+@click.option("--repeat", type=click.IntRange(min=1), help="Number of runs (default: 3).")
+@append_only_option
+@store_option
+@click.pass_obj
+def command(app: App, /, **settings: Any) -> None:
+    """Measure how fast pools reach their fair shares.
+
+    The first pool holds all machines when the others submit their jobs; several schedulers evict at the same time. The
+    figures come from the log of the cell, which the audit replays. Exit status 1 if a run misses the target: shares
+    within 2 % or one task in 10 s (--defaults: 45 s), at most two tasks beyond them, no eviction undone within 5 s,
+    each one confirmed by the audit.
+    """
+    document = measure(app, "fair", stated(**settings))
+    if app.as_json:
+        render.document(document)
+    else:
+        render.table(
+            [
+                "target",
+                ">seconds",
+                ">beyond",
+                ">evictions",
+                ">undone",
+                ">transactions",
+                ">share verdicts",
+                ">lost work",
+                ">violations",
+            ],
+            [_run(run) for run in document["runs"]],
+        )
+        chosen = document["chosen"]
+        foot(
+            document,
+            f"{chosen['machines']:,} machines of {chosen['slots']} tasks, {chosen['schedulers']} batch schedulers, "
+            f"pools with guarantees of {', '.join(f'{each:,}' for each in chosen['guarantees'])} tasks, "
+            f"{chosen['jobs']} jobs of {chosen['tasks']:,} tasks each; target {document['target_seconds']:g} s",
+        )
+    if not document["met"]:
+        click.get_current_context().exit(1)
+
+
+def _run(run: Mapping[str, Any]) -> Sequence[object]:
+    return [
+        "met" if run["met"] else "missed",
+        "never" if run["seconds"] is None else f"{run['seconds']:.1f}",
+        max(run["overshoot"], run["undershoot"]),
+        run["evictions"],
+        run["undone"],
+        run["transactions"],
+        run["unfair"],
+        f"{run['wasted_task_seconds']:,.0f} s",
+        run["violations"] + run["not_improved"],
+    ]
