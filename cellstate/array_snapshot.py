@@ -76,6 +76,10 @@ class ArraySnapshot(Snapshot):
 
     def apply(self, reply: Reply) -> None:
         """See Snapshot.apply."""
+        self._apply(reply, set())
+
+    def _apply(self, reply: Reply, machines: set[int]) -> None:
+        """Apply a reply; `machines` have the room of the store without the claims of this scheduler."""
         if reply.full:
             # Machines that a full read does not list do not exist: they have no room.
             self.rows[2, :] = MachineState.GONE
@@ -89,36 +93,37 @@ class ArraySnapshot(Snapshot):
         if reply.lanes is not None:
             self.lanes.apply(reply.lanes, full=reply.full)
         if len(reply.rows):
-            self._apply_rows(reply.rows)
+            self._apply_rows(reply.rows, machines)
         elif reply.full:
             self._restore()
+        elif machines:
+            self._retake(machines)
         self.position = reply.position
 
-    def _apply_rows(self, rows: Rows) -> None:
+    def _apply_rows(self, rows: Rows, others: set[int]) -> None:
+        """Apply changed machines; a repeated one has its last state. `others` are claimed again with them."""
         index = rows[:, 0]
         top = int(index.max()) + 1
         if top > self.size:
             self._resize(max(top, self.size + self.size // 4))
         size = self.dimensions
-        each = np.unique(index) if len(index) > 1 else index
-        before = self.rows[:, each] if self.attributes.used else None
+        before = self.rows[:, index] if self.attributes.used else None
         # Of repeated rows the last one wins: NumPy assigns in order.
         self.rows[:, index] = rows.T
-        index = each
         now = self.rows[:, index]
         if before is not None:
             self.attributes.note(index, before, now)
             restated = rows[rows[:, 2] != MachineState.UP, 0]
             self.attributes.stale[restated[self.rows[2, restated] == MachineState.UP]] = True
         free = now[4 : 4 + size] - now[4 + size :]
-        free[:, (now[2] != MachineState.UP) | (free < 0).any(axis=0)] = -1
-        grown = (free > self._base[:, index]).any(axis=0)
+        free[:, (now[2] != MachineState.UP) | (np.minimum.reduce(free) < 0)] = -1
+        grown = np.logical_or.reduce(free > self._base[:, index])
         if grown.any():
             self._freed.append(index[grown])
         self._base[:, index] = free
-        for d in range(size):
-            self._room[d][index] = free[d]
-        self._retake(set(index.tolist()))
+        for room, amounts in zip(self._room, free, strict=True):
+            room[index] = amounts
+        self._retake(others.union(index.tolist()))
         self.changes += len(index)
 
     def _restore(self) -> None:
@@ -139,11 +144,12 @@ class ArraySnapshot(Snapshot):
         if machines:
             self._freed.append(np.array(machines, dtype=np.int64))
 
-    def launch(self) -> None:
-        """Move the open claims to the claims in flight, until `land`."""
-        self._flights.append(self._open)
-        self._open = []
+    def launch(self) -> list[int]:
+        """Move the open claims to the claims in flight, until `land`; return their machines."""
+        flight, self._open = self._open, []
+        self._flights.append(flight)
         self.usage.launch()
+        return [machine for machine, _, _ in flight]
 
     def land(self, reply: Reply) -> None:
         """Drop the oldest claims in flight, which were validated, and apply the reply.
@@ -157,8 +163,7 @@ class ArraySnapshot(Snapshot):
         if not reply.full:
             for room, base in zip(self._room, self._base, strict=True):
                 room[index] = base[index]
-            self._retake(machines)
-        self.apply(reply)
+        self._apply(reply, machines)
         grown = np.zeros(len(index), dtype=np.bool_)
         for room, earlier in zip(self._room, before, strict=True):
             grown |= room[index] > earlier

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite, log2
+from operator import sub
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -96,19 +97,32 @@ class Lanes:
         self._latest = 0
 
     def apply(self, rows: Rows, *, full: bool) -> None:
-        """Apply changed rows, or all rows (`full`)."""
+        """Apply changed rows, or all rows (`full`). A repeated lane has its last state."""
         size = self._dimensions
         if full:
             for number in list(self.states):
                 self._forget(number)
-        for index, serial, pending, arrival, *amounts in rows.tolist():
+        for index, serial, pending, arrival, *amounts in {row[0]: row for row in rows.tolist()}.values():
             number = index - BASE
             self._latest = max(self._latest, serial)
             wanted, held = tuple(amounts[:size]), tuple(amounts[size:])
+            state = self.states.get(number)
+            if state is not None and state.serial == serial and pending:
+                self._move(number, state, wanted, held)
+                state.pending, state.arrival = pending, arrival
+                continue
             self._forget(number)
             if pending or any(wanted) or any(held):
                 self.states[number] = LaneState(serial, pending, arrival, wanted, held)
                 self._count(number, 1)
+
+    def _move(self, number: int, state: LaneState, wanted: Resources, held: Resources) -> None:
+        """Change the amounts of a lane."""
+        if self.known(number):
+            lane = self.names[number]
+            more_held = tuple(map(sub, held, state.held))
+            self._usage.change((lane.pool, lane.user), more_held, tuple(map(sub, wanted, state.wanted)))
+        state.wanted, state.held = wanted, held
 
     def _forget(self, number: int) -> None:
         if number in self.states:

@@ -111,10 +111,9 @@ class Snapshot(ABC):
         simulated: NDArray[np.bool_] = self.rows[3] % 2 == 1
         return simulated
 
-    def executors(self, machines: Iterable[int]) -> set[int]:
+    def executors(self, machines: Sequence[int]) -> set[int]:
         """Return the executor numbers of some machines."""
-        column = self.rows[3]
-        return {int(column[machine]) for machine in machines}
+        return set(self.rows[3, machines].tolist())
 
     # Updates from the cell
 

@@ -130,30 +130,37 @@ class Transaction(NamedTuple):
     assertion: Assertion | None = None
 
 
-class Outcome(NamedTuple):
-    """Per claim of a transaction: tasks placed, and the verdict of those that were not."""
+class Outcome:
+    """Per claim of a transaction: tasks placed, and the verdict of those that were not.
 
-    claims: tuple[tuple[int, Verdict], ...]
+    `placed` is the number of placed tasks, `accepted` whether every claim was accepted, `conflicted` whether at least
+    one was rejected as moved or full. Many transactions may have the same outcome: it is not to be changed.
+    """
 
-    @property
-    def placed(self) -> int:
-        """Number of placed tasks."""
-        return sum(placed for placed, _ in self.claims)
+    __slots__ = ("accepted", "claims", "conflicted", "placed")
 
-    @property
-    def conflicted(self) -> bool:
-        """Whether at least one claim was rejected as moved or full."""
-        return any(verdict in CONFLICTS for _, verdict in self.claims)
+    def __init__(self, claims: tuple[tuple[int, Verdict], ...]) -> None:
+        """Create from (tasks placed, verdict) of each claim."""
+        self.claims, self.placed, self.accepted, self.conflicted = claims, 0, True, False
+        for placed, verdict in claims:
+            self.placed += placed
+            if verdict is not Verdict.PLACED:
+                self.accepted = False
+                self.conflicted = self.conflicted or verdict in CONFLICTS
 
     @property
     def unfair(self) -> bool:
         """Whether nothing stands, and a claim was rejected as `share`: it is neither accepted nor a conflict."""
         return not self.placed and not self.conflicted and any(each is Verdict.SHARE for _, each in self.claims)
 
-    @property
-    def accepted(self) -> bool:
-        """Whether every claim was accepted."""
-        return all(verdict is Verdict.PLACED for _, verdict in self.claims)
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Outcome) and self.claims == other.claims
+
+    def __hash__(self) -> int:
+        return hash(self.claims)
+
+    def __repr__(self) -> str:
+        return f"Outcome({self.claims})"
 
 
 PLACED_ONE = (1, Verdict.PLACED)

@@ -198,12 +198,16 @@ class Figures(Instrument):
         """See Instrument.committed."""
         self.transactions += 1
         self.tasks += outcome.placed
-        conflicted = outcome.conflicted
-        self.conflicts += conflicted
+        self.conflicts += outcome.conflicted
         if transaction.assertion is not None:
             self.unfair += outcome.unfair
-        if conflicted or self.in_a_row:
+        in_a_row = self.in_a_row
+        if outcome.conflicted:
             self._reject(transaction, outcome)
+        elif in_a_row:
+            for claim, (placed, _) in zip(transaction.claims, outcome.claims, strict=True):
+                if placed and claim.machine in in_a_row:
+                    del in_a_row[claim.machine]
 
     def _reject(self, transaction: Transaction, outcome: Outcome) -> None:
         for claim, (placed, verdict) in zip(transaction.claims, outcome.claims, strict=True):

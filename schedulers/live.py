@@ -22,7 +22,6 @@ from schedulers.constraints.fetching import Fetch, fetch
 from schedulers.instruments import Instrument
 from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Note, Receive, Reread, Sync, Think, attempts
 from schedulers.outcomes import rebase
-from schedulers.policies import machines_of
 from schedulers.queue.intake import Intakes
 from schedulers.resizing import Measure, Resize, measure, resize
 from schedulers.scheduler import Scheduler
@@ -312,10 +311,8 @@ class Live:
 
     def _launch(self, transactions: tuple[Transaction, ...]) -> None:
         self._number += 1
-        claims = [claim for transaction in transactions for claim in transaction.claims]
-        executors = self.snapshot.executors(machines_of(claims))
         self._flight, self._asked, self._launched = transactions, self._intake(), self.now()
-        self.snapshot.launch()
+        executors = self.snapshot.executors(self.snapshot.launch())
         try:
             self.cell.begin(
                 self.membership, self._number, transactions, self.snapshot.position, self._ms(), self._asked, executors

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import redis
+from hiredis import pack_command
 
 from cellstate.redis.scripts import Script
 
@@ -59,7 +60,8 @@ class Link:
                 connection.send_command("SCRIPT", "LOAD", script.text)
                 connection.read_response()
                 self._loaded.add(script.sha)
-            connection.send_command("EVALSHA", script.sha, len(keys), *keys, *arguments)
+            call: Any = ("EVALSHA", script.sha, len(keys), *keys, *arguments)
+            connection.send_packed_command([pack_command(call)])
         except (redis.ConnectionError, redis.TimeoutError, OSError):
             self.close()
             raise

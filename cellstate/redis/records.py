@@ -104,18 +104,24 @@ def read_runs(machine: int, text: str) -> list[Run]:
 
 def write_transaction(transaction: Transaction) -> list[str | bytes]:
     """What commit.lua takes for a transaction: job, numbers, victims, and the machine of every claim."""
-    numbers = [int(transaction.mode), int(transaction.detection)]
+    job, claims, mode, detection, assertion = transaction
+    numbers: list[int] = [mode, detection]
     machines: list[str] = []
-    victims: list[str] = []
-    for place, (machine, group, count, seen, evict) in enumerate(transaction.claims, 1):
+    said = ""
+    for machine, group, count, seen, evict in claims:
         numbers += (group, count, seen)
         machines.append(str(machine))
         if evict:
-            victims += [f"{place}:{placement}*{most}" for placement, most in evict]
-    said = ",".join(victims)
-    if transaction.assertion is not None:
-        said += write_assertion(transaction.assertion)
-    return [transaction.job, struct.pack(f"<{len(numbers)}q", *numbers), said, *machines]
+            said += "".join([f",{len(machines)}:{placement}*{most}" for placement, most in evict])
+    said = said[1:]
+    if assertion is not None:
+        said += write_assertion(assertion)
+    return [job, _integers(len(numbers)).pack(*numbers), said, *machines]
+
+
+@lru_cache(maxsize=1024)
+def _integers(count: int) -> struct.Struct:
+    return struct.Struct(f"<{count}q")
 
 
 def write_assertion(assertion: Assertion) -> str:
@@ -155,10 +161,15 @@ def read_outcomes(text: bytes, transactions: Sequence[Transaction]) -> list[Outc
     """Read the outcomes of a call's transactions; ``+`` is a completely accepted one."""
     if not text:
         return []
-    return [
-        _all_placed(tuple([claim.count for claim in transaction.claims])) if part == "+" else _outcome(part)
-        for part, transaction in zip(text.decode().split(";"), transactions, strict=True)
-    ]
+    outcomes = []
+    for part, transaction in zip(text.decode().split(";"), transactions, strict=True):
+        if part == "+":
+            claims = transaction.claims
+            counts = (claims[0].count,) if len(claims) == 1 else tuple([claim.count for claim in claims])
+            outcomes.append(_all_placed(counts))
+        else:
+            outcomes.append(_outcome(part))
+    return outcomes
 
 
 def fact_words(line: str, dimensions: int) -> list[tuple[str, ...]]:

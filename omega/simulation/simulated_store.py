@@ -162,7 +162,7 @@ class ServerStore:
             if not self.release_moves_number:
                 claims = [c._replace(seen=c.seen + self._released[c.machine]) for c in transaction.claims]
                 transaction = transaction._replace(claims=claims)
-        executors = copy.executors(claim.machine for claim in transaction.claims)
+        executors = copy.executors([claim.machine for claim in transaction.claims])
         reply = self.server.commit(membership, self._numbers[member], [transaction], since, at_ms, executors=executors)
         self._position = reply.position
         outcome = reply.outcomes[0]

@@ -10,6 +10,9 @@ from cellstate.transaction import Claim
 from schedulers.fitting import fitting
 from schedulers.work import Work
 
+_new = tuple.__new__
+"""Makes the claims: a call of the class would take half as long as the rest of a decision."""
+
 
 @dataclass(frozen=True, slots=True)
 class RandomFirstFit:
@@ -40,9 +43,8 @@ class RandomFirstFit:
         if not size:
             return left
         start = int(rng.random() * size)
-        wanted = [(word, amount) for word, amount in zip(snapshot.free, need, strict=True) if amount]
-        if not wanted:
-            wanted = [(snapshot.free[0], 0)]
+        free_of = snapshot.free
+        wanted = [(free_of[d], amount) for d, amount in enumerate(need) if amount] or [(free_of[0], 0)]
         number, take = snapshot.number, snapshot.take
         for step in range(min(self.window, size)):
             machine = (start + step) % size
@@ -56,7 +58,7 @@ class RandomFirstFit:
                     count = free // amount
             if count:
                 take(machine, need, count)
-                claims.append(Claim(machine, group, count, int(number[machine])))
+                claims.append(_new(Claim, (machine, group, count, int(number[machine]), ())))
                 left -= count
                 if not left:
                     return 0

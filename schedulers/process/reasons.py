@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from cellstate.snapshot import Snapshot
-from cellstate.transaction import CONFLICTS, Outcome, Transaction, Verdict
+from cellstate.transaction import Outcome, Transaction, Verdict
 from schedulers.constraints.explanation import explain
 from schedulers.constraints.reasons import Reason
 from schedulers.instruments import Instrument
@@ -30,10 +30,11 @@ class PendingReasons(Instrument):
 
     def committed(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
         """See Instrument.committed."""
-        verdicts = {verdict for _, verdict in outcome.claims}
-        if verdicts & CONFLICTS:
+        if outcome.accepted:
+            return
+        if outcome.conflicted:
             self._record(transaction.job, Reason.CONFLICTS, now)
-        elif Verdict.LIMIT in verdicts:
+        elif any(verdict is Verdict.LIMIT for _, verdict in outcome.claims):
             self._record(transaction.job, Reason.LIMIT, now)
 
     def blocked(self, work: Work, now: float) -> None:
