@@ -22,17 +22,36 @@ class Threshold(NamedTuple):
     """The fair share of a pool, and the leaf pools whose jobs count to it (itself when it has no pools below).
 
     `lanes` are the numbers of their lanes as far as the sender knows them: what the pool holds is the sum of these.
+    With a `job`, by its id, it is the fair share of that job alone, and there are no leaves.
     """
 
     leaves: tuple[str, ...]
     share: tuple[float, ...]
     lanes: tuple[int, ...] = ()
+    job: str = ""
+
+
+class Floor(NamedTuple):
+    """Amounts that a job keeps when some of its tasks are evicted (docs/pools.md, rule 10).
+
+    It keeps them in one resource at least, or with `every` in all. Infinite: no amount of that resource suffices alone.
+    """
+
+    job: str
+    amounts: tuple[float, ...]
+    every: bool = False
+
+    def holds(self, amounts: Resources) -> bool:
+        """Return whether a job that holds these amounts keeps its floor."""
+        reached = [has >= least for has, least in zip(amounts, self.amounts, strict=True)]
+        return all(reached) if self.every else any(reached)
 
 
 class Assertion(NamedTuple):
     """What a transaction with evictions asserts: one threshold for the evicting pool, one for each victim's pool.
 
-    It covers the tasks of leaf pools that are named for a victim and not for the evictor.
+    It covers the tasks of leaf pools that are named for a victim and not for the evictor, and tasks of the jobs with a
+    floor. Within a pool a floor covers no task of higher precedence than the evictor's.
 
     `serial`: every lane of this or a lower serial is among those of the thresholds, unless it is of another pool. Where
     the cell has newer lanes the store reads all of them; 0 always has it do so.
@@ -41,6 +60,7 @@ class Assertion(NamedTuple):
     evictor: Threshold
     victims: tuple[Threshold, ...]
     serial: int = 0
+    floors: tuple[Floor, ...] = ()
 
 
 class Loss(NamedTuple):

@@ -1,7 +1,8 @@
 """Evictions between pools, checked from the log: the assertion of each transaction held at its commit (rule 33).
 
 A fact ``assert JOB POOL…`` precedes the evictions of a transaction; the first pool is the evictor's, the others are its
-victims'. A pool is "leaves;before;after;share", amounts by resource.
+victims'. A pool is "leaves;before;after;share", amounts by resource. Floors of jobs follow, "=JOB;before;after;least": the job
+keeps at least that of one resource, or of all ("+JOB"); a "-" stands for no amount. The evictor may be a job as well.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -35,11 +36,28 @@ class PoolBook:
 
 
 @dataclass(slots=True)
+class FloorBook:
+    """A job of one assertion that loses tasks, and what it keeps at least; None: no amount of the resource suffices."""
+
+    job: str
+    before: Amounts
+    after: Amounts
+    least: tuple[Fraction | None, ...]
+    every: bool
+
+    def holds(self) -> bool:
+        """Return whether the job keeps its floor."""
+        kept = [most is not None and now >= most for now, most in zip(self.after, self.least, strict=True)]
+        return all(kept) if self.every else any(kept)
+
+
+@dataclass(slots=True)
 class SetBook:
     """One transaction with an assertion: its pools, and the evictions by victim from the facts that follow."""
 
     job: str
     pools: list[PoolBook]
+    floors: list[FloorBook] = field(default_factory=list)
     units: dict[str, Amounts] = field(default_factory=dict)
     """The largest evicted task of each job, by resource."""
     sums: dict[str, Amounts] = field(default_factory=dict)
@@ -69,6 +87,12 @@ class SetBook:
                 continue
             if self.known and not self._keeps(victim, emptied):
                 yield f"the pool of a victim ({victim.leaves}) ends a unit or more below its share"
+        for floor in self.floors:
+            if not floor.holds():
+                yield f"job {floor.job} lost tasks that its floor keeps"
+            lost = tuple(was - now for was, now in zip(floor.before, floor.after, strict=True))
+            if self.known and self.sums.get(floor.job, lost) != lost:
+                yield f"job {floor.job} lost other amounts than were counted for its floor"
         if self.known and self.sums:
             freed = [sum(each[d] for each in self.sums.values()) for d in range(len(evictor.share))]
             gone = [sum(victim.moved[d] for victim in victims) for d in range(len(evictor.share))]
@@ -88,13 +112,19 @@ class SetBook:
 def read(words: tuple[str, ...]) -> SetBook:
     """Read a fact. Raises ValueError for an invalid one."""
     _, job, *texts = words
-    pools = []
+    found = SetBook(job, [])
     for text in texts:
-        leaves, before, after, share = text.split(";")
-        pools.append(PoolBook(leaves, _amounts(before), _amounts(after), _amounts(share)))
-    if len(pools) < 1 or len({len(each) for pool in pools for each in (pool.before, pool.after, pool.share)}) != 1:
+        name, before, after, share = text.split(";")
+        if found.pools and name[:1] in ("=", "+"):
+            least = tuple(None if word == "-" else Fraction(float(word)) for word in share.split(","))
+            found.floors.append(FloorBook(name[1:], _amounts(before), _amounts(after), least, name[0] == "+"))
+        else:
+            found.pools.append(PoolBook(name, _amounts(before), _amounts(after), _amounts(share)))
+    sizes = {len(each) for pool in found.pools for each in (pool.before, pool.after, pool.share)}
+    sizes |= {len(each) for floor in found.floors for each in (floor.before, floor.after, floor.least)}
+    if len(sizes) != 1:
         raise ValueError(" ".join(words))
-    return SetBook(job, pools)
+    return found
 
 
 def _amounts(text: str) -> Amounts:

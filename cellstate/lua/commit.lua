@@ -92,7 +92,7 @@ local function load(transactions, machines, ids, evicting)
 end
 
 -- Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
--- Nil, and the verdict, when one of them is not of strictly lower precedence, and no assertion covers its pool;
+-- Nil, and the verdict, when one of them is not of strictly lower precedence, and no assertion covers its pool or job;
 -- optional tasks count as of precedence 0, unless a strict gang goes with them.
 local function victims_of(t, i, m)
   if not t.evict[i] then return NONE end
@@ -103,7 +103,7 @@ local function victims_of(t, i, m)
       local victim = J[id]
       local lowly = victim.gang ~= STRICT and optional(victim.groups[group + 1])
       local rank = lowly and 0 or victim.precedence
-      local refusal = shares.refusal(t, victim, rank < t.job.precedence)
+      local refusal = shares.refusal(t, victim, rank)
       if refusal then return nil, refusal end
       local left = span_count(tasks) - (t.evicted[v.placement] or 0) - (listed[v.placement] or 0)
       local n = math.min(v.count, left)

@@ -45,7 +45,7 @@ class MemoryCommit(MemoryPlain):
     def victims_of(self, t: Validation, j: JobRow, c: Claim, m: MachineRow) -> list[Unit] | Verdict:
         """Return single tasks that may be evicted for a claim, in the given order, without those already gone.
 
-        Returns a verdict when one of them is not of strictly lower precedence, and no assertion covers its pool;
+        Returns a verdict when one of them is not of strictly lower precedence, and no assertion covers its pool or job;
         optional tasks have precedence 0, unless a strict gang goes with them.
         """
         units: list[Unit] = []
@@ -56,7 +56,7 @@ class MemoryCommit(MemoryPlain):
                 g, tasks = run
                 lowly = g.optional and g.job.gang is not Gang.STRICT
                 rank = 0 if lowly else g.job.precedence
-                if refusal := self.refusal(t, j, g.job, lower=rank < j.precedence):
+                if refusal := self.refusal(t, j, g.job, rank):
                     return refusal
                 left = span_count(tasks) - t.evicted.get(placement, 0) - listed.get(placement, 0)
                 n = min(wanted, left)
@@ -64,13 +64,13 @@ class MemoryCommit(MemoryPlain):
                 units += [(placement, g.job.kind, g)] * n
         return units
 
-    def refusal(self, t: Validation, j: JobRow, victim: JobRow, *, lower: bool) -> Verdict | None:
-        """Return the verdict that refuses a victim, by pools and precedence."""
-        if t.stocks is not None and t.stocks.covers(victim):
+    def refusal(self, t: Validation, j: JobRow, victim: JobRow, rank: int) -> Verdict | None:
+        """Return the verdict that refuses a victim, by pools and precedence (`rank`)."""
+        if t.stocks is not None and t.stocks.covers(victim, rank):
             return None
         if self.pools_state and leaf(victim) != leaf(j) and not self._operates(j):
             return Verdict.SHARE
-        return None if lower else Verdict.PRECEDENCE
+        return None if rank < j.precedence else Verdict.PRECEDENCE
 
     def _operates(self, j: JobRow) -> bool:
         """Return whether a job is in the operators' band: then precedence decides across pools."""

@@ -1,9 +1,10 @@
 """Evictions between pools in the twin: ``lua/parts/shares.lua``, function by function (semantics 33)."""
 
 from collections.abc import Callable, Iterable, Sequence
+from math import isinf
 from urllib.parse import quote
 
-from cellstate.fairness import Assertion, Loss, Threshold, is_below, is_legal, leaf_of
+from cellstate.fairness import Assertion, Floor, Loss, Threshold, is_below, is_legal, leaf_of
 from cellstate.memory.publish import MemoryPublish
 from cellstate.memory.words import Group, JobRow
 from cellstate.model import Gang
@@ -13,11 +14,12 @@ from cellstate.resources import Resources
 class Stock:
     """Use of the pool of one threshold: when the transaction began, before the open set, and now."""
 
-    __slots__ = ("before", "first", "leaves", "names", "now", "share", "units")
+    __slots__ = ("before", "first", "job", "leaves", "names", "now", "share", "units")
 
     def __init__(self, threshold: Threshold, held: Resources) -> None:
         """Create before the first set."""
         self.names, self.leaves, self.share = threshold.leaves, frozenset(threshold.leaves), threshold.share
+        self.job = threshold.job
         self.first = self.before = self.now = held
         self.units: list[Resources] = []
 
@@ -26,19 +28,50 @@ class Stock:
         self.now = tuple(has + sign * amount for has, amount in zip(self.now, amounts, strict=True))
 
 
+class FloorStock:
+    """Use of a job with a floor: when the transaction began, and now."""
+
+    __slots__ = ("first", "floor", "now")
+
+    def __init__(self, floor: Floor, held: Resources) -> None:
+        """Create before the first set."""
+        self.floor, self.first, self.now = floor, held, held
+
+    def lose(self, amounts: Resources) -> None:
+        """Subtract use."""
+        self.now = tuple(has - amount for has, amount in zip(self.now, amounts, strict=True))
+
+    def keeps(self) -> bool:
+        """Return whether the job lost nothing, or keeps its floor."""
+        return self.now == self.first or self.floor.holds(self.now)
+
+
 class Stocks:
     """The assertion of one transaction during its validation; `own`: the job belongs to the evictor's pool."""
 
     def __init__(self, assertion: Assertion, cell: MemoryPublish, job: JobRow) -> None:
         """Read the use of every named pool."""
-        self.evictor = Stock(assertion.evictor, _held(cell, assertion.evictor.leaves))
+        evictor, self.job = assertion.evictor, job
+        if evictor.job:
+            self.evictor, self.own = Stock(evictor, _held_by(cell, evictor.job)), job.id == evictor.job
+        else:
+            self.evictor = Stock(evictor, _held(cell, evictor.leaves))
+            self.own = leaf(job) in self.evictor.leaves
         self.victims = [Stock(each, _held(cell, each.leaves)) for each in assertion.victims]
-        self.own = leaf(job) in self.evictor.leaves
+        self.floors = [FloorStock(each, _held_by(cell, each.job)) for each in assertion.floors]
         self.gone = set[str]()
 
-    def covers(self, victim: JobRow) -> bool:
-        """Return whether there is a threshold for the victim's pool, which is not part of the evictor's."""
+    def covers(self, victim: JobRow, rank: int) -> bool:
+        """Return whether there is a floor for the victim's job, or a threshold for its pool.
+
+        Within a pool a floor covers no task of a higher precedence (`rank`); a pool that is part of the evictor's is
+        not covered.
+        """
         name = leaf(victim)
+        within = name == leaf(self.job)
+        if victim is not self.job and not (within and rank > self.job.precedence):
+            if any(each.floor.job == victim.id for each in self.floors):
+                return True
         return name not in self.evictor.leaves and any(name in each.leaves for each in self.victims)
 
     def below(self, g: Group) -> bool:
@@ -50,7 +83,8 @@ class Stocks:
         e = self.evictor
         taken = tuple(now - before for now, before in zip(e.now, e.before, strict=True))
         losses = [Loss(each.before, each.share, each.units) for each in self.victims if each.units]
-        return self.own and is_legal(e.before, e.share, taken, losses)
+        kept = all(each.keeps() for each in self.floors)
+        return self.own and kept and is_legal(e.before, e.share, taken, losses)
 
     def close(self) -> None:
         """Close the set; the next one begins."""
@@ -60,9 +94,12 @@ class Stocks:
     def count(self, g: Group, groups: Iterable[Group]) -> Callable[[], None]:
         """Count a task of the evictor and its victims, a strict gang as one unit; return a function that undoes it."""
         gone, was = set(self.gone), [(each, each.now, len(each.units)) for each in (self.evictor, *self.victims)]
+        floors = [(each, each.now) for each in self.floors]
 
         def undo() -> None:
             self.gone = gone
+            for each_floor, amounts in floors:
+                each_floor.now = amounts
             for each, now, units in was:
                 each.now = now
                 del each.units[units:]
@@ -81,11 +118,15 @@ class Stocks:
                 if leaf(job) in each.leaves:
                     each.add(unit, -1)
                     each.units.append(unit)
+            for each_floor in self.floors:
+                if each_floor.floor.job == job.id:
+                    each_floor.lose(unit)
         return undo
 
     def fact(self, job_id: str) -> tuple[str, ...]:
-        """Return the fact for the audit: for each pool its leaves, its use before and after, its share."""
-        return "assert", job_id, *(_words(each) for each in (self.evictor, *self.victims))
+        """Return the fact for the audit: for each pool its leaves, its use before and after, its share; so for jobs."""
+        pools = (_words(each) for each in (self.evictor, *self.victims))
+        return "assert", job_id, *pools, *(_floor_words(each) for each in self.floors if each.now != each.first)
 
 
 def leaf(job: JobRow) -> str:
@@ -108,12 +149,27 @@ def _held(cell: MemoryPublish, leaves: Sequence[str]) -> Resources:
     return tuple(sums)
 
 
+def _held_by(cell: MemoryPublish, name: str) -> Resources:
+    """Return what a job holds now; nothing for an unknown one."""
+    job = cell.J.get(name)
+    return (0,) * len(cell.dimensions) if job is None else _whole(job)
+
+
 def _whole(job: JobRow) -> Resources:
     size = len(job.groups[0].amounts)
     return tuple(sum(group.amounts[d] * group.placed for group in job.groups) for d in range(size))
 
 
 def _words(stock: Stock) -> str:
-    leaves = "".join(f"{quote(name, safe='')}," for name in stock.names)
-    held, left = (",".join(map(str, amounts)) for amounts in (stock.first, stock.now))
-    return f"{leaves};{held};{left};{','.join(f'{amount:.17g}' for amount in stock.share)}"
+    leaves = f"={stock.job}" if stock.job else "".join(f"{quote(name, safe='')}," for name in stock.names)
+    return ";".join((leaves, *_amounts(stock.first, stock.now), ",".join(f"{amount:.17g}" for amount in stock.share)))
+
+
+def _floor_words(stock: FloorStock) -> str:
+    floor = stock.floor
+    least = ",".join("-" if isinf(amount) else f"{amount:.17g}" for amount in floor.amounts)
+    return ";".join((f"{'+' if floor.every else '='}{floor.job}", *_amounts(stock.first, stock.now), least))
+
+
+def _amounts(*vectors: Resources) -> list[str]:
+    return [",".join(map(str, vector)) for vector in vectors]

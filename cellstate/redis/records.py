@@ -4,6 +4,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby
+from math import isinf
 from operator import itemgetter
 from typing import Any, cast
 from urllib.parse import quote
@@ -12,7 +13,7 @@ import msgpack
 
 from cellstate.cell import Rows
 from cellstate.errors import BadInput
-from cellstate.fairness import Assertion, Threshold
+from cellstate.fairness import Assertion, Floor, Threshold
 from cellstate.lanes import BASE, Lane
 from cellstate.model import (
     MOST_PRECEDENCE,
@@ -126,11 +127,17 @@ def _integers(count: int) -> struct.Struct:
 
 def write_assertion(assertion: Assertion) -> str:
     """What follows the victims of a transaction (parts/shares.lua)."""
-    return f"|{assertion.serial}|" + "|".join(map(_threshold, (assertion.evictor, *assertion.victims)))
+    thresholds = map(_threshold, (assertion.evictor, *assertion.victims))
+    return f"|{assertion.serial}|" + "|".join((*thresholds, *map(_floor, assertion.floors)))
+
+
+def _floor(floor: Floor) -> str:
+    least = ",".join("-" if isinf(amount) else repr(amount) for amount in floor.amounts)
+    return f"{'+' if floor.every else '='}{floor.job};;{least}"
 
 
 def _threshold(threshold: Threshold) -> str:
-    leaves = "".join(f"{quote(leaf, safe='')}," for leaf in threshold.leaves)
+    leaves = f"={threshold.job}" if threshold.job else "".join(f"{quote(leaf, safe='')}," for leaf in threshold.leaves)
     return f"{leaves};{','.join(map(str, threshold.lanes))};{','.join(map(repr, threshold.share))}"
 
 

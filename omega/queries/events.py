@@ -133,9 +133,10 @@ def _assert(words: Sequence[str], dimensions: "Dimensions") -> _Read:
         amounts = {
             "held": {name: int(word) for name, word in held.items()},
             "left": {name: int(word) for name, word in left.items()},
-            "share": {name: float(word) for name, word in share.items()},
+            "share": {name: None if word == "-" else float(word) for name, word in share.items()},
         }
-        pools.append({"pools": [unquote(leaf) for leaf in leaves.split(",")[:-1]], **amounts})
+        job = {"job": leaves[1:]} if leaves[:1] in ("=", "+") else {}
+        pools.append({"pools": [unquote(leaf) for leaf in leaves.split(",")[:-1]], **job, **amounts})
     return words[0], None, None, {"asserted": pools}
 
 

@@ -1,10 +1,12 @@
 """What an assertion counts: every lane of its pools at the commit, whatever lanes its sender knew (semantics 33)."""
 
+from math import inf
+
 import pytest
 
-from cellstate.fairness import Assertion, Threshold
+from cellstate.fairness import Assertion, Floor, Threshold
 from cellstate.memory import MemoryCell
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from cellstate.pools import Pool, Pools, PoolTree
 from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Mode, Transaction, Verdict
@@ -79,3 +81,46 @@ def test_with_pools_precedence_decides_within_a_pool_and_for_operators(make: Mak
     assert evicting(member, 90, "a") is Verdict.PLACED
     cell.set_pools(Pools((Pool("a"), Pool("b")), (PoolTree(),)), cell.pools().version, 0, "ada")
     assert evicting(member, 91, "a") is Verdict.SHARE
+
+
+def of_job(member: Member, evictor: str, share: float, floor: Floor, tasks: int, *victims: int) -> tuple[int, Verdict]:
+    """Let a job evict tasks of b1 by its own share and the victim's floor."""
+    assertion = Assertion(Threshold((), (share, 0.0), job=evictor), (), 9, (floor,))
+    claim = Claim(0, 0, tasks, 0, tuple((each, 8) for each in victims or (1,)))
+    return member.transact(Transaction(evictor, (claim,), assertion=assertion))[0].claims[0]
+
+
+def test_within_a_pool_a_job_takes_what_another_holds_above_its_floor(make: Make) -> None:
+    cell = make().cell
+    member = prepared(cell)
+    submit(cell, "b2", "b", 8)
+    cell.set_pools(Pools((Pool("a"), Pool("b"))), cell.pools().version, 0, "ada")
+    assert of_job(member, "b2", 4.0, Floor("b1", (8.0, inf)), 1) == (0, Verdict.SHARE)
+    assert of_job(member, "b2", 4.0, Floor("b1", (6.0, inf)), 8) == (2, Verdict.SHARE), "b1 keeps six"
+    assert of_job(member, "b2", 2.0, Floor("b1", (0.0, inf)), 8) == (0, Verdict.SHARE), "b2 has its share"
+    assert of_job(member, "b2", 4.0, Floor("b1", (9.0, 0.0)), 1) == (1, Verdict.PLACED), "of one resource it keeps enough"
+    assert of_job(member, "b2", 4.0, Floor("b1", (9.0, 0.0), every=True), 1) == (0, Verdict.SHARE)
+    assert of_job(member, "b2", 4.0, Floor("a1", (0.0, 0.0)), 1) == (0, Verdict.PRECEDENCE), "no floor of the victim"
+
+
+def test_a_floor_covers_no_higher_precedence_within_a_pool(make: Make) -> None:
+    cell = make().cell
+    member = prepared(cell)
+    cell.set_pools(Pools((Pool("a"), Pool("b"))), cell.pools().version, 0, "ada")
+    low = JobSpec("low", "low", "batch", (TaskGroup((1, 0), 2),), 19, extra={"pool": "b", "user": "u"})
+    cell.submit([low], 0, "ada")
+    floor = Floor("b1", (0.0, inf))
+    assert of_job(member, "low", 4.0, floor, 1) == (0, Verdict.PRECEDENCE)
+    assert of_job(member, "a1", 4.0, floor, 1) == (1, Verdict.PLACED), "across pools precedence does not count"
+
+
+def test_a_gang_takes_from_floors_as_one_set(make: Make) -> None:
+    cell = make().cell
+    member = prepared(cell)
+    gang = JobSpec("g", "g", "batch", (TaskGroup((1, 0), 4),), 20, Gang.YES, {"pool": "b", "user": "u"})
+    cell.submit([gang], 0, "ada")
+    for least, placed in ((5.0, 0), (4.0, 4)):
+        assertion = Assertion(Threshold((), (4.0, 0.0), job="g"), (), 9, (Floor("b1", (least, inf)),))
+        claim = Claim(0, 0, 4, 0, ((1, 8),))
+        outcome = member.transact(Transaction("g", (claim,), Mode.GANG, assertion=assertion))[0]
+        assert outcome.placed == placed

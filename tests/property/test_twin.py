@@ -1,6 +1,7 @@
 """The twin and the scripts, fed the same random history, agree on every answer and every record (invariant 6)."""
 
 import os
+from math import inf
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis.stateful import (
 )
 
 from cellstate.cell import Membership, awaited_of
-from cellstate.fairness import Assertion, Threshold, leaf_of
+from cellstate.fairness import Assertion, Floor, Threshold, leaf_of
 from cellstate.memory.ranges import spell
 from cellstate.model import (
     MOST_PRECEDENCE,
@@ -131,7 +132,17 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges):
             return Threshold(names, share, tuple(of))
 
         serial = max(0, self.twin.lane_serials - data.draw(st.sampled_from([0, 0, 1, 99]), "serials back"))
-        return Assertion(threshold(), tuple(threshold() for _ in range(data.draw(st.integers(1, 2)))), serial)
+        victims = tuple(threshold() for _ in range(data.draw(st.integers(0, 2))))
+        evictor = threshold()
+        if data.draw(st.booleans(), "for a job"):
+            evictor = Threshold((), evictor.share, job=self.some_job(data))
+        return Assertion(evictor, victims, serial, tuple(self.floor(data) for _ in range(data.draw(st.integers(0, 2)))))
+
+    def floor(self, data: st.DataObject) -> Floor:
+        """What some job with running tasks keeps."""
+        held = sorted({run.job for m in self.twin.M.values() for run in self.twin.runs([m.index]) if not run.leaving})
+        least = tuple(data.draw(st.sampled_from([0.0, 1.0, 2.5, inf]), "least") * self.scale for _ in range(2))
+        return Floor(data.draw(st.sampled_from([*held, "absent"]), "floor of"), least, data.draw(st.booleans(), "all"))
 
     # The beginning
 

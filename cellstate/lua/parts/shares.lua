@@ -1,9 +1,11 @@
 -- Evictions between pools: the thresholds that a transaction states, and whether an eviction set is legal against what
 -- the pools hold at this moment (semantics 33, docs/decisions/0022). Mirrors cellstate/fairness.py. Nothing of this runs for
 -- a transaction without evictions.
---   assertion  serial|threshold|threshold…      the evictor's pool first, then those of its victims
+--   assertion  serial|threshold|threshold…|floor…  the evictor's pool first, then those of its victims
 --   threshold  leaf,…,;lane,…;amount,…          leaf: name of a leaf pool as in the names of lanes; lane: its lanes as far
---                                               as the sender knows them; amount: the fair share, in smallest units
+--              =job;;amount,…                   as the sender knows them; amount: the fair share, in smallest units
+--   floor      =job;;amount,…  +job;;amount,…   what a job keeps of one resource at least, or (+) of all; "-": no amount
+--                                               of that resource suffices
 -- serial: no lane that the sender does not know has it or a lower one. Where a newer lane exists all are read.
 -- A pool holds what its lanes held before this call, plus what the call changed since.
 
@@ -36,9 +38,13 @@ function shares.use()
 
   local function read_threshold(text)
     local leaves, lanes, amounts = match(text, '^([^;]*);([^;]*);([^;]*)$')
-    local found = { leaves = {}, lanes = lanes, text = leaves, share = {}, units = {} }
+    local every, job = match(leaves, '^([=+])([^,]*)$')
+    local found =
+      { leaves = {}, lanes = lanes, text = leaves, share = {}, units = {}, job = job or false, every = every == '+' }
     for leaf in gmatch(leaves, '([^,]*),') do found.leaves[leaf] = true end
-    for amount in gmatch(amounts, '[^,]+') do found.share[#found.share + 1] = tonumber(amount) end
+    for amount in gmatch(amounts, '[^,]+') do
+      found.share[#found.share + 1] = amount == '-' and math.huge or tonumber(amount)
+    end
     return found
   end
 
@@ -46,10 +52,15 @@ function shares.use()
   function shares.read(text)
     local serial, rest = match(text, '|(%d+)|(.*)$')
     if not serial then return false end
-    local s = { serial = tonumber(serial), victims = {}, evictor = false, own = false, gone = {} }
+    local s = { serial = tonumber(serial), victims = {}, floors = {}, evictor = false, own = false, gone = {} }
     for part in gmatch(rest, '[^|]+') do
       local threshold = read_threshold(part)
-      if s.evictor then s.victims[#s.victims + 1] = threshold else s.evictor = threshold end
+      if not s.evictor then
+        s.evictor = threshold
+      else
+        local list = threshold.job and s.floors or s.victims
+        list[#list + 1] = threshold
+      end
     end
     return s
   end
@@ -80,8 +91,15 @@ function shares.use()
   -- Take stock for a transaction: what every pool that it names holds now.
   function shares.begin(t)
     local s = t.share
-    s.own = s.evictor and s.evictor.leaves[shares.leaf(t.job) or false]
-    for _, threshold in ipairs({ s.evictor, unpack(s.victims) }) do
+    s.own = s.evictor and (s.evictor.job == t.id or s.evictor.leaves[shares.leaf(t.job) or false])
+    for _, f in ipairs({ s.evictor, unpack(s.floors) }) do
+      local j, held = f.job and J[f.job], zeros()
+      for _, g in ipairs(j and j.groups or {}) do add(held, g, g[PLACED]) end
+      f.now, f.before, f.first = held, { unpack(held) }, { unpack(held) }
+    end
+    local pools_of = { unpack(s.victims) }
+    if not s.evictor.job then pools_of[#pools_of + 1] = s.evictor end
+    for _, threshold in ipairs(pools_of) do
       local held = zeros()
       for _, l in pairs(L) do
         if l and threshold.leaves[leaf_of(l)] then
@@ -104,9 +122,20 @@ function shares.use()
     return j.precedence >= least
   end
 
+  -- Whether a floor is stated for the victim's job; within a pool it covers no task of a higher precedence (rank).
+  local function has_floor(t, victim, leaf, rank)
+    if victim == t.job or (rank > t.job.precedence and leaf == shares.leaf(t.job)) then return false end
+    for _, f in ipairs(t.share.floors) do
+      if f.job == victim.id then return true end
+    end
+    return false
+  end
+
   -- Whether the victim may go as far as pools are concerned; returns the verdict that refuses it, or false.
-  function shares.refusal(t, victim, lower)
+  function shares.refusal(t, victim, rank)
+    local lower = rank < t.job.precedence
     local leaf = (t.share or shares.configured) and shares.leaf(victim)
+    if t.share and has_floor(t, victim, leaf, rank) then return false end
     if t.share and leaf and not t.share.evictor.leaves[leaf] then
       for _, threshold in ipairs(t.share.victims) do
         if threshold.leaves[leaf] then return false end
@@ -157,6 +186,21 @@ function shares.use()
     return true
   end
 
+  local function lost(f)
+    for d = 1, R do
+      if f.now[d] ~= f.first[d] then return true end
+    end
+    return false
+  end
+
+  local function keeps_its_floor(f)
+    local reached = 0
+    for d = 1, R do
+      if f.now[d] >= f.share[d] then reached = reached + 1 end
+    end
+    return reached == R or (reached > 0 and not f.every)
+  end
+
   -- Whether what was counted since the last set is legal as one set. before and now: of the evictor and of each victim.
   function shares.legal(s)
     local e, taken = s.evictor, zeros()
@@ -177,6 +221,9 @@ function shares.use()
         local end_, end_more = larger(is, is_more, left, left_more)
         if not (end_ < most or (end_ == most and end_more < most_more)) then return false end
       end
+    end
+    for _, f in ipairs(s.floors) do
+      if lost(f) and not keeps_its_floor(f) then return false end
     end
     return s.own
   end
@@ -211,17 +258,26 @@ function shares.use()
           if sign > 0 then v.units[#v.units + 1] = amounts else v.units[#v.units] = nil end
         end
       end
+      for _, f in ipairs(amounts and s.floors or {}) do
+        if f.job == victim.id then
+          for d = 1, R do f.now[d] = f.now[d] - sign * amounts[d] end
+        end
+      end
     end
   end
 
-  -- What the audit needs: for each pool its leaves, what it held before the transaction and holds after it, its share.
+  -- What the audit needs: for each pool its leaves, what it held before the transaction and holds after it, its share;
+  -- for a job with a floor that loses tasks, or with a share of its own, the same.
   function shares.fact(t)
-    local words = {}
-    for i, threshold in ipairs({ t.share.evictor, unpack(t.share.victims) }) do
+    local words, all = {}, { t.share.evictor, unpack(t.share.victims) }
+    for _, f in ipairs(t.share.floors) do
+      if lost(f) then all[#all + 1] = f end
+    end
+    for i, threshold in ipairs(all) do
       local held, left, due = {}, {}, {}
       for d = 1, R do
         held[d], left[d] = format('%.0f', threshold.first[d]), format('%.0f', threshold.now[d])
-        due[d] = format('%.17g', threshold.share[d])
+        due[d] = threshold.share[d] < math.huge and format('%.17g', threshold.share[d]) or '-'
       end
       words[i] = threshold.text .. ';' .. concat(held, ',') .. ';' .. concat(left, ',') .. ';' .. concat(due, ',')
     end

@@ -37,11 +37,19 @@ def test_legal() -> None:
         ("assert a1 a,;4;6;6 b,;8;5;6", "lost more than was evicted"),
         ("assert b1 b,;4;6;6 a,;8;6;6", "which asserted nothing"),
         ("assert a1 a,;4;6 b,;8;6;6", "cannot be read"),
+        ("assert a1 =a1;4;6;6 =b1;8;6;7", "lost tasks that its floor keeps"),
+        ("assert a1 =a1;4;6;6 +b1;8;6;-", "lost tasks that its floor keeps"),
+        ("assert a1 =a1;4;6;6 =b1;8;7;6", "lost other amounts"),
+        ("assert a1 =a1;4;6;4 =b1;8;6;6", "did not stand below its share"),
     ],
 )
 def test_reported(asserted: str, said: str) -> None:
     found = replayed(asserted, EVICT, PLACE)
     assert any(said in what for what in found), found
+
+
+def test_legal_with_a_floor() -> None:
+    assert replayed("assert a1 =a1;4;6;6 =b1;8;6;6", EVICT, PLACE) == []
 
 
 def test_an_eviction_for_a_share_without_an_assertion() -> None:
