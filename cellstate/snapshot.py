@@ -32,6 +32,7 @@ class Snapshot(ABC):
     limits of a kind and their use, both until they are processed. `disturbs`, if set, is how much a claim would disturb
     running tasks on each machine, 0 to 1. `now` is the time of the decision (seconds), `usage` the use of users and
     pools, `pools` the configured pools and `epoch` the published fair shares, both at most a period of epochs old.
+    `resources` are the names of the cell's resources in their order, once pools are configured.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -41,6 +42,7 @@ class Snapshot(ABC):
         self.usage = Usage(dimensions)
         self.lanes = Lanes(dimensions, self.usage)
         self.pools = Pools()
+        self.resources: Sequence[str] = ()
         self.pool_use: Mapping[str, PoolUse] = {}
         self.epoch: Epoch | None = None
         self.position = Position()

@@ -46,6 +46,7 @@ class PreemptionFields(_Strict):
     allocation_timeout: float | None = None
     backoff: float | None = None
     allow_regular_preemption: bool | None = None
+    allow_aggressive_preemption: bool | None = None
     minimum_runtime: float | None = None
     evictions_per_minute: int | None = None
 

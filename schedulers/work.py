@@ -90,6 +90,15 @@ class Work:
         self.notes["again"] = seconds
 
     @property
+    def entitled(self) -> bool:
+        """Whether it was requeued because shares entitle it to room that other jobs of its pool hold."""
+        return "entitled" in self.notes
+
+    @entitled.setter
+    def entitled(self, value: bool) -> None:
+        self.notes["entitled"] = value
+
+    @property
     def user(self) -> str:
         """The job's user, ``""`` when it has none."""
         return _word(self.job.spec.get("user"))

@@ -1,8 +1,8 @@
 """Evictions between pools, checked from the log: the assertion of each transaction held at its commit (rule 33).
 
 A fact ``assert JOB POOL…`` precedes the evictions of a transaction; the first pool is the evictor's, the others are its
-victims'. A pool is "leaves;before;after;share", amounts by resource. Floors of jobs follow, "=JOB;before;after;least": the job
-keeps at least that of one resource, or of all ("+JOB"); a "-" stands for no amount. The evictor may be a job as well.
+victims'. A pool is "leaves;before;after;share", amounts by resource. Floors of jobs follow, "=JOB;before;after;least":
+the job keeps at least that of one resource, or of all ("+JOB"); a "-" stands for no amount. The evictor may be a job.
 """
 
 from collections.abc import Callable, Collection, Iterator

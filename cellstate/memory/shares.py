@@ -69,9 +69,9 @@ class Stocks:
         """
         name = leaf(victim)
         within = name == leaf(self.job)
-        if victim is not self.job and not (within and rank > self.job.precedence):
-            if any(each.floor.job == victim.id for each in self.floors):
-                return True
+        protected = victim is self.job or (within and rank > self.job.precedence)
+        if not protected and any(each.floor.job == victim.id for each in self.floors):
+            return True
         return name not in self.evictor.leaves and any(name in each.leaves for each in self.victims)
 
     def below(self, g: Group) -> bool:

@@ -39,6 +39,7 @@ def _amounts(name: str, what: str) -> Callable[[settings.Command], settings.Comm
 )
 @_amounts("borrowing", "Amount that the pool may hold beyond its guarantee, or none")
 @_amounts("lending", "Amount of its guarantee that others may hold, or none")
+@_amounts("non-preemptible", "Usage up to which a job of the pool loses no tasks within it, or none")
 @click.option(
     "--preemption", metavar="NAME=VALUE", multiple=True, callback=pairs,
     help="Preemption setting (docs/pools.md), or none for that of the parent; repeatable.",
@@ -93,6 +94,10 @@ def _changed(pool: "Pool", given: Mapping[str, Any], dimensions: "Dimensions") -
     if given["users"] or given["everybody"]:
         values["users"] = tuple(given["users"])
     values["preemption"] = settings.preemption(given["preemption"], pool.preemption)
+    if protected := given["non_preemptible"]:
+        known = pool.preemption.non_preemptible_usage or {}
+        amounts = settings.amounts(protected, known, dimensions, "--non-preemptible")
+        values["preemption"] = replace(values["preemption"], non_preemptible_usage=amounts or None)
     return replace(pool, **values)
 
 

@@ -251,7 +251,7 @@ class SimulatedScheduler:
     def refresh(self, copy: PackedSnapshot) -> PackedSnapshot:
         """Bring a copy up to date; while jobs are blocked, record the changes."""
         copy.watching = bool(self.scheduler.queue.blocked.groups)
-        copy.pools, copy.epoch = self.world.pools, self.world.epoch
+        copy.pools, copy.epoch, copy.resources = self.world.pools, self.world.epoch, self.world.resources
         self.world.store.refresh(copy)
         return copy
 

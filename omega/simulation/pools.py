@@ -36,7 +36,7 @@ class PoolClock:
         """Configure the pools and compute the first epoch."""
         cell = self.store.cell
         self.pools = cell.set_pools(self.pools, cell.pools().version, 0, EXECUTOR)
-        self.world.pools = self.pools
+        self.world.pools, self.world.resources = self.pools, cell.dimensions.names
         self._tick(None)
 
     def _tick(self, _: Any) -> None:

@@ -1,7 +1,7 @@
 """Events of a simulated cell, independent of the schedulers: jobs arrive, tasks start, run and end."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, cast
 
@@ -46,6 +46,8 @@ class World:
         """Tasks that were evicted, by kind."""
         self.pools, self.epoch = Pools(), cast("Epoch | None", None)
         """The cell's pools, and the fair shares in force."""
+        self.resources: Sequence[str] = ()
+        """Names of the cell's resources, once it has pools."""
         self.frees = 0
         """Number of times that resources were freed."""
         self.watching: dict[int, Callable[[], None]] = {}

@@ -57,12 +57,51 @@ class Thresholds:
         return np.array([self.protected.get(name, inf) for name in resources])
 
 
-class Partition:
-    """The running tasks of one job, oldest first, split by what may happen to them.
+class Bounds:
+    """What a job keeps of its usage, by its fair share and demand (shares by resource).
 
-    Tasks join at the end and leave anywhere; `update` moves the two bounds to where the job's share puts them. A task
-    belongs to the first list while the usage before it is within the guard or below aggressive × share, to the second
-    while that is below plain × share; the rest is preemptible.
+    A task belongs to the first list while the usage before it is within the guard or below aggressive × share, to the
+    second while that is below plain × share; the rest is preemptible. A job whose share is its whole demand has no
+    plainly preemptible task.
+    """
+
+    def __init__(self, thresholds: Thresholds, guard: Floats, share: Floats, demand: Floats) -> None:
+        """Compute both bounds. `guard`: usage below which tasks are never preempted."""
+        plain = thresholds.plain
+        if bool((np.abs(share - demand) <= EPSILON).all()) and bool((demand > EPSILON).any()):
+            plain = inf
+        with np.errstate(invalid="ignore"):
+            self._bounds = [
+                np.nan_to_num(share * factor, nan=0.0, posinf=inf) for factor in (thresholds.aggressive, plain)
+            ]
+        self._guard, self._share, self._demand = guard, share, demand
+
+    def kind(self, used: Floats) -> Preemptible:
+        """What may happen to a task of the job, given the usage of the tasks before it."""
+        return Preemptible(next((stage for stage in (0, 1) if self._stays(stage, used)), 2))
+
+    def _stays(self, stage: int, used: Floats) -> bool:
+        if stage == 0 and bool((used < self._guard).all()):
+            return True
+        return below(self._bounds[stage], used, self._share, self._demand)
+
+    def kept(self, least: Preemptible) -> list[tuple[Floats, bool]]:
+        """Return what the job keeps when tasks of this and of later lists go: vectors, each kept in some resource.
+
+        With True it is kept in every resource. A resource that does not count is infinite.
+        """
+        found: list[tuple[Floats, bool]] = []
+        if bool((self._guard > 0).any()):
+            found.append((self._guard, False))
+        open_, bound = self._share < self._demand - EPSILON, self._bounds[least - 1]
+        found.append((np.where(open_, bound, inf), False) if open_.any() else (bound, True))
+        return found
+
+
+class Partition:
+    """The running tasks of one job, oldest first, split by what may happen to them (`Bounds`).
+
+    Tasks join at the end and leave anywhere; `update` moves the two bounds to where the job's share puts them.
     """
 
     def __init__(self, resources: Sequence[str], thresholds: Thresholds | None = None) -> None:
@@ -87,24 +126,14 @@ class Partition:
         return sum(self._tasks.values(), np.zeros(len(self._guard)))
 
     def update(self, share: Floats, demand: Floats) -> None:
-        """Split by a fair share and a demand of the job. A job whose share is its whole demand has no preemptible."""
-        plain = self._thresholds.plain
-        if bool((np.abs(share - demand) <= EPSILON).all()) and bool((demand > EPSILON).any()):
-            plain = inf
-        factors, used, stage = (self._thresholds.aggressive, plain), np.zeros(len(share)), 0
+        """Split by a fair share and a demand of the job."""
+        bounds, used = Bounds(self._thresholds, self._guard, share, demand), np.zeros(len(share))
+        kind = Preemptible.NO
         for task, amount in self._tasks.items():
             tested = used + amount if self._thresholds.boundary_is_preemptible else used
-            while stage < 2 and not self._stays(stage, factors[stage], tested, share, demand):
-                stage += 1
-            self._of[task] = Preemptible(stage)
+            kind = max(kind, bounds.kind(tested))
+            self._of[task] = kind
             used = used + amount
-
-    def _stays(self, stage: int, factor: float, used: Floats, share: Floats, demand: Floats) -> bool:
-        if stage == 0 and bool((used < self._guard).all()):
-            return True
-        with np.errstate(invalid="ignore"):
-            bound = np.nan_to_num(share * factor, nan=0.0, posinf=inf)
-        return below(bound, used, share, demand)
 
     def of(self, task: Hashable) -> Preemptible:
         """What may happen to a task; one that is not known is left alone."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from cellstate.fairness import Threshold, amounts_of, is_below
-from cellstate.pools import NOBODY, ROOT, Epoch, Pools, PoolShare
+from cellstate.pools import NOBODY, ROOT, Epoch, Pools, PoolShare, Preemption
 from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
 from schedulers.fairshare.starvation import Stand, stand_of
@@ -28,6 +28,14 @@ class EpochShares:
         self.inner = set(pools.children) | {tree.default_parent for tree in pools.trees}
         """Pools that have pools below them, or may have."""
         self._paths: dict[str, Path] = {}
+        self._preemption: dict[str, Preemption] = {}
+
+    def preemption(self, name: str) -> Preemption:
+        """The settings that hold for a pool (`Pools.preemption`)."""
+        found = self._preemption.get(name)
+        if found is None:
+            found = self._preemption[name] = self.pools.preemption(name)
+        return found
 
     def path(self, leaf: str) -> Path:
         """The path of a leaf; `leaf` as `leaf_of` names it."""

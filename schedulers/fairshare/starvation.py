@@ -113,8 +113,7 @@ class Starvation:
     def update(self, now: float, stands: Mapping[str, Stand]) -> None:
         """Take over how all elements stand at `now` (seconds); those that are not named are forgotten."""
         for name in [name for name in self._since if name not in stands]:
-            self._since.pop(name)
-            self._status.pop(name, None)
+            self.forget(name)
         for name, stand in stands.items():
             self.update_one(now, name, stand)
 
@@ -125,8 +124,7 @@ class Starvation:
         starves = self._status.get(name, Status.NORMAL) > Status.NORMAL
         low = is_below_fair_share(stand.share, stand.demand, stand.usage, tolerance, job=job)
         if not (low or (starves and another_fits(stand))):
-            self._since.pop(name, None)
-            self._status.pop(name, None)
+            self.forget(name)
             return
         shorter = min(1.0, stand.pending / self.coefficient) if stand.pending is not None else 1.0
         since = self._since.setdefault(name, now)
@@ -134,6 +132,11 @@ class Starvation:
             self._status[name] = Status.AGGRESSIVELY_STARVING
         elif starves or now > since + timeout * shorter:
             self._status[name] = max(Status.STARVING, self._status.get(name, Status.STARVING))
+
+    def forget(self, name: str) -> None:
+        """Take an element as one that is not below its share."""
+        self._since.pop(name, None)
+        self._status.pop(name, None)
 
     def status(self, name: str) -> Status:
         """How an element stands."""

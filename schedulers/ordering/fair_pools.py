@@ -37,6 +37,8 @@ class PoolSettings:
 class FairPools(Ordering):
     """The next task goes to the least satisfied pool: usage ÷ fair share; a pool's jobs by precedence, then FIFO.
 
+    In a fair-share pool of the cell the job that holds least comes first among equal precedences.
+
     Shares are those of the cell's published epoch once pools are configured in the cell. Before that, `pools` by name
     are those of a scheduler file: a job of an unknown pool belongs to a pool of that name below the root, of weight 1,
     `resources` names the cell's resources in their order, and fair shares are computed from what pools hold and want
@@ -107,8 +109,14 @@ class FairPools(Ordering):
         return _satisfaction([share[d] for d in at], open_, [float(used[d]) for d in at])
 
     def key(self, work: Work) -> float:
-        """See Ordering.key."""
-        return -work.job.precedence
+        """See Ordering.key: precedence, then in a fair-share pool of the cell what the job holds."""
+        if self._epoch is None or self._usage is None:
+            return -work.job.precedence
+        pool = self._epoch.pools.by_name.get(leaf_of(work.pool, work.user))
+        if pool is not None and pool.mode == "fifo":
+            return -work.job.precedence
+        part = _held(work, self._usage.capacity)
+        return part / (1.0 + part) - work.job.precedence
 
     def kin(self, lane: Hashable) -> Hashable | None:
         """See Ordering.kin: the lanes of a pool."""
@@ -189,6 +197,17 @@ class FairPools(Ordering):
     def _named(self, amounts: Sequence[float]) -> dict[str, float]:
         names = [*self.resources, *(f"resource {at}" for at in range(len(self.resources), len(amounts)))]
         return dict(zip(names, amounts, strict=False))
+
+
+def _held(work: Work, capacity: Resources) -> float:
+    """The largest part of a resource that a job holds: of equal jobs the one that holds least is least satisfied."""
+    most = 0.0
+    for group, left in zip(work.job.groups, work.left, strict=True):
+        tasks = group.placed + max(0, group.ready - left)
+        if tasks:
+            parts = (amount / total for amount, total in zip(group.need, capacity, strict=True) if total)
+            most += tasks * max(parts, default=0.0)
+    return most
 
 
 def _satisfaction(share: Sequence[float], open_: Sequence[bool], used: Sequence[float]) -> float:

@@ -1,28 +1,31 @@
-"""Preemption between pools: a starving pool takes room from pools above their fair share (docs/pools.md, Preemption).
+"""Preemption for pools: a starving pool takes room from pools above their fair share (docs/pools.md, Preemption).
 
 Victims are the newest tasks of pools that keep their share without them. Each set is tested with the predicate of the
 commit (`cellstate.fairness`) on the snapshot, and the transaction asserts the shares that it was planned with
-(semantics 33). Within a pool precedence decides.
+(semantics 33). Within a pool precedence decides, then the partition of each job's tasks (`partitions.py`).
 """
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from math import ceil, inf
 from random import Random
 from typing import ClassVar
 
 import numpy as np
 
-from cellstate.fairness import Assertion
+from cellstate.fairness import Assertion, leaf_of
 from cellstate.pools import NOBODY
 from cellstate.residents import Resident
 from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Outcome, Transaction
-from schedulers.fairshare.standings import Standings, StandingsOf
+from schedulers.fairshare.job_standings import JobStand, JobStandings
+from schedulers.fairshare.standings import Path, Standings, StandingsOf
 from schedulers.fairshare.starvation import DEFAULTS, Starvation, Status
 from schedulers.policies import Placement, Preemption
+from schedulers.preemption.partitions import PartitionPlan
 from schedulers.preemption.plans import Flight, Plan, leaf_of_work, unit_of
 from schedulers.preemption.precedence import Precedence, might_hold
 from schedulers.preemption.stages import Backoff
@@ -30,6 +33,8 @@ from schedulers.work import Work
 
 AGAIN_SECONDS = 0.1
 """After which a job is tried again for which no legal set was found, at least."""
+MOST_AGES = 256
+"""Maximum number of times with the newest task that was known then."""
 _SPREAD = 2_654_435_761
 """A multiplier that scatters consecutive numbers (Knuth, multiplicative hashing)."""
 _PLAN = "evictions between pools"
@@ -53,6 +58,8 @@ class FairShare(Preemption):
     """Whether victims are the newest tasks; else they are spread over all, in an order of their own."""
     members: tuple[int, int] = (0, 1)
     """This scheduler's number among those of its kind, and how many they are: each begins with machines of its own."""
+    jobs: JobStandings = field(default_factory=JobStandings, repr=False)
+    """How jobs stand within their pools."""
     _standings: StandingsOf = field(default_factory=StandingsOf, repr=False)
     _starving: Starvation = field(default_factory=Starvation, repr=False)
     _backoff: Backoff = field(default_factory=Backoff, repr=False)
@@ -63,6 +70,9 @@ class FairShare(Preemption):
     _stirred: set[str] = field(default_factory=set, repr=False)
     _seen: int = field(default=0, repr=False)
     """Number of the epoch at the last look."""
+    _newest: deque[int] = field(default_factory=deque, repr=False)
+    _known_at: deque[float] = field(default_factory=deque, repr=False)
+    """Placements in rising order, and the times (seconds) by which they and all earlier ones had begun."""
     _spent: dict[str, deque[float]] = field(default_factory=dict, repr=False)
     """Times of accepted evictions by the pool that lost tasks, in the last minute."""
 
@@ -73,7 +83,7 @@ class FairShare(Preemption):
         """See Preemption.suspects."""
         found = self.opened(snapshot)
         within = None if self.within is None else self.within.suspects(work, snapshot, rng)
-        if found is None or self._level(work, found) is None:
+        if found is None or next(self._plans(work, found), None) is None:
             return within
         might = might_hold(work, snapshot)
         unknown = np.flatnonzero(might & ~snapshot.residents.known(snapshot.number))
@@ -85,19 +95,25 @@ class FairShare(Preemption):
     def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
         """See Preemption.place."""
         work.notes.pop(_PLAN, None)
-        found = self.opened(snapshot)
-        lowest = None if found is None else self._level(work, found)
-        if found is not None and lowest is not None:
-            path = found.shares.path(leaf_of_work(work))
-            for level in range(lowest, len(path)):
-                plan = Plan(self, work, found, path, level)
-                mark = snapshot.mark()
-                if claims := plan.place(placement, rng):
-                    work.notes[_PLAN] = plan
+        found, tried = self.opened(snapshot), False
+        plans = [] if found is None else list(self._plans(work, found))
+        if plans:
+            self.learn_ages(snapshot)
+        for plan in (*(each for each in plans if not each.last), None, *(each for each in plans if each.last)):
+            if plan is None:
+                claims = () if self.within is None else self.within.place(work, snapshot, placement, rng)
+                if claims:
                     return claims
-                snapshot.undo(mark)
-            work.again = snapshot.now + max(AGAIN_SECONDS, self._backoff.seconds)
-        return () if self.within is None else self.within.place(work, snapshot, placement, rng)
+                continue
+            mark, tried = snapshot.mark(), True
+            if planned := plan.place(placement, rng):
+                work.notes[_PLAN] = plan
+                return planned
+            snapshot.undo(mark)
+        if tried and found is not None and (work.entitled or not plans[0].last):
+            leaf = leaf_of_work(work) or NOBODY
+            work.again = snapshot.now + max(AGAIN_SECONDS, found.shares.preemption(leaf).backoff or 0.0)
+        return ()
 
     def assertion(self, work: Work) -> Assertion | None:
         """See Asserting.assertion."""
@@ -109,54 +125,95 @@ class FairShare(Preemption):
 
     def settled(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
         """See Asserting.settled."""
-        self._flights.pop(transaction.job, None)
+        flight = self._flights.pop(transaction.job, None)
         for claim, (placed, _) in zip(transaction.claims, outcome.claims, strict=True):
-            if placed and claim.evict:
-                self._backoff.evicted(claim.machine, now)
-        if outcome.placed and transaction.assertion is not None:
-            evicted = sum(count for claim in transaction.claims for _, count in claim.evict)
-            for victim in transaction.assertion.victims:
-                for leaf in victim.leaves:
-                    self._spent.setdefault(leaf, deque()).extend([now] * evicted)
+            if not placed or not claim.evict:
+                continue
+            self._backoff.evicted(claim.machine, now)
+            for placement, count in claim.evict:
+                victim = flight.victims.get(placement) if flight is not None else None
+                if victim is not None:
+                    tasks = victim.together or ceil(count * placed / claim.count)
+                    leaf = leaf_of(victim.pool, victim.user) or NOBODY
+                    self._spent.setdefault(leaf, deque()).extend([now] * tasks)
+                    self.jobs.lost(victim.job, tuple(amount * tasks for amount in victim.need))
 
-    def _level(self, work: Work, found: Standings) -> int | None:
-        """The lowest level of a job's path that starves, with all below it under their shares; None when none does.
+    def _plans(self, work: Work, found: Standings) -> Iterator[Plan]:
+        """The plans that a job may try, in order: between pools, lowest level first, then within its pool.
 
-        A job whose pool will starve unless something changes is tried again by then.
+        A job whose pool will starve unless something changes is tried again by then, and one that will itself if it
+        is one of those that the queue tries for its pool.
         """
         need = next((work.need(group) for group, left in enumerate(work.left) if left), None)
         if need is None:
-            return None
-        path, now, unit = found.shares.path(leaf_of_work(work)), found.snapshot.now, unit_of(work, need)
-        lowest = None
+            return
+        leaf = leaf_of_work(work) or NOBODY
+        path, now, unit = found.shares.path(leaf), found.snapshot.now, unit_of(work, need)
+        lowest, status = self._level(path, need, unit, found)
+        own = self.jobs.status(work, found.shares, self._rules_of(leaf, found), now)
+        if lowest is None and own is Status.NORMAL:
+            due = [self._starving.due(name) for name in path]
+            due += [self.jobs.starving.due(work.id)] if work.entitled else []
+            if times := [at for at in due if at is not None]:
+                work.again = max(min(times), now) + 0.001
+        elif found.shares.pools.tree_of(path[-1]).partition_everywhere:
+            pool = "" if lowest is None or own >= status else path[lowest]
+            yield PartitionPlan(self, work, found, max(own, status), pool, everywhere=True)
+        else:
+            for name in path[lowest:] if lowest is not None else ():
+                yield Plan(self, work, found, name, status)
+            if own > Status.NORMAL:
+                yield PartitionPlan(self, work, found, own)
+
+    def _level(
+        self, path: Path, need: Resources, unit: Sequence[float], found: Standings
+    ) -> tuple[int | None, Status]:  # fmt: skip
+        """The lowest level of a path that starves, with all below it under their shares, and the worst state above."""
+        lowest, worst = None, Status.NORMAL
         for level, name in enumerate(path):
-            starving = self._status(name, unit, found, now) > Status.NORMAL
+            status = self._status(name, unit, found, found.snapshot.now)
             if not found.stands_below(name, need):
                 break
-            lowest = level if starving and lowest is None else lowest
-        if lowest is None:
-            due = [at for name in path if (at := self._starving.due(name)) is not None]
-            if due:
-                work.again = max(min(due), now) + 0.001
-        return lowest
+            worst = max(worst, status)
+            lowest = level if status > Status.NORMAL and lowest is None else lowest
+        return lowest, worst
 
-    def _status(self, name: str, unit: Sequence[float], found: Standings, now: float) -> Status:
-        """Follow the state of a pool; `unit` is the least that one of its jobs wants next."""
-        rules = found.shares.pools.preemption(name)
+    def _rules_of(self, name: str, found: Standings) -> tuple[float, float, float]:
+        """Tolerance, timeout and aggressive timeout of a pool."""
+        rules = found.shares.preemption(name)
         aggressive = rules.aggressive_starvation_timeout if rules.aggressive_starvation else inf
         tolerance, timeout, _ = DEFAULTS
-        self._rules[name] = (
+        return (
             tolerance if rules.starvation_tolerance is None else rules.starvation_tolerance,
             timeout if rules.starvation_timeout is None else rules.starvation_timeout,
             inf if aggressive is None else aggressive,
         )
+
+    def _status(self, name: str, unit: Sequence[float], found: Standings, now: float) -> Status:
+        """Follow the state of a pool; `unit` is the least that one of its jobs wants next."""
+        self._rules[name] = self._rules_of(name, found)
         self._units[name] = unit
-        self._backoff.seconds = self._backoff.seconds if rules.backoff is None else rules.backoff
         self._starving.update_one(now, name, found.stand(name, unit))
         return self._starving.status(name)
 
+    def job_starves(self, job: str, stand: JobStand, leaf: str, found: Standings) -> bool:
+        """Whether a job that may lose tasks starves itself."""
+        return self.jobs.victim_starves(job, stand, self._rules_of(leaf, found), found.snapshot.now)
+
+    def leaving(self, job: str, size: int) -> Resources:
+        """What a job loses by the evictions in flight."""
+        gone = [0] * size
+        for flight in self._flights.values():
+            for placement, count in flight.gone.items():
+                victim = flight.victims[placement]
+                if victim.job == job:
+                    for d, amount in enumerate(victim.need):
+                        gone[d] += amount * (victim.together or count)
+        return tuple(gone)
+
     def observe(self, snapshot: Snapshot, now: float) -> None:
         """See Asserting.observe: pools that reached their share meanwhile begin anew."""
+        self.jobs.observe(snapshot, now)
         followed, epoch = self._starving.followed(), snapshot.epoch
         number = 0 if epoch is None else epoch.number
         if not followed and number == self._seen:
@@ -207,21 +264,44 @@ class FairShare(Preemption):
 
         `planned`: tasks of the pool that are to go already. Each scheduler counts its own evictions.
         """
-        rules, now = found.shares.pools.preemption(leaf or NOBODY), found.snapshot.now
+        rules, now = found.shares.preemption(leaf or NOBODY), found.snapshot.now
         least = max(rules.minimum_runtime or 0.0, 0.0)
-        if least and now - resident.started < least:
+        if least and now - self.began(resident) < least:
             return True
         if rules.evictions_per_minute is None:
             return False
-        spent = self._spent.setdefault(leaf, deque())
+        spent = self._spent.setdefault(leaf or NOBODY, deque())
         while spent and spent[0] <= now - 60.0:
             spent.popleft()
         return len(spent) + planned >= rules.evictions_per_minute
+
+    def learn_ages(self, snapshot: Snapshot) -> None:
+        """Note the newest task that is known: all older ones began before now."""
+        residents, known = snapshot.residents, np.flatnonzero(snapshot.residents.known(snapshot.number)).tolist()
+        newest = max((each.placement for machine in known for each in residents.on(machine)), default=0)
+        if not self._newest or newest > self._newest[-1]:
+            self._newest.append(newest)
+            self._known_at.append(snapshot.now)
+        while len(self._newest) > MOST_AGES:
+            self._newest.popleft(), self._known_at.popleft()
+
+    def began(self, resident: Resident) -> float:
+        """The latest time at which a task may have begun (seconds)."""
+        at = bisect_left(self._newest, resident.placement)
+        return min(resident.started, self._known_at[at]) if at < len(self._newest) else resident.started
 
     def rank(self, resident: Resident) -> int:
         """The place of a task among the victims, smallest first."""
         return -resident.placement if self.newest_first else resident.placement * _SPREAD % (1 << 32)
 
-    def rests(self, machine: int, now: float) -> bool:
-        """Whether no task is evicted from a machine now, because somebody evicted there a moment ago."""
-        return self._backoff.rests(machine, now)
+    def rests(self, machine: int, now: float, seconds: float | None) -> bool:
+        """Whether no task is evicted from a machine now, because somebody evicted there `seconds` ago at most."""
+        return self._backoff.rests(machine, now, seconds)
+
+    def entitled(self, leaf: str, snapshot: Snapshot) -> Iterable[str]:
+        """See Asserting.entitled."""
+        found = self._standings.of(snapshot)
+        if found is None:
+            return ()
+        name = leaf or NOBODY
+        return self.jobs.below_share(found.shares.epoch, name, self._rules_of(name, found)[0])

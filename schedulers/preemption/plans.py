@@ -13,6 +13,7 @@ from cellstate.residents import Resident
 from cellstate.resources import Resources
 from cellstate.transaction import Claim
 from schedulers.fairshare.standings import Path, Standings
+from schedulers.fairshare.starvation import Status
 from schedulers.fitting import fitting
 from schedulers.policies import Placement, claims_of
 from schedulers.preemption.precedence import might_hold
@@ -41,21 +42,28 @@ def unit_of(work: Work, need: Resources) -> Sequence[float]:
 class Flight(NamedTuple):
     """Evictions whose outcome is not known.
 
-    What leaf pools lose, tasks that go by placement, the room on machines, and the pools that gain.
+    What leaf pools lose, tasks that go by placement, the room on machines, the victims by placement, and the pools that
+    gain.
     """
 
     lost: Sequence[tuple[str, Resources]]
     gone: dict[int, int]
     freed: Sequence[tuple[int, Resources]]
+    victims: dict[int, Resident]
     gaining: Path = ()
 
 
 class Plan:
-    """Victims of one job at one level of its path: siblings of `path[level]` and what is below them."""
+    """Victims of one job at one level of its path: siblings of the pool `own` and what is below them."""
 
-    def __init__(self, policy: "FairShare", work: Work, found: Standings, path: Path, level: int) -> None:
-        self.policy, self.work, self.found, self.path = policy, work, found, path
-        self.own, self.level = path[level], level
+    last = False
+    """Whether precedence within the pool is tried before it."""
+
+    def __init__(
+        self, policy: "FairShare", work: Work, found: Standings, own: str, status: Status = Status.STARVING
+    ) -> None:
+        self.policy, self.work, self.found, self.own, self.status = policy, work, found, own, status
+        self.path = found.shares.path(leaf_of_work(work))
         self.snapshot = found.snapshot
         self.group = next(group for group, left in enumerate(work.left) if left)
         self.need = work.need(self.group)
@@ -68,6 +76,7 @@ class Plan:
         self.lost: list[tuple[str, Resources]] = []
         self.freed: list[tuple[int, Resources]] = []
         self.lost_tasks: dict[str, int] = {}
+        self.evicted: dict[int, Resident] = {}
         self.whole = True
         """Whether only pools lose tasks that keep their shares in full."""
         self.before = dict(self.gone)
@@ -77,7 +86,8 @@ class Plan:
     def flight(self) -> Flight:
         """What is evicted when all of it stands."""
         own = {name: count - self.before.get(name, 0) for name, count in self.gone.items()}
-        return Flight(self.lost, {name: count for name, count in own.items() if count}, self.freed, self.path)
+        gone = {name: count for name, count in own.items() if count}
+        return Flight(self.lost, gone, self.freed, self.evicted, self.path)
 
     @property
     def assertion(self) -> Assertion:
@@ -116,12 +126,26 @@ class Plan:
 
     def _quota(self) -> int:
         """How many tasks this scheduler plans: its part of the deficit, as far as one transaction goes."""
-        share, used = self.found.share(self.own), self.found.used(self.own)
+        share, used = self.share(), self.used()
         deficit = min(
             (ceil((part - has) / amount) for part, has, amount in zip(share, used, self.need, strict=True) if amount),
             default=0,
         )
-        return min(self.work.left[self.group], MOST_STARTS, max(1, ceil(deficit / self.policy.members[1])))
+        return min(self.work.left[self.group], MOST_STARTS, max(1, ceil(deficit / self.planners())))
+
+    # The evictor
+
+    def used(self) -> Resources:
+        """What the evictor's pool holds, with what is planned."""
+        return self.found.used(self.own)
+
+    def share(self) -> Sequence[float]:
+        """The share that the evictor's pool may claim."""
+        return self.found.share(self.own)
+
+    def planners(self) -> int:
+        """How many schedulers plan for the evictor at the same time."""
+        return self.policy.members[1]
 
     def _choose(self) -> int:
         """Choose victims for as many tasks as are due; returns the number of tasks that get room."""
@@ -129,7 +153,7 @@ class Plan:
             self.whole = False
             return self._choose_for_gang()
         tasks = self._choose_tasks()
-        if not tasks:
+        if not tasks and self.whole:
             self.whole = False
             tasks = self._choose_tasks()
         return tasks
@@ -155,42 +179,36 @@ class Plan:
         fits = np.where((room < 0).any(axis=0), 0, fitting(np.maximum(room, 0), self.need))
         missing = wanted - int(np.minimum(fits, wanted).sum())
         taken = tuple(amount * wanted for amount in self.need)
-        losses: dict[str, list[Resources]] = {}
-        held: dict[str, Resources] = {}
+        losses = _Losses()
         for machine, resident in self._candidates():
-            while missing > 0 and self._take_for_gang(machine, resident, losses, held):
+            while missing > 0 and (chosen := self._enough(machine, resident)) is not None:
+                self._count(chosen, losses)
+                self._carry_out(machine, chosen)
                 missing -= 1
             if missing <= 0:
                 break
-        sets = [Loss(held[name], self.found.due(name), units) for name, units in losses.items()]
         # Tasks of the gang are counted as held when it is placed, not here.
-        if missing > 0 or not sets or not (self._matters(taken, sets) and self._legal(taken, sets)):
+        if missing > 0 or not self.victims or not self._legal(taken, losses):
             return 0
         return wanted
 
-    def _take_for_gang(
-        self, machine: int, first: Resident, losses: dict[str, list[Resources]], held: dict[str, Resources]
-    ) -> bool:
-        """Add victims on a machine for one more task of a gang; whether there were enough."""
-        chosen = self._enough(machine, first)
-        if chosen is None:
-            return False
+    def _count(self, chosen: Sequence[tuple[Resident, int]], losses: "_Losses") -> None:
+        """Add victims to what pools lose, before they are carried out."""
         for resident, count in chosen:
-            path = self._path(resident)
-            pair = self.found.pair(self.path, path)
-            if pair is None:
-                return False
-            held.setdefault(pair[1], self.found.used(pair[1]))
-            unit = self._unit(resident)
+            pool, unit = self._pool(resident), self._unit(resident)
+            losses.held.setdefault(pool, self.found.used(pool))
             if unit is not None:
-                losses.setdefault(pair[1], []).extend([unit] * (1 if resident.together else count))
-            self._evict(machine, resident, count, pair[1])
-        self._occupy(machine)
-        return True
+                losses.units.setdefault(pool, []).extend([unit] * (1 if resident.together else count))
 
-    def _legal(self, taken: Resources, losses: Sequence[Loss]) -> bool:
+    def _pool(self, resident: Resident) -> str:
+        """Return the pool that is compared with the evictor's when it loses this task."""
+        pair = self.found.pair(self.path, self._path(resident))
+        return "" if pair is None else pair[1]
+
+    def _legal(self, taken: Resources, losses: "_Losses") -> bool:
         """Whether a set is legal on the snapshot, with what this plan evicts already."""
-        return is_legal(self.found.used(self.own), self.found.share(self.own), taken, losses)
+        sets = [Loss(losses.held[name], self.found.due(name), units) for name, units in losses.units.items()]
+        return bool(sets) and self._matters(taken, sets) and is_legal(self.used(), self.share(), taken, sets)
 
     def _matters(self, taken: Resources, losses: Sequence[Loss]) -> bool:
         """Whether a set does more than move the odd task from one pool to another.
@@ -199,7 +217,7 @@ class Plan:
         its share by a part of one; it does so only at the cost of pools that keep their shares in full. Otherwise a
         task that was started for one pool would at once be evicted for the odd task of the next one.
         """
-        used, share = self.found.used(self.own), self.found.share(self.own)
+        used, share = self.used(), self.share()
         if all(not more or has + more <= part for has, more, part in zip(used, taken, share, strict=True)):
             return True
         return all(is_kept_in_full(loss) for loss in losses)
@@ -209,17 +227,19 @@ class Plan:
     def _candidates(self) -> Iterator[tuple[int, Resident]]:
         """Tasks of pools above their shares, on machines of one's own number first, the newest first."""
         policy, snapshot = self.policy, self.snapshot
+        rest = self.found.shares.preemption(self.path[0]).backoff
         known = np.flatnonzero(might_hold(self.work, snapshot) & snapshot.residents.known(snapshot.number))
         number, members = policy.members
         found = []
         for machine in known[-policy.most :].tolist():
-            if policy.rests(machine, snapshot.now):
+            if policy.rests(machine, snapshot.now, rest):
                 continue
             foreign = machine % members != number
-            found += [(foreign, self._rank(each), machine, each) for each in snapshot.residents.on(machine)]
-        found.sort(key=lambda each: each[:3])
-        for _, _, machine, resident in found:
-            if self._eligible(resident):
+            here = snapshot.residents.on(machine)
+            found += [(self._stage(each), foreign, self._rank(each), machine, each) for each in here]
+        found.sort(key=lambda each: each[:4])
+        for _, _, _, machine, resident in found:
+            if self._most(resident):
                 yield machine, resident
 
     def _rank(self, resident: Resident) -> int:
@@ -229,6 +249,14 @@ class Plan:
         for such a pool a moment ago.
         """
         return self.policy.rank(resident) if self.whole else resident.placement
+
+    def _stage(self, resident: Resident) -> int:
+        """Return the order of a task before machines and age count, smallest first."""
+        return 0
+
+    def _most(self, resident: Resident) -> int:
+        """Return how many tasks of a run may go now."""
+        return resident.tasks - self.gone.get(resident.placement, 0) if self._eligible(resident) else 0
 
     def _path(self, resident: Resident) -> Path:
         return self.found.shares.path(resident.pool or resident.user)
@@ -241,10 +269,8 @@ class Plan:
             return False
         if self.gone.get(resident.placement, 0) >= resident.tasks:
             return False
-        leaf, rules = path[0], self.found.shares.pools.preemption(path[0])
-        if rules.allow_regular_preemption is False or self.policy.spares(
-            resident, leaf, self.found, self.lost_tasks.get(leaf, 0)
-        ):
+        leaf = path[0]
+        if not self.admits(leaf) or self.policy.spares(resident, leaf, self.found, self.lost_tasks.get(leaf, 0)):
             return False
         unit = self._unit(resident)
         if unit is None:
@@ -253,6 +279,13 @@ class Plan:
         if self.whole:
             return is_kept_in_full(Loss(used, share, [unit]))
         return any(amount > 0 and has > part for has, part, amount in zip(used, share, unit, strict=True))
+
+    def admits(self, leaf: str) -> bool:
+        """Return whether a pool's settings admit evictions for this evictor (rule 11)."""
+        rules = self.found.shares.preemption(leaf)
+        if self.status is Status.AGGRESSIVELY_STARVING and rules.allow_aggressive_preemption is not False:
+            return True
+        return rules.allow_regular_preemption is not False
 
     def _unit(self, resident: Resident) -> Resources | None:
         """What goes with a task: all of a strict gang; None when that was counted before."""
@@ -270,44 +303,44 @@ class Plan:
         self.planned.setdefault(machine, 0)
         lacking = [amount - free for amount, free in zip(self.need, room, strict=True)]
         chosen: list[tuple[Resident, int]] = []
-        here = sorted(self.snapshot.residents.on(machine), key=self._rank)
+        here = sorted(self.snapshot.residents.on(machine), key=lambda each: (self._stage(each), self._rank(each)))
         for resident in (first, *(each for each in here if each is not first)):
             if all(amount <= 0 for amount in lacking):
                 break
-            spare = resident.tasks - self.gone.get(resident.placement, 0)
             useful = [ceil(lack / need) for lack, need in zip(lacking, resident.need, strict=True) if lack > 0 and need]
-            if not useful or spare <= 0 or not self._eligible(resident):
-                continue
-            count = min(spare, max(useful))
-            chosen.append((resident, count))
-            lacking = [lack - need * count for lack, need in zip(lacking, resident.need, strict=True)]
-        return chosen if all(amount <= 0 for amount in lacking) else None
+            count = min(self._most(resident), max(useful)) if useful else 0
+            if count > 0:
+                chosen.append((resident, count))
+                lacking = [lack - need * count for lack, need in zip(lacking, resident.need, strict=True)]
+        return _without_needless(chosen, lacking) if all(amount <= 0 for amount in lacking) else None
 
     def _for_task(self, machine: int, first: Resident) -> int | None:
         """Add victims for one more task on a machine when the set is legal; returns their number."""
-        found, chosen = self.found, self._enough(machine, first)
+        chosen = self._enough(machine, first)
         if chosen is None:
             return None
-        units: dict[str, list[Resources]] = {}
-        for resident, count in chosen:
-            pair = found.pair(self.path, self._path(resident))
-            unit = self._unit(resident)
-            if pair is not None and unit is not None:
-                units.setdefault(pair[1], []).extend([unit] * (1 if resident.together else count))
-        losses = [Loss(found.used(name), found.due(name), each) for name, each in units.items()]
-        if not (self._matters(self.need, losses) and self._legal(self.need, losses)):
+        losses = _Losses()
+        self._count(chosen, losses)
+        if not self._legal(self.need, losses):
             return None
-        for resident, count in chosen:
-            pair = found.pair(self.path, self._path(resident))
-            if pair is not None:
-                self._evict(machine, resident, count, pair[1])
-        found.move(self.path, self.need)
-        self._occupy(machine)
+        self._carry_out(machine, chosen)
+        self._start()
         return sum(count for _, count in chosen)
 
-    def _evict(self, machine: int, resident: Resident, count: int, pool: str) -> None:
+    def _start(self) -> None:
+        """Count one more task of the evictor."""
+        self.found.move(self.path, self.need)
+
+    def _carry_out(self, machine: int, chosen: Sequence[tuple[Resident, int]]) -> None:
+        """Count the victims of one task as gone, and the task as placed on the machine."""
+        for resident, count in chosen:
+            self._evict(machine, resident, count)
+        self._occupy(machine)
+
+    def _evict(self, machine: int, resident: Resident, count: int) -> None:
         """Count tasks as gone."""
-        self.pools[pool] = None
+        self.pools[self._pool(resident)] = None
+        self.evicted[resident.placement] = resident
         leaf = self._path(resident)[0]
         self.lost_tasks[leaf] = self.lost_tasks.get(leaf, 0) + count
         self.gone[resident.placement] = self.gone.get(resident.placement, 0) + count
@@ -334,3 +367,23 @@ class Plan:
         """Name the victims of each claim; the first claim on a machine names all that go there."""
         left = dict(self.victims)
         return [claim._replace(evict=tuple(left.pop(claim.machine, ()))) for claim in claims]
+
+
+class _Losses:
+    """What the pools of victims held before a set, and the units that go (tasks, strict gangs)."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, Resources] = {}
+        self.units: dict[str, list[Resources]] = {}
+
+
+def _without_needless(chosen: Sequence[tuple[Resident, int]], missing: Sequence[int]) -> list[tuple[Resident, int]]:
+    """Leave out victims that turned out not to be needed, the last chosen first; `missing` is 0 or less."""
+    kept, spare = list[tuple[Resident, int]](), [-amount for amount in missing]
+    for resident, count in reversed(chosen):
+        fits = [left // need for left, need in zip(spare, resident.need, strict=True) if need]
+        stay = min([count, *fits])
+        spare = [left - need * stay for left, need in zip(spare, resident.need, strict=True)]
+        if stay < count:
+            kept.append((resident, count - stay))
+    return kept[::-1]

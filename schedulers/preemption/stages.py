@@ -127,9 +127,10 @@ class Backoff:
         """An eviction on a machine was accepted; an attempt that was refused does not count."""
         self._last[machine] = max(at, self._last.get(machine, at))
 
-    def rests(self, machine: int, now: float) -> bool:
-        """Return whether no further eviction is planned there now."""
-        return now < self._last.get(machine, -self.seconds) + self.seconds
+    def rests(self, machine: int, now: float, seconds: float | None = None) -> bool:
+        """Return whether no further eviction is planned there now; `seconds` in place of the usual rest."""
+        rest = self.seconds if seconds is None else seconds
+        return now < self._last.get(machine, -rest) + rest
 
 
 @dataclass(slots=True)

@@ -115,7 +115,7 @@ class EpochReader:
             self._cell = connect_cell(self.url, self.cell_name)
         mark = self._cell.epoch_mark()
         if mark.pools_version != snapshot.pools.version:
-            snapshot.pools = self._cell.pools()
+            snapshot.pools, snapshot.resources = self._cell.pools(), self._cell.dimensions.names
         if not mark.configured:
             snapshot.epoch = None
         elif mark.number != (snapshot.epoch.number if snapshot.epoch else 0):

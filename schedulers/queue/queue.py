@@ -45,7 +45,7 @@ class Queue:
         self._snapshot: Snapshot | None = None
         self._until: list[tuple[float, str]] = []
         self._look_at = self._scan_at = 0.0
-        self._scanned = self._to_scan = 0
+        self._scanned = self._to_scan = self._epoch = 0
         # Changes of the snapshot at the last scan for victims, and when other jobs' runs were fetched last.
         self._changes = self._fetched = -1
         self.bound: Callable[[], Place | None] | None = None
@@ -249,8 +249,10 @@ class Queue:
             if self._waits(until, job_id) and (work := self.blocked.discard(job_id)) is not None:
                 woken.append(work)
         woken += self._scan_preemption(snapshot, preemption, rng, now)
-        if isinstance(preemption, Asserting) and (leaves := preemption.stirred()):
-            woken += self._of_leaves(leaves)
+        if isinstance(preemption, Asserting):
+            if leaves := preemption.stirred():
+                woken += self._of_leaves(leaves)
+            woken += self._entitled(preemption, snapshot)
         here = {*self.ready.lanes_with_jobs(), *(alike[0] for alike in self.blocked.groups)} if self.follows_use else ()
         for work in woken:
             seconds = self.ordering.wait(work, here) if self.follows_use else 0.0
@@ -263,6 +265,20 @@ class Queue:
         found = [work for work in firsts if leaf_of(work.pool, work.user) in leaves]
         for work in found:
             self.blocked.discard(work.id)
+        return found
+
+    def _entitled(self, preemption: Asserting, snapshot: Snapshot) -> list[Work]:
+        """After an epoch, remove and return some jobs of each pool that its shares entitle to room within the pool."""
+        number = 0 if snapshot.epoch is None else snapshot.epoch.number
+        if number == self._epoch:
+            return []
+        self._epoch, found = number, list[Work]()
+        firsts = [self.blocked.first(alike) for alike in self.blocked.groups]
+        for leaf in sorted({leaf_of(work.pool, work.user) for work in firsts}):
+            mine = (self.blocked.discard(job) for job in preemption.entitled(leaf, snapshot))
+            found += islice((work for work in mine if work is not None), MOST_SCANNED)
+        for work in found:
+            work.entitled = True
         return found
 
     def _promise(self, work: Work, tasks: Sequence[int]) -> None:

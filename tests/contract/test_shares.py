@@ -98,7 +98,7 @@ def test_within_a_pool_a_job_takes_what_another_holds_above_its_floor(make: Make
     assert of_job(member, "b2", 4.0, Floor("b1", (8.0, inf)), 1) == (0, Verdict.SHARE)
     assert of_job(member, "b2", 4.0, Floor("b1", (6.0, inf)), 8) == (2, Verdict.SHARE), "b1 keeps six"
     assert of_job(member, "b2", 2.0, Floor("b1", (0.0, inf)), 8) == (0, Verdict.SHARE), "b2 has its share"
-    assert of_job(member, "b2", 4.0, Floor("b1", (9.0, 0.0)), 1) == (1, Verdict.PLACED), "of one resource it keeps enough"
+    assert of_job(member, "b2", 4.0, Floor("b1", (9.0, 0.0)), 1) == (1, Verdict.PLACED), "it keeps one resource"
     assert of_job(member, "b2", 4.0, Floor("b1", (9.0, 0.0), every=True), 1) == (0, Verdict.SHARE)
     assert of_job(member, "b2", 4.0, Floor("a1", (0.0, 0.0)), 1) == (0, Verdict.PRECEDENCE), "no floor of the victim"
 

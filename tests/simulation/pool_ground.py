@@ -11,12 +11,13 @@ from omega.workload.workload import Arrival, Workload
 from schedulers.ordering.fair_pools import FairPools
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.preemption.fair_share import FairShare
+from schedulers.preemption.precedence import Precedence
 from schedulers.scheduler import Scheduler
 from schedulers.sharing import rendezvous
 
 SLOT = 1000
-QUICK = Preemption(starvation_timeout=2.0, starvation_tolerance=1.0, backoff=0.5)
-"""The settings under which 2 % in 10 s is wanted."""
+QUICK = Preemption(starvation_timeout=2.0, starvation_tolerance=1.0, backoff=0.5, threshold=1000.0)
+"""The settings under which 2 % in 10 s is wanted; between jobs of one pool nothing is evicted."""
 
 
 @dataclass
@@ -32,6 +33,10 @@ class Ground:
     memory: int = 0
     """Memory of a machine, in MiB."""
     newest_first: bool = True
+    everywhere: bool = False
+    """Whether the partition of jobs' tasks also decides between pools."""
+    by_precedence: bool = False
+    """Whether jobs evict by precedence within their pool."""
     decision: float = 0.006
     """Seconds of a decision."""
 
@@ -53,11 +58,13 @@ class Ground:
         """Simulate; the schedulers are batch schedulers with short decision times."""
         specs = [MachineSpec(f"m{i}", (self.slots * SLOT, self.memory)) for i in range(self.machines)]
         jobs = sorted(self.jobs, key=lambda each: each.at_seconds)
-        pools = Pools(tuple(self.pools), (PoolTree(preemption=self.preemption),))
+        tree = PoolTree(preemption=self.preemption, partition_everywhere=self.everywhere)
+        pools = Pools(tuple(self.pools), (tree,))
         workload = Workload(specs, [], jobs, "slots", pools)
         settings = Settings(days=until / 86_400, seed=seed, batch_schedulers=self.schedulers)
         own = Scheduler(
-            "batch", FairPools(), RandomFirstFit(), FairShare(None, newest_first=self.newest_first), jobs_per_call=8,
+            "batch", FairPools(), RandomFirstFit(),
+            FairShare(Precedence() if self.by_precedence else None, newest_first=self.newest_first), jobs_per_call=8,
             t_job=self.decision,
         )  # fmt: skip
         simulation = Simulation(workload, settings, own=own)

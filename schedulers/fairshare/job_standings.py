@@ -1,0 +1,187 @@
+"""How the jobs of a pool stand: the shares of the published epoch, and what they hold since (docs/pools.md, rule 10).
+
+Shares, demand and usage are parts of the tree's totals, by resource.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from cellstate.pools import Epoch, Leaf
+from cellstate.resources import Resources
+from cellstate.snapshot import Snapshot
+from schedulers.fairshare.curves import Floats
+from schedulers.fairshare.partition import Bounds, Thresholds
+from schedulers.fairshare.satisfaction import EPSILON, is_below_fair_share
+from schedulers.fairshare.standings import EpochShares
+from schedulers.fairshare.starvation import Stand, Starvation, Status
+from schedulers.work import Work
+
+_HELD = "held at the epoch"
+"""Where a job's unplaced tasks at the first look at an epoch stand among its notes."""
+
+
+class JobStand(NamedTuple):
+    """A job: fair share, demand and usage as parts of the totals, and the totals in smallest units."""
+
+    share: Floats
+    demand: Floats
+    usage: Floats
+    totals: Floats
+
+    def parts(self, amounts: Sequence[float]) -> Floats:
+        """Return amounts as parts of the totals; 0 where there is nothing."""
+        found: Floats = np.array(amounts, dtype=float) / np.where(self.totals > 0, self.totals, np.inf)
+        return found
+
+    def amounts(self, parts: Floats) -> tuple[float, ...]:
+        """Return parts of the totals as amounts to 9 digits, infinite parts as infinite."""
+        return tuple(
+            float("inf") if np.isinf(part) else float(f"{part * total:.9g}")
+            for part, total in zip(parts.tolist(), self.totals.tolist(), strict=True)
+        )
+
+
+@dataclass(slots=True)
+class _Lost:
+    """Tasks that this scheduler evicted of a job; `version` of the cell by which they were gone, None: not seen yet."""
+
+    job: str
+    amounts: Resources
+    version: int | None = None
+
+
+class _Index:
+    """The jobs of an epoch by id, and its leaves by pool."""
+
+    def __init__(self, epoch: Epoch) -> None:
+        self.epoch = epoch
+        self.of: dict[str, tuple[str, Leaf, Sequence[float]]] = {}
+        self.pools: dict[str, list[tuple[Leaf, Sequence[float]]]] = {}
+        for tree, leaves in epoch.leaves.items():
+            for leaf, share in zip(leaves, epoch.leaf_shares.get(tree, ()), strict=False):
+                self.pools.setdefault(leaf.pool, []).append((leaf, share))
+                for job in leaf.jobs:
+                    self.of[job] = tree, leaf, share
+
+
+@dataclass(slots=True)
+class JobStandings:
+    """See the module's first lines. One for each scheduler; starvation of jobs is followed from attempt to attempt."""
+
+    starving: Starvation = field(default_factory=Starvation)
+    _victims: Starvation = field(default_factory=Starvation)
+    """Of jobs that may lose tasks, followed from plan to plan."""
+    _rules: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    _units: dict[str, Floats] = field(default_factory=dict)
+    _lost: list[_Lost] = field(default_factory=list)
+    _index: _Index | None = None
+
+    def __post_init__(self) -> None:
+        self.starving.rules = self._victims.rules = self._rules
+
+    def index(self, epoch: Epoch) -> _Index:
+        """Return the jobs of an epoch; kept until the next one."""
+        if self._index is None or self._index.epoch is not epoch:
+            self._index = _Index(epoch)
+            for starving in (self.starving, self._victims):
+                for name in [name for name in starving.followed() if name not in self._index.of]:
+                    starving.forget(name)
+            self._rules = {name: rules for name, rules in self._rules.items() if name in self._index.of}
+            self.starving.rules = self._victims.rules = self._rules
+        return self._index
+
+    def of(self, epoch: Epoch, job: str) -> JobStand | None:
+        """How a job stands, without what this scheduler evicted of it since the epoch; None for an unknown one."""
+        found = self.index(epoch).of.get(job)
+        if found is None:
+            return None
+        tree, leaf, share = found
+        totals = np.array(epoch.totals[tree], dtype=float)
+        stand = JobStand(np.array(share), np.zeros(len(totals)), np.zeros(len(totals)), totals)
+        lost = [each.amounts for each in self._lost if each.job == job]
+        used = [max(0, has - sum(each[d] for each in lost)) for d, has in enumerate(leaf.usage)]
+        return stand._replace(demand=stand.parts(leaf.demand), usage=stand.parts(used))
+
+    def of_work(self, epoch: Epoch, work: Work) -> JobStand | None:
+        """How a job of this scheduler stands, with the tasks that it started since the epoch."""
+        stand = self.of(epoch, work.id)
+        if stand is None:
+            return None
+        number, left = work.notes.get(_HELD, (0, ()))
+        if number != epoch.number or len(left) != len(work.left):
+            left = tuple(work.left)
+            work.notes[_HELD] = epoch.number, left
+        size = len(stand.totals)
+        more = [0] * size
+        for group, (was, now) in enumerate(zip(left, work.left, strict=True)):
+            for d, amount in enumerate(work.need(group)):
+                more[d] += amount * max(0, was - now)
+        return stand._replace(usage=stand.usage + stand.parts(more))
+
+    def status(self, work: Work, shares: EpochShares, rules: tuple[float, float, float], now: float) -> Status:
+        """Follow the state of a job; `rules`: those of its pool (`Starvation.rules`)."""
+        stand = self.of_work(shares.epoch, work)
+        if stand is None:
+            return Status.NORMAL
+        need = next((work.need(group) for group, left in enumerate(work.left) if left), ())
+        self._rules[work.id] = rules
+        self._units[work.id] = unit = stand.parts(need) if need else np.zeros(len(stand.totals))
+        self.starving.update_one(now, work.id, Stand(stand.share, stand.demand, stand.usage, unit, work.remaining))
+        return self.starving.status(work.id)
+
+    def victim_starves(self, job: str, stand: JobStand, rules: tuple[float, float, float], now: float) -> bool:
+        """Follow the state of a job that may lose tasks; it loses none while it starves itself."""
+        self._rules[job] = rules
+        self._victims.update_one(now, job, Stand(stand.share, stand.demand, stand.usage, np.zeros(len(stand.share)), 1))
+        return self._victims.status(job) > Status.NORMAL
+
+    def lost(self, job: str, amounts: Resources) -> None:
+        """Tasks of a job were evicted by this scheduler; the published epoch does not know it yet."""
+        self._lost.append(_Lost(job, amounts))
+
+    def observe(self, snapshot: Snapshot, now: float) -> None:
+        """Drop the evictions that the epoch contains; jobs that reached their share by a new epoch begin anew."""
+        epoch = snapshot.epoch
+        if epoch is None:
+            return
+        if self._index is not None and self._index.epoch is not epoch and self.starving.followed():
+            self.index(epoch)
+            for job in self.starving.followed():
+                stand = self.of(epoch, job)
+                if stand is not None:
+                    seen = Stand(stand.share, stand.demand, stand.usage, self._units[job], 1)
+                    self.starving.update_one(now, job, seen)
+        for each in self._lost:
+            if each.version is None:
+                each.version = snapshot.position.version
+        self._lost = [each for each in self._lost if each.version is None or each.version > epoch.version]
+
+    def below_share(self, epoch: Epoch, pool: str, tolerance: float) -> Iterator[str]:
+        """Yield the jobs of a pool below their shares, while another job of the pool holds more than its own."""
+        leaves = self.index(epoch).pools.get(pool, ())
+        totals = next((epoch.totals[tree] for tree in epoch.totals if leaves), ())
+        if not any(_above(leaf.usage, share, totals) for leaf, share in leaves):
+            return
+        for leaf, _ in leaves:
+            stand = self.of(epoch, leaf.jobs[0])
+            if stand is not None and is_below_fair_share(stand.share, stand.demand, stand.usage, tolerance, job=True):
+                yield from leaf.jobs
+
+
+def _above(usage: Resources, share: Sequence[float], totals: Resources) -> bool:
+    return any(
+        total > 0 and has > part * total + EPSILON for has, part, total in zip(usage, share, totals, strict=True)
+    )
+
+
+def bounds_of(
+    stand: JobStand, threshold: float, aggressive: float, protected: dict[str, int], names: Sequence[str]
+) -> Bounds:
+    """Return what a job keeps, by the settings of its pool; `protected`: amounts by resource, `names`: all."""
+    parts = stand.parts([protected.get(name, 0) for name in names])
+    shares = {name: float(parts[d]) for d, name in enumerate(names) if name in protected}
+    thresholds = Thresholds(threshold, aggressive, shares)
+    return Bounds(thresholds, thresholds.guard(names), stand.share, stand.demand)

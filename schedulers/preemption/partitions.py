@@ -1,0 +1,208 @@
+"""A plan of evictions by the partition of jobs' tasks (docs/pools.md, rules 10 and 11).
+
+Within a pool it decides between its jobs: a starving job takes what other jobs hold beyond their thresholds. With the
+option `partition_everywhere` of a tree it decides between all jobs of the tree, for starving jobs and pools.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cellstate.fairness import Assertion, Floor, Threshold, is_below
+from cellstate.residents import Resident
+from cellstate.resources import Resources
+from schedulers.fairshare.curves import Floats
+from schedulers.fairshare.job_standings import JobStand, bounds_of
+from schedulers.fairshare.partition import Bounds, Preemptible
+from schedulers.fairshare.standings import Standings
+from schedulers.fairshare.starvation import Status
+from schedulers.preemption.plans import Plan, _Losses, leaf_of_work
+from schedulers.preemption.stages import least_for
+from schedulers.work import Work
+
+if TYPE_CHECKING:
+    from schedulers.preemption.fair_share import FairShare
+
+
+SETTLED_SECONDS = 5.0
+"""For how long a task runs at least before the partition of its job gives it up: nothing is undone at once."""
+
+
+class _Victim:
+    """A job that may lose tasks: what it holds, its bounds, and the least preemptible of its tasks that may go."""
+
+    def __init__(self, stand: JobStand, bounds: Bounds, least: Preemptible) -> None:
+        self.stand, self.bounds, self.least = stand, bounds, least
+        self.newer: dict[int, Floats] = {}
+        """What newer tasks of the job hold on known machines, by placement."""
+
+    def before(self, resident: Resident, count: int) -> Floats:
+        """What the job holds before the last `count` tasks of a run began."""
+        taken = self.stand.parts([amount * count for amount in resident.need])
+        found: Floats = self.stand.usage - self.newer.get(resident.placement, 0.0) - taken
+        return found
+
+
+class PartitionPlan(Plan):
+    """Victims of one starving element: the job itself (`pool` empty), or with `partition_everywhere` a pool above it.
+
+    Of each job the newest tasks go first, and only those that its partition does not protect. `everywhere`: the victims
+    are all jobs of the tree outside the element, else the other jobs of the job's pool of the same precedence at most.
+    """
+
+    def __init__(
+        self, policy: "FairShare", work: Work, found: Standings, status: Status, pool: str = "", *,
+        everywhere: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(policy, work, found, pool or leaf_of_work(work), status)
+        self.pool, self.everywhere, self.last = pool, everywhere, not everywhere
+        self.floors: dict[str, _Victim | None] = {}
+        stand = None if pool else policy.jobs.of_work(found.shares.epoch, work)
+        self._job = stand
+        self._started = 0
+        self.whole = False
+
+    # The evictor
+
+    def used(self) -> Resources:
+        """See Plan.used."""
+        if self._job is None:
+            return super().used()
+        held = (self._job.usage * self._job.totals).round().astype(int).tolist()
+        return tuple(has + need * self._started for has, need in zip(held, self.need, strict=True))
+
+    def share(self) -> Sequence[float]:
+        """See Plan.share."""
+        return super().share() if self._job is None else self._job.amounts(self._job.share)
+
+    def planners(self) -> int:
+        """See Plan.planners: a job belongs to one scheduler."""
+        return super().planners() if self._job is None else 1
+
+    def _start(self) -> None:
+        super()._start()
+        self._started += 1
+
+    @property
+    def assertion(self) -> Assertion:
+        """What the transaction asserts: the element's share, and what each victim's job keeps."""
+        found = self.found
+        threshold = Threshold((), tuple(self.share()), job=self.work.id)
+        if self._job is None:
+            threshold = found.threshold(self.own, found.share(self.own))
+        floors = []
+        for job in dict.fromkeys(each.job for each in self.evicted.values()):
+            victim = self.floors.get(job)
+            if victim is not None:
+                kept = victim.bounds.kept(victim.least)
+                floors += [Floor(job, victim.stand.amounts(least), every) for least, every in kept]
+        return Assertion(threshold, (), found.snapshot.lanes.complete_to, tuple(floors))
+
+    def _legal(self, taken: Resources, losses: _Losses) -> bool:
+        """See Plan._legal: what victims keep was tested task by task."""
+        return is_below(self.used(), self.share(), taken)
+
+    # Candidates
+
+    def _rank(self, resident: Resident) -> int:
+        return self.policy.rank(resident)
+
+    def _stage(self, resident: Resident) -> int:
+        return -self._kind(resident)
+
+    def _pool(self, resident: Resident) -> str:
+        return self._path(resident)[-1]
+
+    def _kind(self, resident: Resident) -> Preemptible:
+        """What may happen to the newest task of a run."""
+        if resident.job == self.work.id or not self._within_reach(resident):
+            return Preemptible.NO
+        victim = self._victim(resident)
+        return Preemptible.YES if victim is None else victim.bounds.kind(victim.before(resident, 1))
+
+    def _within_reach(self, resident: Resident) -> bool:
+        """Whether a task's job is one of those that the evictor competes with."""
+        path = self._path(resident)
+        if path[0] == self.path[0] and resident.precedence > self.work.job.precedence:
+            return False
+        if not self.everywhere:
+            return path[0] == self.path[0]
+        shares = self.found.shares
+        same = shares.pools.tree_of(path[-1]).name == shares.pools.tree_of(self.path[-1]).name
+        return same and not (self.pool and self.pool in path)
+
+    def _victim(self, resident: Resident) -> _Victim | None:
+        """The job of a task; None where precedence admits its eviction whatever it holds."""
+        below = resident.precedence < self.work.job.precedence and self._path(resident)[0] == self.path[0]
+        if below and self.policy.within is not None:
+            return None
+        if resident.job not in self.floors:
+            self.floors[resident.job] = self._new_victim(resident)
+        return self.floors[resident.job]
+
+    def _new_victim(self, resident: Resident) -> _Victim:
+        shares, snapshot = self.found.shares, self.snapshot
+        rules = shares.preemption(self._path(resident)[0])
+        stand = self.policy.jobs.of(shares.epoch, resident.job)
+        size = snapshot.dimensions
+        if stand is None:  # its first tasks came after the epoch: it is left alone until the next one
+            stand = JobStand(np.ones(size), np.ones(size), np.zeros(size), np.ones(size))
+        stand = stand._replace(usage=stand.usage - stand.parts(self.policy.leaving(resident.job, size)))
+        protected = dict(rules.non_preemptible_usage or {})
+        aggressive = 0.0 if rules.aggressive_threshold is None else rules.aggressive_threshold
+        threshold = 1.0 if rules.threshold is None else rules.threshold
+        least = least_for(self.status) if rules.allow_aggressive_preemption is not False else None
+        bounds = bounds_of(stand, threshold, aggressive, protected, snapshot.resources)
+        victim = _Victim(stand, bounds, least or Preemptible.YES)
+        newer: Floats = np.zeros(size)
+        for run in sorted(self._runs[resident.job], key=lambda each: -each.placement):
+            victim.newer[run.placement] = newer
+            newer = newer + stand.parts([amount * run.tasks for amount in run.need])
+        return victim
+
+    @cached_property
+    def _runs(self) -> dict[str, list[Resident]]:
+        """The runs of each job on known machines."""
+        residents, found = self.snapshot.residents, dict[str, list[Resident]]()
+        for machine in np.flatnonzero(residents.known(self.snapshot.number)).tolist():
+            for each in residents.on(machine):
+                found.setdefault(each.job, []).append(each)
+        return found
+
+    def _most(self, resident: Resident) -> int:
+        """See Plan._most: the newest tasks of the run, as far as the partition does not protect them."""
+        spare = resident.tasks - self.gone.get(resident.placement, 0)
+        if spare <= 0 or resident.job == self.work.id or not self._within_reach(resident):
+            return 0
+        leaf = self._path(resident)[0]
+        if not self.admits(leaf) or self.policy.spares(resident, leaf, self.found, self.lost_tasks.get(leaf, 0)):
+            return 0
+        victim = self._victim(resident)
+        if victim is None:
+            return spare
+        if self.snapshot.now - self.policy.began(resident) < SETTLED_SECONDS:
+            return 0
+        if self.status is Status.AGGRESSIVELY_STARVING and self.policy.job_starves(
+            resident.job, victim.stand, leaf, self.found
+        ):
+            return 0
+        gone = resident.tasks - spare
+        if resident.together:
+            whole = _whole(resident, victim.stand)
+            return spare if victim.bounds.kind(victim.stand.usage - whole) >= victim.least else 0
+        low, high = 0, spare
+        while low < high:
+            middle = ceil((low + high) / 2)
+            if victim.bounds.kind(victim.before(resident, gone + middle)) >= victim.least:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+def _whole(resident: Resident, stand: JobStand) -> Floats:
+    """What a strict gang holds, when all its tasks are alike."""
+    return stand.parts([amount * resident.together for amount in resident.need])
