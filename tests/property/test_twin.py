@@ -1,7 +1,6 @@
 """The twin and the scripts, fed the same random history, agree on every answer and every record (invariant 6)."""
 
 import os
-from math import inf
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from hypothesis.stateful import (
 )
 
 from cellstate.cell import Membership, awaited_of
-from cellstate.fairness import Assertion, Floor, Threshold, leaf_of
 from cellstate.memory.ranges import spell
 from cellstate.model import (
     MOST_PRECEDENCE,
@@ -30,6 +28,7 @@ from cellstate.model import (
 )
 from cellstate.resources import Resources
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from tests.property.assertions import Assertions
 from tests.property.books import Books
 from tests.property.executor_changes import ExecutorChanges
 from tests.property.job_changes import JobChanges, amounts
@@ -47,7 +46,7 @@ ENDS = (How.FINISHED, How.FAILED, How.LOST, How.STOPPED, How.EVICTED)
 capacities = st.sampled_from([(10, 10), (12, 20), (6, 4), (4, 6), (20, 12), (2, 3)])
 
 
-class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges):
+class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     """Two schedulers and two executors at work on three cells at once."""
 
     def __init__(self) -> None:
@@ -116,33 +115,6 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges):
             claims.append(self.claim(data, name, group, count, evicting=not data.draw(st.integers(0, 2))))
         mode, detection = data.draw(st.sampled_from(Mode)), data.draw(st.sampled_from(Detection))
         return Transaction(self.some_job(data), tuple(claims), mode, detection, self.asserted(data))
-
-    def asserted(self, data: st.DataObject) -> Assertion | None:
-        """Shares of some pools; the lanes that the sender knows are all, or those of a moment ago."""
-        if data.draw(often, "asserts nothing"):
-            return None
-        leaves = st.lists(st.sampled_from(["p q", "u0", "u1", "u2"]), min_size=1, max_size=2, unique=True)
-        parts = st.sampled_from([0.0, 0.5, 1.0, 1.5, 3.0, 1 / 3])
-
-        def threshold() -> Threshold:
-            names = tuple(data.draw(leaves, "leaves"))
-            share = tuple(data.draw(parts, "share") * self.scale for _ in self.twin.dimensions.names)
-            known = (row for row in self.twin.L.values() if row.serial <= serial)
-            of = [row.number for row in known if leaf_of(row.lane.pool, row.lane.user) in names]
-            return Threshold(names, share, tuple(of))
-
-        serial = max(0, self.twin.lane_serials - data.draw(st.sampled_from([0, 0, 1, 99]), "serials back"))
-        victims = tuple(threshold() for _ in range(data.draw(st.integers(0, 2))))
-        evictor = threshold()
-        if data.draw(st.booleans(), "for a job"):
-            evictor = Threshold((), evictor.share, job=self.some_job(data))
-        return Assertion(evictor, victims, serial, tuple(self.floor(data) for _ in range(data.draw(st.integers(0, 2)))))
-
-    def floor(self, data: st.DataObject) -> Floor:
-        """What some job with running tasks keeps."""
-        held = sorted({run.job for m in self.twin.M.values() for run in self.twin.runs([m.index]) if not run.leaving})
-        least = tuple(data.draw(st.sampled_from([0.0, 1.0, 2.5, inf]), "least") * self.scale for _ in range(2))
-        return Floor(data.draw(st.sampled_from([*held, "absent"]), "floor of"), least, data.draw(st.booleans(), "all"))
 
     # The beginning
 
