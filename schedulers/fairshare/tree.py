@@ -145,6 +145,15 @@ class Tree:
         return order
 
     @cached_property
+    def heights(self) -> list[int]:
+        """Levels of pools below each pool."""
+        found = [0] * len(self.numbers)
+        for number in reversed(self.downward[1:]):
+            above = int(self.parents[number])
+            found[above] = max(found[above], found[number] + 1)
+        return found
+
+    @cached_property
     def pool_of(self) -> Integers:
         """Number of each job's pool."""
         return np.array([self.numbers[job.parent] for job in self.jobs], np.int64)

@@ -13,24 +13,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from schedulers.fairshare.curves import (
-    SLACK,
-    Curve,
-    Curves,
-    Floats,
-    Integers,
-    append,
-    by_suggestion,
-    chain,
-    cut,
-    join,
-    total,
-)
+from schedulers.fairshare.curves import SLACK, Curve, Curves, Floats, Integers, append, cut, join
 from schedulers.fairshare.fifo import fifo_order, for_guarantee
 from schedulers.fairshare.guarantees import Guarantees, counted_on, guarantees, weights
 from schedulers.fairshare.leaves import job_curves
 from schedulers.fairshare.satisfaction import satisfactions
 from schedulers.fairshare.staggered import staggered, staggered_parts
+from schedulers.fairshare.suggestions import by_suggestion
+from schedulers.fairshare.sums import chains, totals
 from schedulers.fairshare.tree import Amounts, Tree
 from schedulers.fairshare.volumes import volumes
 
@@ -106,9 +96,10 @@ class _Update:
         self.integral = np.zeros_like(self.given.strong)
         self.members = self._members()
         self.fifo, self.fifo_effective = self._fifo_order()
+        self.order = np.concatenate(self.members)
         self.leaves = self._leaves()
+        self.pool_squeeze, self.job_squeeze = self._squeeze()
         self.by_factor: dict[int, Curve] = {}
-        self.children: dict[int, Curves] = {}
         self.own: dict[int, Curve] = {}
 
     def _limits(self, rows: Sequence[Amounts]) -> Floats:
@@ -144,7 +135,7 @@ class _Update:
 
     def _leaves(self) -> Curves:
         """Curves of all jobs, ordered by pool, within a pool as its members are."""
-        order = np.concatenate(self.members) if self.tree.jobs else np.zeros(0, np.int64)
+        order = self.order
         self.leaf_starts = np.concatenate(([0], np.cumsum([len(part) for part in self.members])))
         stepped = [self._has_steps(number) for number in range(len(self.members))]
         steps = np.array([job.gang and stepped[self.tree.numbers[job.parent]] for job in self.tree.jobs], bool)
@@ -154,46 +145,82 @@ class _Update:
             self.tree.counts[order]
         )
 
+    def _squeeze(self) -> tuple[Floats, Floats]:
+        """Least weight among the siblings ÷ own weight, at most 1, of pools and of jobs."""
+        least = np.full(len(self.weights), np.inf)
+        for above, heavy in ((self.tree.parents[1:], self.weights[1:]), (self.tree.pool_of, self.job_weights)):
+            counted = heavy > _LEAST_WEIGHT
+            np.minimum.at(least, above[counted], heavy[counted])
+        pools = np.ones(len(self.weights))
+        pools[1:] = least[self.tree.parents[1:]] / np.maximum(self.weights[1:], _LEAST_WEIGHT)
+        jobs = least[self.tree.pool_of] / np.maximum(self.job_weights, _LEAST_WEIGHT)
+        return np.minimum(pools, 1.0), np.minimum(jobs, 1.0)
+
     # Curves, bottom-up.
 
-    def children_of(self, number: int) -> Curves:
-        """Curves by suggestion of a pool's children: its pools, then its jobs."""
-        if number not in self.children:
-            pools = [self.curve(child) for child in self.tree.subpools[number]]
-            columns = len(self.tree.resources)
-            jobs = self.leaves.between(self.leaf_starts[number], self.leaf_starts[number + 1])
-            inner = join([Curve(curve.x, curve.y[:, :columns]) for curve in pools]) if pools else jobs
-            self.children[number] = append(inner, jobs) if pools else jobs
-        return self.children[number]
+    def children_of(self, numbers: Sequence[int]) -> tuple[Curves, Floats, Integers]:
+        """Curves by suggestion of the children of several pools, each's pools, then its jobs.
 
-    def squeeze(self, number: int) -> Floats:
-        """Least weight among a pool's children ÷ the weight of each, at most 1."""
-        heavy = np.concatenate((self.weights[self.tree.subpools[number]], self.job_weights[self.members[number]]))
-        least = heavy[heavy > _LEAST_WEIGHT].min(initial=np.inf)
-        found: Floats = np.minimum(least / np.maximum(heavy, _LEAST_WEIGHT), 1.0)
-        return found
+        With them how far each curve is squeezed, and the place of its pool in `numbers`.
+        """
+        columns, starts = len(self.tree.resources), self.leaf_starts
+        sizes = [int(starts[number + 1] - starts[number]) for number in numbers]
+        leaves = np.concatenate([np.arange(starts[number], starts[number + 1]) for number in numbers])
+        groups = np.repeat(np.arange(len(numbers)), sizes)
+        table, squeeze = self.leaves.take(leaves), self.job_squeeze[self.order[leaves]]
+        pools = [child for number in numbers for child in self.tree.subpools[number]]
+        if not pools:
+            return table, squeeze, groups
+        inner = join([Curve(self.own[child].x, self.own[child].y[:, :columns]) for child in pools])
+        above = np.repeat(np.arange(len(numbers)), [len(self.tree.subpools[number]) for number in numbers])
+        groups = np.concatenate((above, groups))
+        order = np.argsort(groups, kind="stable")
+        squeeze = np.concatenate((self.pool_squeeze[pools], squeeze))
+        return append(inner, table).take(order), squeeze[order], groups[order]
+
+    def prepare(self, top: int) -> None:
+        """Compute the curves of a pool and of all pools below it that are not known, those of one height at once."""
+        waiting, below = [top], []
+        while waiting:
+            number = waiting.pop()
+            if number not in self.own:
+                below.append(number)
+                waiting += self.tree.subpools[number]
+        heights = self.tree.heights
+        for height in sorted({heights[number] for number in below}):
+            level = [number for number in below if heights[number] == height]
+            self._compute_factor_curves([number for number in level if number not in self.by_factor])
+            known = join([self.by_factor[number] for number in level])
+            bounds = (self.given.strong + self.integral)[level]
+            found = by_suggestion(known, bounds, self.limits[level])
+            self.own |= {number: found.curve(at) for at, number in enumerate(level)}
+
+    def _compute_factor_curves(self, numbers: Sequence[int]) -> None:
+        """Compute F, the share by fit factor, of pools whose children's curves are known."""
+        fifo = [number for number in numbers if self.tree.pool(number).fifo]
+        fair = [number for number in numbers if not self.tree.pool(number).fifo]
+        if fifo:
+            children, _, groups = self.children_of(fifo)
+            found = chains(children, groups, len(fifo))
+            self.by_factor |= {number: found.curve(at) for at, number in enumerate(fifo)}
+        if fair and not self.tree.options.improved_fit_factor:
+            found = totals(*self.children_of(fair), len(fair))
+            self.by_factor |= {number: found.curve(at) for at, number in enumerate(fair)}
+        elif fair:
+            for number in fair:
+                children, squeeze, _ = self.children_of([number])
+                empty = Curve(np.zeros(1), np.zeros((1, len(self.tree.resources))))
+                self.by_factor[number] = staggered(children, squeeze) if len(children) else empty
 
     def factor_curve(self, number: int) -> Curve:
         """F of a pool: its share by fit factor."""
         if number not in self.by_factor:
-            children = self.children_of(number)
-            if not len(children):
-                curve = Curve(np.zeros(1), np.zeros((1, len(self.tree.resources))))
-            elif self.tree.pool(number).fifo:
-                curve = chain(children)
-            elif self.tree.options.improved_fit_factor:
-                curve = staggered(children, self.squeeze(number))
-            else:
-                curve = total(children, self.squeeze(number))
-            self.by_factor[number] = curve
+            self.prepare(number)
         return self.by_factor[number]
 
-    def curve(self, number: int) -> Curve:
-        """S and, in the last column, M of a pool."""
-        if number not in self.own:
-            bound = self.given.strong[number] + self.integral[number]
-            self.own[number] = by_suggestion(self.factor_curve(number), bound, self.limits[number])
-        return self.own[number]
+    def limited(self, number: int, bound: Floats, limits: Floats) -> Curve:
+        """S and, in the last column, M of a pool with another guarantee and other limits than its own."""
+        return by_suggestion(join([self.factor_curve(number)]), bound[None], limits[None]).curve(0)
 
     # Integral shares (§5).
 
@@ -212,7 +239,6 @@ class _Update:
             self.own.pop(at, None)
             if at != number:
                 self.by_factor.pop(at, None)
-                self.children.pop(at, None)
 
     def accumulated(self, number: int) -> float:
         """Share that a pool's volume allows for one smoothing period."""
@@ -237,7 +263,7 @@ class _Update:
 
     def _burst(self, number: int, peak: Floats) -> None:
         strong = self.given.strong[number]
-        taken = by_suggestion(self.factor_curve(number), strong + peak, self.limits[number]).y[0][:-1]
+        taken = self.limited(number, strong + peak, self.limits[number]).y[0][:-1]
         self.grant(number, np.maximum(taken - strong, 0.0))
 
     def _relax(self, relaxed: list[int]) -> None:
@@ -253,7 +279,7 @@ class _Update:
             )
             strong = self.given.strong[number]
             bound = np.minimum(self.limits[number], strong + most)
-            curves.append(by_suggestion(self.factor_curve(number), strong + self.integral[number], bound))
+            curves.append(self.limited(number, strong + self.integral[number], bound))
 
         def taken(factor: float) -> Floats:
             parts = [
@@ -275,44 +301,50 @@ class _Update:
 
     def distribute(self, top: int, suggestion: float) -> tuple[Floats, Floats]:
         """Hand `suggestion` to a pool and everything below: shares of pools and of jobs, zero elsewhere."""
+        self.prepare(top)
+        if self.tree.options.improved_fit_factor:
+            return self._hand_vectors_down(top, suggestion)
+        columns = len(self.tree.resources)
+        shares = np.zeros((len(self.weights), columns + 1))
+        shares[top] = self.own[top].at(suggestion)
+        reached = np.zeros(len(self.weights), bool)
+        level = [top]
+        while level:
+            reached[level] = True
+            level = [child for number in level for child in self.tree.subpools[number]]
+            if level:
+                parts = np.minimum(1.0, shares[self.tree.parents[level], -1] / self.pool_squeeze[level])
+                shares[level] = join([self.own[number] for number in level]).at(parts)
+        factor = shares[self.tree.pool_of, -1]
+        fair = np.minimum(1.0, factor / self.job_squeeze)
+        parts = np.where(self.fifo_effective < 0, fair, np.clip(factor - self.fifo_effective, 0.0, 1.0))
+        jobs = np.zeros_like(self.demand)
+        if len(jobs):
+            jobs[self.order] = self.leaves.at(parts[self.order]) / self.tree.counts[self.order, None]
+            jobs[~reached[self.tree.pool_of]] = 0.0
+        return shares[:, :columns], jobs
+
+    def _hand_vectors_down(self, top: int, suggestion: float) -> tuple[Floats, Floats]:
+        """Distribute with the improved fit factor: pools hand shares down instead of suggestions."""
         pools = np.zeros_like(self.given.strong)
         jobs = np.zeros_like(self.demand)
-        columns = len(self.tree.resources)
-        own = self.curve(top).at(suggestion)
-        waiting = [(top, own[:columns], float(own[columns]))]
+        pools[top] = self.own[top].at(suggestion)[:-1]
+        waiting = [top]
         while waiting:
-            number, share, factor = waiting.pop()
-            pools[number] = share
-            children = self.children_of(number)
+            number = waiting.pop()
+            children, squeeze, _ = self.children_of([number])
             if not len(children):
                 continue
-            if self.tree.options.improved_fit_factor:
-                shares = self._split_vector(number, children, share)
-                inner = [(child, part, 0.0) for child, part in zip(self.tree.subpools[number], shares, strict=False)]
+            factor = float(cut(self.factor_curve(number), pools[number]).x[-1])
+            if self.tree.pool(number).fifo:
+                shares = children.at(np.clip(factor - np.arange(len(children)), 0.0, 1.0))
             else:
-                parts = self._suggestions(number, factor, len(children))
-                shares = children.at(parts)
-                inner = []
-                for child, part in zip(self.tree.subpools[number], parts, strict=False):
-                    value = self.curve(child).at(part)
-                    inner.append((child, value[:columns], float(value[columns])))
-            waiting += inner
-            members = self.members[number]
-            jobs[members] = shares[len(self.tree.subpools[number]) :] / self.tree.counts[members, None]
+                shares = staggered_parts(children, squeeze, factor)
+            below, members = self.tree.subpools[number], self.members[number]
+            pools[below] = shares[: len(below)]
+            jobs[members] = shares[len(below) :] / self.tree.counts[members, None]
+            waiting += below
         return pools, jobs
-
-    def _suggestions(self, number: int, factor: float, count: int) -> Floats:
-        """Suggestions to the children of a pool at a fit factor."""
-        if self.tree.pool(number).fifo:
-            return np.clip(factor - np.arange(count), 0.0, 1.0)
-        return np.minimum(1.0, factor / self.squeeze(number))
-
-    def _split_vector(self, number: int, children: Curves, share: Floats) -> Floats:
-        """Shares of a pool's children at the largest fit factor whose sum stays within `share`."""
-        factor = float(cut(self.factor_curve(number), share).x[-1])
-        if self.tree.pool(number).fifo:
-            return children.at(self._suggestions(number, factor, len(children)))
-        return staggered_parts(children, self.squeeze(number), factor)
 
     def run(self) -> Shares:
         """Compute everything."""

@@ -8,7 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulers.fairshare.curves import Curve, Floats, by_suggestion, chain, join, total
+from schedulers.fairshare.curves import Curve, Floats, join
+from schedulers.fairshare.suggestions import by_suggestion
+from schedulers.fairshare.sums import chains, totals
 from schedulers.fairshare.tree import ROOT, Job, Options, Pool, Tree
 from schedulers.fairshare.update import Shares, fair_shares
 
@@ -66,7 +68,8 @@ def largest_factor(curve: Curve, guarantee: Floats, limit: Floats, suggestion: f
 def test_suggestions_follow_the_definition(
     curve: Curve, guarantee: tuple[float, float], limit: tuple[float, float], suggestion: float
 ) -> None:
-    built = by_suggestion(curve, np.array(guarantee), np.array(limit)).at(suggestion)
+    own = by_suggestion(join([curve]), np.array([guarantee]), np.array([limit])).curve(0)
+    built = own.at(suggestion)
     factor = largest_factor(curve, np.array(guarantee), np.array(limit), suggestion)
     slightly = curve.at(max(0.0, factor - 1e-9))
     exact = curve.at(factor)
@@ -78,7 +81,7 @@ def test_suggestions_follow_the_definition(
 @settings(max_examples=100, deadline=None)
 def test_sums_are_pointwise_and_left_continuous(several: Sequence[Curve], at: float, data: st.DataObject) -> None:
     squeeze = np.array([data.draw(st.sampled_from((0.25, 0.5, 1.0))) for _ in several])
-    summed = total(join(list(several)), squeeze)
+    summed = totals(join(list(several)), squeeze, np.zeros(len(several), np.int64), 1).curve(0)
     expected = sum(curve.at(at / part) for curve, part in zip(several, squeeze, strict=True))
     np.testing.assert_allclose(summed.at(at), expected, atol=1e-12)
     if at:
@@ -92,7 +95,9 @@ def test_chains_serve_one_after_the_other(several: Sequence[Curve], at: float, i
     before = sum((curve.at(1.0) for curve in several[:index]), np.zeros(2))
     if at:
         np.testing.assert_allclose(
-            chain(join(list(several))).at(index + at), before + several[index].at(at), atol=1e-12
+            chains(join(list(several)), np.zeros(len(several), np.int64), 1).curve(0).at(index + at),
+            before + several[index].at(at),
+            atol=1e-12,
         )
 
 
