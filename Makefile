@@ -29,7 +29,7 @@ test: $(DEV)  ## every test and check: ruff, mypy, import-linter and the tidy ru
 lint: $(DEV)  ## only the checks of the text: ruff, mypy, import-linter, tidy, documentation
 	@$(BIN)/pytest -q -n $(WORKERS) tests/architecture $(ARGS)
 
-chaos: $(DEV)  ## the long forms of the fault and load tests, a minute or two each; the simulator against its peer, ten seeds
+chaos: $(DEV)  ## the long forms of the fault and load tests, a minute or two each; 300,000 operations of twin and scripts compared; the simulator against its peer, ten seeds
 	@$(BIN)/pytest -m chaos tests/chaos tests/property tests/simulation $(ARGS)
 
 bench: $(RUN)  ## what the store and the schedulers do per second here: omega bench commit, then conflict

@@ -131,23 +131,18 @@ class SimulatedTwin(MemoryCell):
         self.diverged = False
         found = self.swiftly(transaction, copy)
         if found is None:
-            found = self.at_length(transaction)
-            self.announce(at_ms, member)
+            found = self.at_length(transaction, at_ms, member)
         else:
             self.version += 1
             self._behind += 1
         return found
 
-    def at_length(self, transaction: Transaction) -> tuple[Outcome, list[Placed]]:
+    def at_length(self, transaction: Transaction, at_ms: int, member: str) -> tuple[Outcome, list[Placed]]:
         """Take the full path."""
         self.open()
         first = self.placements + 1
         outcome = self.decide(transaction)
-        self.write_jobs()
-        if self.pend:
-            self.write_pending()
-        if self.messages_now:
-            self.write_mailboxes()
+        self.publish(at_ms, member)
         return outcome, placed_runs(transaction, outcome, first)
 
     def swiftly(self, transaction: Transaction, copy: PackedSnapshot | None) -> tuple[Outcome, list[Placed]] | None:
@@ -331,6 +326,8 @@ class SimulatedTwin(MemoryCell):
             self.write_jobs()
             if self.pend:
                 self.write_pending()
+            if self.left_lanes:
+                self.write_lanes()
             self.retire_excess()
             return
         # It is not kept: removed from all indexes, and dismantled so that it needs no garbage collection.

@@ -11,7 +11,7 @@ from cellstate.memory import MemoryCell
 from cellstate.model import MachineSpec
 from cellstate.resources import Resources
 from tests.property.books import Books
-from tests.property.worlds import World, Worlds
+from tests.property.worlds import LEASE_MS, World, Worlds
 
 
 class ExecutorChanges(RuleBasedStateMachine):
@@ -38,10 +38,10 @@ class ExecutorChanges(RuleBasedStateMachine):
             me = world.memberships.get(member, Membership(member, 1))
             index = world.cell.machine_index(name)
             if what == "come":
-                me = world.memberships[member] = world.cell.register_agent(name, nonce, 60_000, at)
+                me = world.memberships[member] = world.cell.register_agent(name, nonce, LEASE_MS, at)
                 return me, world.cell.join(member, [MachineSpec(name, self.scaled((8, 8)))], at)
             if what == "beat":
-                return world.cell.renew_executor(me, 60_000, index)
+                return world.cell.renew_executor(me, LEASE_MS, index)
             if what == "say":
                 world.cell.keep_tails({("j1", 0, at % 7, "stdout"): str(at).encode()})
                 return [world.cell.tail("j1", 0, task, "stdout") for task in range(7)]
@@ -60,10 +60,10 @@ class ExecutorChanges(RuleBasedStateMachine):
         def operation(world: World) -> Any:
             me = world.memberships.get(name, Membership(name, 1))
             if what == "serve":
-                me = world.memberships[name] = world.cell.register_executor(name, nonce, 60_000, at)
+                me = world.memberships[name] = world.cell.register_executor(name, nonce, LEASE_MS, at)
                 return me
             if what == "beat":
-                return world.cell.renew_executor(me, 60_000, None)
+                return world.cell.renew_executor(me, LEASE_MS, None)
             if what == "expire":
                 return world.expire_lease(name) if name in self.twin.agents_known else None
             return world.cell.deregister_executor(me, at, "batch/0", reaped=what == "lapse")

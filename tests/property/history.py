@@ -7,9 +7,9 @@ from typing import Any
 from cellstate import ranges
 from cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, Run, TaskGroup
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
-from tests.property.worlds import EVERY_BUCKET, MEMBERS, World, Worlds
+from tests.property.worlds import EVERY_BUCKET, LEASE_MS, MEMBERS, World, Worlds
 
-EXECUTORS, NAMES, LEASE_MS = ("e0", "e1"), ("m0", "m1", "m2", "m3"), 60_000
+EXECUTORS, NAMES = ("e0", "e1"), ("m0", "m1", "m2", "m3")
 CALLS: tuple[tuple[str, int], ...] = (
     ("submit", 14), ("place", 40), ("end", 30), ("leave", 12), ("lose", 8), ("tend", 8), ("resize", 6), ("hold", 4),
     ("update", 4), ("stop", 3), ("machine", 6), ("limit", 2), ("executor", 4), ("member", 3), ("again", 2), ("look", 3),

@@ -1,6 +1,6 @@
 """Task groups with more runs than stand in a job's record: twin, scripts and audit agree whatever happens to them."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from cellstate import ranges
 from cellstate.model import Gang, JobSpec, JobState, MachineSpec, MachineState, TaskGroup
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Transaction
-from tests.property.worlds import EVERY_BUCKET, World, Worlds
+from tests.property.worlds import EVERY_BUCKET, LEASE_MS, World, Worlds
 
 MACHINES = 5
 ENDS = (How.FINISHED, How.FAILED, How.LOST, How.STOPPED, How.EVICTED)
@@ -18,6 +18,9 @@ ENDS = (How.FINISHED, How.FAILED, How.LOST, How.STOPPED, How.EVICTED)
 
 class LargeGroups(RuleBasedStateMachine):
     """One scheduler, five machines, and jobs of up to 600 tasks."""
+
+    placements: ClassVar[int] = 0
+    """Placements in all histories."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,10 +36,11 @@ class LargeGroups(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         machines = [MachineSpec(f"m{i}", (4_000, 4_000)) for i in range(MACHINES)]
+        self.worlds.do(lambda world: world.cell.register_executor("e0", "n", LEASE_MS, 0))
         self.worlds.do(lambda world: world.cell.join("e0", machines, 0))
 
         def enlist(world: World) -> None:
-            world.memberships["batch/0"] = world.cell.register_scheduler("batch/0", "n", 600_000, 0)
+            world.memberships["batch/0"] = world.cell.register_scheduler("batch/0", "n", LEASE_MS, 0)
 
         self.worlds.do(enlist)
 
@@ -121,11 +125,12 @@ class LargeGroups(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.worlds.do(lambda world: [world.cell.job(job_id) for job_id in self.twin.J])
         self.worlds.compare()
+        LargeGroups.placements += self.twin.placements
 
 
 SHORT = settings(
-    max_examples=4,
-    stateful_step_count=12,
+    max_examples=8,
+    stateful_step_count=20,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
@@ -134,7 +139,9 @@ LONG = settings(SHORT, derandomize=False, max_examples=200, stateful_step_count=
 
 
 def test_twin_and_scripts_agree_about_large_groups() -> None:
+    before = LargeGroups.placements
     run_state_machine_as_test(LargeGroups, settings=SHORT)
+    assert LargeGroups.placements - before > 50, "the histories place something"
 
 
 @pytest.mark.chaos

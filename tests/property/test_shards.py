@@ -15,7 +15,7 @@ from cellstate.memory import shards
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.shards import RETRY_MS, TRIES, Worker
 from cellstate.transaction import Claim, Ending, How, Transaction
-from tests.property.worlds import Worlds
+from tests.property.worlds import LEASE_MS, Worlds
 
 MEMBER = "batch/0"
 WORKERS = 4
@@ -37,11 +37,11 @@ class Shards(RuleBasedStateMachine):
     def begin(self, maps: int, reduces: int) -> None:
         self.maps, self.reduces = maps, reduces
         machines = [MachineSpec(f"m{i}", (9, 9)) for i in range(2)]
-        self.worlds.do(lambda world: world.cell.register_executor("e0", "n", 60_000, 0))
+        self.worlds.do(lambda world: world.cell.register_executor("e0", "n", LEASE_MS, 0))
         self.worlds.do(lambda world: world.cell.join("e0", machines, 0))
         spec = JobSpec("j", "j", "mapreduce", (TaskGroup((1, 1), WORKERS),))
         self.worlds.do(lambda world: world.cell.submit([spec], 0, "ada"))
-        _, self.membership = self.worlds.do(lambda world: world.cell.register_scheduler(MEMBER, "n", 60_000, 0))
+        _, self.membership = self.worlds.do(lambda world: world.cell.register_scheduler(MEMBER, "n", LEASE_MS, 0))
         self.place(2, 0)
 
     def unplaced(self) -> int:

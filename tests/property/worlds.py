@@ -1,7 +1,7 @@
 """The same operation on several cells at once, with every answer compared."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import fakeredis
 
@@ -17,6 +17,9 @@ from cellstate.transaction import Ask, Ending, How, Intake, Position
 DIMENSIONS = Dimensions(("cpu", "memory"))
 MEMBERS = ("batch/0", "service/0")
 KEEP_JOBS, KEEP_MS = 4, 1_000
+HOUR_MS = 3600 * 1000
+LEASE_MS = 36_500 * 24 * HOUR_MS
+"""Leases that no history outlasts, however slow or halted its process is: only `World.expire_lease` ends one."""
 EVERY_BUCKET, HALF = "1" * BUCKETS, "10" * (BUCKETS // 2)
 
 AnyCell = MemoryCell | RedisCell
@@ -115,7 +118,13 @@ class World:
 
 
 class Worlds:
-    """A twin that validates the long way, one that takes the short way, and the scripts."""
+    """A twin that validates the long way, one that takes the short way, and the scripts.
+
+    Their time is `now`: the store's clock decides nothing (`timeless`).
+    """
+
+    operations: ClassVar[int] = 0
+    """Operations that were carried out and compared, by all worlds of this process."""
 
     def __init__(self, client: Any = None, name: str = "c") -> None:
         """`client`: the server that runs the scripts, a fake one by default."""
@@ -132,6 +141,7 @@ class Worlds:
 
     def do(self, operation: Callable[[World], Any]) -> tuple[str, Any]:
         """Carry out an operation everywhere; returns the one answer."""
+        Worlds.operations += 1
         self.store.members()  # the wake keys of live members are hints of the client
         answers = [world.answer(operation) for world in self.all]
         assert answers[1] == answers[0], "the short way differs from the long way"
@@ -140,6 +150,7 @@ class Worlds:
 
     def compare(self) -> None:
         """Compare every record."""
+        self.timeless()
         first, *others = [world.everything() for world in self.all]
         for other in others:
             for word, value in first.items():
@@ -148,6 +159,15 @@ class Worlds:
             report = verify(world.cell)
             assert report.settled
             assert report.violations == (), report.violations
+
+    def timeless(self) -> None:
+        """Check that no key of the store expires within an hour: no test controls the server's clock."""
+        keys = list(self.store.client.scan_iter(match=f"{self.store._prefix}*", count=1_000))
+        with self.store.client.pipeline(transaction=False) as pipe:
+            for key in keys:
+                pipe.pttl(key)
+            for key, left in zip(keys, pipe.execute(), strict=True):
+                assert left < 0 or left > HOUR_MS, f"{key} expires in {left} ms"
 
 
 def endings_of(cell: MemoryCell, *, leaving: bool) -> list[Ending]:
