@@ -166,6 +166,11 @@ class Scheduler:
         queue = self.queue
         return queue.asks(self.kind, snapshot, now) if queue.blocked.groups or queue.limited.groups else None
 
+    @property
+    def uses_pools(self) -> bool:
+        """Whether weights, guarantees and the other settings of the cell's pools decide on its jobs."""
+        return self.follows_pools or isinstance(self.ordering, FairPools)
+
     def _follow(self, *, pools: bool) -> None:
         """Use the policies of the cell's pools, or its own again; jobs in the queue stay in it."""
         if pools:

@@ -1,6 +1,7 @@
 """``omega cell limits``: limits on the total use of all jobs of a kind."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,11 +12,14 @@ from cli import render
 from cli.amounts import amount_options, named
 from cli.app import App
 from cli.columns import Columns, answered, columns_option
+from cli.over_limit import over_option, settle
 from omega.limits import set_limits
+from omega.over_limit import excess_of_kind
 from omega.queries.cells import limits_json
 
 if TYPE_CHECKING:
     from cellstate.cell import KindUse
+    from cellstate.model import Job
 
 NONE = "none"
 MOST_DIGITS = 15
@@ -27,6 +31,7 @@ MOST_DIGITS = 15
 @click.option("--jobs", metavar="N", help="Maximum number of jobs of the kind with placed tasks, or none.")
 @click.option("--precedence", metavar="LOW..HIGH", help="Range of precedence allowed for the kind, or none.")
 @click.option("--clear", is_flag=True, help="Remove all limits of the kind.")
+@over_option
 @columns_option
 @click.pass_obj
 def command(
@@ -39,12 +44,13 @@ def command(
     jobs: str | None,
     precedence: str | None,
     clear: bool,
+    over: str,
     columns: Columns,
 ) -> None:
     """Show the limits, or change those of KIND. Limits that are not given stay; the value none removes one.
 
-    A limit below the present use ends nothing: no task of the kind starts until enough have ended. To free the
-    difference at once, stop jobs (omega job stop).
+    A limit below the present use ends nothing: no task of the kind starts until enough have ended. --over evict evicts
+    the difference, least precedence and newest job first; the evicted tasks are pending again.
     """
     amounts = named(cpu, memory, others)
     changes = bool(amounts or jobs or precedence)
@@ -53,19 +59,26 @@ def command(
     if (clear or changes) and kind is None:
         raise click.UsageError("missing KIND: omega cell limits KIND …")
     cell = app.open(to_change=True)
+    evicted = 0
     if kind is not None and (clear or changes):
         set_limits(cell, kind, _wanted(amounts, jobs, precedence), app.now_ms(), app.by, clear=clear)
+    if kind is not None and (clear or changes or over == "evict"):
+        _, evicted = settle(app, cell, f"kind {kind}", over, partial(excess_of_kind, cell, kind), partial(_is_of, kind))
     kinds = {name: use for name, use in cell.kinds().items() if kind in (None, name)}
     limits = {name: limits_json(cell.dimensions, use) for name, use in kinds.items()}
     if columns:
         rows = [{"kind": name, **each} for name, each in limits.items()]
         answered(app, {"cell": cell.name, "limits": rows}, "limits", columns)
     elif app.as_json:
-        render.document({"cell": cell.name, "limits": limits})
+        render.document({"cell": cell.name, "limits": limits} | ({"evicted": evicted} if over == "evict" else {}))
     elif kinds:
         show(cell.dimensions, kinds)
     else:
         render.note(f"no limits{f' of {kind}' if kind else ''}; set some with omega cell limits KIND --cpu …")
+
+
+def _is_of(kind: str, job: "Job") -> bool:
+    return job.kind == kind
 
 
 def _wanted(amounts: Mapping[str, str], jobs: str | None, precedence: str | None) -> dict[str, Any]:

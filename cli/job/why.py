@@ -10,7 +10,7 @@ from cli import render, words
 from cli.app import App
 from cli.event_words import clock
 from cli.job import losses as loss_lines
-from omega.queries.explanations import Explained, explain_machine, past_reasons, settled, waits
+from omega.queries.explanations import MOST_MACHINES, Explained, explain_machine, past_reasons, settled, waits
 from omega.queries.finding import find_job
 from omega.queries.job_state import state
 from omega.queries.losses import losses
@@ -26,11 +26,13 @@ WIDTH = 56
 @click.command()
 @click.argument("job")
 @click.option("--machine", metavar="NAME", help="Check this machine: each demand with the machine's values.")
+@click.option("--verbose", "-v", is_flag=True, help="Add the names of the machines that each demand excludes.")
 @click.pass_obj
-def command(app: App, job: str, machine: str | None) -> None:
+def command(app: App, job: str, machine: str | None, verbose: bool) -> None:
     """Explain why JOB is pending: the machines that each demand excludes, and changes that would help.
 
-    The decision is made on a working copy of the cell, as a scheduler would make it; nothing is changed.
+    The decision is made on a working copy of the cell, as a scheduler would make it; nothing is changed. A machine
+    counts at the first demand that excludes it. JSON lists the first 20 machines of each demand, with --verbose all.
     """
     cell = app.open()
     found = find_job(cell, job)
@@ -44,11 +46,11 @@ def command(app: App, job: str, machine: str | None) -> None:
     if not waits(found):
         _show_settled(app, settled(cell, found))
         return
-    explained = Explained.of(cell, found)
+    explained = Explained.of(cell, found, None if verbose and app.as_json else MOST_MACHINES)
     if app.as_json:
         render.document(explained.as_json())
     else:
-        _show(app, explained)
+        _show(app, explained, verbose=verbose)
 
 
 def _show_machine(dimensions: Dimensions, explained: Mapping[str, Any]) -> None:
@@ -86,7 +88,7 @@ def _show_settled(app: App, explained: Mapping[str, Any]) -> None:
         render.line(f"  would be placed after: omega job release {explained['name']}")
 
 
-def _show(app: App, found: Explained) -> None:
+def _show(app: App, found: Explained, *, verbose: bool) -> None:
     from schedulers.constraints.reasons import MEANING
 
     total = sum(group.total for group in found.job.groups)
@@ -100,7 +102,7 @@ def _show(app: App, found: Explained) -> None:
         if part.fits:
             render.line(f"  {part.fits:,} of them would fit now")
         if part.fits < part.unplaced:
-            _show_steps(part, found.explanation.machines)
+            _show_steps(found, part, verbose=verbose)
             _show_lacking(found.lacking(part))
     if not found.explanation.parts or found.explanation.reason in PLAIN:
         render.line(f"  {MEANING[found.explanation.reason]}")
@@ -139,7 +141,7 @@ def _headline(begin: str, reason: str) -> str:
     return f"{begin:<{WIDTH}}  reason: {reason}"
 
 
-def _show_steps(part: "GroupExplanation", machines: int) -> None:
+def _show_steps(found: Explained, part: "GroupExplanation", *, verbose: bool) -> None:
     steps: Sequence[Step] = part.steps
     width = max((len(step.what) for step in steps), default=0)
     of: Mapping[str, str] = {
@@ -149,7 +151,7 @@ def _show_steps(part: "GroupExplanation", machines: int) -> None:
         "NO_EXECUTOR": "{} offline",
         "SIMULATED": "{} simulated",
     }
-    before = machines
+    machines = before = found.explanation.machines
     for step in steps:
         if not before:
             break  # no machine remains
@@ -163,4 +165,7 @@ def _show_steps(part: "GroupExplanation", machines: int) -> None:
         else:
             text = f"excludes {step.excludes:,} of {words.count(before, 'machine')}"
         render.line(f"  {step.what:<{width}}  {text}")
+        if verbose and step.machines:
+            more = step.excludes - len(step.machines)
+            render.line(f"    {', '.join(found.names_of(step))}" + (f" and {more:,} more" if more else ""))
         before = step.remaining

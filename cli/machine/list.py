@@ -25,7 +25,7 @@ MOST_ROWS = 50
     help=f"At most N machines (default: {MOST_ROWS}; with --json or --output all).",
 )
 @click.option("--after", type=click.IntRange(0), metavar="INDEX", help="Only machines above this index: the next page.")
-@click.option("--verbose", "-v", is_flag=True, help="With what went wrong on each lately.")
+@click.option("--verbose", "-v", is_flag=True, help="Add recent errors of each, and since when it is not up.")
 @columns_option
 @click.pass_obj
 def command(app: App, state: str | None, limit: int | None, after: int | None, verbose: bool, columns: Columns) -> None:
@@ -40,14 +40,14 @@ def command(app: App, state: str | None, limit: int | None, after: int | None, v
     if not page.total:
         render.note("no machines" + (f" that are {state}" if state else "; add some with omega machine add"))
         return
-    show(cell.dimensions, found["machines"], verbose=verbose)
+    show(cell.dimensions, found["machines"], app.now_ms(), verbose=verbose)
     if page.after is not None:
         render.note(f"… {words.count(page.left, 'more machine')} (--after {page.after}, --limit)")
     if past is not None:
         render.note(recently_text(past) or f"nothing went wrong in the last {words.age(past.seconds)}")
 
 
-def show(dimensions: Dimensions, shown: Sequence[Mapping[str, Any]], *, verbose: bool) -> None:
+def show(dimensions: Dimensions, shown: Sequence[Mapping[str, Any]], now_ms: int, *, verbose: bool) -> None:
     """Print a table of machines."""
     attributed = any(each["attributes"] for each in shown)
     wrong = [name for kind in KINDS if any(each.get("recent", {}).get(name := NAMES.get(kind, kind)) for each in shown)]
@@ -55,7 +55,9 @@ def show(dimensions: Dimensions, shown: Sequence[Mapping[str, Any]], *, verbose:
     for each in shown:
         use = [words.in_use(name, each["allocated"][name], each["capacity"][name]) for name in dimensions.names]
         more = [" ".join(f"{key}={value}" for key, value in each["attributes"].items())] if attributed else []
+        since = each.get("state_since_ms")
         state = each["state"] + (", over" if each["over"] else "")
+        state += "" if since is None else f" {words.age((now_ms - since) / 1000)}"
         numbers = (each["tasks"], *(each["recent"][name] for name in wrong))
         rows.append((each["name"], each["index"], state, *use, *numbers, *more))
     wrongs = (f">{name}" for name in wrong) if verbose else ()

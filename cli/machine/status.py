@@ -4,7 +4,7 @@ import click
 
 from cli import render, words
 from cli.app import App
-from cli.event_words import lines
+from cli.event_words import clock, lines
 from omega.queries.machine_status import MachineStatus
 from omega.queries.machines import find_machines, state_word
 from omega.queries.names import Names
@@ -25,7 +25,10 @@ def command(app: App, name: str, verbose: bool) -> None:
     rejected = status.rejected if verbose else {}
     columns = zip(cell.dimensions.names, machine.allocated, machine.capacity, strict=True)
     render.facts(
-        {"machine": f"{machine.name} (index {machine.index})", "state": state_word(machine)}
+        {
+            "machine": f"{machine.name} (index {machine.index})",
+            "state": state_word(machine) + since(status.since_ms, app.now_ms()),
+        }
         | {each: f"{words.in_use(each, used, has)} · {words.percent(used, has)} in use" for each, used, has in columns}
         | {
             "tasks": f"{status.tasks:,}" + _moved(status.deadline_ms),
@@ -58,6 +61,11 @@ def _show_runs(status: MachineStatus, *, verbose: bool) -> None:
     headings = (">precedence", "each task") if verbose else ()
     render.line()
     render.table((">placement", "job", "name", ">group", "tasks", *headings, "state"), rows)
+
+
+def since(at_ms: int | None, now_ms: int) -> str:
+    """Return since when a machine is in its state, as text behind the state."""
+    return "" if at_ms is None else f" since {clock(at_ms, now_ms)[:-4]} ({words.age((now_ms - at_ms) / 1000)})"
 
 
 def _moved(deadline_ms: int | None) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from cli import render
 from cli.amounts import pairs
 from cli.app import App
+from cli.over_limit import over_option, settle
 from cli.pool import settings
 
 if TYPE_CHECKING:
@@ -44,14 +46,18 @@ def _amounts(name: str, what: str) -> Callable[[settings.Command], settings.Comm
     "--preemption", metavar="NAME=VALUE", multiple=True, callback=pairs,
     help="Preemption setting (docs/pools.md), or none for that of the parent; repeatable.",
 )  # fmt: skip
+@over_option
 @settings.version_option
 @click.pass_obj
-def command(app: App, /, *, name: str, version: int | None, **given: Any) -> None:
+def command(app: App, /, *, name: str, version: int | None, over: str, **given: Any) -> None:
     """Create the pool NAME, or change those of its settings that are given.
 
-    A pool that moves takes its running jobs along.
+    A pool that moves takes its running jobs along. A limit below the present use ends nothing unless --over evict is
+    given: the least important tasks of the pool are then evicted until the use is within the limit.
     """
+    from omega.over_limit import excess_of_pool, jobs_of_pool
     from omega.pool_changes import change, with_pool
+    from omega.queries.pools import not_in_effect
 
     cell = app.open(to_change=True)
 
@@ -63,11 +69,18 @@ def command(app: App, /, *, name: str, version: int | None, **given: Any) -> Non
 
     before, after = change(cell, make, app.now_ms(), app.by, version)
     pool = after.by_name[name]
+    too_much, evicted = settle(
+        app, cell, f"pool {name}", over, partial(excess_of_pool, cell, name), jobs_of_pool(cell, name)
+    )
+    unread = not_in_effect(cell, pool)
+    if unread:
+        render.warning(f"pool {name}: {unread}")
     if app.as_json:
         from omega.pool_file import as_document
 
         document = next(each for each in as_document(after)["pools"] if each["name"] == name)
-        render.document({"cell": cell.name, "version": after.version, "pool": document | {"number": pool.number}})
+        document |= {"number": pool.number, "over": too_much, "evicted": evicted, "not_in_effect": unread}
+        render.document({"cell": cell.name, "version": after.version, "pool": document})
         return
     what = "created" if name not in before.by_name else "unchanged" if pool == before.by_name[name] else "changed"
     render.note(f"pool {name}: {what}; the pools have version {after.version}")

@@ -16,7 +16,7 @@ from cli.pool import settings
 @click.pass_obj
 def command(app: App, *, name: str) -> None:
     """Show the settings, shares and volume of a pool."""
-    from omega.queries.pools import pools_json
+    from omega.queries.pools import not_in_effect, pools_json
 
     cell = app.open()
     document = pools_json(cell)
@@ -24,7 +24,9 @@ def command(app: App, *, name: str) -> None:
     if row is None:
         raise Refused(f"pool {name!r}: neither configured nor in use; see omega pool list")
     pool = cell.pools().by_name.get(name)
+    unread = not_in_effect(cell, pool)
     if app.as_json:
+        row |= {"not_in_effect": unread}
         render.document({"cell": cell.name, "version": document["version"], "epoch": document["epoch"], "pool": row})
         return
 
@@ -43,6 +45,8 @@ def command(app: App, *, name: str) -> None:
             "usage": shares("usage"), "demand": shares("demand"),
             "satisfaction": f"{satisfaction:.2f}" if isinstance(satisfaction, float) else satisfaction,
             "dominant resource": row["dominant_resource"] or "", "status": row["status"],
+
+            "not in effect": unread.replace(": not in effect", ""),
             "volume": _volume(row) if pool and pool.integral.kind != "none" else "",
         }
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """``omega scheduler list``, and the scheduler rows that other commands print."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -43,7 +43,7 @@ def show(found: Sequence[dict[str, Any]]) -> None:
         rows.append(
             (
                 each["member"],
-                each["state"],
+                _state(each),
                 numbers["jobs"],
                 numbers["tasks"],
                 conflicts,
@@ -70,3 +70,10 @@ def show(found: Sequence[dict[str, Any]]) -> None:
         rows,
         ("jobs", "blocked"),
     )
+
+
+def _state(each: Mapping[str, Any]) -> str:
+    """Return the state, of a scheduler without a lease with the time since its last heartbeat."""
+    last = each["heartbeat_at_ms"]
+    silent = each["state"] == "lapsed" and last is not None
+    return f"lapsed {words.age((App.now_ms() - last) / 1000)}" if silent else str(each["state"])

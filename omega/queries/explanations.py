@@ -18,15 +18,17 @@ if TYPE_CHECKING:
     from cellstate.model import Job
     from cellstate.ports import Queries
     from cellstate.snapshot import Snapshot
-    from schedulers.constraints.explanation import Explanation, GroupExplanation
+    from schedulers.constraints.explanation import Explanation, GroupExplanation, Step
 
 
 MOST_PAST_REASONS = 8
+MOST_MACHINES = 20
+"""Machines that each demand excludes and that are listed by name when not all of them are asked for."""
 
 
-def explain_job(cell: "Queries", job: "Job") -> dict[str, Any]:
-    """Return why a job is as it is, as plain values."""
-    return settled(cell, job) if not waits(job) else Explained.of(cell, job).as_json()
+def explain_job(cell: "Queries", job: "Job", listed: int | None = MOST_MACHINES) -> dict[str, Any]:
+    """Return why a job is as it is, as plain values; of each demand the first `listed` machines (None: all)."""
+    return settled(cell, job) if not waits(job) else Explained.of(cell, job, listed).as_json()
 
 
 def explain_machine(cell: "Queries", job: "Job", asked: str) -> dict[str, Any]:
@@ -90,7 +92,14 @@ class Explained:
     """Explain one pending job, decided on a working copy of the cell as by its scheduler."""
 
     def __init__(
-        self, cell: "Queries", job: "Job", snapshot: "Snapshot", use: "KindUse | None", *, scheduled: bool
+        self,
+        cell: "Queries",
+        job: "Job",
+        snapshot: "Snapshot",
+        use: "KindUse | None",
+        *,
+        scheduled: bool,
+        listed: int | None = 0,
     ) -> None:
         from schedulers.constraints.explanation import explain
         from schedulers.work import Work
@@ -99,16 +108,26 @@ class Explained:
         self.work = Work.of(job)
         look_up(cell, snapshot, [self.work])
         self.explanation: Explanation = explain(
-            self.work, snapshot, use, cell.dimensions.names, scheduled=scheduled, pool_limit=PoolLimits(cell).of(job)
+            self.work,
+            snapshot,
+            use,
+            cell.dimensions.names,
+            scheduled=scheduled,
+            pool_limit=PoolLimits(cell).of(job),
+            listed=listed,
         )
+        indices = sorted({index for part in self.explanation.parts for step in part.steps for index in step.machines})
+        self.machines = {at: name for at, (name, *_) in zip(indices, cell.described(indices), strict=True)}
+        """Names of the machines that are listed, by index."""
         self.groups = group_names(job)
         self.pool = standing(cell, job)
 
     @classmethod
-    def of(cls, cell: "Queries", job: "Job") -> "Explained":
-        """Explain a job on a copy of the cell as it is now."""
+    def of(cls, cell: "Queries", job: "Job", listed: int | None = 0) -> "Explained":
+        """Explain a job on a copy of the cell as it is now, with `listed` machines of each demand (None: all)."""
         kind, members = job.kind, cell.members()
-        found = cls(cell, job, working_copy(cell), cell.kinds().get(kind), scheduled=kind in kinds_of(members))
+        scheduled = kind in kinds_of(members)
+        found = cls(cell, job, working_copy(cell), cell.kinds().get(kind), scheduled=scheduled, listed=listed)
         if found.explanation.reason == "WAITING" and job.id in delayed_by(members):
             from schedulers.constraints.reasons import Reason
 
@@ -130,6 +149,7 @@ class Explained:
                         "what": step.what,
                         "excludes": step.excludes,
                         "remaining": step.remaining,
+                        "machines": self.names_of(step),
                     }
                     for step in part.steps
                 ],
@@ -149,6 +169,10 @@ class Explained:
             "past_reasons": past_reasons(self.cell, self.job.id),
             "fits_after": [{name: value for name, value in each.items() if name != "text"} for each in self.remedies()],
         }
+
+    def names_of(self, step: "Step") -> list[str]:
+        """Return the names of the machines that are listed with a demand."""
+        return [self.machines[index] for index in step.machines]
 
     def lacking(self, part: "GroupExplanation") -> list[dict[str, Any]]:
         """Return the resources of which no single machine that is up has enough free for a task, in smallest units.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cellstate.model import MachineState
 from omega.queries.events import Event, events, extent
 from omega.queries.machines import machine_json, tasks_on
+from omega.queries.recent import states_since
 from omega.queries.schedulers import OVER_AND_OVER
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ class MachineStatus:
         """Milliseconds until the tasks of a drained machine are moved off; None without a deadline."""
         drained = self.machine.state is MachineState.DRAINED
         return self.cell.deadlines().get(self.machine.index) if drained else None
+
+    @cached_property
+    def since_ms(self) -> int | None:
+        """Since when it is not up; None when it is up, and when the log no longer has the change."""
+        return states_since(self.cell, [self.machine]).get(self.machine.index)
 
     @cached_property
     def agent(self) -> Any:
@@ -85,6 +91,7 @@ class MachineStatus:
             | machine_json(self.cell.dimensions, self.machine, self.tasks)
             | {
                 "agent": None if agent is None else {"incarnation": agent.incarnation, "live": agent.lives},
+                "state_since_ms": self.since_ms,
                 "rejected_in_a_row": self.rejected_in_a_row,
                 "deadline_ms": self.deadline_ms,
                 "runs": [self._run(run, verbose=verbose) for run in self.runs],

@@ -7,7 +7,7 @@ from cellstate.errors import Refused
 from cellstate.model import MachineState
 from cellstate.resources import Dimensions
 from cellstate.transaction import Position
-from omega.queries.recent import Recently
+from omega.queries.recent import Recently, states_since
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
@@ -100,11 +100,16 @@ def _over(rows: "Rows", size: int) -> Any:
 
 
 def list_machines(cell: "Queries", found: MachinePage, recent: Recently | None = None) -> dict[str, Any]:
-    """Return a page of machines as plain values; with `recent` what went wrong on each lately."""
+    """Return a page of machines as plain values; with `recent` errors on each, and since when it is not up."""
     tasks = tasks_on(cell.runs([machine.index for machine in found.machines]))
+    since = {} if recent is None else states_since(cell, found.machines)
     rows = [
         machine_json(cell.dimensions, machine, tasks.get(machine.index, 0))
-        | ({} if recent is None else {"recent": recent.as_json(machine.index)})
+        | (
+            {}
+            if recent is None
+            else {"recent": recent.as_json(machine.index), "state_since_ms": since.get(machine.index)}
+        )
         for machine in found.machines
     ]
     return {"cell": cell.name, "total": found.total, "next": found.after, "machines": rows}

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from cellstate.pools import ROOT, Epoch, Pools, PoolShare
+from cellstate.pools import ROOT, Epoch, Pool, Pools, PoolShare
 from cellstate.resources import Resources
+from omega.queries.wording import listing
 
 if TYPE_CHECKING:
     from cellstate.pool_records import PoolUse
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-9
 """Fair shares that differ by less are equal."""
+SHARING = ("weight", "guarantee", "mode", "sort_keys", "integral", "reclaim", "borrowing", "lending", "preemption")
+"""Settings of a pool that only schedulers with the ordering ``fair-pools`` read."""
 NORMAL, BELOW = "normal", "below fair share"
 
 
@@ -143,6 +146,26 @@ def status(pools: Pools, name: str, share: PoolShare, fair: Sequence[float]) -> 
     tolerance = pools.preemption(name).starvation_tolerance or 0.0
     vectors = (np.array(fair), np.array(share.demand), np.array(share.usage))
     return BELOW if is_below_fair_share(*vectors, tolerance, job=False) else NORMAL
+
+
+def not_in_effect(cell: "Queries", pool: Pool | None) -> str:
+    """Return which settings of a pool are not in effect, and why; empty when all are.
+
+    Limits hold for every scheduler; weights, guarantees and the other settings only for live schedulers that share by
+    pools. A scheduler reports that with its heartbeat; before the first one it counts as sharing.
+    """
+    known = Pool(pool.name) if pool else None
+    names = [name for name in SHARING if pool and getattr(pool, name) != getattr(known, name)]
+    live = {member: figures for member, (_, alive, figures) in cell.members().items() if alive}
+    ignore = sorted(member for member, figures in live.items() if not figures.get("uses_pools", True))
+    if not names or (live and not ignore):
+        return ""
+    settings = ", ".join(names)
+    if not live:
+        return f"{settings}: not in effect while no scheduler is live"
+    if len(ignore) == len(live):
+        return f"{settings}: not in effect: no live scheduler has the ordering fair-pools"
+    return f"{settings}: not in effect for {listing(ignore)}, which have another ordering than fair-pools"
 
 
 def _named(resources: Sequence[str], values: Sequence[float]) -> dict[str, float]:

@@ -1,17 +1,24 @@
-"""What went wrong lately, read from the end of the log."""
+"""Recent errors, and since when machines are not up, read from the end of the log."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cellstate.model import MachineState
 from omega.queries.events import Event, events, extent, since_time
 
 if TYPE_CHECKING:
+    from cellstate.model import Machine
     from cellstate.ports import Queries
 
 LATELY_SECONDS = 900
 MOST_VERSIONS = 5_000
 """Versions of the log that are read: some 0.2 s."""
+MOST_SEARCHED = 10_000
+"""Newest versions of the log that are searched for the begin of a state: some 0.2 s."""
+WINDOW = 2_000
+"""Versions read at once when the log is searched backwards."""
 KINDS = ("failed", "lost", "evicted", "conflict")
 NAMES = {"conflict": "conflicts"}
 
@@ -54,4 +61,22 @@ def recently(cell: "Queries", now_ms: int) -> Recently:
     first = cell.facts(since, 1) if kept.newest - since >= MOST_VERSIONS else []
     if first:
         found.seconds, found.whole = min(LATELY_SECONDS, max(0, now_ms - first[0].at_ms) // 1000), False
+    return found
+
+
+def states_since(cell: "Queries", machines: "Sequence[Machine]") -> dict[int, int]:
+    """Return since when machines that are not up have their state, by index: ms since 1970.
+
+    A machine is missing when the change is older than the searched end of the log.
+    """
+    wanted = {machine.index: machine.state.name.lower() for machine in machines if machine.state is not MachineState.UP}
+    kept, found = extent(cell), dict[int, int]()
+    to, oldest = kept.newest, max(kept.first - 1, kept.newest - MOST_SEARCHED)
+    while wanted and to > oldest:
+        after = max(oldest, to - WINDOW)
+        for event in reversed(list(events(cell, after, to, ("machine",)))):
+            if event.machine in wanted and event.more.get("state") == wanted[event.machine]:
+                found[event.machine] = event.at_ms
+                del wanted[event.machine]
+        to = after
     return found

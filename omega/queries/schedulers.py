@@ -19,7 +19,7 @@ OVER_AND_OVER = 10
 def describe(cell: "Queries", everybody: bool = False) -> list[dict[str, Any]]:
     """Return every live scheduler as plain values, with `everybody` also past ones. Times in seconds.
 
-    The figures are those of its last heartbeat, null before the first.
+    The figures are those of its last heartbeat, at `heartbeat_at_ms` by its clock; null before the first.
     """
     members, figures = cell.members(), cell.figures() if everybody else {}
     return [
@@ -47,6 +47,7 @@ def as_plain(member: str, incarnation: int | None, alive: bool, own: Mapping[str
         "busyness": own.get("busyness"),
         "seconds": own.get("seconds"),
         "metrics": own.get("metrics"),
+        "heartbeat_at_ms": own.get("at_ms"),
         "pid": own.get("pid"),
         "host": own.get("host"),
     }

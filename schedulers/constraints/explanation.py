@@ -26,12 +26,16 @@ from schedulers.work import Work
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One demand: its kind (a `Reason`), its text, the number of machines it excludes and the number that remain."""
+    """One demand: its kind (a `Reason`), its text, the number of machines it excludes and the number that remain.
+
+    `machines` are the first indices of those that it excludes, as many as were asked for.
+    """
 
     reason: Reason
     what: str
     excludes: int
     remaining: int
+    machines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +101,19 @@ class _Sieve:
     """Remaining machines, and the steps so far."""
 
     left: Mask
+    listed: int | None = 0
+    """Number of excluded machines to list for each step; None: all."""
     steps: list[Step] = field(default_factory=list)
     emptied: Reason | None = None
 
     def keep(self, reason: Reason, what: str, mask: Mask, *, always: bool = True) -> None:
         """Exclude the machines outside `mask`; a step that excludes none is kept only when it is `always` shown."""
-        before = int(self.left.sum())
-        self.left = self.left & mask
+        before, was = int(self.left.sum()), self.left
+        self.left = was & mask
         remaining = int(self.left.sum())
         if always or before > remaining:
-            self.steps.append(Step(reason, what, before - remaining, remaining))
+            first = () if self.listed == 0 else tuple(np.flatnonzero(was & ~mask)[: self.listed].tolist())
+            self.steps.append(Step(reason, what, before - remaining, remaining, first))
         if before and not remaining and self.emptied is None:
             self.emptied = reason
 
@@ -118,12 +125,13 @@ def _waited_for(job: Job) -> str:
 
 def explain(
     work: Work, snapshot: Snapshot, use: KindUse | None = None, names: tuple[str, ...] = (), *, scheduled: bool = True,
-    pool_limit: ReachedLimit | None = None,
+    pool_limit: ReachedLimit | None = None, listed: int | None = 0,
 ) -> Explanation:  # fmt: skip
     """Explain why `work` is pending on `snapshot`, which is left unchanged.
 
     `use` has the limits and the use of the job's type, when there are limits; `names` are the cell's resources;
-    `scheduled` is whether a scheduler of its type is live; `pool_limit` is the limit of a pool that excludes it.
+    `scheduled` is whether a scheduler of its type is live; `pool_limit` is the limit of a pool that excludes it;
+    `listed` is how many of the machines that a demand excludes are listed with it (None: all).
     """
     known = int((snapshot.rows[2] != MachineState.GONE).sum())
     if work.job.state is JobState.HELD:
@@ -140,7 +148,7 @@ def explain(
     here = places_of(work, snapshot)
     fits = _dry_run(work, snapshot, here)
     parts = tuple(
-        _part(work, group, left, fits.get(group, 0), snapshot, here, names)
+        _part(work, group, left, fits.get(group, 0), snapshot, here, names, listed)
         for group, left in enumerate(work.left)
         if left
     )
@@ -167,10 +175,17 @@ def _dry_run(work: Work, snapshot: Snapshot, here: dict[int, int]) -> dict[int, 
 
 
 def _part(
-    work: Work, group: int, left: int, fits: int, snapshot: Snapshot, here: dict[int, int], names: tuple[str, ...]
+    work: Work,
+    group: int,
+    left: int,
+    fits: int,
+    snapshot: Snapshot,
+    here: dict[int, int],
+    names: tuple[str, ...],
+    listed: int | None,
 ) -> GroupExplanation:
     wants = demands(work.job, group)
-    sieve = _Sieve(snapshot.rows[2] != MachineState.GONE)
+    sieve = _Sieve(snapshot.rows[2] != MachineState.GONE, listed)
     _apply(sieve, wants, work, group, snapshot, here, names)
     reason = Reason.WAITING
     if fits < left:

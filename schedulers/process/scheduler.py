@@ -221,6 +221,7 @@ class Process:
         delayed = {job_id: int(until * 1000) for job_id, until in self.scheduler.queue.delayed(MOST_DELAYED).items()}
         self.reasons.delayed(delayed, time.time())
         where = {"metrics": self._url, "pid": os.getpid(), "host": socket.gethostname()}
+        where |= {"at_ms": int(time.time() * 1000), "uses_pools": self.scheduler.uses_pools}
         return still.as_dict(time.time(), queued, blocked) | {
             "evicts": evicts, "evicts_by": by, "delayed": delayed, "reasons": self.reasons.as_dict(),
             **where,

@@ -55,6 +55,9 @@ def test_a_pool_is_created_changed_and_removed(omega: Omega) -> None:
         "limits": {"tasks": "9"},
         "users": ["ada"],
         "number": 1,
+        "over": {},
+        "evicted": 0,
+        "not_in_effect": "weight, guarantee: not in effect while no scheduler is live",
     }
     changed = omega.json(
         "pool",

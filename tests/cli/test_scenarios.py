@@ -1,14 +1,18 @@
 """What users of other schedulers reported of explanations, lists and limits (docs/faults.md, W and O)."""
 
+from typing import Any
+
 import pytest
 
 from cellstate.cell import Membership
-from cellstate.model import Gang, JobSpec, Limits, MachineSpec, TaskGroup
+from cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
+from cli.app import App
 from omega.queries.events import events, extent
 from omega.queries.job_history import past
 from omega.queries.recent import recently
+from omega.queries.schedulers import PLAIN
 from tests.cli.conftest import Omega, join
 from tests.unit.schedulers.rig import Rig
 from tests.unit.schedulers.rig import spec as small
@@ -66,7 +70,10 @@ def test_w03_each_machine_is_counted_once_and_one_machine_tells_all(omega: Omega
     found = omega.json("job", "why", "web")
     steps = found["groups"][0]["steps"]
     assert sum(step["excludes"] for step in steps) == found["machines"] == 3
-    assert [step["excludes"] for step in steps if step["excludes"]] == [1, 1, 1]
+    assert [step["machines"] for step in steps if step["excludes"]] == [["m0"], ["m1"], ["m2"]]
+    lines = omega.text("job", "why", "web", "--verbose").splitlines()
+    demand = next(i for i, line in enumerate(lines) if "constraint class" in line)
+    assert lines[demand + 1].split() == ["m0"]
     failed = {
         name: [
             check["what"]
@@ -133,6 +140,22 @@ def test_o01_what_can_be_read_is_listed(store_url: str, omega: Omega, cell: Redi
     assert omega.json("scheduler", "list")["schedulers"][0]["state"] == "lapsed"
 
 
+def test_o01_since_when_a_member_is_silent(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 2)
+    me, now = cell.register_scheduler("batch/0", "nonce", 60_000, 1), App.now_ms()
+    cell.renew_scheduler(me, 60_000, {"at_ms": now - 125_000} | dict.fromkeys(PLAIN, 0) | {"conflict_fraction": 0.0})
+    cell.client.delete(f"omega:{{{cell.name}}}:lease:{me.member}")
+    assert omega.json("scheduler", "list")["schedulers"][0]["heartbeat_at_ms"] == now - 125_000
+    assert " lapsed 2m0" in omega.text("scheduler", "list")
+    cell.set_machine_state(1, MachineState.DOWN, now - 65_000, "ada")
+    cell.set_machine_state(0, MachineState.DRAINED, now, "ada")
+    assert omega.json("machine", "status", "m1")["state_since_ms"] == now - 65_000
+    assert "down since " in omega.text("machine", "status", "m1")
+    listed = {each["name"]: each["state_since_ms"] for each in omega.json("machine", "list", "-v")["machines"]}
+    assert listed == {"m0": now, "m1": now - 65_000}
+    assert " down 1m0" in omega.text("machine", "list", "--verbose")
+
+
 def test_o02_evicted_tasks_are_counted_once(cell: RedisCell) -> None:
     join(cell, 2)  # 4 cpu each
     me = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
@@ -162,6 +185,49 @@ def test_o02_evicted_tasks_are_counted_once(cell: RedisCell) -> None:
 def test_o03_an_unknown_pool_is_refused(omega: Omega, cell: RedisCell) -> None:
     omega.run("pool", "set", "known")
     assert "did you mean known" in omega.error("job", "run", "--pool", "knwon", "--cpu", "1", "--", "true")
+
+
+def test_o03_settings_that_no_scheduler_reads_are_reported(omega: Omega, cell: RedisCell) -> None:
+    limits = omega.json("pool", "set", "limits", "--limit", "cpu=8")["pool"]
+    assert limits["not_in_effect"] == "", "limits hold for every scheduler"
+    alone = omega.json("pool", "set", "p", "--weight", "2", "--guarantee", "cpu=4")["pool"]
+    assert alone["not_in_effect"] == "weight, guarantee: not in effect while no scheduler is live"
+    own = cell.register_scheduler("own/0", "nonce", 60_000, 1)
+    cell.renew_scheduler(own, 60_000, {"uses_pools": False})
+    told = "weight, guarantee: not in effect: no live scheduler has the ordering fair-pools"
+    assert omega.json("pool", "show", "p")["pool"]["not_in_effect"] == told
+    assert f"warning: pool p: {told}" in omega.run("pool", "set", "p", "--weight", "3").stderr
+    assert "weight, guarantee: no live scheduler has the ordering fair-pools" in omega.text("pool", "show", "p")
+    batch = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
+    cell.renew_scheduler(batch, 60_000, {"uses_pools": True})
+    assert "not in effect for own/0" in omega.json("pool", "show", "p")["pool"]["not_in_effect"]
+    cell.deregister_scheduler(own, 2)
+    assert omega.json("pool", "show", "p")["pool"]["not_in_effect"] == ""
+
+
+@pytest.mark.parametrize("of", ["kind", "pool"])
+def test_o04_the_difference_is_evicted_on_demand(omega: Omega, cell: RedisCell, of: str) -> None:
+    join(cell, 4)
+    me = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
+    omega.run("pool", "set", "p")
+    omega.run("pool", "set", "below", "--parent", "p")
+    in_pool: dict[str, Any] = {"extra": {"pool": "below"}} if of == "pool" else {}
+    cell.submit([job(f"s{i}", 1, 1_000, precedence=i // 5, **in_pool) for i in range(10)], 1, "ada")
+    other = JobSpec("other", "other", "service", (TaskGroup((1_000, 0), 2),), 0)
+    cell.submit([other], 1, "ada")
+    for i in range(10):
+        assert place(cell, me, i + 1, f"s{i}", Claim(i % 4, 0, 1)) == 1
+    assert place(cell, me, 11, "other", Claim(3, 0, 2)) == 2
+    setting = ("cell", "limits", "batch", "--cpu", "6") if of == "kind" else ("pool", "set", "p", "--limit", "cpu=6")
+    kept = omega.run(*setting)
+    what = "kind batch" if of == "kind" else "pool p"
+    assert f"warning: {what}: over by cpu 4: running tasks continue" in kept.stderr
+    found = omega.json(*setting, "--over", "evict")
+    assert (found if of == "kind" else found["pool"])["evicted"] == 4
+    left = sorted(run.job for run in cell.runs(range(4)) if not run.leaving)
+    assert left == ["other", "s0", "s5", "s6", "s7", "s8", "s9"], "the least important, of equals the newest"
+    assert [fact.words[-1] for fact in cell.facts(kinds=("evicted",))] == ["limit"] * 4
+    assert omega.json("cell", "verify")["ok"]
 
 
 @pytest.mark.parametrize("of", ["kind", "pool"])

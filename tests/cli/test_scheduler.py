@@ -201,6 +201,7 @@ def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
             "busyness",
             "seconds",
             "metrics",
+            "heartbeat_at_ms",
             "pid",
             "host",
         )

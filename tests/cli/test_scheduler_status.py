@@ -28,7 +28,7 @@ def three(cell: RedisCell) -> RedisCell:
 
 def test_every_field(omega: Omega, three: RedisCell) -> None:
     (found,) = omega.json("scheduler", "status", "batch/0")["schedulers"]
-    assert (found.pop("seconds"), found.pop("metrics")) == (10.0, None)
+    assert (found.pop("seconds"), found.pop("metrics"), found.pop("heartbeat_at_ms")) == (10.0, None, None)
     assert (found.pop("host"), found.pop("pid")) == (None, None), "its figures came from no process"
     assert found == {
         "member": "batch/0",

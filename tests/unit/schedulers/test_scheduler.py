@@ -6,6 +6,7 @@ import pytest
 
 from cellstate.model import MOST_CLAIMS, Gang, JobState
 from cellstate.transaction import Claim, Detection, Transaction, Verdict
+from schedulers.ordering.fair_pools import FairPools
 from schedulers.outcomes import rebase
 from schedulers.placement.scored import BestFit
 from schedulers.placement.service import Service
@@ -291,6 +292,13 @@ def test_fine_transactions_and_those_with_nothing_before_them_stay_as_they_are()
 
 
 # Presets
+
+
+def test_schedulers_that_share_by_pools() -> None:
+    own = Scheduler("own")
+    assert (batch().uses_pools, service().uses_pools, own.uses_pools) == (True, True, False)
+    own.ordering = FairPools()
+    assert own.uses_pools
 
 
 def test_presets_and_their_dice() -> None:

@@ -1,0 +1,45 @@
+"""The option --over of commands that set limits, and what they print when the use exceeds one."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from cli import render, words
+from cli.app import App
+
+if TYPE_CHECKING:
+    from cellstate.model import Job
+    from cellstate.ports import OperatorStore
+
+Command = TypeVar("Command", bound=Callable[..., object])
+over_option: Callable[[Command], Command] = click.option(
+    "--over",
+    type=click.Choice(("keep", "evict")),
+    default="keep",
+    show_default=True,
+    help="Tasks above a lowered limit: keep them until they end, or evict the least important ones.",
+)
+
+
+def settle(
+    app: App,
+    cell: "OperatorStore",
+    what: str,
+    mode: str,
+    excess: Callable[[], Mapping[str, int]],
+    belongs: "Callable[[Job], bool]",
+) -> tuple[dict[str, int], int]:
+    """Evict what is over a limit, or report it; return by how much the use is over now, and the evicted tasks."""
+    from cellstate.resources import format_amount
+    from omega.over_limit import evict
+
+    evicted = evict(cell, excess, belongs, app.now_ms, app.by) if mode == "evict" else 0
+    over = dict(excess())
+    if evicted:
+        render.note(f"{what}: {words.count(evicted, 'task')} evicted; they are pending again")
+    if over:
+        amounts = ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in over.items())
+        kept = "running tasks continue, none starts until enough have ended; --over evict evicts the difference"
+        render.warning(f"{what}: over by {amounts}: {kept}")
+    return over, evicted
