@@ -51,9 +51,11 @@ class Story:
 
     def follow(self, facts: Iterable[Fact], pool_of: Mapping[str, str]) -> None:
         """Read the log; `pool_of` names the pool of each job."""
-        forced = ""
+        forced, version = "", -1
         for fact in facts:
-            self._pass(max(self._now, (fact.at_ms - self.begin_ms) / 1000))
+            if fact.version != version:  # in between the room of evicted tasks is not taken yet
+                version = fact.version
+                self._pass(max(self._now, (fact.at_ms - self.begin_ms) / 1000))
             words = fact.words
             if words[0] == "assert":
                 forced = words[1]
@@ -113,6 +115,8 @@ class Story:
     def _judge(self, texts: Sequence[str]) -> None:
         before, after = [], []
         for text in texts:
+            if text[0] in "=+":
+                return  # within a pool its sum stays the same
             was, now, share = ([float(amount) for amount in part.split(",")] for part in text.split(";")[1:])
             moved = [d for d in range(len(share)) if was[d] != now[d]]
             before.append(max((_ratio(was[d], share[d]) for d in moved), default=0.0))

@@ -5,6 +5,7 @@ Shares, demand and usage are parts of the tree's totals, by resource.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from schedulers.fairshare.standings import EpochShares
 from schedulers.fairshare.starvation import Stand, Starvation, Status
 from schedulers.work import Work
 
+SETTLED_SECONDS = 5.0
+"""How long a job is below its share, and a task runs, before one evicts the other within a pool."""
 _HELD = "held at the epoch"
 """Where a job's unplaced tasks at the first look at an epoch stand among its notes."""
 
@@ -130,13 +133,40 @@ class JobStandings:
         self._rules[work.id] = rules
         self._units[work.id] = unit = stand.parts(need) if need else np.zeros(len(stand.totals))
         self.starving.update_one(now, work.id, Stand(stand.share, stand.demand, stand.usage, unit, work.remaining))
-        return self.starving.status(work.id)
+        settled = (self.starving.since(work.id) or now) + SETTLED_SECONDS <= now
+        return self.starving.status(work.id) if settled else Status.NORMAL
+
+    def due(self, job: str) -> float | None:
+        """When a job that is below its share may evict within its pool (seconds); None when it is not, or may."""
+        since, due = self.starving.since(job), self.starving.due(job)
+        if since is None:
+            return None
+        return max(since + SETTLED_SECONDS, since if due is None else due)
 
     def victim_starves(self, job: str, stand: JobStand, rules: tuple[float, float, float], now: float) -> bool:
         """Follow the state of a job that may lose tasks; it loses none while it starves itself."""
         self._rules[job] = rules
         self._victims.update_one(now, job, Stand(stand.share, stand.demand, stand.usage, np.zeros(len(stand.share)), 1))
         return self._victims.status(job) > Status.NORMAL
+
+    def tasks_due(self, epoch: Epoch, job: str, need: Resources) -> float | None:
+        """How many tasks of this need the share of a job holds; None for an unknown job."""
+        found = self.index(epoch).of.get(job)
+        if found is None:
+            return None
+        tree, _, share = found
+        of = zip(share, epoch.totals[tree], need, strict=True)
+        return min((part * total / amount for part, total, amount in of if amount), default=0.0)
+
+    def lacking(self, epoch: Epoch, work: Work, need: Resources) -> int | None:
+        """How many tasks a job of this scheduler lacks to its share; None for an unknown job."""
+        stand = self.of_work(epoch, work)
+        if stand is None:
+            return None
+        missing = ((stand.share - stand.usage) * stand.totals).tolist()
+        return min(
+            (ceil(amount / each - EPSILON) for amount, each in zip(missing, need, strict=True) if each), default=0
+        )
 
     def lost(self, job: str, amounts: Resources) -> None:
         """Tasks of a job were evicted by this scheduler; the published epoch does not know it yet."""

@@ -26,8 +26,9 @@ from schedulers.fairshare.standings import Path, Standings, StandingsOf
 from schedulers.fairshare.starvation import DEFAULTS, Starvation, Status
 from schedulers.policies import Placement, Preemption
 from schedulers.preemption.partitions import PartitionPlan
-from schedulers.preemption.plans import Flight, Plan, leaf_of_work, unit_of
+from schedulers.preemption.plans import Plan
 from schedulers.preemption.precedence import Precedence, might_hold
+from schedulers.preemption.sets import Flight, leaf_of_work, unit_of
 from schedulers.preemption.stages import Backoff
 from schedulers.work import Work
 
@@ -153,7 +154,7 @@ class FairShare(Preemption):
         own = self.jobs.status(work, found.shares, self._rules_of(leaf, found), now)
         if lowest is None and own is Status.NORMAL:
             due = [self._starving.due(name) for name in path]
-            due += [self.jobs.starving.due(work.id)] if work.entitled else []
+            due += [self.jobs.due(work.id)] if work.entitled else []
             if times := [at for at in due if at is not None]:
                 work.again = max(min(times), now) + 0.001
         elif found.shares.pools.tree_of(path[-1]).partition_everywhere:

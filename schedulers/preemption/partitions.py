@@ -5,7 +5,6 @@ option `partition_everywhere` of a tree it decides between all jobs of the tree,
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -15,20 +14,17 @@ from cellstate.fairness import Assertion, Floor, Threshold, is_below
 from cellstate.residents import Resident
 from cellstate.resources import Resources
 from schedulers.fairshare.curves import Floats
-from schedulers.fairshare.job_standings import JobStand, bounds_of
+from schedulers.fairshare.job_standings import SETTLED_SECONDS, JobStand, bounds_of
 from schedulers.fairshare.partition import Bounds, Preemptible
 from schedulers.fairshare.standings import Standings
 from schedulers.fairshare.starvation import Status
-from schedulers.preemption.plans import Plan, _Losses, leaf_of_work
+from schedulers.preemption.plans import Plan
+from schedulers.preemption.sets import Losses, leaf_of_work
 from schedulers.preemption.stages import least_for
 from schedulers.work import Work
 
 if TYPE_CHECKING:
     from schedulers.preemption.fair_share import FairShare
-
-
-SETTLED_SECONDS = 5.0
-"""For how long a task runs at least before the partition of its job gives it up: nothing is undone at once."""
 
 
 class _Victim:
@@ -101,7 +97,7 @@ class PartitionPlan(Plan):
                 floors += [Floor(job, victim.stand.amounts(least), every) for least, every in kept]
         return Assertion(threshold, (), found.snapshot.lanes.complete_to, tuple(floors))
 
-    def _legal(self, taken: Resources, losses: _Losses) -> bool:
+    def _legal(self, taken: Resources, losses: Losses) -> bool:
         """See Plan._legal: what victims keep was tested task by task."""
         return is_below(self.used(), self.share(), taken)
 
@@ -162,15 +158,6 @@ class PartitionPlan(Plan):
             victim.newer[run.placement] = newer
             newer = newer + stand.parts([amount * run.tasks for amount in run.need])
         return victim
-
-    @cached_property
-    def _runs(self) -> dict[str, list[Resident]]:
-        """The runs of each job on known machines."""
-        residents, found = self.snapshot.residents, dict[str, list[Resident]]()
-        for machine in np.flatnonzero(residents.known(self.snapshot.number)).tolist():
-            for each in residents.on(machine):
-                found.setdefault(each.job, []).append(each)
-        return found
 
     def _most(self, resident: Resident) -> int:
         """See Plan._most: the newest tasks of the run, as far as the partition does not protect them."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from math import ceil
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cellstate.fairness import Assertion, Loss, is_kept_in_full, is_legal, leaf_of
+from cellstate.fairness import Assertion, Loss, is_kept_in_full, is_legal
 from cellstate.residents import Resident
 from cellstate.resources import Resources
 from cellstate.transaction import Claim
@@ -17,6 +18,7 @@ from schedulers.fairshare.starvation import Status
 from schedulers.fitting import fitting
 from schedulers.policies import Placement, claims_of
 from schedulers.preemption.precedence import might_hold
+from schedulers.preemption.sets import Flight, Losses, leaf_of_work, without_needless
 from schedulers.work import Work
 
 if TYPE_CHECKING:
@@ -24,33 +26,6 @@ if TYPE_CHECKING:
 
 MOST_EVICTIONS, MOST_STARTS = 200, 500
 """Of one transaction."""
-
-
-def leaf_of_work(work: Work) -> str:
-    """Return the leaf pool of a job."""
-    return leaf_of(work.pool, work.user)
-
-
-def unit_of(work: Work, need: Resources) -> Sequence[float]:
-    """Return the least unit that a job wants next: a task, or all of a gang."""
-    if not work.gang:
-        return need
-    groups = [(work.need(group), left) for group, left in enumerate(work.left)]
-    return [float(sum(amounts[d] * left for amounts, left in groups)) for d in range(len(need))]
-
-
-class Flight(NamedTuple):
-    """Evictions whose outcome is not known.
-
-    What leaf pools lose, tasks that go by placement, the room on machines, the victims by placement, and the pools that
-    gain.
-    """
-
-    lost: Sequence[tuple[str, Resources]]
-    gone: dict[int, int]
-    freed: Sequence[tuple[int, Resources]]
-    victims: dict[int, Resident]
-    gaining: Path = ()
 
 
 class Plan:
@@ -131,7 +106,9 @@ class Plan:
             (ceil((part - has) / amount) for part, has, amount in zip(share, used, self.need, strict=True) if amount),
             default=0,
         )
-        return min(self.work.left[self.group], MOST_STARTS, max(1, ceil(deficit / self.planners())))
+        deficit = ceil(deficit / self.planners())
+        own = self.policy.jobs.lacking(self.found.shares.epoch, self.work, self.need)
+        return min(self.work.left[self.group], MOST_STARTS, max(1, deficit if own is None else min(deficit, own)))
 
     # The evictor
 
@@ -179,7 +156,7 @@ class Plan:
         fits = np.where((room < 0).any(axis=0), 0, fitting(np.maximum(room, 0), self.need))
         missing = wanted - int(np.minimum(fits, wanted).sum())
         taken = tuple(amount * wanted for amount in self.need)
-        losses = _Losses()
+        losses = Losses()
         for machine, resident in self._candidates():
             while missing > 0 and (chosen := self._enough(machine, resident)) is not None:
                 self._count(chosen, losses)
@@ -192,7 +169,7 @@ class Plan:
             return 0
         return wanted
 
-    def _count(self, chosen: Sequence[tuple[Resident, int]], losses: "_Losses") -> None:
+    def _count(self, chosen: Sequence[tuple[Resident, int]], losses: "Losses") -> None:
         """Add victims to what pools lose, before they are carried out."""
         for resident, count in chosen:
             pool, unit = self._pool(resident), self._unit(resident)
@@ -205,7 +182,7 @@ class Plan:
         pair = self.found.pair(self.path, self._path(resident))
         return "" if pair is None else pair[1]
 
-    def _legal(self, taken: Resources, losses: "_Losses") -> bool:
+    def _legal(self, taken: Resources, losses: "Losses") -> bool:
         """Whether a set is legal on the snapshot, with what this plan evicts already."""
         sets = [Loss(losses.held[name], self.found.due(name), units) for name, units in losses.units.items()]
         return bool(sets) and self._matters(taken, sets) and is_legal(self.used(), self.share(), taken, sets)
@@ -251,8 +228,31 @@ class Plan:
         return self.policy.rank(resident) if self.whole else resident.placement
 
     def _stage(self, resident: Resident) -> int:
-        """Return the order of a task before machines and age count, smallest first."""
-        return 0
+        """Return the order of a task before machines and age count, smallest first: jobs above their shares first."""
+        return 1 if self.whole and resident.placement in self._within_shares else 0
+
+    @cached_property
+    def _within_shares(self) -> set[int]:
+        """Runs that are within the shares of their jobs: the oldest, as far as the machines are known."""
+        found, older = set[int](), dict[str, float]()
+        part = float(self.snapshot.residents.known(self.snapshot.number).mean()) if self.snapshot.size else 1.0
+        for run in sorted((run for each in self._runs.values() for run in each), key=lambda each: each.placement):
+            if run.job not in older:
+                tasks = self.policy.jobs.tasks_due(self.found.shares.epoch, run.job, run.need)
+                older[run.job] = 0.0 if tasks is None else -tasks * part
+            if older[run.job] < 0.0:
+                found.add(run.placement)
+            older[run.job] += run.tasks
+        return found
+
+    @cached_property
+    def _runs(self) -> dict[str, list[Resident]]:
+        """The runs of each job on known machines."""
+        residents, found = self.snapshot.residents, dict[str, list[Resident]]()
+        for machine in np.flatnonzero(residents.known(self.snapshot.number)).tolist():
+            for each in residents.on(machine):
+                found.setdefault(each.job, []).append(each)
+        return found
 
     def _most(self, resident: Resident) -> int:
         """Return how many tasks of a run may go now."""
@@ -312,14 +312,14 @@ class Plan:
             if count > 0:
                 chosen.append((resident, count))
                 lacking = [lack - need * count for lack, need in zip(lacking, resident.need, strict=True)]
-        return _without_needless(chosen, lacking) if all(amount <= 0 for amount in lacking) else None
+        return without_needless(chosen, lacking) if all(amount <= 0 for amount in lacking) else None
 
     def _for_task(self, machine: int, first: Resident) -> int | None:
         """Add victims for one more task on a machine when the set is legal; returns their number."""
         chosen = self._enough(machine, first)
         if chosen is None:
             return None
-        losses = _Losses()
+        losses = Losses()
         self._count(chosen, losses)
         if not self._legal(self.need, losses):
             return None
@@ -367,23 +367,3 @@ class Plan:
         """Name the victims of each claim; the first claim on a machine names all that go there."""
         left = dict(self.victims)
         return [claim._replace(evict=tuple(left.pop(claim.machine, ()))) for claim in claims]
-
-
-class _Losses:
-    """What the pools of victims held before a set, and the units that go (tasks, strict gangs)."""
-
-    def __init__(self) -> None:
-        self.held: dict[str, Resources] = {}
-        self.units: dict[str, list[Resources]] = {}
-
-
-def _without_needless(chosen: Sequence[tuple[Resident, int]], missing: Sequence[int]) -> list[tuple[Resident, int]]:
-    """Leave out victims that turned out not to be needed, the last chosen first; `missing` is 0 or less."""
-    kept, spare = list[tuple[Resident, int]](), [-amount for amount in missing]
-    for resident, count in reversed(chosen):
-        fits = [left // need for left, need in zip(spare, resident.need, strict=True) if need]
-        stay = min([count, *fits])
-        spare = [left - need * stay for left, need in zip(spare, resident.need, strict=True)]
-        if stay < count:
-            kept.append((resident, count - stay))
-    return kept[::-1]
