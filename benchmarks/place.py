@@ -1,10 +1,11 @@
-"""``omega bench place`` and ``omega bench sync``: what deciding and following the store cost, memory, fair shares."""
+"""``omega bench place`` and ``omega bench sync``: the cost of decisions, syncs, memory and fair shares."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.attempts import measure_attempts
 from benchmarks.computer import computer, wait_calm
+from benchmarks.epochs import measure_epochs
 from benchmarks.fair_shares import measure_fair_shares
 from benchmarks.launch import Document, launch, progress
 from benchmarks.memory import measure_scheduler, measure_server
@@ -14,7 +15,8 @@ from benchmarks.store import Saved, measured_store
 from benchmarks.sync import measure_sync
 from cellstate.errors import BadInput
 
-PARTS = ("placement", "sync", "memory", "fair-shares", "pools", "lanes")
+PARTS = ("placement", "sync", "memory", "fair-shares", "pools", "lanes", "epochs")
+_WITH_STORE = {"sync", "memory", "epochs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def measure(settings: Settings) -> Document:
     if "lanes" in settings.parts:
         document["lanes"] = measure_attempts()
         progress("place: lanes measured")
-    if {"sync", "memory"} & set(settings.parts):
+    if _WITH_STORE & set(settings.parts):
         with measured_store(settings.store, append_only=settings.append_only) as store:
             document["store"] = store.describe()
             store.make_cell()
@@ -59,6 +61,8 @@ def measure(settings: Settings) -> Document:
             if "sync" in settings.parts:
                 document["sync"] = measure_sync(store, empty, list(settings.sync_machines), list(settings.changed))
                 progress("place: sync measured")
+            if "epochs" in settings.parts:
+                document["epochs"] = measure_epochs(store, empty)
             if "memory" in settings.parts:
                 machines, tasks = settings.memory_machines, settings.memory_tasks
                 document["memory"] = {

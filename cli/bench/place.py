@@ -48,15 +48,26 @@ def _place(app: App, **settings: Any) -> None:
             ["ordering", ">jobs", ">lanes", ">ms an attempt of 8 jobs"],
             [[row["ordering"], row["jobs"], row["lanes"], row["milliseconds"]] for row in lanes],
         )
+    if epochs := document.get("epochs"):
+        columns = {
+            "pools": ">pools",
+            "jobs": ">jobs",
+            "reading_server_ms": ">reading, server ms",
+            "server_ms": ">epoch, server ms",
+            "own_cpu_ms": ">publisher ms",
+            "longest_pause_ms": ">longest pause ms",
+            "longest_pause_without_ms": ">without",
+        }
+        render.table(list(columns.values()), [[row[name] for name in columns] for row in epochs])
     foot(document, "")
 
 
 _parts = click.option(
     "--part",
     "parts",
-    type=Listed(click.Choice(["placement", "sync", "memory", "fair-shares", "pools", "lanes"])),
+    type=Listed(click.Choice(["placement", "sync", "memory", "fair-shares", "pools", "lanes", "epochs"])),
     metavar="PART,…",
-    help="Parts to measure: placement, sync, memory, fair-shares, pools, lanes (default: all).",
+    help="Parts to measure: placement, sync, memory, fair-shares, pools, lanes, epochs (default: all).",
 )
 _sizes = click.option("--machines", type=NUMBERS, metavar="N,…", help="Cell sizes (default: 1000,10000,100000).")
 
@@ -68,10 +79,11 @@ _sizes = click.option("--machines", type=NUMBERS, metavar="N,…", help="Cell si
 @store_option
 @click.pass_obj
 def command(app: App, parts: Any, machines: Any, append_only: bool, store: str | None) -> None:
-    """Measure the time to place a job, the cost of a sync, memory, fair shares, scheduling by pools, and lanes.
+    """Measure placements, syncs, memory, fair shares, scheduling by pools, lanes, and epochs.
 
     Placement by policy and cell size; syncs by number of changed machines; memory of a scheduler and of the
     server; fair shares by size of the pool tree; scheduling by number of pools, in processor time; attempts by
-    number of lanes (users, precedences).
+    number of lanes (users, precedences); epochs by the server's time and by what they take from the attempts
+    of the scheduler that publishes them.
     """
     _place(app, parts=parts, machines=machines, append_only=append_only, store=store)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import fair_shares, memory, placement, pool_scheduling, sync
+from benchmarks import epochs, fair_shares, memory, placement, pool_scheduling, sync
 from benchmarks.place import Settings, measure
 from cellstate.errors import BadInput
 
@@ -66,3 +66,13 @@ def test_scheduling_by_pools(monkeypatch: pytest.MonkeyPatch) -> None:
     document: dict[str, Any] = measure(Settings(parts=("pools",), calm_seconds=0.0))
     assert [row["pools"] for row in document["pools"]] == [30, 0]
     assert all(row["tasks"] >= 72 and row["tasks_per_second"] > 0 for row in document["pools"])
+
+
+@pytest.mark.server
+def test_epochs_by_the_time_of_server_and_publisher(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epochs, "CASES", ((8, 30),))
+    monkeypatch.setattr(epochs, "EPOCHS", 1)
+    document: dict[str, Any] = measure(Settings(store_url, parts=("epochs",), calm_seconds=0.0))
+    (row,) = document["epochs"]
+    assert (row["pools"], row["jobs"]) == (8, 30)
+    assert all(row[name] > 0 for name in ("reading_server_ms", "server_ms", "own_cpu_ms", "longest_pause_ms"))

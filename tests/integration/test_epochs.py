@@ -1,7 +1,11 @@
 """Epochs of a live cell: who publishes when, from which machines, and that a publisher may die (semantics 34)."""
 
+import threading
 from pathlib import Path
 
+import anyio
+import anyio.abc
+import anyio.to_process
 import pytest
 
 from cellstate.array_snapshot import ArraySnapshot
@@ -12,10 +16,13 @@ from cellstate.cell import EpochMark
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.pool_records import PoolUse
 from cellstate.pools import Integral, Pool, Pools, PoolTree
+from cellstate.ports import StoredCell
 from cellstate.server import connect
 from cellstate.transaction import Claim, Position, Transaction
 from schedulers.pool_machines import totals_of
+from schedulers.presets import batch
 from schedulers.process.epochs import EpochReader, Publisher, is_due
+from schedulers.process.scheduler import Process
 from tests.integration.stage import check, join, made_cell, serve, started_processes, submit, until
 
 pytestmark = pytest.mark.server
@@ -24,6 +31,11 @@ GB = 1 << 20
 
 def job(name: str, pool: str, count: int = 50) -> JobSpec:
     return JobSpec(name, name, "batch", (TaskGroup((1000, 1024), count, 60_000),), extra={"pool": pool, "user": "ada"})
+
+
+def placed(cell: StoredCell, job_id: str) -> int:
+    found = cell.job(job_id)
+    return found.groups[0].placed if found else 0
 
 
 @pytest.mark.parametrize(
@@ -107,6 +119,36 @@ def test_schedulers_publish_and_one_that_is_killed_is_replaced(store_url: str, t
         assert epoch.by != publisher
         assert epoch.pools["b"].fair_share[0] > epoch.pools["a"].fair_share[0] > 0
         check(cell)
+
+
+def test_attempts_go_on_while_an_epoch_is_computed(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    computing = threading.Event()
+
+    async def never_ends(*_: object, **__: object) -> None:
+        computing.set()
+        await anyio.sleep_forever()
+
+    async def no_signals(_: Process, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        task_status.started()
+
+    monkeypatch.setattr(anyio.to_process, "run_sync", never_ends)
+    monkeypatch.setattr(Process, "_signals", no_signals)
+    with made_cell(store_url, "busy") as cell:
+        serve(cell)
+        join(cell, [MachineSpec("m", (4000, 8 * GB))])
+        cell.set_pools(Pools((Pool("a"),)), 0, 0, "ada")
+        process = Process(store_url, cell.name, "batch/0", batch())
+        thread = threading.Thread(target=process.run)
+        thread.start()
+        try:
+            assert computing.wait(30), "the publisher is due"
+            submit(cell, [job("x", "a", 2)])
+            until(lambda: placed(cell, "x") == 2, "placements beside the computation")
+        finally:
+            process._stop()
+            thread.join(30)
+        assert not thread.is_alive(), "a stop does not wait for the computation either"
+        assert cell.epoch() is None
 
 
 def test_a_backup_holds_pools_what_they_hold_and_the_epoch(store_url: str) -> None:
