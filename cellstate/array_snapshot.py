@@ -20,6 +20,9 @@ Take = tuple[int, Resources, int]
 """(machine, amounts per task, tasks)"""
 
 
+_UP = int(MachineState.UP)
+
+
 class ArraySnapshot(Snapshot):
     """The snapshot of a live scheduler."""
 
@@ -116,7 +119,7 @@ class ArraySnapshot(Snapshot):
             restated = rows[rows[:, 2] != MachineState.UP, 0]
             self.attributes.stale[restated[self.rows[2, restated] == MachineState.UP]] = True
         free = now[4 : 4 + size] - now[4 + size :]
-        free[:, (now[2] != MachineState.UP) | (np.minimum.reduce(free) < 0)] = -1
+        free[:, (now[2] != _UP) | (np.minimum.reduce(free) < 0)] = -1
         grown = np.logical_or.reduce(free > self._base[:, index])
         if grown.any():
             self._freed.append(index[grown])

@@ -28,12 +28,18 @@ def admitted(work: Work) -> Work:
 
 def count(work: Work, claims: Sequence[Claim], outcome: Outcome) -> AbstractSet[Verdict]:
     """Apply accepted claims; return the verdicts of the others, and PLACED when some or all were accepted."""
-    if isinstance(claims, Singles):
+    if type(claims) is Singles:
         results = outcome.claims
         placed = results.count(PLACED_ONE)
         work.left[claims.group] -= placed
         work.placed += placed
         return _PLACED if placed == len(results) else {verdict for _, verdict in results}
+    if outcome.accepted:
+        for machine, group, tasks, _, _ in claims:
+            work.left[group] -= tasks
+            work.places[machine] = work.places.get(machine, 0) + tasks
+        work.placed += outcome.placed
+        return _PLACED
     verdicts = set()
     for claim, (placed, verdict) in zip(claims, outcome.claims, strict=True):
         verdicts.add(verdict)

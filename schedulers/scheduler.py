@@ -139,7 +139,8 @@ class Scheduler:
                 self.working[job.id].takes_over(job)
                 continue
             work = self.queue.discard(job.id) or Work.of(job)
-            work.takes_over(job)
+            if work.job is not job:
+                work.takes_over(job)
             if work.remaining:
                 work.not_before = 0.0
                 self.queue.ready.add(work)
@@ -221,7 +222,7 @@ class Scheduler:
     def think_seconds(self, works: Sequence[Work]) -> float:
         """Decision time: t_job + t_task × tasks still unplaced, per job (Omega §4)."""
         seconds, paths, other = 0.0, self.paths, (self.t_job, self.t_task)
-        for work in works:
+        for work in works if paths or any(other) else ():
             t_job, t_task = paths.get(work.job.kind, other)
             seconds += t_job + t_task * sum(work.left)
         return seconds
@@ -332,7 +333,7 @@ class Scheduler:
         verdicts = count(work, transaction.claims, outcome)
         if self.sizing is not None:
             self._spare(work, now)
-        if Verdict.PLACED not in verdicts and not outcome.placed:
+        if not outcome.placed and Verdict.PLACED not in verdicts:
             self.outbox.note(work)
         if work.remaining:
             self._resume(work, verdicts, outcome, now)

@@ -62,7 +62,7 @@ class Work:
     @classmethod
     def of(cls, job: Job) -> "Work":
         """Create the work of a job as stored."""
-        return cls(job, [group.ready for group in job.groups], submitted=job.submitted_ms / 1000)
+        return cls(job, _unplaced(job), submitted=job.submitted_ms / 1000)
 
     @property
     def id(self) -> str:
@@ -155,7 +155,12 @@ class Work:
     def takes_over(self, job: Job) -> None:
         """Update the unplaced tasks from the store: tasks were requeued, or another scheduler placed some."""
         self.job = job
-        self.left = [0 if group.waiting == EMPTY else group.ready for group in job.groups]
+        self.left = _unplaced(job)
+
+
+def _unplaced(job: Job) -> list[int]:
+    """Tasks of each group that may be placed."""
+    return [0 if group.waiting == EMPTY else group.ready for group in job.groups]
 
 
 def _word(found: object) -> str:

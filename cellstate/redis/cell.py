@@ -176,7 +176,9 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         if self._flight is None:
             raise RuntimeError("no commit in flight")
         values, transactions, names, _ = self._flight
-        words = [word for transaction in transactions for word in records.write_transaction(transaction)]
+        words: list[str | bytes] = []
+        for transaction in transactions:
+            words += records.write_transaction(transaction)
         commit = script("commit")
         self._link.send(commit, self._keys(commit, str(values["member"]), names), commit.pack_arguments(values, words))
 

@@ -248,7 +248,7 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Ma
     at += _FIXED.numbers.size
     for width in _FIXED.texts:
         start = at + width
-        at = start + int.from_bytes(record[at:start], "little")
+        at = start + (record[at] if width == 1 else int.from_bytes(record[at:start], "little"))
         values.append(record[start:at].decode())
     (form, size, name, kind, precedence, order, state, gang, submitted, modified, begun, lane, commands,
      submitter) = _picked(values)  # fmt: skip

@@ -29,17 +29,15 @@ class RandomFirstFit:
         claims: list[Claim] = []
         mark = snapshot.mark()
         for group, left in enumerate(work.left):
-            if left:
-                left = self._place_group(work, group, left, snapshot, rng, claims)  # noqa: PLW2901 - counts down
-                if left and work.gang:
-                    snapshot.undo(mark)
-                    return []
+            if left and self._place_group(work, group, left, snapshot, rng, claims) and work.gang:
+                snapshot.undo(mark)
+                return []
         return claims
 
     def _place_group(
         self, work: Work, group: int, left: int, snapshot: Snapshot, rng: Random, claims: list[Claim]
     ) -> int:
-        need, size = work.need(group), snapshot.size
+        need, size = work.job.groups[group].need, snapshot.size
         if not size:
             return left
         start = int(rng.random() * size)

@@ -87,7 +87,9 @@ class Queue:
 
     def discard(self, job_id: str) -> Work | None:
         """Remove and return a job; None when it is not queued."""
-        return self.blocked.discard(job_id) or self.limited.discard(job_id) or self.ready.discard(job_id)
+        if self.has_blocked and (found := self.blocked.discard(job_id) or self.limited.discard(job_id)) is not None:
+            return found
+        return self.ready.discard(job_id)
 
     def block(self, work: Work) -> None:
         """Block a job that did not fit: it waits for room, or for a time that a policy set (`Work.until`)."""
