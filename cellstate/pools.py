@@ -59,6 +59,8 @@ class Preemption:
     backoff: float | None = None
     allow_regular_preemption: bool | None = None
     allow_aggressive_preemption: bool | None = None
+    evict_over_capacity: bool | None = None
+    evict_over_limit: bool | None = None
     minimum_runtime: float | None = None
     evictions_per_minute: int | None = None
 
@@ -67,7 +69,7 @@ DEFAULT_PREEMPTION = Preemption(
     starvation_tolerance=0.8, starvation_timeout=30.0, aggressive_starvation_timeout=120.0,
     aggressive_starvation=False, threshold=1.0, aggressive_threshold=0.2, non_preemptible_usage={},
     allocation_timeout=10.0, backoff=5.0, allow_regular_preemption=True,
-    allow_aggressive_preemption=True, minimum_runtime=0.0,
+    allow_aggressive_preemption=True, evict_over_capacity=False, evict_over_limit=False, minimum_runtime=0.0,
 )  # fmt: skip
 """Defaults where neither a pool nor an ancestor nor its tree has a setting."""
 

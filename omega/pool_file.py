@@ -47,6 +47,8 @@ class PreemptionFields(_Strict):
     backoff: float | None = None
     allow_regular_preemption: bool | None = None
     allow_aggressive_preemption: bool | None = None
+    evict_over_capacity: bool | None = None
+    evict_over_limit: bool | None = None
     minimum_runtime: float | None = None
     evictions_per_minute: int | None = None
 

@@ -75,7 +75,7 @@ def fetch(asked: Fetch, cell: Queries, snapshot: Snapshot) -> None:
         machines = snapshot.attributes.wanting(snapshot.rows[2])
         snapshot.describe(machines, cell.described(machines.tolist()))
     if asked.residents:
-        snapshot.residents.learn(asked.residents, snapshot.number, _residents(asked.residents, cell, snapshot.now))
+        snapshot.residents.learn(asked.residents, snapshot.number, residents_on(asked.residents, cell, snapshot.now))
     if asked.use:
         snapshot.use = cell.kinds().get(asked.use)
         snapshot.pool_use = cell.pool_use() if snapshot.pools.limited else {}
@@ -110,7 +110,7 @@ def _running(cell: Queries, job: Job | None) -> dict[int, int]:
     return found
 
 
-def _residents(machines: Sequence[int], cell: Queries, now: float) -> Iterator[Resident]:
+def residents_on(machines: Sequence[int], cell: Queries, now: float) -> Iterator[Resident]:
     """Yield the running tasks that hold room on some machines at a time (seconds)."""
     runs = [run for run in cell.runs(machines) if not run.leaving]
     jobs = cell.jobs_by_id(sorted({run.job for run in runs}))

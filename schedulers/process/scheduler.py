@@ -27,6 +27,7 @@ from schedulers.live import LEASE_MS, Live
 from schedulers.process.diary import Diary
 from schedulers.process.endpoint import METRICS, endpoint
 from schedulers.process.epochs import EpochReader
+from schedulers.process.excess import Excess
 from schedulers.process.housekeeping import housekeep
 from schedulers.process.log import log
 from schedulers.process.reasons import PendingReasons
@@ -67,6 +68,7 @@ class Process:
     _seen_steps: int = -1
     _hung_since: float = 0.0
     _looked_after: float = 0.0
+    _excess: Excess = field(default_factory=Excess)
     _roll_at: float = NEVER
     """Time of the next step of rolling updates if it is before the next heartbeat."""
 
@@ -211,6 +213,8 @@ class Process:
         due = time.monotonic() - self._looked_after > self.lease_ms / 1000
         if due and not housekeep(cell, int(time.time() * 1000), self.member):
             self._looked_after = time.monotonic()
+        if self._members[:1] == [self.member]:
+            self._excess.relieve(cell, live.snapshot, time.time(), self.member)
         self._roll(cell)
 
     def _figures_now(self, queued: int, blocked: int) -> dict[str, Any]:

@@ -1,0 +1,107 @@
+"""Tasks are evicted where a pool or a machine holds too much, if the pools say so: the least important, no more."""
+
+import pytest
+
+from cellstate.array_snapshot import ArraySnapshot
+from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from cellstate.pools import Pool, Preemption
+from cellstate.transaction import Mode, Position
+from schedulers.process.excess import OVER_SECONDS, Excess
+from tests.contract.conftest import AnyCell, Member
+from tests.contract.test_epochs import next_epoch
+from tests.contract.test_pools import put
+
+EVICTS = Preemption(evict_over_limit=True, evict_over_capacity=True)
+
+
+def submit(cell: AnyCell, name: str, pool: str, tasks: int, precedence: int = 0, gang: Gang = Gang.NO) -> None:
+    group = TaskGroup((1, 1), tasks)
+    cell.submit([JobSpec(name, name, "batch", (group,), precedence, gang, {"pool": pool})], 0, "ada")
+
+
+def seen(cell: AnyCell) -> ArraySnapshot:
+    snapshot = ArraySnapshot(2)
+    snapshot.apply(cell.sync(Position()))
+    snapshot.pools, snapshot.epoch = cell.pools(), next_epoch(cell, 1_000)
+    return snapshot
+
+
+def relieved(cell: AnyCell, excess: Excess | None = None, now: float = 1.0) -> int:
+    return (excess or Excess()).relieve(cell, seen(cell), now, "batch/0")
+
+
+def running(cell: AnyCell, *jobs: str) -> list[int]:
+    found = [cell.job(job) for job in jobs]
+    return [sum(group.placed for group in job.groups) for job in found if job is not None]
+
+
+def lowered(cell: AnyCell, member: Member, preemption: Preemption, **limits: int) -> None:
+    """Three jobs of pool p run two tasks each, one of q does as well; then p gets limits."""
+    put(cell, Pool("p"), Pool("q"))
+    for name, pool, precedence in (("high", "p", 9), ("old", "p", 1), ("new", "p", 1), ("other", "q", 0)):
+        submit(cell, name, pool, 2, precedence)
+        assert member.place(name, (0 if name in ("high", "old") else 1, 2)).accepted
+    put(cell, Pool("p", limits=limits, preemption=preemption), Pool("q"))
+
+
+@pytest.mark.parametrize(
+    ("limits", "left"),
+    [
+        ({"tasks": 4}, [2, 2, 0, 2]),
+        ({"tasks": 3}, [2, 1, 0, 2]),
+        ({"cpu": 5}, [2, 2, 1, 2]),
+        ({"cpu": 5, "memory": 1}, [1, 0, 0, 2]),
+        ({"jobs": 1}, [2, 0, 0, 2]),
+        ({"tasks": 6}, [2, 2, 2, 2]),
+        ({"tasks": 0}, [0, 0, 0, 2]),
+    ],
+)
+def test_a_limit_below_the_use(cell: AnyCell, member: Member, limits: dict[str, int], left: list[int]) -> None:
+    lowered(cell, member, EVICTS, **limits)
+    relieved(cell)
+    assert running(cell, "high", "old", "new", "other") == left
+    version = cell.counters()["version"]
+    assert relieved(cell) == 0
+    assert cell.counters()["version"] == version
+
+
+def test_the_excess_stays_unless_the_pool_says_otherwise(cell: AnyCell, member: Member) -> None:
+    lowered(cell, member, Preemption(), tasks=1)
+    assert relieved(cell) == 0
+    assert running(cell, "high", "old", "new") == [2, 2, 2]
+
+
+def test_the_reason_is_in_the_log(cell: AnyCell, member: Member) -> None:
+    lowered(cell, member, EVICTS, tasks=5)
+    assert relieved(cell) == 1
+    facts = [fact.words for fact in cell.facts() if fact.words[0] == "evicted"]
+    assert [(words[3], words[-1]) for words in facts] == [("new", "limit")]
+
+
+def test_limits_of_a_parent_and_of_its_pool(cell: AnyCell, member: Member) -> None:
+    """What the sub-pool gives up counts for its parent; a strict gang goes as a whole."""
+    pools = Pool("top"), Pool("a", "top"), Pool("b", "top")
+    put(cell, *pools)
+    submit(cell, "x", "a", 4)
+    submit(cell, "g", "b", 3, gang=Gang.STRICT)
+    assert member.place("x", (0, 4)).accepted
+    assert member.place("g", (1, 3), mode=Mode.GANG).accepted
+    put(
+        cell,
+        Pool("top", limits={"tasks": 4}, preemption=EVICTS),
+        Pool("a", "top", limits={"tasks": 3}),
+        Pool("b", "top"),
+    )
+    assert relieved(cell) == 4
+    assert running(cell, "x", "g") == [3, 0]
+
+
+def test_a_machine_over_its_capacity(cell: AnyCell, member: Member) -> None:
+    lowered(cell, member, EVICTS)
+    cell.join("e0", [MachineSpec("m0", (3, 9))], 1)  # it comes back smaller
+    excess = Excess()
+    assert relieved(cell, excess, 1.0) == 0, "it may be for a moment"
+    assert relieved(cell, excess, 0.9 + OVER_SECONDS) == 0
+    assert relieved(cell, excess, 1.0 + OVER_SECONDS) == 1
+    assert running(cell, "high", "old", "new", "other") == [2, 1, 2, 2]
+    assert relieved(cell, excess, 2.0 + OVER_SECONDS) == 0
