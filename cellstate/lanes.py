@@ -94,6 +94,8 @@ class Lanes:
         self.states: dict[int, LaneState] = {}
         self.names: dict[int, Lane] = {}
         self._serials: dict[int, int] = {}
+        self._empty: dict[int, int] = {}
+        """Serials of lanes in which nothing is held or wanted now. Some are deleted; in others there are live jobs."""
         self._latest = 0
 
     def apply(self, rows: Rows, *, full: bool) -> None:
@@ -102,6 +104,7 @@ class Lanes:
         if full:
             for number in list(self.states):
                 self._forget(number)
+            self._empty.clear()
         for index, serial, pending, arrival, *amounts in {row[0]: row for row in rows.tolist()}.values():
             number = index - BASE
             self._latest = max(self._latest, serial)
@@ -114,7 +117,10 @@ class Lanes:
             self._forget(number)
             if pending or any(wanted) or any(held):
                 self.states[number] = LaneState(serial, pending, arrival, wanted, held)
+                self._empty.pop(number, None)
                 self._count(number, 1)
+            else:
+                self._empty[number] = serial
 
     def _move(self, number: int, state: LaneState, wanted: Resources, held: Resources) -> None:
         """Change the amounts of a lane."""
@@ -139,8 +145,12 @@ class Lanes:
             self._usage.change((lane.pool, lane.user), state.held, state.wanted, sign)
 
     def unknown(self) -> list[int]:
-        """Return the lanes without a known name."""
-        return [number for number in self.states if not self.known(number)]
+        """Return the lanes without a known name; of empty ones only when there are others."""
+        found = [number for number in self.states if not self.known(number)]
+        return [*found, *self._unknown_empty()] if found else []
+
+    def _unknown_empty(self) -> list[int]:
+        return [number for number, serial in self._empty.items() if self._serials.get(number) != serial]
 
     def learn(self, found: Mapping[int, tuple[int, Lane]]) -> None:
         """Apply serials and names; lanes deleted meanwhile stay unknown until their change arrives."""
@@ -150,22 +160,26 @@ class Lanes:
             self.names[number], self._serials[number] = lane, serial
             if number in self.states:
                 self._count(number, 1)
-        for number in self.names.keys() - self.states.keys():
+        for number in self._unknown_empty():
+            if number not in found:
+                del self._empty[number]
+        for number in self.names.keys() - self.states.keys() - self._empty.keys():
             del self.names[number], self._serials[number]
 
     def by_leaf(self) -> dict[str, list[int]]:
-        """The lanes of every leaf pool (`fairness.leaf_of`) in which jobs hold or want something."""
+        """The lanes of every leaf pool (`fairness.leaf_of`), with those in which nothing is held or wanted now."""
         found: dict[str, list[int]] = {}
-        for number in self.states:
-            if self.known(number):
-                lane = self.names[number]
-                found.setdefault(leaf_of(lane.pool, lane.user), []).append(number)
+        empty = (number for number, serial in self._empty.items() if self._serials.get(number) == serial)
+        for number in (*(number for number in self.states if self.known(number)), *empty):
+            lane = self.names[number]
+            found.setdefault(leaf_of(lane.pool, lane.user), []).append(number)
         return found
 
     @property
     def complete_to(self) -> int:
-        """The serial up to which every lane that holds or wants something is known by name."""
-        unknown = [self.states[number].serial for number in self.unknown()]
+        """The serial up to which every lane is known by name."""
+        unknown = [state.serial for number, state in self.states.items() if not self.known(number)]
+        unknown += [self._empty[number] for number in self._unknown_empty()]
         return min([self._latest, *(serial - 1 for serial in unknown)])
 
     def of_kind(self, kind: str) -> list[int]:

@@ -4,12 +4,13 @@ from math import inf
 
 import pytest
 
+from cellstate.array_snapshot import ArraySnapshot
 from cellstate.fairness import Assertion, Floor, Threshold
 from cellstate.memory import MemoryCell
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from cellstate.pools import Pool, Pools, PoolTree
 from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Mode, Transaction, Verdict
+from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
 from tests.contract.conftest import Make, Member
 
 
@@ -124,3 +125,30 @@ def test_a_gang_takes_from_floors_as_one_set(make: Make) -> None:
         claim = Claim(0, 0, 4, 0, ((1, 8),))
         outcome = member.transact(Transaction("g", (claim,), Mode.GANG, assertion=assertion))[0]
         assert outcome.placed == placed
+
+
+def test_a_lane_that_was_empty_at_the_sync_counts(make: Make) -> None:
+    """The lane of a lost, delayed task holds and wants nothing at the sync; then its job grows and is placed."""
+    cell = make().cell
+    member = prepared(cell)
+    submit(cell, "a2", "a", 1, user="z")
+    snapshot = ArraySnapshot(2)
+    snapshot.apply(cell.sync(Position()))
+    snapshot.lanes.learn(cell.lanes(snapshot.lanes.unknown()))
+    assert member.place("a2", (0, 1), evict=((1, 1),)).placed == 0, "no precedence"
+    cell.end([Ending(0, 1, How.FINISHED, "0")], 0, "e0")
+    assert member.place("a2", (0, 1)).accepted
+    cell.end([Ending(0, 2, How.LOST)], 0, "e0")
+    snapshot.apply(cell.sync(snapshot.position))
+    known, serial = snapshot.lanes.by_leaf(), snapshot.lanes.complete_to
+    assert known == {"a": [2, 3], "b": [1]}
+    cell.resize("a2", {0: 5}, 0, "ada")
+    floor = Assertion(Threshold(("a",), (4.0, 0.0), (2, 3)), (Threshold(("b",), (3.0, 0.0), (1,)),), serial)
+    claim = Claim(0, 0, 4, 0, ((1, 8),))
+    assert member.transact(Transaction("a2", (claim,), assertion=floor))[0].accepted, "one on free room, three evict"
+    assertion = Assertion(
+        Threshold(("a",), (4.0, 0.0), tuple(known["a"])), (Threshold(("b",), (0.0, 0.0), (1,)),), serial
+    )
+    claim = Claim(0, 0, 1, 0, ((1, 8),))
+    outcome = member.transact(Transaction("a1", (claim,), assertion=assertion))[0]
+    assert outcome.claims == ((0, Verdict.SHARE),), "its pool holds four in the lane that was empty"
