@@ -16,7 +16,7 @@
 -- Types  meta, machines, runs, placed, static, jobs, specs, jobnames, kinds: hash; log: stream; pending: sorted set
 -- Rules  semantics 18
 
---@include lists binary rows words
+--@include lists listing binary rows words
 
 local OF_TASKS = {
   place = true, finished = true, failed = true, lost = true, evicted = true, stopped = true, left = true }

@@ -14,7 +14,7 @@
 --        their time has come, and on a machine where they failed only if they failed on every machine of the job
 --        that is not left out. If all are left out, none is.
 
---@include lists binary ranges rows words placements shards
+--@include lists listing binary ranges rows words placements shards
 
 local texts = {}
 local function is_live(index, run, number)

@@ -16,17 +16,14 @@
 --        Verdicts, the first that applies wins: unknown, down, duplicate, incomplete, limit, share, precedence,
 --        moved, full, placed; in a gang that fails the placed ones become aborted.
 
---@include lists binary rows counters announce delta
 --@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9, SHARE 10
-
---@include fence plain plain_place
+--@include lists binary rows named delta intake fence
 do
-  local outcomes = plain.place()
-  if outcomes then return answer(outcomes) end
-  facts, mailboxes = {}, {}
+  --@include plain plain_place
+  local reply = place_plain()
+  if reply then return reply end
 end
-
---@include ranges words done pools lanes publish links placements losses tasks shares
+--@include listing counters announce ranges words done pools lanes publish links placements losses tasks shares
 
 local NONE = {}
 local read_transactions
@@ -379,4 +376,4 @@ local answers = {}
 for i = 1, #transactions do answers[i] = decide(transactions[i], i) end
 end_waits()
 publish(at, member, false)
-return answer(concat(answers, ';'))
+return answer(concat(answers, ';'), meta.version, meta.floor, meta.arrivals)

@@ -8,7 +8,7 @@
 -- Rules  what it has already changes nothing (14); begins with HSET (13). The change list names the machine
 --        twice, first as drained: a copy that sees it reads its attributes anew, whatever else changed meanwhile.
 
---@include lists binary rows counters announce ranges words done pools lanes publish
+--@include lists listing binary rows named counters announce ranges words done pools lanes publish
 
 load_machines({ index })
 local m = M[index]

@@ -11,14 +11,13 @@
 -- Types  as in commit.lua
 -- Rules  begins with a deletion, so a full server lets it pass (semantics 13); idempotent (14).
 
---@include lists binary rows counters announce done plain plain_end
+--@include lists binary rows named done
 do
-  local counts = plain.finish()
-  if counts then return answering({ 'ok', format('%d', meta.version) }, counts) end
-  facts = {}
+  --@include plain plain_end
+  local reply = end_plain()
+  if reply then return reply end
 end
-
---@include ranges words pools lanes publish links placements losses tasks
+--@include listing counters announce ranges words pools lanes publish links placements losses tasks
 
 -- The endings as lists: machine, placement, how, tasks, job and reason of each.
 local machines, placed_as, hows, parts, jobs_of, reasons = {}, {}, {}, {}, {}, {}

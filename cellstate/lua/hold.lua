@@ -8,7 +8,7 @@
 -- Types  as in commit.lua
 -- Rules  what is so already changes nothing (semantics 14)
 
---@include lists binary rows counters announce ranges words done pools lanes publish links
+--@include lists listing binary rows named counters announce ranges words done pools lanes publish links
 
 load_jobs({ job })
 local j = J[job]

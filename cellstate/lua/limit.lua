@@ -7,7 +7,7 @@
 -- Types  as in commit.lua
 -- Rules  the limits it has already change nothing (14)
 
---@include lists binary rows counters announce ranges words done pools lanes publish
+--@include lists listing binary rows named counters announce ranges words done pools lanes publish
 
 load_kinds({ kind })
 local k, before = K[kind], redis.call('HGET', kinds_key, kind)

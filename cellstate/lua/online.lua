@@ -8,7 +8,7 @@
 -- Types  executors, agents: hash; lease: string that expires; others as in commit.lua
 -- Rules  semantics 31; a machine that is drained or down stays so; what is so already changes nothing (14)
 
---@include lists binary rows counters announce ranges words done pools lanes publish
+--@include lists listing binary rows named counters announce ranges words done pools lanes publish
 
 local record = redis.call('HGET', agents_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'fenced' } end

@@ -9,7 +9,7 @@
 -- Rules  counter + nonce: resending is idempotent, and an agent that crashed comes back to its tasks with the
 --        nonce it kept (semantics 15); whether one lives is told by its lease alone (17)
 
---@include lists binary rows counters announce ranges words done pools lanes publish serving leases
+--@include lists listing binary rows named counters announce ranges words done pools lanes publish serving leases
 
 local held, incarnation = holder(agents_key)
 if held == 'taken' then return { 'taken' } end

@@ -8,7 +8,7 @@
 -- Rules  of an update that is not under way nothing is settled (semantics 14); one that stopped is forgotten,
 --        without a word, once its job is no longer kept
 
---@include lists binary rows counters announce ranges words done pools lanes publish
+--@include lists listing binary rows named counters announce ranges words done pools lanes publish
 
 if redis.call('HGET', updates_key, job) ~= 'rolling' then
   if redis.call('HEXISTS', jobs_key, job) == 0 then redis.call('HDEL', updates_key, job) end

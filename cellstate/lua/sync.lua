@@ -1,12 +1,12 @@
 -- What a working copy lacks, and the next jobs, without committing anything. Read only.
 --
--- KEYS   meta machines runs jobs specs changes | pending:*
+-- KEYS   meta machines runs jobs specs lanes changes | pending:*
 -- ARGV   dims since since_tag kind asked most owned
 -- Reply  {"ok", version, tag, "", mode, text, arrivals, counts, (id, arrival, record, spec)…}; as in commit.lua
 -- Types  as in commit.lua
 -- Rules  semantics 16, 18
 
---@include lists delta
+--@include lists binary rows delta intake
 
 local meta = redis.call('HMGET', meta_key, 'version', 'floor', 'arrivals')
 local version, low = tonumber(meta[1] or 0), tonumber(meta[2] or 0)

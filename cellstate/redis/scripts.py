@@ -33,7 +33,7 @@ def _header(source: str, word: str) -> list[str]:
 def _include(source: str) -> str:
     lines = []
     for line in source.splitlines():
-        if line.startswith("--@include"):
+        if line.lstrip().startswith("--@include"):
             lines += [(_FOLDER / "parts" / f"{name}.lua").read_text("utf-8") for name in line.split()[1:]]
         else:
             lines.append(line)

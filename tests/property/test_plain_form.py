@@ -18,7 +18,7 @@ from cellstate.resources import Dimensions
 from cellstate.server import connect
 from cellstate.transaction import Ask, Claim, Detection, Ending, How, Intake, Mode, Position, Transaction
 
-LEASE_MS, MACHINES, PLAIN = 60_000, 8, ("= plain.place()", "= plain.finish()")
+LEASE_MS, MACHINES, PLAIN = 60_000, 8, ("= place_plain()", "= end_plain()")
 
 
 class Watched(RedisCell):

@@ -1,15 +1,15 @@
 -- Whether the sender of a commit may still commit, and whether it sends its last call again (semantics 14, 15).
 
--- The reply with the outcomes of this call, which are stored for the call sent again.
+-- The reply to this call, whose outcomes are stored for the call sent again; version, low, arrivals: counters of the cell.
 local answer
 -- Whether the copy belongs to a lost history: its numbers mean nothing (semantics 16).
 local has_diverged
+local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'arrivals', 'placements', 'transactions', 'pools')
 do
-  local function reply(outcomes)
-    local mode, text = delta(meta.version, meta.floor, tonumber(since), since_tag)
-    local latest = redis.call('LINDEX', changes_key, -1)
-    local words = { 'ok', format('%d', meta.version), latest and sub(latest, 1, 10) or '', outcomes, mode, text }
-    if tonumber(most) > 0 then intake(words, named['pending:' .. kind], asked, tonumber(most), owned, meta.arrivals) end
+  local function reply(outcomes, version, low, arrivals, latest)
+    local mode, text = delta(version, low, tonumber(since), since_tag)
+    local words = { 'ok', version, latest, outcomes, mode, text }
+    if tonumber(most) > 0 then intake(words, named['pending:' .. kind], asked, tonumber(most), owned, arrivals) end
     return words
   end
 
@@ -17,17 +17,22 @@ do
   local was, nonce, last, known
   if record then was, nonce, last, known = match(record, '^(%d+) (%S+) (%d+)\n(.*)$') end
   if was ~= incarnation or redis.call('EXISTS', lease_key) == 0 then return { 'fenced' } end
-  if last == number then return reply(known) end
+  if last == number then
+    local latest = redis.call('LINDEX', changes_key, -1)
+    return reply(known, tonumber(counters[1]), tonumber(counters[2]) or 0, tonumber(counters[3]) or 0, sub(latest or '', 1, 10))
+  end
   if tonumber(number) < tonumber(last) then return { 'stale' } end
 
-  function answer(outcomes)
-    redis.call('HSET', schedulers_key, member, concat({ incarnation, ' ', nonce, ' ', number, '\n', outcomes }))
-    return reply(outcomes)
+  function answer(outcomes, version, low, arrivals)
+    redis.call('HSET', schedulers_key, member, incarnation .. ' ' .. nonce .. ' ' .. number .. '\n' .. outcomes)
+    return reply(outcomes, version, low, arrivals, tag)
   end
 
   local diverged
   function has_diverged()
-    if diverged == nil then diverged = history_diverged(meta.version, meta.floor, tonumber(since), since_tag) end
+    if diverged == nil then
+      diverged = history_diverged(tonumber(counters[1]), tonumber(counters[2]) or 0, tonumber(since), since_tag)
+    end
     return diverged
   end
 end

@@ -8,8 +8,6 @@
 -- A job's score in the queue of its kind is its lane (15 bits), its bucket (5) and its arrival (33): exact in a double.
 -- What a job wants counts no further than MOST_WANTED a group and amount, so that sums stay exact.
 
---@const LANE_BASE 1099511627776, LANE_SPAN 274877906944, BUCKET_SPAN 8589934592, MOST_WANTED 8589934592
---@const SERIAL 2, PENDING 3, ARRIVAL 4, WANTED 4, MOST_LANES 32000
 local L = {}
 local lanes = { changed = {}, spare = false, LIVE = 5 + 2 * R, TASKS = 6 + 2 * R, RUNNING = 7 + 2 * R }  -- spare: the free numbers, once they were read
 do

@@ -1,7 +1,7 @@
--- Short names, and lists of any length in commands and replies.
+-- Short names, and lists of any length in commands.
 
 local match, gmatch, find, sub, format = string.match, string.gmatch, string.find, string.sub, string.format
-local concat, floor = table.concat, math.floor
+local byte, char, concat, floor = string.byte, string.char, table.concat, math.floor
 
 -- unpack fails near 8,000 arguments (semantics 11): ask in chunks.
 local function fetch(key, fields)
@@ -20,25 +20,4 @@ end
 -- Run a command on a key with many words; they come in pairs, or single.
 local function in_chunks(command, key, words)
   for from = 1, #words, 4000 do redis.call(command, key, unpack(words, from, math.min(from + 3999, #words))) end
-end
-
-local function store(key, pairs_flat) in_chunks('HSET', key, pairs_flat) end
-
--- A reply: its first words, then a list that may be longer than unpack takes.
-local function answering(words, list)
-  for i = 1, #list do words[#words + 1] = list[i] end
-  return words
-end
-
--- Those of the wanted fields that were not looked for yet; noted as not there until somebody finds them.
-local function missing(wanted, known)
-  local list, n = {}, 0
-  for i = 1, #wanted do
-    local field = wanted[i]
-    if known[field] == nil then
-      n = n + 1
-      list[n], known[field] = field, false
-    end
-  end
-  return list
 end

@@ -1,234 +1,233 @@
 -- Transactions of the plain form (parts/plain.lua): validated and applied as in commit.lua, whose rest is the specification.
 -- What is neither placed nor full nor moved is left to the rest, too.
 
-do
-  local byte, char = string.byte, string.char
-  local M_USED, VALUES = M_CAPACITY + R, ' %d' .. AMOUNTS
-  local L_HELD, L_TASKS, L_RUNNING = L_WANTED + R, L_WANTED + 2 * R + 2, L_WANTED + 2 * R + 3
-  local machines, touched, jobs, placements, placed_jobs, lines = nil, {}, {}, meta.placements, 0, {}
+local machines, touched, jobs, names, mailboxes = nil, {}, {}, {}, {}
+local placements, transactions, version = tonumber(counters[4]) or 0, tonumber(counters[5]) or 0, tonumber(counters[1]) + 1
 
-  -- Where each transaction begins in ARGV, its job, and the machines of all; nil when one evicts, or a job has two.
-  local function read_call()
-    local starts, ids, keys, known, n, count = {}, {}, {}, {}, 0, 0
-    local i = fixed_args + 1
-    local id = ARGV[i]
-    while id do
-      if ARGV[i + 2] ~= '' or known[id] then return nil end
-      local last = i + 2 + (#ARGV[i + 1] - 16) / 24
-      n = n + 1
-      starts[n], ids[n], known[id] = i, id, true
-      for k = i + 3, last do
-        local key = ARGV[k]
-        if not machines[key] then
-          count = count + 1
-          keys[count], machines[key] = key, true
-        end
-      end
-      i = last + 1
-      id = ARGV[i]
+-- Validate the claims of a transaction in order. Returns how many tasks each places and the verdicts of those that do not
+-- place all; the first nil when all stand, nothing when a claim is refused for another reason.
+local function validate(at, numbers, claims, unplaced, commands, need)
+  local coarse, counts, verdicts = numbers[2] == 1, nil, nil
+  for i = 1, claims do
+    local m, count = machines[ARGV[at + 2 + i]], numbers[3 * i + 1]
+    local fits, verdict = count, FULL
+    if numbers[3 * i] ~= 0 or count > unplaced or count < 1 or m[M_STATE] ~= UP then return false end
+    if commands == 1 and m[M_EXECUTOR] % 2 == 1 then return false end
+    for d = 1, R do
+      local free, amount = m[M_CAPACITY + d] - m[M_USED + d], need[d]
+      if free < 0 then return false end
+      if free < amount * fits then fits = floor(free / amount) end
     end
-    return starts, ids, keys
-  end
-
-  -- Validate the claims of a transaction in order. Returns how many tasks each places and the verdicts of those that do not
-  -- place all, if any; nothing when a claim is refused for another reason.
-  local function judge(at, numbers, claims, unplaced, commands, need)
-    local coarse, counts, verdicts = numbers[2] == 1, {}, nil
-    for i = 1, claims do
-      local m, count = machines[ARGV[at + 2 + i]], numbers[3 * i + 1]
-      if numbers[3 * i] ~= 0 or count > unplaced or count < 1 or m[M_STATE] ~= UP then return nil end
-      if commands == 1 and m[M_EXECUTOR] % 2 == 1 then return nil end
-      local fits, verdict = count, FULL
-      for d = 1, R do
-        local free, amount = m[M_CAPACITY + d] - m[M_USED + d], need[d]
-        if free < 0 then return nil end
-        if free < amount * fits then fits = floor(free / amount) end
+    if coarse and (has_diverged() or numbers[3 * i + 2] + m[M_OWN] ~= m[M_NUMBER]) then fits, verdict = 0, MOVED end
+    if fits < count then
+      if not counts then
+        counts, verdicts = {}, {}
+        for k = 1, i - 1 do counts[k] = numbers[3 * k + 1] end
       end
-      if coarse and (has_diverged() or numbers[3 * i + 2] + m[M_OWN] ~= m[M_NUMBER]) then fits, verdict = 0, MOVED end
-      if fits < count then
-        verdicts = verdicts or {}
-        verdicts[i] = verdict
-      end
-      for d = 1, R do m[M_USED + d] = m[M_USED + d] + need[d] * fits end
-      counts[i], unplaced = fits, unplaced - fits
+      verdicts[i] = verdict
     end
-    return counts, verdicts
+    for d = 1, R do m[M_USED + d] = m[M_USED + d] + need[d] * fits end
+    if counts then counts[i] = fits end
+    unplaced = unplaced - fits
   end
+  return counts, verdicts
+end
 
-  -- Log what conflicts; returns the outcome. A gang that fails places nothing.
-  local function refuse(id, at, numbers, claims, counts, verdicts, need)
-    local words = {}
-    for i = 1, claims do
-      local key, n, verdict = ARGV[at + 2 + i], counts[i], verdicts[i]
-      if numbers[1] == 1 then
-        local m = machines[key]
-        for d = 1, R do m[M_USED + d] = m[M_USED + d] - need[d] * n end
-        counts[i], n, verdict = 0, 0, verdict or ABORTED
-      end
-      if verdict == MOVED or verdict == FULL then
-        facts[#facts + 1] = format('conflict %s %s %d %d', id, key, verdict, numbers[3 * i + 1] - n)
-      end
-      words[i] = format('%d %d', n, verdict or PLACED_OK)
+-- Log what conflicts; returns the outcome. A gang that fails places nothing.
+local function refuse(id, at, numbers, claims, counts, verdicts, need)
+  local words = {}
+  for i = 1, claims do
+    local key, n, verdict = ARGV[at + 2 + i], counts[i], verdicts[i]
+    if numbers[1] == 1 then
+      local m = machines[key]
+      for d = 1, R do m[M_USED + d] = m[M_USED + d] - need[d] * n end
+      counts[i], n, verdict = 0, 0, verdict or ABORTED
     end
-    return concat(words, ',')
-  end
-
-  -- The first and the last of the waiting tasks when they are one range; nil else.
-  local function range_of(waiting)
-    local first, last = match(waiting, '^(%d+)%-(%d+)$')
-    if first then return tonumber(first), tonumber(last) end
-    first = match(waiting, '^%d+$')
-    return tonumber(first), tonumber(first)
-  end
-
-  -- Send the placements of a job on machines of one executor, and log them.
-  local function send(id, duration, hold, executor, items, values)
-    facts[#facts + 1] = 'places ' .. id .. ' 0' .. concat(values)
-    local mailbox = mailboxes[executor]
-    if not mailbox then
-      mailbox = {}
-      mailboxes[executor] = mailbox
+    if verdict == MOVED or verdict == FULL then
+      lines[#lines + 1] = format('conflict %s %s %d %d', id, key, verdict, numbers[3 * i + 1] - n)
     end
-    mailbox[#mailbox + 1] = '+ ' .. id .. ' 0 ' .. duration .. ' ' .. hold .. concat(items)
+    words[i] = format('%d %d', n, verdict or PLACED_OK)
   end
+  return concat(words, ',')
+end
 
-  -- Place what stands of a transaction: so many tasks for each claim. Returns the runs and the waiting tasks afterwards.
-  local function apply(id, at, stamp, claims, counts, unplaced, waiting, duration)
-    local items, values, runs, n, first, last = {}, {}, {}, 0, nil, nil
-    local hold, executor = nil, nil
-    for i = 1, claims do
-      local count = counts[i]
-      if count > 0 then
-        local key, tasks = ARGV[at + 2 + i], waiting
-        local m = machines[key]
-        if count < unplaced then
-          if not first then first, last = range_of(waiting) end
+-- Place what stands of a transaction: as many tasks for each claim as counts say, else as claimed. Returns the runs and the
+-- waiting tasks afterwards, nothing when those are several ranges of which only some are placed.
+local function apply(id, at, stamp, numbers, claims, counts, unplaced, waiting, duration)
+  local lead, last_hold, last_executor = id .. ' 0', nil, nil
+  local items, values, runs, n, first, last = {}, {}, {}, 0, nil, nil
+  for i = 1, claims + 1 do
+    local count, key, m, hold, executor = i > claims and 1 or counts and counts[i] or numbers[3 * i + 1], nil, nil, nil, nil
+    if i <= claims and count > 0 then
+      key = ARGV[at + 2 + i]
+      m = machines[key]
+      hold, executor = m[M_HOLD], m[M_EXECUTOR]
+    end
+    if n > 0 and count > 0 and (hold ~= last_hold or executor ~= last_executor) then
+      -- Placements that follow one another on machines of one executor share a line of the log and a message.
+      lines[#lines + 1] = 'places ' .. lead .. concat(values)
+      local mailbox = mailboxes[last_executor]
+      mailbox[#mailbox + 1] = '+ ' .. lead .. ' ' .. duration .. ' ' .. last_hold .. concat(items)
+      items, values, n = {}, {}, 0
+    end
+    if m then
+      local tasks = waiting
+      if count < unplaced then
+        if not first then
+          first, last = match(waiting, '^(%d+)%-(%d+)$')
           if not first then return nil end
-          tasks = count == 1 and format('%d', first) or format('%d-%d', first, first + count - 1)
-          first = first + count
-          waiting = first == last and format('%d', first) or false
-        else
-          if first then tasks = count == 1 and format('%d', first) or format('%d-%d', first, last) end
-          waiting = '-'
+          first, last = tonumber(first), tonumber(last)
         end
-        unplaced, placements = unplaced - count, placements + 1
-        if m[M_STAMP] ~= stamp then
-          if m[M_OWN] == 0 then touched[#touched + 1] = key end
-          m[M_STAMP], m[M_OWN], m[M_NUMBER] = stamp, m[M_OWN] + 1, m[M_NUMBER] + 1
-        end
-        if m[M_HOLD] ~= hold or m[M_EXECUTOR] ~= executor then
-          if n > 0 then
-            send(id, duration, hold, executor, items, values)
-            items, values, n = {}, {}, 0
-          end
-          hold, executor = m[M_HOLD], m[M_EXECUTOR]
-        end
-        local placement = format('%d', placements)
-        local item = ' ' .. placement .. ' ' .. key .. ' ' .. tasks
-        n = n + 1
-        items[n], values[n] = item, item .. format(VALUES, m[M_NUMBER], unpack(m, M_USED + 1, M_USED + R))
-        m[M_RUNS] = m[M_RUNS] .. ' ' .. placement .. ':' .. id .. ':0:' .. tasks
-        runs[#runs + 1] = placement .. '@' .. key
+        tasks = count == 1 and format('%d', first) or format('%d-%d', first, first + count - 1)
+        first = first + count
+      else
+        if first then tasks = count == 1 and format('%d', first) or format('%d-%d', first, last) end
+        first, waiting = nil, '-'
+      end
+      unplaced, placements, n = unplaced - count, placements + 1, n + 1
+      if m[M_STAMP] ~= stamp then
+        if m[M_OWN] == 0 then touched[#touched + 1] = key end
+        m[M_STAMP], m[M_OWN], m[M_NUMBER] = stamp, m[M_OWN] + 1, m[M_NUMBER] + 1
+      end
+      local placement = format('%d', placements)
+      local item = ' ' .. placement .. ' ' .. key .. ' ' .. tasks
+      items[n], values[n] = item, item .. format(VALUES, m[M_NUMBER], unpack(m, M_USED + 1, M_USED + R))
+      m[M_RUNS] = m[M_RUNS] .. ' ' .. placement .. ':' .. id .. ':0:' .. tasks
+      runs[#runs + 1] = placement .. '@' .. key
+      last_hold, last_executor = hold, executor
+    end
+  end
+  if first then waiting = first == last and format('%d', first) or format('%d-%d', first, last) end
+  return concat(runs, ',') .. ',', waiting
+end
+
+-- Decide a transaction; returns its outcome, and nothing when it is not of the plain form.
+local function decide(t, id, record, at)
+  local form, state, _, commands, leaving, size, more = byte(record, 1, 7)
+  local a, b, c, d, gang = byte(record, LINKS_AT, LINKS_AT + 4)
+  if form + state + leaving + more + a + b + c + d ~= 0 or size ~= 1 then return nil end
+  local name = LANE_AT + 1 + byte(record, LANE_AT)
+  local kind = name + 1 + byte(record, name)
+  local group = kind + 1 + byte(record, kind)
+  local lane = sub(record, LANE_AT + 1, name - 1)
+  local l = lanes_of[lane]
+  if l == nil then l = read_lane(lane, sub(record, kind + 1, group - 1)) end
+  group = group + 1 + byte(record, group)
+  local _, _, unplaced, placed, finished, failed, stopped, delayed, low, high, optional, wide, more_wide =
+    byte(record, group + COUNTS_AT, group + COUNTS_AT + 12)
+  local at_runs = group + WAITING_AT + 4 + wide
+  local a_runs, b_runs, c_runs = byte(record, at_runs, at_runs + 2)
+  local at_rest = at_runs + 4 + a_runs + 256 * b_runs
+  if not l or more_wide + c_runs + delayed ~= 0 or at_rest + 3 + 4 * R ~= #record then return nil end
+  local bytes = sub(record, at_rest + 4)
+  local need, numbers, claims = needs_of[bytes], unpack_list(ARGV[at + 1]), (#ARGV[at + 1] - 16) / 24
+  if not need then
+    need = { unpack_numbers(NEEDS, bytes) }
+    needs_of[bytes] = need
+  end
+  if gang > 0 then
+    local sum = 0
+    for i = 1, claims do sum = sum + numbers[3 * i + 1] end
+    if numbers[1] ~= 1 or sum < unplaced and optional == 0 then return nil end
+  end
+  local counts, verdicts = validate(at, numbers, claims, unplaced, commands, need)
+  if counts == false then return nil end
+  local outcome, count = verdicts and refuse(id, at, numbers, claims, counts, verdicts, need) or '+', 0
+  for i = 1, claims do count = count + (counts and counts[i] or numbers[3 * i + 1]) end
+  if count == 0 then return outcome end
+  bytes = sub(record, group, group + 3)
+  local duration = needs_of[bytes]
+  if not duration then
+    duration = format('%d', (unpack_numbers('<I4', bytes)))
+    needs_of[bytes] = duration
+  end
+  local waiting = sub(record, group + WAITING_AT + 4, at_runs - 1)
+  local runs, rest = apply(id, at, t, numbers, claims, counts, unplaced, waiting, duration)
+  if not runs then return nil end
+  runs = sub(record, at_runs + 4, at_rest - 1) .. runs
+  if #runs > 65535 then return nil end
+  local n, k = #names + 1, l[L_KIND]
+  names[n], jobs[2 * n - 1] = sub(record, name + 1, kind - 1), id
+  jobs[2 * n] = sub(record, 1, group + COUNTS_AT + 1)
+    .. char(unplaced - count, placed + count, finished, failed, stopped, 0, low, high, optional, #rest, 0, 0, 0) .. rest
+    .. char(#runs % 256, floor(#runs / 256), 0, 0) .. runs .. sub(record, at_rest)
+  if not l[L_CHANGED] then changed_lanes[#changed_lanes + 1], l[L_CHANGED], k[K_CHANGED] = l, true, true end
+  for r = 1, R do
+    local amount = need[r]
+    local used = amount * count
+    k[K_USED + r], l[L_HELD + r] = k[K_USED + r] + used, l[L_HELD + r] + used
+    l[L_WANTED + r] = l[L_WANTED + r] + math.min(MOST_WANTED, amount * (unplaced - count)) - math.min(MOST_WANTED, amount * unplaced)
+  end
+  l[L_LIVE + 1] = l[L_LIVE + 1] + count
+  if placed == 0 then k[K_JOBS], l[L_LIVE + 2] = k[K_JOBS] + 1, l[L_LIVE + 2] + 1 end
+  if count == unplaced then
+    l[L_PENDING] = l[L_PENDING] - 1
+    k[K_GONE][#k[K_GONE] + 1] = sub(record, LINKS_AT + 5, LINKS_AT + 6) .. id
+  end
+  return outcome
+end
+
+-- Schedulers whose blocked jobs wait for a placement of this call are notified, and executors are sent their messages.
+local function notify()
+  local asleep = named.asleep and #names > 0 and redis.call('HGETALL', named.asleep) or {}
+  for i = 1, #asleep, 2 do
+    local key, awaited = named['wake:' .. asleep[i]], ' ' .. asleep[i + 1] .. ' '
+    local found = find(awaited, ' * ', 1, true)
+    for k = 1, found and 0 or #names do found = found or find(awaited, ' ' .. names[k] .. ' ', 1, true) end
+    if key and found and redis.call('LLEN', key) == 0 then redis.call('RPUSH', key, '1') end
+  end
+  for executor, messages in pairs(mailboxes) do
+    local key, length = named[format('box:%d', executor)], 0
+    for from = 1, #messages, 4000 do
+      length = redis.call('RPUSH', key, unpack(messages, from, math.min(from + 3999, #messages)))
+    end
+    -- Nobody reads it: keep a mark that tells its executor to read everything afresh.
+    if length > MAILBOX_MOST then
+      redis.call('DEL', key)
+      redis.call('RPUSH', key, format('! %d', version))
+    end
+  end
+end
+
+-- Do the whole call; returns the outcomes, and nothing, with nothing written, when it is not of the plain form. No claim may
+-- evict, and no job may have two transactions.
+local function place_plain()
+  if tonumber(counters[6]) == POOLS_LIMITED then return nil end
+  local starts, ids, keys, known, seen, n, count, i = {}, {}, {}, {}, {}, 0, 0, fixed_args + 1
+  local id = ARGV[i]
+  while id do
+    if ARGV[i + 2] ~= '' or known[id] then return nil end
+    local last = i + 2 + (#ARGV[i + 1] - 16) / 24
+    n = n + 1
+    starts[n], ids[n], known[id] = i, id, true
+    for k = i + 3, last do
+      local key = ARGV[k]
+      if not seen[key] then
+        count = count + 1
+        keys[count], seen[key] = key, true
       end
     end
-    if n > 0 then send(id, duration, hold, executor, items, values) end
-    if not waiting then waiting = format('%d-%d', first, last) end
-    return concat(runs, ',') .. ',', waiting
+    i = last + 1
+    id = ARGV[i]
   end
-
-  -- Decide a transaction; returns its outcome, and nothing when it is not of the plain form.
-  local function decide(t, id, record, at)
-    if not record then return nil end
-    local form, state, _, commands, leaving, size, more = byte(record, 1, 7)
-    local a, b, c, d, gang = byte(record, LINKS_AT, LINKS_AT + 4)
-    if form + state + leaving + more + a + b + c + d ~= 0 or size ~= 1 then return nil end
-    local name = LANE_AT + 1 + byte(record, LANE_AT)
-    local kind = name + 1 + byte(record, name)
-    local group = kind + 1 + byte(record, kind)
-    group = group + 1 + byte(record, group)
-    local _, _, unplaced, placed, finished, failed, stopped, delayed, low, high, optional, wide, more_wide =
-      byte(record, group + COUNTS_AT, group + COUNTS_AT + 12)
-    local at_runs = group + WAITING_AT + 4 + wide
-    local a_runs, b_runs, c_runs = byte(record, at_runs, at_runs + 2)
-    local at_rest = at_runs + 4 + a_runs + 256 * b_runs
-    if more_wide + c_runs + delayed ~= 0 or at_rest + 3 + 4 * R ~= #record then return nil end
-    local l = plain.lane(sub(record, LANE_AT + 1, name - 1), sub(record, kind + 1, kind + byte(record, kind)))
-    if not l then return nil end
-    local numbers, claims, need = unpack_list(ARGV[at + 1]), (#ARGV[at + 1] - 16) / 24, plain.need(sub(record, at_rest + 4))
-    if gang > 0 then
-      local sum = 0
-      for i = 1, claims do sum = sum + numbers[3 * i + 1] end
-      if numbers[1] ~= 1 or sum < unplaced and optional == 0 then return nil end
-    end
-    local counts, verdicts = judge(at, numbers, claims, unplaced, commands, need)
-    if not counts then return nil end
-    local outcome = verdicts and refuse(id, at, numbers, claims, counts, verdicts, need) or '+'
-    local count = 0
-    for i = 1, claims do count = count + counts[i] end
-    if count == 0 then return outcome end
-    local waiting = sub(record, group + WAITING_AT + 4, at_runs - 1)
-    local runs, rest = apply(id, at, t, claims, counts, unplaced, waiting, plain.duration(sub(record, group, group + 3)))
-    if not runs then return nil end
-    runs = sub(record, at_runs + 4, at_rest - 1) .. runs
-    if #runs > 65535 then return nil end
-    placed_jobs = placed_jobs + 1
-    jobs[2 * placed_jobs - 1] = id
-    jobs[2 * placed_jobs] = sub(record, 1, group + COUNTS_AT + 1)
-      .. char(unplaced - count, placed + count, finished, failed, stopped, 0, low, high, optional, #rest, 0, 0, 0) .. rest
-      .. char(#runs % 256, floor(#runs / 256), 0, 0) .. runs .. sub(record, at_rest)
-    lines[placed_jobs] = sub(record, name + 1, kind - 1)
-    local k = l[L_KIND]
-    plain.change(l)
-    for r = 1, R do
-      local amount = need[r]
-      local used = amount * count
-      k[K_USED + r], l[L_HELD + r] = k[K_USED + r] + used, l[L_HELD + r] + used
-      l[L_WANTED + r] = l[L_WANTED + r] + math.min(MOST_WANTED, amount * (unplaced - count)) - math.min(MOST_WANTED, amount * unplaced)
-    end
-    l[L_TASKS] = l[L_TASKS] + count
-    if placed == 0 then k[K_JOBS], l[L_RUNNING] = k[K_JOBS] + 1, l[L_RUNNING] + 1 end
-    if count == unplaced then
-      l[L_PENDING] = l[L_PENDING] - 1
-      local gone = k[K_GONE]
-      gone[#gone + 1] = sub(record, LINKS_AT + 5, LINKS_AT + 6) .. id
-    end
-    return outcome
-  end
-
-  -- Schedulers whose blocked jobs wait for a placement of this call; freed room is none of its matters.
-  local function notify_waiting()
-    local asleep = named.asleep and placed_jobs > 0 and redis.call('HGETALL', named.asleep) or {}
-    for i = 1, #asleep, 2 do
-      local key, names = named['wake:' .. asleep[i]], ' ' .. asleep[i + 1] .. ' '
-      local awaited = find(names, ' * ', 1, true)
-      for k = 1, awaited and 0 or placed_jobs do awaited = awaited or find(names, ' ' .. lines[k] .. ' ', 1, true) end
-      if key and awaited then wake(key) end
+  local records = fetch(jobs_key, ids)
+  machines = read_machines(keys)
+  if not machines then return nil end
+  for k = 1, count do
+    local executor = machines[keys[k]][M_EXECUTOR]
+    if not mailboxes[executor] then
+      if not named[format('box:%d', executor)] then return nil end
+      mailboxes[executor] = {}
     end
   end
-
-  -- Do the whole call; returns the outcomes, and nothing, with nothing written, when it is not of the plain form.
-  function plain.place()
-    if meta.pools == POOLS_LIMITED then return nil end
-    machines = {}
-    local starts, ids, keys = read_call()
-    if not starts then return nil end
-    local records = fetch(jobs_key, ids)
-    machines = plain.machines(keys)
-    if not machines then return nil end
-    for i = 1, #keys do
-      if not named['box:' .. format('%d', machines[keys[i]][M_EXECUTOR])] then return nil end
-    end
-    local outcomes = {}
-    for t = 1, #starts do
-      local outcome = decide(t, ids[t], records[t], starts[t])
-      if not outcome then return nil end
-      outcomes[t] = outcome
-    end
-    plain.found, meta.placements, meta.transactions = machines, placements, meta.transactions + placed_jobs
-    local rows = plain.write(touched, jobs)
-    notify_waiting()
-    write_mailboxes()
-    announce(rows, at, member)
-    return concat(outcomes, ';')
+  local outcomes = {}
+  for t = 1, n do
+    local outcome = records[t] and decide(t, ids[t], records[t], starts[t])
+    if not outcome then return nil end
+    outcomes[t] = outcome
   end
+  local changed = { 'placements', format('%d', placements), 'transactions', format('%d', transactions + #names) }
+  local low = write(machines, touched, jobs, version, tonumber(counters[2]) or 0, member, #names > 0 and changed or {})
+  notify()
+  return answer(concat(outcomes, ';'), version, low, tonumber(counters[3]) or 0)
 end

@@ -13,3 +13,6 @@ local AMOUNTS = string.rep(' %d', R)
 --@const STRICT 2
 --@const ACTIVE 0, HELD 1, JOB_STOPPED 2, ABANDONED 3, DONE 4
 local STATES = { [0] = '0', '1', '2', '3', '4' }
+-- Lanes: their words, and the scores of their jobs (parts/lanes.lua).
+--@const LANE_BASE 1099511627776, LANE_SPAN 274877906944, BUCKET_SPAN 8589934592, MOST_WANTED 8589934592
+--@const SERIAL 2, PENDING 3, ARRIVAL 4, WANTED 4, MOST_LANES 32000

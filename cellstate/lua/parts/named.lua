@@ -1,0 +1,8 @@
+--@const CHANGES_KEPT 8192, LOG_KEPT 50000, MAILBOX_MOST 200000, POOLS_LIMITED 2
+
+-- Keys beyond the fixed ones, by what follows the cell's tag: pending:KIND, box:EXECUTOR, wake:MEMBER, asleep.
+local named = {}
+do
+  local after = #meta_key - 3  -- they begin alike; meta ends the first
+  for i = fixed_keys + 1, #KEYS do named[sub(KEYS[i], after)] = KEYS[i] end
+end
