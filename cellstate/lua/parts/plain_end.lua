@@ -36,11 +36,10 @@ local function read(record)
     name }
 end
 
--- Take the runs off their machines. Returns, of the endings that found one, the jobs, the tasks, where in ARGV they are
--- named, where what they say stands, and their places in the reply; then how many endings there are. Nothing when one is
--- not of the plain form.
+-- Take the runs off their machines. Returns the job and the tasks of each ending's run, false where there is none; nothing
+-- when one is not of the plain form.
 local function take_runs(machines)
-  local ids, parts, named_at, said_at, places, n, place, i = {}, {}, {}, {}, {}, 0, 0, fixed_args + 1
+  local ids, parts, n, i = {}, {}, 0, fixed_args + 1
   while ARGV[i] do
     local how, tasks, of = match(ARGV[i], '^(%S+) (%S+) (%S+)')
     if how ~= 'finished' and how ~= 'failed' then return nil end
@@ -49,31 +48,32 @@ local function take_runs(machines)
       local m = machines[ARGV[k]]
       local runs = m[M_RUNS]
       local from, to = find(runs, ' ' .. ARGV[k + 1] .. ':', 1, true)
-      place = place + 1
+      n = n + 1
       if from then
         local _, last, id, group, part = find(runs, '^([^:]+):(%d+):(%S+)', to + 1)
         if group ~= '0' or tasks ~= '*' and tasks ~= part then return nil end
-        m[M_RUNS] = sub(runs, 1, from - 1) .. sub(runs, last + 1)
-        n = n + 1
-        ids[n], parts[n], named_at[n], said_at[n], places[n] = id, part, k, i, place
-      elseif of ~= '-' then
+        m[M_RUNS] = from == 1 and sub(runs, last + 1) or sub(runs, 1, from - 1) .. sub(runs, last + 1)
+        ids[n], parts[n] = id, part
+      elseif of == '-' then
+        ids[n] = false
+      else
         return nil
       end
     end
     i = last_at + 2
   end
-  return ids, parts, named_at, said_at, places, place
+  return ids, parts
 end
 
 -- End the tasks of a run in the records of its job and machine; returns how many, and nothing as above.
 local function end_run(j, m, item, part, how)
-  local before = j[J_RUNS]
-  local from, to = find(before, item, 1, true)
-  if not from then return nil end
-  local runs, need, k, count = sub(before, 1, from) .. sub(before, to + 1), j[J_NEED], j[J_LANE][L_KIND], 0
-  if runs == ',' then
-    count = j[J_PLACED]
-  else
+  local runs, need, k, count = ',', j[J_NEED], j[J_LANE][L_KIND], j[J_PLACED]
+  if j[J_RUNS] ~= item then
+    runs = j[J_RUNS]
+    local from, to = find(runs, item, 1, true)
+    if not from then return nil end
+    runs = from == 1 and sub(runs, to) or sub(runs, 1, from) .. sub(runs, to + 1)
+    count = 0
     for first, last in gmatch(part, '(%d+)%-?(%d*)') do count = count + (last == '' and 1 or last - first + 1) end
   end
   j[J_RUNS], j[J_PLACED] = runs, j[J_PLACED] - count
@@ -127,7 +127,7 @@ local function read_jobs(ids)
   local list, jobs = {}, {}
   for i = 1, #ids do
     local id = ids[i]
-    if not jobs[id] then jobs[id], list[#list + 1] = true, id end
+    if id and not jobs[id] then jobs[id], list[#list + 1] = true, id end
   end
   local records = fetch(jobs_key, list)
   for i = 1, #list do
@@ -145,28 +145,31 @@ local function end_plain()
   local version, keys = tonumber(counters[1]), machines_named()
   local machines = read_machines(keys)
   if not machines then return nil end
-  local ids, parts, named_at, said_at, places, all = take_runs(machines)
+  local ids, parts = take_runs(machines)
   if not ids then return nil end
-  local counts, touched, said, how, reason = { 'ok', version }, {}, nil, nil, nil
-  for i = 3, all + 2 do counts[i] = 0 end
-  if #ids == 0 then return counts end
   local jobs, list = read_jobs(ids)
   if not jobs then return nil end
-  for i = 1, #ids do
-    local at = named_at[i]
-    local key, placement, id = ARGV[at], ARGV[at + 1], ids[i]
-    local m = machines[key]
-    if said ~= said_at[i] then
-      said = said_at[i]
-      how, reason = match(ARGV[said], '^(%S+) %S+ %S+( .*)$')
+  local counts, touched, n, at_block = { 'ok', version }, {}, 0, fixed_args + 1
+  while ARGV[at_block] do
+    local how, reason = match(ARGV[at_block], '^(%S+) %S+ %S+( .*)$')
+    local last_at = at_block + 2 * ARGV[at_block + 1]
+    for at = at_block + 2, last_at, 2 do
+      n = n + 1
+      local id, count = ids[n], 0
+      if id then
+        local key, placement, part = ARGV[at], ARGV[at + 1], parts[n]
+        local m = machines[key]
+        count = end_run(jobs[id], m, ',' .. placement .. '@' .. key .. ',', part, how)
+        if not count then return nil end
+        if m[M_OWN] == 0 then touched[#touched + 1], m[M_OWN], m[M_NUMBER] = key, 1, m[M_NUMBER] + 1 end
+        lines[#lines + 1] = how .. ' ' .. placement .. ' ' .. key .. ' ' .. id .. ' 0 ' .. part
+          .. format(VALUES, m[M_NUMBER], unpack(m, M_USED + 1, M_USED + R)) .. reason
+      end
+      counts[n + 2] = count
     end
-    local count = end_run(jobs[id], m, ',' .. placement .. '@' .. key .. ',', parts[i], how)
-    if not count then return nil end
-    if m[M_OWN] == 0 then touched[#touched + 1], m[M_OWN], m[M_NUMBER] = key, 1, m[M_NUMBER] + 1 end
-    counts[places[i] + 2] = count
-    lines[i] = how .. ' ' .. placement .. ' ' .. key .. ' ' .. id .. ' 0 ' .. parts[i]
-      .. format(VALUES, m[M_NUMBER], unpack(m, M_USED + 1, M_USED + R)) .. reason
+    at_block = last_at + 2
   end
+  if #list == 0 then return counts end
   local rows, names, done = {}, {}, {}
   for i = 1, #list do
     local id = list[i]

@@ -1,8 +1,8 @@
 -- Transactions of the plain form (parts/plain.lua): validated and applied as in commit.lua, whose rest is the specification.
 -- What is neither placed nor full nor moved is left to the rest, too.
 
-local machines, touched, jobs, names, mailboxes = nil, {}, {}, {}, {}
-local placements, transactions, version = tonumber(counters[4]) or 0, tonumber(counters[5]) or 0, tonumber(counters[1]) + 1
+local machines, touched, jobs, names, mailboxes, durations = nil, {}, {}, {}, {}, {}
+local placed_jobs, placements, version = 0, tonumber(counters[4]) or 0, tonumber(counters[1]) + 1
 
 -- Validate the claims of a transaction in order. Returns how many tasks each places and the verdicts of those that do not
 -- place all; the first nil when all stand, nothing when a claim is refused for another reason.
@@ -51,40 +51,41 @@ local function refuse(id, at, numbers, claims, counts, verdicts, need)
   return concat(words, ',')
 end
 
+-- Placements that follow one another on machines of one executor share a line of the log and a message.
+local function send(id, duration, hold, executor, items, values)
+  lines[#lines + 1] = 'places ' .. id .. ' 0' .. concat(values)
+  local mailbox = mailboxes[executor]
+  mailbox[#mailbox + 1] = '+ ' .. id .. ' 0 ' .. duration .. ' ' .. hold .. concat(items)
+end
+
 -- Place what stands of a transaction: as many tasks for each claim as counts say, else as claimed. Returns the runs and the
 -- waiting tasks afterwards, nothing when those are several ranges of which only some are placed.
 local function apply(id, at, stamp, numbers, claims, counts, unplaced, waiting, duration)
-  local lead, last_hold, last_executor = id .. ' 0', nil, nil
-  local items, values, runs, n, first, last = {}, {}, {}, 0, nil, nil
-  for i = 1, claims + 1 do
-    local count, key, m, hold, executor = i > claims and 1 or counts and counts[i] or numbers[3 * i + 1], nil, nil, nil, nil
-    if i <= claims and count > 0 then
-      key = ARGV[at + 2 + i]
-      m = machines[key]
-      hold, executor = m[M_HOLD], m[M_EXECUTOR]
-    end
-    if n > 0 and count > 0 and (hold ~= last_hold or executor ~= last_executor) then
-      -- Placements that follow one another on machines of one executor share a line of the log and a message.
-      lines[#lines + 1] = 'places ' .. lead .. concat(values)
-      local mailbox = mailboxes[last_executor]
-      mailbox[#mailbox + 1] = '+ ' .. lead .. ' ' .. duration .. ' ' .. last_hold .. concat(items)
-      items, values, n = {}, {}, 0
-    end
-    if m then
+  local items, values, runs, n, total, hold, executor, first, last = {}, {}, {}, 0, 0, nil, nil, nil, nil
+  for i = 1, claims do
+    local count, key = counts and counts[i] or numbers[3 * i + 1], ARGV[at + 2 + i]
+    local m = machines[key]
+    if count > 0 then
+      if m[M_EXECUTOR] ~= executor or m[M_HOLD] ~= hold then
+        if n > 0 then
+          send(id, duration, hold, executor, items, values)
+          items, values, n = {}, {}, 0
+        end
+        hold, executor = m[M_HOLD], m[M_EXECUTOR]
+      end
       local tasks = waiting
-      if count < unplaced then
+      if count < unplaced or first then
         if not first then
           first, last = match(waiting, '^(%d+)%-(%d+)$')
           if not first then return nil end
           first, last = tonumber(first), tonumber(last)
         end
-        tasks = count == 1 and format('%d', first) or format('%d-%d', first, first + count - 1)
+        tasks = first < 10 and char(48 + first) or first < 100 and char(48 + floor(first / 10), 48 + first % 10)
+          or format('%d', first)
+        if count > 1 then tasks = tasks .. format('-%d', first + count - 1) end
         first = first + count
-      else
-        if first then tasks = count == 1 and format('%d', first) or format('%d-%d', first, last) end
-        first, waiting = nil, '-'
       end
-      unplaced, placements, n = unplaced - count, placements + 1, n + 1
+      unplaced, placements, n, total = unplaced - count, placements + 1, n + 1, total + 1
       if m[M_STAMP] ~= stamp then
         if m[M_OWN] == 0 then touched[#touched + 1] = key end
         m[M_STAMP], m[M_OWN], m[M_NUMBER] = stamp, m[M_OWN] + 1, m[M_NUMBER] + 1
@@ -93,12 +94,34 @@ local function apply(id, at, stamp, numbers, claims, counts, unplaced, waiting, 
       local item = ' ' .. placement .. ' ' .. key .. ' ' .. tasks
       items[n], values[n] = item, item .. format(VALUES, m[M_NUMBER], unpack(m, M_USED + 1, M_USED + R))
       m[M_RUNS] = m[M_RUNS] .. ' ' .. placement .. ':' .. id .. ':0:' .. tasks
-      runs[#runs + 1] = placement .. '@' .. key
-      last_hold, last_executor = hold, executor
+      runs[total] = placement .. '@' .. key
     end
   end
-  if first then waiting = first == last and format('%d', first) or format('%d-%d', first, last) end
+  send(id, duration, hold, executor, items, values)
+  if unplaced == 0 then
+    waiting = '-'
+  elseif first then
+    waiting = first == last and format('%d', first) or format('%d-%d', first, last)
+  end
   return concat(runs, ',') .. ',', waiting
+end
+
+-- Place a job whose one claim takes all its waiting tasks; returns its run, and false when it does not fit, or coarse
+-- detection is asked for.
+local function apply_one(id, key, stamp, count, waiting, duration, need)
+  local m = machines[key]
+  for d = 1, R do
+    if m[M_CAPACITY + d] - m[M_USED + d] < need[d] * count then return false end
+  end
+  for d = 1, R do m[M_USED + d] = m[M_USED + d] + need[d] * count end
+  if m[M_OWN] == 0 then touched[#touched + 1] = key end
+  m[M_STAMP], m[M_OWN], m[M_NUMBER], placements = stamp, m[M_OWN] + 1, m[M_NUMBER] + 1, placements + 1
+  local placement, mailbox = format('%d', placements), mailboxes[m[M_EXECUTOR]]
+  local item = placement .. ' ' .. key .. ' ' .. waiting
+  lines[#lines + 1] = 'places ' .. id .. ' 0 ' .. item .. format(VALUES, m[M_NUMBER], unpack(m, M_USED + 1, M_USED + R))
+  mailbox[#mailbox + 1] = '+ ' .. id .. ' 0 ' .. duration .. ' ' .. m[M_HOLD] .. ' ' .. item
+  m[M_RUNS] = m[M_RUNS] .. ' ' .. placement .. ':' .. id .. ':0:' .. waiting
+  return placement .. '@' .. key .. ','
 end
 
 -- Decide a transaction; returns its outcome, and nothing when it is not of the plain form.
@@ -120,34 +143,47 @@ local function decide(t, id, record, at)
   local at_rest = at_runs + 4 + a_runs + 256 * b_runs
   if not l or more_wide + c_runs + delayed ~= 0 or at_rest + 3 + 4 * R ~= #record then return nil end
   local bytes = sub(record, at_rest + 4)
-  local need, numbers, claims = needs_of[bytes], unpack_list(ARGV[at + 1]), (#ARGV[at + 1] - 16) / 24
+  local need, blob = needs_of[bytes], ARGV[at + 1]
   if not need then
     need = { unpack_numbers(NEEDS, bytes) }
     needs_of[bytes] = need
   end
-  if gang > 0 then
-    local sum = 0
-    for i = 1, claims do sum = sum + numbers[3 * i + 1] end
-    if numbers[1] ~= 1 or sum < unplaced and optional == 0 then return nil end
-  end
-  local counts, verdicts = validate(at, numbers, claims, unplaced, commands, need)
-  if counts == false then return nil end
-  local outcome, count = verdicts and refuse(id, at, numbers, claims, counts, verdicts, need) or '+', 0
-  for i = 1, claims do count = count + (counts and counts[i] or numbers[3 * i + 1]) end
-  if count == 0 then return outcome end
   bytes = sub(record, group, group + 3)
-  local duration = needs_of[bytes]
+  local duration = durations[bytes]
   if not duration then
     duration = format('%d', (unpack_numbers('<I4', bytes)))
-    needs_of[bytes] = duration
+    durations[bytes] = duration
   end
-  local waiting = sub(record, group + WAITING_AT + 4, at_runs - 1)
-  local runs, rest = apply(id, at, t, numbers, claims, counts, unplaced, waiting, duration)
-  if not runs then return nil end
+  local waiting, outcome, count, runs, rest = sub(record, group + WAITING_AT + 4, at_runs - 1), '+', unplaced, false, '-'
+  if #blob == 40 then
+    local mode, detection, of, claimed = unpack_numbers('<i8i8i8i8', blob)
+    local m = machines[ARGV[at + 3]]
+    if of ~= 0 or m[M_STATE] ~= UP or gang > 0 and mode ~= 1 or commands == 1 and m[M_EXECUTOR] % 2 == 1 then return nil end
+    if claimed == unplaced and count > 0 and detection == 0 then
+      runs = apply_one(id, ARGV[at + 3], t, count, waiting, duration, need)
+    end
+  end
+  if not runs then
+    local numbers, claims = unpack_list(blob), (#blob - 16) / 24
+    if gang > 0 then
+      local sum = 0
+      for i = 1, claims do sum = sum + numbers[3 * i + 1] end
+      if numbers[1] ~= 1 or sum < unplaced and optional == 0 then return nil end
+    end
+    local counts, verdicts = validate(at, numbers, claims, unplaced, commands, need)
+    if counts == false then return nil end
+    if verdicts then outcome = refuse(id, at, numbers, claims, counts, verdicts, need) end
+    count = 0
+    for i = 1, claims do count = count + (counts and counts[i] or numbers[3 * i + 1]) end
+    if count == 0 then return outcome end
+    runs, rest = apply(id, at, t, numbers, claims, counts, unplaced, waiting, duration)
+    if not runs then return nil end
+  end
   runs = sub(record, at_runs + 4, at_rest - 1) .. runs
   if #runs > 65535 then return nil end
-  local n, k = #names + 1, l[L_KIND]
-  names[n], jobs[2 * n - 1] = sub(record, name + 1, kind - 1), id
+  local n, k = placed_jobs + 1, l[L_KIND]
+  placed_jobs, jobs[2 * n - 1] = n, id
+  if named.asleep then names[n] = sub(record, name + 1, kind - 1) end
   jobs[2 * n] = sub(record, 1, group + COUNTS_AT + 1)
     .. char(unplaced - count, placed + count, finished, failed, stopped, 0, low, high, optional, #rest, 0, 0, 0) .. rest
     .. char(#runs % 256, floor(#runs / 256), 0, 0) .. runs .. sub(record, at_rest)
@@ -169,7 +205,7 @@ end
 
 -- Schedulers whose blocked jobs wait for a placement of this call are notified, and executors are sent their messages.
 local function notify()
-  local asleep = named.asleep and #names > 0 and redis.call('HGETALL', named.asleep) or {}
+  local asleep = named.asleep and placed_jobs > 0 and redis.call('HGETALL', named.asleep) or {}
   for i = 1, #asleep, 2 do
     local key, awaited = named['wake:' .. asleep[i]], ' ' .. asleep[i + 1] .. ' '
     local found = find(awaited, ' * ', 1, true)
@@ -226,8 +262,8 @@ local function place_plain()
     if not outcome then return nil end
     outcomes[t] = outcome
   end
-  local changed = { 'placements', format('%d', placements), 'transactions', format('%d', transactions + #names) }
-  local low = write(machines, touched, jobs, version, tonumber(counters[2]) or 0, member, #names > 0 and changed or {})
+  local changed = { 'placements', format('%d', placements), 'transactions', format('%d', (tonumber(counters[5]) or 0) + placed_jobs) }
+  local low = write(machines, touched, jobs, version, tonumber(counters[2]) or 0, member, placed_jobs > 0 and changed or {})
   notify()
   return answer(concat(outcomes, ';'), version, low, tonumber(counters[3]) or 0)
 end
