@@ -104,12 +104,19 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
 }  # fmt: skip
 """The files, and the arguments of each run of pytest that looks at one; those that find most come first."""
 QUEUE = ("tests/unit/schedulers/queue", "tests/unit/schedulers/test_loop.py", "tests/unit/schedulers/test_scheduler.py")
+AROUND = (
+    *(f"tests/unit/schedulers/test_{name}.py"
+      for name in ("waking", "resizing", "preempting", "pending_reasons", "stages", "fair_pools", "live")),
+    "tests/unit/schedulers/constraints",
+)  # fmt: skip
+"""Sizing, preemption, reasons and requeueing, which use the queue."""
 BLOCKED = ("tests/property/test_nothing_stays_blocked.py",)
 POLICIES = ("tests/unit/schedulers/queue", "tests/contract/test_other_policies.py")
 SCHEDULING: dict[str, tuple[tuple[str, ...], ...]] = {
-    **{f"schedulers/queue/{name}.py": (QUEUE, BLOCKED)
-       for name in ("blocked", "intake", "limited", "lines", "queue", "ranks", "ready", "shapes")},
-    "schedulers/loop.py": (QUEUE, BLOCKED),
+    **{f"schedulers/queue/{name}.py": (QUEUE, AROUND, BLOCKED)
+       for name in ("blocked", "heads", "intake", "limited", "lines", "pool_room", "queue", "ranks", "ready",
+                    "shapes")},
+    "schedulers/loop.py": (QUEUE, AROUND, BLOCKED),
     **{f"schedulers/ordering/{name}.py": (POLICIES,) for name in ("fair", "precedence", "rejoin", "shortest")},
 }  # fmt: skip
 """As TESTS, for the files of a sample of their own."""
@@ -161,13 +168,17 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("omega/simulation/twin.py", "g = j.groups[number] if 1 <= number < len(j.groups) else None"):
         "takes the long way, with the same result",
     ("omega/simulation/twin.py",
-     "if g is None or j.state is not JobState.ACTIVE or total >= g.unplaced or len(g.waiting) != 2:"):
+     "if g is None or j.state is not _ACTIVE or total >= g.unplaced or len(g.waiting) != 2:"):
         "takes the long way, with the same result",
     ("omega/simulation/twin.py",
      "if in_step and copy is None and counts is None and copy.took(machines, g.need):"):
         "takes the long way, with the same result",
     ("omega/simulation/twin.py", "if at < 0 or ((end - at) * WHOLESALE >= len(free) and copy.wholesale):"):
         "reads all machines instead of those that changed, with the same result",
+    ("schedulers/queue/intake.py", "if len(self._streams) >= 2 * len(lanes.states) + 64:"):
+        "forgets lanes that are gone, of which nothing is read, one lane earlier",
+    ("schedulers/queue/lines.py", "if len(self._lanes) >= 2 * len(self.of) + 64:"):
+        "forgets lanes without blocked jobs one lane earlier",
 }  # fmt: skip
 """Mutants, by file and line as it is then, that do the same as the program, with the reason; they are not drawn."""
 REMARK = re.compile(r"(?:  #| --) ")

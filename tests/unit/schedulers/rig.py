@@ -104,10 +104,13 @@ class Rig:
         pipelined: bool = True,
         server: fakeredis.FakeServer | None = None,
         member: str = "batch/0",
+        connect: Callable[[], "redis.Redis"] | None = None,
     ) -> None:
+        """`connect` opens a client of a real server, instead of a fake one."""
         self.clock, self.server = Clock(), server or fakeredis.FakeServer()
-        self.client = fakeredis.FakeRedis(server=self.server)
-        self.other = RedisCell.create(fakeredis.FakeRedis(server=self.server), "c")
+        connect = connect or (lambda: fakeredis.FakeRedis(server=self.server))
+        self.client = connect()
+        self.other = RedisCell.create(connect(), "c")
         self.join(*machines)
         self.cell = PatientCell(self.client, self.clock)
         self.scheduler = scheduler or batch("rig")

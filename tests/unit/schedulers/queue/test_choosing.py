@@ -1,0 +1,248 @@
+"""The choice of the next jobs: how many, whose turn, how much of each, and which jobs wait for a better one."""
+
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+import pytest
+
+from cellstate.snapshot import Snapshot
+from omega.testing import snapshot, work
+from schedulers.ordering.fair import WeightedFair
+from schedulers.ordering.fifo import Fifo
+from schedulers.ordering.precedence import PrecedenceFifo
+from schedulers.policies import Ordering
+from schedulers.preemption.none import NoPreemption
+from schedulers.queue.heads import MANY
+from schedulers.queue.queue import LOOK_SECONDS, Queue
+from schedulers.queue.ranks import Ranks
+from schedulers.queue.ready import Ready
+from schedulers.work import Work
+from tests.unit.schedulers.drive import say
+
+ONE = ((1, 1), 1)
+
+
+@dataclass(frozen=True)
+class Portions(Ordering):
+    """Gives jobs of the same lane, and others, three tasks at a time; it does not look at use."""
+
+    portion: ClassVar[int | None] = 3
+
+    def lane(self, work: Work) -> str:
+        return work.user
+
+
+def ready_of(*works: Work, ordering: Ordering | None = None) -> Queue:
+    queue = Queue(ordering or PrecedenceFifo())
+    for found in works:
+        queue.ready.add(found)
+    queue.observe(snapshot((9, 9)), 0.0)
+    return queue
+
+
+def many(name: str, user: str = "") -> Work:
+    return work(((1, 1), 10), name=name, order=ord(name), user=user)
+
+
+@pytest.mark.parametrize("ordering", [PrecedenceFifo(), WeightedFair(), Portions()])
+def test_no_more_jobs_are_chosen_than_asked_for(ordering: Ordering) -> None:
+    jobs = [work(ONE, name=f"j{i}", order=i, user="ada" if i % 2 else "bob") for i in range(5)]
+    queue = ready_of(*jobs, ordering=ordering)
+    assert [len(queue.choose(0.0, most)) for most in (2, 0, 2, 2, 2)] == [2, 0, 2, 1, 0]
+
+
+# Portions
+
+
+def test_a_job_alone_gets_all_that_fits() -> None:
+    (chosen,) = ready_of(many("a"), ordering=Portions()).choose(0.0, 1)
+    assert chosen.admitted is None
+
+
+@pytest.mark.parametrize("other", ["ada", "bob"])
+def test_a_job_gets_a_portion_while_another_is_ready(other: str) -> None:
+    (chosen,) = ready_of(many("a", user="ada"), many("b", user=other), ordering=Portions()).choose(0.0, 1)
+    assert chosen.admitted == [3]
+
+
+def test_a_job_gets_a_portion_while_another_is_blocked() -> None:
+    queue = ready_of(many("a", user="ada"), ordering=Portions())
+    queue.block(many("b", user="bob"))
+    (chosen,) = queue.choose(0.0, 1)
+    assert chosen.admitted == [3]
+
+
+def test_jobs_of_several_lanes_that_are_chosen_together_get_a_portion_each() -> None:
+    queue = ready_of(many("a", user="ada"), many("b", user="bob"), ordering=Portions())
+    assert [found.admitted for found in queue.choose(0.0, 2)] == [[3], [3]]
+
+
+def test_jobs_of_one_lane_that_are_chosen_together_get_all_that_fits() -> None:
+    queue = ready_of(many("a"), many("b"), ordering=Portions())
+    assert [found.admitted for found in queue.choose(0.0, 2)] == [None, None]
+
+
+def test_a_gang_and_what_a_limit_admitted_are_not_divided() -> None:
+    gang, limited = work(((1, 1), 10), name="gang", gang=True), many("z")
+    limited.admitted = [7]
+    queue = ready_of(gang, limited, work(ONE, name="small", order=999, user="bob"), ordering=Portions())
+    assert [found.admitted for found in queue.choose(0.0, 3)] == [None, [7], [1]]
+
+
+@pytest.mark.parametrize("whole", ["gang", "admitted"])
+def test_turns_of_users_follow_what_the_chosen_jobs_will_hold(whole: str) -> None:
+    """Ada's first job counts with all of its 40 tasks, the portions of the others with 16 each."""
+    first = work(((1, 1), 40), name="a", user="ada", gang=whole == "gang")
+    first.admitted = [40] if whole == "admitted" else None
+    rest = [
+        work(((1, 1), 40), name=f"j{i}", order=1 + i, user=user) for i, user in enumerate(("ada", "bob", "bob", "bob"))
+    ]
+    queue = Queue(WeightedFair())
+    for found in (first, *rest):
+        queue.ready.add(found)
+    queue.observe(snapshot((100, 100)), 0.0)
+    assert [found.user for found in queue.choose(0.0, 5)] == ["ada", "bob", "bob", "bob", "ada"]
+
+
+def test_a_user_with_twice_the_weight_has_twice_the_turns_of_portions() -> None:
+    """Of each job a portion of 16 tasks counts, not the whole job."""
+    queue = Queue(WeightedFair({"ada": 2.0}))
+    for i in range(12):
+        queue.ready.add(work(((1, 1), 16 + i), name=f"j{i}", order=i, user="ada" if i % 2 else "bob"))
+    queue.observe(snapshot((1_000, 1_000)), 0.0)
+    users = [found.user for found in queue.choose(0.0, 6)]
+    assert (users.count("ada"), users.count("bob")) == (4, 2)
+
+
+# Jobs that are still elsewhere
+
+
+@pytest.mark.parametrize("lanes", [1, 2, MANY + 1])
+def test_the_job_at_the_bound_is_taken_and_none_behind_it(lanes: int) -> None:
+    ready = Ready(Ranks(PrecedenceFifo()))
+    for i in range(lanes):
+        ready.add(work(ONE, name=f"j{i}", order=i, precedence=100 - i))
+    assert ready.pop(0.0, bound=(-101.0, 0.0, 0)) is None
+    found = ready.pop(0.0, bound=(-100.0, 0.0, 0))
+    assert found is not None
+    assert (found.id, ready.pop(0.0, bound=(-100.0, 0.0, 0))) == ("j0", None)
+
+
+@pytest.mark.parametrize("ordering", [PrecedenceFifo(), WeightedFair()])
+def test_a_scheduler_waits_one_round_for_a_better_job_and_then_goes_on(ordering: Ordering) -> None:
+    queue = ready_of(*(work(ONE, name=f"j{i}", order=i) for i in range(3)), ordering=ordering)
+    queue.bound = lambda: (-1.0, -1.0, 0)
+    assert [len(queue.choose(0.0, 1)) for _ in range(4)] == [0, 1, 0, 1]
+    queue.bound = lambda: None
+    assert len(queue.choose(0.0, 1)) == 1, "nothing better is elsewhere"
+
+
+def test_after_a_round_in_which_something_was_chosen_the_bound_holds_again() -> None:
+    queue = ready_of(*(work(ONE, name=f"j{i}", order=i) for i in range(3)))
+    queue.bound = lambda: (0.0, 0.0, 0)
+    assert [found.id for found in queue.choose(0.0, 3)] == ["j0"]
+    assert queue.choose(0.0, 3) == [], "j1 waits for the round"
+
+
+# Jobs at hand by lane of the store
+
+
+@pytest.mark.parametrize("lanes", [1, 2, MANY + 1])
+def test_a_job_that_was_taken_or_discarded_is_not_at_hand(lanes: int) -> None:
+    ready = Ready(Ranks(PrecedenceFifo()))
+    for i in range(lanes):
+        for name in ("a", "b"):
+            found = work(ONE, name=f"{name}{i}", order=i, precedence=i)
+            found.job.lane = 1 + i
+            ready.add(found)
+    assert [ready.count(1 + i) for i in range(lanes)] == [2] * lanes
+    taken = ready.pop(0.0)
+    assert taken is not None
+    assert ready.count(taken.job.lane) == 1
+    ready.discard(taken.id.replace("a", "b"))
+    assert [ready.count(1 + i) for i in range(lanes)] == [2] * (lanes - 1) + [0]
+
+
+def test_lanes_without_jobs_are_not_counted() -> None:
+    ready = Ready(Ranks(PrecedenceFifo()))
+    for i in range(3):
+        ready.add(work(ONE, name=f"j{i}", order=i, precedence=i))
+    assert ready.lanes() == 3
+    ready.discard("j2")
+    assert ready.lanes() == 2
+    assert [found.id for _ in range(3) if (found := ready.pop(0.0))] == ["j1", "j0"]
+    assert ready.lanes() == 0
+
+
+# Freed room
+
+
+def requeue(queue: Queue, copy: Snapshot) -> None:
+    queue.observe(copy, 0.0)
+    queue.wake(copy, NoPreemption(), Random(1), 0.0)
+
+
+def test_a_requeued_job_that_stays_here_holds_its_room_until_it_was_tried() -> None:
+    """Where other schedulers take over the job that was requeued, all blocked jobs are tried in its place."""
+    queue = _requeued()
+    queue.keep(lambda _: True)
+    assert (queue.left_over, queue.blocked.ids()) == (False, ["j1"])
+    queue.keep(lambda job_id: job_id != "j0")
+    assert [found.id for found in queue.choose(0.0, 9)] == ["j1"]
+
+
+def _requeued() -> Queue:
+    """A queue in which j0 was requeued for freed room, and j1 is blocked."""
+    queue, copy = Queue(Fifo()), snapshot((0, 0))
+    for i in range(2):
+        queue.block(work(ONE, name=f"j{i}", order=i))
+    copy.freed()
+    say(copy, 0, 1, 1)
+    requeue(queue, copy)
+    return queue
+
+
+def test_in_turns_a_job_that_gets_nothing_stays_blocked_and_one_that_got_some_is_requeued() -> None:
+    """Eve's task seems to fit, because each of its amounts is free on some machine."""
+    users = {"ada": ((1, 1), 9), "bob": ((1, 1), 9), "eve": ((3, 3), 1)}
+    jobs = [work(group, name=user, order=i, user=user) for i, (user, group) in enumerate(users.items())]
+    queue, copy = Queue(WeightedFair()), snapshot((0, 0), (0, 0))
+    for each in jobs:
+        queue.block(each)
+    copy.freed()
+    say(copy, 0, 4, 1)
+    say(copy, 1, 1, 4)
+    requeue(queue, copy)
+    assert {each.id: each.admitted for each in queue.choose(0.0, 9)} == {"ada": [1], "bob": [1]}
+    assert queue.blocked.ids() == ["eve"]
+
+
+# Times of checks
+
+
+def test_blocked_jobs_with_relations_are_checked_again_once_machines_changed() -> None:
+    near = work(ONE, name="near", extra={"groups": [{"near": {"job": "db", "required": True}}]})
+    queue, copy = Queue(Fifo()), snapshot((0, 0))
+    queue.block(near)
+    queue.observe(copy, 5.0)
+    assert queue.next_due() is not None
+    asked = queue.asks("batch", copy, 5.0)
+    assert asked is not None
+    assert asked.others == ("db",)
+    assert queue.next_due() is None, "nothing changed since"
+    say(copy, 0, 1, 1)
+    assert queue.next_due() == 5.0 + LOOK_SECONDS
+    assert queue.asks("batch", copy, 5.1) is None
+    assert queue.asks("batch", copy, 5.0 + LOOK_SECONDS) is not None
+
+
+def test_jobs_behind_a_limit_are_checked_again_until_the_use_is_known() -> None:
+    queue, copy = Queue(Fifo()), snapshot((9, 9))
+    queue.limit(work(ONE))
+    queue.observe(copy, 5.0)
+    assert queue.next_due() == 0.0
+    asked = queue.asks("batch", copy, 5.0)
+    assert asked is not None
+    assert asked.use == "batch"
+    assert queue.next_due() == 5.0 + LOOK_SECONDS
