@@ -10,6 +10,7 @@ from cellstate.resources import Dimensions
 from cellstate.server import connect
 from omega.live.simulated.executor import SimulatedExecutor
 from schedulers.ordering.precedence import PrecedenceFifo
+from schedulers.presets import batch
 from schedulers.scheduler import Scheduler
 from tests.unit.schedulers.rig import Rig
 
@@ -28,9 +29,9 @@ def job(name: str, precedence: int) -> JobSpec:
     return JobSpec(name, name, "batch", (TaskGroup((100, 100), 1, 1_000),), precedence)
 
 
-def order_of(ordering: PrecedenceFifo, url: str) -> list[str]:
+def order_of(scheduler: Scheduler, url: str) -> list[str]:
     """The jobs in the order in which they ran, one a second."""
-    rig = Rig((100, 100), scheduler=Scheduler("batch", ordering=ordering), connect=lambda: connect(url))
+    rig = Rig((100, 100), scheduler=scheduler, connect=lambda: connect(url))
     executor, ran = SimulatedExecutor(rig.other, "simulated", rig.clock.now), list[str]()
     executor.resume()
     rig.submit(job("first", PRECEDENCE))
@@ -50,11 +51,13 @@ def order_of(ordering: PrecedenceFifo, url: str) -> list[str]:
 
 def test_a_stream_of_important_jobs_starves_nobody_with_ageing(url: str) -> None:
     """An important job is ahead by three steps of five seconds: those of the first fifteen seconds run before."""
-    ran = order_of(PrecedenceFifo(ageing=AGEING), url)
+    scheduler = batch()
+    scheduler.ordering = PrecedenceFifo(ageing=AGEING)
+    ran = order_of(scheduler, url)
     before = ran.index("low")
     assert before == pytest.approx(2 * PRECEDENCE * AGEING, abs=3)
     assert ran[-1].startswith("high"), "important jobs wait to the end"
 
 
 def test_a_stream_of_important_jobs_starves_others_without_ageing(url: str) -> None:
-    assert "low" not in order_of(PrecedenceFifo(), url)
+    assert "low" not in order_of(batch(), url)

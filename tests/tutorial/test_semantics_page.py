@@ -1,0 +1,16 @@
+"""The scheduler with ageing in docs/semantics.md: the batch preset with another ordering, by the page's own file."""
+
+from schedulers.composition import compose, parameters
+from schedulers.ordering.precedence import PrecedenceFifo
+from schedulers.presets import batch
+from tests.tutorial.page import blocks
+
+
+def test_the_scheduler_with_ageing_is_the_batch_preset_but_for_its_ordering() -> None:
+    (text,) = (text for language, text in blocks("semantics.md") if language == "toml" and "aged.toml" in text)
+    aged, preset = compose("aged.toml", text), batch()
+    assert aged.ordering == PrecedenceFifo(ageing=60.0)
+    others = [each.name for each in parameters(preset) if each.name not in ("ordering", "preemption")]
+    assert "jobs_per_call" in others
+    assert {name: getattr(aged, name) for name in others} == {name: getattr(preset, name) for name in others}
+    assert type(aged.preemption) is type(preset.preemption)
