@@ -14,7 +14,7 @@ import redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.retry import Retry
 
-from cellstate.errors import BadInput, ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
+from cellstate.errors import BadInput, CellGone, ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
 
 OLDEST = (6, 2)
 """The oldest Redis that serves; every Valkey does, as it reports itself compatible with Redis 7.2."""
@@ -38,6 +38,7 @@ _ABOUT = {
     "NOAUTH": (StoreError, "refuses the login; check the user and password in the URL"),
     "NOPERM": (StoreError, "does not permit this to the user in the URL; ask for the missing permission"),
     "HELLO": (Unsuitable, "is too old; use Redis 6.2 or newer, or Valkey"),
+    "SCHEMA": (CellGone, "now has the cell in the form of another version of Omega; restart with that version"),
     "CLIENTS": (Unreachable, "takes no more connections; raise its maxclients or stop some schedulers"),
 }
 _CLASSES: tuple[tuple[type[Exception], str], ...] = (
@@ -52,7 +53,7 @@ _CLASSES: tuple[tuple[type[Exception], str], ...] = (
     (redis.exceptions.ClusterCrossSlotError, "CROSSSLOT"),
 )
 # Redis 6.2 wraps an error inside a script: "Error running script (…): … -OOM command not allowed …".
-_WORD = re.compile(r"(?:^|-)(OOM|READONLY|MISCONF|NOREPLICAS|LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|NOPERM)\b")
+_WORD = re.compile(r"(?:^|-)(OOM|READONLY|MISCONF|NOREPLICAS|LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|NOPERM|SCHEMA)\b")
 _PIPELINE = " of pipeline caused error: "
 
 

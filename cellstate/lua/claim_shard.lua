@@ -1,6 +1,6 @@
 -- A worker of a MapReduce job asks what to do: the maps first and, when all are done, the reduces.
 --
--- KEYS   runs placed jobs shards
+-- KEYS   meta runs placed jobs shards
 -- ARGV   dims job machine placement task maps reduces at most expire_ms
 -- maps, reduces: how many shards each phase has; they count when the job's first worker asks. at: the time (ms) by
 -- the store's clock; most: a machine on which so many shards in a row failed is left out.

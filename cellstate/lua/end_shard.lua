@@ -1,7 +1,7 @@
 -- A worker of a MapReduce job is done with its shard, or failed on it. With the last reduce, what was learnt
 -- of how long activities take is kept under the job's name.
 --
--- KEYS   shards durations
+-- KEYS   meta shards durations
 -- ARGV   dims machine placement task phase shard how milliseconds at most wait_ms expire_ms learnt_ms
 -- how: done, failed; at: when it failed (ms, the store's clock); most: so many failures of one shard and the job
 -- gives up; wait_ms: how long a shard waits after its first failure, twice as long after each further one.

@@ -1,6 +1,6 @@
 -- An executor acknowledges the messages that it read last, and reads the next ones.
 --
--- KEYS   box
+-- KEYS   meta box
 -- ARGV   count last most
 -- count: how many messages it read, from the first on, 0 for none; last: the last of them.
 -- Reply  messages, oldest first, at most so many; they stay until they are acknowledged

@@ -1,6 +1,6 @@
 -- An agent renews its lease and learns what its machine is to run.
 --
--- KEYS   machines runs agents lease
+-- KEYS   meta machines runs agents lease
 -- ARGV   member incarnation lease_ms index
 -- index is that of its machine, "-" before it joined.
 -- Reply  {"ok", agents in the cell, machine record, runs}, or {"fenced"} when the lease lapsed or another

@@ -1,6 +1,6 @@
 -- A scheduler renews its lease, leaves its figures and learns who else lives.
 --
--- KEYS   schedulers lease stats | lease:*
+-- KEYS   meta schedulers lease stats | lease:*
 -- ARGV   member incarnation lease_ms figures
 -- Reply  {"ok", known member, live (1 or 0), …} for every member whose lease key was given,
 --        or {"fenced"} when the lease lapsed or another incarnation has the name

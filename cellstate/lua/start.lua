@@ -1,6 +1,6 @@
 -- May these runs start? Read only: an executor asks for runs it was told to hold (semantics 2).
 --
--- KEYS   machines runs placed jobs settling
+-- KEYS   meta machines runs placed jobs settling
 -- ARGV   dims | asked
 -- Asked is "machine placement".
 -- Reply  per question "go", "wait" (what leaves is not gone yet, or the cell was just restored) or "gone" (no such run any more)

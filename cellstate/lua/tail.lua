@@ -1,6 +1,6 @@
 -- The last words of tasks, for whoever asks from another machine: so many of them, and for so long.
 --
--- KEYS   output outputs
+-- KEYS   meta output outputs
 -- ARGV   most expire_ms | pairs
 -- A pair is a field "job group task stream" and a text; the text replaces the one before it.
 -- Reply  {"ok", fields kept}

@@ -17,6 +17,7 @@ from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 
+from cellstate import keys as cell_keys
 from cellstate import schema
 
 _FOLDER = files("cellstate") / "lua"
@@ -73,10 +74,24 @@ def _locals(names: list[str], suffix: str, table: str) -> str:
     return f"local {left} = {right}\n"
 
 
+_CHECK = """if tonumber(redis.call('HGET', meta_key, 'schema') or SCHEMA) ~= SCHEMA then
+  return redis.error_reply('SCHEMA another')
+end
+"""
+_CHECKING = re.compile(r"--@include .*\b(?:counters|fence|plain_end)\b")
+"""What includes one of these parts reads the schema with other counters; creating a cell compares it otherwise."""
+
+
 @cache
 def script(name: str) -> Script:
-    """Load ``lua/<name>.lua`` with its included parts."""
+    """Load ``lua/<name>.lua`` with its included parts; it fails on a cell of another schema.
+
+    A process may outlive the replacement of its store by one that another version of Omega wrote.
+    """
     source = (_FOLDER / f"{name}.lua").read_text("utf-8")
+    source = f"--@const SCHEMA {cell_keys.SCHEMA}\n{source}"
+    if name != "create" and not _CHECKING.search(source):
+        source = _CHECK + source
     keys, arguments = _header(source, "KEYS"), _header(source, "ARGV")
     text = (
         _locals(keys, "_key", "KEYS")

@@ -1,6 +1,6 @@
 -- The cell's counters.
 
-local COUNTERS = { 'version', 'floor', 'placements', 'arrivals', 'transactions', 'jobs', 'lanes', 'keep_jobs', 'keep_ms', 'pools' }
+local COUNTERS = { 'version', 'floor', 'placements', 'arrivals', 'transactions', 'jobs', 'lanes', 'keep_jobs', 'keep_ms', 'pools', 'schema' }
 local meta, meta_was = {}, {}
 do
   local values = redis.call('HMGET', meta_key, unpack(COUNTERS))
@@ -9,3 +9,4 @@ do
     meta[COUNTERS[i]], meta_was[i] = value, value
   end
 end
+if meta.schema ~= SCHEMA and meta.schema ~= 0 then return redis.error_reply('SCHEMA another') end

@@ -4,7 +4,8 @@
 local answer
 -- Whether the copy belongs to a lost history: its numbers mean nothing (semantics 16).
 local has_diverged
-local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'arrivals', 'placements', 'transactions', 'pools')
+local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'arrivals', 'placements', 'transactions', 'pools', 'schema')
+if tonumber(counters[7] or SCHEMA) ~= SCHEMA then return redis.error_reply('SCHEMA another') end
 do
   local function reply(outcomes, version, low, arrivals, latest)
     local mode, text = delta(version, low, tonumber(since), since_tag)

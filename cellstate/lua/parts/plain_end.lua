@@ -5,7 +5,8 @@
 -- name stands.
 --@const J_RECORD 1, J_GROUP 2, J_LANE 3, J_NEED 4, J_RUNS 5, J_REST 6, J_UNPLACED 7, J_PLACED 8, J_FINISHED 9, J_FAILED 10
 --@const J_BEGUN 11, J_WAS 12, J_NAME 13
-local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'transactions', 'pools', 'keep_jobs')
+local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'transactions', 'pools', 'keep_jobs', 'schema')
+if tonumber(counters[6] or SCHEMA) ~= SCHEMA then return redis.error_reply('SCHEMA another') end
 
 -- A job of the plain form that runs; else nil.
 local function read(record)

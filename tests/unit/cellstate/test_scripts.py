@@ -38,7 +38,7 @@ def test_every_part_is_used() -> None:
         part
         for name in NAMES
         for line in (FOLDER / f"{name}.lua").read_text().splitlines()
-        if line.startswith("--@include")
+        if line.lstrip().startswith("--@include")
         for part in line.split()[1:]
     }
     assert used == {path.stem for path in (FOLDER / "parts").glob("*.lua")}

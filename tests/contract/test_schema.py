@@ -1,0 +1,60 @@
+"""A process that outlives the replacement of its cell by one of another schema changes nothing (every script looks)."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import redis
+
+from cellstate import keys
+from cellstate.acl import SCRIPTS
+from cellstate.errors import CellGone
+from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from cellstate.redis import RedisCell
+from cellstate.redis.scripts import script
+from cellstate.server import connect
+from cellstate.transaction import Claim, Ending, How, Position, Transaction
+
+
+@pytest.fixture
+def cell(store_url: str) -> Any:
+    client = connect(store_url)
+    made = RedisCell.create(client, f"other-{uuid4().hex[:8]}")
+    yield made
+    made.delete()
+
+
+def outlive(cell: RedisCell) -> None:
+    """Let another version of Omega replace the cell."""
+    cell.client.hset(keys.prefix(cell.name) + "meta", "schema", keys.SCHEMA + 1)
+
+
+def dump(cell: RedisCell) -> dict[bytes, Any]:
+    client: Any = cell.client
+    return {key: client.dump(key) for key in client.keys(keys.prefix(cell.name) + "*")}
+
+
+@pytest.mark.parametrize("name", sorted(set(SCRIPTS) - {"create"}))
+def test_a_script_looks_at_the_schema_first(cell: RedisCell, name: str) -> None:
+    outlive(cell)
+    before, chosen = dump(cell), script(name)
+    names = [keys.prefix(cell.name) + key for key in chosen.keys]
+    assert "meta" in chosen.keys
+    with pytest.raises(redis.ResponseError, match="SCHEMA"):
+        cell.client.eval(chosen.text, len(names), *names, *["2"] * len(chosen.arguments))
+    assert dump(cell) == before
+
+
+def test_a_scheduler_and_an_executor_that_outlived_their_cell_are_told(cell: RedisCell) -> None:
+    cell.register_executor("e", "one", 60_000, 1)
+    cell.join("e", [MachineSpec("m", (10, 10))], 1)
+    member = cell.register_scheduler("batch/0", "one", 60_000, 1)
+    cell.submit([JobSpec("j", "j", "batch", (TaskGroup((1, 1), 2, 100),))], 1, "ada")
+    cell.commit(member, 1, [Transaction("j", (Claim(0, 0, 1),))], Position(), 2, executors=(1,))
+    outlive(cell)
+    before = dump(cell)
+    with pytest.raises(CellGone, match="another version"):
+        cell.commit(member, 2, [Transaction("j", (Claim(0, 0, 1),))], Position(), 2, executors=(1,))
+    with pytest.raises(CellGone, match="another version"):
+        cell.end([Ending(0, 1, How.FINISHED)], 3, "e")
+    assert dump(cell) == before
