@@ -176,7 +176,7 @@ class Scheduler:
         """Use the policies of the cell's pools, or its own again; jobs in the queue stay in it."""
         if pools:
             self._without_pools = self.ordering, self.preemption
-            within = self.preemption if isinstance(self.preemption, Precedence) else None
+            within = self.preemption if isinstance(self.preemption, Precedence) else Precedence()
             ordering, preemption = cast("Ordering", FairPools()), cast("Preemption", FairShare(within))
         elif self._without_pools is not None:
             (ordering, preemption), self._without_pools = self._without_pools, None

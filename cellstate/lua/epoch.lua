@@ -13,7 +13,8 @@
 local known = redis.call('HMGET', epoch_key, 'number', 'at')
 local pools_now = redis.call('HGET', pools_key, 'version') or '0'
 if tonumber(known[1] or 0) ~= tonumber(number) - 1 then return { 'late', known[1] or '0' } end
-if known[2] and tonumber(now) < tonumber(known[2]) + tonumber(period) then return { 'early', known[2] } end
+local age = known[2] and tonumber(now) - tonumber(known[2])
+if age and age >= 0 and age < tonumber(period) then return { 'early', known[2] } end -- below 0: the clock was put back
 if pools_now ~= pools_version then return { 'pools', pools_now } end
 
 redis.call('HSET', epoch_key, 'number', number, 'version', version, 'pools', pools_version, 'at', now, 'by', by,

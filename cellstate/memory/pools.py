@@ -104,7 +104,7 @@ class MemoryPools(MemoryPublish):
         """See Cell.publish_epoch."""
         before = self._epoch
         late = epoch.number != (before.number + 1 if before else 1)
-        early = before is not None and epoch.at_ms < before.at_ms + period_ms
+        early = before is not None and 0 <= epoch.at_ms - before.at_ms < period_ms  # below 0: the clock was put back
         if late or early or epoch.pools_version != self._pools.version:
             return 0
         self.open()

@@ -33,7 +33,8 @@ IDLE_SECONDS = 1.0
 def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_MS) -> bool:
     """Return whether a scheduler of this rank is to publish an epoch now.
 
-    Nothing is computed while nothing changed, unless the volume of some integral guarantee `grows`.
+    Nothing is computed while nothing changed, unless the volume of some integral guarantee `grows`. Where the server's
+    clock was put back, or another server took over whose clock is behind, the period of the last epoch does not count.
     """
     if not mark.configured:
         return False
@@ -41,7 +42,8 @@ def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_M
         return True
     if mark.version == mark.published and not grows:
         return False
-    return mark.now_ms >= mark.at_ms + period_ms * (1 + min(1.0, rank * STAGGER))
+    age_ms = mark.now_ms - mark.at_ms
+    return age_ms < 0 or age_ms >= period_ms * (1 + min(1.0, rank * STAGGER))
 
 
 @dataclass(slots=True)

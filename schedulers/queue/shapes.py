@@ -72,9 +72,11 @@ class ByShape:
         return work
 
     def get(self, job_id: str) -> Work | None:
-        """Return a job; None when it is not here."""
+        """Return a job; None when it is not here. Another thread may call it, also while a job comes or goes."""
         alike = self._of.get(job_id)
-        return None if alike is None else self.groups[alike].works[job_id][2]
+        group = None if alike is None else self.groups.get(alike)
+        found = None if group is None else group.works.get(job_id)
+        return None if found is None else found[2]
 
     def first(self, alike: Alike) -> Work:
         """Return the first job of a group."""

@@ -48,6 +48,7 @@ def placed(cell: StoredCell, job_id: str) -> int:
         (EpochMark(3, 1_000, 9, 10, 2, configured=True, now_ms=2_249), 1, False, False),
         (EpochMark(3, 1_000, 9, 10, 2, configured=True, now_ms=2_250), 1, False, True),
         (EpochMark(3, 1_000, 9, 10, 2, configured=True, now_ms=3_000), 50, False, True),
+        (EpochMark(3, 9_000, 9, 10, 2, configured=True, now_ms=8_999), 3, False, True),
         (EpochMark(3, 1_000, 9, 9, 2, configured=True, now_ms=60_000), 0, False, False),
         (EpochMark(3, 1_000, 9, 9, 2, configured=True, now_ms=60_000), 0, True, True),
     ],
