@@ -56,6 +56,15 @@ def test_one_free_place_wakes_one_of_a_thousand_and_the_first() -> None:
     assert woken(blocked, snapshot) == [], "told once"
 
 
+def test_another_thread_may_ask_for_a_job_that_is_just_leaving() -> None:
+    blocked = blocked_of(work("a"), work("b"))
+    (group_of_both,) = blocked.groups.values()
+    del group_of_both.works["a"]
+    assert blocked.get("a") is None
+    blocked.groups.clear()
+    assert blocked.get("b") is None
+
+
 def test_room_for_fifty_wakes_fifty_small_jobs() -> None:
     snapshot = copy((0, 0), (0, 0))
     blocked = blocked_of(*(work(f"j{i}") for i in range(1_000)))

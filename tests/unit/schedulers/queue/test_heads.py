@@ -13,6 +13,8 @@ from cellstate.snapshot import Snapshot
 from omega.testing.scenes import snapshot, work
 from schedulers.ordering.fair_pools import WAIT_SECONDS, FairPools
 from schedulers.policies import Ordering
+from schedulers.preemption.fair_share import FairShare
+from schedulers.preemption.precedence import Precedence
 from schedulers.presets import batch
 from schedulers.queue import ready as module
 from schedulers.queue.ranks import Ranks
@@ -88,6 +90,8 @@ def test_shipped_schedulers_follow_the_pools_of_the_cell_and_leave_them_again() 
     copy.usage.change(("b", ""), (10,), (0,))
     found.wake(copy, 1.0)
     assert found.preemption.by == "fair share"
+    assert isinstance(found.preemption, FairShare)
+    assert isinstance(found.preemption.within, Precedence), "precedence decides within a pool, whatever the scheduler"
     assert [each.id for each in found.choose(1.0)] == ["a2", "b2", "a1", "b1"], "pools take turns, b holds more"
     assert leaf_of("a", "ada") == "a"
     copy.pools = Pools()
