@@ -29,9 +29,14 @@ _CONFIGURATION = (
     ),
     click.option(
         "--workload",
-        metavar="FILE.csv|PRESET",
-        help="Workload file, or the cell A, B or C (default) "
+        metavar="FILE|PRESET",
+        help="Workload file (.csv, or .yaml with machines, pools and jobs), or the cell A, B or C (default) "
         "of the Omega paper: C measured on Google's 2011 trace, A and B calibrated.",
+    ),
+    click.option(
+        "--pools",
+        metavar="FILE.yaml",
+        help="Pools, as of omega pool export; jobs without a pool belong to its leaf pools in turn.",
     ),
     click.option(
         "--machines",

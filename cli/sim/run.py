@@ -3,11 +3,13 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import click
 
+from cellstate.errors import BadInput
 from cli import render, words
 from cli.app import App
 from cli.scheduler_choice import selected, variables
@@ -15,6 +17,8 @@ from cli.sim.options import configuration, configuration_options
 
 if TYPE_CHECKING:
     from cellstate.ports import StoredCell
+    from omega.experiments.configuration import Configuration
+    from omega.simulation.pools import PoolHistory
 
 PLAIN = 2
 """Schedulers of a run that need no table of their own."""
@@ -72,17 +76,34 @@ def _cell(url: str | None) -> "Iterator[StoredCell | None]":
     metavar="PART",
     help="Part of these jobs that they take over, in equal parts.",
 )
+@click.option(
+    "--figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
+    help="Draw the pools over time into this directory, as pools.svg and pools.png.",
+)
 @click.pass_obj
-def command(app: App, /, url: str | None, names: Sequence[str], takes: str, share: float, **given: Any) -> None:
+def command(
+    app: App,
+    /,
+    url: str | None,
+    names: Sequence[str],
+    takes: str,
+    share: float,
+    figures: Path | None,
+    **given: Any,
+) -> None:
     """Simulate one architecture on one workload.
 
     Prints by kind of job: the wait for the first attempt, scheduler busyness (median of the days and median absolute
     deviation), the same without conflicts, conflicts per transaction, and
-    abandoned jobs.
+    abandoned jobs. With pools it also prints usage, fair share, satisfaction, evictions and wasted work by pool.
     """
     chosen, own = configuration(given), [selected(variables(name)) for name in names]
     with render.busy("drawing the workload", quiet=app.as_json):
         workload = chosen.drawn()
+    if figures and not workload.pools.configured:
+        raise BadInput("figures show pools, and this workload has none; add --pools FILE.yaml")
     with _cell(url) as cell, render.progress(quiet=app.as_json) as bars:
         began = time.perf_counter()
         bar = bars.add_task(chosen.architecture, total=100, more=f"% of {chosen.days:g} days")
@@ -97,12 +118,28 @@ def command(app: App, /, url: str | None, names: Sequence[str], takes: str, shar
         else:
             result = chosen.run(cell=cell, progress=show)
         seconds = time.perf_counter() - began
+    drawn = _drawn(result.pools, chosen, figures, quiet=app.as_json) if figures else []
     document = {**result.as_json(), "wall_seconds": seconds, "workload": workload.about.strip().splitlines()}
     document["configuration"] = chosen.as_json()
     if app.as_json:
         render.document(document)
     else:
-        _show(document, list(result.kinds), evictions=bool(own))
+        _show(document, list(result.kinds), evictions=bool(own) or result.pools is not None)
+        for path in drawn:
+            render.line(str(path))
+
+
+def _drawn(history: "PoolHistory | None", chosen: "Configuration", directory: Path, *, quiet: bool) -> list[Path]:
+    from omega.experiments.plots.pools import draw_history
+
+    if history is None:
+        return []
+    paths = [directory / f"pools{ending}" for ending in (".svg", ".png")]
+    pools = f" · pools: {chosen.pools}" if chosen.pools else ""
+    details = f"{chosen.workload}{pools} · {chosen.days:g} days · batch schedulers: {chosen.batch} · seed {chosen.seed}"
+    with render.busy("drawing", quiet=quiet):
+        draw_history(history, details, *paths)
+    return paths
 
 
 def _show(document: Mapping[str, Any], kinds: Sequence[str], *, evictions: bool) -> None:
@@ -140,11 +177,30 @@ def _show(document: Mapping[str, Any], kinds: Sequence[str], *, evictions: bool)
                 for name, each in document["schedulers"].items()
             ],
         )
+    if pools := document.get("pools"):
+        render.line()
+        render.table(
+            ("pool", ">usage", ">fair share", "dominant", ">satisfaction", ">evicted", ">wasted"),
+            [_pool_row(name, of) for name, of in pools.items()],
+        )
     used = " · ".join(f"{share:.0%} {name}" for name, share in document["utilisation"].items())
     render.line()
     render.line(f"{document['architecture']}, {document['days']:g} days, seed {document['seed']}: in use {used}")
     render.note(
         f"{document['events']:,} events in {words.seconds(document['wall_seconds'])} · digest {document['digest']}"
+    )
+
+
+def _pool_row(name: str, of: Mapping[str, Any]) -> tuple[object, ...]:
+    satisfaction = of["satisfaction_mean"]
+    return (
+        name,
+        f"{of['usage_mean']:.1%}",
+        f"{of['fair_share_mean']:.1%}",
+        of["dominant_resource"],
+        "–" if satisfaction is None else f"{satisfaction:.2f}",
+        of["tasks_evicted"],
+        words.seconds(of["wasted_seconds"]),
     )
 
 

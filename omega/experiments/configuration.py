@@ -13,6 +13,7 @@ from cellstate.transaction import Detection, Mode
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.two_level import AUTHORS, Offers
 from omega.workload import presets
+from omega.workload.file import ENDINGS, read_workload, with_pools
 from omega.workload.reference import read_reference
 from omega.workload.workload import LARGEST_CPU, LARGEST_MEMORY, Workload
 
@@ -30,7 +31,9 @@ class Configuration:
 
     architecture: str = "shared-state"
     workload: str = "C"
-    """A preset (A, B, C) or the path of a file.csv."""
+    """A preset (A, B, C) or the path of a file.csv, or of a file.yaml with machines, pools and jobs."""
+    pools: str | None = None
+    """Path of a file of pools; jobs without a pool belong to its leaf pools in turn."""
     days: float = 1.0
     seed: int = 0
     rate: float = 1.0
@@ -61,13 +64,20 @@ class Configuration:
         if not (isfinite(self.rate) and self.rate > 0):
             raise BadInput(f"rate {self.rate:g}: want a number above 0")
         for name, value in (("machines", self.machines), ("cpu", self.cpu), ("memory", self.memory)):
+            if value is not None and self.has_machines:
+                raise BadInput(f"{name} {value}: {self.workload} names its machines; change them there")
             if value is not None and value < 1:
                 raise BadInput(f"{name} {value}: want at least 1")
 
     @property
     def from_file(self) -> bool:
         """Whether the workload is read from a file."""
-        return self.workload.endswith(".csv") or "/" in self.workload
+        return self.workload.endswith((".csv", *ENDINGS)) or "/" in self.workload
+
+    @property
+    def has_machines(self) -> bool:
+        """Whether the workload's file names its machines."""
+        return self.workload.endswith(ENDINGS)
 
     @property
     def weight(self) -> float:
@@ -98,8 +108,10 @@ class Configuration:
         """Return the workload. The last one is kept: runs that differ in settings alone share theirs."""
         size = self.machines, self.cpu, self.memory
         if self.from_file:
-            return _read(self.workload, *size)
-        return _draw(self.workload, self.seed, self.days, self.rate, *size)
+            found = _read(self.workload, *size)
+        else:
+            found = _draw(self.workload, self.seed, self.days, self.rate, *size)
+        return found if self.pools is None else with_pools(found, self.pools)
 
     def run(self, *, cell: Cell | None = None, progress: Callable[[float], None] | None = None) -> Result:
         """Simulate; `cell` and `progress` as in Simulation. Raises BadInput."""
@@ -152,6 +164,8 @@ def _chosen(what: str, name: str, known: Mapping[str, Any]) -> Any:
 
 @lru_cache(maxsize=1)
 def _read(path: str, machines: int | None, cpu: int | None, memory: int | None) -> Workload:
+    if path.endswith(ENDINGS):
+        return read_workload(path)
     return read_reference(path, machines or FILE_MACHINES, (cpu or FILE_CPU, memory or FILE_MEMORY))
 
 

@@ -4,11 +4,13 @@ For schedulers that evict or resize. The simulated machines acknowledge eviction
 schedulers of the affected jobs are notified at the same instant, as by the store.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cellstate.model import BUCKETS, Job
+from cellstate import ranges
+from cellstate.lanes import lane_of
+from cellstate.model import BUCKETS, Job, Run
 from cellstate.resources import Resources
 from cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
 from omega.simulation.drive import SimulatedScheduler
@@ -73,6 +75,8 @@ class ChangingWorld(World):
         self.residents = residents
         self.scheduler_of: Callable[[Job], SimulatedScheduler | None] = lambda _: None
         self.worker_pools = WorkerPools(self.engine, store.cell, self.ended)
+        self._started: dict[int, tuple[int, str]] = {}
+        # In a cell with pools: when the tasks of each placement started, and their pool.
         self._held = [0] * self.dimensions
         self._spent = [0] * self.dimensions
         self._since = 0
@@ -105,6 +109,10 @@ class ChangingWorld(World):
     def _start(self, number: int, job: Job, placed: Placed) -> None:
         group = job.groups[placed.group]
         self.hold(group.need, placed.tasks)
+        if self.pools.configured:
+            lane = lane_of(job.kind, job.precedence, job.spec)
+            pool = self.pools.pool_of(lane.pool, lane.user)
+            self._started |= dict.fromkeys(placed.placements, (self.engine.now, pool))
         if PLAN in job.spec:
             self.worker_pools.start(job.id, placed)
             return
@@ -136,22 +144,34 @@ class ChangingWorld(World):
         self, number: int, member: str, job: Job, transaction: Transaction, copy: PackedSnapshot
     ) -> tuple[Outcome, bool]:
         """See World.commit."""
-        before = self._victims(transaction)
+        runs = self._victims(transaction)
+        before = self.store.cell.jobs_by_id(sorted({run.job for run in runs}))
         found = super().commit(number, member, job, transaction, copy)
+        if runs and self.pools.configured:
+            self._record_evictions(runs)
         for each in self.store.cell.jobs_by_id(sorted(before)).values():
             self.evicted[each.kind] += self._took(before[each.id], each)
         return found
 
-    def _victims(self, transaction: Transaction) -> Mapping[str, Job]:
-        """Return the jobs that may lose tasks, before the commit."""
+    def _victims(self, transaction: Transaction) -> list[Run]:
+        """Return the runs that may lose tasks, before the commit."""
         if isinstance(transaction.claims, Singles):
-            return {}
+            return []
         named = {placement for claim in transaction.claims for placement, _ in claim.evict}
         if not named:
-            return {}
-        cell = self.store.cell
-        runs = cell.runs(sorted({claim.machine for claim in transaction.claims if claim.evict}))
-        return cell.jobs_by_id(sorted({run.job for run in runs if run.placement in named}))
+            return []
+        runs = self.store.cell.runs(sorted({claim.machine for claim in transaction.claims if claim.evict}))
+        return [run for run in runs if run.placement in named and not run.leaving]
+
+    def _record_evictions(self, runs: Sequence[Run]) -> None:
+        """Record which tasks of runs were evicted, and how long they had run."""
+        after = self.store.cell.runs(sorted({run.machine for run in runs}))
+        stay = {run.placement: ranges.count(run.tasks) for run in after if not run.leaving}
+        for run in runs:
+            lost = ranges.count(run.tasks) - stay.get(run.placement, 0)
+            if lost:
+                began, pool = self._started[run.placement]
+                self.pool_evictions.append((self.engine.seconds, pool, lost, lost * (self.engine.now - began) / SECOND))
 
     def _took(self, before: Job, after: Job) -> int:
         """Remove tasks that were taken from a job and notify its scheduler of the rest. Returns their number."""

@@ -1,9 +1,13 @@
 """Pools of a simulated cell: epochs once per period of simulated time, and how the pools stood at each."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any, NamedTuple
 
-from cellstate.pools import Epoch, Pools
+import numpy as np
+
+from cellstate.pools import ROOT, Epoch, Pools
 from cellstate.resources import Resources
 from cellstate.transaction import Position
 from omega.simulation.engine import SECOND
@@ -19,6 +23,45 @@ class Sample(NamedTuple):
     usage: tuple[float, ...]
     fair_share: tuple[float, ...]
     satisfaction: float
+
+
+class Eviction(NamedTuple):
+    """Tasks of a pool that were evicted at a time (seconds), and how long they had run, together (task-seconds)."""
+
+    at: float
+    pool: str
+    tasks: int
+    wasted: float
+
+
+@dataclass(frozen=True, slots=True)
+class PoolHistory:
+    """How the pools of a simulated cell stood over time: samples by pool, and all evictions."""
+
+    resources: Sequence[str]
+    samples: Mapping[str, Sequence[Sample]]
+    evictions: Sequence[Eviction]
+
+    def dominant(self, pool: str) -> int:
+        """The place of the resource of which a pool is due most, over all time."""
+        return int(np.mean([sample.fair_share for sample in self.samples[pool]], axis=0).argmax())
+
+    def as_json(self) -> dict[str, Any]:
+        """Return a document by pool: means over time of the dominant resource, and sums."""
+        found = {}
+        for name, samples in self.samples.items():
+            at = self.dominant(name)
+            lost = [eviction for eviction in self.evictions if eviction.pool == name]
+            known = [sample.usage[at] / sample.fair_share[at] for sample in samples if sample.fair_share[at] > 0]
+            found[name] = {
+                "dominant_resource": self.resources[at],
+                "usage_mean": fmean(sample.usage[at] for sample in samples),
+                "fair_share_mean": fmean(sample.fair_share[at] for sample in samples),
+                "satisfaction_mean": fmean(known) if known else None,
+                "tasks_evicted": sum(eviction.tasks for eviction in lost),
+                "wasted_seconds": sum(eviction.wasted for eviction in lost),
+            }
+        return found
 
 
 @dataclass(slots=True)
@@ -38,6 +81,13 @@ class PoolClock:
         self.pools = cell.set_pools(self.pools, cell.pools().version, 0, EXECUTOR)
         self.world.pools, self.world.resources = self.pools, cell.dimensions.names
         self._tick(None)
+
+    def history(self, evictions: Sequence[tuple[float, str, int, float]]) -> PoolHistory | None:
+        """Return how the pools stood; None without pools. `evictions`: time, pool, tasks, task-seconds."""
+        if not self.pools.configured:
+            return None
+        samples = {name: each for name, each in self.samples.items() if not name.endswith(f"/{ROOT}")}
+        return PoolHistory(self.world.resources, samples, [Eviction(*each) for each in evictions])
 
     def _tick(self, _: Any) -> None:
         cell, engine = self.store.cell, self.world.engine

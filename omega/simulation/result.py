@@ -12,6 +12,7 @@ from cellstate.model import JobSpec
 from omega.simulation.drive import SimulatedScheduler
 from omega.simulation.engine import SECOND
 from omega.simulation.meter import DAY, Day, Meter
+from omega.simulation.pools import PoolHistory
 from omega.simulation.settings import KINDS, Settings
 from omega.simulation.world import World
 from omega.workload.workload import DIMENSIONS, Workload
@@ -100,6 +101,8 @@ class Result:
     events: int
     digest: str
     schedulers: dict[str, dict[str, Any]]
+    pools: PoolHistory | None = None
+    """How the pools stood, in a cell with pools."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of ``omega sim run --json``, without the wall time."""
@@ -121,6 +124,7 @@ class Result:
             **{name: kind.as_json() for name, kind in self.kinds.items()},
             "utilisation": self.utilisation,
             "schedulers": self.schedulers,
+            **({} if self.pools is None else {"pools": self.pools.as_json()}),
             "events": self.events,
             "digest": self.digest,
             "settings": _plain(asdict(self.settings)),

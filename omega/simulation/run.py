@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import cycle
 from typing import Any
 from zlib import crc32
@@ -159,7 +160,8 @@ class Simulation:
         for simulated in self.simulated_schedulers:
             simulated.close()
         self.tally.submit([arrival.job for arrival in self.workload.arrivals[: self._arrived]])
-        return summed_up(self.workload, self.settings, world, self.tally, self.simulated_schedulers, self.kinds)
+        found = summed_up(self.workload, self.settings, world, self.tally, self.simulated_schedulers, self.kinds)
+        return replace(found, pools=self.clock.history(world.pool_evictions))
 
     # Schedulers
 

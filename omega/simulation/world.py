@@ -44,6 +44,8 @@ class World:
         self.on_end: Ended | None = None
         self.evicted: Counter[str] = Counter()
         """Tasks that were evicted, by kind."""
+        self.pool_evictions: list[tuple[float, str, int, float]] = []
+        """In a cell with pools: time of each eviction, the victim's pool, tasks, and their time until then together."""
         self.pools, self.epoch = Pools(), cast("Epoch | None", None)
         """The cell's pools, and the fair shares in force."""
         self.resources: Sequence[str] = ()

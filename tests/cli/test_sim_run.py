@@ -1,5 +1,6 @@
 """`omega sim run`: the figures scripts rely on, the same run on a real store, errors in a line."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -204,3 +205,31 @@ def test_the_table_shows_evictions_and_two_level_refuses_who_evicts(sim: Omega) 
     assert evicted["batch"] > 0
     said = sim.error(*words, "--architecture", "two-level")
     assert said == "simulation: scheduler batch evicts, and sees only offers in two-level"
+
+
+WITH_POOLS = """
+machines: [{count: 4, cpu: 4, memory: 4Gi}]
+trees: [{name: default, preemption: {starvation_timeout: 2, starvation_tolerance: 1, backoff: 0.5}}]
+pools: [{name: a}, {name: b}]
+jobs:
+  - {name: early, pool: a, tasks: [{count: 16, resources: {cpu: 1}, duration: 1h}]}
+  - {name: late, pool: b, at: 10s, tasks: [{count: 16, resources: {cpu: 1}, duration: 1h}]}
+"""
+
+
+def test_pools_of_a_workload_in_table_document_and_figures(sim: Omega, tmp_path: Path) -> None:
+    path = tmp_path / "w.yaml"
+    path.write_text(WITH_POOLS)
+    run = ("sim", "run", "--workload", str(path), "--days", "0.0005")
+    found = sim.json(*run, "--figures", str(tmp_path))
+    a, b = found["pools"]["a"], found["pools"]["b"]
+    assert (a["tasks_evicted"], b["tasks_evicted"]) == (8, 0)
+    assert 8 * 10 < a["wasted_seconds"] < 8 * 20
+    assert a["usage_mean"] > b["usage_mean"] > 0.2
+    assert (tmp_path / "pools.svg").exists()
+    assert (tmp_path / "pools.png").exists()
+    table = sim.text(*run)
+    assert re.search(r"^a +\d+\.\d% +\d+\.\d% +cpu +\d\.\d\d +8 ", table, re.MULTILINE), table
+    assert "pools" not in sim.json(*SMALL)
+    assert "machines 3" in sim.error(*run, "--machines", "3")
+    assert "figures show pools" in sim.error(*SMALL, "--figures", str(tmp_path))
