@@ -72,7 +72,8 @@ def _check_trees(pools: Pools) -> dict[str, PoolTree]:
         trees[tree.name] = tree
         for name, value, least in (
             ("smooth_period", tree.smooth_period, 0.0), ("saturation_period", tree.saturation_period, 0.0),
-            ("weight_multiplier", tree.weight_multiplier, 0.0),
+            ("weight_multiplier", tree.weight_multiplier, 0.0), ("usage_half_life", tree.usage_half_life, 0.0),
+            ("usage_exponent", tree.usage_exponent, 0.0),
         ):  # fmt: skip
             if value is not None and not (isfinite(value) and value > least):
                 raise BadInput(f"{where}: {name} {value!r}; want more than {least:g}")

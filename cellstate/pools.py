@@ -124,6 +124,10 @@ class PoolTree:
     saturation_period: float = 86_400.0
     relaxed_multiplier: float = 3.0
     weight_multiplier: float | None = None
+    usage_half_life: float | None = None
+    """Seconds by which past usage counts half; None: it does not reduce weights (docs/pools.md, 8)."""
+    usage_exponent: float = 1.0
+    """Weights are multiplied by 2 to the power of -(exponent × decayed usage)."""
     partition_everywhere: bool = False
     """Whether docs/pools.md, 10 also decides between pools, instead of the rule on sets of evictions."""
     operators_from: int | None = None
@@ -248,6 +252,8 @@ class PoolShare:
     last_share: float = 0.0
     """The charge of the next epoch to the volume: the largest component of `integral`."""
     ephemeral: bool = False
+    decayed_usage: float = 0.0
+    """What the pool used before, as a part of the totals, by the half-life of its tree: its weight depends on it."""
 
 
 class Leaf(NamedTuple):

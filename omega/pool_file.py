@@ -90,6 +90,8 @@ class TreeFields(_Strict):
     saturation_period: float = 86_400.0
     relaxed_multiplier: float = 3.0
     weight_multiplier: float | None = None
+    usage_half_life: float | None = None
+    usage_exponent: float = 1.0
     partition_everywhere: bool = False
     operators_from: int | None = None
     preemption: PreemptionFields = PreemptionFields()

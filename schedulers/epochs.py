@@ -5,6 +5,7 @@ often as there are jobs: each takes what it would by itself.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -65,22 +66,25 @@ def _amounts(job: JobDemand) -> tuple[Resources, Resources, int]:
 def compute(
     pools: Pools, leaves: Mapping[str, Sequence[Leaf]], totals: Mapping[str, Resources], resources: Sequence[str],
     before: Mapping[str, tuple[Sequence[float], float]] | None = None, seconds: float | None = None,
+    decayed: Mapping[str, float] | None = None,
 ) -> list[Computed]:  # fmt: skip
     """Compute the shares of all trees. Amounts in the cell's smallest units, `resources` in its order.
 
-    `before`: volume and last share of each pool with an integral guarantee, `seconds` ago.
+    `before`: volume and last share of each pool with an integral guarantee, `seconds` ago; `decayed`: what pools used
+    before, where it reduces their weights.
     """
     found = []
     for tree in pools.trees:
         own = tuple(leaves.get(tree.name, ()))
-        shares = fair_shares(_tree(pools, tree, own, totals[tree.name], resources, before or {}), seconds)
+        given = _tree(pools, tree, own, totals[tree.name], resources, before or {}, decayed or {})
+        shares = fair_shares(given, seconds)
         found.append(Computed(tree, shares, own))
     return found
 
 
 def _tree(
     pools: Pools, tree: PoolTree, leaves: Sequence[Leaf], totals: Resources, resources: Sequence[str],
-    before: Mapping[str, tuple[Sequence[float], float]],
+    before: Mapping[str, tuple[Sequence[float], float]], decayed: Mapping[str, float],
 ) -> calculator.Tree:  # fmt: skip
     inside = [pool for pool in pools.pools if pools.tree_of(pool.name).name == tree.name]
     known = {pool.name for pool in inside}
@@ -89,6 +93,9 @@ def _tree(
     names = sorted({leaf.pool for leaf in leaves} - (known - {pool.parent for pool in inside}))
     shown = {name: name if name not in known else f"{name} (jobs)" for name in names}
     elements += [calculator.Pool(shown[name], tree.default_parent) for name in names]
+    if tree.usage_half_life is not None:
+        powers = {name: 2.0 ** (-tree.usage_exponent * usage) for name, usage in decayed.items()}
+        elements = [replace(each, decay=powers.get(each.name, 1.0)) for each in elements]
     jobs = [
         calculator.Job(
             f" {leaf.jobs[0]}", shown.get(leaf.pool, leaf.pool), _named(resources, leaf.demand),
@@ -123,7 +130,24 @@ def _named(resources: Sequence[str], amounts: Sequence[int]) -> dict[str, float]
     return {name: float(amount) for name, amount in zip(resources, amounts, strict=True)}
 
 
-def pool_shares(found: Sequence[Computed], pools: Pools) -> dict[str, PoolShare]:
+def decayed_usage(previous: Epoch | None, pools: Pools, seconds: float | None) -> dict[str, float]:
+    """Return what pools used before, the largest part of a resource, where the tree counts it with a half-life.
+
+    What a pool held in the epoch before counts for the `seconds` since then.
+    """
+    lives = {tree.name: tree.usage_half_life for tree in pools.trees if tree.usage_half_life is not None}
+    found: dict[str, float] = {}
+    for name, share in (previous.pools if previous is not None and lives else {}).items():
+        life = lives.get(share.tree)
+        if life is not None and not name.endswith(f"/{ROOT}"):
+            kept = 0.5 ** ((seconds or 0.0) / life)
+            found[name] = share.decayed_usage * kept + max(share.usage, default=0.0) * (1.0 - kept)
+    return found
+
+
+def pool_shares(
+    found: Sequence[Computed], pools: Pools, decayed: Mapping[str, float] | None = None
+) -> dict[str, PoolShare]:
     """Return the share of every pool by its name, and of each root under ``TREE/<Root>``."""
     shares: dict[str, PoolShare] = {}
     for tree, computed, _ in found:
@@ -138,7 +162,7 @@ def pool_shares(found: Sequence[Computed], pools: Pools) -> dict[str, PoolShare]
                 _vector(computed.limits[number]),
                 _vector(computed.promised_pools[number]), _vector(computed.estimated[number]), float(least[number]),
                 _vector(computed.volume[number]), float(computed.integral[number].max(initial=0.0)),
-                ephemeral=name != ROOT and name not in pools.by_name,
+                ephemeral=name != ROOT and name not in pools.by_name, decayed_usage=(decayed or {}).get(name, 0.0),
             )  # fmt: skip
     return shares
 
@@ -156,11 +180,12 @@ def epoch_of(
     leaves = leaves_of(pools, jobs)
     before = volumes_of(previous, pools)
     seconds = None if previous is None else max(0, at_ms - previous.at_ms) / 1000
-    found = compute(pools, leaves, totals, resources, before, seconds)
+    decayed = decayed_usage(previous, pools, seconds)
+    found = compute(pools, leaves, totals, resources, before, seconds, decayed)
     return Epoch(
         number=1 if previous is None else previous.number + 1, version=version, pools_version=pools.version,
-        at_ms=at_ms, by=by, totals=dict(totals), pools=pool_shares(found, pools), leaf_shares=leaf_shares(found),
-        leaves=leaves, before=before, seconds=seconds,
+        at_ms=at_ms, by=by, totals=dict(totals), pools=pool_shares(found, pools, decayed),
+        leaf_shares=leaf_shares(found), leaves=leaves, before=before, seconds=seconds,
     )  # fmt: skip
 
 
@@ -175,8 +200,9 @@ def volumes_of(previous: Epoch | None, pools: Pools) -> dict[str, tuple[tuple[fl
 
 def recomputed(epoch: Epoch, pools: Pools, resources: Sequence[str]) -> dict[str, PoolShare]:
     """Compute the shares of a published epoch again, from the input that it names."""
-    found = compute(pools, epoch.leaves, epoch.totals, resources, epoch.before, epoch.seconds)
-    return pool_shares(found, pools)
+    decayed = {name: share.decayed_usage for name, share in epoch.pools.items() if share.decayed_usage}
+    found = compute(pools, epoch.leaves, epoch.totals, resources, epoch.before, epoch.seconds, decayed)
+    return pool_shares(found, pools, decayed)
 
 
 def _vector(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> tuple[float, ...]:

@@ -130,6 +130,7 @@ def row(
         "demand_amounts": _amounts(resources, share.demand, totals),
         "usage_amounts": _amounts(resources, share.usage, totals),
         "fair_share_amounts": {name: share * total for name, share, total in zip(resources, fair, totals, strict=True)},
+        "decayed_usage": (known or share).decayed_usage,
         "volume": _named(resources, (known or share).volume),
         "satisfaction": share.satisfaction if isfinite(share.satisfaction) else "infinite",
         "dominant_resource": None if dominant is None else resources[dominant],

@@ -173,7 +173,10 @@ def counted_on(tree: Tree, found: Guarantees, weights: tuple[Floats, Floats], ro
 
 
 def weights(tree: Tree, found: Guarantees) -> tuple[Floats, Floats]:
-    """Return the weights of pools and jobs: stated, else inferred from guarantees if the tree says so, else 1."""
+    """Return the weights of pools and jobs: stated, else inferred from guarantees if the tree says so, else 1.
+
+    Those of pools are multiplied by the decay of what they used before.
+    """
     pools = np.array([1.0, *(pool.weight or 1.0 for pool in tree.pools)])
     jobs = np.array([job.weight or 1.0 for job in tree.jobs], dtype=float)
     multiplier = tree.options.weight_multiplier
@@ -183,4 +186,4 @@ def weights(tree: Tree, found: Guarantees) -> tuple[Floats, Floats]:
             whole = held[tree.parents[number]]
             if pool.weight is None and held[number] > NEGLIGIBLE and whole > NEGLIGIBLE:
                 pools[number] = multiplier * held[number] / whole
-    return pools, jobs
+    return pools * np.array([1.0, *(pool.decay for pool in tree.pools)]), jobs

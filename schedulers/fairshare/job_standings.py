@@ -62,10 +62,11 @@ class _Index:
     def __init__(self, epoch: Epoch) -> None:
         self.epoch = epoch
         self.of: dict[str, tuple[str, Leaf, Sequence[float]]] = {}
-        self.pools: dict[str, list[tuple[Leaf, Sequence[float]]]] = {}
+        self.pools: dict[str, list[tuple[Leaf, Sequence[float], Resources]]] = {}
+        self.contested: dict[tuple[str, float], bool] = {}
         for tree, leaves in epoch.leaves.items():
             for leaf, share in zip(leaves, epoch.leaf_shares.get(tree, ()), strict=False):
-                self.pools.setdefault(leaf.pool, []).append((leaf, share))
+                self.pools.setdefault(leaf.pool, []).append((leaf, share, epoch.totals[tree]))
                 for job in leaf.jobs:
                     self.of[job] = tree, leaf, share
 
@@ -189,22 +190,27 @@ class JobStandings:
                 each.version = snapshot.position.version
         self._lost = [each for each in self._lost if each.version is None or each.version > epoch.version]
 
+    def contested(self, epoch: Epoch, pool: str, threshold: float) -> bool:
+        """Whether some job of a pool holds more than a multiple of its share, by the epoch."""
+        index = self.index(epoch)
+        found = index.contested.get((pool, threshold))
+        if found is None:
+            leaves = index.pools.get(pool, ())
+            found = any(_above(leaf.usage, share, totals, threshold) for leaf, share, totals in leaves)
+            index.contested[pool, threshold] = found
+        return found
+
     def below_share(self, epoch: Epoch, pool: str, tolerance: float) -> Iterator[str]:
-        """Yield the jobs of a pool below their shares, while another job of the pool holds more than its own."""
-        leaves = self.index(epoch).pools.get(pool, ())
-        totals = next((epoch.totals[tree] for tree in epoch.totals if leaves), ())
-        if not any(_above(leaf.usage, share, totals) for leaf, share in leaves):
-            return
-        for leaf, _ in leaves:
+        """Yield the jobs of a pool that are below their shares by the epoch."""
+        for leaf, _, _ in self.index(epoch).pools.get(pool, ()):
             stand = self.of(epoch, leaf.jobs[0])
             if stand is not None and is_below_fair_share(stand.share, stand.demand, stand.usage, tolerance, job=True):
                 yield from leaf.jobs
 
 
-def _above(usage: Resources, share: Sequence[float], totals: Resources) -> bool:
-    return any(
-        total > 0 and has > part * total + EPSILON for has, part, total in zip(usage, share, totals, strict=True)
-    )
+def _above(usage: Resources, share: Sequence[float], totals: Resources, threshold: float) -> bool:
+    of = zip(usage, share, totals, strict=True)
+    return any(total > 0 and has > part * total * threshold + EPSILON for has, part, total in of)
 
 
 def bounds_of(

@@ -53,6 +53,8 @@ class Pool:
     reorders_for_guarantee: bool = False
     priority: bool = False
     donor: bool = False
+    decay: float = 1.0
+    """Multiplier of the weight for what the pool used before (§8)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ class FairShare(Preemption):
         else:
             for name in path[lowest:] if lowest is not None else ():
                 yield Plan(self, work, found, name, status)
-            if own > Status.NORMAL:
+            if own > Status.NORMAL and self._contested(leaf, own, found):
                 yield PartitionPlan(self, work, found, own)
 
     def _level(
@@ -305,4 +305,14 @@ class FairShare(Preemption):
         if found is None:
             return ()
         name = leaf or NOBODY
+        rules = found.shares.preemption(name)
+        worst = Status.AGGRESSIVELY_STARVING if rules.aggressive_starvation else Status.STARVING
+        if not self._contested(name, worst, found):
+            return ()
         return self.jobs.below_share(found.shares.epoch, name, self._rules_of(name, found)[0])
+
+    def _contested(self, leaf: str, status: Status, found: Standings) -> bool:
+        """Whether some job of a pool may have tasks that a job of this state takes."""
+        rules = found.shares.preemption(leaf)
+        factor = rules.aggressive_threshold if status is Status.AGGRESSIVELY_STARVING else rules.threshold
+        return self.jobs.contested(found.shares.epoch, leaf, 1.0 if factor is None else factor)

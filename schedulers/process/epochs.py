@@ -33,8 +33,9 @@ IDLE_SECONDS = 1.0
 def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_MS) -> bool:
     """Return whether a scheduler of this rank is to publish an epoch now.
 
-    Nothing is computed while nothing changed, unless the volume of some integral guarantee `grows`. Where the server's
-    clock was put back, or another server took over whose clock is behind, the period of the last epoch does not count.
+    Nothing is computed while nothing changed, unless the volume of some integral guarantee or decayed usage `grows`.
+    Where the server's clock was put back, or another server took over whose clock is behind, the period of the last
+    epoch does not count.
     """
     if not mark.configured:
         return False
@@ -102,7 +103,10 @@ class EpochReader:
             mark = await anyio.to_thread.run_sync(self.read, snapshot)
             ranked = sorted(members)
             rank = ranked.index(self.member) if self.member in ranked else len(ranked)
-            grows = any(pool.integral.kind != "none" for pool in snapshot.pools.pools)
+            pools = snapshot.pools
+            grows = any(pool.integral.kind != "none" for pool in pools.pools) or any(
+                tree.usage_half_life is not None for tree in pools.trees
+            )
             if is_due(mark, rank, grows=grows):
                 await anyio.to_process.run_sync(publish, self.url, self.cell_name, self.member, cancellable=True)
                 await anyio.to_thread.run_sync(self.read, snapshot)
