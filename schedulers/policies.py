@@ -134,6 +134,10 @@ class Asserting(Protocol):
         """Return, once, the leaf pools whose blocked jobs are to be tried again: new shares may entitle them."""
 
     @abstractmethod
+    def starving(self) -> Mapping[str, str]:
+        """Return the pools that may evict, ``starving`` or ``aggressively starving``; other threads may call it."""
+
+    @abstractmethod
     def entitled(self, leaf: str, snapshot: Snapshot) -> Iterable[str]:
         """Return the jobs of a leaf pool that new shares entitle to room which other jobs of the pool hold."""
 

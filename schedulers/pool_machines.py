@@ -1,6 +1,7 @@
 """The machines of each pool tree: those that its formula over machine attributes selects."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cellstate.errors import BadInput
 from cellstate.model import MachineState
@@ -9,6 +10,8 @@ from cellstate.ports import MachineQueries
 from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
 from schedulers.constraints.evaluation import holds, tree_machines
+
+Machines = NDArray[np.intp]
 
 
 def fetch_attributes(pools: Pools, snapshot: Snapshot, cell: MachineQueries) -> None:
@@ -31,28 +34,51 @@ def totals_of(pools: Pools, snapshot: Snapshot) -> dict[str, Resources]:
 
 def check_machines(pools: Pools, snapshot: Snapshot) -> None:
     """Raise BadInput when a formula cannot be read, or a machine belongs to two trees or to none."""
+    twice, nowhere = _misplaced(pools, snapshot)
+    if twice is not None:
+        raise BadInput(f"pool trees {_claiming(pools, snapshot, twice)}: each selects machine"
+                       f" {_names(snapshot, twice)}; a machine is in one tree")  # fmt: skip
+    if nowhere is not None:
+        raise BadInput(
+            f"pool trees: none selects machine {_names(snapshot, nowhere)}; leave out the formula of one tree, which"
+            " then has the machines of no other"
+        )
+
+
+def machine_warnings(pools: Pools, snapshot: Snapshot) -> list[str]:
+    """Return what is wrong with machines that joined, or changed, since the formulas were checked (`tree_machines`)."""
+    twice, nowhere = _misplaced(pools, snapshot)
+    found = []
+    if twice is not None:
+        claiming = _claiming(pools, snapshot, twice)
+        found.append(f"pool trees {claiming}: each selects machine {_names(snapshot, twice)}, which is in the first")
+    if nowhere is not None:
+        what = f"machine {_names(snapshot, nowhere)}, on which no job of a pool starts"
+        found.append(f"pool trees: none selects {what}")
+    return found
+
+
+def _misplaced(pools: Pools, snapshot: Snapshot) -> tuple[Machines | None, Machines | None]:
+    """Return the machines that several formulas select, and those of no tree; None where there are none."""
+    if not pools.divided:
+        return None, None
     here = snapshot.rows[2] != MachineState.GONE
     owners = np.zeros(snapshot.size, dtype=np.int64)
     for tree in pools.trees:
         if tree.machines:
             owners += holds(tree.machines, snapshot.attributes)
     twice = np.flatnonzero(here & (owners > 1))
-    if len(twice):
-        claiming = [
-            tree.name for tree in pools.trees if tree.machines and holds(tree.machines, snapshot.attributes)[twice[0]]
-        ]
-        name = snapshot.attributes.name(int(twice[0]))
-        raise BadInput(
-            f"pool trees {', '.join(claiming)}: each selects machine {name}{_more(twice)}; a machine is in one tree"
-        )
-    nowhere = np.flatnonzero(here & (owners == 0))
-    if len(nowhere) and all(tree.machines for tree in pools.trees):
-        name = snapshot.attributes.name(int(nowhere[0]))
-        raise BadInput(
-            f"pool trees: none selects machine {name}{_more(nowhere)}; leave out the formula of one tree, which"
-            " then has the machines of no other"
-        )
+    nowhere = np.flatnonzero(here & (owners == 0)) if all(tree.machines for tree in pools.trees) else twice[:0]
+    return twice if len(twice) else None, nowhere if len(nowhere) else None
 
 
-def _more(machines: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> str:
-    return f" and {len(machines) - 1} more" if len(machines) > 1 else ""
+def _claiming(pools: Pools, snapshot: Snapshot, machines: Machines) -> str:
+    """Return the trees that select the first of some machines."""
+    return ", ".join(
+        tree.name for tree in pools.trees if tree.machines and holds(tree.machines, snapshot.attributes)[machines[0]]
+    )
+
+
+def _names(snapshot: Snapshot, machines: Machines) -> str:
+    more = f" and {len(machines) - 1} more" if len(machines) > 1 else ""
+    return f"{snapshot.attributes.name(int(machines[0]))}{more}"

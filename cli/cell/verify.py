@@ -33,14 +33,15 @@ def command(ctx: click.Context, name: str | None) -> None:
     """
     from cellstate.audit import verify
     from cellstate.server import check_suitable, server_info
+    from omega.queries.pools import machine_warnings_of
 
     app: App = ctx.obj
     cell = app.open(name)
     check_suitable(server_info(app.url))
     with render.busy(f"verifying {cell.name}", quiet=app.as_json):
-        report = with_epoch(cell, verify(cell))
+        report, warnings = with_epoch(cell, verify(cell)), machine_warnings_of(cell)
     if app.as_json:
-        render.document(report.as_json())
+        render.document(report.as_json() | {"warnings": warnings})
     else:
         checked = report.checked
         said = [words.count(checked[word + "s"], word) for word in ("machine", "task", "job", "fact")]
@@ -53,4 +54,6 @@ def command(ctx: click.Context, name: str | None) -> None:
         if report.violations:
             columns = tuple(report.violations[0]._asdict())
             render.table(columns, [tuple(violation) for violation in report.violations])
+        for warning in warnings:
+            render.note(f"warning: {warning}")
     ctx.exit(0 if report.ok else 1)

@@ -40,3 +40,5 @@ def show(document: Mapping[str, Any]) -> None:
         if len(trees) > 1:
             render.line(f"tree {tree['name']}: {tree['machines'] or 'machines of no other tree'}")
         render.table(settings.COLUMNS, [settings.table_row(row) for row in own], settings.SPARE)
+    for warning in document["warnings"]:
+        render.note(f"warning: {warning}")

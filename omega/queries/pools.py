@@ -17,21 +17,28 @@ TOLERANCE = 1e-9
 SHARING = ("weight", "guarantee", "mode", "sort_keys", "integral", "reclaim", "borrowing", "lending", "preemption")
 """Settings of a pool that only schedulers with the ordering ``fair-pools`` read."""
 NORMAL, BELOW = "normal", "below fair share"
+STARVING = ("starving", "aggressively starving")
+"""Status of pools that may evict (docs/pools.md, 9), as schedulers report it with their heartbeats."""
 
 
 def shares_now(cell: "Queries", pools: Pools, previous: Epoch | None = None) -> Epoch:
     """Compute the shares of the cell as it is now, with some pools; volumes are those of an epoch."""
+    return _now(cell, pools, previous)[0]
+
+
+def _now(cell: "Queries", pools: Pools, previous: Epoch | None) -> tuple[Epoch, list[str]]:
+    """Return the shares as they are now, and warnings about machines of two trees or none."""
     from cellstate.array_snapshot import ArraySnapshot
     from cellstate.transaction import Position
     from schedulers.epochs import epoch_of
-    from schedulers.pool_machines import fetch_attributes, totals_of
+    from schedulers.pool_machines import fetch_attributes, machine_warnings, totals_of
 
     snapshot = ArraySnapshot(len(cell.dimensions))
     reply, jobs = cell.demands(Position())
     snapshot.apply(reply)
     fetch_attributes(pools, snapshot, cell)
     at_ms = previous.at_ms if previous else 0
-    return epoch_of(
+    epoch = epoch_of(
         pools,
         jobs,
         totals_of(pools, snapshot),
@@ -40,6 +47,13 @@ def shares_now(cell: "Queries", pools: Pools, previous: Epoch | None = None) -> 
         version=snapshot.position.version,
         at_ms=at_ms,
     )
+    return epoch, machine_warnings(pools, snapshot)
+
+
+def machine_warnings_of(cell: "Queries") -> list[str]:
+    """Return warnings about machines that belong to two trees of the cell, or to none."""
+    pools = cell.pools()
+    return _now(cell, pools, None)[1] if pools.divided else []
 
 
 def order(pools: Pools, shares: Mapping[str, PoolShare]) -> Iterator[tuple[int, str]]:
@@ -66,10 +80,11 @@ def pools_json(cell: "Queries") -> dict[str, Any]:
     """
     pools, epoch = cell.pools(), cell.epoch()
     published = epoch if epoch is not None and epoch.pools_version == pools.version else None
-    now = shares_now(cell, pools, published)
-    use = cell.pool_use()
+    now, warnings = _now(cell, pools, published)
+    use, starving = cell.pool_use(), _starving(cell)
     rows = [
         row(pools, name, now, published, cell.dimensions.names, use.get(name), depth)
+        | ({"status": starving[name]} if name in starving else {})
         for depth, name in order(pools, now.pools)
     ]
     return {
@@ -87,7 +102,17 @@ def pools_json(cell: "Queries") -> dict[str, Any]:
             for tree in pools.trees
         ],
         "pools": rows,
+        "warnings": warnings,
     }
+
+
+def _starving(cell: "Queries") -> dict[str, str]:
+    """Return the pools that starve, as live schedulers report, and how."""
+    found: dict[str, str] = {}
+    for _, alive, figures in cell.members().values():
+        for name, status in figures.get("starving", {}).items() if alive else ():
+            found[name] = max(found.get(name, status), status, key=STARVING.index)
+    return found
 
 
 def row(

@@ -230,6 +230,12 @@ class FairShare(Preemption):
                 if any(wanted) and found.stands_below(leaf or NOBODY, wanted):
                     self._stirred.add(leaf)
 
+    def starving(self) -> dict[str, str]:
+        """See Asserting.starving."""
+        followed = [(name, self._starving.status(name)) for name in self._starving.followed()]
+        words = {Status.STARVING: "starving", Status.AGGRESSIVELY_STARVING: "aggressively starving"}
+        return {name: words[status] for name, status in followed if status in words}
+
     def stirred(self) -> set[str]:
         """See Asserting.stirred."""
         found, self._stirred = self._stirred, set()

@@ -24,6 +24,7 @@ from cellstate.server import check_suitable, server_info
 from cellstate.store import connect_cell
 from schedulers.instruments import Figures
 from schedulers.live import LEASE_MS, Live
+from schedulers.policies import Asserting
 from schedulers.process.diary import Diary
 from schedulers.process.endpoint import METRICS, endpoint
 from schedulers.process.epochs import EpochReader
@@ -221,13 +222,15 @@ class Process:
         """Return the figures of a copy: the loop keeps counting, and an array cannot grow while it is read."""
         figures, waits = self.figures, replace(self.figures.waits, last=self.figures.waits.last[:])
         still = replace(figures, waits=waits, rejections=dict(figures.rejections), in_a_row=dict(figures.in_a_row))
-        evicts, by = self.scheduler.preemption.evicts, self.scheduler.preemption.by
+        preemption = self.scheduler.preemption
+        evicts, by = preemption.evicts, preemption.by
         delayed = {job_id: int(until * 1000) for job_id, until in self.scheduler.queue.delayed(MOST_DELAYED).items()}
         self.reasons.delayed(delayed, time.time())
         where = {"metrics": self._url, "pid": os.getpid(), "host": socket.gethostname()}
         where |= {"at_ms": int(time.time() * 1000), "uses_pools": self.scheduler.uses_pools}
         return still.as_dict(time.time(), queued, blocked) | {
             "evicts": evicts, "evicts_by": by, "delayed": delayed, "reasons": self.reasons.as_dict(),
+            "starving": dict(preemption.starving()) if isinstance(preemption, Asserting) else {},
             **where,
         }  # fmt: skip
 

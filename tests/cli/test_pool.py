@@ -230,6 +230,41 @@ def test_why_says_how_the_pool_stands(omega: Omega, cell: RedisCell) -> None:
     assert "pool a, tasks: 0 of at most 0 in use" in omega.text("job", "why", "y")
 
 
+def test_starving_pools_are_listed_as_such(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("pool", "set", "a")
+    omega.run("pool", "set", "b")
+    submit(omega, "x", "a", 40)
+    for member, starving in (("batch/0", {"a": "starving"}), ("batch/1", {"a": "aggressively starving"})):
+        membership = cell.register_scheduler(member, "n", 60_000, 0)
+        cell.renew_scheduler(membership, 60_000, {"starving": starving})
+    rows = {row["name"]: row["status"] for row in omega.json("pool", "list")["pools"]}
+    assert rows == {"a": "aggressively starving", "b": "normal"}
+
+
+def test_machines_of_two_trees_or_none_are_reported(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    """Formulas are checked when they are set; a machine that joins later may break them."""
+    cell.register_executor("e0", "n", 60_000, 0)
+    machines = [("m0", {"gpu": "yes"}), ("m1", {"rack": "r1"})]
+    cell.join("e0", [MachineSpec(name, (4_000, 1_024), attributes) for name, attributes in machines], 0)
+    file = tmp_path / "pools.yaml"
+    file.write_text(
+        "trees: [{name: x, machines: has gpu}, {name: y, machines: has rack}]\npools: [{name: a, tree: x}]\n"
+    )
+    omega.run("pool", "import", str(file))
+    assert omega.json("pool", "list")["warnings"] == []
+    later = [("m2", {"gpu": "yes", "rack": "r1"}), ("m3", {})]
+    cell.join("e0", [MachineSpec(name, (4_000, 1_024), attributes) for name, attributes in later], 0)
+    warnings = omega.json("pool", "list")["warnings"]
+    assert [warning.partition(",")[0] for warning in warnings] == [
+        "pool trees x",
+        "pool trees: none selects machine m3",
+    ]
+    assert "each selects machine m2, which is in the first" in warnings[0]
+    assert omega.json("cell", "verify")["warnings"] == warnings
+    assert "none selects machine m3" in omega.run("pool", "list").stderr
+
+
 def test_verify_computes_the_published_epoch_again(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
     omega.run("pool", "set", "a")

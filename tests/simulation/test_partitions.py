@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cellstate.pools import Pool, Preemption
+from schedulers.preemption.fair_share import FairShare
 from tests.simulation.pool_ground import Ground, Story
 
 FAIR = Preemption(starvation_timeout=1.0, starvation_tolerance=1.0, backoff=0.5)
@@ -117,3 +118,18 @@ def test_everywhere_the_aggressive_stage_reaches_other_pools() -> None:
     """Between pools the rule on sets keeps the victim's pool at its share; the partition goes down to the threshold."""
     for everywhere, placed in ((True, 1), (False, 0)):
         assert scattered(STAGED, ("a", "b"), everywhere=everywhere).placed("b-1") == placed
+
+
+def test_a_scheduler_reports_starving_pools() -> None:
+    """A pool that waits for its timeout is not starving, one that may evict is."""
+    seen = {}
+    for timeout in (60.0, 1.0):
+        ground = Ground([Pool("a", preemption=Preemption(allow_regular_preemption=False)), Pool("b")], 4)
+        ground.preemption = replace(FAIR, starvation_timeout=timeout)
+        ground.job("a", 16)
+        ground.job("b", 16, at=2.0)
+        story = ground.run(8)
+        preemption = story.simulation.simulated_schedulers[0].scheduler.preemption
+        assert isinstance(preemption, FairShare)
+        seen[timeout] = preemption.starving()
+    assert seen == {60.0: {}, 1.0: {"b": "starving"}}
