@@ -2,13 +2,21 @@
 
 from collections.abc import Sequence
 
+from cellstate.cell import Membership, Reply
+from cellstate.errors import Fenced
 from cellstate.executors import simulates
-from cellstate.memory.plain import MemoryPlain
+from cellstate.memory.delta import has_diverged
+from cellstate.memory.ledger import Ledger
+from cellstate.memory.plain import plainly, simply
+from cellstate.memory.pools import admits, chain_of
+from cellstate.memory.publish import publish
 from cellstate.memory.ranges import span_count, span_tail
 from cellstate.memory.shares import Stocks, leaf
-from cellstate.memory.words import Group, JobRow, KindRow, MachineRow
+from cellstate.memory.sync import sync
+from cellstate.memory.tasks import book, evict_gangs, occupy, place, take_off
+from cellstate.memory.words import Group, JobRow, KindRow, MachineRow, room
 from cellstate.model import Gang, JobState, MachineState
-from cellstate.transaction import Claim, Detection, How, Mode, Outcome, Transaction, Verdict
+from cellstate.transaction import Claim, Detection, How, Intake, Mode, Outcome, Position, Transaction, Verdict
 
 Unit = tuple[int, KindRow, Group]
 """A single task that may be evicted: its placement, kind and group."""
@@ -39,248 +47,277 @@ class Validation:
         self.incomplete = self.placing = False
 
 
-class MemoryCommit(MemoryPlain):
-    """Validate everything, then write: there is no roll-back."""
+def victims_of(ledger: Ledger, t: Validation, j: JobRow, c: Claim, m: MachineRow) -> list[Unit] | Verdict:
+    """Return single tasks that may be evicted for a claim, in the given order, without those already gone.
 
-    def victims_of(self, t: Validation, j: JobRow, c: Claim, m: MachineRow) -> list[Unit] | Verdict:
-        """Return single tasks that may be evicted for a claim, in the given order, without those already gone.
+    Returns a verdict when one of them is not of strictly lower precedence, and no assertion covers its pool or job;
+    optional tasks have precedence 0, unless a strict gang goes with them.
+    """
+    units: list[Unit] = []
+    listed: dict[int, int] = {}
+    for placement, wanted in c.evict:
+        run = m.runs.get(placement) if placement > 0 else None
+        if run:
+            g, tasks = run
+            lowly = g.optional and g.job.gang is not Gang.STRICT
+            rank = 0 if lowly else g.job.precedence
+            if refused := refusal(ledger, t, j, g.job, rank):
+                return refused
+            left = span_count(tasks) - t.evicted.get(placement, 0) - listed.get(placement, 0)
+            n = min(wanted, left)
+            listed[placement] = listed.get(placement, 0) + n
+            units += [(placement, g.job.kind, g)] * n
+    return units
 
-        Returns a verdict when one of them is not of strictly lower precedence, and no assertion covers its pool or job;
-        optional tasks have precedence 0, unless a strict gang goes with them.
-        """
-        units: list[Unit] = []
-        listed: dict[int, int] = {}
-        for placement, wanted in c.evict:
-            run = m.runs.get(placement) if placement > 0 else None
-            if run:
-                g, tasks = run
-                lowly = g.optional and g.job.gang is not Gang.STRICT
-                rank = 0 if lowly else g.job.precedence
-                if refusal := self.refusal(t, j, g.job, rank):
-                    return refusal
-                left = span_count(tasks) - t.evicted.get(placement, 0) - listed.get(placement, 0)
-                n = min(wanted, left)
-                listed[placement] = listed.get(placement, 0) + n
-                units += [(placement, g.job.kind, g)] * n
-        return units
 
-    def refusal(self, t: Validation, j: JobRow, victim: JobRow, rank: int) -> Verdict | None:
-        """Return the verdict that refuses a victim, by pools and precedence (`rank`)."""
-        if t.stocks is not None and t.stocks.covers(victim, rank):
-            return None
-        if self.pools_state and leaf(victim) != leaf(j) and not self._operates(j):
-            return Verdict.SHARE
-        return None if rank < j.precedence else Verdict.PRECEDENCE
+def refusal(ledger: Ledger, t: Validation, j: JobRow, victim: JobRow, rank: int) -> Verdict | None:
+    """Return the verdict that refuses a victim, by pools and precedence (`rank`)."""
+    if t.stocks is not None and t.stocks.covers(victim, rank):
+        return None
+    if ledger.pools_state and leaf(victim) != leaf(j) and not operates(ledger, j):
+        return Verdict.SHARE
+    return None if rank < j.precedence else Verdict.PRECEDENCE
 
-    def _operates(self, j: JobRow) -> bool:
-        """Return whether a job is in the operators' band: then precedence decides across pools."""
-        least = self._pools.operators_from
-        return least is not None and j.precedence >= least
 
-    def admitted(self, t: Validation, j: JobRow, g: Group) -> int:
-        """Return the number of tasks that the limits of the job's kind and of its pools still admit (semantics 9)."""
-        k, most = j.kind, self.admits(j, g, t.vacated, fresh=j.placed == 0 and not t.placing)
-        if k.lowest is not None and k.highest is not None and not k.lowest <= j.precedence <= k.highest:
-            return 0
-        fresh = k.max_jobs is not None and j.placed == 0 and not t.placing
-        if fresh and k.jobs - t.vacated.get(k.name, 0) >= (k.max_jobs or 0):
-            return 0
-        if not k.limited:
-            return most
-        for limit, used, need in zip(k.limit, self.spread(k.used), g.amounts, strict=True):
-            if limit is not None and need > 0:
-                most = min(most, max(0, (limit - used) // need))
+def operates(ledger: Ledger, j: JobRow) -> bool:
+    """Return whether a job is in the operators' band: then precedence decides across pools."""
+    least = ledger.pool_settings.operators_from
+    return least is not None and j.precedence >= least
+
+
+def admitted(ledger: Ledger, t: Validation, j: JobRow, g: Group) -> int:
+    """Return the number of tasks that the limits of the job's kind and of its pools still admit (semantics 9)."""
+    k, most = j.kind, admits(ledger, j, g, t.vacated, fresh=j.placed == 0 and not t.placing)
+    if k.lowest is not None and k.highest is not None and not k.lowest <= j.precedence <= k.highest:
+        return 0
+    fresh = k.max_jobs is not None and j.placed == 0 and not t.placing
+    if fresh and k.jobs - t.vacated.get(k.name, 0) >= (k.max_jobs or 0):
+        return 0
+    if not k.limited:
         return most
+    for limit, used, need in zip(k.limit, ledger.spread(k.used), g.amounts, strict=True):
+        if limit is not None and need > 0:
+            most = min(most, max(0, (limit - used) // need))
+    return most
 
-    def evict(self, t: Validation, m: MachineRow, units: Sequence[Unit], sign: int) -> None:
-        """Free the room of these tasks, or (-1) take it again."""
-        for placement, k, g in units:
-            self.occupy(m, g, -sign)
-            self.book(k, g, -sign)
-            t.evicted[placement] = t.evicted.get(placement, 0) + sign
-            before = t.gone.get(g.job.id, 0)
-            t.gone[g.job.id] = before + sign
-            if max(before, before + sign) == g.job.placed:
-                whose = [k.name, *(book.number for book in self.chain_of(g.job))] if self._books else [k.name]
-                for each in whose:
-                    t.vacated[each] = t.vacated.get(each, 0) + sign
 
-    def fit(
-        self, t: Validation, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit]
-    ) -> tuple[int, Verdict]:
-        """Place as many of `want` as fit, evicting one task after another and only while that helps.
+def evict(ledger: Ledger, t: Validation, m: MachineRow, units: Sequence[Unit], sign: int) -> None:
+    """Free the room of these tasks, or (-1) take it again."""
+    for placement, k, g in units:
+        occupy(m, g, -sign)
+        book(ledger, k, g, -sign)
+        t.evicted[placement] = t.evicted.get(placement, 0) + sign
+        before = t.gone.get(g.job.id, 0)
+        t.gone[g.job.id] = before + sign
+        if max(before, before + sign) == g.job.placed:
+            whose = [k.name, *(each.number for each in chain_of(ledger, g.job))] if ledger.pool_books else [k.name]
+            for each in whose:
+                t.vacated[each] = t.vacated.get(each, 0) + sign
 
-        A task that does not fit in the end evicts nothing (semantics 7). Returns the number and the verdict of the
-        others.
-        """
-        n = taken = tried = 0
-        verdict = Verdict.PLACED
+
+def fit(
+    ledger: Ledger, t: Validation, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit]
+) -> tuple[int, Verdict]:
+    """Place as many of `want` as fit, evicting one task after another and only while that helps.
+
+    A task that does not fit in the end evicts nothing (semantics 7). Returns the number and the verdict of the
+    others.
+    """
+    n = taken = tried = 0
+    verdict = Verdict.PLACED
+    while True:
+        fits, limit = min(want, room(m, g)), admitted(ledger, t, j, g)
+        possible = min(fits, limit)
+        if possible > n:
+            n, taken = possible, tried
+        if n >= want:
+            break
+        verdict = Verdict.LIMIT if limit <= n else Verdict.FULL
+        if tried == len(units) or (limit <= n and fits > n):
+            break
+        tried += 1
+        evict(ledger, t, m, units[tried - 1 : tried], 1)
+    evict(ledger, t, m, units[taken:tried], -1)
+    t.taken[-1] = units[:taken]
+    return n, Verdict.PLACED if n >= want else verdict
+
+
+def fit_by_share(
+    ledger: Ledger, t: Validation, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit], stocks: Stocks
+) -> tuple[int, Verdict]:
+    """As `fit`, task by task: each with the victims that it needs, while that is legal between pools (rule 33).
+
+    The claims of a gang are one set, which is validated when all of them fit.
+    """
+    n, taken, verdict = 0, 0, Verdict.PLACED
+    while n < want and verdict is Verdict.PLACED:
+        tried = taken
         while True:
-            fits, limit = min(want, self.room(m, g)), self.admitted(t, j, g)
-            possible = min(fits, limit)
-            if possible > n:
-                n, taken = possible, tried
-            if n >= want:
+            fits, limit = room(m, g), admitted(ledger, t, j, g)
+            if limit > n and not stocks.below(g):
+                verdict = Verdict.SHARE
+            if (fits > n and limit > n) or verdict is Verdict.SHARE:
                 break
-            verdict = Verdict.LIMIT if limit <= n else Verdict.FULL
             if tried == len(units) or (limit <= n and fits > n):
+                verdict = Verdict.LIMIT if limit <= n else Verdict.FULL
                 break
             tried += 1
-            self.evict(t, m, units[tried - 1 : tried], 1)
-        self.evict(t, m, units[taken:tried], -1)
-        t.taken[-1] = units[:taken]
-        return n, Verdict.PLACED if n >= want else verdict
+            evict(ledger, t, m, units[tried - 1 : tried], 1)
+        if verdict is Verdict.PLACED:
+            undo = stocks.count(g, [group for _, _, group in units[taken:tried]])
+            if not t.gang and not stocks.legal():
+                undo()
+                verdict = Verdict.SHARE
+        if verdict is not Verdict.PLACED:
+            evict(ledger, t, m, units[taken:tried], -1)
+            break
+        n, taken = n + 1, tried
+        if not t.gang:
+            stocks.close()
+    t.taken[-1] = units[:taken]
+    return n, verdict
 
-    def fit_by_share(
-        self, t: Validation, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit], stocks: Stocks
-    ) -> tuple[int, Verdict]:
-        """As `fit`, task by task: each with the victims that it needs, while that is legal between pools (rule 33).
 
-        The claims of a gang are one set, which is validated when all of them fit.
-        """
-        n, taken, verdict = 0, 0, Verdict.PLACED
-        while n < want and verdict is Verdict.PLACED:
-            tried = taken
-            while True:
-                fits, limit = self.room(m, g), self.admitted(t, j, g)
-                if limit > n and not stocks.below(g):
-                    verdict = Verdict.SHARE
-                if (fits > n and limit > n) or verdict is Verdict.SHARE:
-                    break
-                if tried == len(units) or (limit <= n and fits > n):
-                    verdict = Verdict.LIMIT if limit <= n else Verdict.FULL
-                    break
-                tried += 1
-                self.evict(t, m, units[tried - 1 : tried], 1)
-            if verdict is Verdict.PLACED:
-                undo = stocks.count(g, [group for _, _, group in units[taken:tried]])
-                if not t.gang and not stocks.legal():
-                    undo()
-                    verdict = Verdict.SHARE
-            if verdict is not Verdict.PLACED:
-                self.evict(t, m, units[taken:tried], -1)
-                break
-            n, taken = n + 1, tried
-            if not t.gang:
-                stocks.close()
-        t.taken[-1] = units[:taken]
-        return n, verdict
+def validate(ledger: Ledger, t: Validation, c: Claim) -> tuple[int, Verdict]:
+    """Validate one claim against the working state. Returns the number of accepted tasks and the others' verdict.
 
-    def validate(self, t: Validation, c: Claim) -> tuple[int, Verdict]:
-        """Validate one claim against the working state. Returns the number of accepted tasks and the others' verdict.
+    A run of identical tasks shares the verdict of the first that failed.
+    """
+    j, m = t.job, ledger.M.get(c.machine)
+    g = j.groups[c.group] if j and 0 <= c.group < len(j.groups) else None
+    if j is None or g is None or j.state is not JobState.ACTIVE or m is None or m.state is MachineState.GONE:
+        return 0, Verdict.UNKNOWN
+    takes = m.state is MachineState.UP and not (j.commands and simulates(m.executor))
+    if not takes or ledger.over(m):
+        return 0, Verdict.DOWN
+    left = g.unplaced - t.claimed.get(c.group, 0)
+    if left <= 0:
+        return 0, Verdict.DUPLICATE
+    if t.incomplete:
+        return 0, Verdict.INCOMPLETE
+    units = victims_of(ledger, t, j, c, m)
+    if t.stocks is not None and not t.stocks.below(g):
+        units = Verdict.SHARE
+    # Own earlier transactions of this call are no interference: only changes by others count as a move.
+    moved = t.coarse and (ledger.diverged or c.seen != (m.number if m.stamp < ledger.base else m.before))
+    if isinstance(units, Verdict) or moved:
+        if admitted(ledger, t, j, g) <= 0:
+            return 0, Verdict.LIMIT
+        return 0, units if isinstance(units, Verdict) else Verdict.MOVED
+    want = min(c.count, left)
+    if t.stocks is not None:
+        n, verdict = fit_by_share(ledger, t, j, m, g, want, units, t.stocks)
+    else:
+        n, verdict = fit(ledger, t, j, m, g, want, units)
+    if n > 0:
+        occupy(m, g, n)
+        book(ledger, j.kind, g, n)
+        t.claimed[c.group] = t.claimed.get(c.group, 0) + n
+        t.placing = True
+    if verdict is Verdict.PLACED and c.count > want:
+        verdict = Verdict.DUPLICATE
+    return n, verdict
 
-        A run of identical tasks shares the verdict of the first that failed.
-        """
-        j, m = t.job, self.M.get(c.machine)
-        g = j.groups[c.group] if j and 0 <= c.group < len(j.groups) else None
-        if j is None or g is None or j.state is not JobState.ACTIVE or m is None or m.state is MachineState.GONE:
-            return 0, Verdict.UNKNOWN
-        takes = m.state is MachineState.UP and not (j.commands and simulates(m.executor))
-        if not takes or self.over(m):
-            return 0, Verdict.DOWN
-        left = g.unplaced - t.claimed.get(c.group, 0)
-        if left <= 0:
-            return 0, Verdict.DUPLICATE
-        if t.incomplete:
-            return 0, Verdict.INCOMPLETE
-        units = self.victims_of(t, j, c, m)
-        if t.stocks is not None and not t.stocks.below(g):
-            units = Verdict.SHARE
-        # Own earlier transactions of this call are no interference: only changes by others count as a move.
-        moved = t.coarse and (self.diverged or c.seen != (m.number if m.stamp < self.base else m.before))
-        if isinstance(units, Verdict) or moved:
-            if self.admitted(t, j, g) <= 0:
-                return 0, Verdict.LIMIT
-            return 0, units if isinstance(units, Verdict) else Verdict.MOVED
-        want = min(c.count, left)
-        if t.stocks is not None:
-            n, verdict = self.fit_by_share(t, j, m, g, want, units, t.stocks)
-        else:
-            n, verdict = self.fit(t, j, m, g, want, units)
+
+def covers(t: Validation, j: JobRow) -> bool:
+    """Return whether a transaction covers all unplaced required tasks of a gang job as a gang (semantics 8)."""
+    sums: dict[int, int] = {}
+    for c in t.claims:
+        sums[c.group] = sums.get(c.group, 0) + c.count
+    return t.gang and all(g.optional or sums.get(g.number, 0) >= g.unplaced for g in j.groups)
+
+
+def abort(ledger: Ledger, t: Validation, *, kept: bool) -> None:
+    """Abort a failed gang: its accepted claims are undone in the working state."""
+    for i, (c, n, units) in enumerate(zip(t.claims, t.placed, t.taken, strict=True)):
+        if n > 0 and t.job is not None:
+            m, g = ledger.M[c.machine], t.job.groups[c.group]
+            occupy(m, g, -n)
+            book(ledger, t.job.kind, g, -n)
+            evict(ledger, t, m, units, -1)
+        t.placed[i] = 0
+        if t.verdicts[i] is Verdict.PLACED:
+            t.verdicts[i] = Verdict.ABORTED
+    if t.job is not None:
+        t.job.kind.kept = kept
+
+
+def apply_evictions(ledger: Ledger, units: list[Unit], m: MachineRow, reason: str) -> None:
+    """Evict the victims of a claim: the last tasks of each victim's run."""
+    counts: dict[int, int] = {}
+    for placement, _, _ in units:
+        counts[placement] = counts.get(placement, 0) + 1
+    for placement, count in counts.items():
+        part, _ = span_tail(m.runs[placement][1], count)
+        take_off(ledger, m, placement, part, How.EVICTED, reason)
+
+
+def apply(ledger: Ledger, t: Validation, j: JobRow, stamp: int) -> None:
+    """Write the accepted claims."""
+    reason = f"precedence:{t.id}" if t.stocks is None else f"fair-share:{t.id}"
+    if t.stocks is not None and any(t.taken):
+        ledger.fact(*t.stocks.fact(t.id))
+    for c, n, units in zip(t.claims, t.placed, t.taken, strict=True):
         if n > 0:
-            self.occupy(m, g, n)
-            self.book(j.kind, g, n)
-            t.claimed[c.group] = t.claimed.get(c.group, 0) + n
-            t.placing = True
-        if verdict is Verdict.PLACED and c.count > want:
-            verdict = Verdict.DUPLICATE
-        return n, verdict
+            m = ledger.M[c.machine]
+            ledger.touch(m, stamp)
+            if units:
+                apply_evictions(ledger, units, m, reason)
+            place(ledger, j, c.group, m, n)
+    evict_gangs(ledger, reason, stamp)
 
-    def covers(self, t: Validation, j: JobRow) -> bool:
-        """Return whether a transaction covers all unplaced required tasks of a gang job as a gang (semantics 8)."""
-        sums: dict[int, int] = {}
-        for c in t.claims:
-            sums[c.group] = sums.get(c.group, 0) + c.count
-        return t.gang and all(g.optional or sums.get(g.number, 0) >= g.unplaced for g in j.groups)
 
-    def abort(self, t: Validation, *, kept: bool) -> None:
-        """Abort a failed gang: its accepted claims are undone in the working state."""
-        for i, (c, n, units) in enumerate(zip(t.claims, t.placed, t.taken, strict=True)):
-            if n > 0 and t.job is not None:
-                m, g = self.M[c.machine], t.job.groups[c.group]
-                self.occupy(m, g, -n)
-                self.book(t.job.kind, g, -n)
-                self.evict(t, m, units, -1)
-            t.placed[i] = 0
-            if t.verdicts[i] is Verdict.PLACED:
-                t.verdicts[i] = Verdict.ABORTED
-        if t.job is not None:
-            t.job.kind.kept = kept
+def decide(ledger: Ledger, transaction: Transaction) -> Outcome:
+    """Validate a transaction and apply its accepted claims."""
+    ledger.unfold()
+    ledger.stamp = stamp = ledger.stamp + 1
+    j = ledger.J.get(transaction.job)
+    asserts = transaction.assertion
+    plain = j is not None and asserts is None and ledger.shortcut and simply(ledger, j)
+    if plain and j is not None and j.state is JobState.ACTIVE and not ledger.diverged:
+        outcome = plainly(ledger, transaction, j)
+        if outcome is not None:
+            ledger.gained.append(j)
+            return outcome
+    t = Validation(transaction, j)
+    t.incomplete = j is not None and j.gang > 0 and (j.delayed > 0 or not covers(t, j))
+    t.stocks = Stocks(asserts, ledger, j) if j is not None and asserts is not None else None
+    kept = j is not None and j.kind.kept
+    for c in t.claims:
+        t.taken.append([])
+        n, verdict = validate(ledger, t, c)
+        t.placed.append(n)
+        t.verdicts.append(verdict)
+    stands = all(verdict is Verdict.PLACED for verdict in t.verdicts)
+    if t.stocks is not None and t.gang and stands and not t.stocks.legal():
+        t.verdicts = [Verdict.SHARE] * len(t.verdicts)
+    if t.gang and any(verdict is not Verdict.PLACED for verdict in t.verdicts):
+        abort(ledger, t, kept=kept)
+    for c, n, v in zip(t.claims, t.placed, t.verdicts, strict=True):
+        if v is Verdict.MOVED or v is Verdict.FULL:
+            ledger.fact("conflict", t.id, c.machine, int(v), c.count - n)
+    if j is not None and any(t.placed):
+        ledger.transactions += 1
+        ledger.gained.append(j)
+        apply(ledger, t, j, stamp)
+    return Outcome(tuple(zip(t.placed, t.verdicts, strict=True)))
 
-    def apply_evictions(self, units: list[Unit], m: MachineRow, reason: str) -> None:
-        """Evict the victims of a claim: the last tasks of each victim's run."""
-        counts: dict[int, int] = {}
-        for placement, _, _ in units:
-            counts[placement] = counts.get(placement, 0) + 1
-        for placement, count in counts.items():
-            part, _ = span_tail(m.runs[placement][1], count)
-            self.take_off(m, placement, part, How.EVICTED, reason)
 
-    def apply(self, t: Validation, j: JobRow, stamp: int) -> None:
-        """Write the accepted claims."""
-        reason = f"precedence:{t.id}" if t.stocks is None else f"fair-share:{t.id}"
-        if t.stocks is not None and any(t.taken):
-            self.fact(*t.stocks.fact(t.id))
-        for c, n, units in zip(t.claims, t.placed, t.taken, strict=True):
-            if n > 0:
-                m = self.M[c.machine]
-                self.touch(m, stamp)
-                if units:
-                    self.apply_evictions(units, m, reason)
-                self.place(j, c.group, m, n)
-        self.evict_gangs(reason, stamp)
-
-    def decide(self, transaction: Transaction) -> Outcome:
-        """Validate a transaction and apply its accepted claims."""
-        self.unfold()
-        self.stamp = stamp = self.stamp + 1
-        j = self.J.get(transaction.job)
-        asserts = transaction.assertion
-        plain = j is not None and asserts is None and self.shortcut and self.simply(j)
-        if plain and j is not None and j.state is JobState.ACTIVE and not self.diverged:
-            outcome = self.plainly(transaction, j)
-            if outcome is not None:
-                self.gained.append(j)
-                return outcome
-        t = Validation(transaction, j)
-        t.incomplete = j is not None and j.gang > 0 and (j.delayed > 0 or not self.covers(t, j))
-        t.stocks = Stocks(asserts, self, j) if j is not None and asserts is not None else None
-        kept = j is not None and j.kind.kept
-        for c in t.claims:
-            t.taken.append([])
-            n, verdict = self.validate(t, c)
-            t.placed.append(n)
-            t.verdicts.append(verdict)
-        stands = all(verdict is Verdict.PLACED for verdict in t.verdicts)
-        if t.stocks is not None and t.gang and stands and not t.stocks.legal():
-            t.verdicts = [Verdict.SHARE] * len(t.verdicts)
-        if t.gang and any(verdict is not Verdict.PLACED for verdict in t.verdicts):
-            self.abort(t, kept=kept)
-        for c, n, v in zip(t.claims, t.placed, t.verdicts, strict=True):
-            if v is Verdict.MOVED or v is Verdict.FULL:
-                self.fact("conflict", t.id, c.machine, int(v), c.count - n)
-        if j is not None and any(t.placed):
-            self.transactions += 1
-            self.gained.append(j)
-            self.apply(t, j, stamp)
-        return Outcome(tuple(zip(t.placed, t.verdicts, strict=True)))
+def commit(
+    ledger: Ledger, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position,
+    at_ms: int, intake: Intake | None,
+) -> Reply:  # fmt: skip
+    """Carry out the transactions of a call, or return the outcomes of a repeated one. Raises Fenced."""
+    member = ledger.schedulers.get(membership.member)
+    if member is None or not member.lives or member.incarnation != membership.incarnation or number < member.last:
+        name, incarnation = membership
+        raise Fenced(f"scheduler {name}: incarnation {incarnation} may no longer commit; register again")
+    if number > member.last:
+        ledger.open()
+        ledger.diverged = has_diverged(ledger, since)
+        member.outcomes = [decide(ledger, transaction) for transaction in transactions]
+        member.last = number
+        publish(ledger, at_ms, membership.member)
+    reply = sync(ledger, since, intake)
+    reply.outcomes = list(member.outcomes)
+    return reply

@@ -8,143 +8,146 @@ import numpy as np
 
 from cellstate.cell import Rows
 from cellstate.lanes import BASE, MOST_LANES, MOST_WANTED, Lane
-from cellstate.memory.words import Group, JobRow, LaneRow, MemoryWords
+from cellstate.memory.ledger import Ledger
+from cellstate.memory.words import Group, JobRow, LaneRow
 from cellstate.packing import packed
 from cellstate.transaction import Intake
 
 
-class MemoryLanes(MemoryWords):
-    """Counts of jobs in lanes, and their queues."""
+def lane_named(ledger: Ledger, lane: Lane) -> LaneRow:
+    """Return a lane by its name, creating it. With too many lanes, all further jobs of a kind share one."""
+    found = ledger.lane_names.get(lane)
+    if found is None and len(ledger.L) >= MOST_LANES:
+        lane = Lane(lane.kind, 0)
+        found = ledger.lane_names.get(lane)
+    if found is None:
+        ledger.lane_serials += 1
+        number = ledger.spare_lanes.pop() if ledger.spare_lanes else len(ledger.L) + 1
+        found = ledger.lane_names[lane] = ledger.L[number] = LaneRow(number, ledger.lane_serials, lane)
+    return found
 
-    version = 0
-    counted = True
-    """With False, the demand and use of lanes are not counted: for simulations that do not read them."""
 
-    def lane_named(self, lane: Lane) -> LaneRow:
-        """Return a lane by its name, creating it. With too many lanes, all further jobs of a kind share one."""
-        found = self.lane_names.get(lane)
-        if found is None and len(self.L) >= MOST_LANES:
-            lane = Lane(lane.kind, 0)
-            found = self.lane_names.get(lane)
-        if found is None:
-            self.lane_serials += 1
-            number = self.spare_lanes.pop() if self.spare_lanes else len(self.L) + 1
-            found = self.lane_names[lane] = self.L[number] = LaneRow(number, self.lane_serials, lane)
-        return found
+def join_lane(ledger: Ledger, j: JobRow, lane: Lane) -> None:
+    """Count a new job in its lane."""
+    found = j.lane = ledger.lane_names.get(lane) or lane_named(ledger, lane)
+    found.live += 1
+    if ledger.counted:
+        count_in_lane(ledger, j)
 
-    def join_lane(self, j: JobRow, lane: Lane) -> None:
-        """Count a new job in its lane."""
-        found = j.lane = self.lane_names.get(lane) or self.lane_named(lane)
-        found.live += 1
-        if self.counted:
-            self.count_in_lane(j)
 
-    def count_in_lane(self, j: JobRow) -> None:
-        """Update the lane of a changed job."""
-        lane = j.lane
-        lane.version = self.version + 1
-        for g in j.groups:
-            if g.wanted != g.unplaced:
-                lane.wanted += _wants(g, g.unplaced) - _wants(g, g.wanted)
-                g.wanted = g.unplaced
-            if g.held != g.placed:
-                lane.held += g.need * (g.placed - g.held)
-                g.held = g.placed
+def count_in_lane(ledger: Ledger, j: JobRow) -> None:
+    """Update the lane of a changed job."""
+    lane = j.lane
+    lane.version = ledger.version + 1
+    for g in j.groups:
+        if g.wanted != g.unplaced:
+            lane.wanted += _wants(g, g.unplaced) - _wants(g, g.wanted)
+            g.wanted = g.unplaced
+        if g.held != g.placed:
+            lane.held += g.need * (g.placed - g.held)
+            g.held = g.placed
 
-    def leave_lane(self, lane: LaneRow) -> None:
-        """Remove an ended job. A lane without live jobs is deleted, and its number free."""
-        lane.live -= 1
-        lane.version = self.version + 1
-        self.left_lanes.append(lane)
 
-    def write_lanes(self) -> None:
-        """Delete lanes without live jobs."""
-        left, self.left_lanes = self.left_lanes, []
-        for lane in sorted(left, key=lambda each: each.number):
-            if not lane.live and self.L.get(lane.number) is lane:
-                del self.L[lane.number], self.lane_names[lane.lane]
-                self.spare_lanes.append(lane.number)
-                self.gone_lanes.append(lane)
+def leave_lane(ledger: Ledger, lane: LaneRow) -> None:
+    """Remove an ended job. A lane without live jobs is deleted, and its number free."""
+    lane.live -= 1
+    lane.version = ledger.version + 1
+    ledger.left_lanes.append(lane)
 
-    # Queues
 
-    def enqueue(self, j: JobRow, arrival: int) -> None:
-        """Put a job at the end of its lane."""
-        lane = j.lane
-        lane.pending += 1
-        lane.arrival = j.arrival = arrival
-        lane.arrivals.append(arrival)
-        lane.queue.append(j)
-        lane.version = self.version + 1
+def write_lanes(ledger: Ledger) -> None:
+    """Delete lanes without live jobs."""
+    left, ledger.left_lanes = ledger.left_lanes, []
+    for lane in sorted(left, key=lambda each: each.number):
+        if not lane.live and ledger.L.get(lane.number) is lane:
+            del ledger.L[lane.number], ledger.lane_names[lane.lane]
+            ledger.spare_lanes.append(lane.number)
+            ledger.gone_lanes.append(lane)
 
-    def remove(self, j: JobRow) -> None:
-        """Remove a job from its lane's queue."""
-        lane = j.lane
-        j.arrival = 0
-        lane.pending -= 1
-        lane.dead += 1
-        lane.version = self.version + 1
-        if lane.dead > 64 and 2 * lane.dead > len(lane.queue):
-            pairs = [(a, job) for a, job in zip(lane.arrivals, lane.queue, strict=True) if job.arrival == a]
-            lane.arrivals, lane.queue, lane.dead = [a for a, _ in pairs], [job for _, job in pairs], 0
 
-    def queued(self, lane: LaneRow, after: int = 0) -> Iterator[JobRow]:
-        """Yield the pending jobs of a lane after an arrival."""
-        start = bisect_right(lane.arrivals, after)
-        entries = zip(islice(lane.arrivals, start, None), islice(lane.queue, start, None), strict=True)
-        return (j for a, j in entries if j.arrival == a)
+def enqueue(ledger: Ledger, j: JobRow, arrival: int) -> None:
+    """Put a job at the end of its lane."""
+    lane = j.lane
+    lane.pending += 1
+    lane.arrival = j.arrival = arrival
+    lane.arrivals.append(arrival)
+    lane.queue.append(j)
+    lane.version = ledger.version + 1
 
-    def pending_of(self, kind: str) -> list[JobRow]:
-        """Return the pending jobs of a kind, in the order of becoming pending."""
-        found = [j for lane in self.L.values() if lane.lane.kind == kind for j in self.queued(lane)]
-        return sorted(found, key=lambda j: j.arrival)
 
-    def intake(self, asked: Intake) -> tuple[list[int | None], list[JobRow]]:
-        """Return the next jobs of some lanes in the owned buckets, and the number per lane (None: not requested)."""
-        counts, found = list[int | None](), list[JobRow]()
-        for number, after, most in asked.lanes:
-            want = min(most, asked.most - len(found))
-            if want <= 0:
-                counts.append(None)
-                continue
-            lane = self.L.get(number)
-            mine = []
-            if lane is not None and lane.lane.kind == asked.kind:
-                mine = list(islice((j for j in self.queued(lane, after) if asked.owned[j.bucket] == "1"), want))
-            counts.append(len(mine))
-            found += mine
-        return counts, found
+def remove(ledger: Ledger, j: JobRow) -> None:
+    """Remove a job from its lane's queue."""
+    lane = j.lane
+    j.arrival = 0
+    lane.pending -= 1
+    lane.dead += 1
+    lane.version = ledger.version + 1
+    if lane.dead > 64 and 2 * lane.dead > len(lane.queue):
+        pairs = [(a, job) for a, job in zip(lane.arrivals, lane.queue, strict=True) if job.arrival == a]
+        lane.arrivals, lane.queue, lane.dead = [a for a, _ in pairs], [job for _, job in pairs], 0
 
-    # Changes for snapshots
 
-    def lane_rows(self, lanes: Iterable[LaneRow]) -> Rows:
-        """Return rows of the change list."""
-        size = len(self.dimensions)
-        rows = [(BASE + each.number, each.serial, each.pending, each.arrival, *self.spread(each.wanted),
-                 *self.spread(each.held)) for each in lanes]  # fmt: skip
-        return np.array(rows, dtype=np.int64).reshape(-1, 4 + 2 * size)
+def queued(lane: LaneRow, after: int = 0) -> Iterator[JobRow]:
+    """Yield the pending jobs of a lane after an arrival."""
+    start = bisect_right(lane.arrivals, after)
+    entries = zip(islice(lane.arrivals, start, None), islice(lane.queue, start, None), strict=True)
+    return (j for a, j in entries if j.arrival == a)
 
-    def lanes_since(self, version: int, *, full: bool) -> Rows:
-        """Return the lanes that changed after a version, or all of them."""
-        if full:
-            return self.lane_rows(self.L.values())
-        gone = [each for each in self.gone_lanes if each.version > version]
-        now = [each for each in self.L.values() if each.version > version]
-        return self.lane_rows(sorted([*gone, *now], key=lambda each: each.serial))
 
-    def use(self) -> dict[tuple[str, str], tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Return use and demand by (pool, user)."""
-        found: dict[tuple[str, str], tuple[int, int]] = {}
-        for each in self.L.values():
-            whose = each.lane.pool, each.lane.user
-            held, wanted = found.get(whose, (0, 0))
-            found[whose] = held + each.held, wanted + each.wanted
-        return {whose: (self.spread(held), self.spread(wanted)) for whose, (held, wanted) in found.items()}
+def pending_of(ledger: Ledger, kind: str) -> list[JobRow]:
+    """Return the pending jobs of a kind, in the order of becoming pending."""
+    found = [j for lane in ledger.L.values() if lane.lane.kind == kind for j in queued(lane)]
+    return sorted(found, key=lambda j: j.arrival)
 
-    def lanes(self, numbers: Iterable[int] | None = None) -> dict[int, tuple[int, Lane]]:
-        """See Cell.lanes."""
-        chosen = self.L if numbers is None else [number for number in numbers if number in self.L]
-        return {number: (self.L[number].serial, self.L[number].lane) for number in chosen}
+
+def next_jobs(ledger: Ledger, asked: Intake) -> tuple[list[int | None], list[JobRow]]:
+    """Return the next jobs of some lanes in the owned buckets, and the number per lane (None: not requested)."""
+    counts, found = list[int | None](), list[JobRow]()
+    for number, after, most in asked.lanes:
+        want = min(most, asked.most - len(found))
+        if want <= 0:
+            counts.append(None)
+            continue
+        lane = ledger.L.get(number)
+        mine = []
+        if lane is not None and lane.lane.kind == asked.kind:
+            mine = list(islice((j for j in queued(lane, after) if asked.owned[j.bucket] == "1"), want))
+        counts.append(len(mine))
+        found += mine
+    return counts, found
+
+
+def lane_rows(ledger: Ledger, lanes: Iterable[LaneRow]) -> Rows:
+    """Return rows of the change list."""
+    size = len(ledger.dimensions)
+    rows = [(BASE + each.number, each.serial, each.pending, each.arrival, *ledger.spread(each.wanted),
+             *ledger.spread(each.held)) for each in lanes]  # fmt: skip
+    return np.array(rows, dtype=np.int64).reshape(-1, 4 + 2 * size)
+
+
+def lanes_since(ledger: Ledger, version: int, *, full: bool) -> Rows:
+    """Return the lanes that changed after a version, or all of them."""
+    if full:
+        return lane_rows(ledger, ledger.L.values())
+    gone = [each for each in ledger.gone_lanes if each.version > version]
+    now = [each for each in ledger.L.values() if each.version > version]
+    return lane_rows(ledger, sorted([*gone, *now], key=lambda each: each.serial))
+
+
+def use_of_lanes(ledger: Ledger) -> dict[tuple[str, str], tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Return use and demand by (pool, user)."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for each in ledger.L.values():
+        whose = each.lane.pool, each.lane.user
+        held, wanted = found.get(whose, (0, 0))
+        found[whose] = held + each.held, wanted + each.wanted
+    return {whose: (ledger.spread(held), ledger.spread(wanted)) for whose, (held, wanted) in found.items()}
+
+
+def lanes_of(ledger: Ledger, numbers: Iterable[int] | None = None) -> dict[int, tuple[int, Lane]]:
+    """See Cell.lanes."""
+    chosen = ledger.L if numbers is None else [number for number in numbers if number in ledger.L]
+    return {number: (ledger.L[number].serial, ledger.L[number].lane) for number in chosen}
 
 
 def _wants(g: Group, tasks: int) -> int:

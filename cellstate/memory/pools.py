@@ -6,8 +6,10 @@ from dataclasses import replace
 from cellstate.cell import EpochMark, Reply
 from cellstate.demands import JobDemand
 from cellstate.epoch_records import digest, pack_leaves, pack_shares
-from cellstate.memory.publish import MemoryPublish
-from cellstate.memory.words import MANY, Group, JobRow
+from cellstate.memory.delta import delta, latest
+from cellstate.memory.ledger import Ledger
+from cellstate.memory.publish import announce
+from cellstate.memory.words import MANY, Group, JobRow, PoolBook
 from cellstate.model import Gang, JobState, check_author
 from cellstate.pool_records import PoolUse, change
 from cellstate.pool_rules import check as check_pools
@@ -16,146 +18,128 @@ from cellstate.refusals import jobs_in_pool, pools_overtaken
 from cellstate.transaction import Position
 
 
-class PoolBook:
-    """Limits and use of a pool that carries limits: jobs with placed tasks, placed tasks, each resource."""
+def set_pools(ledger: Ledger, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
+    """See Cell.set_pools."""
+    check_author(by)
+    check_pools(pools, ledger.dimensions.names)
+    before = ledger.pool_settings
+    if check != before.version:
+        raise pools_overtaken(ledger.name, check, before.version)
+    changed = change(before, pools, ledger.next_pool, ledger.dimensions.names)
+    if not changed.facts:
+        return before
+    occupied = {each.pool or each.user for each in ledger.lane_names}
+    for name in sorted(before.leaves - pools.leaves):
+        if name in occupied:
+            raise jobs_in_pool(ledger.name, name)
+    ledger.unfold()
+    ledger.open()
+    ledger.next_pool = int(changed.rows["next"])
+    names = (JOBS, TASKS, *ledger.dimensions.names)
+    ledger.pool_books = {
+        pool.number: PoolBook(pool.number, [pool.limits.get(name) for name in names])
+        for pool in changed.pools.pools if pool.limits
+    }  # fmt: skip
+    ledger.pools_state = bool(changed.pools.pools) + bool(changed.limits)
+    ledger.pool_settings = Pools(changed.pools.pools, changed.pools.trees, ledger.version + 1)
+    ledger.pool_chains = {}
+    for j in ledger.J.values():
+        for g in j.groups:
+            book_in_pools(ledger, g, g.placed)
+        if j.placed:
+            count_in_pools(ledger, j, 1)
+    for line in changed.facts:
+        ledger.fact(*line.split(" "))
+    ledger.wakes |= {name for name, member in ledger.schedulers.items() if member.lives}
+    announce(ledger, at_ms, by)
+    return ledger.pool_settings
 
-    __slots__ = ("held", "limit", "number")
 
-    def __init__(self, number: int, limit: list[int | None]) -> None:
-        """Create without use."""
-        self.number, self.limit, self.held = number, limit, [0] * len(limit)
+def pool_use(ledger: Ledger) -> dict[str, PoolUse]:
+    """See Cell.pool_use."""
+    named = {pool.number: pool.name for pool in ledger.pool_settings.pools}
+    return {
+        named[number]: PoolUse(book.held[0], book.held[1], tuple(book.held[2:]), tuple(book.limit))
+        for number, book in sorted(ledger.pool_books.items())
+    }
 
 
-class MemoryPools(MemoryPublish):
-    """The pools of a cell, and the use of those that carry limits."""
+def demands_of(ledger: Ledger, since: Position) -> tuple[Reply, list[JobDemand]]:
+    """See Cell.demands."""
+    ledger.unfold()
+    full, rows = delta(ledger, since)
+    found = [demand for j in ledger.J.values() if not j.complete and (demand := _demand(j)) is not None]
+    return Reply(latest(ledger), full, rows), sorted(found, key=lambda each: each.order)
 
-    _pools = Pools()
-    _next_pool = 1
-    _epoch: Epoch | None = None
-    _books: Mapping[int, PoolBook] = {}
-    _chains: dict[str, list[PoolBook]] = {}  # noqa: RUF012 - replaced, never changed, before anything is put in
 
-    def pools(self) -> Pools:
-        """See Cell.pools."""
-        return self._pools
+def epoch_mark(ledger: Ledger) -> EpochMark:
+    """See Cell.epoch_mark; the time now is that of the last epoch."""
+    epoch = ledger.last_epoch
+    known = (epoch.number, epoch.at_ms, epoch.published) if epoch else (0, 0, 0)
+    return EpochMark(*known, ledger.version, ledger.pool_settings.version, ledger.pool_settings.configured, known[1])
 
-    def set_pools(self, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
-        """See Cell.set_pools."""
-        check_author(by)
-        check_pools(pools, self.dimensions.names)
-        before = self._pools
-        if check != before.version:
-            raise pools_overtaken(self.name, check, before.version)
-        changed = change(before, pools, self._next_pool, self.dimensions.names)
-        if not changed.facts:
-            return before
-        occupied = {each.pool or each.user for each in self.lane_names}
-        for name in sorted(before.leaves - pools.leaves):
-            if name in occupied:
-                raise jobs_in_pool(self.name, name)
-        self.unfold()
-        self.open()
-        self._next_pool = int(changed.rows["next"])
-        names = (JOBS, TASKS, *self.dimensions.names)
-        self._books = {
-            pool.number: PoolBook(pool.number, [pool.limits.get(name) for name in names])
-            for pool in changed.pools.pools if pool.limits
-        }  # fmt: skip
-        self.pools_state = bool(changed.pools.pools) + bool(changed.limits)
-        self._pools = Pools(changed.pools.pools, changed.pools.trees, self.version + 1)
-        self._chains = {}
-        for j in self.J.values():
-            for g in j.groups:
-                self.book_in_pools(g, g.placed)
-            if j.placed:
-                self.count_in_pools(j, 1)
-        for line in changed.facts:
-            self.fact(*line.split(" "))
-        self.wakes |= {name for name, member in self.schedulers.items() if member.lives}
-        self.announce(at_ms, by)
-        return self._pools
 
-    def pool_use(self) -> dict[str, PoolUse]:
-        """See Cell.pool_use."""
-        named = {pool.number: pool.name for pool in self._pools.pools}
-        return {
-            named[number]: PoolUse(book.held[0], book.held[1], tuple(book.held[2:]), tuple(book.limit))
-            for number, book in sorted(self._books.items())
-        }
+def publish_epoch(ledger: Ledger, epoch: Epoch, period_ms: int, at_ms: int) -> int:
+    """See Cell.publish_epoch."""
+    before = ledger.last_epoch
+    late = epoch.number != (before.number + 1 if before else 1)
+    early = before is not None and 0 <= epoch.at_ms - before.at_ms < period_ms  # below 0: the clock was put back
+    if late or early or epoch.pools_version != ledger.pool_settings.version:
+        return 0
+    ledger.open()
+    shares, leaves = pack_shares(epoch), pack_leaves(epoch)
+    ledger.fact("epoch", epoch.number, epoch.version, digest(shares, leaves))
+    announce(ledger, at_ms, check_author(epoch.by))
+    ledger.last_epoch = replace(epoch, published=ledger.version)
+    return ledger.version
 
-    def demands(self, since: Position) -> tuple[Reply, list[JobDemand]]:
-        """See Cell.demands."""
-        self.unfold()
-        full, rows = self.delta(since)
-        found = [demand for j in self.J.values() if not j.complete and (demand := _demand(j)) is not None]
-        return Reply(self.latest(), full, rows), sorted(found, key=lambda each: each.order)
 
-    def epoch(self) -> Epoch | None:
-        """See Cell.epoch."""
-        return self._epoch
+def chain_of(ledger: Ledger, j: JobRow) -> list[PoolBook]:
+    """Return the books of the pools with limits that bind a job, from its leaf upward."""
+    lane = j.lane.lane
+    leaf = lane.pool or lane.user
+    found = ledger.pool_chains.get(leaf)
+    if found is None:
+        name = leaf if leaf in ledger.pool_settings.leaves else ""
+        found = ledger.pool_chains[leaf] = [ledger.pool_books[pool.number] for pool in ledger.pool_settings.chain(name)]
+    return found
 
-    def epoch_mark(self) -> EpochMark:
-        """See Cell.epoch_mark; the time now is that of the last epoch."""
-        epoch = self._epoch
-        known = (epoch.number, epoch.at_ms, epoch.published) if epoch else (0, 0, 0)
-        return EpochMark(*known, self.version, self._pools.version, self._pools.configured, known[1])
 
-    def publish_epoch(self, epoch: Epoch, period_ms: int, at_ms: int) -> int:
-        """See Cell.publish_epoch."""
-        before = self._epoch
-        late = epoch.number != (before.number + 1 if before else 1)
-        early = before is not None and 0 <= epoch.at_ms - before.at_ms < period_ms  # below 0: the clock was put back
-        if late or early or epoch.pools_version != self._pools.version:
-            return 0
-        self.open()
-        shares, leaves = pack_shares(epoch), pack_leaves(epoch)
-        self.fact("epoch", epoch.number, epoch.version, digest(shares, leaves))
-        self.announce(at_ms, check_author(epoch.by))
-        self._epoch = replace(epoch, published=self.version)
-        return self.version
-
-    def chain_of(self, j: JobRow) -> list[PoolBook]:
-        """Return the books of the pools with limits that bind a job, from its leaf upward."""
-        lane = j.lane.lane
-        leaf = lane.pool or lane.user
-        found = self._chains.get(leaf)
-        if found is None:
-            name = leaf if leaf in self._pools.leaves else ""
-            found = self._chains[leaf] = [self._books[pool.number] for pool in self._pools.chain(name)]
-        return found
-
-    def book_in_pools(self, g: Group, count: int) -> None:
-        """Add tasks to the use of their job's pools, or subtract them."""
-        if self._books:
-            for book in self.chain_of(g.job):
-                book.held[1] += count
-                for d, need in enumerate(g.amounts, 2):
-                    book.held[d] += need * count
-
-    def count_in_pools(self, j: JobRow, count: int) -> None:
-        """Add a job with placed tasks to its pools, or subtract it."""
-        if self._books:
-            for book in self.chain_of(j):
-                book.held[0] += count
-
-    def admits(self, j: JobRow, g: Group, vacated: Mapping[object, int], *, fresh: bool) -> int:
-        """Return the number of tasks of a group that the limits of its job's pools still admit."""
-        most = MANY
-        for book in self.chain_of(j) if self._books else ():
-            limit, held = book.limit, book.held
-            if fresh and limit[0] is not None and held[0] - vacated.get(book.number, 0) >= limit[0]:
-                return 0
-            if limit[1] is not None:
-                most = min(most, max(0, limit[1] - held[1]))
+def book_in_pools(ledger: Ledger, g: Group, count: int) -> None:
+    """Add tasks to the use of their job's pools, or subtract them."""
+    if ledger.pool_books:
+        for book in chain_of(ledger, g.job):
+            book.held[1] += count
             for d, need in enumerate(g.amounts, 2):
-                bound = limit[d]
-                if bound is not None and need > 0:
-                    most = min(most, max(0, (bound - held[d]) // need))
-        return most
+                book.held[d] += need * count
 
-    def refuses_pool(self, pool: str) -> bool:
-        """Return whether a pool accepts no jobs: pools are configured, and it is no leaf of them."""
-        return bool(pool) and self._pools.configured and pool not in self._pools.leaves
+
+def count_in_pools(ledger: Ledger, j: JobRow, count: int) -> None:
+    """Add a job with placed tasks to its pools, or subtract it."""
+    if ledger.pool_books:
+        for book in chain_of(ledger, j):
+            book.held[0] += count
+
+
+def admits(ledger: Ledger, j: JobRow, g: Group, vacated: Mapping[object, int], *, fresh: bool) -> int:
+    """Return the number of tasks of a group that the limits of its job's pools still admit."""
+    most = MANY
+    for book in chain_of(ledger, j) if ledger.pool_books else ():
+        limit, held = book.limit, book.held
+        if fresh and limit[0] is not None and held[0] - vacated.get(book.number, 0) >= limit[0]:
+            return 0
+        if limit[1] is not None:
+            most = min(most, max(0, limit[1] - held[1]))
+        for d, need in enumerate(g.amounts, 2):
+            bound = limit[d]
+            if bound is not None and need > 0:
+                most = min(most, max(0, (bound - held[d]) // need))
+    return most
+
+
+def refuses_pool(ledger: Ledger, pool: str) -> bool:
+    """Return whether a pool accepts no jobs: pools are configured, and it is no leaf of them."""
+    return bool(pool) and ledger.pool_settings.configured and pool not in ledger.pool_settings.leaves
 
 
 def _demand(j: JobRow) -> JobDemand | None:

@@ -22,7 +22,7 @@ from cellstate.shards import (
 )
 
 if TYPE_CHECKING:
-    from cellstate.memory.publish import MemoryPublish
+    from cellstate.memory.ledger import Ledger
 
 
 class _Phase:
@@ -74,7 +74,7 @@ class Table:
         return fresh, again
 
 
-def claim_shard(ledger: "MemoryPublish", job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
+def claim_shard(ledger: "Ledger", job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
     """See Cell.claim_shard."""
     ledger.unfold()
     if not is_live(ledger, job_id, worker):
@@ -116,14 +116,14 @@ def claim_shard(ledger: "MemoryPublish", job_id: str, worker: Worker, maps: int,
     return Errand(what, shard)
 
 
-def usable(ledger: "MemoryPublish", job_id: str, table: Table) -> set[int]:
+def usable(ledger: "Ledger", job_id: str, table: Table) -> set[int]:
     """Return the machines of the job that are not excluded, or all if there are none."""
     runs = [(placement, index) for g in ledger.J[job_id].groups for placement, index in g.runs.items()]
     live = {index for placement, index in runs if placement > 0}
     return {index for index in live if table.machines[index] < MOST_IN_A_ROW} or live
 
 
-def is_live(ledger: "MemoryPublish", job_id: str, worker: Worker) -> bool:
+def is_live(ledger: "Ledger", job_id: str, worker: Worker) -> bool:
     """Return whether a worker's task is placed on its machine and not leaving."""
     m = ledger.M.get(worker.machine)
     g, tasks = m.runs.get(worker.placement, (None, NONE)) if m and worker.placement > 0 else (None, NONE)
@@ -131,7 +131,7 @@ def is_live(ledger: "MemoryPublish", job_id: str, worker: Worker) -> bool:
 
 
 def end_shard(
-    ledger: "MemoryPublish",
+    ledger: "Ledger",
     job_id: str,
     name: str,
     worker: Worker,
@@ -167,7 +167,7 @@ def end_shard(
     return True
 
 
-def learn(ledger: "MemoryPublish", name: str, table: Table) -> None:
+def learn(ledger: "Ledger", name: str, table: Table) -> None:
     """Store the mean durations of a finished job's shards."""
     known = ledger.learnt.get(name, ShardDurations(0, 0, 0))
     weight = min(known.runs, 9)
@@ -176,7 +176,7 @@ def learn(ledger: "MemoryPublish", name: str, table: Table) -> None:
     ledger.learnt[name] = ShardDurations(known.runs + 1, *means)
 
 
-def progress(ledger: "MemoryPublish", job_id: str) -> Progress | None:
+def progress(ledger: "Ledger", job_id: str) -> Progress | None:
     """See Cell.progress."""
     table = ledger.tables.get(job_id)
     if table is None:
@@ -186,12 +186,7 @@ def progress(ledger: "MemoryPublish", job_id: str) -> Progress | None:
     return Progress(phases[MAP].counted(), phases[REDUCE].counted(), len(table.held), table.failed, failing)
 
 
-def finishers(ledger: "MemoryPublish", job_id: str, phase: str, count: int) -> list[str | None]:
+def finishers(ledger: "Ledger", job_id: str, phase: str, count: int) -> list[str | None]:
     """See Cell.finishers."""
     table = ledger.tables.get(job_id)
     return [table.finishers.get((phase, shard)) if table else None for shard in range(count)]
-
-
-def durations(ledger: "MemoryPublish", name: str) -> ShardDurations | None:
-    """See Cell.durations."""
-    return ledger.learnt.get(name)

@@ -5,7 +5,7 @@ from math import isinf
 from urllib.parse import quote
 
 from cellstate.fairness import Assertion, Floor, Loss, Threshold, is_below, is_legal, leaf_of
-from cellstate.memory.publish import MemoryPublish
+from cellstate.memory.ledger import Ledger
 from cellstate.memory.words import Group, JobRow
 from cellstate.model import Gang
 from cellstate.resources import Resources
@@ -49,16 +49,16 @@ class FloorStock:
 class Stocks:
     """The assertion of one transaction during its validation; `own`: the job belongs to the evictor's pool."""
 
-    def __init__(self, assertion: Assertion, cell: MemoryPublish, job: JobRow) -> None:
+    def __init__(self, assertion: Assertion, ledger: Ledger, job: JobRow) -> None:
         """Read the use of every named pool."""
         evictor, self.job = assertion.evictor, job
         if evictor.job:
-            self.evictor, self.own = Stock(evictor, _held_by(cell, evictor.job)), job.id == evictor.job
+            self.evictor, self.own = Stock(evictor, _held_by(ledger, evictor.job)), job.id == evictor.job
         else:
-            self.evictor = Stock(evictor, _held(cell, evictor.leaves))
+            self.evictor = Stock(evictor, _held(ledger, evictor.leaves))
             self.own = leaf(job) in self.evictor.leaves
-        self.victims = [Stock(each, _held(cell, each.leaves)) for each in assertion.victims]
-        self.floors = [FloorStock(each, _held_by(cell, each.job)) for each in assertion.floors]
+        self.victims = [Stock(each, _held(ledger, each.leaves)) for each in assertion.victims]
+        self.floors = [FloorStock(each, _held_by(ledger, each.job)) for each in assertion.floors]
         self.gone = set[str]()
 
     def covers(self, victim: JobRow, rank: int) -> bool:
@@ -134,14 +134,14 @@ def leaf(job: JobRow) -> str:
     return leaf_of(job.lane.lane.pool, job.lane.lane.user)
 
 
-def _held(cell: MemoryPublish, leaves: Sequence[str]) -> Resources:
+def _held(ledger: Ledger, leaves: Sequence[str]) -> Resources:
     """Return the pools' use: their lanes before this call, and its changes."""
-    names, sums = frozenset(leaves), [0] * len(cell.dimensions)
-    for lane in cell.L.values():
+    names, sums = frozenset(leaves), [0] * len(ledger.dimensions)
+    for lane in ledger.L.values():
         if leaf_of(lane.lane.pool, lane.lane.user) in names:
-            for d, amount in enumerate(cell.spread(lane.held)):
+            for d, amount in enumerate(ledger.spread(lane.held)):
                 sums[d] += amount
-    for job in cell.changed_jobs:
+    for job in ledger.changed_jobs:
         if leaf(job) in names:
             for group in job.groups:
                 for d, need in enumerate(group.amounts):
@@ -149,10 +149,10 @@ def _held(cell: MemoryPublish, leaves: Sequence[str]) -> Resources:
     return tuple(sums)
 
 
-def _held_by(cell: MemoryPublish, name: str) -> Resources:
+def _held_by(ledger: Ledger, name: str) -> Resources:
     """Return what a job holds now; nothing for an unknown one."""
-    job = cell.J.get(name)
-    return (0,) * len(cell.dimensions) if job is None else _whole(job)
+    job = ledger.J.get(name)
+    return (0,) * len(ledger.dimensions) if job is None else _whole(job)
 
 
 def _whole(job: JobRow) -> Resources:

@@ -4,7 +4,9 @@ Amounts on machines (occupy) and of kinds (book) are separate from the records, 
 first and writes the second later.
 """
 
-from cellstate.memory.losses import MemoryLosses
+from cellstate.memory.ledger import Ledger
+from cellstate.memory.losses import count_ended, forget_losses, lose
+from cellstate.memory.pools import book_in_pools, count_in_pools
 from cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split, span_take, spans
 from cellstate.memory.words import Group, JobRow, KindRow, MachineRow
 from cellstate.model import RUNS_CHUNK, Gang, JobState
@@ -14,160 +16,157 @@ ENDS = (How.FINISHED, How.FAILED, How.STOPPED)
 WORDS = {how: how.name.lower() for how in How}
 
 
-class MemoryTasks(MemoryLosses):
-    """Operations on tasks."""
+def occupy(m: MachineRow, g: Group, count: int) -> None:
+    """Deduct room for tasks on a machine, or free it."""
+    m.free -= g.need * count
 
-    strict: list[JobRow]
-    """Strict gangs that lost a member to an eviction in this call."""
 
-    def open(self) -> None:
-        """Begin a call."""
-        super().open()
-        self.strict = []
+def book(ledger: Ledger, k: KindRow, g: Group, count: int) -> None:
+    """Add tasks to the use of a kind and of pools, or subtract them."""
+    k.kept = True
+    k.used += g.need * count
+    book_in_pools(ledger, g, count)
 
-    def occupy(self, m: MachineRow, g: Group, count: int) -> None:
-        """Deduct room for tasks on a machine, or free it."""
-        m.free -= g.need * count
 
-    def book(self, k: KindRow, g: Group, count: int) -> None:
-        """Add tasks to the use of a kind and of pools, or subtract them."""
-        k.kept = True
-        k.used += g.need * count
-        self.book_in_pools(g, count)
+def count_admitted(ledger: Ledger, j: JobRow, before: int) -> None:
+    """Count the job as admitted in its kind and its pools while it has placed tasks."""
+    more = (j.placed > 0) - (before > 0)
+    if more:
+        j.kind.jobs += more
+        count_in_pools(ledger, j, more)
 
-    def count_admitted(self, j: JobRow, before: int) -> None:
-        """Count the job as admitted in its kind and its pools while it has placed tasks."""
-        more = (j.placed > 0) - (before > 0)
-        if more:
-            j.kind.jobs += more
-            self.count_in_pools(j, more)
 
-    def place(self, j: JobRow, group: int, m: MachineRow, count: int) -> None:
-        """Record `count` tasks of a group as one run on a machine."""
-        g = j.groups[group]
-        tasks, g.waiting = span_take(g.waiting, count)
-        # It starts only when leaving tasks on this machine, or of this group elsewhere, are gone (semantics 2).
-        hold = 1 if m.leaving or g.leaving else 0
-        self.placements = placement = self.placements + 1
-        g.unplaced, g.placed = g.unplaced - count, g.placed + count
-        m.runs[placement] = g, tasks
-        g.runs[placement] = m.index
-        before = j.placed
-        j.placed, j.unplaced = before + count, j.unplaced - count
-        self.count_admitted(j, before)
-        self.touch_job(j)
-        self.message(m, "+", placement, m.index, g, tasks, g.duration, hold)
-        self.fact("place", placement, m.index, g, tasks, m.number, m.capacity, m.free)
+def place(ledger: Ledger, j: JobRow, group: int, m: MachineRow, count: int) -> None:
+    """Record `count` tasks of a group as one run on a machine."""
+    g = j.groups[group]
+    tasks, g.waiting = span_take(g.waiting, count)
+    # It starts only when leaving tasks on this machine, or of this group elsewhere, are gone (semantics 2).
+    hold = 1 if m.leaving or g.leaving else 0
+    ledger.placements = placement = ledger.placements + 1
+    g.unplaced, g.placed = g.unplaced - count, g.placed + count
+    m.runs[placement] = g, tasks
+    g.runs[placement] = m.index
+    before = j.placed
+    j.placed, j.unplaced = before + count, j.unplaced - count
+    count_admitted(ledger, j, before)
+    ledger.touch_job(j)
+    ledger.message(m, "+", placement, m.index, g, tasks, g.duration, hold)
+    ledger.fact("place", placement, m.index, g, tasks, m.number, m.capacity, m.free)
 
-    def take_off(self, m: MachineRow, placement: int, part: Spans, how: How, reason: str) -> int:
-        """Take tasks of a run off its machine; the caller has freed the amounts. Returns how many there were.
 
-        Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2). An optional task
-        that is evicted, lost or failed is dropped from the total and never pending again (4). Lost tasks are delayed,
-        or fail; those of an at-most-once group fail when they are evicted too (26).
-        """
-        g, tasks = m.runs[placement]
-        j = g.job
-        gone, rest = span_split(tasks, part)
-        count = span_count(gone)
-        if rest:
-            m.runs[placement] = g, rest
+def take_off(ledger: Ledger, m: MachineRow, placement: int, part: Spans, how: How, reason: str) -> int:
+    """Take tasks of a run off its machine; the caller has freed the amounts. Returns how many there were.
+
+    Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2). An optional task
+    that is evicted, lost or failed is dropped from the total and never pending again (4). Lost tasks are delayed,
+    or fail; those of an at-most-once group fail when they are evicted too (26).
+    """
+    g, tasks = m.runs[placement]
+    j = g.job
+    gone, rest = span_split(tasks, part)
+    count = span_count(gone)
+    if rest:
+        m.runs[placement] = g, rest
+    else:
+        del m.runs[placement], g.runs[placement]
+    if how in (How.EVICTED, How.STOPPED):
+        leaving = gone
+        if -placement in m.runs:
+            leaving = span_add(m.runs.pop(-placement)[1], gone)
         else:
-            del m.runs[placement], g.runs[placement]
-        if how in (How.EVICTED, How.STOPPED):
-            leaving = gone
-            if -placement in m.runs:
-                leaving = span_add(m.runs.pop(-placement)[1], gone)
-            else:
-                g.runs[-placement] = m.index
-                g.leaving += 1
-                m.leaving += 1
-            m.runs[-placement] = g, leaving
-            self.message(m, "-", placement, m.index, gone)
-            if how is How.EVICTED and j.gang is Gang.STRICT:
-                self.strict.append(j)
-        before = j.placed
-        g.placed, j.placed = g.placed - count, before - count
-        self.freed = True
-        j.begun = j.begun or how is not How.FINISHED
-        self.count_admitted(j, before)
-        self.touch_job(j)
-        spent = NONE
-        dropped = g.optional and how not in (How.FINISHED, How.STOPPED) and j.state <= JobState.HELD
-        if dropped:
-            g.total -= count
-        elif how in ENDS or j.state > JobState.HELD:
-            self.count_ended(g, how, count)
-            if g.losses:
-                self.forget_losses(g, gone)
-        elif how is How.LOST:
-            spent = self.lose(g, gone, placement)
-        elif g.once:
-            spent = gone  # it was started, so it is not placed again
-        else:
-            if g.losses:
-                self.forget_losses(g, gone, unlinked=True)
-            g.waiting = span_add(g.waiting, gone)
-            g.unplaced, j.unplaced, j.returned = g.unplaced + count, j.unplaced + count, True
-        g.failed += span_count(spent)
-        self.fact(WORDS[how], placement, m.index, g, gone, m.number, m.capacity, m.free, reason)
-        if dropped:
-            self.fact("drop", j.id, g.number, count, WORDS[how])
-        if spent:
-            self.fact("fail", j.id, g.number, spent, WORDS[how])
-        return count
+            g.runs[-placement] = m.index
+            g.leaving += 1
+            m.leaving += 1
+        m.runs[-placement] = g, leaving
+        ledger.message(m, "-", placement, m.index, gone)
+        if how is How.EVICTED and j.gang is Gang.STRICT:
+            ledger.strict.append(j)
+    before = j.placed
+    g.placed, j.placed = g.placed - count, before - count
+    ledger.freed = True
+    j.begun = j.begun or how is not How.FINISHED
+    count_admitted(ledger, j, before)
+    ledger.touch_job(j)
+    spent = NONE
+    dropped = g.optional and how not in (How.FINISHED, How.STOPPED) and j.state <= JobState.HELD
+    if dropped:
+        g.total -= count
+    elif how in ENDS or j.state > JobState.HELD:
+        count_ended(g, how, count)
+        if g.losses:
+            forget_losses(g, gone)
+    elif how is How.LOST:
+        spent = lose(ledger, g, gone, placement)
+    elif g.once:
+        spent = gone  # it was started, so it is not placed again
+    else:
+        if g.losses:
+            forget_losses(g, gone, unlinked=True)
+        g.waiting = span_add(g.waiting, gone)
+        g.unplaced, j.unplaced, j.returned = g.unplaced + count, j.unplaced + count, True
+    g.failed += span_count(spent)
+    ledger.fact(WORDS[how], placement, m.index, g, gone, m.number, m.capacity, m.free, reason)
+    if dropped:
+        ledger.fact("drop", j.id, g.number, count, WORDS[how])
+    if spent:
+        ledger.fact("fail", j.id, g.number, spent, WORDS[how])
+    return count
 
-    def acknowledge(self, m: MachineRow, placement: int, part: Spans | None) -> int:
-        """Record that leaving tasks are physically gone; None means all of them."""
-        if -placement not in m.runs:
-            return 0
-        g, tasks = m.runs[-placement]
-        gone, rest = span_split(tasks, tasks if part is None else part)
-        count = span_count(gone)
-        if count == 0:
-            return 0
-        if rest:
-            m.runs[-placement] = g, rest
-        else:
-            del m.runs[-placement], g.runs[-placement]
-            g.leaving -= 1
-            m.leaving -= 1
-        self.touch_job(g.job)
-        self.fact("left", placement, m.index, g, gone)
-        return count
 
-    def end_tasks(
-        self, m: MachineRow, placement: int, part: Spans | None, how: How, reason: str, transaction: int,
-        *, moves: bool = True,
-    ) -> int:  # fmt: skip
-        """Free the amounts of tasks and take them off; None means the whole run. Returns their number."""
-        if placement not in m.runs or placement < 0:
-            return 0
-        g, tasks = m.runs[placement]
-        gone = tasks if part is None else span_split(tasks, part)[0]
-        count = span_count(gone)
-        if count == 0:
-            return 0
-        self.touch(m, transaction, moves=moves)
-        self.occupy(m, g, -count)
-        self.book(g.job.kind, g, -count)
-        return self.take_off(m, placement, gone, how, reason)
+def acknowledge(ledger: Ledger, m: MachineRow, placement: int, part: Spans | None) -> int:
+    """Record that leaving tasks are physically gone; None means all of them."""
+    if -placement not in m.runs:
+        return 0
+    g, tasks = m.runs[-placement]
+    gone, rest = span_split(tasks, tasks if part is None else part)
+    count = span_count(gone)
+    if count == 0:
+        return 0
+    if rest:
+        m.runs[-placement] = g, rest
+    else:
+        del m.runs[-placement], g.runs[-placement]
+        g.leaving -= 1
+        m.leaving -= 1
+    ledger.touch_job(g.job)
+    ledger.fact("left", placement, m.index, g, gone)
+    return count
 
-    def live_runs(self, g: Group) -> list[tuple[int, int]]:
-        """Return (placement id, machine) of the runs that are not leaving, by chunk of the last task and by id."""
-        runs = [(placement, index) for placement, index in g.runs.items() if placement > 0]
-        return sorted(runs, key=lambda run: (self.M[run[1]].runs[run[0]][1][-1] // RUNS_CHUNK, run[0]))
 
-    def evict_gangs(self, reason: str, transaction: int) -> int:
-        """Evict the rest of every strict gang that lost a member to an eviction. Returns their number."""
-        count, jobs = 0, self.strict
-        for j in jobs:
-            self.strict = []
-            for g in j.groups:
-                for placement, index in self.live_runs(g):
-                    count += self.end_tasks(self.M[index], placement, None, How.EVICTED, reason, transaction)
-        self.strict = []
-        return count
+def end_tasks(
+    ledger: Ledger, m: MachineRow, placement: int, part: Spans | None, how: How, reason: str, transaction: int,
+    *, moves: bool = True,
+) -> int:  # fmt: skip
+    """Free the amounts of tasks and take them off; None means the whole run. Returns their number."""
+    if placement not in m.runs or placement < 0:
+        return 0
+    g, tasks = m.runs[placement]
+    gone = tasks if part is None else span_split(tasks, part)[0]
+    count = span_count(gone)
+    if count == 0:
+        return 0
+    ledger.touch(m, transaction, moves=moves)
+    occupy(m, g, -count)
+    book(ledger, g.job.kind, g, -count)
+    return take_off(ledger, m, placement, gone, how, reason)
+
+
+def live_runs(ledger: Ledger, g: Group) -> list[tuple[int, int]]:
+    """Return (placement id, machine) of the runs that are not leaving, by chunk of the last task and by id."""
+    runs = [(placement, index) for placement, index in g.runs.items() if placement > 0]
+    return sorted(runs, key=lambda run: (ledger.M[run[1]].runs[run[0]][1][-1] // RUNS_CHUNK, run[0]))
+
+
+def evict_gangs(ledger: Ledger, reason: str, transaction: int) -> int:
+    """Evict the rest of every strict gang that lost a member to an eviction. Returns their number."""
+    count, jobs = 0, ledger.strict
+    for j in jobs:
+        ledger.strict = []
+        for g in j.groups:
+            for placement, index in live_runs(ledger, g):
+                count += end_tasks(ledger, ledger.M[index], placement, None, How.EVICTED, reason, transaction)
+    ledger.strict = []
+    return count
 
 
 def part_of(text: str) -> Spans | None:

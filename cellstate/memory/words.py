@@ -4,18 +4,15 @@ Amounts are packed (packing.py). What is free on machines and their sequence num
 by index, for those who go over many machines at once; a MachineRow shows its own.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import count as counting
-from itertools import repeat
 from typing import Any
 
-from cellstate.errors import BadInput
 from cellstate.lanes import Lane
 from cellstate.memory.ranges import NONE, Spans
 from cellstate.model import MOST_PRECEDENCE, Gang, JobState, Limits, MachineState, TaskGroup, bucket_of
 from cellstate.packing import FIELD, GUARD, MASK, packed
-from cellstate.resources import LARGEST, Dimensions, Resources
+from cellstate.resources import Resources
 
 MANY = GUARD
 """More tasks than any machine, limit or job has."""
@@ -174,86 +171,55 @@ class KindRow:
         self.limited, self.plain = False, True
 
 
-def numbered() -> Callable[[], str]:
-    """Tags without dice: a count."""
-    source = counting(1)
-    return lambda: f"{next(source):010d}"
+class PoolBook:
+    """Limits and use of a pool that carries limits: jobs with placed tasks, placed tasks, each resource."""
+
+    __slots__ = ("held", "limit", "number")
+
+    def __init__(self, number: int, limit: list[int | None]) -> None:
+        """Create without use."""
+        self.number, self.limit, self.held = number, limit, [0] * len(limit)
 
 
-class MemoryWords:
-    """Machines, jobs and kinds of a cell, and what is computed from one of them."""
+class Member:
+    """A registered scheduler. `last` and `outcomes` belong to its last transaction number."""
 
-    def __init__(self, name: str, dimensions: Dimensions) -> None:
-        """An empty cell."""
-        self.name, self.dimensions = name, dimensions
-        self.M: dict[int, MachineRow] = {}
-        self.J: dict[str, JobRow] = {}
-        self.K: dict[str, KindRow] = {}
-        self.L: dict[int, LaneRow] = {}
-        self.lane_names: dict[Lane, LaneRow] = {}
-        self.lane_serials = 0
-        self.spare_lanes: list[int] = []
-        self.left_lanes: list[LaneRow] = []
-        self.gone_lanes: list[LaneRow] = []
-        # Of every machine by index: what is free, packed; its sequence number.
-        self.free: list[int] = []
-        self.numbers: list[int] = []
-        self.guards = packed([GUARD] * len(dimensions))
-        # By their first placement id.
-        self.blocks: dict[int, Block] = {}
-        # Machines that are not up.
-        self.shut: set[int] = set()
+    __slots__ = ("incarnation", "last", "lives", "nonce", "outcomes")
 
-    def kind(self, name: str) -> KindRow:
-        """Return the record of a kind, made when there is none."""
-        found = self.K.get(name)
-        if found is None:
-            found = self.K[name] = KindRow(name, len(self.dimensions))
-        return found
+    def __init__(self, incarnation: int, nonce: str) -> None:
+        """Create with a lease and without commits."""
+        self.incarnation, self.nonce, self.lives, self.last = incarnation, nonce, True, 0
+        self.outcomes: list[Any] = []
 
-    def unfold(self) -> None:
-        """Write out the runs that are noted as blocks; for whoever looks at single runs."""
-        for placement, (g, machines, counts, task) in self.blocks.items():
-            run, first = placement, task
-            for machine, count in zip(machines, counts or repeat(1, len(machines)), strict=True):
-                self.M[machine].runs[run] = g, (first, first + count - 1)
-                g.runs[run] = machine
-                run, first = run + 1, first + count
-        self.blocks.clear()
 
-    def check(self, what: str, amounts: Sequence[int]) -> None:
-        """Raise BadInput unless `amounts` are a vector of this cell."""
-        if len(amounts) != len(self.dimensions) or any(not 0 <= amount <= LARGEST for amount in amounts):
-            raise BadInput(
-                f"{what}: amounts {list(amounts)}; want {len(self.dimensions)} ({', '.join(self.dimensions.names)})"
-                f" within 0 to {LARGEST}"
-            )
+class Agent:
+    """A registered executor; its lease has the length `lease_ms` where time passes."""
 
-    def spread(self, amounts: int) -> tuple[int, ...]:
-        """Return the single amounts of a packed integer without guards."""
-        return tuple(amounts >> FIELD * d & MASK for d in range(len(self.dimensions)))
+    __slots__ = ("incarnation", "lease_ms", "lives", "nonce")
 
-    def used(self, capacity: Resources, free: int) -> tuple[int, ...]:
-        """What is allocated where so much of a capacity is free."""
-        return tuple(capacity[d] - ((free >> FIELD * d & MASK) - GUARD) for d in range(len(capacity)))
+    def __init__(self, incarnation: int, nonce: str, lease_ms: int) -> None:
+        """Create with a lease."""
+        self.incarnation, self.nonce, self.lease_ms, self.lives = incarnation, nonce, lease_ms, True
 
-    def over(self, m: MachineRow) -> bool:
-        """Return whether more is allocated than the machine has."""
-        return m.free & self.guards != self.guards
 
-    def room(self, m: MachineRow, g: Group) -> int:
-        """How many tasks of this group the machine still holds."""
-        most = MANY
-        for d, need in enumerate(g.amounts):
-            free = (m.free >> FIELD * d & MASK) - GUARD
-            if free < 0:
-                return 0
-            if need > 0 and free < need * most:
-                most = free // need
-        return most
+def allocated(capacity: Resources, free: int) -> tuple[int, ...]:
+    """Return what is allocated where so much of a capacity is free."""
+    return tuple(capacity[d] - ((free >> FIELD * d & MASK) - GUARD) for d in range(len(capacity)))
 
-    @staticmethod
-    def limits(k: KindRow) -> Limits:
-        """Return the limits of a kind, in the words of the port."""
-        highest = MOST_PRECEDENCE if k.highest is None else k.highest
-        return Limits(k.limit, k.max_jobs, (k.lowest or 0, highest))
+
+def room(m: MachineRow, g: Group) -> int:
+    """Return how many tasks of this group the machine still holds."""
+    most = MANY
+    for d, need in enumerate(g.amounts):
+        free = (m.free >> FIELD * d & MASK) - GUARD
+        if free < 0:
+            return 0
+        if need > 0 and free < need * most:
+            most = free // need
+    return most
+
+
+def limits_of(k: KindRow) -> Limits:
+    """Return the limits of a kind, in the words of the port."""
+    highest = MOST_PRECEDENCE if k.highest is None else k.highest
+    return Limits(k.limit, k.max_jobs, (k.lowest or 0, highest))

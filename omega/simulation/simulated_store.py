@@ -9,6 +9,7 @@ from typing import Protocol
 
 from cellstate.cell import Membership
 from cellstate.errors import Refused
+from cellstate.memory.housekeeping import tick
 from cellstate.model import JobSpec, JobState, MachineSpec
 from cellstate.ports import Cell
 from cellstate.resources import Dimensions
@@ -76,7 +77,7 @@ class TwinStore:
             release_moves_number=release_moves_number,
             tag=str,  # nobody compares the versions of one history in memory
         )
-        self.twin.numbered, self.twin.counted = numbered, counted
+        self.twin.numbered, self.twin.ledger.counted = numbered, counted
         self.cell: Cell = self.twin
         # Called for each job; the twin's method is used directly.
         self.refresh = self.twin.bring_up_to_date
@@ -103,7 +104,7 @@ class TwinStore:
 
     def tick(self, at_ms: int) -> None:
         """See SimulatedStore.tick."""
-        self.twin.tick(at_ms)
+        tick(self.twin.ledger, at_ms)
 
 
 class ServerStore:

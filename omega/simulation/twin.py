@@ -9,6 +9,12 @@ from operator import length_hint
 
 from cellstate.lanes import lane_of
 from cellstate.memory import MemoryCell
+from cellstate.memory.commit import decide
+from cellstate.memory.delta import rows_of
+from cellstate.memory.done import retire_excess
+from cellstate.memory.lanes import count_in_lane, enqueue, lane_named, leave_lane, remove, use_of_lanes, write_lanes
+from cellstate.memory.plain import simply
+from cellstate.memory.publish import announce, publish, wake, write_jobs, write_pending
 from cellstate.memory.words import Group, JobRow
 from cellstate.model import JobSpec, JobState
 from cellstate.resources import LARGEST, MOST_TOGETHER, Resources
@@ -50,39 +56,41 @@ class SimulatedTwin(MemoryCell):
 
         A job that `submit` would refuse is not simple, so that `submit` raises the error.
         """
-        if self.log or self.counted or self.pools_state or not (self.shortcut and self._are_simple(jobs)):
+        ledger = self.ledger
+        if ledger.log or ledger.counted or ledger.pools_state or not (ledger.shortcut and self._are_simple(jobs)):
             return False
-        known, names, version = self.J, self.names, self.version + 1
+        known, names, version = ledger.J, ledger.names, ledger.version + 1
         for spec in jobs:
             lane = lane_of(spec.kind, spec.precedence, spec.extra)
-            row = self.lane_names.get(lane) or self.lane_named(lane)
+            row = ledger.lane_names.get(lane) or lane_named(ledger, lane)
             (group,) = spec.groups
-            kind = self.K.get(spec.kind) or self.kind(spec.kind)
+            kind = ledger.K.get(spec.kind) or ledger.kind(spec.kind)
             j = JobRow(spec.id, spec.name, kind, spec.precedence, JobState.ACTIVE, spec.gang)
             j.groups.append(Group(j, 0, group, group.count))
-            self.submissions += 1
-            j.order, j.submitted, j.unplaced, j.modified = self.submissions, at_ms, group.count, version
+            ledger.submissions += 1
+            j.order, j.submitted, j.unplaced, j.modified = ledger.submissions, at_ms, group.count, version
             j.lane, j.submitter = row, by
             known[spec.id], names[spec.name] = j, spec.id
             row.live += 1
-            self.arrivals += 1
-            self.enqueue(j, self.arrivals)
-        for name in {spec.kind for spec in jobs} if self.schedulers else ():
-            self.wake(name)
-        self.announce(at_ms, by)
+            ledger.arrivals += 1
+            enqueue(ledger, j, ledger.arrivals)
+        for name in {spec.kind for spec in jobs} if ledger.schedulers else ():
+            wake(ledger, name)
+        announce(ledger, at_ms, by)
         return True
 
     def _are_simple(self, jobs: Sequence[JobSpec]) -> bool:
         """Return whether all jobs are new, valid, and have one group and no further fields."""
+        ledger = self.ledger
         ids, names, most = {spec.id for spec in jobs}, {spec.name for spec in jobs}, dict[Resources, int]()
-        if not len(ids) == len(names) == len(jobs) or not (ids.isdisjoint(self.J) and names.isdisjoint(self.names)):
+        if not len(ids) == len(names) == len(jobs) or not (ids.isdisjoint(ledger.J) and names.isdisjoint(ledger.names)):
             return False
         for spec in jobs:
             if len(spec.groups) != 1 or spec.extra or spec.after:
                 return False
             (group,) = spec.groups
             if group.need not in most:
-                self.check(f"job {spec.name}", group.need)
+                ledger.check(f"job {spec.name}", group.need)
                 most[group.need] = min(LARGEST, MOST_TOGETHER // max(1, *group.need))
             if group.extra or group.count > most[group.need] or not 0 <= group.duration_ms <= LARGEST:
                 return False
@@ -92,22 +100,23 @@ class SimulatedTwin(MemoryCell):
 
     def bring_up_to_date(self, copy: PackedSnapshot) -> None:
         """Write the changes since its last update into a snapshot."""
+        ledger = self.ledger
         if copy.wants_use:
-            copy.usage.state_all(self.use())
-        at, end = copy.followed - self._cut, len(self._trail)
+            copy.usage.state_all(use_of_lanes(ledger))
+        at, end = copy.followed - ledger.cut, len(ledger.trail)
         if at == end and copy.followed >= 0:
             return
-        copy.followed = self._cut + end
+        copy.followed = ledger.cut + end
         copy.changes += 1
-        rest, free, numbers = copy.rest, self.free, self.numbers
-        if copy.redescribed != self.redescribed:
-            copy.redescribed, at = self.redescribed, -1
-            copy.start(self.rows(self.M))
+        rest, free, numbers = copy.rest, ledger.free, ledger.numbers
+        if copy.redescribed != ledger.redescribed:
+            copy.redescribed, at = ledger.redescribed, -1
+            copy.start(rows_of(ledger, ledger.M))
         if at < 0 or ((end - at) * WHOLESALE > len(free) and copy.wholesale):
             rest[:] = free
             changed: Sequence[int] = range(len(free))
         else:
-            changed = self._trail[at:]
+            changed = ledger.trail[at:]
             for machine in changed:
                 rest[machine] = free[machine]
         if copy.numbered and len(changed) == len(free):
@@ -115,7 +124,7 @@ class SimulatedTwin(MemoryCell):
         elif copy.numbered:
             for machine in changed:
                 copy.numbers[machine] = numbers[machine]
-        for machine in self.shut:
+        for machine in ledger.shut:
             rest[machine] = copy.nothing
         copy.took_over(changed)
 
@@ -128,28 +137,31 @@ class SimulatedTwin(MemoryCell):
 
         Decisions on a `copy` need no second validation when the cell did not change since.
         """
-        self.diverged = False
+        ledger = self.ledger
+        ledger.diverged = False
         found = self.swiftly(transaction, copy)
         if found is None:
             found = self.at_length(transaction, at_ms, member)
         else:
-            self.version += 1
-            self._behind += 1
+            ledger.version += 1
+            ledger.behind += 1
         return found
 
     def at_length(self, transaction: Transaction, at_ms: int, member: str) -> tuple[Outcome, list[Placed]]:
         """Take the full path."""
-        self.open()
-        first = self.placements + 1
-        outcome = self.decide(transaction)
-        self.publish(at_ms, member)
+        ledger = self.ledger
+        ledger.open()
+        first = ledger.placements + 1
+        outcome = decide(ledger, transaction)
+        publish(ledger, at_ms, member)
         return outcome, placed_runs(transaction, outcome, first)
 
     def swiftly(self, transaction: Transaction, copy: PackedSnapshot | None) -> tuple[Outcome, list[Placed]] | None:
         """Take the fast path; None, without effect, when it does not apply."""
+        ledger = self.ledger
         job_id, claims, mode, detection, asserted = transaction
-        j = self.J.get(job_id)
-        if j is None or self.log or self.mailboxes or not self.shortcut or not self.simply(j):
+        j = ledger.J.get(job_id)
+        if j is None or ledger.log or ledger.mailboxes or not ledger.shortcut or not simply(ledger, j):
             return None
         if asserted is not None:
             return None
@@ -167,13 +179,13 @@ class SimulatedTwin(MemoryCell):
         gang = mode is _GANG
         if j.gang and not (gang and total == j.unplaced):
             return None
-        if self.shut and not self.shut.isdisjoint(machines):
+        if ledger.shut and not ledger.shut.isdisjoint(machines):
             return None
         moved = False
         if detection is _COARSE:
-            numbers, seen = self.numbers, seen or [0] * len(machines)
+            numbers, seen = ledger.numbers, seen or [0] * len(machines)
             moved = seen != [numbers[machine] for machine in machines]
-        in_step = copy is not None and not moved and copy.followed == self._cut + len(self._trail)
+        in_step = copy is not None and not moved and copy.followed == ledger.cut + len(ledger.trail)
         if in_step and copy is not None and counts is None and copy.took(machines, g.need):
             return self.take_over(j, g, machines, copy)
         if not moved and self.takes_all(g, machines, counts):
@@ -193,18 +205,20 @@ class SimulatedTwin(MemoryCell):
         The machines count as changed at the next sync of a snapshot that is `watching`, as on a store: blocked jobs are
         retried. Other snapshots read their amounts.
         """
-        free, rest, total = self.free, copy.rest, len(machines)
+        ledger = self.ledger
+        free, rest, total = ledger.free, copy.rest, len(machines)
         for machine in machines:
             free[machine] = rest[machine]
         placed = self.note(j, g, machines, None, total)
         if not (copy.watching or copy.numbered):
-            copy.followed = self._cut + len(self._trail)
+            copy.followed = ledger.cut + len(ledger.trail)
             copy.changes += 1
         return all_placed(total), [placed]
 
     def takes_all(self, g: Group, machines: Sequence[int], counts: Sequence[int] | None) -> bool:
         """Deduct room for every claim, or for none when one does not fit."""
-        free, need, guards = self.free, g.need, self.guards
+        ledger = self.ledger
+        free, need, guards = ledger.free, g.need, ledger.guards
         if counts is not None:
             if max(counts) > g.many or min(counts) < 1:
                 return False
@@ -231,7 +245,8 @@ class SimulatedTwin(MemoryCell):
         self, j: JobRow, g: Group, machines: Sequence[int], seen: Sequence[int] | None, *, gang: bool
     ) -> tuple[Outcome, list[Placed]] | None:
         """Validate single tasks in order; `seen` when numbers count. No room was deducted yet."""
-        free, numbers, need, guards = self.free, self.numbers, g.need, self.guards
+        ledger = self.ledger
+        free, numbers, need, guards = ledger.free, ledger.numbers, g.need, ledger.guards
         verdicts, stands = [], []
         for i, machine in enumerate(machines):
             left = free[machine] - need
@@ -256,39 +271,41 @@ class SimulatedTwin(MemoryCell):
 
     def note(self, j: JobRow, g: Group, machines: Sequence[int], counts: Sequence[int] | None, total: int) -> Placed:
         """Record runs on these machines as a block; single runs are expanded on demand."""
-        first, (task, last) = self.placements + 1, g.waiting
-        self.placements += len(machines)
-        self.blocks[first] = g, machines, counts, task
+        ledger = self.ledger
+        first, (task, last) = ledger.placements + 1, g.waiting
+        ledger.placements += len(machines)
+        ledger.blocks[first] = g, machines, counts, task
         g.waiting = (task + total, last) if task + total <= last else ()
         if self.numbered:
-            numbers = self.numbers
+            numbers = ledger.numbers
             for machine in set(machines):
                 numbers[machine] += 1
-        self._trail += machines
+        ledger.trail += machines
         k = j.kind
         k.kept = True
         k.used += g.need * total
         k.jobs += not j.placed
         g.unplaced -= total
         g.placed += total
-        if self.counted:
-            self.count_in_lane(j)
+        if ledger.counted:
+            count_in_lane(ledger, j)
         j.unplaced -= total
         j.placed += total
         if not j.unplaced and j.arrival:
-            self.remove(j)
-        self.transactions += 1
+            remove(ledger, j)
+        ledger.transactions += 1
         return _new(Placed, (range(first, first + len(machines)), machines, counts, g.number))
 
     # Endings
 
     def finish_placed(self, placed: Placed, at_ms: int) -> int:
         """End all of these tasks as finished, as `end` for each of the runs. Returns their number."""
-        block = self.blocks.pop(placed.placements[0], None)
+        ledger = self.ledger
+        block = ledger.blocks.pop(placed.placements[0], None)
         if block is None:
             return sum(self.end(placed.endings(), at_ms, "-"))
         g, machines, counts, _ = block
-        free, need = self.free, g.need
+        free, need = ledger.free, g.need
         if counts is None:
             total = len(machines)
             for machine in machines:
@@ -297,48 +314,49 @@ class SimulatedTwin(MemoryCell):
             total = sum(counts)
             for machine, count in zip(machines, counts, strict=True):
                 free[machine] += need * count
-        if self.numbered and self.release_moves_number:
-            numbers = self.numbers
+        if self.numbered and ledger.release_moves_number:
+            numbers = ledger.numbers
             for machine in set(machines):
                 numbers[machine] += 1
-        self._trail += machines
+        ledger.trail += machines
         j = g.job
         k = j.kind
         k.used -= need * total
         g.placed -= total
-        if self.counted:
-            self.count_in_lane(j)
+        if ledger.counted:
+            count_in_lane(ledger, j)
         g.finished += total
         j.placed -= total
-        self.transactions += 1
+        ledger.transactions += 1
         if not j.placed:
             k.jobs -= 1
             if not j.unplaced and not j.delayed:
                 self.complete(j, at_ms)
-        self.version += 1
-        self._behind += 1
+        ledger.version += 1
+        ledger.behind += 1
         return total
 
     def complete(self, j: JobRow, at_ms: int) -> None:
         """Complete a job after its last task."""
-        if self.keep_jobs or self._done or j.arrival or j.awaited or len(j.groups) > 1 or j.groups[0].leaving:
-            self.changed_jobs, self.pend, self.retired = [j], [], []
-            self.write_jobs()
-            if self.pend:
-                self.write_pending()
-            if self.left_lanes:
-                self.write_lanes()
-            self.retire_excess()
+        ledger = self.ledger
+        if ledger.keep_jobs or ledger.done or j.arrival or j.awaited or len(j.groups) > 1 or j.groups[0].leaving:
+            ledger.changed_jobs, ledger.pend, ledger.retired = [j], [], []
+            write_jobs(ledger)
+            if ledger.pend:
+                write_pending(ledger)
+            if ledger.left_lanes:
+                write_lanes(ledger)
+            retire_excess(ledger)
             return
         # It is not kept: removed from all indexes, and dismantled so that it needs no garbage collection.
         lane = j.lane
         if lane.live > 1:
             lane.live -= 1
-            lane.version = self.version + 1
+            lane.version = ledger.version + 1
         else:
-            self.leave_lane(lane)
-            self.write_lanes()
-        del self.J[j.id], self.names[j.name]
+            leave_lane(ledger, lane)
+            write_lanes(ledger)
+        del ledger.J[j.id], ledger.names[j.name]
         j.groups.clear()
 
 

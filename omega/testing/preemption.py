@@ -76,7 +76,7 @@ class Town:
 
     def runs(self) -> dict[int, Run]:
         """Running tasks by placement."""
-        return {run.placement: run for run in self.cell.runs(range(len(self.cell.M))) if not run.leaving}
+        return {run.placement: run for run in self.cell.runs(range(len(self.cell.ledger.M))) if not run.leaving}
 
     def precedence(self, run: Run) -> int:
         """How important the job of a run is."""
@@ -87,7 +87,7 @@ class Town:
     def leaving(self) -> dict[str, int]:
         """Tasks evicted, by job."""
         found: dict[str, int] = {}
-        for run in self.cell.runs(range(len(self.cell.M))):
+        for run in self.cell.runs(range(len(self.cell.ledger.M))):
             if run.leaving:
                 low, _, high = run.tasks.partition("-")
                 found[run.job] = found.get(run.job, 0) + int(high or low) - int(low) + 1

@@ -77,7 +77,7 @@ def test_what_was_trimmed_reads_everything(make: Make) -> None:
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
     if isinstance(stand, MemoryStand):
-        stand.cell.CHANGES_KEPT = 4
+        stand.cell.ledger.changes_kept = 4
     positions = [cell.sync(Position()).position]
     for i in range(20):
         cell.set_machine_state(i % 3, MachineState(1 - i // 3 % 2), 0, "ada")
@@ -100,13 +100,13 @@ def test_what_was_trimmed_reads_everything(make: Make) -> None:
 def test_the_store_trims_by_itself(make: Make) -> None:
     """The memory of changes is bounded; the twin's is made small so that it happens."""
     cell = MemoryCell()
-    cell.CHANGES_KEPT = 10
+    cell.ledger.changes_kept = 10
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 8))], 0)
     for i in range(300):
         cell.set_machine_state(0, MachineState(1 - i % 2), 0, "ada")
-        assert cell.version - cell.floor == len(cell._tags) == len(cell._marks) <= 20
-        assert len(cell._trail) <= 20
+        assert cell.ledger.version - cell.ledger.floor == len(cell.ledger.tags) == len(cell.ledger.marks) <= 20
+        assert len(cell.ledger.trail) <= 20
 
 
 @pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from cellstate.memory import MemoryCell
+from cellstate.memory.words import allocated
 from cellstate.model import Gang, JobState, MachineState
 from cellstate.ranges import indices
 from cellstate.transaction import Ending, How, Outcome, Transaction
@@ -50,11 +51,11 @@ class Books:
         for fact in self.cell.facts(self.version):
             if fact.words[0] == "fail":
                 self.ended[fact.words[1], How.FAILED] += len(indices(fact.words[3]))
-        self.version = self.cell.version
+        self.version = self.cell.ledger.version
 
     def check_machines(self) -> None:
         """1: allocated is the sum of the placements on a machine, and at most its capacity unless it shrank."""
-        for m in self.cell.M.values():
+        for m in self.cell.ledger.M.values():
             sums = [0, 0]
             for run in self.cell.runs([m.index]):
                 job = self.cell.job(run.job)
@@ -64,7 +65,7 @@ class Books:
                     sums = [held + amount * n for held, amount in zip(sums, need, strict=True)]
                 known = self.placements.setdefault(run.placement, (run.job, run.group, m.index))
                 assert known == (run.job, run.group, m.index), "a placement id names one placement for good"
-            assert tuple(sums) == self.cell.used(m.capacity, m.free)
+            assert tuple(sums) == allocated(m.capacity, m.free)
             if m.state in (MachineState.DOWN, MachineState.GONE):
                 assert all(run < 0 for run in m.runs), "only what is leaving"
             if m.state is MachineState.OFFLINE:
@@ -81,7 +82,9 @@ class Books:
                 self.ended[job.id, How.FINISHED] = self.ended[job.id, How.FAILED] = 0
             for number, group in enumerate(job.groups):
                 assert group.unplaced + group.placed + group.finished + group.failed + group.stopped == group.total
-                here = [run for run in self.cell.runs(list(self.cell.M)) if (run.job, run.group) == (job.id, number)]
+                here = [
+                    run for run in self.cell.runs(list(self.cell.ledger.M)) if (run.job, run.group) == (job.id, number)
+                ]
                 live = [i for run in here if not run.leaving for i in indices(run.tasks)] + indices(group.waiting)
                 live += [i for loss in group.losses if loss.due_ms for i in indices(loss.tasks)]
                 assert len(live) == len(set(live)) == group.unplaced + group.placed
@@ -106,21 +109,21 @@ class Books:
 
         A commit also evicts the rest of strict gangs elsewhere; a machine that was gone begins higher up.
         """
-        for index, m in self.cell.M.items():
+        for index, m in self.cell.ledger.M.items():
             rise = m.number - self.numbers.get(index, m.number)
             if index in self.gone:
                 assert rise >= 0
             else:
                 assert self.moves[index] <= rise <= self.at_most
             self.numbers[index] = m.number
-        self.gone = {index for index, m in self.cell.M.items() if m.state is MachineState.GONE}
+        self.gone = {index for index, m in self.cell.ledger.M.items() if m.state is MachineState.GONE}
         self.moves.clear()
         self.at_most = 1
 
     def check_evictions(self) -> None:
         """5: every eviction carries its reason, and precedence is strictly lower than the claimer's."""
         asserted = set[str]()
-        for fact in self.cell.facts(max(0, self.cell.version - 1)):
+        for fact in self.cell.facts(max(0, self.cell.ledger.version - 1)):
             if fact.words[0] == "assert":
                 asserted.add(fact.words[1])
             if fact.words[0] == "evicted":

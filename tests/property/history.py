@@ -51,7 +51,7 @@ class History:
 
     def a_job(self) -> str:
         waiting = [job_id for ids in self.twin.pending().values() for job_id in ids]
-        return self.rng.choice([*waiting * 3, *self.twin.J, "absent"])
+        return self.rng.choice([*waiting * 3, *self.twin.ledger.J, "absent"])
 
     def a_part(self, tasks: str) -> str:
         """All of the tasks, or some."""
@@ -61,7 +61,7 @@ class History:
         return ranges.gather(sorted(self.rng.sample(numbers, self.rng.randint(1, len(numbers)))))
 
     def runs(self, *, leaving: bool) -> list[Run]:
-        return [run for run in self.twin.runs(list(self.twin.M)) if run.leaving == leaving]
+        return [run for run in self.twin.runs(list(self.twin.ledger.M)) if run.leaving == leaving]
 
     # Jobs
 
@@ -75,7 +75,7 @@ class History:
             )
             for i in range(rng.choice([1, 1, 2]))
         )  # fmt: skip
-        after = tuple(After(job, rng.random() < 0.5) for job in list(self.twin.J)[-2:] if rng.random() < 0.12)
+        after = tuple(After(job, rng.random() < 0.5) for job in list(self.twin.ledger.J)[-2:] if rng.random() < 0.12)
         extra = {"user": rng.choice(["u1", "u2"]), "pool": rng.choice(["", "p"])}
         name = f"j{self.jobs}"
         job = JobSpec(name, name, rng.choice(["batch", "batch", "service"]), groups, rng.randint(0, 3),
@@ -85,13 +85,13 @@ class History:
 
     def resize(self) -> None:
         job_id, at, rng = self.a_job(), self.tick(), self.rng
-        groups = self.twin.J[job_id].groups if job_id in self.twin.J else []
+        groups = self.twin.ledger.J[job_id].groups if job_id in self.twin.ledger.J else []
         totals = {g.number: max(0, g.total + rng.randint(-4, 3)) for g in groups if self.often()} or {0: 3}
         seen = {g.number: g.total for g in groups} if rng.random() < 0.3 else None
         self.do(lambda world: world.cell.resize(job_id, totals, at, "ada", None, seen))
 
     def hold(self) -> None:
-        held, at = [j.id for j in self.twin.J.values() if "*" in j.waits], self.tick()
+        held, at = [j.id for j in self.twin.ledger.J.values() if "*" in j.waits], self.tick()
         if held and self.often():
             self.do(lambda world: world.cell.release(held[0], at, "ada"))
         else:
@@ -104,7 +104,7 @@ class History:
             reason = rng.choice(["", "its tasks fail"])
             self.do(lambda world: world.cell.settle(job_id, reason, at, "batch/0"))
             return
-        spec = self.twin.J[job_id].spec if job_id in self.twin.J else {}
+        spec = self.twin.ledger.J[job_id].spec if job_id in self.twin.ledger.J else {}
         groups = [TaskGroup((1, 1), 0, 7)] * rng.randint(0, 1)
         extra = {**spec, "turn": rng.randint(0, 3)}
         self.do(lambda world: world.cell.update(job_id, groups, extra, at, "ada"))
@@ -121,13 +121,13 @@ class History:
     def transaction(self) -> Transaction:
         rng, job_id = self.rng, self.a_job()
         job = self.twin.job(job_id)
-        up = [m.index for m in self.twin.M.values() if m.state is MachineState.UP] or [0]
+        up = [m.index for m in self.twin.ledger.M.values() if m.state is MachineState.UP] or [0]
         claims = []
         for number, group in enumerate(job.groups if job else ()):
             left = group.unplaced
             while left > 0 and (self.often() or (job and job.gang)):
                 count = rng.randint(1, left)
-                machine = rng.choice(up if self.often() else [*self.twin.M, 99])
+                machine = rng.choice(up if self.often() else [*self.twin.ledger.M, 99])
                 claims.append(self.claim(machine, number, count + (rng.random() < 0.05)))
                 left -= count
         gang = bool(job and job.gang) if self.often() else rng.random() < 0.5
@@ -136,7 +136,7 @@ class History:
         return Transaction(job_id, whole, Mode.GANG if gang else Mode.INCREMENTAL, detection)
 
     def claim(self, machine: int, group: int, count: int) -> Claim:
-        rng, row = self.rng, self.twin.M.get(machine)
+        rng, row = self.rng, self.twin.ledger.M.get(machine)
         seen = row.number if row and self.often() else 0
         there = [run.placement for run in self.twin.runs([machine])] if row else []
         victims = rng.choices([*there * 4, 99], k=rng.randint(1, 4)) if rng.random() < 0.35 else []
@@ -210,7 +210,7 @@ class History:
     # Machines, executors, schedulers
 
     def machine(self) -> None:
-        rng, index, at = self.rng, self.rng.choice([*self.twin.M, 99]), self.tick()
+        rng, index, at = self.rng, self.rng.choice([*self.twin.ledger.M, 99]), self.tick()
         size = rng.choice([(8, 8), (12, 6), (3, 3), (30, 30)])
         what = rng.choice(["join", "state", "state", "capacity", "attributes"])
         if what == "join":
@@ -245,7 +245,7 @@ class History:
     def executor(self) -> None:
         name, at, nonce = self.rng.choice(EXECUTORS), self.tick(), self.rng.choice(["first", "second"])
         if self.rng.random() < 0.4:
-            if self.rng.random() < 0.7 and name in self.twin.agents_known:
+            if self.rng.random() < 0.7 and name in self.twin.ledger.agents_known:
                 self.do(lambda world: world.expire_lease(name))
             reaped = self.rng.random() < 0.7
             self.do(lambda world: world.cell.deregister_executor(world.memberships[name], at, "x", reaped=reaped))
@@ -266,7 +266,7 @@ class History:
 
     def member(self) -> None:
         name, at = MEMBERS[0], self.tick()
-        if self.rng.random() < 0.5 and name in self.twin.schedulers:
+        if self.rng.random() < 0.5 and name in self.twin.ledger.schedulers:
             self.do(lambda world: world.expire_lease(name))
             self.commit()
         reaped = self.rng.random() < 0.5
@@ -274,9 +274,9 @@ class History:
         self.register_scheduler(self.rng.choice(["first", "second"]))
 
     def look(self) -> None:
-        asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.M))]
+        asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.ledger.M))]
         self.do(lambda world: world.cell.may_start([*asked, (0, 1), (99, 1)]))
-        since = self.rng.randint(0, self.twin.version)
+        since = self.rng.randint(0, self.twin.ledger.version)
 
         def operation(world: World) -> Any:
             seen = world.cell.changed_records(since, 6)

@@ -28,7 +28,7 @@ class Losses(RuleBasedStateMachine):
         """Runs are lost; some of them had ended, which is told late; the delay of the others may end."""
         there = endings_of(self.twin, leaving=False) or [Ending(0, 1, How.LOST)]
         runs: list[Ending] = data.draw(st.lists(st.sampled_from(there), max_size=5))
-        jobs = {run.placement: run.job for run in self.twin.runs(list(self.twin.M))}
+        jobs = {run.placement: run.job for run in self.twin.runs(list(self.twin.ledger.M))}
         lost = [ending._replace(how=How.LOST, reason="x") for ending in runs]
         told = data.draw(st.sampled_from([How.FINISHED, How.FAILED]))
         late = [each._replace(how=told, job=jobs[each.placement]) for each in runs[:2] if each.placement in jobs]

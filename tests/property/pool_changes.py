@@ -49,6 +49,6 @@ class PoolChanges(RuleBasedStateMachine):
         known, twin = self.twin.epoch(), self.twin
         epoch = epoch_of(
             twin.pools(), twin.demands(Position())[1], {"default": (1_000, 1_000)}, DIMENSIONS.names, known,
-            version=twin.version, at_ms=(known.at_ms if known else 0) + later_ms, by="batch/0",
+            version=twin.ledger.version, at_ms=(known.at_ms if known else 0) + later_ms, by="batch/0",
         )  # fmt: skip
         self.worlds.do(lambda world: world.cell.publish_epoch(epoch, 1_000, at))

@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 from cellstate.memory import shards
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.shards import RETRY_MS, TRIES, Worker
-from cellstate.transaction import Claim, Ending, How, Transaction
+from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.property.worlds import LEASE_MS, Worlds
 
 MEMBER = "batch/0"
@@ -55,7 +55,7 @@ class Shards(RuleBasedStateMachine):
         self.number += 1
         number, claim = self.number, Claim(machine, 0, min(count, self.unplaced()))
         wanted = [Transaction("j", (claim,))]
-        position = self.twin.latest()
+        position = self.twin.sync(Position()).position
         self.worlds.do(lambda world: world.cell.commit(self.membership, number, wanted, position, 0).outcomes)
         known = set(self.workers)
         found = [
@@ -85,7 +85,7 @@ class Shards(RuleBasedStateMachine):
 
     @rule(data=st.data(), failed=st.integers(0, 2).map(lambda n: n == 1), milliseconds=st.integers(0, 10**13))
     def end(self, data: st.DataObject, failed: bool, milliseconds: int) -> None:
-        held = self.twin.tables["j"].held if "j" in self.twin.tables else {}
+        held = self.twin.ledger.tables["j"].held if "j" in self.twin.ledger.tables else {}
         worker = data.draw(st.sampled_from([*held, *held, *self.workers]))
         phase = data.draw(st.sampled_from(["map", "map", "reduce"]))
         now = self.now
@@ -117,7 +117,7 @@ class Shards(RuleBasedStateMachine):
         """Whoever is left brings it to its end, unless it failed."""
         if self.unplaced():
             self.place(1, 0)
-        live = [worker for worker in self.workers if shards.is_live(self.twin, "j", worker)]
+        live = [worker for worker in self.workers if shards.is_live(self.twin.ledger, "j", worker)]
         for _ in range(self.maps + self.reduces + 1):
             said = {self.step(worker) for worker in live}
             if said <= {"done", "failed", "out"} and said != {"out"}:

@@ -70,7 +70,7 @@ class Simulated(RuleBasedStateMachine):
     @initialize(some=st.lists(sizes, min_size=2, max_size=5), keep=st.sampled_from([KEEP_JOBS, 0]))
     def begin(self, some: list[tuple[int, int]], keep: int) -> None:
         self.port = MemoryCell("c", DIMENSIONS, keep_jobs=keep, keep_ms=KEEP_MS)
-        self.port.shortcut = False
+        self.port.ledger.shortcut = False
         self.quick = SimulatedTwin("c", DIMENSIONS, keep_jobs=keep, keep_ms=KEEP_MS, log=False, mailboxes=False)
         self.cells = (self.port, self.quick)
         self.position = Position()
@@ -95,12 +95,12 @@ class Simulated(RuleBasedStateMachine):
 
     def shape(self, data: st.DataObject, job: str) -> Transaction:
         """A transaction of any shape."""
-        size, j = len(self.port.M), self.port.J[job]
+        size, j = len(self.port.ledger.M), self.port.ledger.J[job]
         group = data.draw(st.sampled_from([0, 0, 0, 0, 1, 2]))
         left = j.groups[group].unplaced if group < len(j.groups) else 1
         many = data.draw(st.sampled_from([max(1, left)] * 3 + [1, left + 1]))
         machines = data.draw(st.lists(st.integers(0, size - 1), min_size=many, max_size=many))
-        seen = [self.port.M[machine].number - (data.draw(st.integers(0, 9)) == 7) for machine in machines]
+        seen = [self.port.ledger.M[machine].number - (data.draw(st.integers(0, 9)) == 7) for machine in machines]
         mode, detection = data.draw(st.sampled_from(Mode)), data.draw(st.sampled_from(Detection))
         if data.draw(st.booleans(), "singles"):
             singles = Singles(machines, group, data.draw(st.sampled_from([seen, seen, None])))
@@ -113,11 +113,11 @@ class Simulated(RuleBasedStateMachine):
 
     def plain(self, data: st.DataObject, job: str) -> Transaction:
         """All that one group still wants, seen as it is or, rarely, on one machine as it was."""
-        j, size = self.port.J[job], len(self.port.M)
+        j, size = self.port.ledger.J[job], len(self.port.ledger.M)
         group = next((g.number for g in j.groups if g.unplaced), 0)
         left = max(1, j.groups[group].unplaced)
         machines = data.draw(st.lists(st.integers(0, size - 1), min_size=left, max_size=left))
-        seen = [self.port.M[machine].number for machine in machines]
+        seen = [self.port.ledger.M[machine].number for machine in machines]
         seen[-1] -= data.draw(st.integers(0, 5)) == 3
         mode = Mode.GANG if j.gang else data.draw(st.sampled_from(Mode))
         claims: Singles | tuple[Claim, ...] = Singles(machines, group, seen)
@@ -132,10 +132,10 @@ class Simulated(RuleBasedStateMachine):
         if not queue:
             self.submit(data)
             queue = [f"j{self.jobs}"]
-        job = data.draw(st.sampled_from([*queue * 5, *self.port.J]), "job")
+        job = data.draw(st.sampled_from([*queue * 5, *self.port.ledger.J]), "job")
         transaction, at = shape(data, job), self.tick()
         self.number += 1
-        first = self.port.placements + 1
+        first = self.port.ledger.placements + 1
         same = transaction._replace(claims=tuple(transaction.claims))
         expected = self.port.commit(self.membership, self.number, [same], Position(), at).outcomes[0]
         outcome, placed = self.quick.carry_out(MEMBER, transaction, None, at)
@@ -187,40 +187,44 @@ class Simulated(RuleBasedStateMachine):
 
     @rule(data=st.data(), what=st.sampled_from(["state", "size", "limit", "stop", "hold", "hold", "resize"]))
     def disturb(self, data: st.DataObject, what: str) -> None:
-        index, at = data.draw(st.integers(0, len(self.port.M) - 1)), self.tick()
+        index, at = data.draw(st.integers(0, len(self.port.ledger.M) - 1)), self.tick()
         if what == "size":
             machine = MachineSpec(f"m{index}", data.draw(sizes))
             self.both(lambda cell: cell.join("e0", [machine], at))
-        elif what == "state" and self.port.M[index].state is not MachineState.GONE:
+        elif what == "state" and self.port.ledger.M[index].state is not MachineState.GONE:
             given = [each for each in MachineState if each is not MachineState.OFFLINE]
             state = data.draw(st.sampled_from([MachineState.UP, *given]))
             self.both(lambda cell: cell.set_machine_state(index, state, at, "ada"))
         elif what == "limit":
             limits = data.draw(st.sampled_from([Limits((None, None)), Limits((9, None)), Limits((None, None), 2)]))
             self.both(lambda cell: cell.set_limits("batch", limits, at, "ada"))
-        elif self.port.J and what == "hold":
+        elif self.port.ledger.J and what == "hold":
             held = [job.id for job in self.port.jobs() if job.state is JobState.HELD]
-            live = [job.id for job in self.port.jobs() if job.state is JobState.ACTIVE] or list(self.port.J)
+            live = [job.id for job in self.port.jobs() if job.state is JobState.ACTIVE] or list(self.port.ledger.J)
             if held:
                 self.both(lambda cell: cell.release(held[0], at, "ada"))
             else:
                 job = data.draw(st.sampled_from(live))
                 self.both(lambda cell: answer(lambda: cell.hold(job, at, "ada")))
-        elif self.port.J and what == "resize":
-            job, total = data.draw(st.sampled_from(list(self.port.J))), data.draw(st.integers(0, 6))
+        elif self.port.ledger.J and what == "resize":
+            job, total = data.draw(st.sampled_from(list(self.port.ledger.J))), data.draw(st.integers(0, 6))
             self.both(lambda cell: answer(lambda: cell.resize(job, {0: total}, at, "ada")))
-        elif what == "stop" and self.port.J:
-            job = data.draw(st.sampled_from(list(self.port.J)))
+        elif what == "stop" and self.port.ledger.J:
+            job = data.draw(st.sampled_from(list(self.port.ledger.J)))
             self.both(lambda cell: cell.stop(job, at, "ada", JobState.STOPPED))
 
     @rule(data=st.data())
     def look(self, data: st.DataObject) -> None:
         """Whoever looks sees single runs."""
-        asked = [(machine, self.port.placements - back) for machine in range(len(self.port.M)) for back in range(4)]
+        asked = [
+            (machine, self.port.ledger.placements - back)
+            for machine in range(len(self.port.ledger.M))
+            for back in range(4)
+        ]
         looks: tuple[Callable[[MemoryCell], Any], ...] = (
-            lambda cell: (cell.runs(list(cell.M)), unnumbered(cell.jobs())),
+            lambda cell: (cell.runs(list(cell.ledger.M)), unnumbered(cell.jobs())),
             lambda cell: cell.may_start(asked),
-            lambda cell: unnumbered(filter(None, map(cell.job, list(cell.J)))),
+            lambda cell: unnumbered(filter(None, map(cell.job, list(cell.ledger.J)))),
         )
         self.both(looks[data.draw(st.integers(0, 2))])
 
@@ -243,7 +247,7 @@ class Simulated(RuleBasedStateMachine):
         self.quick.bring_up_to_date(self.copy)
         self.compare_copy(self.copy)
         if self.copy.size:
-            assert self.copy.numbers == [m.number for m in self.port.M.values()]
+            assert self.copy.numbers == [m.number for m in self.port.ledger.M.values()]
 
     def compare_copy(self, copy: PackedSnapshot) -> None:
         """What is free where the copy may place anything."""
@@ -255,9 +259,9 @@ class Simulated(RuleBasedStateMachine):
                 assert copy.rest[m.index] - copy.guards == packed(free)
 
     def teardown(self) -> None:
-        Simulated.placements += self.port.placements
+        Simulated.placements += self.port.ledger.placements
         if not self.broken:
-            self.both(lambda cell: (cell.runs(list(cell.M)), unnumbered(cell.jobs())))
+            self.both(lambda cell: (cell.runs(list(cell.ledger.M)), unnumbered(cell.jobs())))
 
 
 # The same histories every time; new ones are sought in the long form.

@@ -17,6 +17,7 @@ from hypothesis.stateful import (
 
 from cellstate.cell import Membership, awaited_of
 from cellstate.memory.ranges import spell
+from cellstate.memory.words import allocated
 from cellstate.model import (
     MOST_PRECEDENCE,
     Gang,
@@ -72,13 +73,13 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     # Choices
 
     def machine(self, data: st.DataObject) -> int:
-        fine = [m.index for m in self.twin.M.values() if m.state is UP and any(self.twin.used(m.capacity, m.free))]
-        fine += [m.index for m in self.twin.M.values() if m.state is UP and all(m.capacity)]
-        return data.draw(st.sampled_from([*fine * 5, *self.twin.M, len(self.twin.M)]), "machine")
+        fine = [m.index for m in self.twin.ledger.M.values() if m.state is UP and any(allocated(m.capacity, m.free))]
+        fine += [m.index for m in self.twin.ledger.M.values() if m.state is UP and all(m.capacity)]
+        return data.draw(st.sampled_from([*fine * 5, *self.twin.ledger.M, len(self.twin.ledger.M)]), "machine")
 
     def some_job(self, data: st.DataObject) -> str:
         waiting = [job_id for ids in self.twin.pending().values() for job_id in ids]
-        return data.draw(st.sampled_from([*waiting * 4, *self.twin.J, "absent"]), "job")
+        return data.draw(st.sampled_from([*waiting * 4, *self.twin.ledger.J, "absent"]), "job")
 
     def victims(self, data: st.DataObject, machine: int) -> tuple[tuple[int, int], ...]:
         placements = [run.placement for run in self.twin.runs([machine])] * 3 + [99]
@@ -88,7 +89,8 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     def claim(self, data: st.DataObject, name: str, group: int, count: int, *, evicting: bool) -> Claim:
         machine = self.machine(data)
         row = self.worlds.first.copies[name].get(machine)
-        seen = row[1] if row and data.draw(often) else self.twin.M[machine].number if machine in self.twin.M else 0
+        here = self.twin.ledger.M.get(machine)
+        seen = row[1] if row and data.draw(often) else here.number if here else 0
         return Claim(machine, group, count, seen, self.victims(data, machine) if evicting else ())
 
     def covering(self, data: st.DataObject, name: str) -> Transaction:
@@ -165,7 +167,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             self.submit(data)
 
     def commit(self, name: str, transactions: list[Transaction], data: st.DataObject) -> None:
-        if name not in self.twin.schedulers or not self.twin.schedulers[name].lives:
+        if name not in self.twin.ledger.schedulers or not self.twin.ledger.schedulers[name].lives:
             self.register_scheduler(name, f"nonce{self.tick()}")
         self.numbers[name] += data.draw(st.integers(1, 2))
         back = data.draw(st.sampled_from([0, 0, 0, 1, 3, -1]), "positions back; -1: a tag the store does not know")
@@ -215,14 +217,14 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
 
     # Tasks
 
-    @precondition(lambda self: any(m.runs for m in self.twin.M.values()))
+    @precondition(lambda self: any(m.runs for m in self.twin.ledger.M.values()))
     @rule(data=st.data(), leaving=st.booleans(), whole=st.booleans())
     def end(self, data: st.DataObject, leaving: bool, whole: bool) -> None:
         there = endings_of(self.twin, leaving=leaving) or [Ending(0, 1, How.FINISHED)]
         endings = []
         late = [
             Ending(index, loss.placement, How.FINISHED, spell(loss.tasks), "", j.id)
-            for j in self.twin.J.values() for g in j.groups for loss in g.losses for index in [0]
+            for j in self.twin.ledger.J.values() for g in j.groups for loss in g.losses for index in [0]
         ]  # fmt: skip
         for ending in data.draw(st.lists(st.sampled_from(there + late * (not leaving)), min_size=1, max_size=4)):
             how = How.LEFT if leaving else data.draw(st.sampled_from(ENDS))
@@ -233,7 +235,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             )
         at = self.tick()
         jobs = {ending.placement: ending.job for ending in endings if ending.job}
-        jobs |= {run.placement: run.job for run in self.twin.runs(list(self.twin.M))}
+        jobs |= {run.placement: run.job for run in self.twin.runs(list(self.twin.ledger.M))}
         status, counts = self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
         assert status == "ok"
         self.books.saw_end(endings, jobs, counts)
@@ -289,8 +291,8 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             self.worlds.do(lambda world: world.cell.set_machine_state(index, state, at, "ada"))
         else:
             victims = self.victims(data, index)
-            if what == "repair" and index in self.twin.M:
-                wanted = self.twin.M[index].capacity
+            if what == "repair" and index in self.twin.ledger.M:
+                wanted = self.twin.ledger.M[index].capacity
             self.worlds.do(lambda world: world.cell.set_machine_capacity(index, wanted, at, "ada", victims))
 
     def register_scheduler(self, name: str, nonce: str) -> None:
@@ -308,7 +310,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     def change_member(self, data: st.DataObject) -> None:
         what = data.draw(st.sampled_from(["lapse", "leave", "reap", "enlist", "renew"]))
         name, at = data.draw(st.sampled_from(MEMBERS)), self.tick()
-        if what == "lapse" and name in self.twin.schedulers:
+        if what == "lapse" and name in self.twin.ledger.schedulers:
             for world in self.worlds.all:
                 world.expire_lease(name)
         elif what == "enlist":
@@ -335,16 +337,16 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     )
     def ask(self, name: str, what: str) -> None:
         if what == "resend" and name in self.last:
-            version = self.twin.version
+            version = self.twin.ledger.version
             self.carry_out(name, first=False)
-            assert self.twin.version == version
+            assert self.twin.ledger.version == version
         elif what == "late" and name in self.last:
             stands = self.last[name]
             self.last[name] = (stands[0] - 1, *stands[1:])
             self.carry_out(name, first=False)
             self.last[name] = stands
         elif what == "start":
-            asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.M))] + [(99, 1)]
+            asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.ledger.M))] + [(99, 1)]
             self.worlds.do(lambda world: world.cell.may_start(asked))
         elif what == "box":
             self.worlds.do(lambda world: world.cell.receive(1))

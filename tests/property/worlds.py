@@ -130,7 +130,7 @@ class Worlds:
         """`client`: the server that runs the scripts, a fake one by default."""
         client = client or fakeredis.FakeRedis(server=fakeredis.FakeServer())
         short, long = (MemoryCell(name, DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS) for _ in range(2))
-        long.shortcut = False
+        long.ledger.shortcut = False
         self.store = RedisCell.create(client, name, DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS)
         self.store.store_older_than = lambda milliseconds: milliseconds > 0  # type: ignore[method-assign]
         self.now = 0
@@ -142,7 +142,8 @@ class Worlds:
     def do(self, operation: Callable[[World], Any]) -> tuple[str, Any]:
         """Carry out an operation everywhere; returns the one answer."""
         Worlds.operations += 1
-        self.store.members()  # the wake keys of live members are hints of the client
+        # The wake keys of live members are hints of the client.
+        self.store.may_wake(name for name, each in self.twin.ledger.schedulers.items() if each.lives)
         answers = [world.answer(operation) for world in self.all]
         assert answers[1] == answers[0], "the short way differs from the long way"
         assert answers[2] == answers[0], f"the scripts differ from the twin: {answers[2]} and {answers[0]}"
@@ -174,7 +175,9 @@ def endings_of(cell: MemoryCell, *, leaving: bool) -> list[Ending]:
     """An ending for every run there is."""
     how = How.LEFT if leaving else How.FINISHED
     return [
-        Ending(run.machine, run.placement, how, run.tasks) for run in cell.runs(list(cell.M)) if run.leaving == leaving
+        Ending(run.machine, run.placement, how, run.tasks)
+        for run in cell.runs(list(cell.ledger.M))
+        if run.leaving == leaving
     ]
 
 

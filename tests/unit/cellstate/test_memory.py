@@ -52,17 +52,12 @@ def test_without_log_and_mailboxes() -> None:
     assert quiet.jobs() == loud.jobs()
     assert quiet.counters() == loud.counters()
     seen = quiet.changed_records(0)
-    assert (seen.first, seen.length, seen.seen) == (quiet.version + 1, 0, quiet.version)
-
-
-class Forgetful(MemoryCell):
-    """Keeps few versions of the change list."""
-
-    CHANGES_KEPT = 4
+    assert (seen.first, seen.length, seen.seen) == (quiet.ledger.version + 1, 0, quiet.ledger.version)
 
 
 def test_every_position_kept_gives_what_a_full_read_gives() -> None:
-    cell = Forgetful()
+    cell = MemoryCell()
+    cell.ledger.changes_kept = 4
     size = len(cell.dimensions)
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (100,) * size) for i in range(3)], 0)
@@ -77,8 +72,8 @@ def test_every_position_kept_gives_what_a_full_read_gives() -> None:
             rows = {row[0]: row for row in reply.rows.tolist()}
             assert (rows if reply.full else known | rows) == now
         deltas = [position.version for position, _, reply in answers if not reply.full]
-        assert deltas == list(range(deltas[0], cell.version + 1))
-        kept.append(cell.version - deltas[0])
+        assert deltas == list(range(deltas[0], cell.ledger.version + 1))
+        kept.append(cell.ledger.version - deltas[0])
         cell.set_machine_attributes(i % 3, {"turn": str(i)}, i, "ada")
     assert (max(kept), min(kept[8:])) == (7, 3), "four to eight versions are kept, that of the position among them"
 

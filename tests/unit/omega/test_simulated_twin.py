@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cellstate.memory.lanes import pending_of
 from cellstate.model import After, JobSpec, JobState, MachineSpec, TaskGroup
 from cellstate.resources import LARGEST, Dimensions
 from cellstate.transaction import Claim, Ending, How, Position, Singles, Transaction, Verdict
@@ -60,7 +61,7 @@ def test_ends_in_short_note_the_same_facts() -> None:
     noted = []
     for shortcut in (True, False):
         cell = SimulatedTwin("c", Dimensions(("cpu", "memory")))
-        cell.shortcut = shortcut
+        cell.ledger.shortcut = shortcut
         cell.register_executor("e0", "n", 600_000, 0)
         cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
         cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 3),))], 0, "ada")
@@ -112,12 +113,12 @@ def test_a_simple_submission_leaves_the_same_cell_as_the_full_one() -> None:
     cells = []
     for simple in (True, False):
         cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False, tag=str)
-        cell.counted = False
+        cell.ledger.counted = False
         for at, specs in enumerate((_specs(5), _specs(9)[5:])):
             assert cell.submit_simply(specs, at, "ada") if simple else cell.submit(specs, at, "ada")
-        lanes = [(row.lane, row.live, row.pending, row.arrival, row.version) for row in cell.L.values()]
-        queued = [job.id for kind in ("batch", "service") for job in cell.pending_of(kind)]
-        cells.append((cell.jobs(), cell.counters(), lanes, queued, cell.version, cell.names))
+        lanes = [(row.lane, row.live, row.pending, row.arrival, row.version) for row in cell.ledger.L.values()]
+        queued = [job.id for kind in ("batch", "service") for job in pending_of(cell.ledger, kind)]
+        cells.append((cell.jobs(), cell.counters(), lanes, queued, cell.ledger.version, cell.ledger.names))
     assert cells[0] == cells[1]
 
 
@@ -138,17 +139,17 @@ def test_a_simple_submission_leaves_the_same_cell_as_the_full_one() -> None:
 )
 def test_a_submission_with_another_job_is_left_to_the_full_one_without_effect(changed: dict[str, Any]) -> None:
     cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False, tag=str)
-    cell.counted = False
+    cell.ledger.counted = False
     assert cell.submit_simply([JobSpec("known", "known", "batch", (TaskGroup((1, 1), 1),))], 0, "ada")
-    before = cell.counters(), cell.version
+    before = cell.counters(), cell.ledger.version
     jobs = _specs(2)
     assert not cell.submit_simply([*jobs, replace(_specs(3)[2], **changed)], 1, "ada")
-    assert (cell.counters(), cell.version) == before
+    assert (cell.counters(), cell.ledger.version) == before
     assert [job.id for job in cell.jobs()] == ["known"]
     assert cell.submit_simply(jobs, 1, "ada")
 
 
 def test_a_submission_to_a_cell_that_counts_its_lanes_is_left_to_the_full_one() -> None:
     cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False)
-    assert cell.counted
+    assert cell.ledger.counted
     assert not cell.submit_simply(_specs(2), 0, "ada")

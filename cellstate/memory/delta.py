@@ -1,0 +1,66 @@
+"""Changes of the twin for snapshots; ``lua/parts/delta.lua`` and ``rows.lua``."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from cellstate.cell import Rows
+from cellstate.memory.ledger import Ledger
+from cellstate.memory.publish import catch_up
+from cellstate.memory.words import MachineRow
+from cellstate.model import MachineState
+from cellstate.packing import GUARD, fields
+from cellstate.transaction import Position
+
+
+def describe(ledger: Ledger, m: MachineRow) -> None:
+    """Update the rarely changing part of a machine's record."""
+    if m.index >= len(ledger.seldom):
+        ledger.seldom = np.concatenate([ledger.seldom, np.zeros_like(ledger.seldom)])
+    ledger.redescribed += 1
+    ledger.seldom[m.index, : 4 + len(m.capacity)] = (m.index, 0, m.state, m.executor, *m.capacity)
+    if m.state is MachineState.UP:
+        ledger.shut.discard(m.index)
+    else:
+        ledger.shut.add(m.index)
+
+
+def rows_of(ledger: Ledger, machines: Iterable[int]) -> Rows:
+    """Return the records of some machines; a machine may occur several times."""
+    size, listed = len(ledger.dimensions), list(machines)
+    if not listed:
+        return ledger.seldom[:0]
+    rows = ledger.seldom[listed]
+    rows[:, 1] = [ledger.numbers[index] for index in listed]
+    free = fields([ledger.free[index] for index in listed], size)
+    np.subtract(rows[:, 4 : 4 + size], free - GUARD, out=rows[:, 4 + size :])
+    return rows
+
+
+def has_diverged(ledger: Ledger, since: Position) -> bool:
+    """Return whether a snapshot belongs to a history that this cell does not have (semantics 16)."""
+    catch_up(ledger)
+    at = since.version - ledger.floor - 1
+    return since.version > ledger.version or (at >= 0 and ledger.tags[at] != since.tag)
+
+
+def delta(ledger: Ledger, since: Position) -> tuple[bool, Rows]:
+    """Return whether the reply is complete, and the records changed after `since` (semantics 16, 18)."""
+    catch_up(ledger)
+    at = since.version - ledger.floor - 1
+    if at < 0 or has_diverged(ledger, since):
+        return True, rows_of(ledger, ledger.M)
+    changed = ledger.trail[ledger.marks[at] - ledger.cut :]
+    rows = rows_of(ledger, changed if len(changed) < 64 else dict.fromkeys(changed))
+    restated = [index for version, index in ledger.restated if version > since.version]
+    if restated:
+        drained = rows_of(ledger, restated).copy()
+        drained[:, 2] = MachineState.DRAINED
+        rows = np.concatenate([drained, rows])
+    return False, rows
+
+
+def latest(ledger: Ledger) -> Position:
+    """Return the version and its tag."""
+    catch_up(ledger)
+    return Position(ledger.version, ledger.tags[-1] if ledger.tags else "")

@@ -1,0 +1,46 @@
+"""Finished jobs of the twin, kept by number and age; ``lua/parts/done.lua`` and ``lua/retire.lua``."""
+
+from itertools import islice, takewhile
+
+from cellstate.memory.ledger import Ledger
+
+
+def retire_excess(ledger: Ledger) -> None:
+    """Delete finished jobs beyond the number to keep, a few per call (semantics 21)."""
+    if not ledger.retired:
+        return
+    for j in ledger.retired:
+        ledger.names.pop(j.name, None)
+        ledger.done.append((j, ledger.version + 1))
+    forget(ledger, min(len(ledger.done) - ledger.keep_jobs, len(ledger.retired) + 4))
+
+
+def forget(ledger: Ledger, count: int) -> int:
+    """Delete the oldest `count` finished jobs; return their number.
+
+    A job with leaving tasks moves to the end: tasks placed in their room need its amounts (2).
+    """
+    gone = 0
+    for _ in range(count):
+        j, since = ledger.done.popleft()
+        if any(g.leaving for g in j.groups):
+            ledger.done.append((j, since))
+        else:
+            del ledger.J[j.id]
+            gone += 1
+    return gone
+
+
+def retire(ledger: Ledger, now_ms: int, most: int = 1_000) -> int:
+    """See Cell.retire."""
+    marks, limit = ledger.times, -1
+    last_version, last = marks[-1] if marks else (-1, 0)
+    now = max(now_ms, last)
+    if last_version < ledger.version and (not marks or (now - last) * 64 >= ledger.keep_ms):
+        marks.append((ledger.version, now))
+    for i, (version, ms) in enumerate(tuple(marks)):
+        if ms <= now - ledger.keep_ms:
+            limit = version
+            ledger.times = marks[i:]
+    old = list(takewhile(lambda entry: entry[1] <= limit, islice(ledger.done, most)))
+    return forget(ledger, len(old))

@@ -1,0 +1,48 @@
+"""Ends of tasks in the twin: ``lua/end.lua``."""
+
+from collections.abc import Sequence
+
+from cellstate.memory.ledger import Ledger
+from cellstate.memory.losses import end_late
+from cellstate.memory.plain import finish_all
+from cellstate.memory.publish import publish
+from cellstate.memory.tasks import acknowledge, end_tasks, evict_gangs, part_of
+from cellstate.transaction import Ending, How
+
+
+def end(ledger: Ledger, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
+    """See Cell.end."""
+    ledger.unfold()
+    ledger.open()
+    ledger.lost_at = at_ms
+    plain = all(e.how is How.FINISHED and e.tasks == "*" and not (e.reason or e.job) for e in endings)
+    if plain and ledger.shortcut:
+        counts = finish_all(ledger, endings, moves=ledger.release_moves_number)
+    else:
+        counts = end_each(ledger, endings)
+    if any(counts):
+        ledger.transactions += 1
+        publish(ledger, at_ms, by)
+    return counts
+
+
+def end_each(ledger: Ledger, endings: Sequence[Ending]) -> list[int]:
+    """End tasks in any way."""
+    counts = []
+    for machine, placement, how, tasks, reason, job_id in endings:
+        m, n = ledger.M.get(machine), 0
+        if m and how is How.LEFT:
+            n = acknowledge(ledger, m, placement, part_of(tasks))
+            if n:
+                ledger.trail.append(m.index)
+        elif m:
+            why = reason or "-"
+            moves = ledger.release_moves_number
+            n = end_tasks(ledger, m, placement, part_of(tasks), how, why, ledger.stamp, moves=moves)
+            if ledger.strict:
+                n += evict_gangs(ledger, why, ledger.stamp)
+        j = ledger.J.get(job_id)
+        if n == 0 and j is not None and how in (How.FINISHED, How.FAILED):
+            n = end_late(ledger, j, machine, placement, part_of(tasks), how)
+        counts.append(n)
+    return counts

@@ -1,0 +1,28 @@
+"""Limits of kinds in the twin: ``lua/limit.lua``."""
+
+from cellstate.errors import BadInput
+from cellstate.memory.ledger import Ledger
+from cellstate.memory.publish import announce, wake
+from cellstate.memory.words import limits_of
+from cellstate.model import MOST_PRECEDENCE, Limits, check_author, check_kind
+
+
+def set_limits(ledger: Ledger, kind: str, limits: Limits, at_ms: int, by: str) -> None:
+    """See Cell.set_limits."""
+    check_author(by)
+    check_kind(kind)
+    if len(limits.resources) != len(ledger.dimensions):
+        names = ", ".join(ledger.dimensions.names)
+        raise BadInput(f"kind {kind}: {len(limits.resources)} limits; want one for each of {names}")
+    k = ledger.kind(kind)
+    if k.kept and limits_of(k) == limits:
+        return
+    ledger.open()
+    k.max_jobs, k.limit, k.kept = limits.jobs, tuple(limits.resources), True
+    k.lowest, k.highest = (None, None) if limits.precedence == (0, MOST_PRECEDENCE) else limits.precedence
+    k.limited = any(amount is not None for amount in k.limit)
+    k.plain = not k.limited and k.max_jobs is None and k.lowest is None
+    words = [k.max_jobs, k.lowest, k.highest, *k.limit]
+    ledger.fact("limit", kind, *("-" if word is None else word for word in words))
+    wake(ledger, kind)
+    announce(ledger, at_ms, by)

@@ -1,0 +1,55 @@
+"""Facts and messages of the twin as text, and the records that a fact names."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cellstate.memory.ledger import Line
+from cellstate.memory.ranges import spell
+from cellstate.memory.words import allocated
+
+OF_TASKS = frozenset({"place", "finished", "failed", "lost", "evicted", "stopped", "left"})
+OF_SPANS = frozenset({"fail", "late", "requeue"})
+OF_JOBS = frozenset(
+    {"submit", "stop", "abandon", "done", "hold", "release", "resize", "drop", "awaited", "met", "update", "updated",
+     "stalled", "fail", "requeue", "attempt"}
+)  # fmt: skip
+
+
+def write(lines: Iterable[Line]) -> str:
+    """Convert facts or messages to text as the scripts write it."""
+    return "\n".join(map(_write, lines))
+
+
+def _write(line: Line) -> str:
+    word = line[0]
+    if word in OF_TASKS or word == "+":
+        _, placement, index, g, tasks, *rest = line
+        line = word, placement, index, g.job.id, g.number, spell(tasks), *_values(rest)
+    elif word == "-":
+        line = (*line[:-1], spell(line[-1]))
+    elif word == "machine":
+        line = (*line[:4], *_values(line[4:]))
+    elif word in OF_SPANS:
+        line = tuple(spell(part) if isinstance(part, tuple) else part for part in line)
+    return " ".join(map(str, line))
+
+
+def _values(words: Sequence[Any]) -> Iterable[Any]:
+    """Return number and amounts of a machine after a change, kept as (number, capacity, free), as words."""
+    if len(words) < 3:
+        return words
+    number, capacity, free, *rest = words
+    return number, *allocated(capacity, free), *rest
+
+
+def note(line: Line, indices: dict[int, None], ids: dict[str, None]) -> None:
+    """Add the machines and jobs that a fact names."""
+    if line[0] in OF_TASKS:
+        indices[line[2]] = None
+        ids[line[3].job.id] = None
+    elif line[0] in ("join", "machine"):
+        indices[line[1]] = None
+    elif line[0] == "late":
+        ids[line[3]] = None
+    elif line[0] in OF_JOBS:
+        ids[line[1]] = None

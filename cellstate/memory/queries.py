@@ -1,0 +1,273 @@
+"""Reads of a cell in memory: the reading half of the port. Nothing here changes anything."""
+
+from collections.abc import Container, Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+from cellstate.audited import ChangedRecords
+from cellstate.cell import AgentRecord, EpochMark, Fact, KindUse, Reply
+from cellstate.demands import JobDemand
+from cellstate.errors import Refused
+from cellstate.executors import ExecutorRecord, is_agent
+from cellstate.inspection import Damage
+from cellstate.keys import SCHEMA
+from cellstate.lanes import Lane
+from cellstate.memory.delta import rows_of
+from cellstate.memory.executors import executor_records
+from cellstate.memory.lanes import lanes_of, pending_of
+from cellstate.memory.ledger import Ledger
+from cellstate.memory.lines import note, write
+from cellstate.memory.pools import demands_of, epoch_mark, pool_use
+from cellstate.memory.port_values import described_of, job_of, machine_of, runs_of
+from cellstate.memory.shards import finishers, progress
+from cellstate.memory.start import may_start
+from cellstate.memory.words import limits_of
+from cellstate.model import Described, Job, Machine, MachineState, Run
+from cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
+from cellstate.pool_records import PoolUse
+from cellstate.pools import Epoch, Pools
+from cellstate.shards import Progress, ShardDurations
+from cellstate.transaction import Position
+
+
+class MemoryQueries:
+    """Queries of a cell that do not change it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        """Read this ledger."""
+        self.ledger = ledger
+        self.unreadable: dict[tuple[str, str], str] = {}
+
+    def executor_number(self, executor: str) -> int:
+        """Return the number of an executor's mailbox; Refused when it never joined a machine."""
+        if executor not in self.ledger.executors:
+            raise Refused(f"executor {executor!r}: no machine of this cell belongs to it")
+        return self.ledger.executors[executor]
+
+    def kinds(self) -> dict[str, KindUse]:
+        """See Cell.kinds."""
+        kept = (k for _, k in sorted(self.ledger.K.items()) if k.kept)
+        return {k.name: KindUse(limits_of(k), k.jobs, self.ledger.spread(k.used)) for k in kept}
+
+    def machines(self) -> list[Machine]:
+        """See Cell.machines."""
+        return [machine_of(m) for m in self.ledger.M.values() if m.state is not MachineState.GONE]
+
+    def described(self, indices: Sequence[int]) -> list[Described]:
+        """See Cell.described."""
+        return [described_of(self.ledger.M[index]) if index in self.ledger.M else ("", ()) for index in indices]
+
+    def machines_at(self, indices: Sequence[int]) -> list[Machine]:
+        """See Cell.machines_at."""
+        found = {machine.index: machine for machine in self.machines()}
+        return [found[index] for index in indices if index in found]
+
+    def machine_index(self, name: str) -> int | None:
+        """Return the index of a machine by its name."""
+        return self.ledger.indices.get(name)
+
+    def runs(self, indices: Sequence[int]) -> list[Run]:
+        """See Cell.runs."""
+        return runs_of(self.ledger, indices)
+
+    def job(self, job_id: str) -> Job | None:
+        """See Cell.job."""
+        found = self.ledger.J.get(job_id)
+        return None if found is None else job_of(self.ledger, found)
+
+    def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
+        """See Cell.jobs_by_id."""
+        return {
+            job_id: job_of(self.ledger, self.ledger.J[job_id], spec=False) for job_id in ids if job_id in self.ledger.J
+        }
+
+    def job_count(self) -> int:
+        """Return how many jobs are stored."""
+        return len(self.ledger.J)
+
+    def job_ids(self) -> list[str]:
+        """Return the ids of all stored jobs, in no order."""
+        return list(self.ledger.J)
+
+    def jobs(self) -> list[Job]:
+        """See Cell.jobs."""
+        return [job_of(self.ledger, j) for j in sorted(self.ledger.J.values(), key=lambda j: j.order)]
+
+    def job_heads(self) -> list[JobHead]:
+        """See Cell.job_heads."""
+        return [head_of(job) for job in self.jobs()]
+
+    def job_page(
+        self, most: int | None = None, before: int | None = None, keep: Keep | None = None, user: str | None = None
+    ) -> JobPage:  # fmt: skip
+        """See Cell.job_page."""
+        return page_of(self.jobs(), most, before, keep, user)
+
+    def job_id(self, name: str) -> str | None:
+        """Return the id of the live job of a name."""
+        return self.ledger.names.get(name)
+
+    def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
+        """See Cell.ids_by_name."""
+        return {name: self.ledger.names[name] for name in names if name in self.ledger.names}
+
+    def job_names(self) -> dict[str, str]:
+        """Return the names of live jobs, and their ids."""
+        return dict(self.ledger.names)
+
+    def pending(self, most: int | None = None) -> dict[str, list[str]]:
+        """See Cell.pending."""
+        queues = {name: [j.id for j in pending_of(self.ledger, name)] for name in self.ledger.K}
+        return {name: ids[:most] for name, ids in queues.items() if ids}
+
+    def queue_depths(self) -> dict[str, int]:
+        """Return the number of pending jobs of each kind."""
+        return {kind: len(ids) for kind, ids in sorted(self.pending().items())}
+
+    def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
+        """See Cell.facts; empty without ``log``."""
+        entries = islice((entry for entry in self.ledger.entries if entry[0] > since), most)
+        return [
+            Fact(version, at, by, tuple(text.split(" ")))
+            for version, at, by, lines in entries
+            for text in write(lines).split("\n")
+            if text and (kinds is None or text.partition(" ")[0] in kinds)
+        ]
+
+    def counters(self) -> dict[str, int]:
+        """Return the cell's version, floor and other counters."""
+        own = self.ledger
+        return {
+            "schema": SCHEMA, "version": own.version, "floor": own.floor, "placements": own.placements,
+            "arrivals": own.arrivals, "transactions": own.transactions, "jobs": own.submissions,
+            "lanes": own.lane_serials, "incarnations": own.incarnations, "keep_jobs": own.keep_jobs,
+            "keep_ms": own.keep_ms, "pools": own.pools_state,
+        }  # fmt: skip
+
+    def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
+        """Return every registered scheduler: incarnation, whether its lease holds, its last figures."""
+        return {
+            name: (member.incarnation, member.lives, self.ledger.stats.get(name, {}))
+            for name, member in sorted(self.ledger.schedulers.items())
+        }
+
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """Return the last figures of every scheduler, also of those that left."""
+        return dict(sorted(self.ledger.stats.items()))
+
+    def unusable(self) -> list[Damage]:
+        """See Audited.unusable."""
+        return []
+
+    def inspect(self) -> None:
+        """See Audited.inspect: the directories of a cell in memory are its records themselves."""
+
+    def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
+        """See Audited.snapshot."""
+        indices: dict[int, None] = {}
+        ids: dict[str, None] = {}
+        seen = since
+        for version, _, _, lines in self.ledger.entries:
+            if version <= since:
+                continue
+            if len(indices) + len(ids) >= most:
+                break
+            seen = version
+            for line in lines:
+                note(line, indices, ids)
+        else:
+            seen = self.ledger.version if most else since
+        kept = [self.ledger.J[job_id] for job_id in ids if job_id in self.ledger.J]
+        first = self.ledger.entries[0][0] if self.ledger.entries else self.ledger.version + 1
+        return ChangedRecords(
+            self.ledger.version, seen, first, len(self.ledger.entries), self.ledger.placements,
+            rows=rows_of(self.ledger, indices),
+            runs=self.runs(list(indices)),
+            jobs=[job_of(self.ledger, j, spec=False) for j in kept],
+            queued=frozenset(j.id for j in kept if j.arrival),
+            holders={j.name: self.ledger.names.get(j.name, "") for j in kept},
+            absent=frozenset(job_id for job_id in ids if job_id not in self.ledger.J),
+            kinds=self.kinds(),
+        )  # fmt: skip
+
+    def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
+        """See Cell.may_start."""
+        return may_start(self.ledger, asked)
+
+    def machines_of(self, executor: str) -> list[tuple[int, MachineState]]:
+        """See MachineQueries.machines_of."""
+        number = self.executor_number(executor)
+        return [(index, m.state) for index, m in sorted(self.ledger.M.items()) if m.executor == number]
+
+    def machine_count(self) -> int:
+        """See MachineQueries.machine_count."""
+        return len(self.ledger.indices)
+
+    def deadlines(self) -> dict[int, int]:
+        """See MachineQueries.deadlines."""
+        return {machine: until - self.ledger.now_ms for machine, until in self.ledger.drains.items()}
+
+    def log_length(self) -> int:
+        """See Queries.log_length."""
+        return len(self.ledger.entries)
+
+    def executor_records(self) -> dict[str, ExecutorRecord]:
+        """See Cell.executor_records."""
+        return executor_records(self.ledger)
+
+    def agents(self) -> dict[str, AgentRecord]:
+        """See Cell.agents."""
+        found = self.executor_records().items()
+        return {name.partition("/")[2]: AgentRecord(*record[1:]) for name, record in found if is_agent(name)}
+
+    def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
+        """See Cell.tail."""
+        return self.ledger.output.get((job, group, task, stream))
+
+    def updates(self) -> dict[str, str]:
+        """See Cell.updates."""
+        return dict(sorted(self.ledger.rolling.items()))
+
+    def chores(self) -> dict[str, int]:
+        """Return the jobs that are due for housekeeping: from when (ms)."""
+        return {job_id: when for when, job_id in sorted((when, job_id) for job_id, when in self.ledger.due.items())}
+
+    def placed_by(self) -> tuple[tuple[int, int], ...]:
+        """See Cell.placed_by."""
+        return self.ledger.ticks
+
+    def lanes(self, numbers: Iterable[int] | None = None) -> dict[int, tuple[int, Lane]]:
+        """See Cell.lanes."""
+        return lanes_of(self.ledger, numbers)
+
+    def pools(self) -> Pools:
+        """See Cell.pools."""
+        return self.ledger.pool_settings
+
+    def pool_use(self) -> dict[str, PoolUse]:
+        """See Cell.pool_use."""
+        return pool_use(self.ledger)
+
+    def demands(self, since: Position) -> tuple[Reply, list[JobDemand]]:
+        """See Cell.demands."""
+        return demands_of(self.ledger, since)
+
+    def epoch(self) -> Epoch | None:
+        """See Cell.epoch."""
+        return self.ledger.last_epoch
+
+    def epoch_mark(self) -> EpochMark:
+        """See Cell.epoch_mark; the time now is that of the last epoch."""
+        return epoch_mark(self.ledger)
+
+    def progress(self, job_id: str) -> Progress | None:
+        """See Cell.progress."""
+        return progress(self.ledger, job_id)
+
+    def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
+        """See Cell.finishers."""
+        return finishers(self.ledger, job_id, phase, count)
+
+    def durations(self, name: str) -> ShardDurations | None:
+        """See Cell.durations."""
+        return self.ledger.learnt.get(name)

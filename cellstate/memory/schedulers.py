@@ -1,0 +1,51 @@
+"""Schedulers of the twin: ``lua/register_scheduler.lua``, ``renew_scheduler.lua`` and ``deregister_scheduler.lua``."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cellstate.cell import Membership
+from cellstate.errors import Duplicate, Fenced
+from cellstate.memory.jobs import plain
+from cellstate.memory.ledger import Ledger
+from cellstate.memory.publish import announce
+from cellstate.memory.words import Member
+from cellstate.model import check_member, check_nonce
+
+
+def register_scheduler(ledger: Ledger, member: str, nonce: str, at_ms: int) -> Membership:
+    """See Cell.register_scheduler."""
+    check_nonce(nonce)
+    known = ledger.schedulers.get(check_member(member))
+    if known and known.nonce == nonce:
+        known.lives = True
+        return Membership(member, known.incarnation)
+    if known and known.lives:
+        raise Duplicate(f"scheduler {member}: another one runs under this name; choose another or stop it")
+    ledger.open()
+    ledger.incarnations += 1
+    ledger.schedulers[member] = Member(ledger.incarnations, nonce)
+    ledger.fact("enlist", member, ledger.incarnations)
+    announce(ledger, at_ms, member)
+    return Membership(member, ledger.incarnations)
+
+
+def renew_scheduler(ledger: Ledger, membership: Membership, figures: Mapping[str, Any]) -> list[str]:
+    """Renew the lease and store `figures`; return the live members. Fenced when it expired."""
+    known = ledger.schedulers.get(membership.member)
+    if known is None or not known.lives or known.incarnation != membership.incarnation:
+        raise Fenced(f"scheduler {membership.member}: its lease lapsed; register again")
+    ledger.stats[membership.member] = plain(dict(figures))
+    return sorted(name for name, member in ledger.schedulers.items() if member.lives)
+
+
+def deregister_scheduler(ledger: Ledger, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
+    """See Cell.deregister_scheduler."""
+    name, incarnation = membership
+    known = ledger.schedulers.get(name)
+    if known is None or known.incarnation != incarnation or (reaped and known.lives):
+        return False
+    ledger.open()
+    del ledger.schedulers[name]
+    ledger.fact("lapse" if reaped else "leave", name, incarnation)
+    announce(ledger, at_ms, name)
+    return True

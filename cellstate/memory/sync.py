@@ -1,0 +1,19 @@
+"""Changes for a snapshot and jobs for its queue, from the twin: ``lua/sync.lua``."""
+
+from cellstate.cell import PendingJob, Reply
+from cellstate.memory.delta import delta, latest
+from cellstate.memory.lanes import lanes_since, next_jobs
+from cellstate.memory.ledger import Ledger
+from cellstate.memory.port_values import job_of
+from cellstate.transaction import Intake, Position
+
+
+def sync(ledger: Ledger, since: Position, intake: Intake | None = None) -> Reply:
+    """See Cell.sync."""
+    full, rows = delta(ledger, since)
+    reply = Reply(latest(ledger), full, rows, lanes=lanes_since(ledger, since.version, full=full))
+    if intake is not None and intake.most:
+        reply.arrivals = ledger.arrivals
+        reply.counts, found = next_jobs(ledger, intake)
+        reply.jobs = [PendingJob(j.arrival, job_of(ledger, j, runs=False)) for j in found]
+    return reply
