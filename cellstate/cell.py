@@ -1,6 +1,6 @@
 """Values that operations on a cell take and return; the operations themselves are in `cellstate.ports`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -59,8 +59,17 @@ class Reply:
     outcomes: list[Outcome] = field(default_factory=list)
     arrivals: int = 0
     counts: list[int | None] = field(default_factory=list)
-    jobs: list[PendingJob] = field(default_factory=list)
     lanes: "Rows | None" = None
+    read_jobs: Callable[[], list[PendingJob]] = list
+    """Reads `jobs`; called when they are first used."""
+    _jobs: list[PendingJob] | None = None
+
+    @property
+    def jobs(self) -> list[PendingJob]:
+        """The requested jobs."""
+        if self._jobs is None:
+            self._jobs = self.read_jobs()
+        return self._jobs
 
 
 class Membership(NamedTuple):

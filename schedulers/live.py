@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 from cellstate.array_snapshot import ArraySnapshot
@@ -17,11 +17,11 @@ from cellstate.cell import Awaited, Membership, PendingJob, Reply
 from cellstate.errors import Fenced, Refused, StoreError
 from cellstate.model import JobState, bucket_of
 from cellstate.ports import SchedulerStore
-from cellstate.transaction import Detection, Intake, Outcome, Transaction
+from cellstate.transaction import Detection, Intake, Outcome, Position, Transaction
 from schedulers.constraints.fetching import Fetch, fetch
 from schedulers.instruments import Instrument
 from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Note, Receive, Reread, Sync, Think, attempts
-from schedulers.outcomes import rebase
+from schedulers.outcomes import accepted_by_machine, rebase
 from schedulers.queue.intake import Intakes
 from schedulers.resizing import Measure, Resize, measure, resize
 from schedulers.scheduler import Scheduler
@@ -39,6 +39,14 @@ MOST_FILLS = 64
 """Maximum number of consecutive requests for jobs of lanes that have not been requested yet."""
 T = TypeVar("T")
 Results = list[tuple[Transaction, Outcome]]
+
+
+class _Arrival(NamedTuple):
+    """A commit with its request for jobs and its reply, which is not applied yet."""
+
+    transactions: tuple[Transaction, ...]
+    asked: Intake
+    reply: Reply
 
 
 @dataclass(slots=True)
@@ -130,7 +138,7 @@ class Live:
         while not (self.stopping and isinstance(effect, Receive)):
             effect = loop.send(self.answer(effect))
             self.steps += 1
-        for transaction, outcome in self._land():
+        for transaction, outcome in self._land(self._arrive()):
             self.scheduler.settle(transaction, outcome, self.now())
         if self._awaited is not None:
             self.cell.set_blocked(self.member, blocked=False)
@@ -212,7 +220,7 @@ class Live:
     def _receive(self, effect: Receive) -> Arrived:
         changed = None
         if self.lapsed is self.membership:
-            self._land()
+            self._land(self._arrive())
         if self.lapsed is self.membership:
             self.register()
         if self._buckets != self.owned:
@@ -296,45 +304,59 @@ class Live:
     # Committing
 
     def _commit(self, transactions: tuple[Transaction, ...]) -> Committed:
-        results = self._land()
-        if transactions and not self._renewed:
-            if self._flight is None and results and self.scheduler.detection is Detection.COARSE:
-                own = _own(results)
-                transactions = tuple(rebase(transaction, own) for transaction in transactions)
-            self._launch(transactions)
-            if not self.pipelined:
-                results += self._land()
+        """Commit transactions. The call is sent before the last reply is read: the store does not wait for that."""
+        arrived = self._arrive()
+        coarse = self.scheduler.detection is Detection.COARSE
+        if arrived is not None and transactions and not coarse:
+            self._launch(transactions, arrived.reply.position, asks=not arrived.asked.most)
+            results = self._land(arrived)
+        else:
+            results = self._land(arrived)
+            if transactions and not self._renewed:
+                if coarse and results:
+                    own = accepted_by_machine(results)
+                    transactions = tuple(rebase(transaction, own) for transaction in transactions)
+                self._launch(transactions, self.snapshot.position)
+        if self._flight is not None and not self.pipelined:
+            results += self._land(self._arrive())
         now = self.now()
         for instrument in self.scheduler.instruments:
             instrument.decided(now - self._since, now)
         return Committed(now, results, self._flight is not None)
 
-    def _launch(self, transactions: tuple[Transaction, ...]) -> None:
+    def _launch(self, transactions: tuple[Transaction, ...], since: Position, *, asks: bool = True) -> None:
+        """Send transactions, and a request for jobs unless the last reply brings some."""
         self._number += 1
-        self._flight, self._asked, self._launched = transactions, self._intake(), self.now()
+        self._asked = self._intake() if asks else Intake(self.scheduler.kind, (), 0, self._buckets)
+        self._flight, self._launched = transactions, self.now()
         executors = self.snapshot.executors(self.snapshot.launch())
         try:
-            self.cell.begin(
-                self.membership, self._number, transactions, self.snapshot.position, self._ms(), self._asked, executors
-            )
+            self.cell.begin(self.membership, self._number, transactions, since, self._ms(), self._asked, executors)
         except StoreError:
             self._patiently(self.cell.resend)
 
-    def _land(self) -> Results:
+    def _arrive(self) -> _Arrival | None:
         """Wait for the commit in flight; after a lost reply the call is repeated, without a second effect."""
         if self._flight is None:
-            return []
+            return None
         try:
             reply = self._finish()
         except Fenced:
             self.register()
-            return []
+            return None
         transactions, self._flight, now = self._flight, None, self.now()
         for each in self._listeners:
             each.submitted(now - self._launched, len(transactions), now)
+        return _Arrival(transactions, self._asked, reply)
+
+    def _land(self, arrived: _Arrival | None) -> Results:
+        """Apply the reply to a commit."""
+        if arrived is None:
+            return []
+        transactions, asked, reply = arrived
         self.snapshot.land(reply)
         self._learn_lanes()
-        self._take(reply, self._asked)
+        self._take(reply, asked)
         self._fresh = True
         return list(zip(transactions, reply.outcomes, strict=True))
 
@@ -374,13 +396,3 @@ class Live:
 
     def _ms(self) -> int:
         return int(self.now() * 1000)
-
-
-def _own(results: Results) -> dict[int, int]:
-    """Return the number of accepted transactions per machine in these results."""
-    own: dict[int, int] = {}
-    for transaction, outcome in results:
-        pairs = zip(transaction.claims, outcome.claims, strict=True)
-        for machine in {claim.machine for claim, (placed, _) in pairs if placed}:
-            own[machine] = own.get(machine, 0) + 1
-    return own

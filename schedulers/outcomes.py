@@ -60,3 +60,13 @@ def rebase(transaction: Transaction, own: dict[int, int]) -> Transaction:
         return transaction
     claims: list[Claim] = [claim._replace(seen=claim.seen + own.get(claim.machine, 0)) for claim in transaction.claims]
     return transaction._replace(claims=tuple(claims))
+
+
+def accepted_by_machine(results: Iterable[tuple[Transaction, Outcome]]) -> dict[int, int]:
+    """Return the number of accepted transactions per machine."""
+    own: dict[int, int] = {}
+    for transaction, outcome in results:
+        pairs = zip(transaction.claims, outcome.claims, strict=True)
+        for machine in {claim.machine for claim, (placed, _) in pairs if placed}:
+            own[machine] = own.get(machine, 0) + 1
+    return own

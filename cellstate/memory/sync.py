@@ -15,5 +15,6 @@ def sync(ledger: Ledger, since: Position, intake: Intake | None = None) -> Reply
     if intake is not None and intake.most:
         reply.arrivals = ledger.arrivals
         reply.counts, found = next_jobs(ledger, intake)
-        reply.jobs = [PendingJob(j.arrival, job_of(ledger, j, runs=False)) for j in found]
+        jobs = [PendingJob(j.arrival, job_of(ledger, j, runs=False)) for j in found]
+        reply.read_jobs = jobs.copy
     return reply

@@ -1,6 +1,7 @@
 """The complete store: one cell on a server, its transactions, members and limits."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -231,16 +232,22 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         if intake is not None and intake.most:
             answer.arrivals = int(reply[6])
             answer.counts = [None if count == "-" else int(count) for count in reply[7].decode().split(",") if count]
-            for i in range(8, len(reply), 4):
-                name, arrival, record, spec = reply[i : i + 4]
-                job_id = name.decode()
-                try:
-                    job = job_records.read_job(job_id, record, spec, size) if record else None
-                except records.UNREADABLE:
-                    job = self._job(job_id, record, spec)
-                if job is not None:
-                    answer.jobs.append(PendingJob(int(arrival), job))
+            answer.read_jobs = partial(self._read_jobs, reply)
         return answer
+
+    def _read_jobs(self, reply: list[Any]) -> list[PendingJob]:
+        """Read the jobs of a reply, without those that cannot be read."""
+        found, size = [], len(self.dimensions)
+        for i in range(8, len(reply), 4):
+            name, arrival, record, spec = reply[i : i + 4]
+            job_id = name.decode()
+            try:
+                job = job_records.read_job(job_id, record, spec, size) if record else None
+            except records.UNREADABLE:
+                job = self._job(job_id, record, spec)
+            if job is not None:
+                found.append(PendingJob(int(arrival), job))
+        return found
 
     # Tasks
 

@@ -50,7 +50,7 @@ class Store:
             counts.append(len(found[: ask.most]))
             jobs += found[: ask.most]
         rows = np.empty((0, 8), dtype=np.int64)
-        reply = Reply(Position(), full=False, rows=rows, arrivals=self.arrivals, counts=counts, jobs=jobs)
+        reply = Reply(Position(), full=False, rows=rows, arrivals=self.arrivals, counts=counts, read_jobs=jobs.copy)
         self.intakes.take(asked, reply)
         for pending in jobs:
             self.queue.ready.add(Work.of(pending.job))
