@@ -17,7 +17,7 @@
 --        moved, full, placed; in a gang that fails the placed ones become aborted.
 
 --@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9, SHARE 10
---@include lists binary rows named delta intake fence
+--@include lists binary rows named delta fence
 do
   --@include plain plain_place
   local reply = place_plain()

@@ -35,7 +35,7 @@ def _include(source: str) -> str:
     lines = []
     for line in source.splitlines():
         if line.lstrip().startswith("--@include"):
-            lines += [(_FOLDER / "parts" / f"{name}.lua").read_text("utf-8") for name in line.split()[1:]]
+            lines += [_include((_FOLDER / "parts" / f"{name}.lua").read_text("utf-8")) for name in line.split()[1:]]
         else:
             lines.append(line)
     text = "\n".join(lines)

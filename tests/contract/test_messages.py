@@ -51,8 +51,8 @@ def test_a_late_acknowledgement_removes_nothing(cell: Any, member: Member) -> No
     send(cell, member, 2)
     assert len(cell.receive(1)) == 2
     count, last = cell._read[1]
-    chosen, mailbox = script("receive"), f"{cell._prefix}box:1"
-    again = [chosen.sha, 1, mailbox, *chosen.pack_arguments({"count": count, "last": last, "most": 9})]
+    chosen, used = script("receive"), [f"{cell._prefix}meta", f"{cell._prefix}box:1"]
+    again = [chosen.sha, 2, *used, *chosen.pack_arguments({"count": count, "last": last, "most": 9})]
     assert cell.receive(1) == []
     send(cell, member, 2)
     for _ in range(2):

@@ -15,11 +15,3 @@ local function delta(version, low, since, since_tag)
   end
   return 'delta', concat(records)
 end
-
--- Whether a copy stands in a history this store does not have: it went back in time. What was trimmed
--- cannot be told from what is known.
-local function history_diverged(version, low, since, since_tag)
-  if since > version then return true end
-  if since < low + 1 then return false end
-  return sub(redis.call('LINDEX', changes_key, since - low - 1) or '', 1, 10) ~= since_tag
-end

@@ -2,7 +2,8 @@
 
 -- The reply to this call, whose outcomes are stored for the call sent again; version, low, arrivals: counters of the cell.
 local answer
--- Whether the copy belongs to a lost history: its numbers mean nothing (semantics 16).
+-- Whether the copy belongs to a lost history, which this store does not have, because it went back in time: its numbers mean
+-- nothing (semantics 16). What was trimmed cannot be told from what is known.
 local has_diverged
 local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'arrivals', 'placements', 'transactions', 'pools', 'schema')
 if tonumber(counters[7] or SCHEMA) ~= SCHEMA then return redis.error_reply('SCHEMA another') end
@@ -10,7 +11,10 @@ do
   local function reply(outcomes, version, low, arrivals, latest)
     local mode, text = delta(version, low, tonumber(since), since_tag)
     local words = { 'ok', version, latest, outcomes, mode, text }
-    if tonumber(most) > 0 then intake(words, named['pending:' .. kind], asked, tonumber(most), owned, arrivals) end
+    if tonumber(most) > 0 then
+      --@include intake
+      intake(words, named['pending:' .. kind], asked, tonumber(most), owned, tonumber(arrivals) or 0)
+    end
     return words
   end
 
@@ -20,7 +24,7 @@ do
   if was ~= incarnation or redis.call('EXISTS', lease_key) == 0 then return { 'fenced' } end
   if last == number then
     local latest = redis.call('LINDEX', changes_key, -1)
-    return reply(known, tonumber(counters[1]), tonumber(counters[2]) or 0, tonumber(counters[3]) or 0, sub(latest or '', 1, 10))
+    return reply(known, tonumber(counters[1]), tonumber(counters[2]) or 0, counters[3], sub(latest or '', 1, 10))
   end
   if tonumber(number) < tonumber(last) then return { 'stale' } end
 
@@ -32,7 +36,11 @@ do
   local diverged
   function has_diverged()
     if diverged == nil then
-      diverged = history_diverged(tonumber(counters[1]), tonumber(counters[2]) or 0, tonumber(since), since_tag)
+      local version, low, known = tonumber(counters[1]), tonumber(counters[2]) or 0, tonumber(since)
+      diverged = known > version
+      if not diverged and known > low then
+        diverged = sub(redis.call('LINDEX', changes_key, known - low - 1) or '', 1, 10) ~= since_tag
+      end
     end
     return diverged
   end

@@ -19,7 +19,7 @@ do
     local function add(entries, start)
       local arrival = after
       for i = 1, #entries, 2 do
-        arrival = tonumber(entries[i + 1]) - start
+        arrival = entries[i + 1] - start
         found[#found + 1], members[arrival] = arrival, entries[i]
       end
       return arrival
@@ -28,7 +28,7 @@ do
     if pending <= READ_AT_ONCE then
       local entries = range(key, base, base + LANE_SPAN, 0, -1)
       for i = 1, #entries, 2 do
-        local score = tonumber(entries[i + 1]) - base
+        local score = entries[i + 1] - base
         local arrival = score % BUCKET_SPAN
         if arrival > after and byte(owned, (score - arrival) / BUCKET_SPAN + 1) == OWNED then
           found[#found + 1], members[arrival] = arrival, entries[i]

@@ -14,15 +14,15 @@ local M_USED, L_HELD, L_LIVE = M_CAPACITY + R, L_WANTED + R, L_WANTED + 2 * R + 
 local VALUES, NEEDS = ' %d' .. AMOUNTS, '<' .. string.rep('I4', R)
 local lines, kinds, lanes_of, changed_lanes, needs_of = {}, {}, {}, {}, {}
 
--- Machines by index; nil when one is not there.
-local function read_machines(list)
-  local rows, texts, found = fetch(machines_key, list), fetch(runs_key, list), {}
+-- Read machines of a list into a table; false when one is not there.
+local function read_machines(list, found)
+  local rows, texts = fetch(machines_key, list), fetch(runs_key, list)
   for i = 1, #list do
     local row, runs = rows[i], texts[i] or ''
-    if not row then return nil end
+    if not row then return false end
     found[list[i]] = { runs, find(runs, '!', 1, true) and '1' or '0', 0, 0, unpack_numbers(MACHINE, row) }
   end
-  return found
+  return true
 end
 
 -- The lane of a job; false when it is not of the plain form: its kind has limits, or the queue of that was not given.

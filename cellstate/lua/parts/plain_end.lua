@@ -74,8 +74,11 @@ local function end_run(j, m, item, part, how)
     local from, to = find(runs, item, 1, true)
     if not from then return nil end
     runs = from == 1 and sub(runs, to) or sub(runs, 1, from) .. sub(runs, to + 1)
-    count = 0
-    for first, last in gmatch(part, '(%d+)%-?(%d*)') do count = count + (last == '' and 1 or last - first + 1) end
+    count = 1
+    if find(part, '%D') then
+      count = 0
+      for first, last in gmatch(part, '(%d+)%-?(%d*)') do count = count + (last == '' and 1 or last - first + 1) end
+    end
   end
   j[J_RUNS], j[J_PLACED] = runs, j[J_PLACED] - count
   if how == 'finished' then
@@ -109,18 +112,21 @@ local function close(id, j)
     .. char(runs % 256, floor(runs / 256), 0, 0) .. sub(j[J_RUNS], 2) .. sub(record, j[J_REST]), done
 end
 
--- The machines of a call, each once.
+-- The machines of a call, each once, as a list and by index.
 local function machines_named()
-  local list, known, i = {}, {}, fixed_args + 1
+  local list, known, n, i = {}, {}, 0, fixed_args + 1
   while ARGV[i] do
     local last = i + 2 * ARGV[i + 1]
     for k = i + 2, last, 2 do
       local key = ARGV[k]
-      if not known[key] then list[#list + 1], known[key] = key, true end
+      if not known[key] then
+        n = n + 1
+        list[n], known[key] = key, true
+      end
     end
     i = last + 2
   end
-  return list
+  return list, known
 end
 
 -- The jobs of these ids, each once, and the list of them; nil when one is not of the plain form.
@@ -143,9 +149,8 @@ end
 -- when the call is not of the plain form.
 local function end_plain()
   if tonumber(counters[4]) == POOLS_LIMITED then return nil end
-  local version, keys = tonumber(counters[1]), machines_named()
-  local machines = read_machines(keys)
-  if not machines then return nil end
+  local version, keys, machines = tonumber(counters[1]), machines_named()
+  if not read_machines(keys, machines) then return nil end
   local ids, parts = take_runs(machines)
   if not ids then return nil end
   local jobs, list = read_jobs(ids)

@@ -1,7 +1,7 @@
 -- Transactions of the plain form (parts/plain.lua): validated and applied as in commit.lua, whose rest is the specification.
 -- What is neither placed nor full nor moved is left to the rest, too.
 
-local machines, touched, jobs, names, mailboxes, durations = nil, {}, {}, {}, {}, {}
+local machines, touched, jobs, names, mailboxes, durations = {}, {}, {}, {}, {}, {}
 local placed_jobs, placements, version = 0, tonumber(counters[4]) or 0, tonumber(counters[1]) + 1
 
 -- Validate the claims of a transaction in order. Returns how many tasks each places and the verdicts of those that do not
@@ -229,7 +229,7 @@ end
 -- evict, and no job may have two transactions.
 local function place_plain()
   if tonumber(counters[6]) == POOLS_LIMITED then return nil end
-  local starts, ids, keys, known, seen, n, count, i = {}, {}, {}, {}, {}, 0, 0, fixed_args + 1
+  local starts, ids, keys, known, n, count, i = {}, {}, {}, {}, 0, 0, fixed_args + 1
   local id = ARGV[i]
   while id do
     if ARGV[i + 2] ~= '' or known[id] then return nil end
@@ -238,17 +238,16 @@ local function place_plain()
     starts[n], ids[n], known[id] = i, id, true
     for k = i + 3, last do
       local key = ARGV[k]
-      if not seen[key] then
+      if not machines[key] then
         count = count + 1
-        keys[count], seen[key] = key, true
+        keys[count], machines[key] = key, true
       end
     end
     i = last + 1
     id = ARGV[i]
   end
   local records = fetch(jobs_key, ids)
-  machines = read_machines(keys)
-  if not machines then return nil end
+  if not read_machines(keys, machines) then return nil end
   for k = 1, count do
     local executor = machines[keys[k]][M_EXECUTOR]
     if not mailboxes[executor] then
@@ -265,5 +264,5 @@ local function place_plain()
   local changed = { 'placements', format('%d', placements), 'transactions', format('%d', (tonumber(counters[5]) or 0) + placed_jobs) }
   local low = write(machines, touched, jobs, version, tonumber(counters[2]) or 0, member, placed_jobs > 0 and changed or {})
   notify()
-  return answer(concat(outcomes, ';'), version, low, tonumber(counters[3]) or 0)
+  return answer(concat(outcomes, ';'), version, low, counters[3])
 end

@@ -36,8 +36,8 @@ def test_every_key_is_given_by_its_name(name: str) -> None:
 def test_every_part_is_used() -> None:
     used = {
         part
-        for name in NAMES
-        for line in (FOLDER / f"{name}.lua").read_text().splitlines()
+        for path in FOLDER.rglob("*.lua")
+        for line in path.read_text().splitlines()
         if line.lstrip().startswith("--@include")
         for part in line.split()[1:]
     }
