@@ -13,6 +13,9 @@ from schedulers.resizing import Measure, Measured, Resize, Resized
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 
+MOST_TRIES = 8
+"""Times in a row that a job waits for a time of a policy and is not placed then, before the rest counts as pending."""
+
 
 @dataclass(slots=True)
 class Planned:
@@ -20,6 +23,8 @@ class Planned:
 
     claims: list[Claim] = field(default_factory=list)
     victims: list[Victims] = field(default_factory=list)
+    after: float = 0.0
+    """Seconds from the beginning to the last claim: the time that policies wait, such as for a starving pool."""
 
 
 @dataclass(slots=True)
@@ -32,19 +37,23 @@ class DryRun:
     scheduler: Scheduler
     snapshot: Snapshot
     cell: Queries
+    now: float = 0.0
+    """The time at which the job arrives (seconds); that of the cell, where the ages of tasks matter."""
 
     def plan(self, work: Work) -> Planned:
         """Attempt a job until it is placed or nothing more fits; its claims stay in the snapshot."""
-        planned, arriving = Planned(), [work]
+        planned, arriving, now, tries = Planned(), [work], self.now, 0
         loop = attempts(self.scheduler)
         effect: Effect = next(loop)
         while True:
             match effect:
                 case Receive(until):
-                    if until is None and not arriving:
+                    tries = tries + 1 if until else 0
+                    if (until is None and not arriving) or tries > MOST_TRIES:
                         loop.close()
                         return planned
-                    effect = loop.send(Arrived(until or 0.0, works=arriving))
+                    now = max(now, until or 0.0)
+                    effect = loop.send(Arrived(now, works=arriving))
                     arriving = []
                 case Sync():
                     effect = loop.send(self.snapshot)
@@ -54,9 +63,10 @@ class DryRun:
                     self.snapshot.placed = {}
                     effect = loop.send(None)
                 case Think():
-                    effect = loop.send(0.0)
+                    effect = loop.send(now)
                 case Commit():
-                    effect = loop.send(Committed(0.0, self._all_stand(effect.transactions, planned), False))
+                    planned.after, tries = (now - self.now, 0) if effect.transactions else (planned.after, tries)
+                    effect = loop.send(Committed(now, self._all_stand(effect.transactions, planned), False))
                 case Measure():  # an unsubmitted job has no progress; its requested size is planned
                     effect = loop.send(Measured([], []))
                 case Resize():

@@ -22,7 +22,8 @@ MOST_ROWS = 20
 def command(ctx: click.Context, files: Sequence[str], verbose: bool) -> None:
     """Plan the jobs in FILEs (- for stdin) as if they were submitted now; nothing is submitted.
 
-    The schedulers' own policies decide on a working copy of the cell, job after job in the files' order. Exits with
+    The schedulers' own policies decide on a working copy of the cell, job after job in the files' order. In a cell with
+    pools, tasks that would be placed by evictions after the starvation timeout count as placed. Exits with
     0 when every task fits or the job exists unchanged, 3 when tasks would be pending, 1 on an error.
     """
     ctx.exit(_plan(ctx.obj, files, verbose=verbose))
@@ -79,6 +80,8 @@ def _show(plan: Plan, most: int | None) -> None:
         render.table(headings, rows)
     if most is not None and len(placements) > most:
         render.note(f"… {words.count(len(placements) - most, 'more machine')} (--verbose)")
+    if evictions and plan.planned.after:
+        render.line(f"  after {words.age(plan.planned.after)} below the fair share of its pool or its own:")
     for each in evictions:
         who = f"{words.count(each['tasks'], 'task')} of {each['name']} (precedence {each['precedence']})"
         render.line(f"  evicts {who} on {each['machine']}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omega.queries.doubts import warnings
+from omega.queries.shares_ahead import shares_with
 from omega.queries.working_copy import as_work, look_up, working_copy
 from omega.submission import taken
 
@@ -84,6 +85,7 @@ class Plan:
             "reason": str(self.reason) or None,
             "placements": self.placements(),
             "evictions": self.evictions(),
+            "after_seconds": round(self.planned.after, 1),
         }
 
 
@@ -94,8 +96,10 @@ class Plans:
         """Take a copy of the cell; `scored`: with the score of every machine."""
         self.cell, self.scored = cell, scored
         self.snapshot: Snapshot = working_copy(cell)
-        self.kinds = cell.kinds()
+        self.kinds, self.pools = cell.kinds(), cell.pools()
         self._schedulers: dict[str, Scheduler] = {}
+        self._asked: list[Work] = []
+        """The jobs planned so far; those of a cell with pools want their share."""
 
     def all(self, specs: "Sequence[JobSpec]") -> list[Plan]:
         """Return a plan for each job."""
@@ -114,7 +118,13 @@ class Plans:
         if reason == "LIMIT":
             return Plan(spec, Planned(), reason)
         scores = self._scores(scheduler, work)
-        planned = DryRun(scheduler, self.snapshot, self.cell).plan(work)
+        now = 0.0
+        if self.pools.configured:
+            now = self.cell.store_ms() / 1000
+            self._asked.append(work)
+            self.snapshot.pools, self.snapshot.resources = self.pools, self.cell.dimensions.names
+            self.snapshot.epoch = shares_with(self.cell, self.pools, self.snapshot, self._asked)
+        planned = DryRun(scheduler, self.snapshot, self.cell, now).plan(work)
         if work.remaining:
             reason = explain(work, self.snapshot, use, self.cell.dimensions.names).reason
         machines = sorted({claim.machine for claim in planned.claims})
@@ -126,7 +136,7 @@ class Plans:
     def _scheduler(self, kind: str) -> "Scheduler":
         from schedulers import registry
 
-        if kind not in self._schedulers:
+        if self.pools.configured or kind not in self._schedulers:  # what it knows of starving pools is of one dry run
             self._schedulers[kind] = registry.scheduler(kind, f"{self.cell.name}/plan")
         return self._schedulers[kind]
 

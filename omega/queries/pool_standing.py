@@ -59,6 +59,7 @@ def standing(cell: "Queries", job: "Job") -> dict[str, Any] | None:
     )
     return {field: own[field] for field in kept} | {
         "epoch": document["epoch"] and document["epoch"]["number"],
+        "starvation_timeout": pools.preemption(name).starvation_timeout,
         "limits": list(_limits(cell, pools, name, needs)),
         "holders": _holders(pools, own, rows, needs),
     }
@@ -114,6 +115,8 @@ def lines(stands: Mapping[str, Any]) -> Iterator[str]:
             yield "reclaim is never: it waits until their tasks end"
         elif stands["reclaim"] == "guarantee":
             yield "reclaim is guarantee: it evicts only up to its guarantee, else it waits until their tasks end"
+        else:
+            yield f"it evicts their tasks after {stands['starvation_timeout']:g} s below its fair share"
 
 
 def _text(amounts: Mapping[str, int]) -> str:

@@ -178,7 +178,9 @@ def test_weights_that_change_each_second(store_url: str, tmp_path: Path) -> None
 def test_a_user_with_ten_thousand_jobs_holds_up_nobody(store_url: str, tmp_path: Path) -> None:
     with (
         made_cell(store_url, "crowd", MACHINES) as cell,
-        started_processes(cell, store_url, tmp_path, *SCHEDULERS, f"simulated/{DEFAULT_EXECUTOR}") as group,
+        started_processes(
+            cell, store_url, tmp_path, *SCHEDULERS, f"simulated/{DEFAULT_EXECUTOR}", lease_ms=10_000
+        ) as group,
     ):
         cell.set_pools(Pools((Pool("a"),), (PoolTree(preemption=QUICK),)), 0, 0, "ada")
         for start in range(0, 10_000, 1_000):

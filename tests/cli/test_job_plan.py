@@ -166,3 +166,29 @@ def test_a_mapreduce_job_is_planned_with_the_workers_it_asks_for(
     ready.join("agent/real", [MachineSpec("real", (4_000, 16_384))], 1)
     (job,) = planned(omega, tmp_path, text, 0)["jobs"]
     assert (job["placed"], job["unplaced"]) == (3, 0)
+
+
+LATE = """
+name: late
+tasks: [{count: 16, resources: {cpu: 1, memory: 1Gi}, duration: 1h}]
+pool: b
+"""
+
+
+def test_evictions_for_a_pool_below_its_share(omega: Omega, ready: RedisCell, tmp_path: Path) -> None:
+    omega.run("pool", "set", "a")
+    omega.run("pool", "set", "b", "--weight", "3")
+    omega.run("job", "run", "--name", "first", "--pool", "a", "--count", "16", "--cpu", "1", "--duration", "1h")
+    with scheduler(ready):
+        eventually(lambda: omega.json("job", "status", "first")["state"] == "running")
+    (job,) = planned(omega, tmp_path, LATE, 3)["jobs"]
+    assert (job["placed"], job["unplaced"], job["reason"]) == (12, 4, "RESOURCES")
+    assert job["after_seconds"] == pytest.approx(30, abs=1)
+    assert {each["name"] for each in job["evictions"]} == {"first"}
+    assert sum(each["tasks"] for each in job["evictions"]) == 12, "three quarters of the machines are due to its pool"
+    text = omega.run("job", "plan", str(tmp_path / "job.yaml"), code=3).stdout
+    assert "after 30s below the fair share of its pool" in text
+    assert len(ready.jobs()) == 1
+    omega.run("pool", "set", "b", "--weight", "3", "--reclaim", "never")
+    (job,) = planned(omega, tmp_path, LATE, 3)["jobs"]
+    assert (job["placed"], job["evictions"], job["after_seconds"]) == (0, [], 0)
