@@ -27,7 +27,7 @@ from cellstate.pools import (
     PoolTree,
     Preemption,
 )
-from cellstate.resources import shown
+from cellstate.resources import format_amount, shown
 
 MOST = 2**53
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._/@-]{0,127}")
@@ -192,8 +192,8 @@ def _check_sums(pools: Pools) -> None:
                 inferred = what == "guarantee" and name != main and name not in stated and stated.get(main, 0) > 0
                 if amount > stated.get(name, 0) and not inferred:
                     raise BadInput(
-                        f"pool {parent}: the pools below it have a {what} of {amount} {name} together, it has"
-                        f" {stated.get(name, 0)}; raise it or lower theirs"
+                        f"pool {parent}: the pools below it have a {what} of {name} {format_amount(name, amount)}"
+                        f" together, it has {format_amount(name, stated.get(name, 0))}; raise it or lower theirs"
                     )
 
 

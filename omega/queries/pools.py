@@ -1,6 +1,7 @@
 """Pools of a cell for front ends: settings, shares, use, status; shares before and after a change."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -202,6 +203,12 @@ def _amounts(resources: Sequence[str], shares: Sequence[float], totals: Resource
     return {name: round(share * total) for name, share, total in zip(resources, shares, totals, strict=True)}
 
 
+def _settings(pools: Pools, name: str) -> Pool | None:
+    """Return a pool as operators set it, without the number that the store gives it."""
+    found = pools.by_name.get(name)
+    return None if found is None else replace(found, number=0)
+
+
 def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
     """Return the fair share of every pool now and with other pools, for the same jobs."""
     pools, epoch = cell.pools(), cell.epoch()
@@ -220,7 +227,7 @@ def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
                 else "removed"
                 if now is None
                 else "changed"
-                if pools.by_name.get(name) != wanted.by_name.get(name)
+                if _settings(pools, name) != _settings(wanted, name)
                 else "same",
                 "before": None if was is None else _named(resources, was.fair_share),
                 "after": None if now is None else _named(resources, now.fair_share),

@@ -172,6 +172,7 @@ def test_a_file_is_planned_imported_and_exported(omega: Omega, cell: RedisCell, 
     assert "2Gi" not in exported.read_text()
     again = omega.json("pool", "import", str(exported))
     assert again == {"cell": cell.name, "version": done["version"], "added": 0, "changed": 0, "removed": 0}
+    assert {row["change"] for row in omega.json("pool", "plan", str(file))["pools"]} == {"same"}
     omega.run("pool", "set", "more", "--tree", "gpu")
     assert "modified concurrently" in omega.error("pool", "import", str(exported))
     assert omega.json("cell", "verify")["ok"]

@@ -61,13 +61,13 @@ def test_trees_of_pools_are_trees() -> None:
 def test_guarantees_of_children_fit_into_the_parent() -> None:
     parent = Pool("a", guarantee={"cpu": 10})
     refused(
-        "pool a: the pools below it have a guarantee of 11 cpu together, it has 10",
+        "pool a: the pools below it have a guarantee of cpu 11m together, it has 10m",
         parent, Pool("b", "a", guarantee={"cpu": 6}), Pool("c", "a", guarantee={"cpu": 5}),
     )  # fmt: skip
     check(Pools((parent, Pool("b", "a", guarantee={"cpu": 6, "memory": 99}))), RESOURCES)  # memory is inferred
-    refused("have a guarantee of 1 memory together", Pool("a"), Pool("b", "a", guarantee={"memory": 1}))
+    refused("have a guarantee of memory 1Mi together", Pool("a"), Pool("b", "a", guarantee={"memory": 1}))
     refused(
-        "pool a: the pools below it have a flow of 3 cpu together, it has 2",
+        "pool a: the pools below it have a flow of cpu 3m together, it has 2m",
         Pool("a", integral=Integral("burst", {"cpu": 2})), Pool("b", "a", integral=Integral("relaxed", {"cpu": 3})),
     )  # fmt: skip
     check(Pools((Pool("a", guarantee={"cpu": 10}, limits={"cpu": 5}),)), RESOURCES)  # the limit wins
