@@ -1,7 +1,8 @@
 """What one cell holds, and how long each call occupies the server there: ``python -m benchmarks.scale``.
 
 Fills a cell with 100,000 machines and one job of a million tasks, each a run of its own (the dearest form), beside jobs
-of ten tasks, then makes each kind of call several times and reads how long the server took from its slow log.
+of ten tasks, lets a scheduler place jobs in it and reads its memory, then makes each kind of call several times and
+reads how long the server took from its slow log.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from typing import Any
 
 from benchmarks.computer import computer
 from benchmarks.launch import progress
+from benchmarks.memory import MIB, scheduler_bytes
 from benchmarks.store import Store, measured_store
 from cellstate.audit import verify
 from cellstate.backup import read_backup
@@ -82,7 +84,7 @@ def fill(store: Store, machines: int, tasks: int) -> Town:
     cell.register_executor("bench", "bench", LEASE_MS, 0)
     for numbers in batched(range(machines), 1000):
         cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in numbers], 0)
-    town = Town(store, cell, cell.register_scheduler("batch/0", "bench", LEASE_MS, 0))
+    town = Town(store, cell, cell.register_scheduler("filler/0", "bench", LEASE_MS, 0))
     cell.submit([JobSpec("large", "large", "batch", (TaskGroup(NEED, tasks),))], 0, "bench")
     for numbers in batched((i % machines for i in range(tasks)), 2000):
         if town.commit("large", numbers) != len(numbers):
@@ -161,13 +163,14 @@ def main() -> None:
     about = computer()
     with measured_store(None) as store:
         town = fill(store, asked.machines, asked.tasks)
-        memory = store.memory_bytes()
+        memory, scheduler = store.memory_bytes(), scheduler_bytes(store, town.cell)
         measure(town, asked.machines, asked.times)
         over = [row["call"] for row in town.rows if float(str(row["cpu_ms"])) > LIMIT_MS]
         document = {
             "machines": asked.machines,
             "tasks": asked.tasks,
             "memory_bytes": memory,
+            "scheduler_mib": round(scheduler / MIB, 1),
             "calls": town.rows,
             "over_limit": over,
             "store": store.describe(),
