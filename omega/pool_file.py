@@ -51,6 +51,7 @@ class PreemptionFields(_Strict):
     evict_over_limit: bool | None = None
     minimum_runtime: float | None = None
     evictions_per_minute: int | None = None
+    eviction_cost: float | None = None
 
 
 class PoolFields(_Strict):

@@ -99,7 +99,7 @@ class PartitionPlan(Plan):
 
     def _legal(self, taken: Resources, losses: Losses) -> bool:
         """See Plan._legal: what victims keep was tested task by task."""
-        return is_below(self.used(), self.share(), taken)
+        return self._is_worth(taken, losses) and is_below(self.used(), self.share(), taken)
 
     # Candidates
 

@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cellstate.fairness import Assertion, Loss, is_kept_in_full, is_legal
 from cellstate.residents import Resident
@@ -18,12 +19,13 @@ from schedulers.fairshare.starvation import Status
 from schedulers.fitting import fitting
 from schedulers.policies import Placement, claims_of
 from schedulers.preemption.precedence import might_hold
-from schedulers.preemption.sets import Flight, Losses, leaf_of_work, without_needless
+from schedulers.preemption.sets import Flight, Losses, is_worth, leaf_of_work, with_victims, without_needless
 from schedulers.work import Work
 
 if TYPE_CHECKING:
     from schedulers.preemption.fair_share import FairShare
 
+Mask = NDArray[np.bool_]
 MOST_EVICTIONS, MOST_STARTS = 200, 500
 """Of one transaction."""
 
@@ -43,7 +45,8 @@ class Plan:
         self.group = next(group for group, left in enumerate(work.left) if left)
         self.need = work.need(self.group)
         self.victims: dict[int, list[tuple[int, int]]] = {}
-        self.planned: dict[int, int] = {}
+        self.planned: dict[int, list[int]] = {}
+        """What planned tasks take, by machine."""
         self.room: dict[int, list[int]] = {}
         self.pools: dict[str, None] = {}
         self.gone: dict[int, int] = policy.gone()
@@ -87,7 +90,7 @@ class Plan:
         for machine, room in self.room.items():
             for d, amount in enumerate(room):
                 free = int(self.snapshot.room[d][machine])
-                extra[d, machine] = max(0, amount + self.planned[machine] * self.need[d] - free)
+                extra[d, machine] = max(0, amount + self.planned[machine][d] - free)
         relieved = self.snapshot.relieve(extra, np.zeros(self.snapshot.size))
         claims = claims_of(placement, placement.place(replace(self.work, left=left, admitted=None), relieved, rng))
         return self._with_victims(claims)
@@ -147,26 +150,37 @@ class Plan:
         return tasks
 
     def _choose_for_gang(self) -> int:
-        """All of a gang is one set: free room first, then victims for the tasks that are left."""
+        """All of a gang is one set: free room first, then victims for the tasks that are left, group by group."""
+        room = np.maximum(np.stack(self.snapshot.room), 0)
+        shut: Mask = np.any(np.stack(self.snapshot.room) < 0, axis=0)
+        losses, taken = Losses(), [0] * self.snapshot.dimensions
         groups = [group for group, left in enumerate(self.work.left) if left]
-        if len(groups) > 1:
-            return 0
-        wanted = self.work.left[self.group]
-        room = np.stack(self.snapshot.room)
-        fits = np.where((room < 0).any(axis=0), 0, fitting(np.maximum(room, 0), self.need))
-        missing = wanted - int(np.minimum(fits, wanted).sum())
-        taken = tuple(amount * wanted for amount in self.need)
-        losses = Losses()
-        for machine, resident in self._candidates():
-            while missing > 0 and (chosen := self._enough(machine, resident)) is not None:
-                self._count(chosen, losses)
-                self._carry_out(machine, chosen)
-                missing -= 1
-            if missing <= 0:
-                break
+        for group in groups:
+            self.group, self.need = group, self.work.need(group)
+            missing = self._on_free_room(room, shut, self.work.left[group])
+            taken = [has + need * self.work.left[group] for has, need in zip(taken, self.need, strict=True)]
+            for machine, resident in self._candidates() if missing else ():
+                while missing > 0 and (chosen := self._enough(machine, resident)) is not None:
+                    self._count(chosen, losses)
+                    self._carry_out(machine, chosen)
+                    missing -= 1
+                if missing <= 0:
+                    break
+            if missing > 0:
+                return 0
         # Tasks of the gang are counted as held when it is placed, not here.
-        if missing > 0 or not self.victims or not self._legal(taken, losses):
-            return 0
+        return self.work.remaining if self.victims and self._legal(tuple(taken), losses) else 0
+
+    def _on_free_room(self, room: NDArray[np.int64], shut: Mask, wanted: int) -> int:
+        """Count tasks of the group on free room, which earlier groups share; return how many are left."""
+        fits = np.minimum(np.where(shut, 0, fitting(room, self.need)), wanted)
+        for machine in np.flatnonzero(fits).tolist():
+            count = min(int(fits[machine]), wanted)
+            wanted -= count
+            room[:, machine] -= np.array(self.need, dtype=np.int64) * count
+            self._occupy(machine, count)
+            if not wanted:
+                break
         return wanted
 
     def _count(self, chosen: Sequence[tuple[Resident, int]], losses: "Losses") -> None:
@@ -185,7 +199,17 @@ class Plan:
     def _legal(self, taken: Resources, losses: "Losses") -> bool:
         """Whether a set is legal on the snapshot, with what this plan evicts already."""
         sets = [Loss(losses.held[name], self.found.due(name), units) for name, units in losses.units.items()]
-        return bool(sets) and self._matters(taken, sets) and is_legal(self.used(), self.share(), taken, sets)
+        return (
+            bool(sets)
+            and self._is_worth(taken, losses)
+            and self._matters(taken, sets)
+            and is_legal(self.used(), self.share(), taken, sets)
+        )
+
+    def _is_worth(self, taken: Resources, losses: Losses) -> bool:
+        """Whether a set starts enough for what it evicts, by the `eviction_cost` of the evictor's pool."""
+        cost = self.found.shares.preemption(self.path[0]).eviction_cost or 0.0
+        return is_worth(cost, [unit for units in losses.units.values() for unit in units], taken, self.snapshot.total())
 
     def _matters(self, taken: Resources, losses: Sequence[Loss]) -> bool:
         """Whether a set does more than move the odd task from one pool to another.
@@ -299,8 +323,7 @@ class Plan:
 
     def _enough(self, machine: int, first: Resident) -> list[tuple[Resident, int]] | None:
         """Return the newest eligible tasks on a machine that free what one more task lacks; None: not enough."""
-        room = self.room.setdefault(machine, self._free(machine))
-        self.planned.setdefault(machine, 0)
+        room = self._room(machine)
         lacking = [amount - free for amount, free in zip(self.need, room, strict=True)]
         chosen: list[tuple[Resident, int]] = []
         here = sorted(self.snapshot.residents.on(machine), key=lambda each: (self._stage(each), self._rank(each)))
@@ -358,12 +381,19 @@ class Plan:
         for d, amount in enumerate(amounts):
             self.room[machine][d] += amount
 
-    def _occupy(self, machine: int) -> None:
-        self.planned[machine] += 1
+    def _room(self, machine: int) -> list[int]:
+        """What is free on a machine, with what is planned."""
+        if machine not in self.room:
+            self.room[machine], self.planned[machine] = self._free(machine), [0] * len(self.need)
+        return self.room[machine]
+
+    def _occupy(self, machine: int, count: int = 1) -> None:
+        room, planned = self._room(machine), self.planned[machine]
         for d, amount in enumerate(self.need):
-            self.room[machine][d] -= amount
+            room[d] -= amount * count
+            planned[d] += amount * count
 
     def _with_victims(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Name the victims of each claim; the first claim on a machine names all that go there."""
-        left = dict(self.victims)
-        return [claim._replace(evict=tuple(left.pop(claim.machine, ()))) for claim in claims]
+        """Name the victims of each claim, which the snapshot counts as taken."""
+        room = {machine: self._free(machine) for machine in self.victims}
+        return with_victims(claims, self.victims, self.evicted, room, self.work)

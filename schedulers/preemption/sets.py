@@ -1,11 +1,13 @@
 """Sets of evictions: what their evictor wants next, what pools lose, and what is in flight."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import NamedTuple
 
 from cellstate.fairness import leaf_of
 from cellstate.residents import Resident
 from cellstate.resources import Resources
+from cellstate.transaction import Claim
 from schedulers.fairshare.standings import Path
 from schedulers.work import Work
 
@@ -55,3 +57,56 @@ def without_needless(chosen: Sequence[tuple[Resident, int]], missing: Sequence[i
         if stay < count:
             kept.append((resident, count - stay))
     return kept[::-1]
+
+
+def is_worth(cost: float, gone: Sequence[Resources], taken: Resources, totals: Resources) -> bool:
+    """Return whether a set starts at least `cost` × what it evicts, each by the largest part of a resource."""
+    lost = tuple(sum(unit[d] for unit in gone) for d in range(len(taken)))
+    evicted, started = (
+        max((amount / total for amount, total in zip(each, totals, strict=True) if total), default=0.0)
+        for each in (lost, taken)
+    )
+    return cost * evicted <= started * (1.0 + 1e-9)
+
+
+def with_victims(
+    claims: Sequence[Claim], victims: Mapping[int, Sequence[tuple[int, int]]], of: Mapping[int, Resident],
+    room: Mapping[int, list[int]], work: Work,
+) -> list[Claim]:  # fmt: skip
+    """Name the victims of each claim: of those that go on its machine, the first that make its room.
+
+    `victims` are placements and numbers of tasks by machine; `room` is what is free there after all claims.
+    """
+    left = {machine: list(chosen) for machine, chosen in victims.items()}
+    for claim in claims:
+        if claim.machine in left:
+            _add(room[claim.machine], work.need(claim.group), claim.count)
+    found = []
+    for claim in claims:
+        if claim.machine in left:
+            here = room[claim.machine]
+            _add(here, work.need(claim.group), -claim.count)
+            claim = claim._replace(evict=_taken_from(left[claim.machine], of, here))  # noqa: PLW2901
+        found.append(claim)
+    return found
+
+
+def _taken_from(
+    victims: list[tuple[int, int]], of: Mapping[int, Resident], room: list[int]
+) -> tuple[tuple[int, int], ...]:
+    """Take out the first victims that bring the room of a machine to 0 or more."""
+    found: list[tuple[int, int]] = []
+    for at, (placement, count) in enumerate(list(victims)):
+        need = of[placement].need
+        useful = [ceil(-free / amount) for free, amount in zip(room, need, strict=True) if free < 0 and amount]
+        number = min(count, max(useful, default=0))
+        victims[at] = placement, count - number
+        if number:
+            found.append((placement, number))
+            _add(room, need, number)
+    return tuple(found)
+
+
+def _add(room: list[int], need: Resources, count: int) -> None:
+    for d, amount in enumerate(need):
+        room[d] += amount * count

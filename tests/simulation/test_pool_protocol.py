@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from cellstate.model import Gang
+from cellstate.model import Gang, JobSpec, TaskGroup
 from cellstate.pools import Pool
-from tests.simulation.pool_ground import QUICK, Ground
+from omega.workload.workload import Arrival
+from tests.simulation.pool_ground import QUICK, SLOT, Ground, Story
 
 CHAOS = pytest.mark.chaos
 SEVERAL = pytest.mark.parametrize("schedulers", [pytest.param(1, marks=CHAOS), 4, pytest.param(8, marks=CHAOS)])
@@ -147,3 +148,29 @@ def test_a_budget_bounds_evictions() -> None:
     ground.job("p0", 80)
     ground.job("p1", 80, at=3.3)
     assert ground.run(30).evicted == 6
+
+
+def gang_for_one(cost: float) -> Story:
+    """Eight slots of a strict gang would go for single tasks of another pool."""
+    ground = Ground([Pool("gangs"), Pool("single")], 4, preemption=replace(QUICK, eviction_cost=cost))
+    for _ in range(2):
+        ground.job("gangs", 8, gang=Gang.STRICT)
+    ground.job("single", 20, at=3.3)
+    return ground.run(12)
+
+
+def test_an_eviction_that_starts_too_little_for_its_cost_is_not_planned() -> None:
+    assert gang_for_one(0.0).evicted == 8
+    assert gang_for_one(0.1).evicted == 8, "a task for eight"
+    assert gang_for_one(0.2).evicted == 0
+
+
+@pytest.mark.parametrize(("large", "placed", "evicted"), [(2, 3, 3), (3, 0, 0)])
+def test_a_gang_of_two_groups_evicts_as_one_set(large: int, placed: int, evicted: int) -> None:
+    """Its tasks of one slot and of several take 4 slots of 8, its pool's share, or 5; one slot is free."""
+    ground = Ground([Pool("a"), Pool("b")], 2)
+    ground.job("a", 7)
+    groups = TaskGroup((SLOT, 0), 2, 10**9), TaskGroup((large * SLOT, 0), 1, 10**9)
+    ground.jobs.append(Arrival(3.3, JobSpec("gang", "gang", "batch", groups, 0, Gang.YES, {"pool": "b"})))
+    story = ground.run(12)
+    assert (story.placed("gang"), story.evicted) == (placed, evicted)
