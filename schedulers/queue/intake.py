@@ -72,7 +72,7 @@ class Intakes:
         short = self.short(lanes)
         short.sort(key=lambda each: self._place(lanes, *each[:2]))
         quota = self._quota(len(short))
-        asks = tuple(Ask(number, stream.after, quota - min(quota - 1, at_hand)) for number, stream, at_hand in short)
+        asks = tuple(Ask(number, stream.after, quota - at_hand) for number, stream, at_hand in short)
         return Intake(self._kind, asks[:MOST_ASKED], self._most if asks else 0, owned)
 
     def _place(self, lanes: Lanes, number: int, stream: Stream) -> tuple[int, Place]:

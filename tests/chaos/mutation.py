@@ -186,6 +186,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "reads all machines instead of those that changed, with the same result",
     ("schedulers/queue/intake.py", "if len(self._streams) >= 2 * len(lanes.states) + 64:"):
         "forgets lanes that are gone, of which nothing is read, one lane earlier",
+    ("schedulers/queue/ready.py", "if len(self._lanes) >= MANY:"):
+        "finds the first of a few lanes in the way for many",
     ("schedulers/queue/lines.py", "if len(self._lanes) >= 2 * len(self.of) + 64:"):
         "forgets lanes without blocked jobs one lane earlier",
 }  # fmt: skip

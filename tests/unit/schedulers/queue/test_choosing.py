@@ -164,6 +164,30 @@ def test_a_job_that_was_taken_or_discarded_is_not_at_hand(lanes: int) -> None:
     assert [ready.count(1 + i) for i in range(lanes)] == [2] * (lanes - 1) + [0]
 
 
+def test_the_only_job_of_all_is_at_hand() -> None:
+    ready, only = Ready(Ranks(PrecedenceFifo())), work(ONE)
+    only.job.lane = 7
+    ready.add(only)
+    assert ready.count(7) == 1
+    assert ready.pop(0.0) is only
+    assert ready.count(7) == 0
+
+
+def test_a_job_is_at_hand_once_though_the_clock_was_set_back() -> None:
+    ready = Ready(Ranks(PrecedenceFifo()))
+    for name in ("a", "b"):
+        found = work(ONE, name=name, order=ord(name), not_before=5.0)
+        found.job.lane = 7
+        ready.add(found)
+    assert ready.count(7) == 0, "not due yet"
+    taken = ready.pop(6.0)
+    assert taken is not None
+    assert ready.pop(4.0) is None
+    taken = ready.pop(6.0)
+    assert taken is not None
+    assert (taken.id, ready.count(7)) == ("b", 0)
+
+
 def test_lanes_without_jobs_are_not_counted() -> None:
     ready = Ready(Ranks(PrecedenceFifo()))
     for i in range(3):
@@ -216,6 +240,36 @@ def test_in_turns_a_job_that_gets_nothing_stays_blocked_and_one_that_got_some_is
     requeue(queue, copy)
     assert {each.id: each.admitted for each in queue.choose(0.0, 9)} == {"ada": [1], "bob": [1]}
     assert queue.blocked.ids() == ["eve"]
+
+
+def test_a_job_alone_may_take_more_than_the_room_that_was_freed() -> None:
+    """Turns, and what they gave, matter only where several jobs want the room."""
+    queue, copy = Queue(WeightedFair()), snapshot((0, 0))
+    queue.block(many("a", user="ada"))
+    copy.freed()
+    say(copy, 0, 4, 4)
+    requeue(queue, copy)
+    assert [found.admitted for found in queue.choose(0.0, 9)] == [None]
+
+
+# Jobs like blocked ones
+
+
+@pytest.mark.parametrize("why", ["new", "attempts", "woken", "admitted"])
+def test_only_a_new_job_is_blocked_without_an_attempt(why: str) -> None:
+    """One that was tried, requeued or admitted by a limit may fit although others like it do not."""
+    queue = ready_of()
+    queue.block(work(ONE, name="blocked"))
+    found = work(ONE, name="like", order=1)
+    if why == "attempts":
+        found.attempts = 1
+    elif why == "woken":
+        found.woken = queue.limited
+    elif why == "admitted":
+        found.admitted = [1]
+    queue.ready.add(found)
+    assert [each.id for each in queue.choose(0.0, 9)] == ([] if why == "new" else ["like"])
+    assert [each.id for each in queue.joined] == (["like"] if why == "new" else [])
 
 
 # Times of checks

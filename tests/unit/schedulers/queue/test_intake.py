@@ -165,6 +165,32 @@ def test_an_answer_to_a_request_that_is_out_of_date_changes_nothing() -> None:
     assert store.ask() == {1: 32 - 4}, "as after a new incarnation: from the beginning, four are at hand"
 
 
+def test_an_answer_from_before_a_new_incarnation_is_passed_over() -> None:
+    """Lanes of which nothing is known any more take nothing from it; the others take their own jobs."""
+    store = Store()
+    for lane in (2, 1):
+        store.arrive(lane, 2)
+    store.ask()
+    old = store.asked
+    store.intakes.reset()
+    assert store.intakes.short(store.lanes)
+    del store.intakes._streams[2]
+    store.answer(old)
+    store.drain()
+    assert list(store.ask()) == [2], "lane 1 took its jobs"
+
+
+def test_a_lane_that_the_call_had_no_room_for_is_asked_again() -> None:
+    store = Store()
+    for lane in (2, 1):
+        store.arrive(lane, 2)
+    assert list(store.ask()) == [2, 1]
+    jobs = [PendingJob(at, new.job) for at, new in store.waiting[2]]
+    rows = np.empty((0, 8), dtype=np.int64)
+    store.intakes.take(store.asked, Reply(Position(), full=False, rows=rows, arrivals=4, counts=[2, None], jobs=jobs))
+    assert list(store.ask()) == [1]
+
+
 def test_a_lane_whose_number_is_used_again_is_read_from_its_beginning() -> None:
     store = Store()
     store.arrive(1, 4)

@@ -87,3 +87,15 @@ def test_limits_of_pools_admit_what_all_pools_of_a_chain_leave() -> None:
     assert now(10, 3) == [], "nothing changed"
     assert now(4, 2) == [("xa", [1]), ("yb", [2])], "one task by the limit of a, three by that of top"
     assert now(6, 2) == [("va", [1]), ("ub", [1])], "what is requeued together fits together"
+
+
+@pytest.mark.parametrize(("running", "admitted"), [(0, [3]), (1, [3]), (2, [0]), (3, [0])])
+def test_a_pool_with_a_limit_of_two_jobs_admits_what_is_left_of_them(running: int, admitted: list[int]) -> None:
+    """A job that has running tasks is one of them already."""
+    pools = Pools((Pool("p", number=1, limits={"jobs": 2}),), version=1)
+    room = PoolRoom(pools, {"p": PoolUse(running, 0, (0, 0), (2, None, None, None))})
+    found = in_pool("a", "p", 0)
+    assert room.admits(found, [3], fresh=True) == admitted
+    assert room.admits(found, [3], fresh=False) == [3]
+    room.take(found, [3], fresh=True)
+    assert room.admits(found, [3], fresh=True) == ([3] if running == 0 else [0])
