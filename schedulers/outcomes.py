@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from cellstate.transaction import PLACED_ONE, Claim, Detection, Outcome, Singles, Transaction, Verdict
+from cellstate.transaction import Claim, Detection, Outcome, Singles, Transaction, Verdict
 from schedulers.work import Work
 
 _PLACED = frozenset({Verdict.PLACED})
@@ -29,11 +29,10 @@ def admitted(work: Work) -> Work:
 def count(work: Work, claims: Sequence[Claim], outcome: Outcome) -> AbstractSet[Verdict]:
     """Apply accepted claims; return the verdicts of the others, and PLACED when some or all were accepted."""
     if type(claims) is Singles:
-        results = outcome.claims
-        placed = results.count(PLACED_ONE)
+        placed = outcome.placed
         work.left[claims.group] -= placed
         work.placed += placed
-        return _PLACED if placed == len(results) else {verdict for _, verdict in results}
+        return _PLACED if outcome.accepted else {verdict for _, verdict in outcome.claims}
     if outcome.accepted:
         for machine, group, tasks, _, _ in claims:
             work.left[group] -= tasks

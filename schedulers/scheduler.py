@@ -335,7 +335,7 @@ class Scheduler:
             self._spare(work, now)
         if not outcome.placed and Verdict.PLACED not in verdicts:
             self.outbox.note(work)
-        if work.remaining:
+        if any(work.left):
             self._resume(work, verdicts, outcome, now)
         else:
             for instrument in self.instruments:

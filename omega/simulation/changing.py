@@ -129,7 +129,7 @@ class ChangingWorld(World):
         tasks = self.store.finish(endings, self.engine.now // 1000)
         if tasks:
             self.hold(need, -tasks)
-            self.digest.ended(self.engine.now, order, tasks)
+            self.digest.ended([self.engine.now, -1, order, tasks])
             self._freed(None)
 
     def _freed(self, _: Any) -> None:

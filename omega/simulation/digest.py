@@ -16,6 +16,8 @@ class Digest:
         """Create an empty digest."""
         self._hash = blake2b(digest_size=16)
         self._numbers = array("q")
+        self.ended = self._numbers.fromlist
+        """Adds finished tasks of a job: [time, -1, order of the job, number of tasks]. Called for each end of tasks."""
 
     def decided(self, now: int, scheduler: int, order: int, transaction: Transaction, outcome: Outcome) -> None:
         """Add a validated transaction of the job with this order."""
@@ -33,15 +35,12 @@ class Digest:
         if len(numbers) >= FLUSH:
             self._take()
 
-    def ended(self, now: int, order: int, tasks: int) -> None:
-        """Add finished tasks of a job."""
-        self._numbers.fromlist([now, -1, order, tasks])
-
     def _take(self) -> None:
-        numbers, self._numbers = self._numbers, array("q")
+        numbers = self._numbers
         if numbers.itemsize != 8 or array("H", [1]).tobytes() != b"\1\0":
             numbers.byteswap()
         self._hash.update(numbers.tobytes())
+        del numbers[:]
 
     def hexdigest(self) -> str:
         """Return the current digest."""

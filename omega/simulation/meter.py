@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cellstate.transaction import PLACED_ONE, Outcome, Transaction
+from cellstate.transaction import Outcome, Transaction
 from schedulers.instruments import Instrument
 from schedulers.work import Work
 
@@ -81,22 +81,20 @@ class Meter(Instrument):
             self._spend(began, now, first / len(works), None)
             return
         if len(results) == len(works) == 1 and (self.completed or began >= self._begins):
-            claims = results[0][1].claims
-            if (placed := claims.count(PLACED_ONE)) == len(claims):  # most attempts
-                self.tasks[works[0].job.kind] += placed
+            ((_, outcome),) = results
+            if outcome.accepted:  # most attempts
+                self.tasks[works[0].job.kind] += outcome.placed
                 day.accepted += 1
                 day.useful += (seconds := now - began)
                 day.first += seconds * first
                 return
         conflicts = unfair = 0
         for transaction, outcome in results:
-            placed = outcome.claims.count(PLACED_ONE)
-            if placed != len(outcome.claims):
-                placed = outcome.placed
+            if not outcome.accepted:
                 conflicts += outcome.conflicted
                 unfair += outcome.unfair
             kind = works[0].job.kind if len(works) == 1 else _kind(works, transaction.job)
-            self.tasks[kind] += placed
+            self.tasks[kind] += outcome.placed
         day.accepted += len(results) - conflicts - unfair
         day.conflicts += conflicts
         self._spend(began, now, first / len(works), conflicts / len(results))

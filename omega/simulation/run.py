@@ -54,6 +54,7 @@ PLACEMENT: Mapping[str, Callable[[], Placement]] = {
 _WAITING = [f"0-{count - 1}" for count in range(100)]
 """The waiting tasks of a new group, as ranges, by how many they are."""
 
+_ACTIVE = JobState.ACTIVE
 Progress = Callable[[float], None]
 
 
@@ -68,9 +69,7 @@ def work_of(spec: JobSpec, order: int, at: int) -> Work:
         left.append(count)
         if group.extra and "groups" not in more:
             more = {**more, "groups": [dict(each.extra) for each in spec.groups]}
-    job = Job(
-        spec.id, spec.name, spec.kind, spec.precedence, order, JobState.ACTIVE, spec.gang, at // 1000, groups, more
-    )
+    job = Job(spec.id, spec.name, spec.kind, spec.precedence, order, _ACTIVE, spec.gang, at // 1000, groups, more)
     return Work(job, left, 0, 0, 0, 0.0, 0, at / SECOND)
 
 

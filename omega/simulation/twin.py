@@ -12,10 +12,10 @@ from cellstate.memory import MemoryCell
 from cellstate.memory.commit import decide
 from cellstate.memory.delta import rows_of
 from cellstate.memory.done import retire_excess
-from cellstate.memory.lanes import count_in_lane, enqueue, lane_named, leave_lane, remove, use_of_lanes, write_lanes
+from cellstate.memory.lanes import count_in_lane, lane_named, leave_lane, remove, use_of_lanes, write_lanes
 from cellstate.memory.plain import simply
 from cellstate.memory.publish import announce, publish, wake, write_jobs, write_pending
-from cellstate.memory.words import Group, JobRow
+from cellstate.memory.words import Group, JobRow, KindRow, LaneRow
 from cellstate.model import JobSpec, JobState
 from cellstate.resources import LARGEST, MOST_TOGETHER, Resources
 from cellstate.transaction import (
@@ -60,20 +60,27 @@ class SimulatedTwin(MemoryCell):
         if ledger.log or ledger.counted or ledger.pools_state or not (ledger.shortcut and self._are_simple(jobs)):
             return False
         known, names, version = ledger.J, ledger.names, ledger.version + 1
+        order, arrival = ledger.submissions, ledger.arrivals
+        rows: dict[tuple[str, int], tuple[LaneRow, KindRow]] = {}
         for spec in jobs:
-            lane = lane_of(spec.kind, spec.precedence, spec.extra)
-            row = ledger.lane_names.get(lane) or lane_named(ledger, lane)
-            (group,) = spec.groups
-            kind = ledger.K.get(spec.kind) or ledger.kind(spec.kind)
-            j = JobRow(spec.id, spec.name, kind, spec.precedence, JobState.ACTIVE, spec.gang)
-            j.groups.append(Group(j, 0, group, group.count))
-            ledger.submissions += 1
-            j.order, j.submitted, j.unplaced, j.modified = ledger.submissions, at_ms, group.count, version
-            j.lane, j.submitter = row, by
-            known[spec.id], names[spec.name] = j, spec.id
-            row.live += 1
-            ledger.arrivals += 1
-            enqueue(ledger, j, ledger.arrivals)
+            job_id, name, (group,), count = spec.id, spec.name, spec.groups, spec.groups[0].count
+            found = rows.get((spec.kind, spec.precedence))
+            if found is None:
+                lane = lane_named(ledger, lane_of(spec.kind, spec.precedence, spec.extra))
+                found = rows[spec.kind, spec.precedence] = lane, ledger.kind(spec.kind)
+            lane, kind = found
+            order, arrival = order + 1, arrival + 1
+            j = JobRow(job_id, name, kind, spec.precedence, _ACTIVE, spec.gang)
+            j.groups.append(Group(j, 0, group, count))
+            j.order, j.submitted, j.unplaced, j.modified = order, at_ms, count, version
+            j.lane, j.submitter, j.arrival = lane, by, arrival
+            lane.arrivals.append(arrival)
+            lane.queue.append(j)
+            lane.live += 1
+            lane.pending += 1
+            lane.arrival, lane.version = arrival, version
+            known[job_id], names[name] = j, job_id
+        ledger.submissions, ledger.arrivals = order, arrival
         for name in {spec.kind for spec in jobs} if ledger.schedulers else ():
             wake(ledger, name)
         announce(ledger, at_ms, by)
@@ -89,10 +96,11 @@ class SimulatedTwin(MemoryCell):
             if len(spec.groups) != 1 or spec.extra or spec.after:
                 return False
             (group,) = spec.groups
-            if group.need not in most:
+            limit = most.get(group.need)
+            if limit is None:
                 ledger.check(f"job {spec.name}", group.need)
-                most[group.need] = min(LARGEST, MOST_TOGETHER // max(1, *group.need))
-            if group.extra or group.count > most[group.need] or not 0 <= group.duration_ms <= LARGEST:
+                limit = most[group.need] = min(LARGEST, MOST_TOGETHER // max(1, *group.need))
+            if group.extra or group.count > limit or not 0 <= group.duration_ms <= LARGEST:
                 return False
         return bool(jobs)
 

@@ -11,7 +11,7 @@ from cellstate.model import Job, Run
 from cellstate.packing import packed_need
 from cellstate.pools import Epoch, Pools
 from cellstate.resources import Resources
-from cellstate.transaction import PLACED_ONE, Ending, How, Outcome, Placed, Singles, Transaction
+from cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
 from omega.simulation.digest import Digest
 from omega.simulation.engine import Engine
 from omega.simulation.meter import Meter
@@ -83,7 +83,7 @@ class World:
             self.placements += 1
             if self.awaiting:
                 self._notify_of(job)
-        if type(claims) is Singles and outcome.claims.count(PLACED_ONE) == len(outcome.claims):
+        if type(claims) is Singles and outcome.accepted:
             self.digest.placed(now, number, job.order, claims.group, claims.machines)
             return outcome, True
         self.digest.decided(now, number, job.order, transaction, outcome)
@@ -118,7 +118,7 @@ class World:
             self._spans[need] += placed.tasks * (self.horizon - self.engine.now)
             return
         tasks = self.store.end(placed, self.engine.now // 1000)
-        self.digest.ended(self.engine.now, order, tasks)
+        self.digest.ended([self.engine.now, -1, order, tasks])
         if self.on_end is not None:
             amounts, freed = packed_need(need), dict[int, int]()
             counts = repeat(1, tasks) if placed.counts is None else placed.counts
@@ -159,7 +159,7 @@ class World:
             freed[run.machine] = freed.get(run.machine, 0) + packed_need(need) * count
             tasks += count
         self._stopped.update(run.placement for run in runs)
-        self.digest.ended(now, job.order, tasks)
+        self.digest.ended([now, -1, job.order, tasks])
         self.engine.at(now, self._tell_freed, (freed, number))
 
     def _tell_freed(self, what: tuple[dict[int, int], int]) -> None:

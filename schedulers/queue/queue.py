@@ -144,7 +144,7 @@ class Queue:
 
     def next_due(self) -> float | None:
         """Return when the next step is due (seconds): 0 for at once, None when only an event can cause one."""
-        ready = self.ready.next_due()
+        ready = self.ready.next_due() if self.ready.works else None
         if not (self.blocked.groups or self.limited.groups):
             return ready
         due = [ready]

@@ -20,7 +20,8 @@ class Ready:
         self._ranks = ranks
         self._lanes: dict[Hashable, list[Entry]] = {}
         self._later: list[tuple[float, int, str]] = []
-        self._works: dict[str, Work] = {}
+        self.works: dict[str, Work] = {}
+        """Queued jobs by id, including those that back off."""
         self._joined = 0
         # The only ready job, while it is the only one that is queued: it has no entry in a heap.
         self._only: Work | None = None
@@ -33,8 +34,8 @@ class Ready:
         """Add a job; it is due at `work.not_before`."""
         self._joined += 1
         work.joined = self._joined
-        alone = not self._works
-        self._works[work.job.id] = work
+        alone = not self.works
+        self.works[work.job.id] = work
         if self._only is not None:
             self._give_way()
         if work.not_before > 0:
@@ -47,7 +48,7 @@ class Ready:
     def _give_way(self) -> None:
         """Give the only ready job its entry in a heap."""
         work, self._only = self._only, None
-        if work is not None and self._works.get(work.job.id) is work:
+        if work is not None and self.works.get(work.job.id) is work:
             self._push(work)
 
     def count(self, lane: int) -> int:
@@ -75,7 +76,7 @@ class Ready:
             self._heads.changed.append(lane)
 
     def _found(self, joined: int, job_id: str) -> Work | None:
-        work = self._works.get(job_id)
+        work = self.works.get(job_id)
         return work if work is not None and work.joined == joined else None
 
     def _fall_due(self, now: float) -> None:
@@ -103,9 +104,9 @@ class Ready:
         if work is not None:
             if bound is None:
                 self._only = None
-                return self._works.pop(work.job.id)
+                return self.works.pop(work.job.id)
             self._give_way()
-        elif not self._works:
+        elif not self.works:
             if self._lanes:
                 self._lanes.clear()
             return None
@@ -131,7 +132,7 @@ class Ready:
         if best is None or (bound is not None and best[0] > bound):
             return None
         heap = self._lanes[best[1]]
-        work = self._works.pop(heappop(heap)[3])
+        work = self.works.pop(heappop(heap)[3])
         if not heap:
             del self._lanes[best[1]]
         self._uncount(work.id)
@@ -145,7 +146,7 @@ class Ready:
         best = self._heads.first(list(self._lanes) if self._heads.stale else ())
         if best is None or (bound is not None and best[0] > bound):
             return None
-        work = self._works.pop(heappop(self._lanes[best[1]])[3])
+        work = self.works.pop(heappop(self._lanes[best[1]])[3])
         self._uncount(work.id)
         self._heads.changed.append(best[1])
         return work
@@ -169,22 +170,22 @@ class Ready:
         heappop(heap)
         if self._counted:
             self._uncount(head[3])
-        return self._works.pop(head[3])
+        return self.works.pop(head[3])
 
     def discard(self, job_id: str) -> Work | None:
         """Remove and return a job."""
         if self._only is not None and self._only.job.id == job_id:
             self._only = None
         self._uncount(job_id)
-        return self._works.pop(job_id, None)
+        return self.works.pop(job_id, None)
 
     def get(self, job_id: str) -> Work | None:
         """Return a queued job."""
-        return self._works.get(job_id)
+        return self.works.get(job_id)
 
     def next_due(self) -> float | None:
         """Return when the next job is due (seconds): 0 for at once, None when none is queued."""
-        if not self._works:
+        if not self.works:
             return None
         if self._only is not None:
             return 0.0
@@ -219,11 +220,11 @@ class Ready:
 
     def clear(self) -> list[Work]:
         """Remove and return all jobs, in the order in which they joined."""
-        works = sorted(self._works.values(), key=lambda work: work.joined)
-        self._lanes, self._later, self._works, self._only, self._heads = {}, [], {}, None, None
+        works = sorted(self.works.values(), key=lambda work: work.joined)
+        self._lanes, self._later, self.works, self._only, self._heads = {}, [], {}, None, None
         self._counted, self._counts = {}, Counter()
         return works
 
     def __len__(self) -> int:
         """Number of queued jobs, including those that back off."""
-        return len(self._works)
+        return len(self.works)
