@@ -187,7 +187,8 @@ def test_a_lane_that_the_call_had_no_room_for_is_asked_again() -> None:
     assert list(store.ask()) == [2, 1]
     jobs = [PendingJob(at, new.job) for at, new in store.waiting[2]]
     rows = np.empty((0, 8), dtype=np.int64)
-    store.intakes.take(store.asked, Reply(Position(), full=False, rows=rows, arrivals=4, counts=[2, None], jobs=jobs))
+    reply = Reply(Position(), full=False, rows=rows, arrivals=4, counts=[2, None], read_jobs=jobs.copy)
+    store.intakes.take(store.asked, reply)
     assert list(store.ask()) == [1]
 
 
