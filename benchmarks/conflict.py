@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.computer import computer, middle, spread, wait_calm
 from benchmarks.contest import Contest, Course, Dry, hold
 from benchmarks.launch import Document, launch, progress
-from benchmarks.residents import CAPACITY, fill, join, queue_jobs
+from benchmarks.residents import CAPACITY, add_pools, fill, join, queue_jobs
 from benchmarks.store import Saved, Store, measured_store
 from cellstate.errors import BadInput, StoreError
 from cellstate.model import Gang, TaskGroup
@@ -27,7 +27,7 @@ STARTING_SECONDS = 4.0
 MOST_TRIES = 4
 CHOSEN = ("need", "tasks", "groups", "duration_ms", "jobs_per_call", "seconds", "repeat")
 """Settings common to all configurations: amounts per task, tasks and groups per job, and so on."""
-SETTING = ("batch", "service", "fullness", "gang", "detection", "commit")
+SETTING = ("batch", "service", "fullness", "gang", "detection", "commit", "pools")
 """What configurations differ in."""
 MEDIANS = (
     "conflict_fraction",
@@ -40,6 +40,7 @@ MEDIANS = (
     "tasks_placed",
     "server_cpu",
     "server_us_per_task",
+    "schedulers_us_per_task",
 )
 Run = dict[str, object]
 """The figures of one run, as they stand in the document."""
@@ -66,6 +67,7 @@ class Settings:
     seconds: float = 5.0
     repeat: int = 1
     pairs: bool = False
+    pools: Sequence[int] = (0,)
     calm_seconds: float = 10.0
 
 
@@ -123,15 +125,18 @@ def measure(settings: Settings) -> Document:
         }
         if settings.pairs:
             document["comparisons"] = comparisons(runs)
+        if len(settings.pools) > 1:
+            document["pools"] = with_pools(runs)
         return document
 
 
 def _contests(settings: Settings) -> Iterator[Contest]:
-    for fullness, gang, batch, service, detection, commit in product(
-        settings.fullness, settings.gang, settings.batch, settings.service, settings.detection, settings.commit
-    ):
+    axes = (settings.fullness, settings.gang, settings.batch, settings.service, settings.detection, settings.commit)
+    for fullness, gang, batch, service, detection, commit, pools in product(*axes, settings.pools):
         if batch + service:
-            yield Contest(batch, service, detection, commit, fullness, gang, settings.tasks, settings.jobs_per_call)
+            yield Contest(
+                batch, service, detection, commit, fullness, gang, settings.tasks, settings.jobs_per_call, pools
+            )
 
 
 class Courses:
@@ -161,12 +166,12 @@ class Courses:
         filled = self._filled(contest.fullness)
         kinds = {"batch": contest.batch, "service": contest.service}
         jobs = {kind: self._jobs(kind) for kind, members in kinds.items() if members}
-        key = contest.fullness, contest.gang, tuple(jobs.items())
+        key = contest.fullness, contest.gang, tuple(jobs.items()), contest.pools
         if key not in self.queued:
             filled.restore()
-            groups, submitted = task_groups(self.settings), time.time()
+            groups, submitted, leaves = task_groups(self.settings), time.time(), add_pools(self.cell, contest.pools)
             for kind, count in jobs.items():
-                queue_jobs(self.cell, kind, count, groups, Gang(int(contest.gang)))
+                queue_jobs(self.cell, kind, count, groups, Gang(int(contest.gang)), leaves)
             self.queued[key] = Saved.save(self.store, f"queued-{len(self.queued)}"), submitted
         return Course(filled, *self.queued[key])
 
@@ -222,6 +227,26 @@ def comparisons(runs: Sequence[Run]) -> list[dict[str, object]]:
             about["conflict_fraction_ratio"] = round(middle(each), 3)
             about["spread"] = [round(ratio, 3) for ratio in spread(each)]
             found.append(about | {"pairs": len(each)})
+    return found
+
+
+def with_pools(runs: Sequence[Run]) -> list[dict[str, object]]:
+    """Tasks per second with pools ÷ without, repeat by repeat; processor time per task of schedulers the same way."""
+    found: list[dict[str, object]] = []
+    plain = {_pair(run, "pools"): run for run in runs if not run["pools"]}
+    for pools in sorted({int(_number(run["pools"])) for run in runs} - {0}):
+        mine = [run for run in runs if run["pools"] == pools and _pair(run, "pools") in plain]
+        for gang in sorted({bool(run["gang"]) for run in mine}):
+            row: dict[str, object] = {"pools": pools, "gang": gang}
+            for name in ("tasks_per_second", "schedulers_us_per_task", "server_us_per_task"):
+                ratios = [
+                    _number(run[name]) / max(_number(plain[_pair(run, "pools")][name]), 1e-9)
+                    for run in mine
+                    if bool(run["gang"]) is gang
+                ]
+                row |= {name: round(middle(ratios), 3), f"{name}_spread": [round(each, 3) for each in spread(ratios)]}
+                row["pairs"] = len(ratios)
+            found.append(row)
     return found
 
 

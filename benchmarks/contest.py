@@ -49,6 +49,8 @@ class Contest:
     gang: bool
     tasks: int
     jobs_per_call: int
+    pools: int = 0
+    """Pools that the jobs belong to, in turn; 0: the cell has none."""
 
     @property
     def members(self) -> list[str]:
@@ -75,6 +77,7 @@ class Contest:
             "gang": self.gang,
             "tasks_per_job": self.tasks,
             "jobs_per_call": self.jobs_per_call,
+            "pools": self.pools,
         }
 
 
@@ -216,6 +219,7 @@ def figures(watch: Watch, contest: Contest, age: float = 0.0) -> dict[str, objec
     counted = {name: sum(int(change[name]) for change in changes.values()) for name in COUNTED}
     rate = sum(change["tasks"] / change["seconds"] for change in changes.values())
     accepted, conflicts = counted["accepted"], counted["conflicts"]
+    own = sum(watch.cpu.get(name, 0.0) for name in contest.members)
     found: dict[str, object] = {
         **{name: counted[name] for name in ("transactions", "accepted", "conflicts")},
         "conflict_fraction": round(conflicts / accepted, 4) if accepted else float(conflicts),
@@ -227,6 +231,7 @@ def figures(watch: Watch, contest: Contest, age: float = 0.0) -> dict[str, objec
         "seconds": round(sum(change["seconds"] for change in changes.values()) / len(changes), 2),
         "cpu": watch.cpu,
         "server_cpu": watch.cpu["server"],
+        "schedulers_us_per_task": round(own / max(rate, 1.0) * 1e6, 2),
         "server_us_per_task": round(watch.cpu["server"] / max(rate, 1.0) * 1e6, 2),
         "utilisation": watch.fullness,
         "executor_backlog": watch.backlog,

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from cellstate.errors import StoreError
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from cellstate.pools import ROOT, Pool, Pools
 from cellstate.ports import StoredCell
 from cellstate.resources import Resources
 from cellstate.transaction import Claim, Position, Transaction
@@ -83,10 +84,36 @@ def fill(cell: StoredCell, machines: int, fullness: float, seed: str) -> int:
     return filler.tasks
 
 
-def queue_jobs(cell: StoredCell, kind: str, jobs: int, groups: tuple[TaskGroup, ...], gang: Gang = Gang.NO) -> None:
-    """Submit so many equal jobs of a kind."""
+def add_pools(cell: StoredCell, number: int) -> list[str]:
+    """Configure so many leaf pools, three levels deep; returns their names."""
+    if not number:
+        return []
+    width = max(1, round(number ** (1 / 3)))
+    inner = [Pool(f"t{i}") for i in range(width)]
+    inner += [Pool(f"t{i}-{j}", f"t{i}") for i in range(width) for j in range(width)]
+    above = [pool.name for pool in inner if pool.parent != ROOT]
+    leaves = [Pool(f"p{i}", above[i % len(above)], weight=1 + i % 3) for i in range(number)]
+    used = {pool.parent for pool in leaves}
+    used |= {pool.parent for pool in inner if pool.name in used}
+    cell.set_pools(Pools((*(pool for pool in inner if pool.name in used), *leaves)), 0, _now_ms(), "bench")
+    return [pool.name for pool in leaves]
+
+
+def queue_jobs(
+    cell: StoredCell,
+    kind: str,
+    jobs: int,
+    groups: tuple[TaskGroup, ...],
+    gang: Gang = Gang.NO,
+    pools: Sequence[str] = (),
+) -> None:
+    """Submit so many equal jobs of a kind, of each of the pools in turn."""
     at_ms = _now_ms()
-    specs = (JobSpec(f"{kind[0]}{i:x}", f"{kind}-{i}", kind, groups, gang=gang) for i in range(jobs))
+    extras = [{"pool": pool} for pool in pools] or [{}]
+    specs = (
+        JobSpec(f"{kind[0]}{i:x}", f"{kind}-{i}", kind, groups, gang=gang, extra=extras[i % len(extras)])
+        for i in range(jobs)
+    )
     for chunk in chunks(specs, SUBMITTED_AT_ONCE):
         cell.submit(chunk, at_ms, "bench")
 

@@ -34,17 +34,22 @@ def leaves_of(pools: Pools, jobs: Iterable[JobDemand]) -> dict[str, list[Leaf]]:
     """Return the leaves of each tree, by its name."""
     found: dict[str, dict[object, Leaf]] = {tree.name: {} for tree in pools.trees}
     named = pools.by_name
+    places: dict[tuple[str, str], tuple[str, bool, dict[object, Leaf]]] = {}
     for job in jobs:
-        name = pools.pool_of(job.pool, job.user)
-        fifo = name in named and named[name].mode == "fifo"
-        demand, usage, pending = _amounts(job)
+        place = places.get((job.pool, job.user))
+        if place is None:
+            name = pools.pool_of(job.pool, job.user)
+            fifo = name in named and named[name].mode == "fifo"
+            place = places[job.pool, job.user] = name, fifo, found[pools.tree_of(name).name]
+        name, fifo, below = place
         alone = fifo or job.gang or len(job.groups) > 1
-        key: object = job.id if alone else (name, demand, usage)
-        below = found[pools.tree_of(name).name]
+        # Equal jobs of one group are found by what they were computed from: that is known without computing it.
+        key: object = job.id if alone else (name, job.waits, job.groups)
         known = below.get(key)
         if known is not None:
             known.jobs.append(job.id)
             continue
+        demand, usage, pending = _amounts(job)
         start = (-job.precedence * PRECEDENCE_SPAN + job.order) if fifo else job.order
         below[key] = Leaf(name, demand, usage, job.gang, start, pending, [job.id])
     return {tree: list(leaves.values()) for tree, leaves in found.items()}

@@ -24,6 +24,9 @@ from cellstate.transaction import Position
 class RedisPools(RedisReads):
     """Operations on pools; see `Cell` for the methods of the port."""
 
+    _demanded: tuple[Mapping[str, Lane], Mapping[bytes, tuple[bytes, JobDemand | None]]] = {}, {}
+    """The lanes by number and the jobs' records with their demands, as read last."""
+
     def _pool_fields(self) -> dict[str, bytes]:
         found = self._plain(self.client.hgetall, self._prefix + "pools")
         return {name.decode(errors="replace"): value for name, value in found.items()}
@@ -87,16 +90,23 @@ class RedisPools(RedisReads):
             full, before = True, read.tobytes()
 
     def _demands(self, jobs: Mapping[bytes, bytes], lanes: Mapping[bytes, bytes]) -> list[JobDemand]:
-        size, named, found = len(self.dimensions), dict[str, Lane](), list[JobDemand]()
+        """Read the demands of jobs from their records; a record that did not change since the last call is not read."""
+        size, named = len(self.dimensions), dict[str, Lane]()
         for number, record in lanes.items():
             if number != b"spare":
                 named[number.decode()] = records.lane_row(record, size)[2]
+        before, known = self._demanded
+        if any(named.get(number, lane) != lane for number, lane in before.items()):
+            known = {}  # numbers of lanes are given to others
+        now = dict[bytes, tuple[bytes, JobDemand | None]]()
         for job_id, record in jobs.items():
-            name = job_id.decode(errors="replace")
-            demand = self._record("jobs", name, read_demand, name, record, size, named)
-            if demand is not None:
-                found.append(demand)
-        return sorted(found, key=lambda each: each.order)
+            found = known.get(job_id)
+            if found is None or found[0] != record:
+                name = job_id.decode(errors="replace")
+                found = record, self._record("jobs", name, read_demand, name, record, size, named)
+            now[job_id] = found
+        self._demanded = named, now
+        return sorted((demand for _, demand in now.values() if demand is not None), key=_order)
 
     def epoch_mark(self) -> EpochMark:
         """See Cell.epoch_mark."""
@@ -157,6 +167,10 @@ def read_demand(job_id: str, record: bytes, size: int, lanes: Mapping[str, Lane]
         return None
     own = lanes[job["lane"]]
     return JobDemand(job_id, own.pool, own.user, job["precedence"], job["order"], job["gang"] > 0, waits, tuple(groups))
+
+
+def _order(demand: JobDemand) -> int:
+    return demand.order
 
 
 def _number(pool: Pool) -> int:

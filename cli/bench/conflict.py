@@ -59,6 +59,12 @@ from cli.bench.harness import (
 @click.option(
     "--pairs", is_flag=True, default=None, help="Compare coarse with fine and gang with incremental, run by run."
 )
+@click.option(
+    "--pools",
+    type=COUNTS,
+    metavar="0,60,…",
+    help="Number of leaf pools that the jobs belong to, three levels deep (default: 0); 0,60 compares both.",
+)
 @machines_option
 @append_only_option
 @store_option
@@ -81,6 +87,7 @@ def command(app: App, /, gang: bool, **settings: Any) -> None:
             "commit",
             ">full",
             "jobs",
+            ">pools",
             ">runs",
             ">tasks/s",
             ">from",
@@ -100,6 +107,13 @@ def command(app: App, /, gang: bool, **settings: Any) -> None:
             f"{row['of']}, {where}: conflict fraction × {row['conflict_fraction_ratio']:.2f} "
             f"({low:.2f} to {high:.2f} in {row['pairs']} pairs)"
         )
+    for row in document.get("pools", []):
+        low, high = row["tasks_per_second_spread"]
+        render.line(
+            f"{row['pools']} pools{', gang jobs' if row['gang'] else ''}: tasks/s × {row['tasks_per_second']:.2f} "
+            f"({low:.2f} to {high:.2f} in {row['pairs']} pairs) of those without; processor time per task: "
+            f"schedulers × {row['schedulers_us_per_task']:.2f}, server × {row['server_us_per_task']:.2f}"
+        )
     chosen = document["chosen"]
     foot(
         document,
@@ -118,6 +132,7 @@ def _contest(row: Mapping[str, Any]) -> Sequence[object]:
         row["commit"],
         f"{row['fullness']:.0%}",
         "gang" if row["gang"] else "",
+        row["pools"] or "",
         row["repeats"],
         round(row["tasks_per_second"]),
         *map(round, rates),

@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.conflict import chosen, comparisons, measure, task_groups
+from benchmarks.conflict import chosen, comparisons, measure, task_groups, with_pools
 from benchmarks.contest import Contest, Watch, figures
+from benchmarks.residents import add_pools, queue_jobs
 from cellstate.errors import BadInput
+from cellstate.model import TaskGroup
 from omega.live.choice import scheduler
+from tests.integration.stage import made_cell
 
 CONTEST = Contest(2, 0, "fine", "incremental", 0.0, gang=True, tasks=10, jobs_per_call=8)
 
@@ -65,7 +68,7 @@ def test_runs_are_compared_with_those_of_the_same_repeat() -> None:
         (1, "fine", "incremental"): 0.2,
         (1, "coarse", "incremental"): 0.4,
     }
-    fixed = {"batch": 4, "service": 0, "fullness": 0.9, "gang": False}
+    fixed = {"batch": 4, "service": 0, "fullness": 0.9, "gang": False, "pools": 0}
     runs = [
         fixed | {"repeat": repeat, "detection": detection, "commit": commit, "conflict_fraction": fraction}
         for (repeat, detection, commit), fraction in fractions.items()
@@ -140,3 +143,25 @@ def test_real_schedulers_are_watched_and_counted(store_url: str) -> None:
     (median,) = document["medians"]
     assert median["repeats"] == 1
     assert median["conflict_fraction"] == run["conflict_fraction"]
+
+
+def test_runs_with_pools_are_divided_by_those_without() -> None:
+    def run(repeat: int, pools: int, rate: float) -> dict[str, object]:
+        about = CONTEST.describe() | {"pools": pools, "repeat": repeat}
+        return about | {"tasks_per_second": rate, "schedulers_us_per_task": 1e5 / rate, "server_us_per_task": 5.0}
+
+    runs = [run(0, 0, 100.0), run(0, 60, 80.0), run(1, 0, 200.0), run(1, 60, 180.0)]
+    (row,) = with_pools(runs)
+    assert (row["pools"], row["pairs"], row["tasks_per_second"]) == (60, 2, 0.85)
+    assert row["tasks_per_second_spread"] == [0.8, 0.9]
+    assert row["server_us_per_task"] == 1.0
+
+
+@pytest.mark.server
+def test_pools_of_a_contest_are_three_levels_deep(store_url: str) -> None:
+    with made_cell(store_url, "contest") as cell:
+        leaves = add_pools(cell, 60)
+        queue_jobs(cell, "batch", 120, (TaskGroup((10, 16), 1, 60_000),), pools=leaves)
+        pools = cell.pools()
+        assert (len(leaves), {len(pools.path(name)) for name in leaves}) == (60, {3})
+        assert sorted(job.spec["pool"] for job in cell.jobs())[:3] == ["p0", "p0", "p1"]

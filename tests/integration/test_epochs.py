@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -13,10 +14,13 @@ from cellstate.audit import verify
 from cellstate.backup import read_backup
 from cellstate.backup.restore import restore
 from cellstate.cell import EpochMark
+from cellstate.demands import JobDemand
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.pool_records import PoolUse
 from cellstate.pools import Integral, Pool, Pools, PoolTree
 from cellstate.ports import StoredCell
+from cellstate.redis import pools as pools_of_redis
+from cellstate.redis.pools import read_demand
 from cellstate.server import connect
 from cellstate.transaction import Claim, Position, Transaction
 from schedulers.pool_machines import totals_of
@@ -79,6 +83,30 @@ def test_trees_divide_the_machines_by_their_formulas(store_url: str) -> None:
         assert publisher.publish("batch/0", 6_000)
         assert totals_of(cell.pools(), publisher.snapshot)["gpu"] == (4000, 8 * GB), "attributes are read again"
         check(cell)
+
+
+def test_only_records_that_changed_are_read_again(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(job_id: str, *given: Any) -> JobDemand | None:
+        read.append(job_id)
+        return read_demand(job_id, *given)
+
+    monkeypatch.setattr(pools_of_redis, "read_demand", counted)
+    with made_cell(store_url, "again") as cell:
+        serve(cell)
+        join(cell, [MachineSpec("m", (4000, 8 * GB))])
+        cell.set_pools(Pools((Pool("a"),)), 0, 0, "ada")
+        submit(cell, [job(name, "a") for name in "xyz"])
+        position, first = cell.demands(Position())[0].position, cell.demands(Position())[1]
+        assert (sorted(read), [demand.id for demand in first]) == (["x", "y", "z"], ["x", "y", "z"])
+        member = cell.register_scheduler("batch/0", "n", 60_000, 0)
+        cell.commit(member, 1, [Transaction("y", (Claim(0, 0, 2),))], Position(), 0)
+        cell.stop("z", 0, "ada")
+        read.clear()
+        again = cell.demands(position)[1]
+        assert read in (["y"], ["y", "z"])
+        assert [(demand.id, demand.groups[0][2]) for demand in again] == [("x", 0), ("y", 2)]
 
 
 def test_readers_take_over_pools_and_epochs(store_url: str) -> None:

@@ -66,6 +66,8 @@ def test_each_machine_is_in_one_tree() -> None:
     twice = Pools((), (PoolTree("a", "has gpu"), PoolTree("b", "gpu == 'yes' or has zone")))
     with pytest.raises(BadInput, match="pool trees a, b: each selects machine m1 and 1 more"):
         check_machines(twice, snapshot)
+    assert totals_of(twice, snapshot)["a"] == (8, 16), "what two trees select later is in the first"
     nowhere = Pools((), (PoolTree("a", "has gpu"), PoolTree("b", "has rack")))
     with pytest.raises(BadInput, match="none selects machine m0 and 1 more"):
         check_machines(nowhere, snapshot)
+    assert totals_of(nowhere, snapshot)["b"] == (0, 0), "what none selects later is in none"
